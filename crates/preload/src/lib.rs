@@ -1,0 +1,2 @@
+//! (in work)
+#![no_std]
