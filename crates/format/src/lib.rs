@@ -1,1 +1,36 @@
-//! (in work)
+//! The ledger's layout: the one thing that the recording half and the reading half share.
+//!
+//! *You supply* memory or bytes; *this crate says* where in them which figure lies. It knows no
+//! operating system and has no policy: it neither maps, nor reads files, nor decides what is
+//! entered. It is `no_std`, allocates nothing, and no input makes it panic.
+//!
+//! A ledger is a header ([`header`]) followed by sections ([`section`]) of fixed-size elements.
+//! Where a field of a record lies is said by descriptors in the header ([`layout`]), because on a
+//! small target each optional field can be left out. A *finished* ledger is the same header
+//! followed by self-describing pieces ([`piece`]). `FORMAT.md` draws all of it byte by byte.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod bytes;
+pub mod counter;
+pub mod crc;
+pub mod header;
+pub mod kind;
+pub mod layout;
+pub mod piece;
+pub mod record;
+pub mod section;
+
+pub use bytes::{ByteOrder, WordSize};
+pub use counter::{GlobalCounter, TallyCounter};
+pub use header::{FormatError, Header};
+pub use kind::Kind;
+pub use layout::{Field, RecordLayout};
+pub use record::{Entry, FreedEntry};
+pub use section::SectionKind;
+
+/// The version of the format that this crate writes. A reader refuses a higher one.
+pub const VERSION: u8 = 1;

@@ -1,0 +1,102 @@
+//! Totals and losses. Every figure that a report shows as "not seen" is one of these.
+
+macro_rules! counters {
+    ($(#[$outer:meta])* $enum:ident { $($(#[$doc:meta])* $id:ident = $number:literal, $name:literal;)* }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum $enum { $($(#[$doc])* $id = $number),* }
+        impl $enum {
+            /// All of them, by number.
+            pub const ALL: &'static [$enum] = &[$($enum::$id),*];
+            /// How many there are in this version. A ledger may hold fewer or more.
+            pub const COUNT: usize = Self::ALL.len();
+            /// The name used in JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $($enum::$id => $name),* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Words of the header's counter list that exist once. They come first in that list.
+    GlobalCounter {
+        /// The next sequence number to be leased. Starts at 0.
+        NextNumber = 0, "next_number";
+        /// Requested bytes of all live blocks. On a target with threads it lags by what they have not yet folded in.
+        LiveBytes = 1, "live_bytes";
+        /// The highest value that `LiveBytes` had.
+        PeakBytes = 2, "peak_bytes";
+        /// When that was, in ticks.
+        PeakTime = 3, "peak_time";
+        /// By how much `PeakBytes` may be off (0 as long as one thread allocated), in bytes.
+        PeakError = 4, "peak_error";
+        /// Memory outside the ledger that the recorder mapped for itself, in bytes.
+        PrivateBytes = 5, "private_bytes";
+        /// How often code was unloaded (`dlclose`).
+        Generation = 6, "generation";
+        /// When the recorder last heard of a new lease, in ticks: about the end of the recording.
+        LastTime = 7, "last_time";
+        /// Live blocks when `PeakBytes` was reached.
+        PeakBlocks = 8, "peak_blocks";
+    }
+}
+
+counters! {
+    /// Words that are summed: over the header's list (after the global ones) and over every
+    /// element of the `tallies` section. Only ever added to.
+    TallyCounter {
+        /// Blocks entered.
+        Allocations = 0, "allocations";
+        /// Entered blocks that were freed.
+        Frees = 1, "frees";
+        /// Requested bytes of all blocks entered.
+        BytesAllocated = 2, "bytes_allocated";
+        /// Requested bytes of all entered blocks that were freed.
+        BytesFreed = 3, "bytes_freed";
+        /// Blocks not entered: no room for another record.
+        LostNoRecord = 4, "lost_no_record";
+        /// Blocks not entered: no room in the index, or an address it cannot hold.
+        LostNoIndex = 5, "lost_no_index";
+        /// Blocks not entered: the call came while its thread was inside the recorder (a signal handler).
+        LostBusy = 6, "lost_busy";
+        /// Blocks not entered: no memory for the thread's state.
+        LostNoThread = 7, "lost_no_thread";
+        /// Frees of blocks that the ledger does not know: from before it began, or not entered.
+        UnknownFrees = 8, "unknown_frees";
+        /// Stacks cut at the depth limit.
+        StacksCut = 9, "stacks_cut";
+        /// Stacks that ended before the outermost frame: no rule, or unreadable memory.
+        StacksBroken = 10, "stacks_broken";
+        /// Stacks in which a frame was found by the frame-pointer chain for want of unwind tables.
+        StacksGuessed = 11, "stacks_guessed";
+        /// Stacks left out: the call-site table is full.
+        SitesFull = 12, "sites_full";
+        /// Frees written into the history ring.
+        HistoryEntered = 13, "history_entered";
+        /// Frees that found no room in the ring.
+        HistoryLost = 14, "history_lost";
+        /// Numbers that were leased and never used.
+        NumbersUnused = 15, "numbers_unused";
+        /// Blocks whose address was handed out again without a free being seen (also in `Frees`).
+        Displaced = 16, "displaced";
+        /// Exact figures of huge blocks that found no room in the `wide` section.
+        WideLost = 17, "wide_lost";
+        /// Allocation calls that returned no block.
+        FailedCalls = 18, "failed_calls";
+        /// Stacks that needed the general evaluator of call-frame rules.
+        StacksGeneral = 19, "stacks_general";
+        /// Threads that got no row of their own.
+        ThreadsUnnamed = 20, "threads_unnamed";
+        /// Frees that came while their thread was inside the recorder; the block stays in the ledger.
+        FreesBusy = 21, "frees_busy";
+    }
+}
+
+/// Words of one element of the `tallies` section: [`TallyCounter`] in the first half (room for 64),
+/// then calls per [`crate::Kind`].
+pub const TALLY_WORDS: usize = TALLY_KINDS_AT + crate::kind::KIND_LIMIT * 2;
+/// First word of the calls per kind: blocks begun at `TALLY_KINDS_AT + kind`, blocks ended
+/// `KIND_LIMIT` words later (`realloc` does both).
+pub const TALLY_KINDS_AT: usize = 64;

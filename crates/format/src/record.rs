@@ -1,0 +1,286 @@
+//! What is entered for a block, and the default 64-bit packing of it.
+//!
+//! ```text
+//!          63            48 47                                                            0
+//! word 0  | THREAD      16 | NUMBER (number + 1, the commit word)                       48 |
+//! word 1  | HEAP 8 |-2-| KIND 6 | ADDRESS                                               48 |
+//! word 2  | SITE                             32 | SIZE                                  32 |
+//! word 3  | EXCESS           20 | TIME                                                  44 |
+//!          ---- a record ends here; a history entry goes on ----
+//! word 4  | FREED_THREAD 16 | FREED_NUMBER (number + 1, the entry's commit word)        48 |
+//! word 5  |--------- 26 --------| FREED_BY 6 | FREED_SITE                               32 |
+//! word 6  |------- 20 ----------| FREED_TIME                                            44 |
+//! word 7  | FREED_WIDE                                                                  64 |
+//! ```
+
+use crate::bytes::{Codec, WordSize};
+use crate::kind::Kind;
+use crate::layout::{Field, RecordLayout, mask};
+
+/// A live block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Sequence number of the allocation, from 0.
+    pub number: u64,
+    /// What the allocation function returned.
+    pub address: u64,
+    /// Bytes asked for; `None` where the ledger does not say (an escape whose figure was lost).
+    pub size: Option<u64>,
+    /// Bytes that the block really has; `None` if not recorded.
+    pub actual: Option<u64>,
+    /// The allocation function.
+    pub kind: Kind,
+    /// Call site, 0 if none.
+    pub site: u32,
+    /// Row in `threads`; `None` if not recorded or the thread has no row.
+    pub thread: Option<u32>,
+    /// Row in `heaps`.
+    pub heap: Option<u8>,
+    /// Ticks since the ledger began.
+    pub time: Option<u64>,
+}
+
+/// A block that was freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreedEntry {
+    /// The block as it was entered.
+    pub block: Entry,
+    /// Sequence number of the free. That of the new block if `realloc` freed.
+    pub number: u64,
+    /// The function that freed.
+    pub by: Kind,
+    /// Call site of the free, 0 if none.
+    pub site: u32,
+    /// Who freed.
+    pub thread: Option<u32>,
+    /// When it was freed.
+    pub time: Option<u64>,
+}
+
+/// Words of a default 64-bit record.
+pub const RECORD_WORDS: usize = 4;
+/// Words of a default 64-bit history entry.
+pub const HISTORY_WORDS: usize = 8;
+
+/// Numbers are 48 bits wide; a ledger stops entering when they end.
+pub const NUMBER_MAX: u64 = mask(48) - 1;
+/// Addresses are 48 bits wide; blocks above are counted, not entered.
+pub const ADDRESS_MAX: u64 = mask(48);
+/// Thread rows are 16 bits wide; this value stands for every thread without a row.
+pub const THREAD_OTHER: u32 = 0xFFFF;
+/// A size of this or more is kept in the `wide` section.
+pub const SIZE_ESCAPE: u64 = mask(32);
+/// An excess of this or more is kept in the `wide` section.
+pub const EXCESS_ESCAPE: u64 = mask(20);
+/// A time of this or more saturates (203 days of microseconds).
+pub const TIME_MAX: u64 = mask(44);
+
+/// What a ledger records beside address, size, number and kind. Each can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options(pub u32);
+
+impl Options {
+    /// Actual sizes.
+    pub const ACTUAL_SIZE: u32 = 1;
+    /// Time stamps.
+    pub const TIME: u32 = 2;
+    /// Threads.
+    pub const THREAD: u32 = 4;
+    /// Call stacks.
+    pub const STACK: u32 = 8;
+    /// Freed blocks.
+    pub const HISTORY: u32 = 16;
+    /// Heaps.
+    pub const HEAP: u32 = 32;
+    /// Everything that version 1 records.
+    pub const ALL: Options = Options(63);
+
+    /// Whether `option` is on.
+    pub const fn has(self, option: u32) -> bool {
+        self.0 & option != 0
+    }
+}
+
+const PLACES_64: &[(Field, u8, u16, u32)] = &[
+    (Field::Number, 48, 0, 0),
+    (Field::Thread, 16, 48, Options::THREAD),
+    (Field::Address, 48, 64, 0),
+    (Field::Kind, 6, 112, 0),
+    (Field::Heap, 8, 120, Options::HEAP),
+    (Field::Size, 32, 128, 0),
+    (Field::Site, 32, 160, Options::STACK),
+    (Field::Time, 44, 192, Options::TIME),
+    (Field::Excess, 20, 236, Options::ACTUAL_SIZE),
+    (Field::FreedNumber, 48, 256, Options::HISTORY),
+    (Field::FreedThread, 16, 304, Options::HISTORY | Options::THREAD),
+    (Field::FreedSite, 32, 320, Options::HISTORY | Options::STACK),
+    (Field::FreedBy, 6, 352, Options::HISTORY),
+    (Field::FreedTime, 44, 384, Options::HISTORY | Options::TIME),
+    (Field::FreedWide, 64, 448, Options::HISTORY),
+];
+
+/// The default 64-bit layout with only what `options` ask for described.
+pub fn layout_64(options: Options) -> RecordLayout {
+    PLACES_64
+        .iter()
+        .filter(|(.., needs)| options.0 & needs == *needs)
+        .fold(RecordLayout::empty(WordSize::W64), |layout, (field, width, at, _)| {
+            layout.with(*field as u8, *width, *at).unwrap_or(layout)
+        })
+}
+
+impl Entry {
+    /// The default 64-bit packing, escapes included. Whether an escape was used: [`Entry::is_wide`].
+    #[inline]
+    pub fn pack(&self) -> [u64; RECORD_WORDS] {
+        let size = self.size.unwrap_or(SIZE_ESCAPE).min(SIZE_ESCAPE);
+        let thread = u64::from(self.thread.unwrap_or(0).min(THREAD_OTHER));
+        [
+            (self.number + 1) & mask(48) | thread << 48,
+            self.address & mask(48) | (u64::from(self.kind.0) & 63) << 48 | u64::from(self.heap.unwrap_or(0)) << 56,
+            size | u64::from(self.site) << 32,
+            self.time.unwrap_or(0).min(TIME_MAX) | self.excess().min(EXCESS_ESCAPE) << 44,
+        ]
+    }
+
+    /// Whether size or actual size do not fit and belong into the `wide` section.
+    #[inline]
+    pub fn is_wide(&self) -> bool {
+        self.size.is_none_or(|size| size >= SIZE_ESCAPE) || self.excess() >= EXCESS_ESCAPE
+    }
+
+    #[inline]
+    fn excess(&self) -> u64 {
+        match (self.size, self.actual) {
+            (Some(size), Some(actual)) => actual.saturating_sub(size),
+            _ => 0,
+        }
+    }
+
+    /// Undoes [`Entry::pack`]: `None` if the commit word is 0. Fields come back as they lie there,
+    /// whether or not the options describe them; escaped figures come back as `None`.
+    #[inline]
+    pub fn unpack(words: &[u64; RECORD_WORDS]) -> Option<Entry> {
+        let number = (words[0] & mask(48)).checked_sub(1)?;
+        let size = Some(words[2] & mask(32)).filter(|size| *size != SIZE_ESCAPE);
+        let excess = Some(words[3] >> 44).filter(|excess| *excess != EXCESS_ESCAPE);
+        Some(Entry {
+            number,
+            address: words[1] & mask(48),
+            size,
+            actual: size.zip(excess).map(|(size, excess)| size + excess),
+            kind: Kind((words[1] >> 48 & 63) as u8),
+            site: (words[2] >> 32) as u32,
+            thread: Some((words[0] >> 48) as u32),
+            heap: Some((words[1] >> 56) as u8),
+            time: Some(words[3] & mask(44)),
+        })
+    }
+
+    /// Reads a record through the ledger's own layout; `None` if it is vacant or being written.
+    pub fn read(layout: &RecordLayout, codec: Codec, bytes: &[u8]) -> Option<Entry> {
+        let get = |field| layout.get(codec, bytes, field);
+        let escaped = |field, value: &u64| layout.all_ones(field) != Some(*value);
+        let size = get(Field::Size).filter(|size| escaped(Field::Size, size));
+        let excess = get(Field::Excess).filter(|excess| escaped(Field::Excess, excess));
+        Some(Entry {
+            number: get(Field::Number)?.checked_sub(1)?,
+            address: get(Field::Address).unwrap_or(0),
+            size,
+            actual: size.zip(excess).map(|(size, excess)| size.saturating_add(excess)),
+            kind: Kind(get(Field::Kind).unwrap_or(0) as u8),
+            site: get(Field::Site).unwrap_or(0) as u32,
+            thread: get(Field::Thread).filter(|row| escaped(Field::Thread, row)).map(|row| row as u32),
+            heap: get(Field::Heap).map(|row| row as u8),
+            time: get(Field::Time),
+        })
+    }
+
+    /// Writes a record through a layout: the commit word first to 0 and last to its value, so that
+    /// a reader which sees it sees the rest. Returns whether a figure had to be escaped.
+    pub fn write(&self, layout: &RecordLayout, codec: Codec, bytes: &mut [u8]) -> bool {
+        layout.put(codec, bytes, Field::Number, 0);
+        layout.put(codec, bytes, Field::Address, self.address);
+        let size = self.size.unwrap_or(u64::MAX);
+        layout.put(codec, bytes, Field::Size, size);
+        layout.put(codec, bytes, Field::Kind, u64::from(self.kind.0));
+        let mut wide = layout.all_ones(Field::Size).is_some_and(|limit| size >= limit);
+        if let Some(actual) = self.actual {
+            let excess = actual.saturating_sub(size);
+            wide |= layout.all_ones(Field::Excess).is_some_and(|limit| excess >= limit);
+            layout.put(codec, bytes, Field::Excess, excess);
+        }
+        layout.put(codec, bytes, Field::Site, u64::from(self.site));
+        layout.put(codec, bytes, Field::Thread, self.thread.map_or(u64::MAX, u64::from));
+        layout.put(codec, bytes, Field::Heap, u64::from(self.heap.unwrap_or(0)));
+        layout.put(codec, bytes, Field::Time, self.time.unwrap_or(0));
+        layout.put(codec, bytes, Field::Number, self.number.wrapping_add(1));
+        wide
+    }
+}
+
+impl FreedEntry {
+    /// The default 64-bit packing of a history entry. Store word 4 last.
+    #[inline]
+    pub fn pack(&self) -> [u64; HISTORY_WORDS] {
+        let block = self.block.pack();
+        let thread = u64::from(self.thread.unwrap_or(0).min(THREAD_OTHER));
+        let wide = match self.block.size {
+            Some(size) if size >= SIZE_ESCAPE => size,
+            _ => self.block.actual.unwrap_or(0),
+        };
+        [
+            block[0],
+            block[1],
+            block[2],
+            block[3],
+            (self.number + 1) & mask(48) | thread << 48,
+            u64::from(self.site) | (u64::from(self.by.0) & 63) << 32,
+            self.time.unwrap_or(0).min(TIME_MAX),
+            wide,
+        ]
+    }
+
+    /// Reads a history entry through the ledger's own layout; `None` if it is vacant or being written.
+    pub fn read(layout: &RecordLayout, codec: Codec, bytes: &[u8]) -> Option<FreedEntry> {
+        let get = |field| layout.get(codec, bytes, field);
+        let number = get(Field::FreedNumber)?.checked_sub(1)?;
+        let mut block = Entry::read(layout, codec, bytes)?;
+        if let Some(wide) = get(Field::FreedWide).filter(|wide| *wide != 0) {
+            if block.size.is_none() {
+                block.size = Some(wide);
+            } else if block.actual.is_none() && layout.has(Field::Excess) {
+                block.actual = Some(wide);
+            }
+        }
+        Some(FreedEntry {
+            block,
+            number,
+            by: Kind(get(Field::FreedBy).unwrap_or(0) as u8),
+            site: get(Field::FreedSite).unwrap_or(0) as u32,
+            thread: get(Field::FreedThread)
+                .filter(|row| layout.all_ones(Field::FreedThread) != Some(*row))
+                .map(|row| row as u32),
+            time: get(Field::FreedTime),
+        })
+    }
+
+    /// Writes a history entry through a layout, its commit word last.
+    pub fn write(&self, layout: &RecordLayout, codec: Codec, bytes: &mut [u8]) {
+        layout.put(codec, bytes, Field::FreedNumber, 0);
+        self.block.write(layout, codec, bytes);
+        layout.put(codec, bytes, Field::FreedBy, u64::from(self.by.0));
+        layout.put(codec, bytes, Field::FreedSite, u64::from(self.site));
+        layout.put(codec, bytes, Field::FreedThread, self.thread.map_or(u64::MAX, u64::from));
+        layout.put(codec, bytes, Field::FreedTime, self.time.unwrap_or(0));
+        let wide = match self.block.size {
+            Some(size) if layout.all_ones(Field::Size).is_some_and(|limit| size >= limit) => size,
+            _ => self.block.actual.unwrap_or(0),
+        };
+        layout.put(codec, bytes, Field::FreedWide, wide);
+        layout.put(codec, bytes, Field::FreedNumber, self.number.wrapping_add(1));
+    }
+}
+
+#[cfg(test)]
+mod tests;

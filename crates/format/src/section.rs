@@ -1,0 +1,284 @@
+//! The sections of a ledger and the elements that they hold.
+
+use crate::bytes::Codec;
+
+macro_rules! section_kinds {
+    ($($(#[$doc:meta])* $id:ident = $number:literal, $name:literal;)*) => {
+        /// What a section holds. A reader skips kinds that it does not know.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u16)]
+        pub enum SectionKind { $($(#[$doc])* $id = $number),* }
+        impl SectionKind {
+            /// All kinds of this version.
+            pub const ALL: &'static [SectionKind] = &[$(SectionKind::$id),*];
+            /// The kind of this number.
+            pub const fn from_number(number: u16) -> Option<SectionKind> {
+                match number { $($number => Some(SectionKind::$id),)* _ => None }
+            }
+            /// Its name in messages.
+            pub const fn name(self) -> &'static str {
+                match self { $(SectionKind::$id => $name),* }
+            }
+        }
+    };
+}
+
+section_kinds! {
+    /// One record per live block; fields by descriptor.
+    Records = 1, "records";
+    /// One entry per free, in a ring; fields by descriptor.
+    History = 2, "history";
+    /// Trie of call sites, see [`site`].
+    Sites = 3, "sites";
+    /// Code addresses by module, see [`pc`].
+    Pcs = 4, "pcs";
+    /// Threads or tasks, see [`thread`].
+    Threads = 5, "threads";
+    /// Heaps, see [`heap`].
+    Heaps = 6, "heaps";
+    /// Loaded modules, see [`module`].
+    Modules = 7, "modules";
+    /// Bytes that other sections point into.
+    Strings = 8, "strings";
+    /// Bytes: `key=value`, each ended by a zero byte. What is known of the process or the firmware.
+    Process = 9, "process";
+    /// Counters to be summed, see [`crate::counter::TallyCounter`].
+    Tallies = 10, "tallies";
+    /// Figures too large for a record, see [`wide`].
+    Wide = 11, "wide";
+    /// Reserved: address to record.
+    Index = 12, "index";
+    /// Reserved: labels of blocks.
+    Labels = 13, "labels";
+    /// Reserved: generation marks.
+    Marks = 14, "marks";
+    /// Reserved: trace windows.
+    Windows = 15, "windows";
+    /// Reserved: what the guard found.
+    Errors = 16, "errors";
+    /// Reserved: pairs of time and number.
+    Anchors = 17, "anchors";
+    /// Reserved: the full stream of events.
+    Events = 18, "events";
+}
+
+/// One row of the section table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SectionRow {
+    /// Number of the kind; see [`SectionKind::from_number`].
+    pub kind: u16,
+    /// Bytes of one element.
+    pub element_bytes: u16,
+    /// Where element 0 lies, in bytes from the start of the ledger. Unused in a finished ledger.
+    pub offset: u64,
+    /// Elements that there is address room for.
+    pub capacity: u64,
+    /// Elements handed out so far: a reader looks no further. May be above `backed` for a moment.
+    pub used: u64,
+    /// Elements that have storage behind them: touching one above allocates, or is a fault.
+    pub backed: u64,
+}
+
+/// Bytes of a section row, and where its parts lie.
+pub mod row {
+    use crate::bytes::WordSize;
+    /// Bytes of a row: 20 or 40.
+    pub const fn bytes(word: WordSize) -> usize {
+        4 + word.bytes() * 4 + if word.bytes() == 8 { 4 } else { 0 }
+    }
+    /// Kind, 2 bytes.
+    pub const KIND: usize = 0;
+    /// Element size, 2 bytes.
+    pub const ELEMENT_BYTES: usize = 2;
+    const fn word_at(word: WordSize, index: usize) -> usize {
+        (if word.bytes() == 8 { 8 } else { 4 }) + index * word.bytes()
+    }
+    /// Offset, one word.
+    pub const fn offset(word: WordSize) -> usize {
+        word_at(word, 0)
+    }
+    /// Capacity, one word.
+    pub const fn capacity(word: WordSize) -> usize {
+        word_at(word, 1)
+    }
+    /// Used, one word.
+    pub const fn used(word: WordSize) -> usize {
+        word_at(word, 2)
+    }
+    /// Backed, one word.
+    pub const fn backed(word: WordSize) -> usize {
+        word_at(word, 3)
+    }
+}
+
+impl SectionRow {
+    /// Reads a row.
+    pub fn read(codec: Codec, bytes: &[u8]) -> SectionRow {
+        let word = codec.word;
+        SectionRow {
+            kind: codec.u16(bytes, row::KIND),
+            element_bytes: codec.u16(bytes, row::ELEMENT_BYTES),
+            offset: codec.word(bytes, row::offset(word)),
+            capacity: codec.word(bytes, row::capacity(word)),
+            used: codec.word(bytes, row::used(word)),
+            backed: codec.word(bytes, row::backed(word)),
+        }
+    }
+
+    /// Writes a row; false if there is no room.
+    pub fn write(&self, codec: Codec, bytes: &mut [u8]) -> bool {
+        let word = codec.word;
+        codec.put(bytes, row::KIND, 2, u64::from(self.kind))
+            && codec.put(bytes, row::ELEMENT_BYTES, 2, u64::from(self.element_bytes))
+            && codec.put(bytes, row::offset(word), word.bytes(), self.offset)
+            && codec.put(bytes, row::capacity(word), word.bytes(), self.capacity)
+            && codec.put(bytes, row::used(word), word.bytes(), self.used)
+            && codec.put(bytes, row::backed(word), word.bytes(), self.backed)
+    }
+}
+
+/// A node of the call-site trie: a stack is the path from the node to the root, innermost frame first.
+/// Node 0 stands for no stack. Without a `pcs` section the code is an address, else an id in `pcs`.
+pub mod site {
+    /// Bytes of a node.
+    pub const BYTES: usize = 8;
+    /// The caller's node, 4 bytes; 0 in the outermost frame.
+    pub const PARENT: usize = 0;
+    /// The code, 4 bytes.
+    pub const CODE: usize = 4;
+}
+
+/// A code address: such that the byte before it belongs to the instruction that was executing (a return
+/// address; 1 more than the address of an interrupted instruction). Element 0 is unused.
+pub mod pc {
+    /// Bytes of a code address.
+    pub const BYTES: usize = 8;
+    /// Bits of the offset from the module's load bias; above them lies the module's row plus 1.
+    /// Module 0: no module is known, the offset is an absolute address.
+    pub const OFFSET_BITS: u32 = 48;
+    /// Puts the parts together.
+    pub const fn pack(module_row_plus_1: u16, offset: u64) -> u64 {
+        offset & ((1 << OFFSET_BITS) - 1) | (module_row_plus_1 as u64) << OFFSET_BITS
+    }
+    /// Takes them apart: module row plus 1, offset.
+    pub const fn unpack(word: u64) -> (u16, u64) {
+        ((word >> OFFSET_BITS) as u16, word & ((1 << OFFSET_BITS) - 1))
+    }
+}
+
+/// Exact figures of a block whose record says "all ones". 32 bytes, 8-byte numbers on every target.
+pub mod wide {
+    /// Bytes of an element.
+    pub const BYTES: usize = 32;
+    /// Number of the allocation plus 1; 0 while vacant or being written.
+    pub const NUMBER: usize = 0;
+    /// Bytes asked for.
+    pub const SIZE: usize = 8;
+    /// Actual bytes.
+    pub const ACTUAL: usize = 16;
+}
+
+macro_rules! element {
+    ($(#[$doc:meta])* $module:ident ($size_words:literal words + $size_bytes:literal) { $( $(#[$field_doc:meta])* $name:ident: $words:literal words + $bytes:literal, $width:ident; )* }) => {
+        $(#[$doc])*
+        pub mod $module {
+            use crate::bytes::{Codec, WordSize};
+            #[allow(non_snake_case, reason = "one constant-like function per field")]
+            mod places {
+                use super::*;
+                $( $(#[$field_doc])* pub const fn $name(word: WordSize) -> usize { $words * word.bytes() + $bytes } )*
+            }
+            pub use places::*;
+            /// Bytes of an element, before rounding up to what the writer likes.
+            pub const fn bytes(word: WordSize) -> usize { $size_words * word.bytes() + $size_bytes }
+            /// Reads one number of an element.
+            pub fn get(codec: Codec, element: &[u8], field: fn(WordSize) -> usize) -> u64 {
+                let at = field(codec.word);
+                $( if at == $name(codec.word) { return element!(@get codec, element, at, $width); } )*
+                0
+            }
+        }
+    };
+    (@get $codec:ident, $element:ident, $at:ident, u8) => { $codec.number($element, $at, 1) };
+    (@get $codec:ident, $element:ident, $at:ident, u16) => { $codec.number($element, $at, 2) };
+    (@get $codec:ident, $element:ident, $at:ident, u32) => { $codec.number($element, $at, 4) };
+    (@get $codec:ident, $element:ident, $at:ident, word) => { $codec.word($element, $at) };
+    (@get $codec:ident, $element:ident, $at:ident, raw) => {{ let _ = $element; $at as u64 }};
+}
+
+element! {
+    /// A thread or task. A gone one keeps its row.
+    thread (5 words + 24) {
+        /// 0 vacant, 1 alive, 2 gone.
+        state: 0 words + 0, u32;
+        /// Kernel thread id; on a chip the task's number.
+        id: 0 words + 4, u32;
+        /// What the program knows it by: `pthread_self()`, a task handle.
+        handle: 0 words + 8, word;
+        /// First seen, in ticks.
+        started: 1 words + 8, word;
+        /// 16 bytes, filled up with zeros.
+        name: 2 words + 8, raw;
+        /// Blocks that it allocated.
+        allocations: 2 words + 24, word;
+        /// Blocks that it freed, its own or others'.
+        frees: 3 words + 24, word;
+        /// Requested bytes of the blocks that it allocated.
+        bytes_allocated: 4 words + 24, word;
+    }
+}
+
+element! {
+    /// A heap. A Linux process has several: the `brk` range, the arenas, large mappings.
+    heap (2 words + 16) {
+        /// 0 vacant, 1 in use.
+        state: 0 words + 0, u32;
+        /// Where its name lies in `strings`.
+        name_at: 0 words + 4, u32;
+        /// Bytes of the name.
+        name_bytes: 0 words + 8, u32;
+        /// Reserved: capability bits.
+        capabilities: 0 words + 12, u32;
+        /// Lowest address known to belong to it.
+        low: 0 words + 16, word;
+        /// One past the highest address known to belong to it.
+        high: 1 words + 16, word;
+    }
+}
+
+element! {
+    /// A loaded module, for as long as it stayed loaded: unloading and loading again makes a new row.
+    module (3 words + 48) {
+        /// What was added to the addresses in the file: load bias.
+        bias: 0 words + 0, word;
+        /// First mapped address.
+        low: 1 words + 0, word;
+        /// One past the last mapped address.
+        high: 2 words + 0, word;
+        /// How often code had been unloaded when it was first seen.
+        generation: 3 words + 0, u32;
+        /// Where its path lies in `strings`.
+        path_at: 3 words + 4, u32;
+        /// Bytes of the path.
+        path_bytes: 3 words + 8, u32;
+        /// Bytes of the build id, 0 if it has none.
+        build_id_bytes: 3 words + 12, u32;
+        /// The build id, at most 32 bytes.
+        build_id: 3 words + 16, raw;
+    }
+}
+
+/// States of a thread's row.
+pub mod thread_state {
+    /// No thread.
+    pub const VACANT: u32 = 0;
+    /// Not known to be gone.
+    pub const ALIVE: u32 = 1;
+    /// Gone; its figures stay.
+    pub const GONE: u32 = 2;
+}
+
+/// Longest build id that a module's row holds.
+pub const BUILD_ID_BYTES_MAX: usize = 32;
+/// Bytes of a thread's name.
+pub const THREAD_NAME_BYTES: usize = 16;
