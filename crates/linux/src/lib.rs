@@ -1,1 +1,27 @@
-//! (in work)
+//! What the recorder needs of Linux and of glibc's loader, without libc and without allocation.
+//!
+//! Everything here may be called from inside `malloc`, from a signal handler, before any
+//! constructor has run and after every destructor has. Nothing sets `errno`, nothing takes a lock
+//! of the C library, and nothing waits without bound. x86-64 only; on every other target the
+//! crate is empty.
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod x86_64_linux {
+    pub mod clock;
+    pub mod fork;
+    pub mod loader;
+    pub mod memory;
+    pub mod process;
+    pub mod stack;
+    pub mod syscall;
+    pub mod text;
+    pub mod tls;
+    pub mod token;
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use x86_64_linux::*;

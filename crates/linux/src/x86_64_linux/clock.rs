@@ -1,0 +1,58 @@
+//! The time, through the kernel's vDSO where there is one.
+
+use crate::loader::{self, Module};
+use crate::syscall;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+const MONOTONIC: usize = 1;
+const REALTIME: usize = 0;
+
+type ClockGettime = unsafe extern "C" fn(usize, *mut [u64; 2]) -> i32;
+
+/// A monotonic clock that starts at 0.
+pub struct Clock {
+    function: AtomicUsize,
+    start_ns: core::sync::atomic::AtomicU64,
+}
+
+impl Clock {
+    /// A clock that has not been started.
+    pub const fn new() -> Self {
+        Clock { function: AtomicUsize::new(0), start_ns: core::sync::atomic::AtomicU64::new(0) }
+    }
+
+    /// Looks for the vDSO's function and calls this moment 0. Returns the wall clock, in
+    /// nanoseconds since 1970.
+    pub fn start(&self) -> u64 {
+        let vdso = loader::modules().find(|module| module.name().to_bytes().starts_with(b"linux-vdso"));
+        let function = vdso.and_then(|vdso: Module| vdso.symbol(b"__vdso_clock_gettime"));
+        self.function.store(function.map_or(0, |symbol| symbol.address), Ordering::Release);
+        self.start_ns.store(self.raw(), Ordering::Release);
+        syscall::clock(REALTIME)
+    }
+
+    /// Nanoseconds since [`Clock::start`].
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        self.raw().saturating_sub(self.start_ns.load(Ordering::Relaxed))
+    }
+
+    fn raw(&self) -> u64 {
+        let function = self.function.load(Ordering::Relaxed);
+        if function != 0 {
+            let mut time = [0u64; 2];
+            // SAFETY: the address is that of the vDSO's clock_gettime, which writes a timespec.
+            let status = unsafe { core::mem::transmute::<usize, ClockGettime>(function)(MONOTONIC, &mut time) };
+            if status == 0 {
+                return time[0] * 1_000_000_000 + time[1];
+            }
+        }
+        syscall::clock(MONOTONIC)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}

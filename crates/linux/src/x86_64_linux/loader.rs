@@ -1,0 +1,402 @@
+//! The modules of this process, read from the loader's own list, without the loader's lock.
+//!
+//! `dlsym` may allocate and takes locks; `dl_iterate_phdr` takes the lock that a thread inside
+//! `dlopen` holds while it waits for us. So symbols are looked up here, over the list that
+//! debuggers use (`_r_debug`), and code addresses through `_dl_find_object` (glibc 2.35), which is
+//! lock-free and safe in signal handlers.
+
+use core::arch::{asm, global_asm};
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+global_asm!(".weak _r_debug", ".hidden _DYNAMIC");
+
+#[repr(C)]
+struct DebugList {
+    version: i32,
+    first: *const LinkMap,
+}
+
+#[repr(C)]
+struct LinkMap {
+    bias: usize,
+    name: *const c_char,
+    dynamic: *const [usize; 2],
+    next: *const LinkMap,
+}
+
+/// A loaded module. Valid as long as the module stays loaded.
+#[derive(Clone, Copy)]
+pub struct Module {
+    map: *const LinkMap,
+}
+
+/// A symbol that a module defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its address. For an indirect function that of the chosen implementation.
+    pub address: usize,
+    /// Bytes of it.
+    pub bytes: usize,
+}
+
+/// All modules, in the order in which symbols are looked up at program start: the executable,
+/// what is preloaded, then libraries. Meant for the first call into the recorder, when there is
+/// one thread; later the list may change while it is walked, only by growing at its end or by
+/// `dlclose`.
+pub fn modules() -> impl Iterator<Item = Module> {
+    let list: *const DebugList;
+    // SAFETY: loads the address of the loader's `_r_debug` from our own table; 0 if there is none.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + _r_debug@GOTPCREL]", out(reg) list, options(nostack, preserves_flags, readonly));
+    }
+    // SAFETY: `_r_debug` is valid for the life of the process.
+    let first = if list.is_null() { core::ptr::null() } else { unsafe { (*list).first } };
+    let valid = |map: *const LinkMap| (!map.is_null()).then_some(Module { map });
+    // SAFETY: the loader keeps the list well-formed; see above for when it changes.
+    core::iter::successors(valid(first), move |module| valid(unsafe { (*module.map).next }))
+}
+
+/// Modules behind the one that contains this code, in symbol order: where the next definition of
+/// a symbol that this module also defines is found.
+pub fn modules_after_us() -> impl Iterator<Item = Module> {
+    let us: usize;
+    // SAFETY: takes the address of our own dynamic section.
+    unsafe { asm!("lea {}, [rip + _DYNAMIC]", out(reg) us, options(nostack, preserves_flags, readonly)) };
+    modules().skip_while(move |module| module.dynamic() as usize != us).skip(1)
+}
+
+/// Modules in front of the one that contains this code.
+pub fn modules_before_us() -> impl Iterator<Item = Module> {
+    let us: usize;
+    // SAFETY: takes the address of our own dynamic section.
+    unsafe { asm!("lea {}, [rip + _DYNAMIC]", out(reg) us, options(nostack, preserves_flags, readonly)) };
+    modules().take_while(move |module| module.dynamic() as usize != us)
+}
+
+const DT_HASH: usize = 4;
+const DT_STRTAB: usize = 5;
+const DT_SYMTAB: usize = 6;
+const DT_GNU_HASH: usize = 0x6fff_fef5;
+const DT_VERSYM: usize = 0x6fff_fff0;
+const SYMBOL_BYTES: usize = 24;
+const STT_TLS: u8 = 6;
+const STT_GNU_IFUNC: u8 = 10;
+const HIDDEN_VERSION: u16 = 0x8000;
+
+impl Module {
+    /// What is added to the addresses in the module's file.
+    pub fn bias(&self) -> usize {
+        // SAFETY: the module is loaded.
+        unsafe { (*self.map).bias }
+    }
+
+    /// The loader's name for it: a path, or empty for the executable.
+    pub fn name(&self) -> &CStr {
+        // SAFETY: the loader's string, valid as long as the module.
+        unsafe {
+            let name = (*self.map).name;
+            if name.is_null() { c"" } else { CStr::from_ptr(name) }
+        }
+    }
+
+    fn dynamic(&self) -> *const [usize; 2] {
+        // SAFETY: the module is loaded.
+        unsafe { (*self.map).dynamic }
+    }
+
+    fn dynamic_value(&self, tag: usize) -> Option<usize> {
+        let mut entry = self.dynamic();
+        if entry.is_null() {
+            return None;
+        }
+        // SAFETY: the dynamic section ends with an entry whose tag is 0.
+        unsafe {
+            while (*entry)[0] != 0 {
+                if (*entry)[0] == tag {
+                    return Some((*entry)[1]);
+                }
+                entry = entry.add(1);
+            }
+        }
+        None
+    }
+
+    /// An address in the dynamic section: the loader adds the bias in place where the section is writable.
+    fn dynamic_address(&self, tag: usize) -> Option<usize> {
+        let value = self.dynamic_value(tag)?;
+        Some(if value < self.bias() { value + self.bias() } else { value })
+    }
+
+    /// The definition of `name` in this module, if it has one; the default version if there are several.
+    pub fn symbol(&self, name: &[u8]) -> Option<Symbol> {
+        let symbols = self.dynamic_address(DT_SYMTAB)?;
+        let strings = self.dynamic_address(DT_STRTAB)?;
+        let versions = self.dynamic_address(DT_VERSYM);
+        let mut fallback = None;
+        let mut consider = |index: usize| -> Option<Symbol> {
+            let at = symbols + index * SYMBOL_BYTES;
+            // SAFETY: `index` comes from the module's own hash table, so the symbol is inside its table.
+            let (name_at, info, section, value, bytes) = unsafe {
+                (
+                    *(at as *const u32),
+                    *((at + 4) as *const u8),
+                    *((at + 6) as *const u16),
+                    *((at + 8) as *const usize),
+                    *((at + 16) as *const usize),
+                )
+            };
+            // SAFETY: a name offset of the module points to a string in its string table.
+            let here = unsafe { CStr::from_ptr((strings + name_at as usize) as *const c_char) };
+            if section == 0 || value == 0 || info & 15 == STT_TLS || here.to_bytes() != name {
+                return None;
+            }
+            let mut address = self.bias() + value;
+            if info & 15 == STT_GNU_IFUNC {
+                // SAFETY: an indirect function's value is its resolver, which takes nothing on x86-64.
+                address = unsafe { core::mem::transmute::<usize, extern "C" fn() -> usize>(address)() };
+            }
+            let symbol = Symbol { address, bytes };
+            // SAFETY: the version table runs parallel to the symbols.
+            let hidden =
+                versions.is_some_and(|table| unsafe { *((table + index * 2) as *const u16) } & HIDDEN_VERSION != 0);
+            if hidden {
+                fallback = Some(symbol);
+                return None;
+            }
+            Some(symbol)
+        };
+        let found = match (self.dynamic_address(DT_GNU_HASH), self.dynamic_address(DT_HASH)) {
+            (Some(table), _) => gnu_hash_lookup(table, name, &mut consider),
+            (None, Some(table)) => hash_lookup(table, name, &mut consider),
+            (None, None) => None,
+        };
+        found.or(fallback)
+    }
+}
+
+/// The GNU hash table: header, Bloom filter, buckets, chains.
+fn gnu_hash_lookup(table: usize, name: &[u8], consider: &mut dyn FnMut(usize) -> Option<Symbol>) -> Option<Symbol> {
+    let hash = name.iter().fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
+    // SAFETY: the table's own header says how long its parts are; every index is taken modulo them or from a chain.
+    unsafe {
+        let word = |index: usize| *((table + index * 4) as *const u32);
+        let (buckets, first_symbol, bloom_words) = (word(0), word(1) as usize, word(2) as usize);
+        if buckets == 0 {
+            return None;
+        }
+        let buckets_at = table + 16 + bloom_words * 8;
+        let mut index = *((buckets_at + (hash % buckets) as usize * 4) as *const u32) as usize;
+        if index < first_symbol {
+            return None;
+        }
+        let chains_at = buckets_at + buckets as usize * 4;
+        loop {
+            let entry = *((chains_at + (index - first_symbol) * 4) as *const u32);
+            if entry | 1 == hash | 1
+                && let Some(symbol) = consider(index)
+            {
+                return Some(symbol);
+            }
+            if entry & 1 == 1 {
+                return None;
+            }
+            index += 1;
+        }
+    }
+}
+
+/// The older System V hash table.
+fn hash_lookup(table: usize, name: &[u8], consider: &mut dyn FnMut(usize) -> Option<Symbol>) -> Option<Symbol> {
+    let hash = name.iter().fold(0u32, |hash, byte| {
+        let shifted = (hash << 4).wrapping_add(u32::from(*byte));
+        let high = shifted & 0xf000_0000;
+        (shifted ^ high >> 24) & !high
+    });
+    // SAFETY: as in `gnu_hash_lookup`.
+    unsafe {
+        let word = |index: usize| *((table + index * 4) as *const u32);
+        let buckets = word(0);
+        if buckets == 0 {
+            return None;
+        }
+        let mut index = word(2 + (hash % buckets) as usize);
+        while index != 0 {
+            if let Some(symbol) = consider(index as usize) {
+                return Some(symbol);
+            }
+            index = word(2 + buckets as usize + index as usize);
+        }
+    }
+    None
+}
+
+/// What `_dl_find_object` tells of a code address.
+#[repr(C)]
+struct FoundObject {
+    flags: u64,
+    low: usize,
+    high: usize,
+    map: *const LinkMap,
+    eh_frame_header: usize,
+    reserved: [u64; 7],
+}
+
+/// The module that holds a code address.
+#[derive(Clone, Copy)]
+pub struct CodeModule {
+    /// The module.
+    pub module: Module,
+    /// First mapped address.
+    pub low: usize,
+    /// One past the last mapped address.
+    pub high: usize,
+    /// Address of its `.eh_frame_hdr`, 0 if it has none.
+    pub eh_frame_header: usize,
+}
+
+type DlFindObject = unsafe extern "C" fn(usize, *mut FoundObject) -> i32;
+
+/// Looks code addresses up.
+pub struct CodeFinder {
+    function: AtomicUsize,
+}
+
+impl CodeFinder {
+    /// Finds nothing yet.
+    pub const fn new() -> Self {
+        CodeFinder { function: AtomicUsize::new(0) }
+    }
+
+    /// Looks for glibc's function. False if there is none: glibc is older than 2.35.
+    pub fn start(&self) -> bool {
+        let function = modules().find_map(|module| module.symbol(b"_dl_find_object"));
+        self.function.store(function.map_or(0, |symbol| symbol.address), Ordering::Release);
+        function.is_some()
+    }
+
+    /// The module that holds `address`.
+    pub fn find(&self, address: usize) -> Option<CodeModule> {
+        let function = self.function.load(Ordering::Acquire);
+        if function == 0 {
+            return None;
+        }
+        let mut found =
+            FoundObject { flags: 0, low: 0, high: 0, map: core::ptr::null(), eh_frame_header: 0, reserved: [0; 7] };
+        // SAFETY: the address is that of `_dl_find_object`, which takes any address and fills the structure.
+        let status = unsafe { core::mem::transmute::<usize, DlFindObject>(function)(address, &mut found) };
+        (status == 0 && !found.map.is_null()).then_some(CodeModule {
+            module: Module { map: found.map },
+            low: found.low,
+            high: found.high,
+            eh_frame_header: found.eh_frame_header,
+        })
+    }
+}
+
+impl Default for CodeFinder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+const PT_LOAD: u32 = 1;
+const PT_NOTE: u32 = 4;
+const NOTE_BUILD_ID: u32 = 3;
+
+#[repr(C)]
+struct ProgramHeader {
+    kind: u32,
+    flags: u32,
+    offset: usize,
+    address: usize,
+    physical: usize,
+    file_bytes: usize,
+    memory_bytes: usize,
+    align: usize,
+}
+
+impl CodeModule {
+    fn program_headers(&self) -> &[ProgramHeader] {
+        // SAFETY: the first mapped page of a module is mapped for reading; it begins with the ELF header
+        // unless the linker laid it out unusually, which the magic tells.
+        unsafe {
+            let header = self.low as *const u8;
+            if core::slice::from_raw_parts(header, 4) != b"\x7fELF" {
+                return &[];
+            }
+            let at = *(header.add(32).cast::<usize>());
+            let (entry_bytes, count) = (*(header.add(54).cast::<u16>()), *(header.add(56).cast::<u16>()));
+            let bytes = usize::from(count) * core::mem::size_of::<ProgramHeader>();
+            let inside = at.checked_add(bytes).is_some_and(|end| end <= self.high - self.low && end <= 4096);
+            if usize::from(entry_bytes) != core::mem::size_of::<ProgramHeader>() || !inside {
+                return &[];
+            }
+            core::slice::from_raw_parts(header.add(at).cast::<ProgramHeader>(), usize::from(count))
+        }
+    }
+
+    /// First address and bytes of the mapped part of the file that holds `address`.
+    pub fn segment(&self, address: usize) -> Option<(usize, usize)> {
+        self.program_headers().iter().filter(|header| header.kind == PT_LOAD).find_map(|header| {
+            let first = self.module.bias().wrapping_add(header.address);
+            let inside = address.wrapping_sub(first) < header.file_bytes;
+            inside.then_some((first, header.file_bytes))
+        })
+    }
+
+    /// The module's build id, empty if it has none.
+    pub fn build_id(&self) -> &[u8] {
+        for header in self.program_headers().iter().filter(|header| header.kind == PT_NOTE) {
+            let first = self.module.bias().wrapping_add(header.address);
+            if first < self.low || first.saturating_add(header.memory_bytes) > self.high {
+                continue;
+            }
+            let mut at = 0;
+            while at + 12 <= header.memory_bytes {
+                // SAFETY: inside a note segment of a loaded module, checked against its mapping above.
+                let (name_bytes, value_bytes, kind) = unsafe {
+                    let note = (first + at) as *const u32;
+                    (*note as usize, *note.add(1) as usize, *note.add(2))
+                };
+                let value_at = at + 12 + name_bytes.next_multiple_of(4);
+                let Some(end) = value_at.checked_add(value_bytes).filter(|end| *end <= header.memory_bytes) else {
+                    break;
+                };
+                // SAFETY: the name lies inside the segment since the value behind it does.
+                let is_gnu = name_bytes == 4 && unsafe { *((first + at + 12) as *const [u8; 4]) } == *b"GNU\0";
+                if is_gnu && kind == NOTE_BUILD_ID {
+                    // SAFETY: `end` is inside the segment.
+                    return unsafe { core::slice::from_raw_parts((first + value_at) as *const u8, value_bytes) };
+                }
+                at = end.next_multiple_of(4);
+            }
+        }
+        &[]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_the_loader_finds() {
+        let libc = modules().find(|module| module.name().to_bytes().ends_with(b"libc.so.6")).expect("libc");
+        let ours = libc.symbol(b"qsort").expect("qsort");
+        unsafe extern "C" {
+            fn qsort();
+        }
+        assert_eq!(ours.address, qsort as *const () as usize);
+        assert!(ours.bytes > 0);
+        assert_eq!(libc.symbol(b"no_such_function"), None);
+        let finder = CodeFinder::new();
+        assert!(finder.start());
+        let code = finder.find(ours.address).expect("code");
+        assert_eq!(code.module.bias(), libc.bias());
+        assert!(code.build_id().len() >= 16);
+        let (first, bytes) = code.segment(code.eh_frame_header).expect("segment");
+        assert!((first..first + bytes).contains(&code.eh_frame_header));
+        assert!(finder.find(8).is_none());
+    }
+}

@@ -1,0 +1,130 @@
+//! The ledger's file as memory: one mapping of a sparse file, in which no page is written before
+//! storage was reserved for it.
+//!
+//! A store into an unbacked page of a full tmpfs or disk would be SIGBUS inside malloc. So pages
+//! are made present with `MADV_POPULATE_WRITE` (Linux 5.14), which fails instead. It needs no file
+//! descriptor, hence keeps working in a program that closed them all, changed its root or its
+//! user. On older kernels the file is opened again by its path, compared with what was mapped, and
+//! `fallocate` is asked.
+
+use crate::syscall::{self, Errno, FileIdentity, advice, open_flag};
+use crate::text::Text;
+
+/// Longest path of a ledger.
+pub const PATH_BYTES_MAX: usize = 512;
+
+/// A shared mapping of a ledger's file.
+pub struct FileMapping {
+    base: *mut u8,
+    bytes: usize,
+    identity: FileIdentity,
+    path: Text<PATH_BYTES_MAX>,
+}
+
+// SAFETY: the mapping is plain shared memory; who writes where is the business of its users.
+unsafe impl Sync for FileMapping {}
+// SAFETY: as above.
+unsafe impl Send for FileMapping {}
+
+impl FileMapping {
+    /// Creates a new file and maps it. It must not exist before.
+    ///
+    /// # Errors
+    /// Whatever creating, growing or mapping says. `EXIST` if the name is taken.
+    pub fn create(path: Text<PATH_BYTES_MAX>, bytes: usize) -> Result<FileMapping, Errno> {
+        let flags = open_flag::READ_WRITE
+            | open_flag::CREATE
+            | open_flag::EXCLUSIVE
+            | open_flag::NO_FOLLOW
+            | open_flag::CLOSE_ON_EXEC;
+        let fd = syscall::open(path.c_str(), flags, 0o600)?;
+        let made = syscall::set_length(fd, bytes as u64)
+            .and_then(|()| syscall::identify(fd))
+            .and_then(|identity| syscall::map_shared(fd, bytes).map(|base| (identity, base)));
+        syscall::close(fd);
+        match made {
+            Ok((identity, base)) => {
+                // Unused ranges are holes: a core dump that reads them would allocate them all.
+                let _ = syscall::advise(base, bytes, advice::DONT_DUMP);
+                Ok(FileMapping { base, bytes, identity, path })
+            }
+            Err(error) => {
+                syscall::unlink(path.c_str());
+                Err(error)
+            }
+        }
+    }
+
+    /// First byte of the mapping.
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// Bytes of the mapping, most of them without storage.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where the file was created.
+    pub fn path(&self) -> &Text<PATH_BYTES_MAX> {
+        &self.path
+    }
+
+    /// Reserves storage for whole pages. After success they can be written without a fault.
+    ///
+    /// # Errors
+    /// No room in the file system, no memory, or (on old kernels) the file is not to be found any more.
+    pub fn back(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return Err(Errno::NOMEM);
+        }
+        let first = self.base.wrapping_add(offset);
+        let result = loop {
+            match syscall::advise(first, bytes, advice::POPULATE_WRITE) {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::INVAL) => break self.back_by_path(offset, bytes),
+                other => break other,
+            }
+        };
+        if result.is_ok() {
+            let _ = syscall::advise(first, bytes, advice::DO_DUMP);
+        }
+        result
+    }
+
+    fn back_by_path(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        let flags = open_flag::READ_WRITE | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
+        let fd = syscall::open(self.path.c_str(), flags, 0)?;
+        let result = match syscall::identify(fd) {
+            Ok(identity) if (identity.device, identity.inode) == (self.identity.device, self.identity.inode) => {
+                syscall::allocate(fd, offset as u64, bytes as u64)
+            }
+            Ok(_) => Err(Errno::INVAL),
+            Err(error) => Err(error),
+        };
+        syscall::close(fd);
+        result
+    }
+
+    /// Gives storage back. The pages read as zero afterwards and must be backed again before a store.
+    ///
+    /// # Safety
+    /// Nobody may store into these pages any more.
+    pub unsafe fn give_back(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return Err(Errno::NOMEM);
+        }
+        // SAFETY: within the mapping; the caller vouches that nobody uses it.
+        unsafe { syscall::discard(self.base.wrapping_add(offset), bytes) }
+    }
+
+    /// Removes the file and the mapping.
+    ///
+    /// # Safety
+    /// Nobody may use the mapping any more.
+    pub unsafe fn destroy(self) {
+        syscall::unlink(self.path.c_str());
+        // SAFETY: the caller's promise.
+        unsafe { syscall::unmap(self.base, self.bytes) };
+    }
+}

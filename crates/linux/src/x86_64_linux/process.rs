@@ -1,0 +1,120 @@
+//! What a process knows of itself, read from `/proc` without the C library: hooks run before
+//! `environ` is set up, and the program may have changed it.
+
+use crate::syscall::{self, open_flag};
+use crate::text::{self, Text};
+use core::ffi::CStr;
+
+/// Reads a file from its start, a piece at a time; `piece` returns false to end it early.
+fn read_pieces(path: &CStr, buffer: &mut [u8], piece: &mut dyn FnMut(&[u8]) -> bool) {
+    let Ok(fd) = syscall::open(path, open_flag::READ | open_flag::CLOSE_ON_EXEC, 0) else { return };
+    while let Ok(length @ 1..) = syscall::read(fd, buffer) {
+        if !piece(buffer.get(..length).unwrap_or(&[])) {
+            break;
+        }
+    }
+    syscall::close(fd);
+}
+
+/// The value that the environment variable `name` had when the program was started. `None` if it
+/// is not set or longer than `N`.
+pub fn environment<const N: usize>(name: &[u8]) -> Option<Text<N>> {
+    let mut buffer = [0u8; 1024];
+    let mut value = Text::<N>::new();
+    let mut matched = Some(0); // bytes of `name=` seen in this entry; None: another variable
+    let mut found = false;
+    read_pieces(c"/proc/self/environ", &mut buffer, &mut |bytes| {
+        for byte in bytes.iter().copied() {
+            if byte == 0 {
+                if found {
+                    return false;
+                }
+                matched = Some(0);
+            } else if found {
+                value.push(&[byte]);
+            } else if let Some(seen) = matched {
+                matched = match name.get(seen) {
+                    Some(expected) if *expected == byte => Some(seen + 1),
+                    None if byte == b'=' => {
+                        found = true;
+                        None
+                    }
+                    _ => None,
+                };
+            }
+        }
+        true
+    });
+    (found && !value.is_cut()).then_some(value)
+}
+
+/// When the process was started: field 22 of `/proc/self/stat`, in clock ticks since boot.
+pub fn start_ticks() -> u64 {
+    let mut buffer = [0u8; 1024];
+    let mut ticks = 0;
+    read_pieces(c"/proc/self/stat", &mut buffer, &mut |bytes| {
+        // The second field is the name in parentheses, which may itself hold anything.
+        let after_name = bytes.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 2);
+        let mut fields = bytes.get(after_name..).unwrap_or(&[]).split(|byte| *byte == b' ');
+        ticks = fields.nth(19).and_then(text::number).unwrap_or(0);
+        false
+    });
+    ticks
+}
+
+/// The first piece of a small file as a number, or `None`.
+fn file_number(path: &CStr) -> Option<u64> {
+    let mut buffer = [0u8; 64];
+    let mut value = None;
+    read_pieces(path, &mut buffer, &mut |bytes| {
+        value = text::number(bytes.trim_ascii());
+        false
+    });
+    value
+}
+
+/// Bytes of memory that the process may use: the machine's, or its control group's if that is less.
+pub fn memory_limit() -> u64 {
+    let group = file_number(c"/sys/fs/cgroup/memory.max")
+        .or_else(|| file_number(c"/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+    group.unwrap_or(u64::MAX).min(syscall::memory_bytes())
+}
+
+/// The path of the program's file, and of its working directory; empty if unknown.
+pub fn link<const N: usize>(path: &CStr) -> Text<N> {
+    let mut buffer = [0u8; N];
+    let mut text = Text::new();
+    if let Ok(target) = syscall::read_link(path, &mut buffer) {
+        text.push(target);
+    }
+    text
+}
+
+/// Hands the program's arguments over, a piece at a time, each argument ended by a zero byte.
+pub fn arguments(each_piece: &mut dyn FnMut(&[u8]) -> bool) {
+    let mut buffer = [0u8; 512];
+    read_pieces(c"/proc/self/cmdline", &mut buffer, each_piece);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_what_the_standard_library_tells() {
+        let path = environment::<8192>(b"PATH").expect("PATH");
+        assert_eq!(path.bytes(), std::env::var("PATH").expect("PATH").as_bytes());
+        assert!(environment::<64>(b"NO_SUCH_VARIABLE_HERE").is_none());
+        assert!(environment::<1>(b"PATH").is_none(), "too long is as good as absent");
+        let exe = link::<512>(c"/proc/self/exe");
+        assert_eq!(exe.bytes(), std::env::current_exe().expect("exe").as_os_str().as_encoded_bytes());
+        assert!(start_ticks() > 0);
+        assert!(memory_limit() > 1 << 24);
+        let mut bytes = std::vec::Vec::new();
+        arguments(&mut |piece| {
+            bytes.extend_from_slice(piece);
+            true
+        });
+        assert!(bytes.ends_with(b"\0"));
+    }
+}

@@ -1,0 +1,400 @@
+//! System calls, made directly: `errno` stays as it is, and nobody can have replaced them.
+//!
+//! # Safety
+//! The wrappers are safe where the kernel checks every argument itself (it answers `EFAULT`) and
+//! the call cannot change memory that Rust relies on. The others are `unsafe` and say what they need.
+
+use core::arch::asm;
+use core::ffi::CStr;
+
+/// An error number of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// Invalid argument: here mostly "this kernel does not know that".
+    pub const INVAL: Errno = Errno(22);
+    /// The file exists.
+    pub const EXIST: Errno = Errno(17);
+    /// No such process.
+    pub const SRCH: Errno = Errno(3);
+    /// Interrupted by a signal.
+    pub const INTR: Errno = Errno(4);
+    /// Try again.
+    pub const AGAIN: Errno = Errno(11);
+    /// No memory, or no room in the address space.
+    pub const NOMEM: Errno = Errno(12);
+}
+
+/// What a system call gives.
+pub type Result<T> = core::result::Result<T, Errno>;
+
+mod number {
+    pub(super) const READ: usize = 0;
+    pub(super) const WRITE: usize = 1;
+    pub(super) const OPEN: usize = 2;
+    pub(super) const CLOSE: usize = 3;
+    pub(super) const FSTAT: usize = 5;
+    pub(super) const MMAP: usize = 9;
+    pub(super) const MUNMAP: usize = 11;
+    pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const MADVISE: usize = 28;
+    pub(super) const GETPID: usize = 39;
+    pub(super) const FTRUNCATE: usize = 77;
+    pub(super) const MKDIR: usize = 83;
+    pub(super) const UNLINK: usize = 87;
+    pub(super) const READLINK: usize = 89;
+    pub(super) const SYSINFO: usize = 99;
+    pub(super) const GETUID: usize = 102;
+    pub(super) const GETPPID: usize = 110;
+    pub(super) const SIGALTSTACK: usize = 131;
+    pub(super) const PRCTL: usize = 157;
+    pub(super) const GETTID: usize = 186;
+    pub(super) const FUTEX: usize = 202;
+    pub(super) const CLOCK_GETTIME: usize = 228;
+    pub(super) const TGKILL: usize = 234;
+    pub(super) const FALLOCATE: usize = 285;
+    pub(super) const PRLIMIT64: usize = 302;
+    pub(super) const GETRANDOM: usize = 318;
+}
+
+/// Makes a system call.
+///
+/// # Safety
+/// What the kernel does with these arguments must be sound for the calling program.
+#[inline]
+unsafe fn call(number: usize, args: [usize; 6]) -> Result<usize> {
+    let result: isize;
+    // SAFETY: the `syscall` instruction changes rax, rcx and r11 only; the caller vouches for the rest.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+}
+
+/// A call whose arguments the kernel checks completely.
+fn checked(number: usize, args: [usize; 6]) -> Result<usize> {
+    // SAFETY: used in this file only for calls that touch no memory, or memory passed as a valid reference.
+    unsafe { call(number, args) }
+}
+
+/// Read and write access; also for `mmap`.
+pub const PROT_READ_WRITE: usize = 3;
+/// Flags of `open`.
+pub mod open_flag {
+    /// Read only.
+    pub const READ: usize = 0;
+    /// Write only.
+    pub const WRITE: usize = 1;
+    /// Read and write.
+    pub const READ_WRITE: usize = 2;
+    /// Create.
+    pub const CREATE: usize = 0o100;
+    /// Fail if it exists.
+    pub const EXCLUSIVE: usize = 0o200;
+    /// Append.
+    pub const APPEND: usize = 0o2000;
+    /// Must be a directory.
+    pub const DIRECTORY: usize = 0o200_000;
+    /// Do not follow a symbolic link.
+    pub const NO_FOLLOW: usize = 0o400_000;
+    /// Close on exec.
+    pub const CLOSE_ON_EXEC: usize = 0o2_000_000;
+}
+/// Advice to `madvise`.
+pub mod advice {
+    /// Leave out of core dumps.
+    pub const DONT_DUMP: usize = 16;
+    /// Put into core dumps again.
+    pub const DO_DUMP: usize = 17;
+    /// Zeroes in a child.
+    pub const WIPE_ON_FORK: usize = 18;
+    /// No huge pages.
+    pub const NO_HUGE_PAGE: usize = 15;
+    /// Make writable pages present, or fail (Linux 5.14).
+    pub const POPULATE_WRITE: usize = 23;
+    /// Free the pages and the storage behind them.
+    pub const REMOVE: usize = 9;
+}
+
+/// Opens a file.
+pub fn open(path: &CStr, flags: usize, mode: usize) -> Result<usize> {
+    checked(number::OPEN, [path.as_ptr() as usize, flags, mode, 0, 0, 0])
+}
+
+/// Closes a descriptor that this crate opened.
+pub fn close(fd: usize) {
+    let _ = checked(number::CLOSE, [fd, 0, 0, 0, 0, 0]);
+}
+
+/// Reads once; interrupted reads are repeated.
+pub fn read(fd: usize, into: &mut [u8]) -> Result<usize> {
+    loop {
+        match checked(number::READ, [fd, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Writes once; interrupted writes are repeated.
+pub fn write(fd: usize, bytes: &[u8]) -> Result<usize> {
+    loop {
+        match checked(number::WRITE, [fd, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Sets a file's length.
+pub fn set_length(fd: usize, bytes: u64) -> Result<()> {
+    checked(number::FTRUNCATE, [fd, bytes as usize, 0, 0, 0, 0]).map(drop)
+}
+
+/// Reserves storage for a part of a file.
+pub fn allocate(fd: usize, offset: u64, bytes: u64) -> Result<()> {
+    checked(number::FALLOCATE, [fd, 0, offset as usize, bytes as usize, 0, 0]).map(drop)
+}
+
+/// Makes a directory.
+pub fn make_directory(path: &CStr, mode: usize) -> Result<()> {
+    checked(number::MKDIR, [path.as_ptr() as usize, mode, 0, 0, 0, 0]).map(drop)
+}
+
+/// Removes a file's name.
+pub fn unlink(path: &CStr) {
+    let _ = checked(number::UNLINK, [path.as_ptr() as usize, 0, 0, 0, 0, 0]);
+}
+
+/// Reads a symbolic link.
+pub fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> Result<&'a [u8]> {
+    let length = checked(number::READLINK, [path.as_ptr() as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0])?;
+    into.get(..length).ok_or(Errno::INVAL)
+}
+
+/// Which file a descriptor stands for, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// File type and permissions.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+}
+
+/// Asks what a descriptor stands for.
+pub fn identify(fd: usize) -> Result<FileIdentity> {
+    let mut stat = [0u64; 18]; // struct stat of x86-64: dev, ino, nlink, mode and uid, …
+    checked(number::FSTAT, [fd, stat.as_mut_ptr() as usize, 0, 0, 0, 0])?;
+    Ok(FileIdentity { device: stat[0], inode: stat[1], mode: stat[3] as u32, uid: (stat[3] >> 32) as u32 })
+}
+
+/// Maps fresh private memory, zeroed, not charged before it is touched.
+pub fn map_anonymous(bytes: usize) -> Result<*mut u8> {
+    const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;
+    checked(number::MMAP, [0, bytes, PROT_READ_WRITE, PRIVATE_ANONYMOUS_NORESERVE, usize::MAX, 0])
+        .map(|address| address as *mut u8)
+}
+
+/// Maps a file, shared.
+pub fn map_shared(fd: usize, bytes: usize) -> Result<*mut u8> {
+    const SHARED: usize = 1;
+    checked(number::MMAP, [0, bytes, PROT_READ_WRITE, SHARED, fd, 0]).map(|address| address as *mut u8)
+}
+
+/// Unmaps.
+///
+/// # Safety
+/// Nothing may use that memory any more.
+pub unsafe fn unmap(address: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    let _ = unsafe { call(number::MUNMAP, [address as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// Gives advice that does not change what memory holds.
+pub fn advise(address: *mut u8, bytes: usize, advice: usize) -> Result<()> {
+    debug_assert!(advice != self::advice::REMOVE);
+    checked(number::MADVISE, [address as usize, bytes, advice, 0, 0, 0]).map(drop)
+}
+
+/// Gives pages and the storage behind them back; they read as zero afterwards.
+///
+/// # Safety
+/// Nothing may rely on what that memory holds.
+pub unsafe fn discard(address: *mut u8, bytes: usize) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { call(number::MADVISE, [address as usize, bytes, advice::REMOVE, 0, 0, 0]).map(drop) }
+}
+
+/// Id of the calling thread.
+pub fn gettid() -> u32 {
+    checked(number::GETTID, [0; 6]).unwrap_or(0) as u32
+}
+
+/// Id of the calling process.
+pub fn getpid() -> u32 {
+    checked(number::GETPID, [0; 6]).unwrap_or(0) as u32
+}
+
+/// Id of the parent process.
+pub fn getppid() -> u32 {
+    checked(number::GETPPID, [0; 6]).unwrap_or(0) as u32
+}
+
+/// The real user.
+pub fn getuid() -> u32 {
+    checked(number::GETUID, [0; 6]).unwrap_or(0) as u32
+}
+
+/// Whether the thread `tid` of process `pid` exists. In doubt it does.
+pub fn thread_exists(pid: u32, tid: u32) -> bool {
+    checked(number::TGKILL, [pid as usize, tid as usize, 0, 0, 0, 0]) != Err(Errno::SRCH)
+}
+
+/// The calling thread's name, filled up with zeros.
+pub fn thread_name() -> [u8; 16] {
+    const PR_GET_NAME: usize = 16;
+    let mut name = [0u8; 16];
+    let _ = checked(number::PRCTL, [PR_GET_NAME, name.as_mut_ptr() as usize, 0, 0, 0, 0]);
+    name
+}
+
+/// Whether 8 bytes at `address` can be read. Asks the kernel to read a signal set from there, with
+/// an operation number that it refuses afterwards: `EFAULT` or `EINVAL`, and nothing else happens.
+pub fn readable(address: usize) -> bool {
+    const NO_SUCH_OPERATION: usize = usize::MAX;
+    checked(number::RT_SIGPROCMASK, [NO_SUCH_OPERATION, address, 0, 8, 0, 0]) == Err(Errno::INVAL)
+}
+
+/// Signals of the calling thread, to be restored.
+pub struct SignalsBlocked {
+    old: u64,
+}
+
+impl SignalsBlocked {
+    /// Blocks every signal of the calling thread until dropped.
+    pub fn new() -> Self {
+        const SETMASK: usize = 2;
+        let all = u64::MAX;
+        let mut old = 0u64;
+        let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const all as usize, &raw mut old as usize, 8, 0, 0]);
+        SignalsBlocked { old }
+    }
+}
+
+impl Default for SignalsBlocked {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        const SETMASK: usize = 2;
+        let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const self.old as usize, 0, 8, 0, 0]);
+    }
+}
+
+/// Whether the calling thread runs on its alternate signal stack.
+pub fn on_alternate_stack() -> bool {
+    const ONSTACK: u32 = 1;
+    let mut stack = [0usize; 3]; // pointer, flags, size
+    match checked(number::SIGALTSTACK, [0, stack.as_mut_ptr() as usize, 0, 0, 0, 0]) {
+        Ok(_) => stack[1] as u32 & ONSTACK != 0,
+        Err(_) => false,
+    }
+}
+
+/// Waits until `word` is no longer `expected`, or `milliseconds` have passed, or for no reason.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, milliseconds: u32) {
+    const WAIT_PRIVATE: usize = 128;
+    let time = [u64::from(milliseconds / 1000), u64::from(milliseconds % 1000) * 1_000_000];
+    let _ =
+        checked(number::FUTEX, [word.as_ptr() as usize, WAIT_PRIVATE, expected as usize, time.as_ptr() as usize, 0, 0]);
+}
+
+/// Wakes everyone who waits for `word`.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    const WAKE_PRIVATE: usize = 129;
+    let _ = checked(number::FUTEX, [word.as_ptr() as usize, WAKE_PRIVATE, i32::MAX as usize, 0, 0, 0]);
+}
+
+/// Nanoseconds of a clock; 0 if there is no such clock.
+pub fn clock(clock_id: usize) -> u64 {
+    let mut time = [0u64; 2];
+    match checked(number::CLOCK_GETTIME, [clock_id, time.as_mut_ptr() as usize, 0, 0, 0, 0]) {
+        Ok(_) => time[0] * 1_000_000_000 + time[1],
+        Err(_) => 0,
+    }
+}
+
+/// The soft limit of a resource, `None` if unlimited.
+pub fn limit(resource: usize) -> Option<u64> {
+    let mut limits = [0u64; 2];
+    match checked(number::PRLIMIT64, [0, resource, 0, limits.as_mut_ptr() as usize, 0, 0]) {
+        Ok(_) => Some(limits[0]).filter(|soft| *soft != u64::MAX),
+        Err(_) => None,
+    }
+}
+
+/// Largest file the process may make.
+pub const LIMIT_FILE_BYTES: usize = 1;
+/// Largest address space.
+pub const LIMIT_ADDRESS_BYTES: usize = 9;
+
+/// The machine's memory in bytes; 0 if unknown.
+pub fn memory_bytes() -> u64 {
+    let mut info = [0u64; 16]; // uptime, loads[3], totalram, …, mem_unit
+    match checked(number::SYSINFO, [info.as_mut_ptr() as usize, 0, 0, 0, 0, 0]) {
+        Ok(_) => info[4].saturating_mul((info[13] as u32).max(1).into()),
+        Err(_) => 0,
+    }
+}
+
+/// Random bytes, never waiting for entropy; mixed from clock and addresses if there are none.
+pub fn random() -> u64 {
+    const NONBLOCK: usize = 1;
+    let mut value = 0u64;
+    match checked(number::GETRANDOM, [&raw mut value as usize, 8, NONBLOCK, 0, 0, 0]) {
+        Ok(8) => value,
+        _ => clock(0).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(gettid()) << 32 ^ &raw const value as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readable_tells_mapped_from_unmapped() {
+        let here = 5u64;
+        assert!(readable(&raw const here as usize));
+        assert!(!readable(0));
+        let page = map_anonymous(4096).expect("memory");
+        assert!(readable(page as usize));
+        // SAFETY: nobody uses the page.
+        unsafe { unmap(page, 4096) };
+        assert!(!readable(page as usize));
+    }
+
+    #[test]
+    fn memory_and_identity() {
+        assert!(memory_bytes() > 1 << 24);
+        assert!(thread_exists(getpid(), gettid()));
+        assert!(!thread_exists(getpid(), 0x3fff_ffff));
+        let fd = open(c"/proc/self/exe", open_flag::READ, 0).expect("open");
+        assert!(identify(fd).expect("stat").inode != 0);
+        close(fd);
+    }
+}

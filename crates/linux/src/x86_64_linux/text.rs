@@ -1,0 +1,124 @@
+//! Text put together without allocation.
+
+use core::ffi::CStr;
+
+/// Bytes on the stack, always followed by a zero. What does not fit is cut, and remembered.
+pub struct Text<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+    cut: bool,
+}
+
+impl<const N: usize> Text<N> {
+    /// Nothing.
+    pub const fn new() -> Self {
+        Text { bytes: [0; N], length: 0, cut: false }
+    }
+
+    /// Appends bytes; a zero byte would end the text early and is left out.
+    pub fn push(&mut self, bytes: &[u8]) -> &mut Self {
+        for byte in bytes.iter().copied().filter(|byte| *byte != 0) {
+            match self.bytes.get_mut(self.length) {
+                Some(place) if self.length + 1 < N => {
+                    *place = byte;
+                    self.length += 1;
+                }
+                _ => self.cut = true,
+            }
+        }
+        self
+    }
+
+    /// Appends a number in decimal.
+    pub fn push_number(&mut self, number: u64) -> &mut Self {
+        let mut digits = [0u8; 20];
+        let mut rest = number;
+        let mut first = digits.len();
+        for place in digits.iter_mut().rev() {
+            *place = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            first -= 1;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.push(digits.get(first..).unwrap_or(&[]))
+    }
+
+    /// Appends a number as 16 hexadecimal digits.
+    pub fn push_hex(&mut self, number: u64) -> &mut Self {
+        for shift in (0..16).rev() {
+            let digit = (number >> (shift * 4) & 15) as u8;
+            self.push(&[if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }]);
+        }
+        self
+    }
+
+    /// The text.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or(&[])
+    }
+
+    /// The text as C wants it.
+    pub fn c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+
+    /// Whether something did not fit.
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Back to nothing.
+    pub fn clear(&mut self) {
+        *self = Text::new();
+    }
+}
+
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Reads a decimal number; `None` unless it is one and fits.
+pub fn number(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() {
+        return None;
+    }
+    bytes.iter().try_fold(0u64, |value, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// Reads a hexadecimal number; `None` unless it is one and fits.
+pub fn hex(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() || bytes.len() > 16 {
+        return None;
+    }
+    bytes.iter().try_fold(0u64, |value, byte| {
+        let digit = (*byte as char).to_digit(16)?;
+        Some(value << 4 | u64::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_cuts() {
+        let mut text = Text::<12>::new();
+        text.push(b"a").push_number(0).push_number(1234567);
+        assert_eq!(text.bytes(), b"a01234567");
+        assert!(!text.is_cut());
+        text.push(b"xyz");
+        assert_eq!(text.c_str(), c"a01234567xy");
+        assert!(text.is_cut());
+        assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(number(b"18446744073709551616"), None);
+        assert_eq!(hex(b"ffffffffffffffff"), Some(u64::MAX));
+        assert_eq!((number(b""), number(b"1x"), hex(b"")), (None, None, None));
+    }
+}

@@ -1,0 +1,73 @@
+//! One word per thread, in static TLS with the initial-exec model.
+//!
+//! Stable Rust compiles `thread_local!` in a shared library to a call of `__tls_get_addr`, which
+//! costs more than the rest of a hook and may itself allocate. So the word is declared in
+//! assembly and read through its offset from the thread pointer. It is zero in a new thread, and
+//! there is no destructor.
+
+use core::arch::{asm, global_asm};
+
+global_asm!(
+    ".pushsection .tbss.heapledger_thread_word,\"awT\",@nobits",
+    ".p2align 3",
+    ".hidden heapledger_thread_word",
+    ".globl heapledger_thread_word",
+    ".type heapledger_thread_word,@object",
+    ".size heapledger_thread_word, 8",
+    "heapledger_thread_word: .zero 8",
+    ".popsection",
+);
+
+/// The calling thread's word; 0 before the first [`set`].
+#[inline(always)]
+pub fn get() -> usize {
+    let value: usize;
+    // SAFETY: reads the word declared above, which exists as long as the thread does.
+    unsafe {
+        asm!(
+            "mov {v}, qword ptr [rip + heapledger_thread_word@GOTTPOFF]",
+            "mov {v}, qword ptr fs:[{v}]",
+            v = out(reg) value, options(nostack, preserves_flags, readonly)
+        );
+    }
+    value
+}
+
+/// Sets the calling thread's word.
+#[inline(always)]
+pub fn set(value: usize) {
+    // SAFETY: writes the word declared above, which belongs to the calling thread alone.
+    unsafe {
+        asm!(
+            "mov {t}, qword ptr [rip + heapledger_thread_word@GOTTPOFF]",
+            "mov qword ptr fs:[{t}], {v}",
+            t = out(reg) _, v = in(reg) value, options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// The thread pointer: address of the thread's control block, what glibc's `pthread_self` returns.
+#[inline(always)]
+pub fn thread_pointer() -> usize {
+    let value: usize;
+    // SAFETY: the x86-64 ABI keeps the thread pointer itself in the first word of the block.
+    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) value, options(nostack, preserves_flags, readonly)) };
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_thread_has_its_own_word() {
+        super::set(7);
+        std::thread::spawn(|| {
+            assert_eq!(super::get(), 0);
+            super::set(9);
+            assert_eq!(super::get(), 9);
+        })
+        .join()
+        .expect("thread");
+        assert_eq!(super::get(), 7);
+        super::set(0);
+    }
+}
