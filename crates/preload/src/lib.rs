@@ -1,2 +1,48 @@
-//! (in work)
+//! The malloc family, interposed: a shared library to be preloaded.
+//!
+//! It exports the functions of [`hooked`], finds who would have been called without it
+//! ([`next`]), and tells the recorder what happened ([`calls`]). Nothing else is decided here.
+//!
+//! It is `no_std`, depends on no library, allocates nothing and cannot unwind. It can be called
+//! before any constructor has run, in signal handlers and in half-dead threads.
+//!
+//! # Safety
+//! Entry points are called by any program with any arguments, as the functions they stand for are;
+//! what those may be given, the next allocator is given unchanged.
 #![no_std]
+
+mod calls;
+mod emulated;
+mod hooked;
+mod next;
+#[cfg(feature = "oracle")]
+mod oracle;
+mod stubs;
+
+use heapledger_recorder::linux::shared::Shared;
+
+/// What the recorder shares between threads. Zeros, hence no page of it exists before it is used.
+static SHARED: Shared = Shared::new();
+
+/// A program that never allocates gets a ledger too, one that says so.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        calls::ensure_started();
+    }
+    at_load
+};
+
+// Prebuilt `core` refers to this symbol. Undefined, the loader would refuse the library; hidden, it
+// stays out of the program's namespace.
+core::arch::global_asm!(".hidden rust_eh_personality", ".globl rust_eh_personality", "rust_eh_personality: ud2");
+
+/// Nothing here panics; a test looks for it in the binary. If something did, going on would be worse.
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    loop {
+        // SAFETY: raises SIGILL.
+        unsafe { core::arch::asm!("ud2") };
+    }
+}

@@ -1,0 +1,105 @@
+//! The one list of replaced functions. Exports, look-up and bookkeeping all follow from it.
+
+use heapledger_format::Kind;
+
+/// What the arguments and the result of a function mean. Numbers are argument positions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Returns a block of so many bytes.
+    Block(usize),
+    /// Returns a block of so many times so many bytes.
+    BlockOfItems(usize, usize),
+    /// Stores the block where argument 0 points and returns 0.
+    StoresBlock(usize),
+    /// Changes the block of argument 0 to so many bytes.
+    Resizes(usize),
+    /// Changes the block of argument 0 to so many times so many bytes.
+    ResizesItems(usize, usize),
+    /// Frees the block of argument 0.
+    Frees,
+    /// Is passed on and not recorded.
+    PassedOn,
+    /// Unloads code.
+    Unloads,
+}
+
+/// Whose definition is the next in line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// All of one module, the first behind us that defines `malloc`.
+    C,
+    /// The first definition behind us.
+    Cxx,
+    /// The C library's.
+    Loader,
+}
+
+pub(crate) struct Hooked {
+    pub(crate) symbol: &'static [u8],
+    pub(crate) kind: Kind,
+    pub(crate) shape: Shape,
+    pub(crate) family: Family,
+}
+
+macro_rules! hooked {
+    ($($stub:ident $name:ident = $symbol:literal: $kind:ident, $shape:expr, $family:ident;)*) => {
+        /// The replaced functions.
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        #[allow(clippy::upper_case_acronyms, reason = "names of C++ operators")]
+        pub(crate) enum Hook { $($name),* }
+
+        pub(crate) const HOOKED: &[Hooked] = &[$(Hooked {
+            symbol: $symbol.as_bytes(),
+            kind: Kind::$kind,
+            shape: $shape,
+            family: Family::$family,
+        }),*];
+
+        mod exports {
+            use super::Hook;
+            $(crate::stubs::$stub!($name, $symbol, Hook::$name as usize);)*
+        }
+    };
+}
+
+use Shape::*;
+hooked! {
+    call_stub Malloc = "malloc": MALLOC, Block(0), C;
+    call_stub Calloc = "calloc": CALLOC, BlockOfItems(0, 1), C;
+    call_stub Realloc = "realloc": REALLOC, Resizes(1), C;
+    call_stub Reallocarray = "reallocarray": REALLOCARRAY, ResizesItems(1, 2), C;
+    call_stub PosixMemalign = "posix_memalign": POSIX_MEMALIGN, StoresBlock(2), C;
+    call_stub AlignedAlloc = "aligned_alloc": ALIGNED_ALLOC, Block(1), C;
+    call_stub Memalign = "memalign": MEMALIGN, Block(1), C;
+    call_stub Valloc = "valloc": VALLOC, Block(0), C;
+    call_stub Pvalloc = "pvalloc": PVALLOC, Block(0), C;
+    jump_stub Free = "free": FREE, Frees, C;
+    jump_stub Cfree = "cfree": CFREE, Frees, C;
+    jump_stub FreeSized = "free_sized": FREE_SIZED, Frees, C;
+    jump_stub FreeAlignedSized = "free_aligned_sized": FREE_ALIGNED_SIZED, Frees, C;
+    jump_stub MallocUsableSize = "malloc_usable_size": NONE, PassedOn, C;
+
+    call_stub New = "_Znwm": NEW, Block(0), Cxx;
+    call_stub NewArray = "_Znam": NEW_ARRAY, Block(0), Cxx;
+    call_stub NewNothrow = "_ZnwmRKSt9nothrow_t": NEW_NOTHROW, Block(0), Cxx;
+    call_stub NewArrayNothrow = "_ZnamRKSt9nothrow_t": NEW_ARRAY_NOTHROW, Block(0), Cxx;
+    call_stub NewAlign = "_ZnwmSt11align_val_t": NEW_ALIGN, Block(0), Cxx;
+    call_stub NewArrayAlign = "_ZnamSt11align_val_t": NEW_ARRAY_ALIGN, Block(0), Cxx;
+    call_stub NewAlignNothrow = "_ZnwmSt11align_val_tRKSt9nothrow_t": NEW_ALIGN_NOTHROW, Block(0), Cxx;
+    call_stub NewArrayAlignNothrow = "_ZnamSt11align_val_tRKSt9nothrow_t": NEW_ARRAY_ALIGN_NOTHROW, Block(0), Cxx;
+    jump_stub Delete = "_ZdlPv": DELETE, Frees, Cxx;
+    jump_stub DeleteArray = "_ZdaPv": DELETE_ARRAY, Frees, Cxx;
+    jump_stub DeleteNothrow = "_ZdlPvRKSt9nothrow_t": DELETE_NOTHROW, Frees, Cxx;
+    jump_stub DeleteArrayNothrow = "_ZdaPvRKSt9nothrow_t": DELETE_ARRAY_NOTHROW, Frees, Cxx;
+    jump_stub DeleteSized = "_ZdlPvm": DELETE_SIZED, Frees, Cxx;
+    jump_stub DeleteArraySized = "_ZdaPvm": DELETE_ARRAY_SIZED, Frees, Cxx;
+    jump_stub DeleteAlign = "_ZdlPvSt11align_val_t": DELETE_ALIGN, Frees, Cxx;
+    jump_stub DeleteArrayAlign = "_ZdaPvSt11align_val_t": DELETE_ARRAY_ALIGN, Frees, Cxx;
+    jump_stub DeleteSizedAlign = "_ZdlPvmSt11align_val_t": DELETE_SIZED_ALIGN, Frees, Cxx;
+    jump_stub DeleteArraySizedAlign = "_ZdaPvmSt11align_val_t": DELETE_ARRAY_SIZED_ALIGN, Frees, Cxx;
+    jump_stub DeleteAlignNothrow = "_ZdlPvSt11align_val_tRKSt9nothrow_t": DELETE_ALIGN_NOTHROW, Frees, Cxx;
+    jump_stub DeleteArrayAlignNothrow = "_ZdaPvSt11align_val_tRKSt9nothrow_t": DELETE_ARRAY_ALIGN_NOTHROW, Frees, Cxx;
+
+    call_stub Dlclose = "dlclose": NONE, Unloads, Loader;
+}

@@ -1,0 +1,176 @@
+//! Who would have been called without us.
+//!
+//! Found at the first call, by our own look-up over the loaded modules: `dlsym` allocates and locks.
+//! The whole C family comes from one module, so that no allocator is ever given another's block.
+
+use crate::emulated;
+use crate::hooked::{Family, HOOKED, Hook};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use heapledger_linux::loader::{Module, Symbol, modules_after_us, modules_before_us};
+
+static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
+/// `malloc_usable_size` of the module that has `malloc`; 0 if it has none.
+static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
+static C_FAMILY_FOUND: AtomicBool = AtomicBool::new(false);
+static NEXT_IS_GLIBC: AtomicBool = AtomicBool::new(false);
+/// A module in front of us defines `operator new`: its blocks reach us as `malloc`.
+static CXX_IS_BEFORE_US: AtomicBool = AtomicBool::new(false);
+
+/// Bodies of C++ operators behind us: a `malloc` called from one of them belongs to the operator.
+struct Bodies {
+    starts: [AtomicUsize; Self::MAX],
+    ends: [AtomicUsize; Self::MAX],
+    count: AtomicUsize,
+}
+
+impl Bodies {
+    const MAX: usize = 128;
+
+    fn add(&self, symbol: Symbol) {
+        let count = self.count.load(Ordering::Acquire).min(Self::MAX);
+        let known = self.starts.iter().take(count).any(|start| start.load(Ordering::Relaxed) == symbol.address);
+        if let (false, Some(start), Some(end)) = (known, self.starts.get(count), self.ends.get(count)) {
+            start.store(symbol.address, Ordering::Relaxed);
+            end.store(symbol.address + symbol.bytes, Ordering::Relaxed);
+            self.count.store(count + 1, Ordering::Release);
+        }
+    }
+
+    fn contain(&self, address: usize) -> bool {
+        let count = self.count.load(Ordering::Acquire).min(Self::MAX);
+        self.starts.iter().zip(&self.ends).take(count).any(|(start, end)| {
+            // A return address lies behind the call, at most at the end of the body.
+            address > start.load(Ordering::Relaxed) && address <= end.load(Ordering::Relaxed)
+        })
+    }
+}
+
+static BODIES: Bodies = Bodies {
+    starts: [const { AtomicUsize::new(0) }; Bodies::MAX],
+    ends: [const { AtomicUsize::new(0) }; Bodies::MAX],
+    count: AtomicUsize::new(0),
+};
+
+/// The next definition of a replaced function.
+#[inline(always)]
+pub(crate) fn next(hook: usize) -> usize {
+    match NEXT.get(hook).map(|place| place.load(Ordering::Acquire)) {
+        Some(0) | None => find(hook),
+        Some(address) => address,
+    }
+}
+
+/// The next definition, by name.
+pub(crate) fn next_of(hook: Hook) -> usize {
+    next(hook as usize)
+}
+
+#[cold]
+fn find(hook: usize) -> usize {
+    if !C_FAMILY_FOUND.load(Ordering::Acquire) {
+        find_c_family();
+    }
+    let Some(hooked) = HOOKED.get(hook) else { return emulated::NOTHING };
+    if hooked.family != Family::C {
+        // C++ libraries can be loaded at any time, so what is not found is looked for again.
+        find_by_order(hooked.family);
+    }
+    match NEXT.get(hook).map(|place| place.load(Ordering::Acquire)) {
+        Some(0) | None => emulated::otherwise(hook),
+        Some(address) => address,
+    }
+}
+
+fn set(hook: usize, address: usize) {
+    if let Some(place) = NEXT.get(hook) {
+        place.store(address, Ordering::Release);
+    }
+}
+
+fn of_family(family: Family) -> impl Iterator<Item = (usize, &'static [u8])> {
+    HOOKED.iter().enumerate().filter(move |(_, hooked)| hooked.family == family).map(|(hook, hooked)| (hook, hooked.symbol))
+}
+
+fn c_module() -> Option<Module> {
+    modules_after_us().find(|module| module.symbol(b"malloc").is_some())
+}
+
+/// Every thread that gets here at the same time finds and stores the same.
+fn find_c_family() {
+    let Some(module) = c_module() else { return };
+    for (hook, symbol) in of_family(Family::C) {
+        let own = module.symbol(symbol);
+        // What that module lacks is put together from what it has, or else is what the dynamic linker would have taken.
+        let found = own.map(|found| found.address).or_else(|| emulated::from_family(hook)).or_else(|| {
+            modules_after_us().find_map(|module| module.symbol(symbol)).map(|found| found.address)
+        });
+        set(hook, found.unwrap_or(emulated::NOTHING));
+    }
+    USABLE_SIZE.store(module.symbol(b"malloc_usable_size").map_or(0, |found| found.address), Ordering::Release);
+    NEXT_IS_GLIBC.store(module.name().to_bytes().ends_with(b"/libc.so.6"), Ordering::Release);
+    let cxx_before = modules_before_us().any(|module| {
+        of_family(Family::Cxx).any(|(hook, symbol)| HOOKED[hook].kind.allocates() && module.symbol(symbol).is_some())
+    });
+    CXX_IS_BEFORE_US.store(cxx_before, Ordering::Release);
+    C_FAMILY_FOUND.store(true, Ordering::Release);
+}
+
+fn find_by_order(family: Family) {
+    for (hook, symbol) in of_family(family) {
+        for found in modules_after_us().filter_map(|module| module.symbol(symbol)) {
+            if NEXT.get(hook).is_some_and(|place| place.load(Ordering::Relaxed) == 0) {
+                set(hook, found.address);
+            }
+            if family == Family::Cxx {
+                BODIES.add(found);
+            }
+        }
+    }
+}
+
+/// Path of the module whose `malloc` is called.
+pub(crate) fn c_module_name() -> &'static core::ffi::CStr {
+    let name = c_module().map_or(c"", |module| {
+        let name: *const core::ffi::CStr = module.name();
+        // SAFETY: the loader's string lives as long as the module, which is needed by the whole program.
+        unsafe { &*name }
+    });
+    name
+}
+
+/// Path of the module whose `operator new` is called; empty as long as there is none.
+pub(crate) fn cxx_module_name() -> &'static core::ffi::CStr {
+    modules_after_us().find(|module| module.symbol(b"_Znwm").is_some()).map_or(c"", |module| {
+        let name: *const core::ffi::CStr = module.name();
+        // SAFETY: as above; used once, at start.
+        unsafe { &*name }
+    })
+}
+
+/// Bytes that a block really has; 0 if the allocator does not tell.
+#[inline]
+pub(crate) fn usable_size(block: usize) -> usize {
+    let function = USABLE_SIZE.load(Ordering::Relaxed);
+    if function == 0 {
+        return 0;
+    }
+    // SAFETY: the allocator's own `malloc_usable_size`, asked about a block that it just returned.
+    unsafe { core::mem::transmute::<usize, extern "C" fn(usize) -> usize>(function)(block) }
+}
+
+/// Whether blocks come from glibc's malloc, with its chunk headers.
+#[inline]
+pub(crate) fn is_glibc() -> bool {
+    NEXT_IS_GLIBC.load(Ordering::Relaxed)
+}
+
+/// Whether C++ operators are only passed on.
+#[inline]
+pub(crate) fn cxx_is_before_us() -> bool {
+    CXX_IS_BEFORE_US.load(Ordering::Relaxed)
+}
+
+/// Whether an address lies in the body of a C++ operator behind us.
+pub(crate) fn in_operator_body(address: usize) -> bool {
+    BODIES.contain(address)
+}

@@ -1,0 +1,427 @@
+//! A thread's access to the recorder: who it is, whether it may enter, and the backend it then has.
+
+use super::history::{self, CHUNK_ENTRIES};
+use super::index::Insert;
+use super::ledger::CODEC;
+use super::shared::{NUMBER_LEASE, ORDER_BOUND, Phase, Shared};
+use super::slots::{BATCH, LOCAL_MAX};
+use super::state::ThreadState;
+use super::threads::{add_to_row, refresh_name};
+use crate::policy::{Backend, Inserted};
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use heapledger_format::record::{NUMBER_MAX, Options, RECORD_WORDS};
+use heapledger_format::section::{thread, wide};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_linux::stack::StackRange;
+use heapledger_linux::{syscall, tls};
+
+/// The calling thread's state, as long as the hook runs.
+pub struct Access {
+    pub(super) shared: &'static Shared,
+    pub(super) state: &'static mut ThreadState,
+}
+
+/// Why a hook may not enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Nothing is recorded in this process.
+    Off,
+    /// The thread is inside the recorder already: a signal handler.
+    Busy,
+    /// There is no state to be had for this thread.
+    NoState,
+}
+
+impl Access {
+    /// Enters, if this process records and the thread is not inside already.
+    #[inline]
+    pub fn enter(shared: &'static Shared, stack_pointer: usize) -> Result<Access, Refused> {
+        if shared.phase.load(Ordering::Acquire) != Phase::On as u8 {
+            return Err(Refused::Off);
+        }
+        if !shared.mark.holds() {
+            super::start::note_forked_child(shared);
+            return Err(Refused::Off);
+        }
+        let word = tls::get();
+        let mut state = word as *mut ThreadState;
+        if word == 0 {
+            state = Self::first_time(shared, stack_pointer)?;
+        }
+        // SAFETY: the TLS word is only ever set to a state of this thread, and states are never
+        // unmapped. Whether it really is this thread that came in is checked next.
+        let mut state = unsafe { &mut *state };
+        state.on_alternate = false;
+        if !state.native.holds(stack_pointer) {
+            state = Self::on_another_stack(shared, state, stack_pointer)?;
+        } else if state.guard.load(Ordering::Relaxed) != 0 && is_inside(state, stack_pointer) {
+            return Err(Refused::Busy);
+        }
+        state.guard.store(stack_pointer, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst); // a handler of this thread must see the guard before any update
+        Ok(Access { shared, state })
+    }
+
+    #[cold]
+    fn first_time(shared: &'static Shared, stack_pointer: usize) -> Result<*mut ThreadState, Refused> {
+        // No handler may come in between and register the same thread again.
+        let _signals = syscall::SignalsBlocked::new();
+        let state = shared.threads.register(shared, syscall::gettid(), stack_pointer).ok_or(Refused::NoState)?;
+        tls::set(state as usize);
+        Ok(state)
+    }
+
+    /// The stack pointer is not on the stack where this thread was last seen: an alternate signal
+    /// stack, a coroutine, or another kernel thread that a raw `clone` gave our TLS word.
+    #[cold]
+    fn on_another_stack(
+        shared: &'static Shared,
+        state: &'static mut ThreadState,
+        stack_pointer: usize,
+    ) -> Result<&'static mut ThreadState, Refused> {
+        let tid = syscall::gettid();
+        if tid != state.tid {
+            let other = match shared.threads.by_tid(tid) {
+                Some(other) => other,
+                None => {
+                    let _signals = syscall::SignalsBlocked::new();
+                    shared.threads.register(shared, tid, stack_pointer).ok_or(Refused::NoState)?
+                }
+            };
+            // SAFETY: the state that this kernel thread owns; states are never unmapped.
+            let other = unsafe { &mut *other };
+            other.on_alternate = false;
+            if !other.native.holds(stack_pointer) {
+                other.native = StackRange::around(stack_pointer);
+                other.guard.store(0, Ordering::Relaxed);
+            }
+            if other.guard.load(Ordering::Relaxed) != 0 && is_inside(other, stack_pointer) {
+                return Err(Refused::Busy);
+            }
+            return Ok(other);
+        }
+        let guard = state.guard.load(Ordering::Relaxed);
+        if syscall::on_alternate_stack() {
+            // The hook that holds the guard is the interrupted one, unless it is an outer one on this stack
+            // that was left by a jump.
+            let stale = state.alternate.contains(guard) && stack_pointer >= guard;
+            if guard != 0 && !stale {
+                return Err(Refused::Busy);
+            }
+            state.on_alternate = true;
+            state.alternate = StackRange::around(stack_pointer);
+        } else {
+            // Another stack of this thread, to which control went for good or for now. A hook does not
+            // switch stacks, so one that was running when control left was abandoned.
+            state.native = StackRange::around(stack_pointer);
+        }
+        Ok(state)
+    }
+}
+
+/// Whether the hook that holds the guard encloses this call. Stacks grow down: an enclosing hook lies
+/// above; one at or below was left by `longjmp` or an exception.
+#[cold]
+fn is_inside(state: &ThreadState, stack_pointer: usize) -> bool {
+    let guard = state.guard.load(Ordering::Relaxed);
+    state.native.contains(guard) && stack_pointer < guard
+}
+
+impl Drop for Access {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.state.guard.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Counts something for a thread that could not enter.
+#[cold]
+pub fn count_refused(shared: &'static Shared, refused: Refused, began: bool) {
+    let counter = match (refused, began) {
+        (Refused::Off, _) => return,
+        (Refused::Busy, true) => TallyCounter::LostBusy,
+        (Refused::Busy, false) => TallyCounter::FreesBusy,
+        (Refused::NoState, true) => TallyCounter::LostNoThread,
+        (Refused::NoState, false) => TallyCounter::UnknownFrees,
+    };
+    // The header's own share of the counter, by a locked instruction: rare, and from any thread.
+    let at = heapledger_format::header::counter_at(
+        heapledger_format::WordSize::W64,
+        GlobalCounter::COUNT + counter as usize,
+    );
+    if let Some(mapping) = shared.ledger().mapping() {
+        // SAFETY: an aligned word of the backed header page.
+        unsafe { &*mapping.base().add(at).cast::<AtomicU64>() }.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Access {
+    #[cold]
+    fn more_slots(&mut self) -> Option<u32> {
+        let shared = self.shared;
+        let count = shared.pool.pop(shared, self.state.slots.get_mut(..BATCH)?);
+        self.state.slot_count = count as u32;
+        if count > 0 {
+            return self.state.pop_slot();
+        }
+        let lease = || shared.ledger().lease(SectionKind::Records, BATCH as u64);
+        let first = match lease() {
+            Some(first) => first,
+            None => {
+                // Live blocks matter more than freed ones.
+                if !shared.history.shrink(shared.ledger()) {
+                    shared.ledger().set_state(heapledger_format::header::State::Full);
+                    return None;
+                }
+                shared.ledger().retry(SectionKind::Records);
+                lease()?
+            }
+        };
+        // In reverse, so that they are used in the order in which they lie.
+        for (place, slot) in self.state.slots.iter_mut().zip((first..first + BATCH as u64).rev()) {
+            *place = slot as u32;
+        }
+        self.state.slot_count = BATCH as u32;
+        self.state.pop_slot()
+    }
+
+    #[cold]
+    fn new_lease(&mut self) -> bool {
+        let counter = self.shared.ledger().global(GlobalCounter::NextNumber);
+        let unused = self.state.end_number - self.state.next_number;
+        if unused > 0 {
+            self.state.count(TallyCounter::NumbersUnused, unused);
+        }
+        let first = counter.fetch_add(NUMBER_LEASE, Ordering::Relaxed);
+        if first + NUMBER_LEASE > NUMBER_MAX {
+            self.state.next_number = 0;
+            self.state.end_number = 0;
+            return false;
+        }
+        self.state.next_number = first;
+        self.state.end_number = first + NUMBER_LEASE;
+        let now = self.shared.now();
+        self.shared.ledger().global(GlobalCounter::LastTime).store(now, Ordering::Relaxed);
+        refresh_name(self.state);
+        true
+    }
+
+    fn wide_places(&self, number: u64) -> impl Iterator<Item = *mut u8> + use<> {
+        const PROBES: u64 = 32;
+        let section = self.shared.ledger().section(SectionKind::Wide);
+        let used = section.used();
+        (0..PROBES.min(used)).map(move |probe| section.at((number.wrapping_mul(0x9E37_79B9) + probe) % used))
+    }
+
+    /// Finds the element of a number, or a vacant one for number 0.
+    fn wide_find(&self, number: u64, commit: u64) -> Option<*mut u8> {
+        self.wide_places(number).find(|place| {
+            // SAFETY: an aligned element of a backed section.
+            unsafe { &*place.cast::<AtomicU64>() }.load(Ordering::Acquire) == commit
+        })
+    }
+
+    #[cold]
+    fn wide_put(&mut self, entry: &Entry) {
+        let ledger = self.shared.ledger();
+        if ledger.section(SectionKind::Wide).used() == 0 {
+            ledger.lease(SectionKind::Wide, ledger.section(SectionKind::Wide).capacity());
+        }
+        const CLAIMED: u64 = u64::MAX;
+        for place in self.wide_places(entry.number) {
+            // SAFETY: an aligned element of 4 words of a backed section.
+            let word = |at: usize| unsafe { &*place.add(at).cast::<AtomicU64>() };
+            let commit = word(wide::NUMBER);
+            if commit.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                word(wide::SIZE).store(entry.size.unwrap_or(0), Ordering::Relaxed);
+                word(wide::ACTUAL).store(entry.actual.unwrap_or(0), Ordering::Relaxed);
+                commit.store(entry.number + 1, Ordering::Release);
+                return;
+            }
+        }
+        self.state.count(TallyCounter::WideLost, 1);
+    }
+
+    #[cold]
+    fn wide_get(&self, entry: &mut Entry) {
+        if let Some(place) = self.wide_find(entry.number, entry.number + 1) {
+            let mut element = [0u8; wide::BYTES];
+            // SAFETY: a backed element that only the owner of this record changes.
+            unsafe { core::ptr::copy_nonoverlapping(place, element.as_mut_ptr(), wide::BYTES) };
+            entry.size = Some(CODEC.u64(&element, wide::SIZE));
+            entry.actual = Some(CODEC.u64(&element, wide::ACTUAL)).filter(|actual| *actual != 0);
+        }
+    }
+
+    #[cold]
+    fn wide_clear(&self, number: u64) {
+        if let Some(place) = self.wide_find(number, number + 1) {
+            // SAFETY: as in `wide_get`.
+            unsafe { &*place.cast::<AtomicU64>() }.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl ThreadState {
+    #[inline]
+    fn pop_slot(&mut self) -> Option<u32> {
+        let count = self.slot_count.checked_sub(1)?;
+        self.slot_count = count;
+        self.slots.get(count as usize).copied()
+    }
+}
+
+impl Backend for Access {
+    type Slot = u32;
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        if self.shared.settings().options.has(Options::TIME) { self.shared.now() } else { 0 }
+    }
+
+    #[inline]
+    fn number(&mut self) -> Option<u64> {
+        let counter = self.shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Relaxed);
+        let state = &mut *self.state;
+        let expired = counter.wrapping_sub(state.end_number) > ORDER_BOUND;
+        if (state.next_number == state.end_number || expired) && !self.new_lease() {
+            return None;
+        }
+        let number = self.state.next_number;
+        self.state.next_number += 1;
+        Some(number)
+    }
+
+    #[inline]
+    fn thread(&mut self) -> Option<u32> {
+        Some(self.state.row)
+    }
+
+    #[inline]
+    fn take_slot(&mut self) -> Option<u32> {
+        match self.state.pop_slot() {
+            Some(slot) => Some(slot),
+            None => self.more_slots(),
+        }
+    }
+
+    #[inline]
+    fn release_slot(&mut self, slot: u32) {
+        let state = &mut *self.state;
+        if state.slot_count as usize == LOCAL_MAX {
+            // The batch that was given back first leaves; the warm ones stay.
+            if let Some(batch) = state.slots.get(..BATCH) {
+                self.shared.pool.push(self.shared, batch);
+            }
+            state.slots.copy_within(BATCH.., 0);
+            state.slot_count -= BATCH as u32;
+        }
+        if let Some(place) = state.slots.get_mut(state.slot_count as usize) {
+            *place = slot;
+            state.slot_count += 1;
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self, slot: u32, entry: &Entry) {
+        if entry.is_wide() {
+            self.wide_put(entry);
+        }
+        let words: [u64; RECORD_WORDS] = entry.pack();
+        // The slot's commit word is 0: it was vacated, or is fresh.
+        for (index, word) in words.iter().enumerate().skip(1) {
+            self.shared.record_word(slot, index).store(*word, Ordering::Relaxed);
+        }
+        self.shared.record_word(slot, 0).store(words[0], Ordering::Release);
+    }
+
+    #[inline]
+    fn load(&mut self, slot: u32) -> Option<Entry> {
+        let words = core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Acquire));
+        let mut entry = Entry::unpack(&words)?;
+        if entry.size.is_none() || entry.actual.is_none() {
+            self.wide_get(&mut entry);
+        }
+        if !self.shared.settings().options.has(Options::ACTUAL_SIZE) {
+            entry.actual = None;
+        }
+        Some(entry)
+    }
+
+    #[inline]
+    fn vacate(&mut self, slot: u32) {
+        let commit = self.shared.record_word(slot, 0);
+        let number = heapledger_format::layout::mask(48) & commit.load(Ordering::Relaxed);
+        let words = core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
+        if Entry::unpack(&words).is_some_and(|entry| entry.size.is_none() || entry.actual.is_none()) {
+            self.wide_clear(number.wrapping_sub(1));
+        }
+        commit.store(0, Ordering::Release);
+        // What is stored into the slot afterwards must not be seen under the old commit word.
+        core::sync::atomic::fence(Ordering::Release);
+    }
+
+    #[inline]
+    fn insert(&mut self, address: u64, slot: u32) -> Inserted<u32> {
+        match self.shared.index.insert(self.shared, address, slot) {
+            Insert::Done => Inserted::Done,
+            Insert::Displaced(old) => Inserted::Displaced(old),
+            Insert::Full => Inserted::Full,
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, address: u64) -> Option<u32> {
+        self.shared.index.remove(self.shared, address)
+    }
+
+    fn history(&mut self, freed: &FreedEntry) {
+        add_to_row(self.state, thread::frees, 1);
+        if !self.shared.history.is_on() {
+            return;
+        }
+        if self.state.next_entry == self.state.end_entry {
+            if self.state.end_entry != 0 {
+                self.shared.history.release(self.state.end_entry - CHUNK_ENTRIES);
+            }
+            match self.shared.history.lease(self.shared.ledger(), self.state.number_plus_1) {
+                Some(first) => {
+                    self.state.next_entry = first;
+                    self.state.end_entry = first + CHUNK_ENTRIES;
+                }
+                None => {
+                    self.state.next_entry = 0;
+                    self.state.end_entry = 0;
+                    self.state.count(TallyCounter::HistoryLost, 1);
+                    return;
+                }
+            }
+        }
+        let entry = self.shared.ledger().section(SectionKind::History).at(self.state.next_entry);
+        self.state.next_entry += 1;
+        // SAFETY: inside the chunk that this thread has leased.
+        unsafe { history::write(entry, &freed.pack()) };
+        self.state.count(TallyCounter::HistoryEntered, 1);
+    }
+
+    #[inline]
+    fn count(&mut self, counter: TallyCounter, amount: u64) {
+        match counter {
+            TallyCounter::Allocations => add_to_row(self.state, thread::allocations, amount),
+            TallyCounter::BytesAllocated => add_to_row(self.state, thread::bytes_allocated, amount),
+            _ => {}
+        }
+        self.state.count(counter, amount);
+    }
+
+    #[inline]
+    fn count_call(&mut self, kind: Kind, began: bool) {
+        self.state.count_call(kind, began);
+    }
+
+    #[inline]
+    fn live(&mut self, bytes: i64, blocks: i64, _time: u64) {
+        self.shared.live(self.state, bytes, blocks);
+    }
+}

@@ -1,0 +1,107 @@
+//! Taking the stack of a call.
+
+use super::shared::Shared;
+use super::state::ThreadState;
+use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use heapledger_format::TallyCounter;
+use heapledger_linux::stack::StackRange;
+use heapledger_unwind::{End, Environment, Lookup, Registers, walk};
+
+pub use heapledger_unwind::Strategy;
+
+/// Pages of a stack that may be asked about at once: 8 MiB.
+const PAGES_MAX: usize = 2048;
+
+/// Stack and unwind tables of the calling thread.
+struct Surroundings<'a> {
+    shared: &'a Shared,
+    here: Cell<StackRange>,
+    below_handler: Cell<StackRange>,
+}
+
+impl Environment for Surroundings<'_> {
+    #[inline]
+    fn read_word(&self, address: u64) -> Option<u64> {
+        let address = address as usize;
+        let mut here = self.here.get();
+        if !here.contains(address) {
+            if !here.may_read(address, PAGES_MAX) {
+                // A handler on the alternate stack: outside of it, the interrupted one goes on.
+                let mut below = self.below_handler.get();
+                if !below.may_read(address, PAGES_MAX) {
+                    return None;
+                }
+                self.below_handler.set(below);
+            } else {
+                self.here.set(here);
+            }
+        }
+        // The range is whole pages; an unaligned word at the end of one would reach into the next.
+        if address & 7 != 0 {
+            return None;
+        }
+        // SAFETY: aligned, and in a page of this thread's stack that is readable.
+        Some(unsafe { (address as *const u64).read_volatile() })
+    }
+
+    fn find_table(&self, pc: u64) -> Lookup<'_> {
+        self.shared.modules.table(self.shared.ledger(), pc)
+    }
+}
+
+/// Compares a stack with what another unwinder says, in test builds.
+pub type Check = fn(registers: &Registers, frames: &[u64], complete: bool);
+
+static CHECK: AtomicUsize = AtomicUsize::new(0);
+
+/// Has every stack checked from now on.
+pub fn set_check(check: Check) {
+    CHECK.store(check as usize, Ordering::Release);
+}
+
+/// The call site that leads to `registers`; 0 if it cannot be entered.
+pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers) -> u32 {
+    let generation = shared.modules.generation();
+    if state.generation != generation {
+        state.cache.flush();
+        state.generation = generation;
+    }
+    let settings = shared.settings();
+    let here = if state.on_alternate { state.alternate } else { state.native };
+    let surroundings = Surroundings { shared, here: Cell::new(here), below_handler: Cell::new(state.native) };
+    // SAFETY: a state is mapped with room for `depth_limit` frames behind it, see `ThreadState::bytes`.
+    let frames = unsafe {
+        let first = (&raw mut *state).add(1).cast::<u64>();
+        core::slice::from_raw_parts_mut(first, settings.depth_limit)
+    };
+    let walk = walk(&surroundings, &mut state.cache, registers, settings.depth_limit, settings.strategy, frames);
+    if !state.on_alternate {
+        state.native = surroundings.here.get();
+    }
+    let frames = frames.get(..walk.depth).unwrap_or(&[]);
+    match walk.end {
+        End::Outermost => {}
+        End::LimitReached => state.count(TallyCounter::StacksCut, 1),
+        _ => state.count(TallyCounter::StacksBroken, 1),
+    }
+    if walk.guessed_from.is_some() {
+        state.count(TallyCounter::StacksGuessed, 1);
+    }
+    if walk.restarted {
+        state.count(TallyCounter::StacksGeneral, 1);
+    }
+    let check = CHECK.load(Ordering::Relaxed);
+    if check != 0 {
+        // SAFETY: only `set_check` stores there, and only a function of this type.
+        let check = unsafe { core::mem::transmute::<usize, Check>(check) };
+        check(registers, frames, walk.end == End::Outermost);
+    }
+    match shared.sites.stack(shared.ledger(), &shared.modules, frames) {
+        Some(site) => site,
+        None => {
+            state.count(TallyCounter::SitesFull, 1);
+            0
+        }
+    }
+}

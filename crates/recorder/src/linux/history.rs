@@ -1,0 +1,139 @@
+//! The history: a ring of freed blocks, in chunks that threads lease.
+//!
+//! A thread fills a chunk of one page alone, so entries need no coordination. The ring grows up to
+//! its capacity and then goes round: the chunk leased longest ago is leased anew and its entries are
+//! overwritten one by one. A chunk that is leased is passed over. Who holds which chunk is kept in
+//! private memory, because a page of the file may be given back (see [`History::shrink`]).
+
+use super::ledger::Ledger;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use heapledger_format::SectionKind;
+use heapledger_format::record::HISTORY_WORDS;
+use heapledger_linux::syscall;
+
+/// Entries of a chunk.
+pub const CHUNK_ENTRIES: u64 = 64;
+const FREE: u32 = 0;
+const RETIRED: u32 = u32::MAX;
+/// How many leased chunks are passed over before an entry is given up.
+const PASSES_MAX: u64 = 64;
+
+/// Who may write where in the ring.
+pub struct History {
+    owners: AtomicUsize,
+    chunks_max: AtomicU64,
+    /// Chunks that the ring goes round in; 0 while it still grows.
+    round: AtomicU64,
+    cursor: AtomicU64,
+}
+
+impl History {
+    /// No ring.
+    pub const fn new() -> History {
+        History {
+            owners: AtomicUsize::new(0),
+            chunks_max: AtomicU64::new(0),
+            round: AtomicU64::new(0),
+            cursor: AtomicU64::new(0),
+        }
+    }
+
+    /// Prepares a ring of so many entries. False if there is no memory.
+    pub fn start(&self, entries: u64) -> bool {
+        let chunks = entries / CHUNK_ENTRIES;
+        if chunks == 0 {
+            return true;
+        }
+        let Ok(owners) = syscall::map_anonymous((chunks as usize * 4).next_multiple_of(4096)) else { return false };
+        self.owners.store(owners as usize, Ordering::Release);
+        self.chunks_max.store(chunks, Ordering::Release);
+        true
+    }
+
+    /// Whether freed blocks are kept at all.
+    pub fn is_on(&self) -> bool {
+        self.chunks_max.load(Ordering::Relaxed) != 0
+    }
+
+    fn owner(&self, chunk: u64) -> &AtomicU32 {
+        let owners = self.owners.load(Ordering::Acquire);
+        // SAFETY: one word per chunk below `chunks_max`, mapped for good; callers stay below it.
+        unsafe { &*((owners + chunk as usize * 4) as *const AtomicU32) }
+    }
+
+    /// Leases a chunk to `owner` (not 0); gives its first entry.
+    pub fn lease(&self, ledger: &Ledger, owner: u32) -> Option<u64> {
+        if self.round.load(Ordering::Acquire) == 0 {
+            if let Some(first) = ledger.lease(SectionKind::History, CHUNK_ENTRIES) {
+                self.owner(first / CHUNK_ENTRIES).store(owner, Ordering::Release);
+                return Some(first);
+            }
+            let chunks = ledger.section(SectionKind::History).used() / CHUNK_ENTRIES;
+            let _ = self.round.compare_exchange(0, chunks, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        for _ in 0..PASSES_MAX {
+            let round = self.round.load(Ordering::Acquire);
+            if round == 0 {
+                return None;
+            }
+            let chunk = self.cursor.fetch_add(1, Ordering::Relaxed) % round;
+            if self.owner(chunk).compare_exchange(FREE, owner, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return Some(chunk * CHUNK_ENTRIES);
+            }
+        }
+        None
+    }
+
+    /// Ends a lease.
+    pub fn release(&self, first_entry: u64) {
+        self.owner(first_entry / CHUNK_ENTRIES).store(FREE, Ordering::Release);
+    }
+
+    /// Gives half of the ring's storage back, because records need it more. Returns whether
+    /// something was given back.
+    pub fn shrink(&self, ledger: &Ledger) -> bool {
+        let chunks = ledger.section(SectionKind::History).used() / CHUNK_ENTRIES;
+        let now = match self.round.load(Ordering::Acquire) {
+            0 => chunks,
+            round => round,
+        };
+        let keep = now / 2;
+        if keep == 0 {
+            return false;
+        }
+        self.round.store(keep, Ordering::Release);
+        let mut given = false;
+        for chunk in keep..now {
+            // Who still leases a chunk of the upper half keeps it; nobody leases it after him.
+            if self.owner(chunk).compare_exchange(FREE, RETIRED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                // SAFETY: a retired chunk is never leased again, so nobody stores into it.
+                given |= unsafe { ledger.give_back(SectionKind::History, chunk * CHUNK_ENTRIES, CHUNK_ENTRIES) };
+            }
+        }
+        given
+    }
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Writes an entry at its place: its commit word 0 first and its own last.
+///
+/// # Safety
+/// `entry` must lie in a chunk that the calling thread has leased.
+pub unsafe fn write(entry: *mut u8, words: &[u64; HISTORY_WORDS]) {
+    const COMMIT: usize = 4;
+    // SAFETY: an aligned entry of 8 words, which only this thread writes; readers use atomic loads.
+    let place = |index: usize| unsafe { &*entry.cast::<AtomicU64>().add(index) };
+    place(COMMIT).store(0, Ordering::Relaxed);
+    core::sync::atomic::fence(Ordering::Release);
+    for (index, word) in words.iter().enumerate() {
+        if index != COMMIT {
+            place(index).store(*word, Ordering::Relaxed);
+        }
+    }
+    place(COMMIT).store(words[COMMIT], Ordering::Release);
+}

@@ -1,0 +1,228 @@
+//! What a library of hooks calls.
+//!
+//! Every function here takes the registers at the hook's caller, returns without having touched
+//! `errno`, and does nothing where nothing is recorded.
+
+use super::access::{Access, count_refused};
+use super::capture::capture;
+use super::shared::{Phase, Shared};
+use super::state::ThreadState;
+use crate::policy::{self, Begun, Detached, Ended};
+use core::sync::atomic::Ordering;
+use heapledger_format::record::Options;
+use heapledger_format::section::heap;
+use heapledger_format::{GlobalCounter, Kind, SectionKind, TallyCounter, WordSize};
+use heapledger_linux::tls;
+use heapledger_unwind::Registers;
+
+/// A block that an allocation function just returned.
+#[derive(Clone, Copy, Debug)]
+pub struct NewBlock {
+    /// The function.
+    pub kind: Kind,
+    /// What it returned.
+    pub address: usize,
+    /// Bytes asked for.
+    pub size: usize,
+    /// Bytes that it really has.
+    pub actual: usize,
+    /// Row of its heap.
+    pub heap: u8,
+}
+
+/// What is remembered between the two halves of a `realloc` hook. All zeros: nothing.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Reallocation {
+    slot_plus_1: u64,
+    address: u64,
+    number: u64,
+}
+
+fn site_of(access: &mut Access, registers: &Registers, options: u32) -> u32 {
+    if access.shared.settings().options.has(options) { capture(access.shared, access.state, registers) } else { 0 }
+}
+
+fn begun(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
+    let options = access.shared.settings().options;
+    note_range(access.shared, block);
+    Begun {
+        kind: block.kind,
+        address: block.address as u64,
+        size: block.size as u64,
+        actual: options.has(Options::ACTUAL_SIZE).then_some(block.actual as u64),
+        site: site_of(access, registers, Options::STACK),
+        heap: block.heap,
+    }
+}
+
+fn ended(access: &mut Access, registers: &Registers, by: Kind) -> Ended {
+    // The stack of a free is only kept in the history.
+    let wanted = access.shared.history.is_on();
+    Ended { by, site: if wanted { site_of(access, registers, Options::STACK) } else { 0 } }
+}
+
+/// Whether anything is recorded in this process at this moment.
+#[inline]
+pub fn is_on(shared: &Shared) -> bool {
+    shared.phase.load(Ordering::Acquire) == Phase::On as u8 && shared.mark.holds()
+}
+
+/// A block begins.
+pub fn block_begins(shared: &'static Shared, registers: &Registers, block: &NewBlock) {
+    match Access::enter(shared, registers.sp as usize) {
+        Ok(mut access) => {
+            let block = begun(&mut access, registers, block);
+            policy::begin(&mut access, &block);
+        }
+        Err(refused) => count_refused(shared, refused, true),
+    }
+}
+
+/// A block ends; called before the real free. `nested` tells that the call comes from inside the
+/// next allocator's own C++ operator, which was counted already unless the block is known.
+pub fn block_ends(shared: &'static Shared, registers: &Registers, address: usize, by: Kind, nested: bool) {
+    match Access::enter(shared, registers.sp as usize) {
+        Ok(mut access) => {
+            if nested {
+                return; // the operator's own hook has booked the end
+            }
+            let ended = ended(&mut access, registers, by);
+            policy::end(&mut access, address as u64, &ended);
+        }
+        Err(refused) => count_refused(shared, refused, false),
+    }
+}
+
+/// An allocation function returned no block.
+pub fn call_failed(shared: &'static Shared, registers: &Registers) {
+    if let Ok(access) = Access::enter(shared, registers.sp as usize) {
+        access.state.count(TallyCounter::FailedCalls, 1);
+    }
+}
+
+/// Before the real `realloc` of a block.
+pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: usize) -> Reallocation {
+    let Ok(mut access) = Access::enter(shared, registers.sp as usize) else { return Reallocation::default() };
+    match policy::detach(&mut access, address as u64) {
+        Some(detached) => {
+            let (slot, address, number) = detached.into_parts();
+            Reallocation { slot_plus_1: u64::from(slot) + 1, address, number }
+        }
+        None => Reallocation::default(),
+    }
+}
+
+/// After the real `realloc`. `freed` says that the old block is gone even if there is no new one.
+pub fn realloc_ends(
+    shared: &'static Shared,
+    registers: &Registers,
+    reallocation: &Reallocation,
+    kind: Kind,
+    new: Option<&NewBlock>,
+    freed: bool,
+) {
+    let detached = reallocation
+        .slot_plus_1
+        .checked_sub(1)
+        .map(|slot| Detached::from_parts((slot as u32, reallocation.address, reallocation.number)));
+    let mut access = match Access::enter(shared, registers.sp as usize) {
+        Ok(access) => access,
+        Err(refused) => {
+            if new.is_some() {
+                count_refused(shared, refused, true);
+            }
+            return;
+        }
+    };
+    let access = &mut access;
+    match (new, detached) {
+        (Some(new), detached) => {
+            let block = begun(access, registers, new);
+            let ended = Ended { by: kind, site: block.site };
+            match detached {
+                Some(detached) => {
+                    policy::replace(access, detached, &block, &ended);
+                }
+                None => {
+                    access.state.count_call(kind, false);
+                    access.state.count(TallyCounter::UnknownFrees, 1);
+                    policy::begin(access, &block);
+                }
+            }
+        }
+        (None, detached) if freed => {
+            let ended = ended(access, registers, kind);
+            match detached {
+                Some(detached) => policy::drop_detached(access, detached, &ended),
+                None => {
+                    access.state.count_call(kind, false);
+                    access.state.count(TallyCounter::UnknownFrees, 1);
+                }
+            }
+        }
+        (None, Some(detached)) => {
+            access.state.count(TallyCounter::FailedCalls, 1);
+            policy::reattach(access, detached);
+        }
+        (None, None) => access.state.count(TallyCounter::FailedCalls, 1),
+    }
+}
+
+fn own_state() -> Option<&'static ThreadState> {
+    let word = tls::get() as *const ThreadState;
+    // SAFETY: the TLS word is 0 or a state, and states are never unmapped. Only atomics are used through it.
+    unsafe { word.as_ref() }
+}
+
+/// A C++ operator of the next allocator is about to be called from the hook at `stack_pointer`. It
+/// will call `malloc`, which must not be entered a second time.
+pub fn cxx_call_begins(shared: &'static Shared, stack_pointer: usize) {
+    if is_on(shared) && let Some(state) = own_state() {
+        state.calling_cxx.store(stack_pointer, Ordering::Relaxed);
+    }
+}
+
+/// It has returned. (After an exception nobody says so: see [`is_inside_cxx_call`].)
+pub fn cxx_call_ends(shared: &'static Shared) {
+    if is_on(shared) && let Some(state) = own_state() {
+        state.calling_cxx.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Whether such a call encloses this one. Ask only if the return address lies inside an operator's
+/// body: then a mark that an exception left behind cannot mislead, because that body is entered
+/// through a hook which sets the mark anew.
+pub fn is_inside_cxx_call(shared: &'static Shared) -> bool {
+    is_on(shared) && own_state().is_some_and(|state| state.calling_cxx.load(Ordering::Relaxed) != 0)
+}
+
+/// Code is about to be unloaded, or has just been: known code addresses are no longer trusted.
+pub fn code_unloads(shared: &'static Shared) {
+    let generation = shared.modules.next_generation();
+    if is_on(shared) {
+        shared.ledger().global(GlobalCounter::Generation).store(u64::from(generation), Ordering::Relaxed);
+    }
+}
+
+/// Widens the address range of a block's heap.
+fn note_range(shared: &Shared, block: &NewBlock) {
+    let heaps = shared.ledger().section(SectionKind::Heaps);
+    if u64::from(block.heap) >= heaps.used() {
+        return;
+    }
+    let row = heaps.at(u64::from(block.heap));
+    // SAFETY: an aligned word of a backed row.
+    let word = |field: fn(WordSize) -> usize| unsafe {
+        &*row.add(field(WordSize::W64)).cast::<core::sync::atomic::AtomicU64>()
+    };
+    let (low, high) = (block.address as u64, (block.address + block.actual.max(block.size)) as u64);
+    // Looking first keeps the line shared: ranges widen rarely.
+    if low < word(heap::low).load(Ordering::Relaxed) {
+        word(heap::low).fetch_min(low, Ordering::Relaxed);
+    }
+    if high > word(heap::high).load(Ordering::Relaxed) {
+        word(heap::high).fetch_max(high, Ordering::Relaxed);
+    }
+}
+

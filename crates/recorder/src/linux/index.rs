@@ -1,0 +1,343 @@
+//! Address to slot: a shadow map.
+//!
+//! One 32-bit cell per 32 bytes of address space, in leaves of 8 MiB for 64 MiB of addresses, mapped
+//! when first needed and touched where blocks are. glibc never starts two blocks in one granule;
+//! jemalloc and tcmalloc do (8 bytes apart), and pools closer still. Then the cell leads to a node
+//! that divides the granule: first by 8 bytes, then by single bytes. A node is never taken away
+//! again, so no cell needs a lock, and correctness does not depend on an allocator's spacing.
+//!
+//! ```text
+//! top[address >> 26] -> leaf -> cell of 32 bytes:   0 | slot + 1 | node of 4 cells of 8 bytes
+//!                                                            cell:   0 | slot + 1 | node of 8 cells of 1 byte
+//! ```
+//!
+//! The map is private memory and not part of the file: it would take room of a tmpfs for what a
+//! reader gets by sorting, and its pages would have to be reserved one by one.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use heapledger_linux::syscall::{self, advice};
+
+const ADDRESS_BITS: u32 = 47;
+const LEAF_BITS: u32 = 26;
+const GRANULE_BITS: u32 = 5;
+const LEAVES: usize = 1 << (ADDRESS_BITS - LEAF_BITS);
+const TOP_BYTES: usize = LEAVES * 8;
+const LEAF_BYTES: usize = (1 << (LEAF_BITS - GRANULE_BITS)) * 4;
+
+const IS_NODE: u32 = 1 << 31;
+/// Nodes are counted in units of 4 cells.
+const UNIT_CELLS: usize = 4;
+const CHUNK_UNITS: usize = 1 << 16;
+const CHUNK_BYTES: usize = CHUNK_UNITS * UNIT_CELLS * 4;
+const CHUNKS: usize = 1 << 12;
+
+/// How a cell at each depth is divided: bits of the address below it, and bits that choose the child.
+const DEPTHS: [(u32, u32); 2] = [(5, 2), (3, 3)];
+
+/// The address in the record of a slot that a cell leads to.
+pub trait Addresses {
+    /// Reads it. The slot may be given to another block at any moment.
+    fn address(&self, slot: u32) -> u64;
+}
+
+/// What [`Index::insert`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insert {
+    /// The address leads to the slot.
+    Done,
+    /// It led to this other slot before.
+    Displaced(u32),
+    /// No memory, or an address outside of the map.
+    Full,
+}
+
+/// The map.
+pub struct Index {
+    top: AtomicUsize,
+    chunks: [AtomicUsize; CHUNKS],
+    units: AtomicU64,
+    /// Bytes mapped; most of them never touched.
+    pub mapped_bytes: AtomicU64,
+}
+
+impl Index {
+    /// An empty map that holds nothing before [`Index::start`].
+    pub const fn new() -> Index {
+        Index {
+            top: AtomicUsize::new(0),
+            chunks: [const { AtomicUsize::new(0) }; CHUNKS],
+            units: AtomicU64::new(0),
+            mapped_bytes: AtomicU64::new(0),
+        }
+    }
+
+    fn map(&self, bytes: usize) -> Option<usize> {
+        let memory = syscall::map_anonymous(bytes).ok()?;
+        // One touched cell must cost a page, not two megabytes.
+        let _ = syscall::advise(memory, bytes, advice::NO_HUGE_PAGE);
+        self.mapped_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        Some(memory as usize)
+    }
+
+    /// Maps the top level. False if there is no memory.
+    pub fn start(&self) -> bool {
+        let Some(top) = self.map(TOP_BYTES) else { return false };
+        self.top.store(top, Ordering::Release);
+        true
+    }
+
+    /// Maps a table where `place` says, once.
+    fn table(&self, place: &AtomicUsize, bytes: usize) -> Option<usize> {
+        let known = place.load(Ordering::Acquire);
+        if known != 0 {
+            return Some(known);
+        }
+        let fresh = self.map(bytes)?;
+        match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(fresh),
+            Err(other) => {
+                // SAFETY: nobody else has seen the fresh memory.
+                unsafe { syscall::unmap(fresh as *mut u8, bytes) };
+                self.mapped_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+                Some(other)
+            }
+        }
+    }
+
+    #[inline]
+    fn leaf_place(&self, address: u64) -> Option<&AtomicUsize> {
+        let top = self.top.load(Ordering::Relaxed);
+        if address >> ADDRESS_BITS != 0 || top == 0 {
+            return None;
+        }
+        // SAFETY: the top table has a word for every address of `ADDRESS_BITS` bits, see the test above.
+        Some(unsafe { &*((top + (address >> LEAF_BITS) as usize * 8) as *const AtomicUsize) })
+    }
+
+    #[inline]
+    fn cell_in(leaf: usize, address: u64) -> &'static AtomicU32 {
+        let index = (address & ((1 << LEAF_BITS) - 1)) >> GRANULE_BITS;
+        // SAFETY: a leaf has a cell for every granule of its addresses, and is never unmapped.
+        unsafe { &*((leaf + index as usize * 4) as *const AtomicU32) }
+    }
+
+    /// The cells of a node.
+    fn node(&self, cell: u32) -> Option<usize> {
+        let unit = (cell & !IS_NODE) as usize;
+        let chunk = self.chunks.get(unit / CHUNK_UNITS)?.load(Ordering::Acquire);
+        (chunk != 0).then_some(chunk + unit % CHUNK_UNITS * UNIT_CELLS * 4)
+    }
+
+    fn child(node: usize, address: u64, depth: usize) -> Option<&'static AtomicU32> {
+        let (bits, choose) = DEPTHS.get(depth)?;
+        let index = address >> (bits - choose) & ((1 << choose) - 1);
+        // SAFETY: a node of this depth has `1 << choose` cells, and is never unmapped.
+        Some(unsafe { &*((node + index as usize * 4) as *const AtomicU32) })
+    }
+
+    fn new_node(&self, depth: usize) -> Option<(u32, usize)> {
+        let cells = 1usize << DEPTHS.get(depth)?.1;
+        let units = (cells / UNIT_CELLS) as u64;
+        let mut unit = self.units.fetch_add(units, Ordering::Relaxed) as usize;
+        if unit / CHUNK_UNITS != (unit + units as usize - 1) / CHUNK_UNITS {
+            unit = self.units.fetch_add(units, Ordering::Relaxed) as usize; // it would cross two chunks
+        }
+        let place = self.chunks.get(unit / CHUNK_UNITS)?;
+        let chunk = self.table(place, CHUNK_BYTES)?;
+        Some((unit as u32 | IS_NODE, chunk + unit % CHUNK_UNITS * UNIT_CELLS * 4))
+    }
+
+    /// Lets `address` lead to `slot`, whose record is complete.
+    pub fn insert(&self, records: &impl Addresses, address: u64, slot: u32) -> Insert {
+        let Some(place) = self.leaf_place(address) else { return Insert::Full };
+        let Some(leaf) = self.table(place, LEAF_BYTES) else { return Insert::Full };
+        let new = slot + 1;
+        let mut cell = Self::cell_in(leaf, address);
+        let mut depth = 0;
+        let mut seen = match cell.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return Insert::Done,
+            Err(seen) => seen,
+        };
+        // Each round either ends, goes one level down, or follows a change that another thread made.
+        loop {
+            if seen & IS_NODE != 0 {
+                let Some(child) = self.node(seen).and_then(|node| Self::child(node, address, depth)) else {
+                    return Insert::Full;
+                };
+                cell = child;
+                depth += 1;
+                seen = cell.load(Ordering::Acquire);
+                continue;
+            }
+            let exchange = match seen.checked_sub(1) {
+                None => cell.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire).map(|_| Insert::Done),
+                Some(other) => {
+                    let other_address = records.address(other);
+                    let same_cell = DEPTHS.get(depth).is_some_and(|(bits, _)| other_address >> bits == address >> bits);
+                    if other_address == address || !same_cell {
+                        cell.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
+                            .map(|_| Insert::Displaced(other))
+                    } else {
+                        let Some((node_cell, node)) = self.new_node(depth) else { return Insert::Full };
+                        if let Some(child) = Self::child(node, other_address, depth) {
+                            child.store(seen, Ordering::Relaxed);
+                        }
+                        match cell.compare_exchange(seen, node_cell, Ordering::AcqRel, Ordering::Acquire) {
+                            Ok(_) => Err(node_cell),
+                            Err(now) => Err(now),
+                        }
+                    }
+                }
+            };
+            match exchange {
+                Ok(done) => return done,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The slot that `address` leads to, which it no longer does. At most one caller gets it.
+    pub fn remove(&self, records: &impl Addresses, address: u64) -> Option<u32> {
+        let leaf = self.leaf_place(address)?.load(Ordering::Acquire);
+        if leaf == 0 {
+            return None;
+        }
+        let first = Self::cell_in(leaf, address);
+        let mut cell = first;
+        let mut depth = 0;
+        loop {
+            let seen = cell.load(Ordering::Acquire);
+            if seen & IS_NODE != 0 {
+                cell = Self::child(self.node(seen)?, address, depth)?;
+                depth += 1;
+                continue;
+            }
+            match seen.checked_sub(1) {
+                Some(slot) if records.address(slot) == address => {
+                    if cell.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                        return Some(slot);
+                    }
+                }
+                // A block whose granule was divided while its neighbour's slot changed hands can be
+                // filed under the wrong child; it is in this granule all the same.
+                _ if depth > 0 => return self.search(records, first, address, 0),
+                _ => return None,
+            }
+        }
+    }
+
+    #[cold]
+    fn search(&self, records: &impl Addresses, cell: &AtomicU32, address: u64, depth: usize) -> Option<u32> {
+        let seen = cell.load(Ordering::Acquire);
+        if seen & IS_NODE != 0 {
+            let node = self.node(seen)?;
+            let (bits, choose) = DEPTHS.get(depth)?;
+            return (0..1u64 << choose).find_map(|index| {
+                let child = Self::child(node, index << (bits - choose), depth)?;
+                self.search(records, child, address, depth + 1)
+            });
+        }
+        let slot = seen.checked_sub(1).filter(|slot| records.address(*slot) == address)?;
+        cell.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire).ok().map(|_| slot)
+    }
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::vec::Vec;
+
+    struct Records(Vec<AtomicU64>);
+
+    impl Addresses for Records {
+        fn address(&self, slot: u32) -> u64 {
+            self.0[slot as usize].load(Ordering::Acquire)
+        }
+    }
+
+    fn index() -> Box<Index> {
+        // Built in place: the table of chunks is too large for a small stack.
+        let index = Box::new(Index::new());
+        assert!(index.start());
+        index
+    }
+
+    fn records(count: usize) -> Records {
+        Records((0..count).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    #[test]
+    fn blocks_at_any_spacing_are_found() {
+        for spacing in [1u64, 2, 3, 7, 8, 16, 24, 32, 48, 4096, 1 << 26] {
+            let (index, records) = (index(), records(1000));
+            let base = 0x7f00_0000_0000 + 5;
+            for slot in 0..1000u32 {
+                let address = base + u64::from(slot) * spacing;
+                records.0[slot as usize].store(address, Ordering::Release);
+                assert_eq!(index.insert(&records, address, slot), Insert::Done, "spacing {spacing}");
+            }
+            for slot in (0..1000u32).rev() {
+                let address = base + u64::from(slot) * spacing;
+                assert_eq!(index.remove(&records, address), Some(slot), "spacing {spacing}");
+                assert_eq!(index.remove(&records, address), None);
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_given_out_twice_displaces() {
+        let (index, records) = (index(), records(2));
+        records.0[0].store(0x1000, Ordering::Release);
+        records.0[1].store(0x1000, Ordering::Release);
+        assert_eq!(index.insert(&records, 0x1000, 0), Insert::Done);
+        assert_eq!(index.insert(&records, 0x1000, 1), Insert::Displaced(0));
+        assert_eq!(index.remove(&records, 0x1000), Some(1));
+        assert_eq!(index.insert(&records, 1 << 47, 0), Insert::Full, "kernel addresses");
+    }
+
+    #[test]
+    fn threads_with_neighbouring_blocks_do_not_disturb_each_other() {
+        const THREADS: u64 = 4;
+        let shared = Arc::new((index(), records(4096)));
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || {
+                    let (index, records) = &*shared;
+                    let mut live = BTreeMap::new();
+                    let mut random = thread + 1;
+                    for round in 0..200_000u64 {
+                        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                        // Addresses of all threads share granules; slots move between addresses.
+                        let address = 0x10_0000 + (random >> 33) % 256 * THREADS + thread;
+                        let slot = (thread * 1024 + round % 1024) as u32;
+                        match live.remove(&address) {
+                            Some(slot) => assert_eq!(index.remove(records, address), Some(slot)),
+                            None if live.values().all(|used| *used != slot) => {
+                                records.0[slot as usize].store(address, Ordering::Release);
+                                assert_eq!(index.insert(records, address, slot), Insert::Done);
+                                live.insert(address, slot);
+                            }
+                            None => {}
+                        }
+                    }
+                    for (address, slot) in live {
+                        assert_eq!(index.remove(records, address), Some(slot));
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.join().expect("worker");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The ledger's file as sections that grow.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
+use heapledger_format::header::{self, HEADER_BYTES_MAX, Header, State};
+use heapledger_format::section::{self, SectionKind, SectionRow, row};
+use heapledger_format::{GlobalCounter, counter, record};
+use heapledger_linux::memory::FileMapping;
+use heapledger_linux::token::Token;
+
+/// Bytes of a page, the unit in which storage is reserved.
+pub const PAGE_BYTES: usize = 4096;
+/// Most storage that is reserved at once: about a millisecond of the kernel's time.
+const STEP_BYTES_MAX: usize = 1 << 20;
+/// After a failure to grow, this many further requests fail without asking again.
+const RETRY_AFTER: u32 = 4096;
+
+/// The codec of every ledger that this backend writes.
+pub const CODEC: Codec = Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
+
+/// A section of the mapped ledger.
+pub struct Section {
+    base: AtomicUsize,
+    element_bytes: usize,
+    offset: usize,
+    capacity: u64,
+    used: AtomicUsize,
+    backed: AtomicUsize,
+    refused: AtomicU32,
+}
+
+impl Section {
+    const fn vacant() -> Section {
+        Section {
+            base: AtomicUsize::new(0),
+            element_bytes: 1,
+            offset: 0,
+            capacity: 0,
+            used: AtomicUsize::new(0),
+            backed: AtomicUsize::new(0),
+            refused: AtomicU32::new(0),
+        }
+    }
+
+    fn cursor(word: &AtomicUsize) -> &AtomicU64 {
+        // SAFETY: set once to the address of an aligned word of the header, which stays mapped and backed.
+        unsafe { &*(word.load(Ordering::Relaxed) as *const AtomicU64) }
+    }
+
+    /// Elements handed out so far.
+    pub fn used(&self) -> u64 {
+        Self::cursor(&self.used).load(Ordering::Acquire)
+    }
+
+    fn backed(&self) -> u64 {
+        Self::cursor(&self.backed).load(Ordering::Acquire)
+    }
+
+    /// Elements that there is address room for.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Where the element lies. It can be written if it was leased.
+    #[inline(always)]
+    pub fn at(&self, index: u64) -> *mut u8 {
+        (self.base.load(Ordering::Relaxed) + index as usize * self.element_bytes) as *mut u8
+    }
+}
+
+/// The mapped ledger.
+pub struct Ledger {
+    mapping: Option<FileMapping>,
+    base: AtomicUsize,
+    sections: [Section; SECTIONS],
+    growing: Token,
+    backed_bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+/// Which part of `max_ledger` the address room of a section is, or a fixed number of elements.
+enum Room {
+    Elements(u64),
+    OneIn(u64),
+    History,
+}
+
+struct Plan {
+    kind: SectionKind,
+    element_bytes: usize,
+    room: Room,
+}
+
+const SECTIONS: usize = 11;
+
+const PLANS: [Plan; SECTIONS] = [
+    Plan { kind: SectionKind::Process, element_bytes: 1, room: Room::Elements(1 << 18) },
+    Plan { kind: SectionKind::Heaps, element_bytes: section::heap::bytes(WordSize::W64), room: Room::Elements(64) },
+    Plan { kind: SectionKind::Modules, element_bytes: section::module::bytes(WordSize::W64), room: Room::Elements(8192) },
+    Plan { kind: SectionKind::Strings, element_bytes: 1, room: Room::Elements(1 << 21) },
+    Plan {
+        kind: SectionKind::Threads,
+        element_bytes: section::thread::bytes(WordSize::W64),
+        room: Room::Elements(record::THREAD_OTHER as u64),
+    },
+    Plan { kind: SectionKind::Tallies, element_bytes: counter::TALLY_WORDS * 8, room: Room::Elements(1 << 15) },
+    Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: Room::Elements(1 << 14) },
+    Plan { kind: SectionKind::Pcs, element_bytes: section::pc::BYTES, room: Room::OneIn(16) },
+    Plan { kind: SectionKind::Sites, element_bytes: section::site::BYTES, room: Room::OneIn(2) },
+    Plan { kind: SectionKind::History, element_bytes: record::HISTORY_WORDS * 8, room: Room::History },
+    Plan { kind: SectionKind::Records, element_bytes: record::RECORD_WORDS * 8, room: Room::OneIn(1) },
+];
+
+const fn plan_index(kind: SectionKind) -> usize {
+    let mut index = 0;
+    while index < SECTIONS {
+        if PLANS[index].kind as u16 == kind as u16 {
+            return index;
+        }
+        index += 1;
+    }
+    panic!("a section without a plan")
+}
+
+/// Adds the sections to a header and returns the bytes of the whole file.
+pub fn plan(header: &mut Header, bytes_max: u64, history_entries: u64) -> u64 {
+    let mut offset = HEADER_BYTES_MAX as u64;
+    for plan in &PLANS {
+        let element_bytes = plan.element_bytes as u64;
+        let capacity = match plan.room {
+            Room::Elements(count) => count,
+            Room::OneIn(part) => (bytes_max / part / element_bytes).clamp(4096, u64::from(u32::MAX >> 1)),
+            Room::History => history_entries,
+        };
+        header.add_section(SectionRow {
+            kind: plan.kind as u16,
+            element_bytes: plan.element_bytes as u16,
+            offset,
+            capacity,
+            used: 0,
+            backed: 0,
+        });
+        offset += (capacity * element_bytes).next_multiple_of(PAGE_BYTES as u64);
+    }
+    offset
+}
+
+impl Ledger {
+    /// A ledger that is not mapped.
+    pub const fn new() -> Ledger {
+        Ledger {
+            mapping: None,
+            base: AtomicUsize::new(0),
+            sections: [const { Section::vacant() }; SECTIONS],
+            growing: Token::new(),
+            backed_bytes: AtomicU64::new(0),
+            bytes_max: 0,
+        }
+    }
+
+    /// Takes over a fresh mapping and writes `header` into it, all but the byte order mark, so
+    /// that readers keep off until [`Ledger::open_for_readers`].
+    pub fn set_up(&mut self, mapping: FileMapping, header: &Header, bytes_max: u64) -> bool {
+        if mapping.back(0, HEADER_BYTES_MAX).is_err() {
+            // SAFETY: nobody else knows the mapping yet.
+            unsafe { mapping.destroy() };
+            return false;
+        }
+        let base = mapping.base();
+        // SAFETY: the first pages were just backed, and nobody else knows the mapping yet.
+        let page = unsafe { core::slice::from_raw_parts_mut(base, HEADER_BYTES_MAX) };
+        header.write(page);
+        CODEC.put(page, header::at::BYTE_ORDER, 2, 0);
+        self.base.store(base as usize, Ordering::Release);
+        self.backed_bytes.store(HEADER_BYTES_MAX as u64, Ordering::Relaxed);
+        self.bytes_max = bytes_max;
+        for (index, plan) in PLANS.iter().enumerate() {
+            let (Some(at), Some(planned)) = (header.row_at(plan.kind), header.section(plan.kind)) else { return false };
+            self.sections[index] = Section {
+                base: AtomicUsize::new(base as usize + planned.offset as usize),
+                element_bytes: plan.element_bytes,
+                offset: planned.offset as usize,
+                capacity: planned.capacity,
+                used: AtomicUsize::new(base as usize + at + row::used(WordSize::W64)),
+                backed: AtomicUsize::new(base as usize + at + row::backed(WordSize::W64)),
+                refused: AtomicU32::new(0),
+            };
+        }
+        self.mapping = Some(mapping);
+        true
+    }
+
+    /// Lets readers in.
+    pub fn open_for_readers(&self) {
+        let at = self.base.load(Ordering::Relaxed) + header::at::BYTE_ORDER;
+        // SAFETY: an aligned half word of the backed header page.
+        unsafe { &*(at as *const core::sync::atomic::AtomicU16) }.store(0x0102, Ordering::Release);
+    }
+
+    /// The file and its mapping.
+    pub fn mapping(&self) -> Option<&FileMapping> {
+        self.mapping.as_ref()
+    }
+
+    /// The section of this kind.
+    #[inline(always)]
+    pub fn section(&self, kind: SectionKind) -> &Section {
+        &self.sections[plan_index(kind)]
+    }
+
+    /// A counter of the header that exists once.
+    #[inline(always)]
+    pub fn global(&self, counter: GlobalCounter) -> &AtomicU64 {
+        let at = self.base.load(Ordering::Relaxed) + header::counter_at(WordSize::W64, counter as usize);
+        // SAFETY: an aligned word of the backed header page.
+        unsafe { &*(at as *const AtomicU64) }
+    }
+
+    /// Says what the recorder is doing.
+    pub fn set_state(&self, state: State) {
+        let at = self.base.load(Ordering::Relaxed) + header::at::STATE;
+        // SAFETY: a byte of the backed header page.
+        unsafe { &*(at as *const core::sync::atomic::AtomicU8) }.store(state as u8, Ordering::Release);
+    }
+
+    /// Bytes of the file that have storage.
+    pub fn backed_bytes(&self) -> u64 {
+        self.backed_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Hands out `count` elements of a section, all with storage behind them. `None` if the
+    /// section, the ledger or the file system is full.
+    pub fn lease(&self, kind: SectionKind, count: u64) -> Option<u64> {
+        let section = self.section(kind);
+        let used = Section::cursor(&section.used);
+        loop {
+            let first = used.load(Ordering::Acquire);
+            let end = first + count;
+            if end > section.capacity || end > section.backed() && !self.grow(section, end) {
+                return None;
+            }
+            if used.compare_exchange_weak(first, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return Some(first);
+            }
+        }
+    }
+
+    #[cold]
+    fn grow(&self, section: &Section, end: u64) -> bool {
+        if section.refused.load(Ordering::Relaxed) > 0 {
+            section.refused.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        let Some(_growing) = self.growing.take() else { return false };
+        let backed = section.backed();
+        if end <= backed {
+            return true; // somebody else was faster
+        }
+        let element = section.element_bytes;
+        let backed_bytes = (backed as usize * element).next_multiple_of(PAGE_BYTES);
+        let needed = (end as usize * element).next_multiple_of(PAGE_BYTES) - backed_bytes;
+        let room = (section.capacity as usize * element).next_multiple_of(PAGE_BYTES) - backed_bytes;
+        // Grow by half, so that few calls are needed and little is reserved in vain.
+        let wanted = (backed_bytes / 2).next_multiple_of(PAGE_BYTES).clamp(PAGE_BYTES, STEP_BYTES_MAX);
+        for step in [wanted.max(needed).min(room), needed] {
+            if self.backed_bytes() + step as u64 > self.bytes_max {
+                continue;
+            }
+            let Some(mapping) = &self.mapping else { return false };
+            if mapping.back(section.offset + backed_bytes, step).is_ok() {
+                self.backed_bytes.fetch_add(step as u64, Ordering::Relaxed);
+                let elements = ((backed_bytes + step) / element) as u64;
+                Section::cursor(&section.backed).store(elements.min(section.capacity), Ordering::Release);
+                return true;
+            }
+        }
+        section.refused.store(RETRY_AFTER, Ordering::Relaxed);
+        false
+    }
+
+    /// Forgets that a section could not grow: something was given back.
+    pub fn retry(&self, kind: SectionKind) {
+        self.section(kind).refused.store(0, Ordering::Relaxed);
+    }
+
+    /// Gives the storage of whole pages of a section back.
+    ///
+    /// # Safety
+    /// Nobody may store into them any more.
+    pub unsafe fn give_back(&self, kind: SectionKind, first: u64, count: u64) -> bool {
+        let section = self.section(kind);
+        let at = section.offset + first as usize * section.element_bytes;
+        let bytes = count as usize * section.element_bytes;
+        // SAFETY: the caller's promise.
+        let done = self.mapping.as_ref().is_some_and(|mapping| unsafe { mapping.give_back(at, bytes) }.is_ok());
+        if done {
+            self.backed_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,177 @@
+//! The environment variable `HEAPLEDGER`: `key=value,key=value…`.
+
+use super::capture::Strategy;
+use core::ffi::CStr;
+use heapledger_format::record::Options;
+use heapledger_linux::memory::PATH_BYTES_MAX;
+use heapledger_linux::text::{self, Text};
+
+/// Name of the variable.
+pub const VARIABLE: &str = "HEAPLEDGER";
+/// Longest value that is read.
+pub const VARIABLE_BYTES_MAX: usize = 4096;
+
+/// Entries of the history ring unless told otherwise: 4 MiB when full, a few seconds of a busy
+/// server's frees. eCos' 2,048 would be milliseconds. A program that frees little never fills it.
+pub const HISTORY_ENTRIES: u64 = 65_536;
+/// Frames of a stack unless told otherwise. Compilers go beyond 126.
+pub const DEPTH_LIMIT: u64 = 512;
+/// Most that can be asked for.
+pub const DEPTH_LIMIT_MAX: u64 = 4096;
+/// Most history entries that can be asked for: 4 GiB.
+pub const HISTORY_ENTRIES_MAX: u64 = 1 << 26;
+
+/// What was asked for.
+pub struct Request {
+    /// Where ledgers are kept; empty: choose.
+    pub dir: Text<PATH_BYTES_MAX>,
+    /// The run's id; `None`: make one.
+    pub session: Option<u64>,
+    /// Record only in this process.
+    pub pid: Option<u64>,
+    /// Most bytes of the ledger; `None`: from the machine's and the container's memory.
+    pub max_ledger: Option<u64>,
+    /// Entries of the history ring.
+    pub history: u64,
+    /// Most frames of a stack.
+    pub depth: u64,
+    /// What to record.
+    pub options: Options,
+    /// How stacks are taken.
+    pub strategy: Strategy,
+    /// A key or value that was not understood, for one message.
+    pub unknown: Text<64>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Request {
+            dir: Text::new(),
+            session: None,
+            pid: None,
+            max_ledger: None,
+            history: HISTORY_ENTRIES,
+            depth: DEPTH_LIMIT,
+            options: Options::ALL,
+            strategy: Strategy::Auto,
+            unknown: Text::new(),
+        }
+    }
+}
+
+const SWITCHES: [(&[u8], u32); 6] = [
+    (b"actual", Options::ACTUAL_SIZE),
+    (b"time", Options::TIME),
+    (b"thread", Options::THREAD),
+    (b"stack", Options::STACK),
+    (b"history", Options::HISTORY),
+    (b"heap", Options::HEAP),
+];
+
+impl Request {
+    /// Reads the variable's value. What is not understood is left at its default and remembered.
+    pub fn parse(value: &[u8]) -> Request {
+        let mut request = Request::default();
+        for item in value.split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
+            let at = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
+            let (key, value) = (item.get(..at).unwrap_or(&[]), item.get(at + 1..).unwrap_or(&[]));
+            if request.set(key, value).is_none() {
+                request.unknown = Text::new();
+                request.unknown.push(item);
+            }
+        }
+        if request.history == 0 {
+            request.options.0 &= !Options::HISTORY;
+        }
+        if !request.options.has(Options::HISTORY) {
+            request.history = 0;
+        }
+        request
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        match key {
+            b"dir" => {
+                self.dir = percent_decoded(value);
+                (!self.dir.is_cut()).then_some(())?;
+            }
+            b"session" => self.session = Some(text::hex(value)?),
+            b"pid" => self.pid = Some(text::number(value)?),
+            b"max-ledger" => self.max_ledger = Some(text::number(value)?),
+            b"history" => self.history = text::number(value)?.min(HISTORY_ENTRIES_MAX),
+            b"depth" => self.depth = text::number(value)?.clamp(1, DEPTH_LIMIT_MAX),
+            b"unwind" => {
+                self.strategy = match value {
+                    b"auto" => Strategy::Auto,
+                    b"tables" => Strategy::Tables,
+                    b"frame-pointers" => Strategy::FramePointers,
+                    _ => return None,
+                };
+            }
+            b"without" => {
+                for name in value.split(|byte| *byte == b'+') {
+                    let (_, bit) = SWITCHES.iter().find(|(known, _)| *known == name)?;
+                    self.options.0 &= !bit;
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The directory as a path.
+    pub fn dir(&self) -> Option<&CStr> {
+        (!self.dir.bytes().is_empty()).then(|| self.dir.c_str())
+    }
+}
+
+fn percent_decoded(value: &[u8]) -> Text<PATH_BYTES_MAX> {
+    let mut decoded = Text::new();
+    let mut rest = value;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        let code = after.get(..2).and_then(text::hex).filter(|_| *first == b'%');
+        match code {
+            Some(code) => {
+                decoded.push(&[code as u8]);
+                rest = after.get(2..).unwrap_or(&[]);
+            }
+            None => {
+                decoded.push(&[*first]);
+            }
+        }
+    }
+    decoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_understood() {
+        let request = Request::parse(
+            b"dir=/a%2Cb%25,session=00ff,pid=7,max-ledger=1000,history=128,depth=9999,unwind=tables,without=time+heap",
+        );
+        assert_eq!(request.dir.bytes(), b"/a,b%");
+        assert_eq!((request.session, request.pid, request.max_ledger), (Some(255), Some(7), Some(1000)));
+        assert_eq!((request.history, request.depth), (128, DEPTH_LIMIT_MAX));
+        assert_eq!(request.strategy, Strategy::Tables);
+        assert!(!request.options.has(Options::TIME) && !request.options.has(Options::HEAP));
+        assert!(request.options.has(Options::STACK));
+        assert!(request.unknown.bytes().is_empty());
+    }
+
+    #[test]
+    fn nonsense_is_remembered_and_changes_nothing() {
+        for nonsense in [&b"colour=red"[..], b"pid=x", b"history=-1", b"without=sense", b"unwind=up", b"="] {
+            let request = Request::parse(nonsense);
+            assert_eq!(request.unknown.bytes(), nonsense);
+            assert_eq!(request.options, Options::ALL);
+            assert_eq!(request.pid, None);
+        }
+        assert!(Request::parse(b"").unknown.bytes().is_empty());
+        assert!(!Request::parse(b"history=0").options.has(Options::HISTORY));
+        assert_eq!(Request::parse(b"without=history").history, 0);
+    }
+}

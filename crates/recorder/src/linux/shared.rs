@@ -1,0 +1,197 @@
+//! Everything that the threads of a process share.
+
+use super::capture::Strategy;
+use super::history::History;
+use super::index::{Addresses, Index};
+use super::ledger::Ledger;
+use super::modules::Modules;
+use super::sites::Sites;
+use super::slots::{Pool, Vacant};
+use super::state::ThreadState;
+use super::threads::Threads;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use heapledger_format::record::Options;
+use heapledger_format::{GlobalCounter, SectionKind};
+use heapledger_linux::clock::Clock;
+use heapledger_linux::fork::ForkMark;
+
+/// Nanoseconds of a tick.
+pub const TICK_NS: u32 = 1000;
+/// Numbers that a thread leases at once.
+pub const NUMBER_LEASE: u64 = 64;
+/// A lease ends when the counter has moved on by so much: numbers of two threads are at most so far out of order.
+pub const ORDER_BOUND: u64 = 4096;
+/// Live bytes that a thread may keep to itself as soon as there are two.
+pub const PENDING_BYTES_MAX: i64 = 32 << 10;
+const PENDING_UPDATES_MAX: u32 = 256;
+
+/// Where the recorder is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Nobody has called yet.
+    Unstarted = 0,
+    /// The first caller is setting up; others pass through.
+    Starting = 1,
+    /// Blocks are entered.
+    On = 2,
+    /// Nothing is entered in this process (any more).
+    Off = 3,
+}
+
+/// What is chosen when recording starts and never changed.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    /// What is recorded.
+    pub options: Options,
+    /// Most frames of a stack.
+    pub depth_limit: usize,
+    /// How stacks are taken.
+    pub strategy: Strategy,
+}
+
+/// The shared tables. Fresh zeros are a valid value, so it can be a `static` that costs nothing before it is used.
+pub struct Shared {
+    pub(super) phase: AtomicU8,
+    pub(super) mark: ForkMark,
+    pub(super) clock: Clock,
+    pub(super) ledger: UnsafeCell<Ledger>,
+    pub(super) settings: UnsafeCell<Settings>,
+    /// Address to slot.
+    pub index: Index,
+    /// Vacant slots.
+    pub pool: Pool,
+    /// Freed blocks.
+    pub history: History,
+    /// Call stacks.
+    pub sites: Sites,
+    /// Loaded modules.
+    pub modules: Modules,
+    /// States of threads.
+    pub threads: Threads,
+    /// Bytes of thread states.
+    pub private_bytes: AtomicU64,
+    live_blocks: AtomicI64,
+}
+
+// SAFETY: `ledger` and `settings` are written before `phase` becomes `On` (release) and only read
+// after that was seen (acquire); everything else is atomics.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Tables of a process in which nothing has been recorded.
+    pub const fn new() -> Shared {
+        Shared {
+            phase: AtomicU8::new(Phase::Unstarted as u8),
+            mark: ForkMark::new(),
+            clock: Clock::new(),
+            ledger: UnsafeCell::new(Ledger::new()),
+            settings: UnsafeCell::new(Settings { options: Options(0), depth_limit: 0, strategy: Strategy::Auto }),
+            index: Index::new(),
+            pool: Pool::new(),
+            history: History::new(),
+            sites: Sites::new(),
+            modules: Modules::new(),
+            threads: Threads::new(),
+            private_bytes: AtomicU64::new(0),
+            live_blocks: AtomicI64::new(0),
+        }
+    }
+
+    /// The ledger.
+    #[inline(always)]
+    pub fn ledger(&self) -> &Ledger {
+        // SAFETY: see `Sync`.
+        unsafe { &*self.ledger.get() }
+    }
+
+    /// The settings.
+    #[inline(always)]
+    pub fn settings(&self) -> &Settings {
+        // SAFETY: see `Sync`.
+        unsafe { &*self.settings.get() }
+    }
+
+    /// Most frames of a stack.
+    pub fn depth_limit(&self) -> usize {
+        self.settings().depth_limit
+    }
+
+    /// Ticks since the ledger began.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.clock.now_ns() / u64::from(TICK_NS)
+    }
+
+    /// Folds a thread's pending live bytes into the ledger's, and follows the peak.
+    pub fn fold(&self, state: &mut ThreadState) {
+        let (bytes, blocks) = (state.pending_bytes, state.pending_blocks);
+        state.pending_bytes = 0;
+        state.pending_blocks = 0;
+        state.pending_updates = 0;
+        let ledger = self.ledger();
+        let blocks = self.live_blocks.fetch_add(blocks, Ordering::Relaxed) + blocks;
+        let before = ledger.global(GlobalCounter::LiveBytes).fetch_add(bytes as u64, Ordering::Relaxed);
+        let live = before.wrapping_add(bytes as u64) as i64;
+        let peak = ledger.global(GlobalCounter::PeakBytes);
+        if live > 0 && live as u64 > peak.load(Ordering::Relaxed) {
+            peak.fetch_max(live as u64, Ordering::Relaxed);
+            ledger.global(GlobalCounter::PeakTime).store(self.now(), Ordering::Relaxed);
+            ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);
+            let error = if self.threads.is_single() { 0 } else { self.threads.in_use() * PENDING_BYTES_MAX as u64 };
+            ledger.global(GlobalCounter::PeakError).store(error, Ordering::Relaxed);
+        }
+    }
+
+    /// Follows live bytes of one thread.
+    #[inline]
+    pub fn live(&self, state: &mut ThreadState, bytes: i64, blocks: i64) {
+        state.pending_bytes += bytes;
+        state.pending_blocks += blocks;
+        state.pending_updates += 1;
+        if state.pending_bytes.abs() >= PENDING_BYTES_MAX
+            || state.pending_updates >= PENDING_UPDATES_MAX
+            || self.threads.is_single()
+        {
+            self.fold(state);
+        }
+    }
+
+    /// A word of a record.
+    #[inline(always)]
+    pub fn record_word(&self, slot: u32, word: usize) -> &AtomicU64 {
+        // SAFETY: slots come from leases of the section, so the record is backed; it is four aligned words.
+        unsafe { &*self.ledger().section(SectionKind::Records).at(u64::from(slot)).cast::<AtomicU64>().add(word) }
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Addresses for Shared {
+    #[inline(always)]
+    fn address(&self, slot: u32) -> u64 {
+        self.record_word(slot, 1).load(Ordering::Acquire) & heapledger_format::record::ADDRESS_MAX
+    }
+}
+
+/// Words of a vacant record that link slots. Word 0 is the commit word, word 1 the address, which the
+/// index may still read.
+impl Vacant for Shared {
+    fn next(&self, slot: u32) -> u64 {
+        self.record_word(slot, 2).load(Ordering::Relaxed)
+    }
+    fn set_next(&self, slot: u32, link: u64) {
+        self.record_word(slot, 2).store(link, Ordering::Relaxed);
+    }
+    fn next_batch(&self, slot: u32) -> u64 {
+        self.record_word(slot, 3).load(Ordering::Relaxed)
+    }
+    fn set_next_batch(&self, slot: u32, link: u64) {
+        self.record_word(slot, 3).store(link, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,214 @@
+//! What an allocation, a free and a realloc mean for the ledger.
+//!
+//! The order of steps is what other threads and readers rely on: a record is complete before the
+//! index leads to it, and out of the index before the allocator can hand its address out again.
+
+use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
+
+/// What became of [`Backend::insert`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted<S> {
+    /// The address leads to the slot.
+    Done,
+    /// It does, and it led to this other slot before, whose free nobody saw.
+    Displaced(S),
+    /// The index has no room, or cannot hold such an address.
+    Full,
+}
+
+/// How a ledger is kept on one kind of target.
+///
+/// `&mut self` stands for the calling thread's access: a backend for many threads hands each
+/// thread its own value over shared tables.
+pub trait Backend {
+    /// A place for a record.
+    type Slot: Copy + PartialEq + core::fmt::Debug;
+
+    /// Ticks since the ledger began.
+    fn now(&mut self) -> u64;
+    /// The next sequence number; `None` when they have run out.
+    fn number(&mut self) -> Option<u64>;
+    /// The calling thread's row.
+    fn thread(&mut self) -> Option<u32>;
+    /// A vacant slot.
+    fn take_slot(&mut self) -> Option<Self::Slot>;
+    /// Gives a vacant slot back.
+    fn release_slot(&mut self, slot: Self::Slot);
+    /// Makes the record visible: its commit word last.
+    fn publish(&mut self, slot: Self::Slot, entry: &Entry);
+    /// The record in a slot that the caller owns.
+    fn load(&mut self, slot: Self::Slot) -> Option<Entry>;
+    /// Makes the slot vacant: its commit word is 0 from now on.
+    fn vacate(&mut self, slot: Self::Slot);
+    /// Lets `address` lead to `slot`.
+    fn insert(&mut self, address: u64, slot: Self::Slot) -> Inserted<Self::Slot>;
+    /// The slot that `address` leads to, which it no longer does. At most one caller gets it.
+    fn remove(&mut self, address: u64) -> Option<Self::Slot>;
+    /// Enters a freed block into the history, if there is one.
+    fn history(&mut self, freed: &FreedEntry);
+    /// Adds to a counter.
+    fn count(&mut self, counter: TallyCounter, amount: u64);
+    /// Counts a call that gave (`began`) or took a block.
+    fn count_call(&mut self, kind: Kind, began: bool);
+    /// Follows live bytes and blocks, and with them the peak.
+    fn live(&mut self, bytes: i64, blocks: i64, time: u64);
+}
+
+/// A block that an allocation function just returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// The function.
+    pub kind: Kind,
+    /// What it returned.
+    pub address: u64,
+    /// Bytes asked for.
+    pub size: u64,
+    /// Bytes it really has, if asked.
+    pub actual: Option<u64>,
+    /// Call site, 0 if none.
+    pub site: u32,
+    /// The heap it came from.
+    pub heap: u8,
+}
+
+/// A call that frees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The function.
+    pub by: Kind,
+    /// Call site, 0 if none.
+    pub site: u32,
+}
+
+/// A block taken out of the index while `realloc` decides over it. Readers still see its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detached<S> {
+    slot: S,
+    address: u64,
+    number: u64,
+}
+
+impl<S> Detached<S> {
+    /// Takes it apart, to be kept in raw words between two hooks.
+    pub fn into_parts(self) -> (S, u64, u64) {
+        (self.slot, self.address, self.number)
+    }
+
+    /// Undoes [`Detached::into_parts`].
+    pub fn from_parts((slot, address, number): (S, u64, u64)) -> Self {
+        Detached { slot, address, number }
+    }
+}
+
+/// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
+pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
+    backend.count_call(block.kind, true);
+    let Some(slot) = backend.take_slot() else {
+        backend.count(TallyCounter::LostNoRecord, 1);
+        return false;
+    };
+    let Some(number) = backend.number() else {
+        backend.release_slot(slot);
+        backend.count(TallyCounter::LostNoRecord, 1);
+        return false;
+    };
+    enter(backend, block, slot, number)
+}
+
+fn enter<B: Backend>(backend: &mut B, block: &Begun, slot: B::Slot, number: u64) -> bool {
+    let time = backend.now();
+    let entry = Entry {
+        number,
+        address: block.address,
+        size: Some(block.size),
+        actual: block.actual,
+        kind: block.kind,
+        site: block.site,
+        thread: backend.thread(),
+        heap: Some(block.heap),
+        time: Some(time),
+    };
+    backend.publish(slot, &entry);
+    match backend.insert(block.address, slot) {
+        Inserted::Done => {}
+        Inserted::Displaced(old) => {
+            backend.count(TallyCounter::Displaced, 1);
+            close(backend, old, number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+        }
+        Inserted::Full => {
+            backend.vacate(slot);
+            backend.release_slot(slot);
+            backend.count(TallyCounter::LostNoIndex, 1);
+            return false;
+        }
+    }
+    backend.count(TallyCounter::Allocations, 1);
+    backend.count(TallyCounter::BytesAllocated, block.size);
+    backend.live(block.size as i64, 1, time);
+    true
+}
+
+/// Takes a block out of the ledger, before the real free. Returns whether the ledger knew it.
+pub fn end<B: Backend>(backend: &mut B, address: u64, ended: &Ended) -> bool {
+    backend.count_call(ended.by, false);
+    let Some(slot) = backend.remove(address) else {
+        backend.count(TallyCounter::UnknownFrees, 1);
+        return false;
+    };
+    let number = backend.number().unwrap_or(heapledger_format::record::NUMBER_MAX);
+    let time = backend.now();
+    close(backend, slot, number, ended, time);
+    true
+}
+
+fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended, time: u64) {
+    retire(backend, slot, number, ended, time);
+    backend.vacate(slot);
+    backend.release_slot(slot);
+}
+
+/// Books the end of the record in `slot`, whose slot stays with the caller.
+fn retire<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended, time: u64) {
+    let Some(block) = backend.load(slot) else { return };
+    let thread = backend.thread();
+    backend.history(&FreedEntry { block, number, by: ended.by, site: ended.site, thread, time: Some(time) });
+    let bytes = block.size.unwrap_or(0);
+    backend.count(TallyCounter::Frees, 1);
+    backend.count(TallyCounter::BytesFreed, bytes);
+    backend.live(-(bytes as i64), -1, time);
+}
+
+/// Before the real `realloc`: takes the block out of the index, so that nobody who gets its address
+/// next can be confused with it. `None` if the ledger does not know the block.
+pub fn detach<B: Backend>(backend: &mut B, address: u64) -> Option<Detached<B::Slot>> {
+    let slot = backend.remove(address)?;
+    let number = backend.number().unwrap_or(heapledger_format::record::NUMBER_MAX);
+    Some(Detached { slot, address, number })
+}
+
+/// The real `realloc` failed: nothing has changed.
+pub fn reattach<B: Backend>(backend: &mut B, detached: Detached<B::Slot>) {
+    backend.count(TallyCounter::NumbersUnused, 1);
+    if let Inserted::Displaced(other) = backend.insert(detached.address, detached.slot) {
+        // Someone was given an address that was not free: the allocator's books are broken. Keep ours whole.
+        let time = backend.now();
+        close(backend, other, detached.number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+    }
+}
+
+/// The real `realloc` gave `block` for the detached one: both halves share one number.
+pub fn replace<B: Backend>(backend: &mut B, detached: Detached<B::Slot>, block: &Begun, ended: &Ended) -> bool {
+    backend.count_call(ended.by, false);
+    backend.count_call(block.kind, true);
+    let time = backend.now();
+    retire(backend, detached.slot, detached.number, ended, time);
+    backend.vacate(detached.slot);
+    enter(backend, block, detached.slot, detached.number)
+}
+
+/// The real `realloc` freed the detached block and returned none (size 0).
+pub fn drop_detached<B: Backend>(backend: &mut B, detached: Detached<B::Slot>, ended: &Ended) {
+    backend.count_call(ended.by, false);
+    let time = backend.now();
+    close(backend, detached.slot, detached.number, ended, time);
+}
