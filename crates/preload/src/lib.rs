@@ -14,6 +14,7 @@
 mod calls;
 mod emulated;
 mod hooked;
+mod memory;
 mod next;
 #[cfg(feature = "oracle")]
 mod oracle;

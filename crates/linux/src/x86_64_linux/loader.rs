@@ -5,11 +5,9 @@
 //! debuggers use (`_r_debug`), and code addresses through `_dl_find_object` (glibc 2.35), which is
 //! lock-free and safe in signal handlers.
 
-use core::arch::{asm, global_asm};
+use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
-
-global_asm!(".weak _r_debug", ".hidden _DYNAMIC");
 
 #[repr(C)]
 struct DebugList {
@@ -48,7 +46,11 @@ pub fn modules() -> impl Iterator<Item = Module> {
     let list: *const DebugList;
     // SAFETY: loads the address of the loader's `_r_debug` from our own table; 0 if there is none.
     unsafe {
-        asm!("mov {}, qword ptr [rip + _r_debug@GOTPCREL]", out(reg) list, options(nostack, preserves_flags, readonly));
+        asm!(
+            ".weak _r_debug",
+            "mov {}, qword ptr [rip + _r_debug@GOTPCREL]",
+            out(reg) list, options(nostack, preserves_flags, readonly)
+        );
     }
     // SAFETY: `_r_debug` is valid for the life of the process.
     let first = if list.is_null() { core::ptr::null() } else { unsafe { (*list).first } };
@@ -57,20 +59,30 @@ pub fn modules() -> impl Iterator<Item = Module> {
     core::iter::successors(valid(first), move |module| valid(unsafe { (*module.map).next }))
 }
 
+/// Address of the dynamic section of the module that contains this code.
+fn own_dynamic() -> usize {
+    let address: usize;
+    // SAFETY: takes an address that the linker defines.
+    unsafe {
+        asm!(
+            ".hidden _DYNAMIC",
+            "lea {}, [rip + _DYNAMIC]",
+            out(reg) address, options(nostack, preserves_flags, nomem)
+        );
+    }
+    address
+}
+
 /// Modules behind the one that contains this code, in symbol order: where the next definition of
 /// a symbol that this module also defines is found.
 pub fn modules_after_us() -> impl Iterator<Item = Module> {
-    let us: usize;
-    // SAFETY: takes the address of our own dynamic section.
-    unsafe { asm!("lea {}, [rip + _DYNAMIC]", out(reg) us, options(nostack, preserves_flags, readonly)) };
+    let us = own_dynamic();
     modules().skip_while(move |module| module.dynamic() as usize != us).skip(1)
 }
 
 /// Modules in front of the one that contains this code.
 pub fn modules_before_us() -> impl Iterator<Item = Module> {
-    let us: usize;
-    // SAFETY: takes the address of our own dynamic section.
-    unsafe { asm!("lea {}, [rip + _DYNAMIC]", out(reg) us, options(nostack, preserves_flags, readonly)) };
+    let us = own_dynamic();
     modules().take_while(move |module| module.dynamic() as usize != us)
 }
 

@@ -65,21 +65,20 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers) 
     let generation = shared.modules.generation();
     if state.generation != generation {
         state.cache.flush();
+        state.known_depth = 0;
         state.generation = generation;
     }
     let settings = shared.settings();
     let here = if state.on_alternate { state.alternate } else { state.native };
     let surroundings = Surroundings { shared, here: Cell::new(here), below_handler: Cell::new(state.native) };
-    // SAFETY: a state is mapped with room for `depth_limit` frames behind it, see `ThreadState::bytes`.
-    let frames = unsafe {
-        let first = (&raw mut *state).add(1).cast::<u64>();
-        core::slice::from_raw_parts_mut(first, settings.depth_limit)
-    };
-    let walk = walk(&surroundings, &mut state.cache, registers, settings.depth_limit, settings.strategy, frames);
+    // SAFETY: states are mapped with room for this limit, and only this function uses the arrays.
+    let stacks = unsafe { state.stacks(settings.depth_limit) };
+    let walk =
+        walk(&surroundings, &mut state.cache, registers, settings.depth_limit, settings.strategy, stacks.frames);
     if !state.on_alternate {
         state.native = surroundings.here.get();
     }
-    let frames = frames.get(..walk.depth).unwrap_or(&[]);
+    let frames = stacks.frames.get(..walk.depth).unwrap_or(&[]);
     match walk.end {
         End::Outermost => {}
         End::LimitReached => state.count(TallyCounter::StacksCut, 1),
@@ -97,11 +96,32 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers) 
         let check = unsafe { core::mem::transmute::<usize, Check>(check) };
         check(registers, frames, walk.end == End::Outermost);
     }
-    match shared.sites.stack(shared.ledger(), &shared.modules, frames) {
-        Some(site) => site,
+    match enter(shared, frames, state.known_depth as usize, stacks.known, stacks.nodes) {
+        Some(site) => {
+            state.known_depth = frames.len() as u32;
+            site
+        }
         None => {
+            state.known_depth = 0;
             state.count(TallyCounter::SitesFull, 1);
             0
         }
     }
+}
+
+/// The trie node of a stack. Outer frames that the last stack had too keep their nodes, so only the
+/// new ones are looked up.
+fn enter(shared: &Shared, frames: &[u64], known_depth: usize, known: &mut [u64], nodes: &mut [u32]) -> Option<u32> {
+    let outermost_first = || frames.iter().rev().copied();
+    let same = outermost_first().zip(known.iter()).take(known_depth).take_while(|(now, before)| now == *before).count();
+    let mut node = match same.checked_sub(1) {
+        Some(last) => nodes.get(last).copied()?,
+        None => 0,
+    };
+    for ((address, known), place) in outermost_first().zip(known.iter_mut()).zip(nodes.iter_mut()).skip(same) {
+        node = shared.sites.node(shared.ledger(), &shared.modules, node, address)?;
+        *known = address;
+        *place = node;
+    }
+    Some(node)
 }

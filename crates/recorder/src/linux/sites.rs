@@ -8,14 +8,14 @@
 
 use super::ledger::Ledger;
 use super::modules::Modules;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::section::pc;
 use heapledger_linux::syscall;
 
-/// Places of the first segment; each further one has twice as many.
-const FIRST_PLACES: usize = 1 << 12;
-const SEGMENTS: usize = 18;
+/// Places of the first segment; each further one has four times as many.
+const FIRST_PLACES: usize = 1 << 13;
+const SEGMENTS: usize = 9;
 const WINDOW: usize = 8;
 
 /// Segments of a table whose places are `PLACE_BYTES` long.
@@ -31,7 +31,7 @@ impl<const PLACE_BYTES: usize> Segments<PLACE_BYTES> {
     /// The window of a hash in a segment, which is mapped if it was not.
     fn window(&self, segment: usize, hash: u64, private_bytes: &AtomicU64) -> Option<usize> {
         let place = self.bases.get(segment)?;
-        let places = FIRST_PLACES << segment;
+        let places = FIRST_PLACES << (segment * 2);
         let mut base = place.load(Ordering::Acquire);
         if base == 0 {
             let fresh = syscall::map_anonymous(places * PLACE_BYTES).ok()? as usize;
@@ -54,7 +54,7 @@ impl<const PLACE_BYTES: usize> Segments<PLACE_BYTES> {
 
 /// The tables.
 pub struct Sites {
-    nodes: Segments<4>,
+    nodes: Segments<8>,
     pcs: Segments<16>,
     /// Bytes of the hash tables.
     pub private_bytes: AtomicU64,
@@ -82,13 +82,10 @@ impl Sites {
         ledger.lease(SectionKind::Sites, 1) == Some(0) && ledger.lease(SectionKind::Pcs, 1) == Some(0)
     }
 
-    /// The id of a stack, innermost frame first; `None` if a table is full. 0 for no frames.
-    pub fn stack(&self, ledger: &Ledger, modules: &Modules, frames: &[u64]) -> Option<u32> {
-        let generation = modules.generation();
-        frames.iter().rev().try_fold(0, |parent, address| {
-            let code = self.pc(ledger, modules, *address, generation)?;
-            self.child(ledger, parent, code)
-        })
+    /// The node of a code address below its caller's node (0: outermost); `None` if a table is full.
+    pub fn node(&self, ledger: &Ledger, modules: &Modules, parent: u32, address: u64) -> Option<u32> {
+        let code = self.pc(ledger, modules, address, modules.generation())?;
+        self.child(ledger, parent, code)
     }
 
     fn node_word(ledger: &Ledger, id: u32) -> &AtomicU64 {
@@ -102,7 +99,7 @@ impl Sites {
         let mut own = None;
         for segment in 0..SEGMENTS {
             let window = self.nodes.window(segment, hash, &self.private_bytes)?;
-            match Self::child_in(ledger, window, key, &mut own) {
+            match Self::child_in(ledger, window, key, hash, &mut own) {
                 Found::Id(id) => return Some(id),
                 Found::Full if ledger.section(SectionKind::Sites).used() == ledger.section(SectionKind::Sites).capacity() => {
                     return None;
@@ -113,12 +110,14 @@ impl Sites {
         None
     }
 
-    fn child_in(ledger: &Ledger, window: usize, key: u64, own: &mut Option<u32>) -> Found {
+    /// A place holds the id and, above it, 32 bits of the key's hash, so that only the right node is looked at.
+    fn child_in(ledger: &Ledger, window: usize, key: u64, hash: u64, own: &mut Option<u32>) -> Found {
+        let tag = hash << 32;
         for index in 0..WINDOW {
             // SAFETY: a window of `WINDOW` places inside a mapped segment.
-            let place = unsafe { &*((window + index * 4) as *const AtomicU32) };
-            let mut id = place.load(Ordering::Acquire);
-            if id == 0 {
+            let place = unsafe { &*((window + index * 8) as *const AtomicU64) };
+            let mut seen = place.load(Ordering::Acquire);
+            if seen == 0 {
                 let fresh = match *own {
                     Some(id) => id,
                     None => match ledger.lease(SectionKind::Sites, 1) {
@@ -128,12 +127,13 @@ impl Sites {
                 };
                 *own = Some(fresh);
                 Self::node_word(ledger, fresh).store(key, Ordering::Release);
-                match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
+                match place.compare_exchange(0, tag | u64::from(fresh), Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => return Found::Id(fresh),
-                    Err(other) => id = other,
+                    Err(other) => seen = other,
                 }
             }
-            if Self::node_word(ledger, id).load(Ordering::Acquire) == key {
+            let id = seen as u32;
+            if seen ^ tag == u64::from(id) && Self::node_word(ledger, id).load(Ordering::Acquire) == key {
                 // A node made in vain stays behind as an unused child of the root.
                 if let Some(unused) = own.filter(|own| *own != id) {
                     Self::node_word(ledger, unused).store(0, Ordering::Release);

@@ -64,13 +64,43 @@ pub struct ThreadState {
     pub slots: [u32; LOCAL_MAX],
     /// Rules by code address.
     pub cache: RuleCache<CACHE_SETS>,
-    // The frames of a stack follow, as many as the depth limit says.
+    /// Frames of the last stack that `nodes` knows.
+    pub known_depth: u32,
+    // Three arrays follow, each as long as the depth limit says: see `ThreadState::stacks`.
+}
+
+/// Room for stacks behind a state.
+pub struct Stacks<'a> {
+    /// The stack being taken, innermost frame first.
+    pub frames: &'a mut [u64],
+    /// The last stack, outermost frame first.
+    pub known: &'a mut [u64],
+    /// Its nodes in the trie.
+    pub nodes: &'a mut [u32],
 }
 
 impl ThreadState {
     /// Bytes of a state with room for a stack.
     pub const fn bytes(depth_limit: usize) -> usize {
-        (core::mem::size_of::<ThreadState>() + depth_limit * 8).next_multiple_of(4096)
+        (core::mem::size_of::<ThreadState>() + depth_limit * (8 + 8 + 4)).next_multiple_of(4096)
+    }
+
+    /// The arrays behind this state.
+    ///
+    /// # Safety
+    /// The state must have been mapped with [`ThreadState::bytes`] of this limit, and the arrays not be in use.
+    pub unsafe fn stacks<'a>(&mut self, depth_limit: usize) -> Stacks<'a> {
+        // SAFETY: the caller vouches for the room; the state's size is a multiple of 8.
+        unsafe {
+            let frames = (&raw mut *self).add(1).cast::<u64>();
+            let known = frames.add(depth_limit);
+            let nodes = known.add(depth_limit).cast::<u32>();
+            Stacks {
+                frames: core::slice::from_raw_parts_mut(frames, depth_limit),
+                known: core::slice::from_raw_parts_mut(known, depth_limit),
+                nodes: core::slice::from_raw_parts_mut(nodes, depth_limit),
+            }
+        }
     }
 
     /// Adds to a counter of this state's tally. Only its thread does, so no locked instruction is needed.

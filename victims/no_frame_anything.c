@@ -1,0 +1,4 @@
+// flags: -fno-asynchronous-unwind-tables -fomit-frame-pointer
+// expect: live fn=leak_linked kind=malloc count=6 bytes=222 innermost
+// The executable has neither .eh_frame nor frame pointers: stacks end early, nothing may crash.
+#include "linked.h"
