@@ -87,15 +87,19 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
             let block = argument(frame, 0);
-            frame.kept = match block {
-                0 => Reallocation::default(),
-                _ => hooks::realloc_begins(&SHARED, &frame.registers(), block),
+            frame.kept = if block == 0 || is_nested(frame) {
+                Reallocation::default()
+            } else {
+                hooks::realloc_begins(&SHARED, &frame.registers(), block)
             };
         }
         Shape::Block(_) if hooked.family == Family::Cxx => {
             hooks::cxx_call_begins(&SHARED, frame.stack_pointer());
         }
-        Shape::Unloads => hooks::code_unloads(&SHARED),
+        Shape::Unloads => {
+            hooks::code_unloads(&SHARED);
+            next::unloading_begins();
+        }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) | Shape::PassedOn => {}
     }
     function
@@ -126,7 +130,10 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
             let bytes = argument(frame, items).checked_mul(argument(frame, bytes)).unwrap_or(usize::MAX);
             resized(hooked, frame, result, bytes);
         }
-        Shape::Unloads => hooks::code_unloads(&SHARED),
+        Shape::Unloads => {
+            hooks::code_unloads(&SHARED);
+            next::unloading_ends();
+        }
         Shape::Frees | Shape::PassedOn => {}
     }
     result
@@ -165,7 +172,8 @@ fn begun(hooked: &Hooked, frame: &CallFrame, address: usize, size: usize) {
 }
 
 fn resized(hooked: &Hooked, frame: &CallFrame, result: usize, size: usize) {
-    if !hooks::is_on(&SHARED) {
+    // glibc's `reallocarray` jumps to `realloc`: that one call comes from our own stub.
+    if !hooks::is_on(&SHARED) || is_nested(frame) {
         return;
     }
     let registers = frame.registers();

@@ -5,8 +5,9 @@
 
 use crate::emulated;
 use crate::hooked::{Family, HOOKED, Hook};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapledger_linux::loader::{Module, Symbol, modules_after_us, modules_before_us};
+use heapledger_linux::syscall;
 
 static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// `malloc_usable_size` of the module that has `malloc`; 0 if it has none.
@@ -15,6 +16,42 @@ static C_FAMILY_FOUND: AtomicBool = AtomicBool::new(false);
 static NEXT_IS_GLIBC: AtomicBool = AtomicBool::new(false);
 /// A module in front of us defines `operator new`: its blocks reach us as `malloc`.
 static CXX_IS_BEFORE_US: AtomicBool = AtomicBool::new(false);
+
+/// Threads that walk the loader's list, and threads that are inside `dlclose`, which changes it.
+static WALKING: AtomicU32 = AtomicU32::new(0);
+static UNLOADING: AtomicU32 = AtomicU32::new(0);
+
+/// Code is about to be unloaded: waits, not for long, until nobody walks the list of modules.
+pub(crate) fn unloading_begins() {
+    const WAITS_MAX: u32 = 100;
+    const WAIT_MS: u32 = 1;
+    UNLOADING.fetch_add(1, Ordering::SeqCst);
+    for _ in 0..WAITS_MAX {
+        let walking = WALKING.load(Ordering::SeqCst);
+        if walking == 0 {
+            break;
+        }
+        syscall::futex_wait(&WALKING, walking, WAIT_MS);
+    }
+}
+
+/// Code has been unloaded: a definition that was found may be gone with it.
+pub(crate) fn unloading_ends() {
+    BODIES.count.store(0, Ordering::Release);
+    for (hook, _) in of_family(Family::Cxx) {
+        set(hook, 0);
+    }
+    UNLOADING.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Runs `walk` unless a module is being unloaded at this moment.
+fn while_nothing_unloads(walk: impl FnOnce()) {
+    WALKING.fetch_add(1, Ordering::SeqCst);
+    if UNLOADING.load(Ordering::SeqCst) == 0 {
+        walk();
+    }
+    WALKING.fetch_sub(1, Ordering::SeqCst);
+}
 
 /// Bodies of C++ operators behind us: a `malloc` called from one of them belongs to the operator.
 struct Bodies {
@@ -73,7 +110,7 @@ fn find(hook: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return emulated::NOTHING };
     if hooked.family != Family::C {
         // C++ libraries can be loaded at any time, so what is not found is looked for again.
-        find_by_order(hooked.family);
+        while_nothing_unloads(|| find_by_order(hooked.family));
     }
     match NEXT.get(hook).map(|place| place.load(Ordering::Acquire)) {
         Some(0) | None => emulated::otherwise(hook),

@@ -112,15 +112,17 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers) 
 /// The trie node of a stack. Outer frames that the last stack had too keep their nodes, so only the
 /// new ones are looked up.
 fn enter(shared: &Shared, frames: &[u64], known_depth: usize, known: &mut [u64], nodes: &mut [u32]) -> Option<u32> {
-    let outermost_first = || frames.iter().rev().copied();
-    let same = outermost_first().zip(known.iter()).take(known_depth).take_while(|(now, before)| now == *before).count();
+    let same = frames.iter().rev().zip(known.iter().take(known_depth)).take_while(|(now, before)| now == before).count();
     let mut node = match same.checked_sub(1) {
         Some(last) => nodes.get(last).copied()?,
         None => 0,
     };
-    for ((address, known), place) in outermost_first().zip(known.iter_mut()).zip(nodes.iter_mut()).skip(same) {
-        node = shared.sites.node(shared.ledger(), &shared.modules, node, address)?;
-        *known = address;
+    let (new_frames, _) = frames.split_at_checked(frames.len() - same)?;
+    let (_, known) = known.split_at_mut_checked(same)?;
+    let (_, nodes) = nodes.split_at_mut_checked(same)?;
+    for ((address, known), place) in new_frames.iter().rev().zip(known).zip(nodes) {
+        node = shared.sites.node(shared.ledger(), &shared.modules, node, *address)?;
+        *known = *address;
         *place = node;
     }
     Some(node)

@@ -12,8 +12,8 @@ use heapledger_linux::token::Token;
 pub const PAGE_BYTES: usize = 4096;
 /// Most storage that is reserved at once: about a millisecond of the kernel's time.
 const STEP_BYTES_MAX: usize = 1 << 20;
-/// After a failure to grow, this many further requests fail without asking again.
-const RETRY_AFTER: u32 = 4096;
+/// After failures to grow in a row, at most this many requests fail without asking again.
+const SKIPS_MAX: u32 = 1024;
 
 /// The codec of every ledger that this backend writes.
 pub const CODEC: Codec = Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
@@ -26,7 +26,9 @@ pub struct Section {
     capacity: u64,
     used: AtomicUsize,
     backed: AtomicUsize,
+    /// Requests still to be refused without asking, and how many the last failure made it.
     refused: AtomicU32,
+    skips: AtomicU32,
 }
 
 impl Section {
@@ -39,6 +41,7 @@ impl Section {
             used: AtomicUsize::new(0),
             backed: AtomicUsize::new(0),
             refused: AtomicU32::new(0),
+            skips: AtomicU32::new(0),
         }
     }
 
@@ -183,7 +186,7 @@ impl Ledger {
                 capacity: planned.capacity,
                 used: AtomicUsize::new(base as usize + at + row::used(WordSize::W64)),
                 backed: AtomicUsize::new(base as usize + at + row::backed(WordSize::W64)),
-                refused: AtomicU32::new(0),
+                ..Section::vacant()
             };
         }
         self.mapping = Some(mapping);
@@ -247,8 +250,8 @@ impl Ledger {
 
     #[cold]
     fn grow(&self, section: &Section, end: u64) -> bool {
-        if section.refused.load(Ordering::Relaxed) > 0 {
-            section.refused.fetch_sub(1, Ordering::Relaxed);
+        let skip = |refused: u32| refused.checked_sub(1);
+        if section.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, skip).is_ok() {
             return false;
         }
         let Some(_growing) = self.growing.take() else { return false };
@@ -270,11 +273,15 @@ impl Ledger {
             if mapping.back(section.offset + backed_bytes, step).is_ok() {
                 self.backed_bytes.fetch_add(step as u64, Ordering::Relaxed);
                 let elements = ((backed_bytes + step) / element) as u64;
+                section.skips.store(0, Ordering::Relaxed);
                 Section::cursor(&section.backed).store(elements.min(section.capacity), Ordering::Release);
                 return true;
             }
         }
-        section.refused.store(RETRY_AFTER, Ordering::Relaxed);
+        // A limit can be lifted again, but asking costs microseconds: ask less and less often.
+        let skips = section.skips.load(Ordering::Relaxed);
+        section.refused.store(skips, Ordering::Relaxed);
+        section.skips.store((skips * 2 + 1).min(SKIPS_MAX), Ordering::Relaxed);
         false
     }
 
