@@ -1,0 +1,127 @@
+//! Names of functions, which debug information often keeps elsewhere.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use gimli::AttributeValue;
+
+use super::meter::{Meter, Trouble};
+use super::units::{Catalogue, Tables};
+use super::{DebugInfo, Dwarf, Part, Slice, Unit, UnitOffset};
+
+/// References followed from an inlined call to its name. Honest chains have three links.
+const HOPS_MAX: usize = 16;
+/// Units kept for references from other units.
+const UNITS_MAX: usize = 512;
+
+/// What an entry is called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Named<'a> {
+    /// As the linker knows it.
+    pub(crate) linkage: Option<&'a [u8]>,
+    /// As the programmer knows it, without the names around it.
+    pub(crate) plain: Option<&'a [u8]>,
+}
+
+/// Follows references, within a unit, to other units and to the shared file.
+pub(crate) struct Names<'b, 'a> {
+    debug: &'b DebugInfo,
+    dwarf: &'b Dwarf<'a>,
+    meter: &'b Meter,
+    tables: HashMap<Part, Tables>,
+    units: HashMap<(Part, usize), Rc<Unit<'a>>>,
+}
+
+/// An entry, and the unit it is in.
+struct Entry<'a> {
+    part: Part,
+    unit: Rc<Unit<'a>>,
+    at: UnitOffset,
+}
+
+impl<'b, 'a> Names<'b, 'a> {
+    pub(crate) fn new(debug: &'b DebugInfo, dwarf: &'b Dwarf<'a>, meter: &'b Meter) -> Self {
+        Names { debug, dwarf, meter, tables: HashMap::new(), units: HashMap::new() }
+    }
+
+    /// The name of the entry `at` in a unit of the main file. A reference that leads
+    /// nowhere ends the search with what was found before it.
+    pub(crate) fn find(&mut self, unit: &Rc<Unit<'a>>, at: UnitOffset) -> Result<Named<'a>, Trouble> {
+        let mut named = Named::default();
+        let mut entry = Entry { part: Part::Main, unit: Rc::clone(unit), at };
+        for _ in 0..HOPS_MAX {
+            self.meter.spend(1)?;
+            let next = match self.read(&entry, &mut named) {
+                Ok(next) => next,
+                Err(Trouble::Damaged) => None,
+                Err(trouble) => return Err(trouble),
+            };
+            if named.linkage.is_some() {
+                break;
+            }
+            let Some(next) = next else { break };
+            entry = match self.follow(&entry, next) {
+                Ok(Some(entry)) => entry,
+                Ok(None) | Err(Trouble::Damaged) => break,
+                Err(trouble) => return Err(trouble),
+            };
+        }
+        Ok(named)
+    }
+
+    fn dwarf_of(&self, part: Part) -> Option<&'b Dwarf<'a>> {
+        match part {
+            Part::Main => Some(self.dwarf),
+            Part::Shared => self.dwarf.sup(),
+        }
+    }
+
+    fn read(&self, entry: &Entry<'a>, named: &mut Named<'a>) -> Result<Option<AttributeValue<Slice<'a>>>, Trouble> {
+        let Some(dwarf) = self.dwarf_of(entry.part) else { return Ok(None) };
+        let mut next = None;
+        let mut entries = entry.unit.entries_raw(Some(entry.at))?;
+        let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(None) };
+        for specification in abbreviation.attributes() {
+            let attribute = entries.read_attribute(*specification)?;
+            let text = |value| dwarf.attr_string(&entry.unit, value).ok().map(|slice| slice.slice());
+            match attribute.name() {
+                gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => named.linkage = text(attribute.value()),
+                gimli::DW_AT_name if named.plain.is_none() => named.plain = text(attribute.value()),
+                gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => next = Some(attribute.value()),
+                _ => {}
+            }
+        }
+        Ok(next)
+    }
+
+    fn follow(&mut self, from: &Entry<'a>, to: AttributeValue<Slice<'a>>) -> Result<Option<Entry<'a>>, Trouble> {
+        let (part, offset) = match to {
+            AttributeValue::UnitRef(at) => {
+                return Ok(Some(Entry { part: from.part, unit: Rc::clone(&from.unit), at }));
+            }
+            AttributeValue::DebugInfoRef(offset) => (from.part, offset),
+            AttributeValue::DebugInfoRefSup(offset) => (Part::Shared, offset),
+            _ => return Ok(None),
+        };
+        let debug = self.debug;
+        let catalogue: &Catalogue = match part {
+            Part::Main => &debug.index.catalogue,
+            Part::Shared => &debug.shared_units,
+        };
+        let (Some(dwarf), Some(start)) = (self.dwarf_of(part), catalogue.holding(offset.0)) else { return Ok(None) };
+        let unit = match self.units.get(&(part, start)) {
+            Some(unit) => Rc::clone(unit),
+            None => {
+                let tables = self.tables.entry(part).or_default();
+                let (unit, _) = catalogue.unit(dwarf, start, tables, self.meter)?;
+                if self.units.len() >= UNITS_MAX {
+                    self.units.clear();
+                }
+                let unit = Rc::new(unit);
+                self.units.insert((part, start), Rc::clone(&unit));
+                unit
+            }
+        };
+        Ok(offset.to_unit_offset(&unit.header).map(|at| Entry { part, unit, at }))
+    }
+}

@@ -1,0 +1,267 @@
+//! The front: modules in, frames out.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::dwarf::{Batch, DebugInfo, Opened};
+use crate::frame::{Frame, Resolved};
+use crate::intern::Interner;
+use crate::locate::Located;
+use crate::status::{ModuleStatus, Note, Seen};
+use crate::symtab::SymbolTable;
+
+/// Threads used at most, unless asked otherwise: beyond this the disk sets the pace.
+const THREADS_MAX: usize = 8;
+
+/// A module as it was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModuleId<'a> {
+    /// The path in the process that ran. May be empty or no file at all, as `[vdso]`.
+    pub path: &'a Path,
+    /// Its GNU build id; empty if it was not recorded.
+    pub build_id: &'a [u8],
+}
+
+/// How far to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// Symbol tables only. No debug information is opened and no checksum is reckoned, so
+    /// that this fits into the few milliseconds at the end of a program.
+    SymbolsOnly,
+    /// Functions, lines and inline frames.
+    #[default]
+    Full,
+}
+
+/// What to look for, and where.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where separate debug files lie. `/usr/lib/debug` by default.
+    pub debug_dirs: Vec<PathBuf>,
+    /// Whether [`Frame::function`] is made readable. On by default.
+    pub demangle: bool,
+    /// Whether files and lines are looked up. On by default.
+    pub source_lines: bool,
+    /// Where the files of the machine that ran are mounted, if it is not this one.
+    pub sysroot: Option<PathBuf>,
+    /// How far to look.
+    pub level: Level,
+    /// How many threads read debug information; by default as many as there are
+    /// processors, up to eight. The answers do not depend on it.
+    pub threads: Option<NonZeroUsize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            debug_dirs: vec![PathBuf::from("/usr/lib/debug")],
+            demangle: true,
+            source_lines: true,
+            sysroot: None,
+            level: Level::Full,
+            threads: None,
+        }
+    }
+}
+
+/// Names addresses, and remembers what it has named.
+#[derive(Debug)]
+pub struct Symbolizer {
+    options: Options,
+    interner: Interner,
+    modules: HashMap<(PathBuf, Vec<u8>), Module>,
+}
+
+#[derive(Debug)]
+struct Module {
+    located: Located,
+    symbols: Option<SymbolTable>,
+    /// Opened when the first address needs it.
+    debug: Option<Opened>,
+    known: HashMap<u64, Resolved>,
+    status: ModuleStatus,
+}
+
+impl Symbolizer {
+    /// A symbolizer that has opened nothing yet.
+    pub fn new(options: Options) -> Self {
+        let interner = Interner::new(options.demangle);
+        Symbolizer { options, interner, modules: HashMap::new() }
+    }
+
+    /// Names a batch of addresses of one module. The answers are in the order of
+    /// `addresses`, one for each, innermost frame first, and empty where nothing is known.
+    ///
+    /// An address is an ELF virtual address: the address at run time less the load bias.
+    /// It is looked up as it is, so pass return addresses less one. A batch should be as
+    /// large as possible: the work is by compilation unit, not by address.
+    ///
+    /// `progress` hears `(done, total)` now and then. When `deadline` passes, the addresses
+    /// still open get names from the symbol table, which are not remembered.
+    pub fn resolve(
+        &mut self,
+        module: &ModuleId<'_>,
+        addresses: &[u64],
+        progress: &mut dyn FnMut(usize, usize),
+        deadline: Option<Instant>,
+    ) -> Vec<Resolved> {
+        let key = self.open(module);
+        let (options, interner) = (&self.options, &self.interner);
+        let Some(module) = self.modules.get_mut(&key) else { return vec![Resolved::default(); addresses.len()] };
+        let mut wanted: Vec<u64> = addresses.iter().copied().filter(|at| !module.known.contains_key(at)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let hasty = module.name_all(&wanted, options, interner, progress, deadline);
+        addresses.iter().map(|at| module.known.get(at).or_else(|| hasty.get(at)).cloned().unwrap_or_default()).collect()
+    }
+
+    /// What was found for a module. Opens it if no address of it was asked for yet; what
+    /// its debug information holds is only known after [`Symbolizer::resolve`].
+    pub fn status(&mut self, module: &ModuleId<'_>) -> ModuleStatus {
+        let key = self.open(module);
+        match self.modules.get(&key) {
+            Some(module) => module.status.clone(),
+            None => ModuleStatus { seen: Seen::Nothing, notes: Vec::new() },
+        }
+    }
+
+    fn open(&mut self, id: &ModuleId<'_>) -> (PathBuf, Vec<u8>) {
+        let key = (id.path.to_owned(), id.build_id.to_vec());
+        if !self.modules.contains_key(&key) {
+            self.modules.insert(key.clone(), Module::open(id, &self.options));
+        }
+        key
+    }
+}
+
+impl Module {
+    fn open(id: &ModuleId<'_>, options: &Options) -> Module {
+        let mut located = Located::find(id, options);
+        let mut notes = std::mem::take(&mut located.notes);
+        let images = located.images();
+        let with_debug = located.debug.as_ref().filter(|image| options.level == Level::Full && image.has_debug_info());
+        let with_symbols =
+            images.iter().find(|image| image.symbol_tables.iter().any(|table| !table.entries.is_empty()));
+        let seen = match (with_debug, with_symbols) {
+            (Some(image), _) => Seen::Debug(image.path.clone()),
+            (None, Some(image)) => Seen::Symbols(image.path.clone()),
+            (None, None) => Seen::Nothing,
+        };
+        if !images.is_empty() && with_debug.is_none() {
+            if with_symbols.is_none() {
+                notes.push(Note::NoSymbols { path: id.path.to_owned() });
+            } else if options.level == Level::Full {
+                notes.push(Note::NoDebugInfo { path: id.path.to_owned() });
+            }
+        }
+        let status = ModuleStatus { seen, notes };
+        Module { located, symbols: None, debug: None, known: HashMap::new(), status }
+    }
+
+    /// Names `wanted`, which is sorted. What is certain goes to `known`; what was named in
+    /// haste is returned.
+    fn name_all(
+        &mut self,
+        wanted: &[u64],
+        options: &Options,
+        interner: &Interner,
+        progress: &mut dyn FnMut(usize, usize),
+        deadline: Option<Instant>,
+    ) -> HashMap<u64, Resolved> {
+        let mut hasty = HashMap::new();
+        if wanted.is_empty() {
+            return hasty;
+        }
+        let images = self.located.images();
+        let symbols = self.symbols.get_or_insert_with(|| SymbolTable::read(&images));
+        let mut frames: Vec<Option<Vec<Frame>>> = vec![None; wanted.len()];
+        let mut late = 0;
+        if options.level == Level::Full {
+            let status = &mut self.status;
+            status.notes.retain(|note| !matches!(note, Note::OutOfTime { .. }));
+            let opened = self.debug.take().unwrap_or_else(|| open_debug(&self.located, status, deadline));
+            if matches!(opened, Opened::Late)
+                && let Some(image) = &self.located.debug
+            {
+                late = wanted.len();
+                status.notes.push(Note::OutOfTime { path: image.path.clone(), addresses: late });
+            }
+            if let Opened::Ready(debug) = &opened {
+                let batch = Batch {
+                    debug,
+                    symbols,
+                    interner,
+                    source_lines: options.source_lines,
+                    threads: threads(options),
+                    deadline,
+                };
+                let outcome = batch.resolve(wanted, progress);
+                frames = outcome.frames;
+                late = outcome.late;
+                for note in outcome.notes {
+                    if !status.notes.contains(&note) {
+                        status.notes.push(note);
+                    }
+                }
+            }
+            // What was late may be in time the next time.
+            self.debug = Some(opened).filter(|opened| !matches!(opened, Opened::Late));
+        }
+        for (address, found) in wanted.iter().zip(frames) {
+            let is_late = found.is_none() && late > 0;
+            let found = found.or_else(|| Some(vec![symbol_frame(symbols, interner, *address)?]));
+            let resolved = found.map_or_else(Resolved::default, |frames| Resolved { frames: Arc::from(frames) });
+            let place = if is_late { &mut hasty } else { &mut self.known };
+            place.insert(*address, resolved);
+        }
+        progress(wanted.len(), wanted.len());
+        hasty
+    }
+}
+
+fn open_debug(located: &Located, status: &mut ModuleStatus, deadline: Option<Instant>) -> Opened {
+    let Some(image) = located.debug.as_ref().filter(|image| image.has_debug_info()) else { return Opened::Unusable };
+    let (opened, notes) = DebugInfo::open(image, located.shared.as_ref(), deadline);
+    if !matches!(opened, Opened::Late) {
+        status.notes.extend(notes);
+    }
+    opened
+}
+
+fn symbol_frame(symbols: &SymbolTable, interner: &Interner, address: u64) -> Option<Frame> {
+    let found = symbols.find(address)?;
+    let name = interner.name(found.name);
+    Some(Frame {
+        function: Some(name.shown),
+        raw_name: Some(name.raw),
+        offset: Some(address - found.start),
+        ..Frame::default()
+    })
+}
+
+fn threads(options: &Options) -> usize {
+    options.threads.map_or_else(
+        || std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX),
+        NonZeroUsize::get,
+    )
+}
+
+/// `path` below `root`, even if it is absolute, and without ways out of it.
+pub(crate) fn under(root: Option<&Path>, path: &Path) -> PathBuf {
+    let Some(root) = root else { return path.to_owned() };
+    let mut inside = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => inside.push(name),
+            Component::ParentDir => {
+                inside.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    root.join(inside)
+}
