@@ -94,7 +94,10 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
             };
         }
         Shape::Block(_) if hooked.family == Family::Cxx => {
-            hooks::cxx_call_begins(&SHARED, frame.stack_pointer());
+            frame.nested = u64::from(is_nested(frame));
+            if frame.nested == 0 {
+                hooks::cxx_call_begins(&SHARED, frame.stack_pointer());
+            }
         }
         Shape::Unloads => {
             hooks::code_unloads(&SHARED);
@@ -108,8 +111,8 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
 /// Second half; returns the result.
 pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return result };
-    if hooked.family == Family::Cxx {
-        if next::cxx_is_before_us() {
+    if hooked.family == Family::Cxx && matches!(hooked.shape, Shape::Block(_)) {
+        if next::cxx_is_before_us() || frame.nested != 0 {
             return result;
         }
         hooks::cxx_call_ends(&SHARED);

@@ -75,9 +75,9 @@ hooked! {
     call_stub Valloc = "valloc": VALLOC, Block(0), C;
     call_stub Pvalloc = "pvalloc": PVALLOC, Block(0), C;
     jump_stub Free = "free": FREE, Frees, C;
-    jump_stub Cfree = "cfree": CFREE, Frees, C;
-    jump_stub FreeSized = "free_sized": FREE_SIZED, Frees, C;
-    jump_stub FreeAlignedSized = "free_aligned_sized": FREE_ALIGNED_SIZED, Frees, C;
+    call_stub Cfree = "cfree": CFREE, Frees, C;
+    call_stub FreeSized = "free_sized": FREE_SIZED, Frees, C;
+    call_stub FreeAlignedSized = "free_aligned_sized": FREE_ALIGNED_SIZED, Frees, C;
     jump_stub MallocUsableSize = "malloc_usable_size": NONE, PassedOn, C;
 
     call_stub New = "_Znwm": NEW, Block(0), Cxx;
@@ -88,18 +88,18 @@ hooked! {
     call_stub NewArrayAlign = "_ZnamSt11align_val_t": NEW_ARRAY_ALIGN, Block(0), Cxx;
     call_stub NewAlignNothrow = "_ZnwmSt11align_val_tRKSt9nothrow_t": NEW_ALIGN_NOTHROW, Block(0), Cxx;
     call_stub NewArrayAlignNothrow = "_ZnamSt11align_val_tRKSt9nothrow_t": NEW_ARRAY_ALIGN_NOTHROW, Block(0), Cxx;
-    jump_stub Delete = "_ZdlPv": DELETE, Frees, Cxx;
-    jump_stub DeleteArray = "_ZdaPv": DELETE_ARRAY, Frees, Cxx;
-    jump_stub DeleteNothrow = "_ZdlPvRKSt9nothrow_t": DELETE_NOTHROW, Frees, Cxx;
-    jump_stub DeleteArrayNothrow = "_ZdaPvRKSt9nothrow_t": DELETE_ARRAY_NOTHROW, Frees, Cxx;
-    jump_stub DeleteSized = "_ZdlPvm": DELETE_SIZED, Frees, Cxx;
-    jump_stub DeleteArraySized = "_ZdaPvm": DELETE_ARRAY_SIZED, Frees, Cxx;
-    jump_stub DeleteAlign = "_ZdlPvSt11align_val_t": DELETE_ALIGN, Frees, Cxx;
-    jump_stub DeleteArrayAlign = "_ZdaPvSt11align_val_t": DELETE_ARRAY_ALIGN, Frees, Cxx;
-    jump_stub DeleteSizedAlign = "_ZdlPvmSt11align_val_t": DELETE_SIZED_ALIGN, Frees, Cxx;
-    jump_stub DeleteArraySizedAlign = "_ZdaPvmSt11align_val_t": DELETE_ARRAY_SIZED_ALIGN, Frees, Cxx;
-    jump_stub DeleteAlignNothrow = "_ZdlPvSt11align_val_tRKSt9nothrow_t": DELETE_ALIGN_NOTHROW, Frees, Cxx;
-    jump_stub DeleteArrayAlignNothrow = "_ZdaPvSt11align_val_tRKSt9nothrow_t": DELETE_ARRAY_ALIGN_NOTHROW, Frees, Cxx;
+    call_stub Delete = "_ZdlPv": DELETE, Frees, Cxx;
+    call_stub DeleteArray = "_ZdaPv": DELETE_ARRAY, Frees, Cxx;
+    call_stub DeleteNothrow = "_ZdlPvRKSt9nothrow_t": DELETE_NOTHROW, Frees, Cxx;
+    call_stub DeleteArrayNothrow = "_ZdaPvRKSt9nothrow_t": DELETE_ARRAY_NOTHROW, Frees, Cxx;
+    call_stub DeleteSized = "_ZdlPvm": DELETE_SIZED, Frees, Cxx;
+    call_stub DeleteArraySized = "_ZdaPvm": DELETE_ARRAY_SIZED, Frees, Cxx;
+    call_stub DeleteAlign = "_ZdlPvSt11align_val_t": DELETE_ALIGN, Frees, Cxx;
+    call_stub DeleteArrayAlign = "_ZdaPvSt11align_val_t": DELETE_ARRAY_ALIGN, Frees, Cxx;
+    call_stub DeleteSizedAlign = "_ZdlPvmSt11align_val_t": DELETE_SIZED_ALIGN, Frees, Cxx;
+    call_stub DeleteArraySizedAlign = "_ZdaPvmSt11align_val_t": DELETE_ARRAY_SIZED_ALIGN, Frees, Cxx;
+    call_stub DeleteAlignNothrow = "_ZdlPvSt11align_val_tRKSt9nothrow_t": DELETE_ALIGN_NOTHROW, Frees, Cxx;
+    call_stub DeleteArrayAlignNothrow = "_ZdaPvSt11align_val_tRKSt9nothrow_t": DELETE_ARRAY_ALIGN_NOTHROW, Frees, Cxx;
 
     call_stub Dlclose = "dlclose": NONE, Unloads, Loader;
 }

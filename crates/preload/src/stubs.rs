@@ -5,7 +5,9 @@
 //! - `call_stub`: asks [`crate::calls::enter`] whom to call, calls it from its own frame, hands the
 //!   result to [`crate::calls::leave`]. An exception thrown by `operator new`, or a `longjmp`,
 //!   passes only this frame, which carries call-frame information and no Rust code;
-//! - `jump_stub`: the same without `leave`: it jumps, and is gone when the real function runs.
+//! - `jump_stub`: the same without `leave`: it jumps, and is gone when the real function runs. Not for
+//!   functions that may themselves jump to another one of the list (`operator delete` to `free`): the
+//!   second hook must see that the call comes from the first.
 
 use heapledger_unwind::Registers;
 
@@ -23,7 +25,9 @@ pub(crate) struct CallFrame {
     sp: u64,
     /// Carried from `enter` to `leave`.
     pub(crate) kept: heapledger_recorder::linux::hooks::Reallocation,
-    padding: [u64; 3],
+    /// Not 0: the call comes from a C++ operator of the next allocator, whose own hook books the block.
+    pub(crate) nested: u64,
+    padding: [u64; 2],
 }
 
 const _: () = assert!(core::mem::size_of::<CallFrame>() == 144);

@@ -287,6 +287,11 @@ impl CodeFinder {
         function.is_some()
     }
 
+    /// Address of glibc's function, which lies in the dynamic loader; 0 before [`CodeFinder::start`].
+    pub fn address(&self) -> usize {
+        self.function.load(Ordering::Acquire)
+    }
+
     /// The module that holds `address`.
     pub fn find(&self, address: usize) -> Option<CodeModule> {
         let function = self.function.load(Ordering::Acquire);

@@ -82,6 +82,7 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers) 
     match walk.end {
         End::Outermost => {}
         End::LimitReached => state.count(TallyCounter::StacksCut, 1),
+        _ if frames.last().is_some_and(|outermost| shared.modules.is_loader(*outermost)) => {}
         _ => state.count(TallyCounter::StacksBroken, 1),
     }
     if walk.guessed_from.is_some() {

@@ -178,6 +178,10 @@ fn own_state() -> Option<&'static ThreadState> {
 /// A C++ operator of the next allocator is about to be called from the hook at `stack_pointer`. It
 /// will call `malloc`, which must not be entered a second time.
 pub fn cxx_call_begins(shared: &'static Shared, stack_pointer: usize) {
+    if own_state().is_none() {
+        // The thread's very first call: entering once gives it its state.
+        drop(Access::enter(shared, stack_pointer));
+    }
     if is_on(shared) && let Some(state) = own_state() {
         state.calling_cxx.store(stack_pointer, Ordering::Relaxed);
     }

@@ -43,6 +43,7 @@ pub struct Modules {
     generation: AtomicU32,
     entering: Token,
     finder: CodeFinder,
+    loader: [AtomicUsize; 2],
 }
 
 // SAFETY: a slot is written by the holder of `entering` before `count` covers it (release), and
@@ -71,12 +72,27 @@ impl Modules {
             generation: AtomicU32::new(0),
             entering: Token::new(),
             finder: CodeFinder::new(),
+            loader: [const { AtomicUsize::new(0) }; 2],
         }
     }
 
     /// Finds the loader's function. False if there is none.
     pub fn start(&self) -> bool {
-        self.finder.start()
+        if !self.finder.start() {
+            return false;
+        }
+        if let Some(loader) = self.finder.find(self.finder.address()) {
+            self.loader[0].store(loader.low, Ordering::Relaxed);
+            self.loader[1].store(loader.high, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Whether an address belongs to the dynamic loader, whose first instructions are the only code
+    /// of a process that is outermost without saying so.
+    pub fn is_loader(&self, address: u64) -> bool {
+        let range = self.loader[0].load(Ordering::Relaxed)..self.loader[1].load(Ordering::Relaxed);
+        range.contains(&(address as usize))
     }
 
     /// How often code was unloaded.

@@ -1,0 +1,314 @@
+//! The backend for a chip: a ledger in one region of memory, under the caller's critical section.
+//!
+//! *You supply* memory, a [`Config`], a clock, and on every call the call stack and the task; *this
+//! module* keeps a ledger in that memory which the ordinary reader reads out of a memory dump. There
+//! is no lock in here and no atomic: call it with interrupts off, or under the lock of the heap. It
+//! allocates nothing and never waits.
+//!
+//! ```text
+//! region:  header | records | history ring | call sites | index | tasks | heaps | strings | process
+//!          config.rs        (ring.rs)        sites.rs     index.rs tasks.rs
+//! ```
+//!
+//! Every section but records and index is there only if the [`Config`] asks for it; a minimal ledger's
+//! header, descriptors and section table take 256 bytes.
+//!
+//! While an update is under way the header's busy mark is set, as in eCos: a reader of a halted target
+//! sees that what it reads may be half done.
+
+mod backend;
+mod config;
+mod header;
+mod index;
+mod sites;
+mod tasks;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{ChipError, Config, HeapDescription};
+
+use crate::policy::{self, Begun, Detached, Ended};
+use config::Plan;
+use core::sync::atomic::{Ordering, compiler_fence};
+use heapledger_format::header::{State, at, counter_at};
+use heapledger_format::record::Options;
+use heapledger_format::{GlobalCounter, Kind, TallyCounter, WordSize};
+
+/// What the ledger tells its surroundings. A debugger can as well set a breakpoint on these functions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notices {
+    /// An update is complete and the busy mark is cleared.
+    pub update_done: Option<fn()>,
+    /// The history ring is full: from the next free on, entries are overwritten, oldest first. Called
+    /// once each time round, so that a debugger can carry the entries off.
+    pub history_full: Option<fn()>,
+}
+
+/// A block that an allocation function just returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewBlock {
+    /// The function.
+    pub kind: Kind,
+    /// What it returned.
+    pub address: u32,
+    /// Bytes asked for.
+    pub size: u32,
+    /// Bytes it really has, if known.
+    pub actual: Option<u32>,
+    /// The heap it came from: a row of [`Config::heaps`].
+    pub heap: u8,
+}
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caller<'f> {
+    /// Return addresses, innermost frame first.
+    pub frames: &'f [u32],
+    /// Handle of the running task; `None` in an interrupt handler, or where there are no tasks.
+    pub task: Option<u32>,
+}
+
+/// A ledger in a region of memory.
+pub struct ChipLedger<'a> {
+    region: &'a mut [u8],
+    plan: Plan,
+    clock: fn() -> u32,
+    notices: Notices,
+    /// The vacant slot to be taken next, plus 1; the others hang on it.
+    free: u32,
+    /// Slots that were ever taken.
+    slots_used: u32,
+    /// Where the next history entry goes.
+    ring_next: u32,
+    /// Rows of tasks in use.
+    tasks_used: u32,
+    /// The row of the task that is calling.
+    task: Option<u32>,
+    live_blocks: u32,
+    /// The clock's last reading, and how often it went round.
+    ticks: (u32, u32),
+}
+
+impl<'a> ChipLedger<'a> {
+    /// A new ledger in `region`, whose contents are overwritten. `clock` counts up and goes round at
+    /// its end; asked at least once each time round, it never runs backwards in the ledger.
+    ///
+    /// # Errors
+    /// If the region is smaller than [`Config::bytes`], or the configuration asks for what the layout
+    /// cannot hold.
+    pub fn new(
+        region: &'a mut [u8],
+        config: &Config,
+        clock: fn() -> u32,
+        notices: Notices,
+    ) -> Result<ChipLedger<'a>, ChipError> {
+        config.check()?;
+        let plan = Plan::new(config);
+        if region.len() < plan.bytes {
+            return Err(ChipError::TooSmall { needed: plan.bytes, given: region.len() });
+        }
+        let mut ledger = ChipLedger {
+            region,
+            plan,
+            clock,
+            notices,
+            free: 0,
+            slots_used: 0,
+            ring_next: 0,
+            tasks_used: 0,
+            task: None,
+            live_blocks: 0,
+            ticks: (clock(), 0),
+        };
+        ledger.set_up(config);
+        Ok(ledger)
+    }
+
+    /// The ledger's bytes, for a reader.
+    pub fn bytes(&self) -> &[u8] {
+        self.region.get(..self.plan.bytes).unwrap_or(&[])
+    }
+
+    /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
+    pub fn allocated(&mut self, block: &NewBlock, caller: &Caller) -> bool {
+        self.update(caller, |ledger| {
+            let begun = ledger.begun(block, caller);
+            policy::begin(ledger, &begun)
+        })
+    }
+
+    /// Takes a block out of the ledger; to be called before the real free, unless the critical section
+    /// encloses both. Returns whether the ledger knew it.
+    pub fn freed(&mut self, address: u32, by: Kind, caller: &Caller) -> bool {
+        self.update(caller, |ledger| {
+            let ended = ledger.ended(by, caller);
+            policy::end(ledger, u64::from(address), &ended)
+        })
+    }
+
+    /// Before the real `realloc`, if it runs outside of the critical section: nobody who gets the
+    /// address next can be confused with the block. Hand the value to [`ChipLedger::realloc_ends`].
+    pub fn realloc_begins(&mut self, address: u32) -> Option<Detached<u32>> {
+        self.update(&Caller::default(), |ledger| policy::detach(ledger, u64::from(address)))
+    }
+
+    /// After the real `realloc`: `new` is what it returned, `freed` says that the old block is gone
+    /// even if there is no new one (size 0). Returns whether `new` is in the ledger now.
+    pub fn realloc_ends(
+        &mut self,
+        detached: Option<Detached<u32>>,
+        kind: Kind,
+        new: Option<&NewBlock>,
+        freed: bool,
+        caller: &Caller,
+    ) -> bool {
+        self.update(caller, |ledger| ledger.settle(detached, kind, new, freed, caller))
+    }
+
+    /// A `realloc` of the block at `old` (0: none, it only allocates), told after the fact: only where
+    /// the critical section encloses the real call. Otherwise as [`ChipLedger::realloc_ends`].
+    pub fn reallocated(
+        &mut self,
+        kind: Kind,
+        old: u32,
+        new: Option<&NewBlock>,
+        freed: bool,
+        caller: &Caller,
+    ) -> bool {
+        self.update(caller, |ledger| match (old, new) {
+            (0, Some(new)) => {
+                let begun = ledger.begun(new, caller);
+                policy::begin(ledger, &begun)
+            }
+            (0, None) => {
+                ledger.add_tally(TallyCounter::FailedCalls, 1);
+                false
+            }
+            _ => {
+                let detached = policy::detach(ledger, u64::from(old));
+                ledger.settle(detached, kind, new, freed, caller)
+            }
+        })
+    }
+
+    /// An allocation function returned no block.
+    pub fn call_failed(&mut self) {
+        self.update(&Caller::default(), |ledger| ledger.add_tally(TallyCounter::FailedCalls, 1));
+    }
+
+    /// Recording has ended for good: a reader is told so. Nothing keeps the ledger from going on.
+    pub fn stop(&mut self) {
+        self.set_state(State::Stopped);
+    }
+
+    fn settle(
+        &mut self,
+        detached: Option<Detached<u32>>,
+        kind: Kind,
+        new: Option<&NewBlock>,
+        freed: bool,
+        caller: &Caller,
+    ) -> bool {
+        match (new, detached) {
+            (Some(new), Some(detached)) => {
+                let begun = self.begun(new, caller);
+                policy::replace(self, detached, &begun, &Ended { by: kind, site: begun.site })
+            }
+            (Some(new), None) => {
+                self.add_tally(TallyCounter::UnknownFrees, 1);
+                let begun = self.begun(new, caller);
+                policy::begin(self, &begun)
+            }
+            (None, Some(detached)) if freed => {
+                let ended = self.ended(kind, caller);
+                policy::drop_detached(self, detached, &ended);
+                false
+            }
+            (None, None) if freed => {
+                self.add_tally(TallyCounter::UnknownFrees, 1);
+                false
+            }
+            (None, detached) => {
+                self.add_tally(TallyCounter::FailedCalls, 1);
+                if let Some(detached) = detached {
+                    policy::reattach(self, detached);
+                }
+                false
+            }
+        }
+    }
+
+    fn begun(&mut self, block: &NewBlock, caller: &Caller) -> Begun {
+        let known = |option, value: u32| self.plan.options.has(option).then_some(u64::from(value));
+        Begun {
+            kind: block.kind,
+            address: u64::from(block.address),
+            size: u64::from(block.size),
+            actual: block.actual.and_then(|actual| known(Options::ACTUAL_SIZE, actual)),
+            site: self.site(caller.frames),
+            heap: block.heap,
+        }
+    }
+
+    fn ended(&mut self, by: Kind, caller: &Caller) -> Ended {
+        // The stack of a free is only kept in the history.
+        let wanted = self.plan.options.has(Options::HISTORY);
+        Ended { by, site: if wanted { self.site(caller.frames) } else { 0 } }
+    }
+
+    /// Runs one update under the busy mark.
+    fn update<T>(&mut self, caller: &Caller, change: impl FnOnce(&mut Self) -> T) -> T {
+        self.put(at::BUSY, 2, 1);
+        // A debugger may halt the target anywhere: the compiler must not move the change out.
+        compiler_fence(Ordering::SeqCst);
+        self.task = caller.task.and_then(|handle| self.task_row(handle));
+        let result = change(self);
+        let now = self.time();
+        self.set_global(GlobalCounter::LastTime, now);
+        compiler_fence(Ordering::SeqCst);
+        self.put(at::BUSY, 2, 0);
+        if let Some(done) = self.notices.update_done {
+            done();
+        }
+        result
+    }
+
+    /// Ticks; the clock's 32 bits and how often they went round.
+    fn time(&mut self) -> u64 {
+        let (last, rounds) = self.ticks;
+        let ticks = (self.clock)();
+        self.ticks = (ticks, if ticks < last { rounds.wrapping_add(1) } else { rounds });
+        u64::from(self.ticks.1) << 32 | u64::from(ticks)
+    }
+
+    fn get(&self, place: usize, width: usize) -> u64 {
+        self.plan.codec.number(self.region, place, width)
+    }
+
+    fn put(&mut self, place: usize, width: usize, value: u64) {
+        self.plan.codec.put(self.region, place, width, value);
+    }
+
+    fn set_state(&mut self, state: State) {
+        self.put(at::STATE, 1, state as u64);
+    }
+
+    fn global(&self, counter: GlobalCounter) -> u64 {
+        self.get(counter_at(WordSize::W32, counter as usize), 4)
+    }
+
+    /// Sets a counter; what does not fit into a word saturates.
+    fn set_global(&mut self, counter: GlobalCounter, value: u64) {
+        self.put(counter_at(WordSize::W32, counter as usize), 4, value.min(u64::from(u32::MAX)));
+    }
+
+    /// Adds to a counter that is summed. It goes round at the end of a word.
+    fn add_tally(&mut self, counter: TallyCounter, amount: u64) {
+        let index = GlobalCounter::COUNT + counter as usize;
+        if index < self.plan.counters {
+            let place = counter_at(WordSize::W32, index);
+            self.put(place, 4, self.get(place, 4).wrapping_add(amount));
+        }
+    }
+}
