@@ -16,7 +16,7 @@ extern crate std;
 
 pub mod policy;
 
-// pub mod chip;
+pub mod chip;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod linux;
 

@@ -38,6 +38,7 @@ mod number {
     pub(super) const MMAP: usize = 9;
     pub(super) const MUNMAP: usize = 11;
     pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const MINCORE: usize = 27;
     pub(super) const MADVISE: usize = 28;
     pub(super) const GETPID: usize = 39;
     pub(super) const FTRUNCATE: usize = 77;
@@ -226,6 +227,22 @@ pub unsafe fn unmap(address: *mut u8, bytes: usize) {
 pub fn advise(address: *mut u8, bytes: usize, advice: usize) -> Result<()> {
     debug_assert!(advice != self::advice::REMOVE);
     checked(number::MADVISE, [address as usize, bytes, advice, 0, 0, 0]).map(drop)
+}
+
+/// Bytes of a mapping that are present in memory; 0 if it is not mapped.
+pub fn resident_bytes(address: usize, bytes: usize) -> u64 {
+    const PAGE: usize = 4096;
+    const PAGES: usize = 512;
+    let mut present = [0u8; PAGES];
+    let mut resident = 0;
+    for first in (0..bytes).step_by(PAGES * PAGE) {
+        let part = (bytes - first).min(PAGES * PAGE);
+        if checked(number::MINCORE, [address + first, part, present.as_mut_ptr() as usize, 0, 0, 0]).is_ok() {
+            let pages = present.get(..part.div_ceil(PAGE)).unwrap_or(&[]);
+            resident += pages.iter().filter(|page| **page & 1 != 0).count() as u64 * PAGE as u64;
+        }
+    }
+    resident
 }
 
 /// Gives pages and the storage behind them back; they read as zero afterwards.

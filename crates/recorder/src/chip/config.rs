@@ -200,7 +200,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) const fn new(config: &Config) -> Plan {
         let options = config.effective();
-        let (layout, record_words, history_words) = layout(options, config);
+        let Fields { layout, count, record_words, history_words } = fields(options, config);
         // Counters above can only move in a ledger that has what they count.
         let last = if options.has(Options::THREAD) { TallyCounter::ThreadsUnnamed } else { TallyCounter::FailedCalls };
         let counters = GlobalCounter::COUNT + last as usize + 1;
@@ -222,7 +222,7 @@ impl Plan {
             sections += (counts[at] != 0) as usize;
             at += 1;
         }
-        let first_row = rows_at(WORD, counters, layout_len(&layout));
+        let first_row = rows_at(WORD, counters, count);
         let header_bytes = first_row + sections * row::bytes(WORD);
         let mut plan = Plan {
             codec: Codec { order: config.order, word: WORD },
@@ -265,11 +265,6 @@ impl Plan {
     }
 }
 
-/// `RecordLayout::descriptors` is no `const fn`.
-const fn layout_len(layout: &RecordLayout) -> usize {
-    layout.len()
-}
-
 /// Bits that the numbers 0 to `max` need; at least 1.
 const fn bits(max: u32) -> u8 {
     if max == 0 { 1 } else { (u32::BITS - max.leading_zeros()) as u8 }
@@ -278,16 +273,23 @@ const fn bits(max: u32) -> u8 {
 /// Most words of a history entry: fifteen fields, each in a word of its own.
 const WORDS_MAX: usize = 15;
 
+struct Fields {
+    layout: RecordLayout,
+    count: usize,
+    record_words: usize,
+    history_words: usize,
+}
+
 /// Puts each field that is wanted into the first word with room for it, those of a history entry
-/// behind the record. Returns the words of both.
-const fn layout(options: Options, config: &Config) -> (RecordLayout, usize, usize) {
+/// behind the record.
+const fn fields(options: Options, config: &Config) -> Fields {
     let site = bits(config.sites.saturating_sub(1));
     // All ones stand for a task without a row.
     let task = bits(config.tasks);
     let heap = bits(config.heaps.len().saturating_sub(1) as u32);
     const HISTORY: u32 = Options::HISTORY;
     // Whole words first: then the order of the fields is also their place.
-    let fields = [
+    let wanted = [
         (Field::Number, 32, 0),
         (Field::Address, 32, 0),
         (Field::Size, 32, 0),
@@ -306,9 +308,9 @@ const fn layout(options: Options, config: &Config) -> (RecordLayout, usize, usiz
     let mut layout = RecordLayout::empty(WORD);
     let mut used = [0u8; WORDS_MAX];
     let (mut first, mut words, mut record_words) = (0, 0, 0);
-    let mut at = 0;
-    while at < fields.len() {
-        let (field, width, needs) = fields[at];
+    let (mut at, mut count) = (0, 0);
+    while at < wanted.len() {
+        let (field, width, needs) = wanted[at];
         at += 1;
         if matches!(field, Field::FreedNumber) {
             record_words = words;
@@ -323,11 +325,12 @@ const fn layout(options: Options, config: &Config) -> (RecordLayout, usize, usiz
         }
         if let Some(more) = layout.with(field as u8, width, (word * 32) as u16 + used[word] as u16) {
             layout = more;
+            count += 1;
         }
         used[word] += width;
         if word >= words {
             words = word + 1;
         }
     }
-    (layout, record_words, words)
+    Fields { layout, count, record_words, history_words: words }
 }

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! region:  header | records | history ring | call sites | index | tasks | heaps | strings | process
-//!          config.rs        (ring.rs)        sites.rs     index.rs tasks.rs
+//!          header.rs  backend.rs             sites.rs     index.rs tasks.rs  (sizes: config.rs)
 //! ```
 //!
 //! Every section but records and index is there only if the [`Config`] asks for it; a minimal ledger's
@@ -81,6 +81,8 @@ pub struct ChipLedger<'a> {
     slots_used: u32,
     /// Where the next history entry goes.
     ring_next: u32,
+    /// History entries that were ever written.
+    ring_used: u32,
     /// Rows of tasks in use.
     tasks_used: u32,
     /// The row of the task that is calling.
@@ -116,6 +118,7 @@ impl<'a> ChipLedger<'a> {
             free: 0,
             slots_used: 0,
             ring_next: 0,
+            ring_used: 0,
             tasks_used: 0,
             task: None,
             live_blocks: 0,

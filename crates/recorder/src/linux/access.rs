@@ -9,11 +9,15 @@ use super::state::ThreadState;
 use super::threads::{add_to_row, refresh_name};
 use crate::policy::{Backend, Inserted};
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use heapledger_format::header::State;
 use heapledger_format::record::{NUMBER_MAX, Options, RECORD_WORDS};
 use heapledger_format::section::{thread, wide};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
+
+/// Leases of numbers after which memory is measured again.
+const MEASURE_EVERY: u64 = 4096;
 
 /// The calling thread's state, as long as the hook runs.
 pub struct Access {
@@ -171,13 +175,14 @@ impl Access {
             None => {
                 // Live blocks matter more than freed ones.
                 if !shared.history.shrink(shared.ledger()) {
-                    shared.ledger().set_state(heapledger_format::header::State::Full);
+                    shared.ledger().set_state(State::Full);
                     return None;
                 }
                 shared.ledger().retry(SectionKind::Records);
                 lease()?
             }
         };
+        shared.ledger().set_state(State::Recording);
         // In reverse, so that they are used in the order in which they lie.
         for (place, slot) in self.state.slots.iter_mut().zip((first..first + BATCH as u64).rev()) {
             *place = slot as u32;
@@ -204,6 +209,10 @@ impl Access {
         let now = self.shared.now();
         self.shared.ledger().global(GlobalCounter::LastTime).store(now, Ordering::Relaxed);
         refresh_name(self.state);
+        let leases = first / NUMBER_LEASE;
+        if leases.is_power_of_two() || leases % MEASURE_EVERY == 0 {
+            self.shared.measure();
+        }
         true
     }
 

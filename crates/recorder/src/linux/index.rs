@@ -30,6 +30,10 @@ const UNIT_CELLS: usize = 4;
 const CHUNK_UNITS: usize = 1 << 16;
 const CHUNK_BYTES: usize = CHUNK_UNITS * UNIT_CELLS * 4;
 const CHUNKS: usize = 1 << 12;
+/// Mapped tables that are remembered for measuring: 64 GiB of heap.
+const TABLES: usize = 1 << 10;
+/// Lengths that a table can have, in pages.
+const PAGES: [usize; 4] = [0, TOP_BYTES / 4096, LEAF_BYTES / 4096, CHUNK_BYTES / 4096];
 
 /// How a cell at each depth is divided: bits of the address below it, and bits that choose the child.
 const DEPTHS: [(u32, u32); 2] = [(5, 2), (3, 3)];
@@ -56,8 +60,9 @@ pub struct Index {
     top: AtomicUsize,
     chunks: [AtomicUsize; CHUNKS],
     units: AtomicU64,
-    /// Bytes mapped; most of them never touched.
-    pub mapped_bytes: AtomicU64,
+    /// First address of each mapped table, with the number of its length in [`PAGES`] in the low bits.
+    tables: [AtomicUsize; TABLES],
+    table_count: AtomicUsize,
 }
 
 impl Index {
@@ -67,7 +72,23 @@ impl Index {
             top: AtomicUsize::new(0),
             chunks: [const { AtomicUsize::new(0) }; CHUNKS],
             units: AtomicU64::new(0),
-            mapped_bytes: AtomicU64::new(0),
+            tables: [const { AtomicUsize::new(0) }; TABLES],
+            table_count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Bytes of the map that are present in memory: what blocks have touched. Asks the kernel.
+    pub fn resident_bytes(&self) -> u64 {
+        let count = self.table_count.load(Ordering::Acquire).min(TABLES);
+        let tables = self.tables.iter().take(count).map(|table| table.load(Ordering::Acquire));
+        tables.map(|table| syscall::resident_bytes(table & !4095, PAGES.get(table & 4095).map_or(0, |pages| pages * 4096))).sum()
+    }
+
+    fn remember(&self, address: usize, bytes: usize) {
+        let length = PAGES.iter().position(|pages| pages * 4096 == bytes);
+        let place = self.tables.get(self.table_count.fetch_add(1, Ordering::AcqRel));
+        if let (Some(place), Some(length)) = (place, length) {
+            place.store(address | length, Ordering::Release);
         }
     }
 
@@ -75,7 +96,6 @@ impl Index {
         let memory = syscall::map_anonymous(bytes).ok()?;
         // One touched cell must cost a page, not two megabytes.
         let _ = syscall::advise(memory, bytes, advice::NO_HUGE_PAGE);
-        self.mapped_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         Some(memory as usize)
     }
 
@@ -83,6 +103,7 @@ impl Index {
     pub fn start(&self) -> bool {
         let Some(top) = self.map(TOP_BYTES) else { return false };
         self.top.store(top, Ordering::Release);
+        self.remember(top, TOP_BYTES);
         true
     }
 
@@ -94,11 +115,13 @@ impl Index {
         }
         let fresh = self.map(bytes)?;
         match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some(fresh),
+            Ok(_) => {
+                self.remember(fresh, bytes);
+                Some(fresh)
+            }
             Err(other) => {
                 // SAFETY: nobody else has seen the fresh memory.
                 unsafe { syscall::unmap(fresh as *mut u8, bytes) };
-                self.mapped_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
                 Some(other)
             }
         }

@@ -81,10 +81,11 @@ pub struct Ledger {
     bytes_max: u64,
 }
 
-/// Which part of `max_ledger` the address room of a section is, or a fixed number of elements.
+/// How many elements a section has address room for.
 enum Room {
-    Elements(u64),
-    OneIn(u64),
+    /// So many that they would fill this part of the whole ledger, within bounds.
+    OneIn { part: u64, least: u64, most: u64 },
+    /// The history ring's entries.
     History,
 }
 
@@ -96,22 +97,28 @@ struct Plan {
 
 const SECTIONS: usize = 11;
 
+const fn room(part: u64, least: u64, most: u64) -> Room {
+    Room::OneIn { part, least, most }
+}
+
+const IDS_MAX: u64 = u32::MAX as u64 >> 1;
+
 const PLANS: [Plan; SECTIONS] = [
-    Plan { kind: SectionKind::Process, element_bytes: 1, room: Room::Elements(1 << 18) },
-    Plan { kind: SectionKind::Heaps, element_bytes: section::heap::bytes(WordSize::W64), room: Room::Elements(64) },
-    Plan { kind: SectionKind::Modules, element_bytes: section::module::bytes(WordSize::W64), room: Room::Elements(8192) },
-    Plan { kind: SectionKind::Strings, element_bytes: 1, room: Room::Elements(1 << 21) },
+    Plan { kind: SectionKind::Process, element_bytes: 1, room: room(32, 8 << 10, 256 << 10) },
+    Plan { kind: SectionKind::Heaps, element_bytes: section::heap::bytes(WordSize::W64), room: room(64, 8, 64) },
+    Plan { kind: SectionKind::Modules, element_bytes: section::module::bytes(WordSize::W64), room: room(32, 256, 8192) },
+    Plan { kind: SectionKind::Strings, element_bytes: 1, room: room(16, 32 << 10, 2 << 20) },
     Plan {
         kind: SectionKind::Threads,
         element_bytes: section::thread::bytes(WordSize::W64),
-        room: Room::Elements(record::THREAD_OTHER as u64),
+        room: room(16, 64, record::THREAD_OTHER as u64),
     },
-    Plan { kind: SectionKind::Tallies, element_bytes: counter::TALLY_WORDS * 8, room: Room::Elements(1 << 15) },
-    Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: Room::Elements(1 << 14) },
-    Plan { kind: SectionKind::Pcs, element_bytes: section::pc::BYTES, room: Room::OneIn(16) },
-    Plan { kind: SectionKind::Sites, element_bytes: section::site::BYTES, room: Room::OneIn(2) },
+    Plan { kind: SectionKind::Tallies, element_bytes: counter::TALLY_WORDS * 8, room: room(8, 16, 1 << 15) },
+    Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: room(64, 128, 1 << 14) },
+    Plan { kind: SectionKind::Pcs, element_bytes: section::pc::BYTES, room: room(16, 1 << 12, IDS_MAX) },
+    Plan { kind: SectionKind::Sites, element_bytes: section::site::BYTES, room: room(2, 1 << 12, IDS_MAX) },
     Plan { kind: SectionKind::History, element_bytes: record::HISTORY_WORDS * 8, room: Room::History },
-    Plan { kind: SectionKind::Records, element_bytes: record::RECORD_WORDS * 8, room: Room::OneIn(1) },
+    Plan { kind: SectionKind::Records, element_bytes: record::RECORD_WORDS * 8, room: room(1, 1 << 10, IDS_MAX) },
 ];
 
 const fn plan_index(kind: SectionKind) -> usize {
@@ -131,8 +138,7 @@ pub fn plan(header: &mut Header, bytes_max: u64, history_entries: u64) -> u64 {
     for plan in &PLANS {
         let element_bytes = plan.element_bytes as u64;
         let capacity = match plan.room {
-            Room::Elements(count) => count,
-            Room::OneIn(part) => (bytes_max / part / element_bytes).clamp(4096, u64::from(u32::MAX >> 1)),
+            Room::OneIn { part, least, most } => (bytes_max / part / element_bytes).clamp(least, most),
             Room::History => history_entries,
         };
         header.add_section(SectionRow {

@@ -124,6 +124,15 @@ impl Shared {
         self.clock.now_ns() / u64::from(TICK_NS)
     }
 
+    /// Writes down how much memory outside of the ledger the recorder uses at this moment.
+    #[cold]
+    pub fn measure(&self) {
+        let states = self.private_bytes.load(Ordering::Relaxed);
+        let tables = self.sites.private_bytes.load(Ordering::Relaxed);
+        let bytes = states + tables + self.index.resident_bytes();
+        self.ledger().global(GlobalCounter::PrivateBytes).store(bytes, Ordering::Relaxed);
+    }
+
     /// Folds a thread's pending live bytes into the ledger's, and follows the peak.
     pub fn fold(&self, state: &mut ThreadState) {
         let (bytes, blocks) = (state.pending_bytes, state.pending_blocks);

@@ -17,7 +17,7 @@ use heapledger_linux::text::Text;
 
 const EM_X86_64: u16 = 62;
 /// Least that a ledger is allowed.
-const LEDGER_BYTES_MIN: u64 = 256 << 10;
+const LEDGER_BYTES_MIN: u64 = 64 << 10;
 /// Most that a ledger takes unless told otherwise: room for 200 million blocks.
 const LEDGER_BYTES_DEFAULT_MAX: u64 = 8 << 30;
 

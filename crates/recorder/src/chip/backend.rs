@@ -1,0 +1,140 @@
+//! The ledger as the policy sees it.
+
+use super::ChipLedger;
+use super::config::Place;
+use crate::policy::{Backend, Inserted};
+use heapledger_format::header::{State, at};
+use heapledger_format::layout::Field;
+use heapledger_format::record::Options;
+use heapledger_format::section::thread;
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
+
+/// The highest number: plus 1 it is the highest commit word.
+const NUMBER_MAX: u64 = u32::MAX as u64 - 1;
+
+/// The bytes of one element.
+fn element(region: &mut [u8], section: Place, index: u32) -> &mut [u8] {
+    let start = section.element(index);
+    region.get_mut(start..start + section.element_bytes).unwrap_or(&mut [])
+}
+
+impl ChipLedger<'_> {
+    fn set_field(&mut self, slot: u32, field: Field, value: u64) {
+        let record = element(self.region, self.plan.records, slot);
+        self.plan.layout.put(self.plan.codec, record, field, value);
+    }
+}
+
+impl Backend for ChipLedger<'_> {
+    type Slot = u32;
+
+    fn now(&mut self) -> u64 {
+        if self.plan.options.has(Options::TIME) { self.time() } else { 0 }
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let number = self.global(GlobalCounter::NextNumber);
+        if number > NUMBER_MAX {
+            return None;
+        }
+        self.set_global(GlobalCounter::NextNumber, number + 1);
+        Some(number)
+    }
+
+    fn thread(&mut self) -> Option<u32> {
+        self.task
+    }
+
+    /// Vacant slots hang on each other by their address words.
+    fn take_slot(&mut self) -> Option<u32> {
+        if let Some(slot) = self.free.checked_sub(1) {
+            self.free = self.address_in(slot) as u32;
+            return Some(slot);
+        }
+        if self.slots_used == self.plan.records.count {
+            self.set_state(State::Full);
+            return None;
+        }
+        self.slots_used += 1;
+        self.set_used(SectionKind::Records, self.slots_used);
+        Some(self.slots_used - 1)
+    }
+
+    fn release_slot(&mut self, slot: u32) {
+        self.set_field(slot, Field::Address, u64::from(self.free));
+        self.free = slot + 1;
+        if self.get(at::STATE, 1) == State::Full as u64 {
+            self.set_state(State::Recording);
+        }
+    }
+
+    fn publish(&mut self, slot: u32, entry: &Entry) {
+        let record = element(self.region, self.plan.records, slot);
+        if entry.write(&self.plan.layout, self.plan.codec, record) {
+            // There is no section for figures that do not fit.
+            self.add_tally(TallyCounter::WideLost, 1);
+        }
+    }
+
+    fn load(&mut self, slot: u32) -> Option<Entry> {
+        let record = element(self.region, self.plan.records, slot);
+        Entry::read(&self.plan.layout, self.plan.codec, record)
+    }
+
+    fn vacate(&mut self, slot: u32) {
+        self.set_field(slot, Field::Number, 0);
+    }
+
+    fn insert(&mut self, address: u64, slot: u32) -> Inserted<u32> {
+        self.index_insert(address, slot)
+    }
+
+    fn remove(&mut self, address: u64) -> Option<u32> {
+        self.index_remove(address)
+    }
+
+    fn history(&mut self, freed: &FreedEntry) {
+        self.add_to_task(thread::frees, 1);
+        let ring = self.plan.history;
+        if ring.count == 0 {
+            return;
+        }
+        let entry = element(self.region, ring, self.ring_next);
+        freed.write(&self.plan.layout, self.plan.codec, entry);
+        self.add_tally(TallyCounter::HistoryEntered, 1);
+        self.ring_next += 1;
+        if self.ring_next > self.ring_used {
+            self.ring_used = self.ring_next;
+            self.set_used(SectionKind::History, self.ring_used);
+        }
+        if self.ring_next == ring.count {
+            self.ring_next = 0;
+            if let Some(full) = self.notices.history_full {
+                full();
+            }
+        }
+    }
+
+    fn count(&mut self, counter: TallyCounter, amount: u64) {
+        match counter {
+            TallyCounter::Allocations => self.add_to_task(thread::allocations, amount),
+            TallyCounter::BytesAllocated => self.add_to_task(thread::bytes_allocated, amount),
+            _ => {}
+        }
+        self.add_tally(counter, amount);
+    }
+
+    /// Calls per function would take 512 bytes: they are left out.
+    fn count_call(&mut self, _kind: Kind, _began: bool) {}
+
+    fn live(&mut self, bytes: i64, blocks: i64, time: u64) {
+        let live = self.global(GlobalCounter::LiveBytes).saturating_add_signed(bytes);
+        self.set_global(GlobalCounter::LiveBytes, live);
+        self.live_blocks = self.live_blocks.saturating_add_signed(blocks as i32);
+        if live > self.global(GlobalCounter::PeakBytes) {
+            self.set_global(GlobalCounter::PeakBytes, live);
+            self.set_global(GlobalCounter::PeakTime, time);
+            self.set_global(GlobalCounter::PeakBlocks, u64::from(self.live_blocks));
+        }
+    }
+}

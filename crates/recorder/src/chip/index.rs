@@ -1,0 +1,74 @@
+//! Address to slot: a hash table of small cells, part of the ledger.
+//!
+//! A cell holds a slot plus 1; 0 is vacant. The address is in the record, so a cell takes 2 bytes. There
+//! are more cells than records, so the table is never full and every search ends. Removing closes the
+//! gap by moving later cells up: nothing marks where a block once was, and searches stay short however
+//! long the program runs.
+
+use super::ChipLedger;
+use crate::policy::Inserted;
+use heapledger_format::layout::Field;
+
+impl ChipLedger<'_> {
+    /// Where the search for an address begins.
+    fn home(&self, address: u64) -> u32 {
+        // Fibonacci hashing; blocks are 8 bytes apart, so the lowest bits tell nothing.
+        let hash = (address as u32).rotate_right(3).wrapping_mul(0x9E37_79B1);
+        ((u64::from(hash) * u64::from(self.plan.index.count)) >> 32) as u32
+    }
+
+    fn after(&self, cell: u32) -> u32 {
+        if cell + 1 == self.plan.index.count { 0 } else { cell + 1 }
+    }
+
+    fn cell(&self, cell: u32) -> Option<u32> {
+        let index = self.plan.index;
+        (self.get(index.element(cell), index.element_bytes) as u32).checked_sub(1)
+    }
+
+    fn set_cell(&mut self, cell: u32, slot: Option<u32>) {
+        let index = self.plan.index;
+        let value = slot.map_or(0, |slot| u64::from(slot) + 1);
+        self.put(index.element(cell), index.element_bytes, value);
+    }
+
+    pub(super) fn address_in(&self, slot: u32) -> u64 {
+        let element = self.region.get(self.plan.records.element(slot)..).unwrap_or(&[]);
+        self.plan.layout.get(self.plan.codec, element, Field::Address).unwrap_or(0)
+    }
+
+    /// The cell of an address, or the vacant one where it belongs.
+    fn find(&self, address: u64) -> (u32, Option<u32>) {
+        let mut cell = self.home(address);
+        loop {
+            match self.cell(cell) {
+                Some(slot) if self.address_in(slot) != address => cell = self.after(cell),
+                found => return (cell, found),
+            }
+        }
+    }
+
+    pub(super) fn index_insert(&mut self, address: u64, slot: u32) -> Inserted<u32> {
+        let (cell, found) = self.find(address);
+        self.set_cell(cell, Some(slot));
+        found.map_or(Inserted::Done, Inserted::Displaced)
+    }
+
+    pub(super) fn index_remove(&mut self, address: u64) -> Option<u32> {
+        let (mut gap, found) = self.find(address);
+        let found = found?;
+        let mut cell = self.after(gap);
+        while let Some(slot) = self.cell(cell) {
+            // A cell may move up only if its home does not lie behind the gap, seen from the cell.
+            let home = self.home(self.address_in(slot));
+            let reaches = if gap <= cell { home <= gap || home > cell } else { home <= gap && home > cell };
+            if reaches {
+                self.set_cell(gap, Some(slot));
+                gap = cell;
+            }
+            cell = self.after(cell);
+        }
+        self.set_cell(gap, None);
+        Some(found)
+    }
+}
