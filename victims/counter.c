@@ -173,7 +173,8 @@ static void set_up(void)
     __atomic_store_n(&table, (struct entry *)shared, __ATOMIC_RELEASE);
 }
 
-static void count(enum count which)
+// At load at the latest: a program that never allocates gets a file too, so that those of one process can be told by number.
+__attribute__((constructor)) static void ensure_set_up(void)
 {
     if (!LIKELY(__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 2)) {
         int zero = 0;
@@ -184,6 +185,11 @@ static void count(enum count which)
             while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != 2)
                 raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
     }
+}
+
+static void count(enum count which)
+{
+    ensure_set_up();
     struct entry *t = __atomic_load_n(&table, __ATOMIC_ACQUIRE);
     if (t != NULL && *alive)
         __atomic_fetch_add(&t[which + 1].count, 1, __ATOMIC_RELAXED);
@@ -268,19 +274,27 @@ struct real {
     int nowhere; // in no scope that RTLD_NEXT searches
 };
 
-// BOOTSTRAP: for the four functions that dlsym itself may call.
+// The four functions that dlsym itself may call. They are looked up together, at the first call of any: a look-up in the middle of
+// dlerror (which calls realloc) would free the very message that dlerror is about to return.
+static struct real basic[4];
+static const char *const basic_names[4] = {"malloc", "calloc", "realloc", "free"};
+
 static void *next(struct real *r, const char *name, const char *version, int bootstrap)
 {
     void *f = __atomic_load_n(&r->function, __ATOMIC_ACQUIRE);
     if (LIKELY(f != NULL))
         return f;
     int e = errno;
-    if (!__atomic_load_n(&r->nowhere, __ATOMIC_RELAXED)) {
+    for (int i = 0; bootstrap && i < 4; i++) {
         int was = looking_up;
-        looking_up |= bootstrap;
-        f = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+        looking_up = 1;
+        __atomic_store_n(&basic[i].function, dlsym(RTLD_NEXT, basic_names[i]), __ATOMIC_RELEASE);
         looking_up = was;
     }
+    if (bootstrap)
+        f = r->function;
+    else if (!__atomic_load_n(&r->nowhere, __ATOMIC_RELAXED))
+        f = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
     if (f == NULL) {
         // A C program that loaded a C++ plugin: libstdc++ is there, but in no global scope. Asked anew each time, because the
         // plugin, and the library with it, may be unloaded and come back elsewhere.
@@ -295,11 +309,12 @@ static void *next(struct real *r, const char *name, const char *version, int boo
     errno = e;
     return f;
 }
-#define NEXT_AS(type, name, version, bootstrap) \
-    static struct real slot_;                   \
-    __typeof__(type) *real = (__typeof__(type) *)next(&slot_, name, version, bootstrap)
-#define NEXT(type, name) NEXT_AS(type, name, NULL, 0)
-#define NEXT_BOOTSTRAP(type, name) NEXT_AS(type, name, NULL, 1)
+#define NEXT_AS(type, name, version) \
+    static struct real slot_;        \
+    __typeof__(type) *real = (__typeof__(type) *)next(&slot_, name, version, 0)
+#define NEXT(type, name) NEXT_AS(type, name, NULL)
+enum basic { BASIC_malloc, BASIC_calloc, BASIC_realloc, BASIC_free };
+#define NEXT_BOOTSTRAP(type, name) __typeof__(type) *real = (__typeof__(type) *)next(&basic[BASIC_##name], #name, NULL, 1)
 
 // ---- C ----
 
@@ -337,7 +352,7 @@ EXPORT void *malloc(size_t n)
 {
     if (looking_up)
         return allocated(arena_alloc(n), COUNT_malloc, n, 0);
-    NEXT_BOOTSTRAP(size_fn, "malloc");
+    NEXT_BOOTSTRAP(size_fn, malloc);
     return allocated(real(n), COUNT_malloc, n, 0);
 }
 EXPORT void *calloc(size_t a, size_t b)
@@ -345,7 +360,7 @@ EXPORT void *calloc(size_t a, size_t b)
     size_t n;
     if (looking_up)
         return __builtin_mul_overflow(a, b, &n) ? NULL : allocated(arena_alloc(n), COUNT_calloc, n, 0);
-    NEXT_BOOTSTRAP(size2_fn, "calloc");
+    NEXT_BOOTSTRAP(size2_fn, calloc);
     return allocated(real(a, b), COUNT_calloc, a * b, 0);
 }
 EXPORT void free(void *p)
@@ -353,7 +368,7 @@ EXPORT void free(void *p)
     released(p, COUNT_free);
     if (p == NULL || in_arena(p))
         return;
-    NEXT_BOOTSTRAP(free_fn, "free");
+    NEXT_BOOTSTRAP(free_fn, free);
     real(p);
 }
 
@@ -381,7 +396,7 @@ EXPORT void *realloc(void *old, size_t n)
         }
         return reallocated(old, p, n, COUNT_realloc, COUNT_realloc_free, here());
     }
-    NEXT_BOOTSTRAP(block_size_fn, "realloc");
+    NEXT_BOOTSTRAP(block_size_fn, realloc);
     return reallocated(old, real(old, n), n, COUNT_realloc, COUNT_realloc_free, here());
 }
 EXPORT void *reallocarray(void *old, size_t a, size_t b)
@@ -438,7 +453,7 @@ EXPORT void cfree(void *p)
     released(p, COUNT_cfree);
     if (p == NULL || in_arena(p))
         return;
-    NEXT_AS(free_fn, "cfree", "GLIBC_2.2.5", 0);
+    NEXT_AS(free_fn, "cfree", "GLIBC_2.2.5");
     real(p);
 }
 // The C23 pair is younger than our glibc: where the next in line has none, free does.
@@ -448,7 +463,7 @@ EXPORT void free_sized(void *p, size_t n)
     if (p == NULL || in_arena(p))
         return;
     (void)n;
-    NEXT_BOOTSTRAP(free_fn, "free");
+    NEXT_BOOTSTRAP(free_fn, free);
     real(p);
 }
 EXPORT void free_aligned_sized(void *p, size_t align, size_t n)
@@ -457,7 +472,7 @@ EXPORT void free_aligned_sized(void *p, size_t align, size_t n)
     if (p == NULL || in_arena(p))
         return;
     (void)align, (void)n;
-    NEXT_BOOTSTRAP(free_fn, "free");
+    NEXT_BOOTSTRAP(free_fn, free);
     real(p);
 }
 

@@ -1,6 +1,7 @@
 // run: 400
 // run: 600
 // run: 20000
+// losses: stacks_cut
 // expect: live fn=deep_leak kind=malloc count=10 bytes=1010
 // A malloc under a deep recursion (ARG1 frames, default 400), ten times with different stacks; alloca in between.
 #include "victim.h"

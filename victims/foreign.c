@@ -1,3 +1,4 @@
+// losses: unknown_frees
 // expect: live fn=make_foreign count=0
 // expect: foreign count=30
 // Blocks the tracker has never seen (from __libc_malloc, which no preload of malloc sees) given to free, realloc and reallocarray.

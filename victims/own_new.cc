@@ -1,3 +1,4 @@
+// uncounted: new[] delete[]
 // expect: live fn=leak_own_new kind=malloc count=6 bytes=348
 // expect: live fn=leak_own_new kind=new count=0
 // The program replaces operator new and delete (calling malloc with a header): its blocks are seen as malloc's.

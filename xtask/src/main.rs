@@ -1,2 +1,38 @@
-//! (in work)
-fn main() {}
+//! The one door: `cargo xtask demo` shows what this is, `cargo xtask test` says whether it works.
+//!
+//! Nothing but the standard library, so that the door opens at once.
+
+use std::process::ExitCode;
+
+mod demo;
+mod test;
+
+mod packages;
+mod step;
+mod symbols;
+mod thumb;
+
+const USAGE: &str = "\
+cargo xtask demo    build heapledger, run a real program under it, leave the report on screen and a ledger
+cargo xtask test    everything that must hold before a change is taken; add the name of a step to run only that
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["demo"] => demo::run(),
+        ["test", only @ ..] => test::run(only),
+        _ => {
+            print!("{USAGE}");
+            return if words.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("xtask: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}

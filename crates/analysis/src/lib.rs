@@ -1,1 +1,28 @@
-//! (in work)
+//! Reckoning on ledgers: from a ledger to plain values that a report can show.
+//!
+//! You supply an opened [`Ledger`](heapledger_source::Ledger), what the time is, and a symbolizer; this
+//! crate answers with a [`Summary`], a [`Selection`] of live blocks, the [`Events`] of the history, and
+//! [`Names`] for the stacks that are to be shown. It prints nothing and knows no terminal.
+//!
+//! Memory is in proportion to what is shown and to the tables of the ledger, not to the number of blocks.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod events;
+mod identity;
+mod names;
+mod notes;
+mod selection;
+mod summary;
+
+pub use clock::Clock;
+pub use events::{Event, EventKind, Events};
+pub use identity::Identity;
+pub use names::{NamedFrame, NamedStack, Names, NamingOptions};
+pub use notes::{Note, Seen};
+pub use selection::{Selection, Sort};
+pub use summary::{HeapTotals, KindTotals, Peak, SiteTotals, Sites, Summary, ThreadTotals};
+
+pub use heapledger_format as format;
+pub use heapledger_source as source;
+pub use heapledger_symbols as symbols;

@@ -1,2 +1,70 @@
-//! (in work)
-fn main() {}
+//! The command line of heapledger: what a person types, and what becomes of it. Glue; the work is done in the
+//! crates below.
+#![deny(unsafe_code)]
+
+use std::process::ExitCode;
+
+use crate::args::Command;
+use crate::run::End;
+
+mod args;
+
+mod commands;
+mod recover;
+mod run;
+
+mod detect;
+mod exec;
+mod finish;
+mod live;
+mod locate;
+mod output;
+mod text;
+
+#[allow(unsafe_code, reason = "notes the state of signals before Rust's runtime changes it")]
+mod startup;
+#[allow(unsafe_code, reason = "system calls without a safe door in our dependencies")]
+mod sys;
+
+/// Exit code of every failure that has no other.
+const FAILURE: u8 = 1;
+
+fn main() -> ExitCode {
+    let cli = match args::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    let result = match cli.command {
+        Command::Run(arguments) => end_as(run::run(arguments)),
+        Command::Stats(arguments) => commands::stats::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Dump(arguments) => commands::dump::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::History(arguments) => commands::history::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Recover(arguments) => recover::run(&arguments),
+    };
+    result.unwrap_or_else(|problem| {
+        say(&format!("{problem:#}"));
+        ExitCode::from(FAILURE)
+    })
+}
+
+/// Says something on stderr in our name. One write, so that it is not torn apart by what the program prints.
+fn say(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_all(format!("heapledger: {text}\n").as_bytes());
+}
+
+/// Ends this process as the program ended: by the same signal if it was one, so that a shell sees the same.
+fn end_as(end: End) -> ! {
+    let code = match end {
+        End::Code(code) => i32::from(code),
+        End::Signal(signal) => {
+            // The program's own core dump is there; one of ours would only be in its way.
+            let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0);
+            let _ = nix::sys::prctl::set_dumpable(false);
+            sys::raise_default(signal);
+            // Here only if it cannot kill us: then what a shell would report.
+            128 + signal
+        }
+    };
+    std::process::exit(code)
+}

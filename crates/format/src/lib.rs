@@ -26,8 +26,8 @@ pub mod section;
 
 pub use bytes::{ByteOrder, WordSize};
 pub use counter::{GlobalCounter, TallyCounter};
-pub use header::{FormatError, Header};
 pub use header::MAGIC;
+pub use header::{FormatError, Header};
 pub use kind::Kind;
 pub use layout::{Field, RecordLayout};
 pub use record::{Entry, FreedEntry};

@@ -54,49 +54,65 @@ fn find_own_code() {
     OWN_CODE[1].store(end, Ordering::Relaxed);
 }
 
-/// Whether the call comes from the next allocator's own operator, whose hook books the block.
-fn is_nested(frame: &CallFrame) -> bool {
+/// Whether another hook of this thread books this call, because it is made for that one's sake:
+/// it comes from us (a function that was called from a stub jumped on to it), from the body of a C++
+/// operator that a hook has called, or from another library that stands behind us, as part of a call
+/// `about` the same size or block.
+fn is_nested(frame: &CallFrame, about: usize) -> bool {
     let caller = frame.return_address();
-    let own = OWN_CODE[0].load(Ordering::Relaxed)..OWN_CODE[1].load(Ordering::Relaxed);
-    own.contains(&caller) || next::in_operator_body(caller) && hooks::is_inside_cxx_call(&SHARED)
-}
-
-fn is_nested_free(frame: &CallFrame) -> bool {
-    let caller = frame.return_address();
-    let own = OWN_CODE[0].load(Ordering::Relaxed)..OWN_CODE[1].load(Ordering::Relaxed);
-    own.contains(&caller) || next::in_operator_body(caller)
+    if (OWN_CODE[0].load(Ordering::Relaxed)..OWN_CODE[1].load(Ordering::Relaxed)).contains(&caller) {
+        return true;
+    }
+    let Some((enclosing, enclosing_about)) = hooks::enclosing_call(&SHARED) else { return false };
+    // A mark that an exception left behind cannot mislead: an operator's body is entered through a hook,
+    // which sets the mark anew.
+    next::in_operator_body(caller)
+        || next::in_library_behind_us(caller) && enclosing_about == about && enclosing > frame.stack_pointer()
 }
 
 fn argument(frame: &CallFrame, index: usize) -> usize {
     frame.args.get(index).copied().unwrap_or(0)
 }
 
+/// Bytes that an allocation function was asked for; too many to count are one failed call.
+fn size_asked(shape: Shape, frame: &CallFrame) -> usize {
+    match shape {
+        Shape::Block(bytes) | Shape::StoresBlock(bytes) | Shape::Resizes(bytes) => argument(frame, bytes),
+        Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
+            argument(frame, items).checked_mul(argument(frame, bytes)).unwrap_or(usize::MAX)
+        }
+        Shape::Frees | Shape::PassedOn | Shape::Unloads => 0,
+    }
+}
+
 /// First half of every hook; returns the function to call.
 pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
     ensure_started();
     let function = next::next(hook);
+    frame.nested = 1;
     let Some(hooked) = HOOKED.get(hook) else { return function };
-    let passed_on = hooked.family == Family::Cxx && next::cxx_is_before_us();
+    if hooked.family == Family::Cxx && next::cxx_is_before_us() || !hooks::is_on(&SHARED) {
+        return function;
+    }
+    // What a second call made for this one's sake will have in common with it.
+    let about = match hooked.shape {
+        Shape::Frees | Shape::Resizes(_) | Shape::ResizesItems(..) => argument(frame, 0),
+        shape => size_asked(shape, frame),
+    };
+    if is_nested(frame, about) {
+        return function;
+    }
+    frame.nested = 0;
+    frame.kept = Reallocation::default();
     match hooked.shape {
-        _ if passed_on => {}
         Shape::Frees => {
-            let block = argument(frame, 0);
-            if block != 0 {
-                hooks::block_ends(&SHARED, &frame.registers(), block, hooked.kind, is_nested_free(frame));
+            if about != 0 {
+                hooks::block_ends(&SHARED, &frame.registers(), about, hooked.kind);
             }
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
-            let block = argument(frame, 0);
-            frame.kept = if block == 0 || is_nested(frame) {
-                Reallocation::default()
-            } else {
-                hooks::realloc_begins(&SHARED, &frame.registers(), block)
-            };
-        }
-        Shape::Block(_) if hooked.family == Family::Cxx => {
-            frame.nested = u64::from(is_nested(frame));
-            if frame.nested == 0 {
-                hooks::cxx_call_begins(&SHARED, frame.stack_pointer());
+            if about != 0 {
+                frame.kept = hooks::realloc_begins(&SHARED, &frame.registers(), about);
             }
         }
         Shape::Unloads => {
@@ -105,33 +121,33 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) | Shape::PassedOn => {}
     }
+    if hooked.calls_others() {
+        hooks::call_begins(&SHARED, frame.stack_pointer(), about);
+    }
     function
 }
 
 /// Second half; returns the result.
 pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return result };
-    if hooked.family == Family::Cxx && matches!(hooked.shape, Shape::Block(_)) {
-        if next::cxx_is_before_us() || frame.nested != 0 {
-            return result;
-        }
-        hooks::cxx_call_ends(&SHARED);
+    if frame.nested != 0 {
+        return result;
     }
+    if hooked.calls_others() {
+        hooks::call_ends(&SHARED);
+    }
+    let size = size_asked(hooked.shape, frame);
     match hooked.shape {
-        Shape::Block(bytes) => begun(hooked, frame, result, argument(frame, bytes)),
-        Shape::BlockOfItems(items, bytes) => {
-            begun(hooked, frame, result, argument(frame, items).wrapping_mul(argument(frame, bytes)));
-        }
-        Shape::StoresBlock(bytes) => {
+        Shape::Block(_) | Shape::BlockOfItems(..) => begun(hooked, frame, result, size),
+        Shape::StoresBlock(_) => {
             // SAFETY: the call succeeded, so it has stored a pointer there.
             let block = if result as i32 == 0 { unsafe { *(argument(frame, 0) as *const usize) } } else { 0 };
-            begun(hooked, frame, block, argument(frame, bytes));
+            begun(hooked, frame, block, size);
         }
-        Shape::Resizes(bytes) => resized(hooked, frame, result, argument(frame, bytes)),
-        Shape::ResizesItems(items, bytes) => {
-            // An overflow is a failed call, not one of size 0.
-            let bytes = argument(frame, items).checked_mul(argument(frame, bytes)).unwrap_or(usize::MAX);
-            resized(hooked, frame, result, bytes);
+        Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) == 0 => begun(hooked, frame, result, size),
+        Shape::Resizes(_) | Shape::ResizesItems(..) => {
+            let new = (result != 0).then(|| new_block(hooked, result, size));
+            hooks::realloc_ends(&SHARED, &frame.registers(), &frame.kept, hooked.kind, new.as_ref(), size == 0);
         }
         Shape::Unloads => {
             hooks::code_unloads(&SHARED);
@@ -143,8 +159,15 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
 }
 
 fn new_block(hooked: &Hooked, address: usize, size: usize) -> NewBlock {
-    let actual = next::usable_size(address).max(size);
-    NewBlock { kind: hooked.kind, address, size, actual, heap: heap_of(address) }
+    NewBlock { kind: hooked.kind, address, size, usable_size: next::usable_size, heap: heap_of(address) }
+}
+
+fn begun(hooked: &Hooked, frame: &CallFrame, address: usize, size: usize) {
+    let registers = frame.registers();
+    match address {
+        0 => hooks::call_failed(&SHARED, &registers),
+        _ => hooks::block_begins(&SHARED, &registers, &new_block(hooked, address, size)),
+    }
 }
 
 /// glibc marks in the word before a block where it comes from; other allocators have one heap.
@@ -156,35 +179,5 @@ fn heap_of(address: usize) -> u8 {
     }
     // SAFETY: a block that glibc just returned has a chunk header in front of it.
     let size = unsafe { *(address as *const usize).sub(1) };
-    if size & MAPPED != 0 {
-        2
-    } else {
-        u8::from(size & NOT_MAIN_ARENA != 0)
-    }
-}
-
-fn begun(hooked: &Hooked, frame: &CallFrame, address: usize, size: usize) {
-    if !hooks::is_on(&SHARED) || is_nested(frame) {
-        return;
-    }
-    let registers = frame.registers();
-    match address {
-        0 => hooks::call_failed(&SHARED, &registers),
-        _ => hooks::block_begins(&SHARED, &registers, &new_block(hooked, address, size)),
-    }
-}
-
-fn resized(hooked: &Hooked, frame: &CallFrame, result: usize, size: usize) {
-    // glibc's `reallocarray` jumps to `realloc`: that one call comes from our own stub.
-    if !hooks::is_on(&SHARED) || is_nested(frame) {
-        return;
-    }
-    let registers = frame.registers();
-    if argument(frame, 0) == 0 {
-        begun(hooked, frame, result, size);
-        return;
-    }
-    let new = (result != 0).then(|| new_block(hooked, result, size));
-    let freed = size == 0;
-    hooks::realloc_ends(&SHARED, &registers, &frame.kept, hooked.kind, new.as_ref(), freed);
+    if size & MAPPED != 0 { 2 } else { u8::from(size & NOT_MAIN_ARENA != 0) }
 }

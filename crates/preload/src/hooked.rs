@@ -41,6 +41,19 @@ pub(crate) struct Hooked {
     pub(crate) family: Family,
 }
 
+impl Hooked {
+    /// Whether the real function may call another replaced one for this call's sake.
+    pub(crate) fn calls_others(&self) -> bool {
+        match self.shape {
+            Shape::Block(_) => self.family == Family::Cxx,
+            Shape::Frees => self.kind != Kind::FREE,
+            Shape::ResizesItems(..) => true,
+            Shape::Resizes(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
+            Shape::PassedOn | Shape::Unloads => false,
+        }
+    }
+}
+
 macro_rules! hooked {
     ($($stub:ident $name:ident = $symbol:literal: $kind:ident, $shape:expr, $family:ident;)*) => {
         /// The replaced functions.

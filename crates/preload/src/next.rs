@@ -6,7 +6,7 @@
 use crate::emulated;
 use crate::hooked::{Family, HOOKED, Hook};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use heapledger_linux::loader::{Module, Symbol, modules_after_us, modules_before_us};
+use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us};
 use heapledger_linux::syscall;
 
 static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
@@ -14,6 +14,8 @@ static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKE
 static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
 static C_FAMILY_FOUND: AtomicBool = AtomicBool::new(false);
 static NEXT_IS_GLIBC: AtomicBool = AtomicBool::new(false);
+/// First address and end of the module that has the next `malloc`; zeros if that is glibc.
+static BEHIND_US: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// A module in front of us defines `operator new`: its blocks reach us as `malloc`.
 static CXX_IS_BEFORE_US: AtomicBool = AtomicBool::new(false);
 
@@ -125,7 +127,11 @@ fn set(hook: usize, address: usize) {
 }
 
 fn of_family(family: Family) -> impl Iterator<Item = (usize, &'static [u8])> {
-    HOOKED.iter().enumerate().filter(move |(_, hooked)| hooked.family == family).map(|(hook, hooked)| (hook, hooked.symbol))
+    HOOKED
+        .iter()
+        .enumerate()
+        .filter(move |(_, hooked)| hooked.family == family)
+        .map(|(hook, hooked)| (hook, hooked.symbol))
 }
 
 fn c_module() -> Option<Module> {
@@ -138,13 +144,21 @@ fn find_c_family() {
     for (hook, symbol) in of_family(Family::C) {
         let own = module.symbol(symbol);
         // What that module lacks is put together from what it has, or else is what the dynamic linker would have taken.
-        let found = own.map(|found| found.address).or_else(|| emulated::from_family(hook)).or_else(|| {
-            modules_after_us().find_map(|module| module.symbol(symbol)).map(|found| found.address)
-        });
+        let found = own
+            .map(|found| found.address)
+            .or_else(|| emulated::from_family(hook))
+            .or_else(|| modules_after_us().find_map(|module| module.symbol(symbol)).map(|found| found.address));
         set(hook, found.unwrap_or(emulated::NOTHING));
     }
     USABLE_SIZE.store(module.symbol(b"malloc_usable_size").map_or(0, |found| found.address), Ordering::Release);
-    NEXT_IS_GLIBC.store(module.name().to_bytes().ends_with(b"/libc.so.6"), Ordering::Release);
+    let is_glibc = module.name().to_bytes().ends_with(b"/libc.so.6");
+    NEXT_IS_GLIBC.store(is_glibc, Ordering::Release);
+    let finder = CodeFinder::new();
+    if !is_glibc && finder.start() {
+        let code = module.symbol(b"malloc").and_then(|malloc| finder.find(malloc.address));
+        BEHIND_US[0].store(code.map_or(0, |code| code.low), Ordering::Relaxed);
+        BEHIND_US[1].store(code.map_or(0, |code| code.high), Ordering::Relaxed);
+    }
     let cxx_before = modules_before_us().any(|module| {
         of_family(Family::Cxx).any(|(hook, symbol)| HOOKED[hook].kind.allocates() && module.symbol(symbol).is_some())
     });
@@ -199,6 +213,11 @@ pub(crate) fn usable_size(block: usize) -> usize {
 #[inline]
 pub(crate) fn is_glibc() -> bool {
     NEXT_IS_GLIBC.load(Ordering::Relaxed)
+}
+
+/// Whether an address lies in the library that has the next `malloc`, if that is not the C library itself.
+pub(crate) fn in_library_behind_us(address: usize) -> bool {
+    (BEHIND_US[0].load(Ordering::Relaxed)..BEHIND_US[1].load(Ordering::Relaxed)).contains(&address)
 }
 
 /// Whether C++ operators are only passed on.

@@ -110,11 +110,7 @@ fn check(registers: &Registers, ours: &[u64], complete: bool) {
     if let Some((0 | 1, rest)) = theirs.split_last() {
         theirs = rest;
     }
-    let same = if complete {
-        theirs == ours
-    } else {
-        theirs.get(..ours.len()) == Some(ours)
-    };
+    let same = if complete { theirs == ours } else { theirs.get(..ours.len()) == Some(ours) };
     counter(0).fetch_add(1, Ordering::Relaxed);
     if !same && counter(1).fetch_add(1, Ordering::Relaxed) < DIFFERENCES_MAX {
         report(ours, theirs, complete);

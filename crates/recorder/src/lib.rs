@@ -17,7 +17,17 @@ extern crate std;
 pub mod policy;
 
 pub mod chip;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
 pub mod linux;
 
-// model_test
+#[cfg(any(feature = "loom", all(target_os = "linux", target_arch = "x86_64")))]
+mod sync;
+
+/// What threads do without a lock in the backend for Linux, for the model checks in `tests/loom.rs`.
+#[cfg(feature = "loom")]
+pub mod linux {
+    pub mod cells;
+    pub mod chunks;
+    pub mod publication;
+    pub mod slots;
+}

@@ -1,1 +1,40 @@
-//! (in work)
+//! What a person or a program sees: plain values to any [`Write`](std::io::Write), as text or as JSON.
+//!
+//! You supply values of `heapledger-analysis` and a writer; this crate opens nothing, looks at no terminal
+//! and reads no clock. Blocks and events are written one by one, so a report of any length needs no memory.
+//!
+//! * Text is for people: numbers with units and the exact figure beside, no colour unless asked for.
+//! * JSON is for programs: one object a line, described in `docs/json.md`.
+//! * Both end with what they could not see, if there is anything.
+#![forbid(unsafe_code)]
+
+mod dump;
+mod frames;
+mod history;
+mod json;
+mod json_stats;
+mod seen;
+mod stats;
+mod units;
+
+pub use dump::DumpText;
+pub use frames::Context;
+pub use history::HistoryText;
+pub use json::{DumpJson, HistoryJson, SCHEMA};
+pub use json_stats::stats_json;
+pub use seen::sentence;
+pub use stats::{StatsOptions, stats_text};
+pub use units::{Paint, bytes, bytes_exact, clean, count, counted, moment, span};
+
+pub use heapledger_analysis as analysis;
+
+/// How a report ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Blocks or events shown.
+    pub shown: u64,
+    /// Those that there are and that the limit left out.
+    pub left_out: u64,
+    /// Elements that were being written when they were read.
+    pub in_flight: u64,
+}

@@ -1,1 +1,57 @@
-//! (in work)
+//! Opens a ledger wherever it lies: a live file that a program still maps, a finished file, a process.
+//!
+//! You supply a path or a process id; this crate answers with entries, stacks, threads, heaps,
+//! modules and totals, in bounded pieces. It names nothing and reckons nothing.
+//!
+//! * Files are read by positioned reads, never mapped: a ledger that is cut while it is read gives
+//!   an answer, not SIGBUS, and no hole of a sparse file is filled by looking at it.
+//! * A live ledger is read while its program runs. Each record is whole, as its writer published it,
+//!   or absent and counted as *in flight* ([`Records::in_flight`]).
+//! * Nothing in a file is believed. What is damaged is passed over and counted in [`Damage`];
+//!   memory stays in proportion to what the file really holds.
+//!
+//! ```
+//! use heapledger_source::{Ledger, testing::Builder};
+//!
+//! let path = std::env::temp_dir().join(format!("heapledger-doc-{}.hlive", std::process::id()));
+//! Builder::new().block(0x1000, 24).block(0x2000, 100).write(&path)?;
+//! let ledger = Ledger::open(&path)?;
+//! let mut records = ledger.records();
+//! let mut bytes = 0;
+//! while let Some(entries) = records.next_chunk()? {
+//!     bytes += entries.iter().filter_map(|entry| entry.size).sum::<u64>();
+//! }
+//! assert_eq!(bytes, 124);
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod cache;
+mod damage;
+mod decode;
+mod error;
+mod file;
+mod finish;
+mod finished;
+mod ledger;
+mod live;
+mod process;
+mod records;
+mod sites;
+mod system;
+mod tables;
+#[doc(hidden)]
+pub mod testing;
+
+pub use damage::Damage;
+pub use error::SourceError;
+pub use finish::{Finished, finish};
+pub use ledger::{Ledger, Storage};
+pub use process::ProcessInfo;
+pub use records::{FreedRecords, Records};
+pub use sites::{Code, Stack};
+pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
+
+/// The layout that all of this is written in.
+pub use heapledger_format as format;

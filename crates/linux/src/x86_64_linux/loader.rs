@@ -43,6 +43,16 @@ pub struct Symbol {
 /// one thread; later the list may change while it is walked, only by growing at its end or by
 /// `dlclose`.
 pub fn modules() -> impl Iterator<Item = Module> {
+    let list = debug_list();
+    // SAFETY: `_r_debug` is valid for the life of the process.
+    let first = if list.is_null() { core::ptr::null() } else { unsafe { (*list).first } };
+    let valid = |map: *const LinkMap| (!map.is_null()).then_some(Module { map });
+    // SAFETY: the loader keeps the list well-formed; see above for when it changes.
+    core::iter::successors(valid(first), move |module| valid(unsafe { (*module.map).next }))
+}
+
+/// The list's head, a variable of the dynamic loader; null if there is no loader.
+fn debug_list() -> *const DebugList {
     let list: *const DebugList;
     // SAFETY: loads the address of the loader's `_r_debug` from our own table; 0 if there is none.
     unsafe {
@@ -52,11 +62,7 @@ pub fn modules() -> impl Iterator<Item = Module> {
             out(reg) list, options(nostack, preserves_flags, readonly)
         );
     }
-    // SAFETY: `_r_debug` is valid for the life of the process.
-    let first = if list.is_null() { core::ptr::null() } else { unsafe { (*list).first } };
-    let valid = |map: *const LinkMap| (!map.is_null()).then_some(Module { map });
-    // SAFETY: the loader keeps the list well-formed; see above for when it changes.
-    core::iter::successors(valid(first), move |module| valid(unsafe { (*module.map).next }))
+    list
 }
 
 /// Address of the dynamic section of the module that contains this code.
@@ -287,9 +293,9 @@ impl CodeFinder {
         function.is_some()
     }
 
-    /// Address of glibc's function, which lies in the dynamic loader; 0 before [`CodeFinder::start`].
-    pub fn address(&self) -> usize {
-        self.function.load(Ordering::Acquire)
+    /// The dynamic loader itself.
+    pub fn loader(&self) -> Option<CodeModule> {
+        self.find(debug_list() as usize)
     }
 
     /// The module that holds `address`.

@@ -3,8 +3,8 @@
 //! Written number by number: [`heapledger_format::Header`] takes 2.5 KiB of stack, and that is more
 //! than many a chip's main stack has.
 
-use super::config::{Config, Place};
 use super::ChipLedger;
+use super::config::{Config, Place};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::header::{MAGIC, State, at, counter_at, rows_at};
 use heapledger_format::layout::DESCRIPTOR_BYTES;

@@ -88,7 +88,9 @@ pub struct ChipLedger<'a> {
     /// The row of the task that is calling.
     task: Option<u32>,
     live_blocks: u32,
-    /// The clock's last reading, and how often it went round.
+    /// The clock's reading when the ledger began.
+    started: u32,
+    /// Ticks since then at the last reading, and how often they went round.
     ticks: (u32, u32),
 }
 
@@ -122,7 +124,8 @@ impl<'a> ChipLedger<'a> {
             tasks_used: 0,
             task: None,
             live_blocks: 0,
-            ticks: (clock(), 0),
+            started: clock(),
+            ticks: (0, 0),
         };
         ledger.set_up(config);
         Ok(ledger)
@@ -171,14 +174,7 @@ impl<'a> ChipLedger<'a> {
 
     /// A `realloc` of the block at `old` (0: none, it only allocates), told after the fact: only where
     /// the critical section encloses the real call. Otherwise as [`ChipLedger::realloc_ends`].
-    pub fn reallocated(
-        &mut self,
-        kind: Kind,
-        old: u32,
-        new: Option<&NewBlock>,
-        freed: bool,
-        caller: &Caller,
-    ) -> bool {
+    pub fn reallocated(&mut self, kind: Kind, old: u32, new: Option<&NewBlock>, freed: bool, caller: &Caller) -> bool {
         self.update(caller, |ledger| match (old, new) {
             (0, Some(new)) => {
                 let begun = ledger.begun(new, caller);
@@ -277,10 +273,10 @@ impl<'a> ChipLedger<'a> {
         result
     }
 
-    /// Ticks; the clock's 32 bits and how often they went round.
+    /// Ticks since the ledger began: the clock's 32 bits, and how often they went round.
     fn time(&mut self) -> u64 {
         let (last, rounds) = self.ticks;
-        let ticks = (self.clock)();
+        let ticks = (self.clock)().wrapping_sub(self.started);
         self.ticks = (ticks, if ticks < last { rounds.wrapping_add(1) } else { rounds });
         u64::from(self.ticks.1) << 32 | u64::from(ticks)
     }

@@ -209,6 +209,7 @@ impl Access {
         let now = self.shared.now();
         self.shared.ledger().global(GlobalCounter::LastTime).store(now, Ordering::Relaxed);
         refresh_name(self.state);
+        self.shared.threads.look_after_one(self.shared);
         let leases = first / NUMBER_LEASE;
         if leases.is_power_of_two() || leases % MEASURE_EVERY == 0 {
             self.shared.measure();

@@ -73,8 +73,7 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers) 
     let surroundings = Surroundings { shared, here: Cell::new(here), below_handler: Cell::new(state.native) };
     // SAFETY: states are mapped with room for this limit, and only this function uses the arrays.
     let stacks = unsafe { state.stacks(settings.depth_limit) };
-    let walk =
-        walk(&surroundings, &mut state.cache, registers, settings.depth_limit, settings.strategy, stacks.frames);
+    let walk = walk(&surroundings, &mut state.cache, registers, settings.depth_limit, settings.strategy, stacks.frames);
     if !state.on_alternate {
         state.native = surroundings.here.get();
     }
@@ -95,7 +94,9 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers) 
     if check != 0 {
         // SAFETY: only `set_check` stores there, and only a function of this type.
         let check = unsafe { core::mem::transmute::<usize, Check>(check) };
-        check(registers, frames, walk.end == End::Outermost);
+        // Where code has no tables other unwinders stop: only what was not guessed can be compared.
+        let sure = frames.get(..walk.guessed_from.unwrap_or(frames.len())).unwrap_or(frames);
+        check(registers, sure, walk.end == End::Outermost && walk.guessed_from.is_none());
     }
     match enter(shared, frames, state.known_depth as usize, stacks.known, stacks.nodes) {
         Some(site) => {
@@ -113,7 +114,8 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers) 
 /// The trie node of a stack. Outer frames that the last stack had too keep their nodes, so only the
 /// new ones are looked up.
 fn enter(shared: &Shared, frames: &[u64], known_depth: usize, known: &mut [u64], nodes: &mut [u32]) -> Option<u32> {
-    let same = frames.iter().rev().zip(known.iter().take(known_depth)).take_while(|(now, before)| now == before).count();
+    let same =
+        frames.iter().rev().zip(known.iter().take(known_depth)).take_while(|(now, before)| now == before).count();
     let mut node = match same.checked_sub(1) {
         Some(last) => nodes.get(last).copied()?,
         None => 0,

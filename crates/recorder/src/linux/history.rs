@@ -5,7 +5,9 @@
 //! overwritten one by one. A chunk that is leased is passed over. Who holds which chunk is kept in
 //! private memory, because a page of the file may be given back (see [`History::shrink`]).
 
+use super::chunks::{self, Chunks, Ring};
 use super::ledger::Ledger;
+use super::publication::{publish, retract};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::record::HISTORY_WORDS;
@@ -13,29 +15,40 @@ use heapledger_linux::syscall;
 
 /// Entries of a chunk.
 pub const CHUNK_ENTRIES: u64 = 64;
-const FREE: u32 = 0;
-const RETIRED: u32 = u32::MAX;
-/// How many leased chunks are passed over before an entry is given up.
-const PASSES_MAX: u64 = 64;
 
 /// Who may write where in the ring.
 pub struct History {
     owners: AtomicUsize,
     chunks_max: AtomicU64,
-    /// Chunks that the ring goes round in; 0 while it still grows.
-    round: AtomicU64,
-    cursor: AtomicU64,
+    chunks: Chunks,
+}
+
+/// The ring's chunks in a ledger.
+struct InLedger<'a> {
+    history: &'a History,
+    ledger: &'a Ledger,
+}
+
+impl Ring for InLedger<'_> {
+    fn owner(&self, chunk: u64) -> &AtomicU32 {
+        self.history.owner(chunk)
+    }
+    fn grow(&self) -> Option<u64> {
+        self.ledger.lease(SectionKind::History, CHUNK_ENTRIES).map(|first| first / CHUNK_ENTRIES)
+    }
+    fn chunks(&self) -> u64 {
+        self.ledger.section(SectionKind::History).used() / CHUNK_ENTRIES
+    }
+    fn give_back(&self, chunk: u64) -> bool {
+        // SAFETY: a retired chunk is never leased again, so nobody stores into it.
+        unsafe { self.ledger.give_back(SectionKind::History, chunk * CHUNK_ENTRIES, CHUNK_ENTRIES) }
+    }
 }
 
 impl History {
     /// No ring.
     pub const fn new() -> History {
-        History {
-            owners: AtomicUsize::new(0),
-            chunks_max: AtomicU64::new(0),
-            round: AtomicU64::new(0),
-            cursor: AtomicU64::new(0),
-        }
+        History { owners: AtomicUsize::new(0), chunks_max: AtomicU64::new(0), chunks: Chunks::new() }
     }
 
     /// Prepares a ring of so many entries. False if there is no memory.
@@ -63,54 +76,18 @@ impl History {
 
     /// Leases a chunk to `owner` (not 0); gives its first entry.
     pub fn lease(&self, ledger: &Ledger, owner: u32) -> Option<u64> {
-        if self.round.load(Ordering::Acquire) == 0 {
-            if let Some(first) = ledger.lease(SectionKind::History, CHUNK_ENTRIES) {
-                self.owner(first / CHUNK_ENTRIES).store(owner, Ordering::Release);
-                return Some(first);
-            }
-            let chunks = ledger.section(SectionKind::History).used() / CHUNK_ENTRIES;
-            let _ = self.round.compare_exchange(0, chunks, Ordering::AcqRel, Ordering::Relaxed);
-        }
-        for _ in 0..PASSES_MAX {
-            let round = self.round.load(Ordering::Acquire);
-            if round == 0 {
-                return None;
-            }
-            let chunk = self.cursor.fetch_add(1, Ordering::Relaxed) % round;
-            if self.owner(chunk).compare_exchange(FREE, owner, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                return Some(chunk * CHUNK_ENTRIES);
-            }
-        }
-        None
+        self.chunks.lease(&InLedger { history: self, ledger }, owner).map(|chunk| chunk * CHUNK_ENTRIES)
     }
 
     /// Ends a lease.
     pub fn release(&self, first_entry: u64) {
-        self.owner(first_entry / CHUNK_ENTRIES).store(FREE, Ordering::Release);
+        chunks::release(self.owner(first_entry / CHUNK_ENTRIES));
     }
 
     /// Gives half of the ring's storage back, because records need it more. Returns whether
     /// something was given back.
     pub fn shrink(&self, ledger: &Ledger) -> bool {
-        let chunks = ledger.section(SectionKind::History).used() / CHUNK_ENTRIES;
-        let now = match self.round.load(Ordering::Acquire) {
-            0 => chunks,
-            round => round,
-        };
-        let keep = now / 2;
-        if keep == 0 {
-            return false;
-        }
-        self.round.store(keep, Ordering::Release);
-        let mut given = false;
-        for chunk in keep..now {
-            // Who still leases a chunk of the upper half keeps it; nobody leases it after him.
-            if self.owner(chunk).compare_exchange(FREE, RETIRED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                // SAFETY: a retired chunk is never leased again, so nobody stores into it.
-                given |= unsafe { ledger.give_back(SectionKind::History, chunk * CHUNK_ENTRIES, CHUNK_ENTRIES) };
-            }
-        }
-        given
+        self.chunks.shrink(&InLedger { history: self, ledger })
     }
 }
 
@@ -128,12 +105,6 @@ pub unsafe fn write(entry: *mut u8, words: &[u64; HISTORY_WORDS]) {
     const COMMIT: usize = 4;
     // SAFETY: an aligned entry of 8 words, which only this thread writes; readers use atomic loads.
     let place = |index: usize| unsafe { &*entry.cast::<AtomicU64>().add(index) };
-    place(COMMIT).store(0, Ordering::Relaxed);
-    core::sync::atomic::fence(Ordering::Release);
-    for (index, word) in words.iter().enumerate() {
-        if index != COMMIT {
-            place(index).store(*word, Ordering::Relaxed);
-        }
-    }
-    place(COMMIT).store(words[COMMIT], Ordering::Release);
+    retract(place(COMMIT));
+    publish(place, COMMIT, words);
 }

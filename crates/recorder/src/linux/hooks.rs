@@ -24,8 +24,9 @@ pub struct NewBlock {
     pub address: usize,
     /// Bytes asked for.
     pub size: usize,
-    /// Bytes that it really has.
-    pub actual: usize,
+    /// Asks the allocator how many bytes a block really has. Called from inside the recorder, since
+    /// some allocators allocate when they are asked.
+    pub usable_size: fn(usize) -> usize,
     /// Row of its heap.
     pub heap: u8,
 }
@@ -45,12 +46,14 @@ fn site_of(access: &mut Access, registers: &Registers, options: u32) -> u32 {
 
 fn begun(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
     let options = access.shared.settings().options;
-    note_range(access.shared, block);
+    let wanted = options.has(Options::ACTUAL_SIZE);
+    let actual = if wanted { (block.usable_size)(block.address).max(block.size) } else { block.size };
+    note_range(access.shared, block, actual);
     Begun {
         kind: block.kind,
         address: block.address as u64,
         size: block.size as u64,
-        actual: options.has(Options::ACTUAL_SIZE).then_some(block.actual as u64),
+        actual: wanted.then_some(actual as u64),
         site: site_of(access, registers, Options::STACK),
         heap: block.heap,
     }
@@ -79,14 +82,10 @@ pub fn block_begins(shared: &'static Shared, registers: &Registers, block: &NewB
     }
 }
 
-/// A block ends; called before the real free. `nested` tells that the call comes from inside the
-/// next allocator's own C++ operator, which was counted already unless the block is known.
-pub fn block_ends(shared: &'static Shared, registers: &Registers, address: usize, by: Kind, nested: bool) {
+/// A block ends; called before the real free.
+pub fn block_ends(shared: &'static Shared, registers: &Registers, address: usize, by: Kind) {
     match Access::enter(shared, registers.sp as usize) {
         Ok(mut access) => {
-            if nested {
-                return; // the operator's own hook has booked the end
-            }
             let ended = ended(&mut access, registers, by);
             policy::end(&mut access, address as u64, &ended);
         }
@@ -175,30 +174,36 @@ fn own_state() -> Option<&'static ThreadState> {
     unsafe { word.as_ref() }
 }
 
-/// A C++ operator of the next allocator is about to be called from the hook at `stack_pointer`. It
-/// will call `malloc`, which must not be entered a second time.
-pub fn cxx_call_begins(shared: &'static Shared, stack_pointer: usize) {
+/// A function of the next allocator is about to be called from the hook at `stack_pointer` that may
+/// itself call a replaced one, `about` the same size or block: `operator new` calls `malloc`,
+/// `operator delete` calls `free`, `reallocarray` calls `realloc`. That second call must not be booked again.
+pub fn call_begins(shared: &'static Shared, stack_pointer: usize, about: usize) {
     if own_state().is_none() {
         // The thread's very first call: entering once gives it its state.
         drop(Access::enter(shared, stack_pointer));
     }
-    if is_on(shared) && let Some(state) = own_state() {
-        state.calling_cxx.store(stack_pointer, Ordering::Relaxed);
+    if is_on(shared)
+        && let Some(state) = own_state()
+    {
+        state.calling_about.store(about, Ordering::Relaxed);
+        state.calling.store(stack_pointer, Ordering::Relaxed);
     }
 }
 
-/// It has returned. (After an exception nobody says so: see [`is_inside_cxx_call`].)
-pub fn cxx_call_ends(shared: &'static Shared) {
-    if is_on(shared) && let Some(state) = own_state() {
-        state.calling_cxx.store(0, Ordering::Relaxed);
+/// It has returned. After an exception or a jump nobody says so: a mark can be stale.
+pub fn call_ends(shared: &'static Shared) {
+    if is_on(shared)
+        && let Some(state) = own_state()
+    {
+        state.calling.store(0, Ordering::Relaxed);
     }
 }
 
-/// Whether such a call encloses this one. Ask only if the return address lies inside an operator's
-/// body: then a mark that an exception left behind cannot mislead, because that body is entered
-/// through a hook which sets the mark anew.
-pub fn is_inside_cxx_call(shared: &'static Shared) -> bool {
-    is_on(shared) && own_state().is_some_and(|state| state.calling_cxx.load(Ordering::Relaxed) != 0)
+/// The call that encloses this one, if one was begun and not ended: its stack pointer and what it is about.
+pub fn enclosing_call(shared: &'static Shared) -> Option<(usize, usize)> {
+    let state = own_state().filter(|_| is_on(shared))?;
+    let stack_pointer = state.calling.load(Ordering::Relaxed);
+    (stack_pointer != 0).then(|| (stack_pointer, state.calling_about.load(Ordering::Relaxed)))
 }
 
 /// Code is about to be unloaded, or has just been: known code addresses are no longer trusted.
@@ -210,7 +215,7 @@ pub fn code_unloads(shared: &'static Shared) {
 }
 
 /// Widens the address range of a block's heap.
-fn note_range(shared: &Shared, block: &NewBlock) {
+fn note_range(shared: &Shared, block: &NewBlock, actual: usize) {
     let heaps = shared.ledger().section(SectionKind::Heaps);
     if u64::from(block.heap) >= heaps.used() {
         return;
@@ -220,7 +225,7 @@ fn note_range(shared: &Shared, block: &NewBlock) {
     let word = |field: fn(WordSize) -> usize| unsafe {
         &*row.add(field(WordSize::W64)).cast::<core::sync::atomic::AtomicU64>()
     };
-    let (low, high) = (block.address as u64, (block.address + block.actual.max(block.size)) as u64);
+    let (low, high) = (block.address as u64, (block.address + actual) as u64);
     // Looking first keeps the line shared: ranges widen rarely.
     if low < word(heap::low).load(Ordering::Relaxed) {
         word(heap::low).fetch_min(low, Ordering::Relaxed);
@@ -229,4 +234,3 @@ fn note_range(shared: &Shared, block: &NewBlock) {
         word(heap::high).fetch_max(high, Ordering::Relaxed);
     }
 }
-

@@ -14,17 +14,17 @@
 //! The map is private memory and not part of the file: it would take room of a tmpfs for what a
 //! reader gets by sorting, and its pages would have to be reserved one by one.
 
+use super::cells::{self, Cells, GRANULE_BITS, IS_NODE};
+pub use super::cells::{Addresses, Insert};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_linux::syscall::{self, advice};
 
 const ADDRESS_BITS: u32 = 47;
 const LEAF_BITS: u32 = 26;
-const GRANULE_BITS: u32 = 5;
 const LEAVES: usize = 1 << (ADDRESS_BITS - LEAF_BITS);
 const TOP_BYTES: usize = LEAVES * 8;
 const LEAF_BYTES: usize = (1 << (LEAF_BITS - GRANULE_BITS)) * 4;
 
-const IS_NODE: u32 = 1 << 31;
 /// Nodes are counted in units of 4 cells.
 const UNIT_CELLS: usize = 4;
 const CHUNK_UNITS: usize = 1 << 16;
@@ -34,26 +34,6 @@ const CHUNKS: usize = 1 << 12;
 const TABLES: usize = 1 << 10;
 /// Lengths that a table can have, in pages.
 const PAGES: [usize; 4] = [0, TOP_BYTES / 4096, LEAF_BYTES / 4096, CHUNK_BYTES / 4096];
-
-/// How a cell at each depth is divided: bits of the address below it, and bits that choose the child.
-const DEPTHS: [(u32, u32); 2] = [(5, 2), (3, 3)];
-
-/// The address in the record of a slot that a cell leads to.
-pub trait Addresses {
-    /// Reads it. The slot may be given to another block at any moment.
-    fn address(&self, slot: u32) -> u64;
-}
-
-/// What [`Index::insert`] did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Insert {
-    /// The address leads to the slot.
-    Done,
-    /// It led to this other slot before.
-    Displaced(u32),
-    /// No memory, or an address outside of the map.
-    Full,
-}
 
 /// The map.
 pub struct Index {
@@ -81,7 +61,11 @@ impl Index {
     pub fn resident_bytes(&self) -> u64 {
         let count = self.table_count.load(Ordering::Acquire).min(TABLES);
         let tables = self.tables.iter().take(count).map(|table| table.load(Ordering::Acquire));
-        tables.map(|table| syscall::resident_bytes(table & !4095, PAGES.get(table & 4095).map_or(0, |pages| pages * 4096))).sum()
+        tables
+            .map(|table| {
+                syscall::resident_bytes(table & !4095, PAGES.get(table & 4095).map_or(0, |pages| pages * 4096))
+            })
+            .sum()
     }
 
     fn remember(&self, address: usize, bytes: usize) {
@@ -144,124 +128,43 @@ impl Index {
         unsafe { &*((leaf + index as usize * 4) as *const AtomicU32) }
     }
 
-    /// The cells of a node.
-    fn node(&self, cell: u32) -> Option<usize> {
-        let unit = (cell & !IS_NODE) as usize;
+    /// Lets `address` lead to `slot`, whose record is complete.
+    #[inline]
+    pub fn insert(&self, records: &impl Addresses, address: u64, slot: u32) -> Insert {
+        cells::insert(self, records, address, slot)
+    }
+
+    /// The slot that `address` leads to, which it no longer does. At most one caller gets it.
+    #[inline]
+    pub fn remove(&self, records: &impl Addresses, address: u64) -> Option<u32> {
+        cells::remove(self, records, address)
+    }
+}
+
+impl Cells for Index {
+    #[inline]
+    fn granule(&self, address: u64, make: bool) -> Option<&AtomicU32> {
+        let place = self.leaf_place(address)?;
+        let leaf = if make { self.table(place, LEAF_BYTES)? } else { place.load(Ordering::Acquire) };
+        (leaf != 0).then(|| Self::cell_in(leaf, address))
+    }
+
+    fn child(&self, node: u32, index: usize) -> Option<&AtomicU32> {
+        let unit = (node & !IS_NODE) as usize;
         let chunk = self.chunks.get(unit / CHUNK_UNITS)?.load(Ordering::Acquire);
-        (chunk != 0).then_some(chunk + unit % CHUNK_UNITS * UNIT_CELLS * 4)
+        let cells = chunk + unit % CHUNK_UNITS * UNIT_CELLS * 4;
+        // SAFETY: a node has as many cells as was asked for, none crosses a chunk, and none is ever unmapped.
+        (chunk != 0).then(|| unsafe { &*((cells + index * 4) as *const AtomicU32) })
     }
 
-    fn child(node: usize, address: u64, depth: usize) -> Option<&'static AtomicU32> {
-        let (bits, choose) = DEPTHS.get(depth)?;
-        let index = address >> (bits - choose) & ((1 << choose) - 1);
-        // SAFETY: a node of this depth has `1 << choose` cells, and is never unmapped.
-        Some(unsafe { &*((node + index as usize * 4) as *const AtomicU32) })
-    }
-
-    fn new_node(&self, depth: usize) -> Option<(u32, usize)> {
-        let cells = 1usize << DEPTHS.get(depth)?.1;
+    fn new_node(&self, cells: usize) -> Option<u32> {
         let units = (cells / UNIT_CELLS) as u64;
         let mut unit = self.units.fetch_add(units, Ordering::Relaxed) as usize;
         if unit / CHUNK_UNITS != (unit + units as usize - 1) / CHUNK_UNITS {
             unit = self.units.fetch_add(units, Ordering::Relaxed) as usize; // it would cross two chunks
         }
-        let place = self.chunks.get(unit / CHUNK_UNITS)?;
-        let chunk = self.table(place, CHUNK_BYTES)?;
-        Some((unit as u32 | IS_NODE, chunk + unit % CHUNK_UNITS * UNIT_CELLS * 4))
-    }
-
-    /// Lets `address` lead to `slot`, whose record is complete.
-    pub fn insert(&self, records: &impl Addresses, address: u64, slot: u32) -> Insert {
-        let Some(place) = self.leaf_place(address) else { return Insert::Full };
-        let Some(leaf) = self.table(place, LEAF_BYTES) else { return Insert::Full };
-        let new = slot + 1;
-        let mut cell = Self::cell_in(leaf, address);
-        let mut depth = 0;
-        let mut seen = match cell.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return Insert::Done,
-            Err(seen) => seen,
-        };
-        // Each round either ends, goes one level down, or follows a change that another thread made.
-        loop {
-            if seen & IS_NODE != 0 {
-                let Some(child) = self.node(seen).and_then(|node| Self::child(node, address, depth)) else {
-                    return Insert::Full;
-                };
-                cell = child;
-                depth += 1;
-                seen = cell.load(Ordering::Acquire);
-                continue;
-            }
-            let exchange = match seen.checked_sub(1) {
-                None => cell.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire).map(|_| Insert::Done),
-                Some(other) => {
-                    let other_address = records.address(other);
-                    let same_cell = DEPTHS.get(depth).is_some_and(|(bits, _)| other_address >> bits == address >> bits);
-                    if other_address == address || !same_cell {
-                        cell.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
-                            .map(|_| Insert::Displaced(other))
-                    } else {
-                        let Some((node_cell, node)) = self.new_node(depth) else { return Insert::Full };
-                        if let Some(child) = Self::child(node, other_address, depth) {
-                            child.store(seen, Ordering::Relaxed);
-                        }
-                        match cell.compare_exchange(seen, node_cell, Ordering::AcqRel, Ordering::Acquire) {
-                            Ok(_) => Err(node_cell),
-                            Err(now) => Err(now),
-                        }
-                    }
-                }
-            };
-            match exchange {
-                Ok(done) => return done,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// The slot that `address` leads to, which it no longer does. At most one caller gets it.
-    pub fn remove(&self, records: &impl Addresses, address: u64) -> Option<u32> {
-        let leaf = self.leaf_place(address)?.load(Ordering::Acquire);
-        if leaf == 0 {
-            return None;
-        }
-        let first = Self::cell_in(leaf, address);
-        let mut cell = first;
-        let mut depth = 0;
-        loop {
-            let seen = cell.load(Ordering::Acquire);
-            if seen & IS_NODE != 0 {
-                cell = Self::child(self.node(seen)?, address, depth)?;
-                depth += 1;
-                continue;
-            }
-            match seen.checked_sub(1) {
-                Some(slot) if records.address(slot) == address => {
-                    if cell.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                        return Some(slot);
-                    }
-                }
-                // A block whose granule was divided while its neighbour's slot changed hands can be
-                // filed under the wrong child; it is in this granule all the same.
-                _ if depth > 0 => return self.search(records, first, address, 0),
-                _ => return None,
-            }
-        }
-    }
-
-    #[cold]
-    fn search(&self, records: &impl Addresses, cell: &AtomicU32, address: u64, depth: usize) -> Option<u32> {
-        let seen = cell.load(Ordering::Acquire);
-        if seen & IS_NODE != 0 {
-            let node = self.node(seen)?;
-            let (bits, choose) = DEPTHS.get(depth)?;
-            return (0..1u64 << choose).find_map(|index| {
-                let child = Self::child(node, index << (bits - choose), depth)?;
-                self.search(records, child, address, depth + 1)
-            });
-        }
-        let slot = seen.checked_sub(1).filter(|slot| records.address(*slot) == address)?;
-        cell.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire).ok().map(|_| slot)
+        self.table(self.chunks.get(unit / CHUNK_UNITS)?, CHUNK_BYTES)?;
+        Some(unit as u32 | IS_NODE)
     }
 }
 

@@ -106,7 +106,11 @@ const IDS_MAX: u64 = u32::MAX as u64 >> 1;
 const PLANS: [Plan; SECTIONS] = [
     Plan { kind: SectionKind::Process, element_bytes: 1, room: room(32, 8 << 10, 256 << 10) },
     Plan { kind: SectionKind::Heaps, element_bytes: section::heap::bytes(WordSize::W64), room: room(64, 8, 64) },
-    Plan { kind: SectionKind::Modules, element_bytes: section::module::bytes(WordSize::W64), room: room(32, 256, 8192) },
+    Plan {
+        kind: SectionKind::Modules,
+        element_bytes: section::module::bytes(WordSize::W64),
+        room: room(32, 256, 8192),
+    },
     Plan { kind: SectionKind::Strings, element_bytes: 1, room: room(16, 32 << 10, 2 << 20) },
     Plan {
         kind: SectionKind::Threads,
@@ -278,7 +282,7 @@ impl Ledger {
             let Some(mapping) = &self.mapping else { return false };
             if mapping.back(section.offset + backed_bytes, step).is_ok() {
                 self.backed_bytes.fetch_add(step as u64, Ordering::Relaxed);
-                let elements = ((backed_bytes + step) / element) as u64;
+                let elements = (backed_bytes + step).checked_div(element).unwrap_or(0) as u64;
                 section.skips.store(0, Ordering::Relaxed);
                 Section::cursor(&section.backed).store(elements.min(section.capacity), Ordering::Release);
                 return true;

@@ -17,12 +17,15 @@
 
 pub mod access;
 pub mod capture;
+pub mod cells;
+pub mod chunks;
 pub mod history;
 pub mod hooks;
 pub mod index;
 pub mod ledger;
 pub mod modules;
 pub mod options;
+pub mod publication;
 pub mod shared;
 pub mod sites;
 pub mod slots;

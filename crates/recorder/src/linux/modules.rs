@@ -81,7 +81,7 @@ impl Modules {
         if !self.finder.start() {
             return false;
         }
-        if let Some(loader) = self.finder.find(self.finder.address()) {
+        if let Some(loader) = self.finder.loader() {
             self.loader[0].store(loader.low, Ordering::Relaxed);
             self.loader[1].store(loader.high, Ordering::Relaxed);
         }
@@ -218,9 +218,7 @@ impl Modules {
     /// A code address as the `pcs` section has it. The address is one past the instruction in question.
     pub fn locate(&self, ledger: &Ledger, address: u64) -> u64 {
         match self.find(Some(ledger), (address as usize).wrapping_sub(1)) {
-            Some(known) if known.row_plus_1 != 0 => {
-                pc::pack(known.row_plus_1, address.wrapping_sub(known.bias as u64))
-            }
+            Some(known) if known.row_plus_1 != 0 => pc::pack(known.row_plus_1, address.wrapping_sub(known.bias as u64)),
             _ => pc::pack(0, address),
         }
     }
@@ -233,8 +231,7 @@ impl Modules {
         }
         // SAFETY: a segment of a loaded module, mapped for reading. Should the module be unloaded while its
         // own code is on a stack, the program itself could not go on.
-        let segment =
-            unsafe { core::slice::from_raw_parts(known.segment_first as *const u8, known.segment_bytes) };
+        let segment = unsafe { core::slice::from_raw_parts(known.segment_first as *const u8, known.segment_bytes) };
         Lookup::Found(Table {
             segment,
             segment_address: known.segment_first as u64,

@@ -101,7 +101,9 @@ impl Sites {
             let window = self.nodes.window(segment, hash, &self.private_bytes)?;
             match Self::child_in(ledger, window, key, hash, &mut own) {
                 Found::Id(id) => return Some(id),
-                Found::Full if ledger.section(SectionKind::Sites).used() == ledger.section(SectionKind::Sites).capacity() => {
+                Found::Full
+                    if ledger.section(SectionKind::Sites).used() == ledger.section(SectionKind::Sites).capacity() =>
+                {
                     return None;
                 }
                 Found::Full => {}
@@ -160,7 +162,10 @@ impl Sites {
                         Ok(_) => {
                             let id = Self::new_pc(ledger, modules, address);
                             // 0 stays there if the table is full: nobody finds the address any more.
-                            value.store(id.map_or(0, |id| u64::from(generation) << 32 | u64::from(id)), Ordering::Release);
+                            value.store(
+                                id.map_or(0, |id| u64::from(generation) << 32 | u64::from(id)),
+                                Ordering::Release,
+                            );
                             return id;
                         }
                         Err(other) => seen = other,
@@ -180,7 +185,14 @@ impl Sites {
 
     /// Code was unloaded since the address was entered, or it is being entered.
     #[cold]
-    fn again(ledger: &Ledger, modules: &Modules, address: u64, generation: u32, value: &AtomicU64, id: u32) -> Option<u32> {
+    fn again(
+        ledger: &Ledger,
+        modules: &Modules,
+        address: u64,
+        generation: u32,
+        value: &AtomicU64,
+        id: u32,
+    ) -> Option<u32> {
         let word = modules.locate(ledger, address);
         let id = if id != 0 && Self::pc_word(ledger, id).load(Ordering::Acquire) == word {
             id

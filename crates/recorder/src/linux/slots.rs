@@ -5,7 +5,8 @@
 //! table grow: surplus goes to the pool a whole batch at a time, which is one compare-and-swap per
 //! [`BATCH`] blocks. The pool's links lie in the vacant records themselves.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use super::publication::before_changing;
+use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 
 /// Slots of a full batch.
 pub const BATCH: usize = 64;
@@ -41,14 +42,17 @@ fn slot_of(link: u64) -> Option<u32> {
 }
 
 impl Pool {
-    /// An empty pool.
-    pub const fn new() -> Pool {
-        Pool { head: AtomicU64::new(NONE) }
+    const_unless_loom! {
+        /// An empty pool.
+        pub fn new() -> Pool {
+            Pool { head: AtomicU64::new(NONE) }
+        }
     }
 
     /// Puts slots into the pool as one batch.
     pub fn push(&self, records: &impl Vacant, slots: &[u32]) {
         let Some((first, rest)) = slots.split_first() else { return };
+        before_changing(); // links lie in words of retracted records
         let mut at = *first;
         for next in rest {
             records.set_next(at, link(*next));

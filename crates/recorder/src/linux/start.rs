@@ -74,11 +74,8 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         complain(&[b"this glibc is older than 2.35: nothing is recorded"]);
         return None;
     }
-    let settings = Settings {
-        options: request.options,
-        depth_limit: request.depth as usize,
-        strategy: request.strategy,
-    };
+    let settings =
+        Settings { options: request.options, depth_limit: request.depth as usize, strategy: request.strategy };
     // SAFETY: the phase is `Starting`: no other thread looks at settings or ledger yet.
     let ledger = unsafe {
         *shared.settings.get() = settings;
@@ -133,8 +130,7 @@ fn usable_dir(path: &CStr) -> bool {
 /// Creates and maps the ledger's file in the first directory that has room; returns its image number.
 fn open_ledger(ledger: &mut Ledger, request: &Request, session: u64, start_unix_ns: u64) -> Option<u64> {
     let memory = process::memory_limit();
-    let mut bytes_max =
-        request.max_ledger.unwrap_or((memory / 4).min(LEDGER_BYTES_DEFAULT_MAX)).max(LEDGER_BYTES_MIN);
+    let mut bytes_max = request.max_ledger.unwrap_or((memory / 4).min(LEDGER_BYTES_DEFAULT_MAX)).max(LEDGER_BYTES_MIN);
     if let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) {
         // The mapping is address space that the program may want itself.
         bytes_max = bytes_max.min(limit / 16);
@@ -291,11 +287,8 @@ fn place_anchor(ledger: &Ledger) {
 /// Leaves a mark that a child process of the watched one was not watched: one byte in a file.
 fn note_child(mut path: Text<PATH_BYTES_MAX>, session: u64) {
     path.push(b"/").push_hex(session).push(b".children");
-    let flags = open_flag::WRITE
-        | open_flag::CREATE
-        | open_flag::APPEND
-        | open_flag::NO_FOLLOW
-        | open_flag::CLOSE_ON_EXEC;
+    let flags =
+        open_flag::WRITE | open_flag::CREATE | open_flag::APPEND | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
     if let Ok(fd) = syscall::open(path.c_str(), flags, 0o600) {
         let _ = syscall::write(fd, b".");
         syscall::close(fd);
@@ -305,8 +298,7 @@ fn note_child(mut path: Text<PATH_BYTES_MAX>, session: u64) {
 /// A forked child finds out that it is one: it never records, and says so once.
 #[cold]
 pub fn note_forked_child(shared: &'static Shared) {
-    let claimed =
-        shared.phase.compare_exchange(Phase::On as u8, Phase::Off as u8, Ordering::AcqRel, Ordering::Relaxed);
+    let claimed = shared.phase.compare_exchange(Phase::On as u8, Phase::Off as u8, Ordering::AcqRel, Ordering::Relaxed);
     let (Ok(_), Some(mapping)) = (claimed, shared.ledger().mapping()) else { return };
     let live = mapping.path().bytes();
     let Some(slash) = live.iter().rposition(|byte| *byte == b'/') else { return };

@@ -20,8 +20,10 @@ pub const CACHE_SETS: usize = 4096;
 pub struct ThreadState {
     /// Stack address of the hook that is updating this state; 0 if none.
     pub guard: AtomicUsize,
-    /// Stack address of the hook that is calling a C++ operator of the next allocator; 0 if none.
-    pub calling_cxx: AtomicUsize,
+    /// Stack address of the hook whose real function may call another replaced one; 0 if none.
+    pub calling: AtomicUsize,
+    /// What that call is about: a size or a block.
+    pub calling_about: AtomicUsize,
     /// The stack that the thread was last seen on (not an alternate signal stack).
     pub native: StackRange,
     /// The alternate signal stack, while the thread is on it.

@@ -93,26 +93,11 @@ impl Threads {
         }
         let count = self.count.load(Ordering::Acquire).min(STATES_MAX);
         for _ in 0..QUESTIONS.min(count) {
-            let index = self.cursor.fetch_add(1, Ordering::Relaxed) % count;
-            let (owner, state) = (&self.owners[index], &self.states[index]);
-            let other = owner.load(Ordering::Acquire);
-            if other == FREE || other == CLAIMED {
-                continue;
-            }
-            let pointer = state.load(Ordering::Acquire) as *const ThreadState;
-            // SAFETY: states are never unmapped; the process id is only written while claimed, and a
-            // stale one makes us ask about a thread that does not exist in it, then fail to claim.
-            let tgid = unsafe { (&raw const (*pointer).tgid).read_volatile() };
-            if syscall::thread_exists(tgid, other) {
-                continue;
-            }
-            if let Some(taken) = self.take_over(shared, owner, other, state) {
-                if found.is_none() {
-                    found = Some(taken);
-                } else {
-                    owner.store(FREE, Ordering::Release);
-                    self.free.fetch_add(1, Ordering::Relaxed);
-                }
+            let Some((owner, taken)) = self.take_over_next_gone(shared) else { continue };
+            if found.is_none() {
+                found = Some(taken);
+            } else {
+                self.set_free(owner);
             }
         }
         let state = found.or_else(|| self.reuse()).or_else(|| self.create(shared))?;
@@ -120,11 +105,46 @@ impl Threads {
         let thread = unsafe { &mut *state };
         let ready = activate(shared, thread, tid, stack_pointer);
         let index = thread.number_plus_1 as usize - 1;
-        self.owners.get(index)?.store(if ready { tid } else { FREE }, Ordering::Release);
-        if !ready {
-            self.free.fetch_add(1, Ordering::Relaxed);
+        let owner = self.owners.get(index)?;
+        if ready {
+            owner.store(tid, Ordering::Release);
+        } else {
+            self.set_free(owner);
         }
         ready.then_some(state)
+    }
+
+    /// Asks about the next thread in turn, and claims its state if it is gone.
+    fn take_over_next_gone(&self, shared: &Shared) -> Option<(&AtomicU32, *mut ThreadState)> {
+        let count = self.count.load(Ordering::Acquire).min(STATES_MAX);
+        let index = self.cursor.fetch_add(1, Ordering::Relaxed).checked_rem(count)?;
+        let (owner, state) = (self.owners.get(index)?, self.states.get(index)?);
+        let other = owner.load(Ordering::Acquire);
+        if other == FREE || other == CLAIMED {
+            return None;
+        }
+        let pointer = state.load(Ordering::Acquire) as *const ThreadState;
+        // SAFETY: states are never unmapped; the process id is only written while claimed, and a stale
+        // one makes us ask about a thread that does not exist in it, then fail to claim.
+        let tgid = unsafe { (&raw const (*pointer).tgid).read_volatile() };
+        if syscall::thread_exists(tgid, other) {
+            return None;
+        }
+        self.take_over(shared, owner, other, state).map(|taken| (owner, taken))
+    }
+
+    fn set_free(&self, owner: &AtomicU32) {
+        owner.store(FREE, Ordering::Release);
+        self.free.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Finds out now and then that a thread is gone, even if no new one comes.
+    pub fn look_after_one(&self, shared: &Shared) {
+        if !self.is_single()
+            && let Some((owner, _)) = self.take_over_next_gone(shared)
+        {
+            self.set_free(owner);
+        }
     }
 
     fn reuse(&self) -> Option<*mut ThreadState> {
@@ -178,7 +198,7 @@ fn activate(shared: &Shared, state: &mut ThreadState, tid: u32, stack_pointer: u
         return false;
     }
     state.guard.store(0, Ordering::Relaxed);
-    state.calling_cxx.store(0, Ordering::Relaxed);
+    state.calling.store(0, Ordering::Relaxed);
     state.native = StackRange::around(stack_pointer);
     state.on_alternate = false;
     state.tid = tid;

@@ -1,0 +1,56 @@
+//! Ticks of a ledger as times.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use heapledger_source::format::GlobalCounter;
+use heapledger_source::{Ledger, SourceError};
+
+/// What ticks mean, and when the ledger was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    tick_ns: u64,
+    start_unix_ns: u64,
+    /// The moment that ages are counted to, in ticks.
+    end_ticks: u64,
+}
+
+impl Clock {
+    /// The clock of `ledger`. Ages count to `now` if its program runs, else to the end of the recording.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn new(ledger: &Ledger, now: SystemTime) -> Result<Clock, SourceError> {
+        let header = ledger.current_header()?;
+        let tick_ns = u64::from(header.tick_ns);
+        let last = header.global(GlobalCounter::LastTime);
+        let ended = ledger.process().number("wall_ns").and_then(|wall| wall.checked_div(tick_ns));
+        let end_ticks = if ledger.is_running() {
+            let now = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_nanos();
+            let now = u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(header.start_unix_ns);
+            now.checked_div(tick_ns).unwrap_or(last).max(last)
+        } else {
+            last.max(ended.unwrap_or(0))
+        };
+        Ok(Clock { tick_ns, start_unix_ns: header.start_unix_ns, end_ticks })
+    }
+
+    /// Nanoseconds since the ledger began; `None` if ticks have no known length.
+    pub fn ns(&self, ticks: u64) -> Option<u64> {
+        (self.tick_ns != 0).then(|| ticks.saturating_mul(self.tick_ns))
+    }
+
+    /// How long ago that was, in nanoseconds.
+    pub fn age_ns(&self, ticks: u64) -> Option<u64> {
+        self.ns(self.end_ticks.saturating_sub(ticks))
+    }
+
+    /// How long was recorded, in nanoseconds.
+    pub fn span_ns(&self) -> Option<u64> {
+        self.ns(self.end_ticks)
+    }
+
+    /// When the ledger began, in nanoseconds since 1970; `None` if unknown.
+    pub fn start_unix_ns(&self) -> Option<u64> {
+        Some(self.start_unix_ns).filter(|start| *start != 0)
+    }
+}

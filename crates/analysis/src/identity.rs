@@ -1,0 +1,61 @@
+//! Which program a ledger tells of, and what became of it.
+
+use heapledger_source::Ledger;
+use heapledger_source::format::header::State;
+
+/// The program, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its name.
+    pub program: Option<String>,
+    /// What it was called with, its own name first.
+    pub args: Vec<String>,
+    /// Its process id.
+    pub pid: Option<u32>,
+    /// Its executable.
+    pub exe: Option<String>,
+    /// Its working directory.
+    pub cwd: Option<String>,
+    /// Which program of the process this is: each `exec` begins a new one.
+    pub image: u64,
+    /// Whether it is running now.
+    pub running: bool,
+    /// Its exit status, if it exited.
+    pub exit: Option<u64>,
+    /// The signal that ended it.
+    pub signal: Option<u64>,
+    /// Whether it went on as another program: it called `exec`.
+    pub replaced: bool,
+    /// How long it ran, in nanoseconds.
+    pub wall_ns: Option<u64>,
+    /// Whether the ledger is finished.
+    pub finished: bool,
+    /// Whether recording went on to the end: the ledger was not full and not stopped.
+    pub recording: bool,
+    /// Whether the ledger ran out of room.
+    pub full: bool,
+}
+
+impl Identity {
+    /// What `ledger` says.
+    pub fn of(ledger: &Ledger) -> Identity {
+        let process = ledger.process();
+        let state = ledger.current_header().map_or(ledger.header().state, |header| header.state);
+        Identity {
+            program: process.program(),
+            args: process.args(),
+            pid: process.pid(),
+            exe: process.text("exe"),
+            cwd: process.text("cwd"),
+            image: process.number("image").unwrap_or(0),
+            running: ledger.is_running(),
+            exit: process.number("exit"),
+            signal: process.number("signal"),
+            replaced: process.get("ended") == Some(b"exec".as_slice()),
+            wall_ns: process.number("wall_ns"),
+            finished: ledger.is_finished(),
+            recording: state == State::Recording,
+            full: state == State::Full,
+        }
+    }
+}

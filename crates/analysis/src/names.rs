@@ -1,0 +1,233 @@
+//! Names for the stacks that are shown, and only for those.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+use heapledger_source::{Code, Ledger, Module, SourceError};
+use heapledger_symbols::{Frame, ModuleId, SourceReader, Symbolizer};
+
+use crate::notes::Note;
+
+/// One line of a stack. An address has several when functions were inlined into each other there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedFrame {
+    /// The return address in the program that ran; `None` if the ledger does not say.
+    pub address: Option<u64>,
+    /// The module's path; `None` if the code belongs to no known module.
+    pub module: Option<Arc<str>>,
+    /// The address less the load bias: what tools that read the module's file want.
+    pub offset: Option<u64>,
+    /// The function.
+    pub function: Option<Arc<str>>,
+    /// The function's name as the linker knows it.
+    pub raw_name: Option<Arc<str>>,
+    /// How far behind the start of the symbol, where that is all that is known.
+    pub symbol_offset: Option<u64>,
+    /// The source file.
+    pub file: Option<Arc<str>>,
+    /// The line in it.
+    pub line: Option<u32>,
+    /// The text of that line.
+    pub source: Option<Arc<str>>,
+    /// Whether this function was inlined into the next one.
+    pub inlined: bool,
+}
+
+/// A stack, innermost frame first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedStack {
+    /// The frames.
+    pub frames: Vec<NamedFrame>,
+    /// Whether the ledger's own data of it is damaged.
+    pub damaged: bool,
+}
+
+/// How names are looked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamingOptions {
+    /// Whether the text of source lines is read.
+    pub source_text: bool,
+    /// When to stop looking into debug information; functions still get the names of their symbols.
+    pub deadline: Option<Instant>,
+}
+
+/// Finds names in batches and remembers them.
+#[derive(Debug)]
+pub struct Names<'a> {
+    ledger: &'a Ledger,
+    symbolizer: Symbolizer,
+    sources: SourceReader,
+    modules: Vec<(Module, Arc<str>)>,
+    codes: HashMap<u32, Option<Code>>,
+    frames: HashMap<Code, Arc<[Frame]>>,
+    texts: HashMap<(Arc<str>, u32), Option<Arc<str>>>,
+    asked: BTreeSet<u16>,
+    damaged: u64,
+}
+
+impl<'a> Names<'a> {
+    /// Names for stacks of `ledger`.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn new(ledger: &'a Ledger, symbolizer: Symbolizer, sources: SourceReader) -> Result<Names<'a>, SourceError> {
+        Ok(Names {
+            ledger,
+            symbolizer,
+            sources,
+            modules: with_paths(ledger.modules()?),
+            codes: HashMap::new(),
+            frames: HashMap::new(),
+            texts: HashMap::new(),
+            asked: BTreeSet::new(),
+            damaged: 0,
+        })
+    }
+
+    /// Looks up all frames of all these `sites`, module by module. Call it once with all that will be shown:
+    /// debug information is gone through once a call.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn resolve(
+        &mut self,
+        sites: impl IntoIterator<Item = u32>,
+        options: NamingOptions,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<(), SourceError> {
+        let mut wanted: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
+        let sites: BTreeSet<u32> = sites.into_iter().filter(|site| *site != 0).collect();
+        let mut ids = BTreeSet::new();
+        for site in sites {
+            let stack = self.ledger.stack(site)?;
+            self.damaged += u64::from(stack.damaged);
+            ids.extend(stack.codes);
+        }
+        let known: u64 = ids.len() as u64;
+        for id in ids {
+            let code = self.code(id)?;
+            if let Some(Code { module: Some(module), offset }) = code
+                && !self.frames.contains_key(&Code { module: Some(module), offset })
+            {
+                wanted.entry(module).or_default().insert(offset);
+            }
+        }
+        // A module may have come since the table was read: the program may be running.
+        if wanted.keys().any(|row| usize::from(*row) >= self.modules.len()) {
+            self.modules = with_paths(self.ledger.modules()?);
+        }
+        let mut done = 0;
+        for (row, offsets) in wanted {
+            let Some((module, _)) = self.modules.iter().find(|(module, _)| module.row == row) else { continue };
+            self.asked.insert(row);
+            let offsets: Vec<u64> = offsets.into_iter().collect();
+            // A return address may already belong to the next line or function.
+            let addresses: Vec<u64> = offsets.iter().map(|offset| offset.saturating_sub(1)).collect();
+            let id = ModuleId { path: &module.path, build_id: &module.build_id };
+            let mut hear = |part: usize, of: usize| {
+                let part = part as f32 / of.max(1) as f32 * offsets.len() as f32;
+                progress((done as f32 + part) / known.max(1) as f32);
+            };
+            let resolved = self.symbolizer.resolve(&id, &addresses, &mut hear, options.deadline);
+            done += offsets.len();
+            for (offset, resolved) in offsets.into_iter().zip(resolved) {
+                if options.source_text {
+                    for frame in resolved.frames.iter() {
+                        if let (Some(file), Some(line)) = (&frame.file, frame.line) {
+                            let sources = &mut self.sources;
+                            let text = || sources.line(file.as_ref(), line).map(Arc::from);
+                            self.texts.entry((Arc::clone(file), line)).or_insert_with(text);
+                        }
+                    }
+                }
+                self.frames.insert(Code { module: Some(row), offset }, resolved.frames);
+            }
+        }
+        Ok(())
+    }
+
+    /// The stack of `site`, with the names found so far.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
+        let stack = self.ledger.stack(site)?;
+        let mut named = NamedStack { frames: Vec::new(), damaged: stack.damaged };
+        for id in stack.codes {
+            let Some(code) = self.code(id)? else {
+                named.frames.push(NamedFrame::default());
+                continue;
+            };
+            let module = code.module.and_then(|row| self.modules.iter().find(|(module, _)| module.row == row));
+            let bias = module.map_or(0, |(module, _)| module.bias);
+            let plain = NamedFrame {
+                address: Some(code.offset.wrapping_add(bias)).filter(|_| code.module.is_none() || module.is_some()),
+                module: module.map(|(_, path)| Arc::clone(path)),
+                offset: code.module.map(|_| code.offset),
+                ..NamedFrame::default()
+            };
+            match self.frames.get(&code).filter(|frames| !frames.is_empty()) {
+                None => named.frames.push(plain),
+                Some(frames) => named.frames.extend(frames.iter().map(|frame| {
+                    let place = frame.file.clone().zip(frame.line);
+                    NamedFrame {
+                        function: frame.function.clone(),
+                        raw_name: frame.raw_name.clone(),
+                        symbol_offset: frame.offset,
+                        file: frame.file.clone(),
+                        line: frame.line,
+                        source: place.and_then(|place| self.texts.get(&place).cloned().flatten()),
+                        inlined: frame.inlined,
+                        ..plain.clone()
+                    }
+                })),
+            }
+        }
+        Ok(named)
+    }
+
+    /// What stood in the way of names, for the modules that were asked for.
+    pub fn notes(&mut self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        if self.damaged != 0 {
+            notes.push(Note::StacksDamaged(self.damaged));
+        }
+        let mut without_debug_info = BTreeSet::new();
+        for (module, path) in self.modules.iter().filter(|(module, _)| self.asked.contains(&module.row)) {
+            let status = self.symbolizer.status(&ModuleId { path: &module.path, build_id: &module.build_id });
+            for note in &status.notes {
+                // The usual case, and the same sentence for every module: one line for all of them.
+                if let heapledger_symbols::Note::NoDebugInfo { path } = note {
+                    without_debug_info.insert(path.display().to_string());
+                    continue;
+                }
+                let note = Note::Module { path: path.to_string(), reason: note.to_string() };
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+        if !without_debug_info.is_empty() {
+            notes.push(Note::WithoutDebugInfo(without_debug_info.into_iter().collect()));
+        }
+        notes
+    }
+
+    fn code(&mut self, id: u32) -> Result<Option<Code>, SourceError> {
+        if let Some(code) = self.codes.get(&id) {
+            return Ok(*code);
+        }
+        let code = self.ledger.code(id)?;
+        self.codes.insert(id, code);
+        Ok(code)
+    }
+}
+
+fn with_paths(modules: Vec<Module>) -> Vec<(Module, Arc<str>)> {
+    let shown = |module: &Module| match module.path.to_string_lossy() {
+        path if path.is_empty() => Arc::from("[code without a file]"),
+        path => Arc::from(path),
+    };
+    modules.into_iter().map(|module| (module.clone(), shown(&module))).collect()
+}

@@ -1,0 +1,91 @@
+//! What a report could not see. Every report ends with these.
+
+use heapledger_source::format::TallyCounter;
+use heapledger_source::{Damage, Ledger, SourceError};
+
+/// One thing that was not seen. Reports turn it into a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A loss that the recorder counted.
+    Loss(TallyCounter, u64),
+    /// Elements that were being written when they were read.
+    InFlight(u64),
+    /// By how much the totals and the records disagree: blocks that the totals have more.
+    Unaccounted(i64),
+    /// What is wrong with the file.
+    Damage(Damage),
+    /// The ledger ran out of room; new blocks were no longer entered.
+    Full,
+    /// Recording stopped before the program ended.
+    Stopped,
+    /// Why functions of a module have no names.
+    Module {
+        /// Its path.
+        path: String,
+        /// One sentence.
+        reason: String,
+    },
+    /// Modules whose functions have names, but no lines: they came without debug information. Their paths.
+    WithoutDebugInfo(Vec<String>),
+    /// Stacks whose trie is damaged.
+    StacksDamaged(u64),
+}
+
+/// What all reports must say of a ledger, as far as it is not zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The notes, most important first.
+    pub notes: Vec<Note>,
+}
+
+/// Totals that are losses, in the order in which they are reported. The others count what was done.
+const LOSSES: &[TallyCounter] = &[
+    TallyCounter::LostNoRecord,
+    TallyCounter::LostNoIndex,
+    TallyCounter::LostBusy,
+    TallyCounter::LostNoThread,
+    TallyCounter::FreesBusy,
+    TallyCounter::Displaced,
+    TallyCounter::UnknownFrees,
+    TallyCounter::SitesFull,
+    TallyCounter::StacksCut,
+    TallyCounter::StacksBroken,
+    TallyCounter::StacksGuessed,
+    TallyCounter::WideLost,
+    TallyCounter::ThreadsUnnamed,
+    TallyCounter::HistoryLost,
+];
+
+impl Seen {
+    /// What `ledger` says of itself, `in_flight` elements having been passed over. Ask after reading it.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn of(ledger: &Ledger, in_flight: u64) -> Result<Seen, SourceError> {
+        use heapledger_source::format::header::State;
+        let mut notes = Vec::new();
+        let damage = ledger.damage();
+        if damage.is_any() {
+            notes.push(Note::Damage(damage));
+        }
+        match ledger.current_header()?.state {
+            State::Full => notes.push(Note::Full),
+            State::Stopped => notes.push(Note::Stopped),
+            State::Starting | State::Recording => {}
+        }
+        let tallies = ledger.tallies()?;
+        let losses = LOSSES.iter().map(|counter| (*counter, tallies.get(*counter))).filter(|(_, count)| *count != 0);
+        notes.extend(losses.map(|(counter, count)| Note::Loss(counter, count)));
+        if in_flight != 0 {
+            notes.push(Note::InFlight(in_flight));
+        }
+        Ok(Seen { notes })
+    }
+
+    /// The same without what `drop` says: not every report is about everything.
+    #[must_use]
+    pub fn without(mut self, drop: &[TallyCounter]) -> Seen {
+        self.notes.retain(|note| !matches!(note, Note::Loss(counter, _) if drop.contains(counter)));
+        self
+    }
+}

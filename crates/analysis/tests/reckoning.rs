@@ -1,0 +1,128 @@
+//! Totals, selections and events of a made ledger, against what was put into it.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
+use heapledger_analysis::format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::source::testing::{Builder, sample};
+use heapledger_analysis::{Clock, Event, EventKind, Events, Note, Selection, Sort, Summary};
+
+struct Made(PathBuf, Ledger);
+
+impl Made {
+    fn new(test: &str, builder: &Builder) -> Made {
+        let path = std::env::temp_dir().join(format!("heapledger-reckoning-{test}-{}", std::process::id()));
+        builder.write(&path).expect("written");
+        let ledger = Ledger::open(&path).expect("a ledger");
+        Made(path, ledger)
+    }
+
+    fn summary(&self, top: usize) -> Summary {
+        let clock = Clock::new(&self.1, SystemTime::UNIX_EPOCH).expect("a clock");
+        Summary::of(&self.1, clock, top, &mut |_| {}).expect("readable")
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn totals_add_up() {
+    let made = Made::new("totals", &sample(ByteOrder::Little, WordSize::W64));
+    let summary = made.summary(100);
+    assert_eq!((summary.allocations, summary.frees, summary.live_blocks, summary.unaccounted), (60, 12, 48, 0));
+    assert_eq!(summary.bytes_allocated - summary.bytes_freed, summary.live_bytes);
+    let blocks =
+        |counts: &mut dyn Iterator<Item = (u64, u64)>| counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let all = (summary.live_blocks, summary.live_bytes);
+    assert_eq!(blocks(&mut summary.kinds.iter().map(|totals| (totals.live_blocks, totals.live_bytes))), all);
+    assert_eq!(blocks(&mut summary.threads.iter().map(|totals| (totals.live_blocks, totals.live_bytes))), all);
+    assert_eq!(blocks(&mut summary.heaps.iter().map(|totals| (totals.live_blocks, totals.live_bytes))), all);
+    assert_eq!(summary.kinds.iter().map(|totals| totals.begun).sum::<u64>(), 60);
+    assert_eq!(summary.kinds.iter().map(|totals| totals.ended).sum::<u64>(), 12);
+    assert_eq!((summary.sites.live, summary.sites.distinct), (6, 6));
+    assert_eq!(summary.sites.top.len(), 6);
+    assert!(summary.sites.top.is_sorted_by_key(|totals| std::cmp::Reverse(totals.bytes)));
+    let three = made.summary(3);
+    assert_eq!(three.sites.top, summary.sites.top[..3], "a limit changes nothing else");
+    assert_eq!(made.summary(0).sites.top, []);
+}
+
+#[test]
+fn a_ledger_that_does_not_add_up_says_so() {
+    for (counter, missing) in [(TallyCounter::Allocations, 5), (TallyCounter::Frees, -5)] {
+        let mut builder = sample(ByteOrder::Little, WordSize::W64);
+        builder.tally(counter, 5);
+        let summary = Made::new(&format!("sum{missing}"), &builder).summary(1);
+        assert_eq!(summary.unaccounted, missing);
+        assert!(summary.seen.notes.contains(&Note::Unaccounted(missing)));
+    }
+}
+
+#[test]
+fn a_limit_shows_the_first_of_all() {
+    let made = Made::new("limit", &sample(ByteOrder::Little, WordSize::W64));
+    let select = |sort, reverse, limit| Selection::of(&made.1, sort, reverse, limit, &mut |_| {}).expect("readable");
+    let size = |entry: &Entry| std::cmp::Reverse(entry.size);
+    assert!(select(Sort::Size, false, 0).blocks.is_sorted_by_key(size));
+    assert!(select(Sort::Address, false, 0).blocks.is_sorted_by_key(|entry| entry.address));
+    assert!(select(Sort::Age, false, 0).blocks.is_sorted_by_key(|entry| entry.time));
+    for sort in [Sort::Address, Sort::Size, Sort::Number, Sort::Age] {
+        for reverse in [false, true] {
+            let all = select(sort, reverse, 0);
+            assert_eq!((all.blocks.len(), all.left_out()), (48, 0));
+            for limit in [1, 7, 47, 48, 1000] {
+                let some = select(sort, reverse, limit);
+                assert_eq!(some.blocks, all.blocks[..limit.min(48)], "{sort:?} {reverse} {limit}");
+                assert_eq!((some.total, some.total_bytes), (48, all.total_bytes));
+            }
+        }
+        let (mut backwards, forwards) = (select(sort, true, 0).blocks, select(sort, false, 0).blocks);
+        backwards.reverse();
+        assert_eq!(backwards, forwards);
+    }
+}
+
+#[test]
+fn events_are_in_order_and_realloc_frees_first() {
+    let block = |number, time| Entry {
+        number,
+        address: 0x1000 + number * 16,
+        size: Some(8),
+        actual: Some(8),
+        kind: Kind::REALLOC,
+        site: 0,
+        thread: Some(0),
+        heap: None,
+        time: Some(time),
+    };
+    let mut builder = Builder::new();
+    // 1 becomes 5 by realloc; 9 was taken by another thread earlier than 2.
+    builder.entry(block(5, 50)).entry(block(2, 20)).entry(block(9, 19));
+    builder.freed(FreedEntry {
+        block: block(1, 10),
+        number: 5,
+        by: Kind::REALLOC,
+        site: 0,
+        thread: Some(1),
+        time: Some(50),
+    });
+    builder.tally(TallyCounter::Frees, 3).tally(TallyCounter::Allocations, 3);
+    let made = Made::new("events", &builder);
+    let seen = |event: &Event| match event.kind {
+        EventKind::Allocation { freed } => (event.number(), if freed { "gone" } else { "live" }),
+        EventKind::Free(_) => (event.number(), "free"),
+    };
+    let events = Events::of(&made.1, false, 0, &mut |_| {}).expect("readable");
+    let order: Vec<_> = events.events.iter().map(seen).collect();
+    assert_eq!(order, [(1, "gone"), (9, "live"), (2, "live"), (5, "free"), (5, "live")]);
+    assert_eq!((events.frees_missing, events.total, events.left_out()), (3, 5, 0));
+    let last = Events::of(&made.1, true, 2, &mut |_| {}).expect("readable");
+    assert_eq!(last.events.iter().map(seen).collect::<Vec<_>>(), [(5, "live"), (5, "free")]);
+    assert_eq!(last.left_out(), 3);
+}

@@ -1,0 +1,124 @@
+//! The command line: what can be typed, and what is said when it was typed wrongly.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::commands::{DumpArgs, HistoryArgs, StatsArgs};
+
+pub(crate) use self::run::{OUTPUT, RunArgs};
+
+mod run;
+
+/// Exit code of wrong usage.
+const USAGE: u8 = 2;
+
+/// What is shown to somebody who types `heapledger` and nothing else.
+const TEACH: &str = "\
+heapledger: every heap allocation of a program, entered in a ledger that outlives it
+
+Run any program under it, unchanged and without special rights; when it ends, or is
+killed, the ledger says who holds which memory, and who freed what:
+
+  heapledger run -- jq . big.json         run a program; leaves heapledger.jq.PID.hl here
+  heapledger stats heapledger.jq.PID.hl   totals, peak, threads, heaps
+  heapledger dump heapledger.jq.PID.hl    what is still allocated, with function and line
+
+The commands also take the number of a process that runs under heapledger at this moment:
+  heapledger stats PID
+
+`heapledger help` lists all commands, `heapledger help run` all options of run.
+";
+
+/// Every heap allocation of a program, entered in a ledger that outlives it
+#[derive(Debug, Parser)]
+#[command(name = "heapledger", version, disable_help_subcommand = false, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program and record its allocations
+    Run(RunArgs),
+    /// Totals: allocations, peak, threads, heaps, losses
+    Stats(StatsArgs),
+    /// What is allocated, with call stacks
+    Dump(DumpArgs),
+    /// What was allocated and freed, in order
+    History(HistoryArgs),
+    /// Finish ledgers whose `run` is gone
+    Recover(RecoverArgs),
+}
+
+/// Arguments of `recover`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A ledger is left unfinished when `heapledger run` itself was killed, when finishing it was
+given up, or when the library was preloaded by hand. It lies in a directory heapledger-UID in
+$XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, or in the one given to --ledger-dir.
+
+Examples:
+  heapledger recover --list
+  heapledger recover
+  heapledger recover /dev/shm/heapledger-1000/0123456789abcdef-0.hlive -o results")]
+pub(crate) struct RecoverArgs {
+    /// Unfinished ledgers, or directories with such [default: all places where `run` puts them]
+    #[arg(value_name = "DIR|FILE")]
+    pub(crate) places: Vec<PathBuf>,
+    /// Where the finished ledgers go
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub(crate) output: PathBuf,
+    /// Only say what there is
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+/// Reads the command line, or says what is wrong with it: then the exit code.
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, ExitCode> {
+    let arguments: Vec<OsString> = arguments.collect();
+    if arguments.len() <= 1 {
+        print(TEACH);
+        return Err(ExitCode::SUCCESS);
+    }
+    Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            print(&error.to_string());
+            ExitCode::SUCCESS
+        }
+        _ => {
+            let text = error.to_string();
+            eprint!("heapledger: {}", text.strip_prefix("error: ").unwrap_or(&text));
+            ExitCode::from(USAGE)
+        }
+    })
+}
+
+/// Writes to standard output. Nobody is listening any more: that is no error (`heapledger help | head -1`).
+fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_line_of_help_is_wider_than_a_terminal() {
+        for line in TEACH.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Arguments of `run`: its own, and those of the recorder, which come from one table.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use crate::run::options::{OPTIONS, Settings};
+
+/// Where the ledger goes if nobody says otherwise.
+pub(crate) const OUTPUT: &str = "heapledger.%n.%p.hl";
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunArgs {
+    /// The program and its arguments, as typed.
+    pub(crate) command: Vec<OsString>,
+    /// Where the finished ledger goes; with `%p` and the like.
+    pub(crate) output: OsString,
+    /// Whether an existing file may be overwritten.
+    pub(crate) force: bool,
+    /// No summary.
+    pub(crate) quiet: bool,
+    /// Another preload library than the one inside this program.
+    pub(crate) preload: Option<PathBuf>,
+    /// The recorder's options.
+    pub(crate) settings: Settings,
+}
+
+impl Args for RunArgs {
+    fn augment_args(command: Command) -> Command {
+        let mut command = command
+            .override_usage("heapledger run [OPTIONS] [--] PROGRAM [ARGUMENTS]…")
+            .after_help(
+                "The program runs as it would without us: same arguments, environment, streams, exit status and\n\
+                 signals. What was seen is printed on stderr when it has ended.\n\n\
+                 Examples:\n  \
+                 heapledger run -- jq . big.json\n  \
+                 heapledger run -o work.hl --depth 64 -- python3 script.py\n\n\
+                 `heapledger run --help` also tells how to preload the library by hand.",
+            )
+            .after_long_help(after_long_help())
+            .arg(
+                Arg::new("output")
+                    .short('o')
+                    .long("output")
+                    .value_name("FILE")
+                    .value_parser(OsStringValueParser::new())
+                    .default_value(OUTPUT)
+                    .help(
+                        "Where the ledger goes; %n: program, %p: process id, %h: host, %t: seconds since 1970, %%: %",
+                    ),
+            )
+            .arg(
+                Arg::new("force")
+                    .long("force")
+                    .action(ArgAction::SetTrue)
+                    .help("Overwrite the output file; otherwise a free name is found by adding .1, .2 …"),
+            )
+            .arg(
+                Arg::new("quiet")
+                    .short('q')
+                    .long("quiet")
+                    .action(ArgAction::SetTrue)
+                    .help("Print nothing at the end, unless something went wrong"),
+            );
+        for option in OPTIONS {
+            let parser = OsStringValueParser::new().try_map(|value| option.read(&value));
+            let argument = Arg::new(option.key).long(option.flag).value_name(option.value).value_parser(parser);
+            command = command.arg(argument.help(option.help));
+        }
+        command
+            .arg(
+                Arg::new("preload")
+                    .long("preload")
+                    .value_name("PATH")
+                    .hide(true)
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("Use this preload library instead of the built-in one; HEAPLEDGER_PRELOAD does the same"),
+            )
+            .arg(
+                Arg::new("command")
+                    .value_name("PROGRAM")
+                    .value_parser(OsStringValueParser::new())
+                    .num_args(1..)
+                    .required(true)
+                    .trailing_var_arg(true)
+                    .help("The program and its arguments; options of run end here"),
+            )
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn after_long_help() -> String {
+    let mut out = String::from(
+        "The program runs as it would without us: same arguments, environment, streams, exit status and signals.\n\
+         Exit status: the program's own; if it died of a signal, so does run. 125: run itself failed; 126: the program\n\
+         cannot be executed; 127: there is no such program.\n\n\
+         Preloaded by hand, without run, the library reads the same options from one environment variable:\n  \
+         LD_PRELOAD=…/libheapledger_preload.so HEAPLEDGER=depth=64,history=1000 PROGRAM\n\
+         Its items, separated by commas (a comma inside a value is written %2C, a percent sign %25):\n",
+    );
+    for option in OPTIONS {
+        let item = format!("{}={}", option.key, option.value);
+        out += &format!("  {item:<18} as --{}\n", option.flag);
+    }
+    out += "There, sizes are in bytes and lists are joined by +. What is set already is used by run too, unless a flag\n\
+            says otherwise.";
+    out
+}
+
+impl FromArgMatches for RunArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut settings = Settings::default();
+        for option in OPTIONS {
+            if let Some(value) = matches.get_one::<OsString>(option.key) {
+                settings.set(option.key, value.clone());
+            }
+        }
+        Ok(RunArgs {
+            command: matches.get_many::<OsString>("command").unwrap_or_default().cloned().collect(),
+            output: matches.get_one::<OsString>("output").cloned().unwrap_or_else(|| OUTPUT.into()),
+            force: matches.get_flag("force"),
+            quiet: matches.get_flag("quiet"),
+            preload: matches.get_one::<PathBuf>("preload").cloned(),
+            settings,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command as Chosen};
+    use clap::Parser;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn parse<T: AsRef<OsStr>>(arguments: &[T]) -> Result<RunArgs, clap::Error> {
+        let whole = ["heapledger".as_ref(), "run".as_ref()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
+        match Cli::try_parse_from(whole)?.command {
+            Chosen::Run(arguments) => Ok(arguments),
+            _ => panic!("another command"),
+        }
+    }
+
+    #[test]
+    fn options_end_at_the_program() {
+        for line in [
+            &["jq", "-q", "--output", "x", "--", "--help", "-h", "--version"][..],
+            &["--", "jq", "-q", "--output", "x", "--", "--help", "-h", "--version"][..],
+        ] {
+            let run = parse(line).expect("parses");
+            assert_eq!(run.command, ["jq", "-q", "--output", "x", "--", "--help", "-h", "--version"]);
+            assert!(!run.quiet);
+            assert_eq!(run.output, OUTPUT);
+        }
+    }
+
+    #[test]
+    fn own_options_come_first() {
+        let line = ["-q", "--output=a.hl", "--force", "--depth", "9", "--max-ledger=1G", "--", "-odd", "--", "-q"];
+        let run = parse(&line).expect("parses");
+        assert!(run.quiet && run.force);
+        assert_eq!(run.output, "a.hl");
+        assert_eq!(run.command, ["-odd", "--", "-q"]);
+        assert_eq!(run.settings.get("depth"), Some(OsStr::new("9")));
+        assert_eq!(run.settings.get("max-ledger"), Some(OsStr::new("1073741824")));
+        assert_eq!(run.settings.get("history"), None);
+    }
+
+    #[test]
+    fn arguments_are_bytes() {
+        let odd = OsStr::from_bytes(b"\xff\x01 \n");
+        let run = parse(&[OsStr::new("cat"), odd, OsStr::new(""), odd]).expect("parses");
+        assert_eq!(run.command, [OsStr::new("cat"), odd, OsStr::new(""), odd]);
+    }
+
+    #[test]
+    fn wrong_usage_is_refused() {
+        for line in [&["--bogus", "jq"][..], &[], &["--depth", "0", "jq"], &["--unwind=x", "jq"], &["-o"], &["--"]] {
+            assert_eq!(parse(line).expect_err("refused").exit_code(), 2, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The commands that read a ledger. Each opens it, has it reckoned and named, and has it written.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use heapledger_analysis::format::record::Options;
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
+use heapledger_analysis::{Clock, Names, NamingOptions};
+use heapledger_report::{Context, Paint};
+
+pub(crate) mod dump;
+pub(crate) mod history;
+pub(crate) mod stats;
+
+pub(crate) use dump::DumpArgs;
+pub(crate) use history::HistoryArgs;
+pub(crate) use stats::StatsArgs;
+
+/// Blocks or events shown to a person who did not say how many.
+const LIMIT: usize = 100;
+
+/// What all reading commands take.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LedgerArgs {
+    /// A ledger, or the number of a process that is being recorded (it is not stopped)
+    #[arg(value_name = "FILE|PID")]
+    pub(crate) ledger: OsString,
+    /// One JSON object a line, as described in docs/json.md
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// When to emphasize with colour
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
+    pub(crate) color: Color,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// How many blocks or events are shown.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LimitArgs {
+    /// Show at most so many, 0 for all [default: 100; with --json all]
+    #[arg(short, long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+}
+
+impl LimitArgs {
+    fn get(&self, json: bool) -> usize {
+        self.limit.unwrap_or(if json { 0 } else { LIMIT })
+    }
+}
+
+/// A ledger, opened for a report.
+struct Opened {
+    ledger: Ledger,
+    context: Context,
+    threads_recorded: bool,
+    out: BufWriter<Stdout>,
+}
+
+impl LedgerArgs {
+    fn open(&self) -> Result<Opened> {
+        let ledger = Ledger::open_target(&self.ledger)?;
+        let clock = Clock::new(&ledger, SystemTime::now())?;
+        let context = Context {
+            ledger: self.ledger.to_string_lossy().into_owned(),
+            clock,
+            threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
+            heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
+            paint: Paint { on: self.color.is_on() },
+        };
+        let threads_recorded = ledger.header().options.has(Options::THREAD);
+        Ok(Opened { ledger, context, threads_recorded, out: BufWriter::with_capacity(1 << 16, io::stdout()) })
+    }
+}
+
+impl Opened {
+    /// What threads and heaps are called, again: more may have come while the records of a running program were read.
+    fn refresh(&mut self) -> Result<()> {
+        if !self.ledger.is_finished() {
+            self.context.threads = self.ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
+        }
+        Ok(())
+    }
+}
+
+impl Color {
+    fn is_on(self) -> bool {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        match self {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto if set("NO_COLOR") => false,
+            Color::Auto if set("CLICOLOR_FORCE") => true,
+            Color::Auto => io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+        }
+    }
+}
+
+/// Names of all that will be shown.
+fn name<'a>(ledger: &'a Ledger, sites: impl Iterator<Item = u32>, source_text: bool) -> Result<Names<'a>> {
+    let symbolizer = Symbolizer::new(symbols::Options::default());
+    let mut names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
+    let mut progress = Progress::new("finding names");
+    names.resolve(sites, NamingOptions { source_text, deadline: None }, &mut |part| progress.show(part))?;
+    Ok(names)
+}
+
+/// Nobody reads any further (`heapledger dump … | head`): that is no failure.
+fn unless_pipe_closed(result: Result<()>) -> Result<()> {
+    let closed = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
+    match result {
+        Err(error) if error.chain().any(closed) => Ok(()),
+        other => other,
+    }
+}
+
+/// One line on a terminal's standard error, from the second second on.
+struct Progress {
+    what: &'static str,
+    began: Instant,
+    shown: Option<Instant>,
+    terminal: bool,
+}
+
+impl Progress {
+    /// How long a person waits before being told.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    /// How often the line changes.
+    const INTERVAL: Duration = Duration::from_millis(100);
+
+    fn new(what: &'static str) -> Progress {
+        Progress { what, began: Instant::now(), shown: None, terminal: io::stderr().is_terminal() }
+    }
+
+    /// `part` is from 0 to 1.
+    fn show(&mut self, part: f32) {
+        let due = self.shown.map_or(self.began + Self::PATIENCE, |shown| shown + Self::INTERVAL);
+        let now = Instant::now();
+        if self.terminal && now >= due {
+            self.shown = Some(now);
+            // A terminal that does not take it takes nothing else either.
+            let _ = write!(io::stderr(), "\r{}: {:.0} % ", self.what, part * 100.0);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r{:width$}\r", "", width = self.what.len() + 10);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_pipe_is_no_failure() {
+        let closed = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(unless_pipe_closed(Err(closed.into())).is_ok());
+        assert!(unless_pipe_closed(Err(io::Error::from(io::ErrorKind::StorageFull).into())).is_err());
+        assert!(unless_pipe_closed(Ok(())).is_ok());
+    }
+}

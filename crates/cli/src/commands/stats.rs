@@ -1,0 +1,53 @@
+//! `heapledger stats`: totals.
+
+use anyhow::Result;
+use heapledger_analysis::Summary;
+use heapledger_report::{StatsOptions, stats_json, stats_text};
+
+use super::{LedgerArgs, Progress, name, unless_pipe_closed};
+
+/// Threads shown to a person who did not ask for all.
+const THREADS: usize = 40;
+
+/// Arguments of `stats`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  heapledger stats heapledger.jq.4711.hl
+  heapledger stats 4711                     a process that runs under heapledger now
+  heapledger stats --json heapledger.jq.4711.hl | jq 'select(.type == \"stats\").live_bytes'")]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    /// Name so many of the call sites that hold most
+    #[arg(short, long, value_name = "N", default_value_t = 5)]
+    pub(crate) top: usize,
+    /// Show all threads, not only the 40 that hold most
+    #[arg(short, long)]
+    pub(crate) all: bool,
+}
+
+/// Shows the totals of a ledger.
+pub(crate) fn run(args: &StatsArgs) -> Result<()> {
+    unless_pipe_closed(show(args))
+}
+
+fn show(args: &StatsArgs) -> Result<()> {
+    let opened = args.ledger.open()?;
+    let ledger = &opened.ledger;
+    let mut progress = Progress::new("reading");
+    let mut summary = Summary::of(ledger, opened.context.clock, args.top, &mut |part| progress.show(part))?;
+    drop(progress);
+    let sites: Vec<u32> = summary.sites.top.iter().map(|totals| totals.site).collect();
+    let mut names = name(ledger, sites.iter().copied(), args.ledger.json)?;
+    let stacks = sites.iter().map(|site| names.stack(*site)).collect::<Result<Vec<_>, _>>()?;
+    summary.seen.notes.extend(names.notes());
+    if args.ledger.json {
+        stats_json(opened.out, &opened.context.ledger, &summary, &stacks, &ledger.modules()?)?;
+    } else {
+        let threads = if args.all { 0 } else { THREADS };
+        let options = StatsOptions { threads, paint: opened.context.paint };
+        stats_text(opened.out, &opened.context.ledger, &summary, &stacks, options)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! What an executable file tells about its loader and its allocator.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use object::elf::FileHeader64;
+use object::read::ReadCache;
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol, SymbolKind};
+
+/// An executable file, as far as it matters here.
+#[derive(Debug, Default)]
+pub(crate) struct Image {
+    /// The loader that it asks for.
+    pub(crate) interpreter: Option<PathBuf>,
+    /// Whether it is a loader.
+    pub(crate) is_loader: bool,
+    /// Whether `malloc` is among the symbols that it offers to libraries: then it is also found there before ours.
+    pub(crate) exports_malloc: bool,
+    /// An allocator among its internal symbols.
+    pub(crate) built_in_allocator: Option<String>,
+}
+
+/// Names that only an allocator defines. Programs that export `malloc` are dealt with before.
+const ALLOCATORS: &[&str] = &[
+    "malloc",
+    "je_malloc",
+    "_rjem_malloc",
+    "_rjem_je_malloc_default",
+    "mi_malloc",
+    "tc_malloc",
+    "rpmalloc",
+    "sn_malloc",
+];
+
+/// Reads what is needed of the file, and no more: executables of some gigabytes exist.
+pub(crate) fn read(file: File) -> Option<Image> {
+    let cache = ReadCache::new(file);
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    let endian = elf.endian();
+    let header: &FileHeader64<Endianness> = elf.elf_header();
+    let mut image = Image::default();
+    for segment in header.program_headers(endian, &cache).ok()? {
+        if let Ok(Some(path)) = segment.interpreter(endian, &cache) {
+            use std::os::unix::ffi::OsStrExt;
+            image.interpreter = Some(PathBuf::from(std::ffi::OsStr::from_bytes(path)));
+        }
+    }
+    let defines = |symbol: &object::read::elf::ElfSymbol64<'_, '_, Endianness, _>, names: &[&str]| -> Option<String> {
+        let name = symbol.name().ok().filter(|name| names.contains(name))?;
+        let defined = symbol.is_definition() && matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown);
+        defined.then(|| name.to_owned())
+    };
+    for symbol in elf.dynamic_symbols() {
+        image.exports_malloc |= defines(&symbol, &["malloc"]).is_some();
+        image.is_loader |= symbol.is_definition() && symbol.name() == Ok("_rtld_global");
+    }
+    image.built_in_allocator = elf.symbols().find_map(|symbol| defines(&symbol, ALLOCATORS));
+    Some(image)
+}
+
+/// The version of the glibc that belongs to a loader: they are installed side by side.
+pub(crate) fn glibc_of(interpreter: &Path) -> Option<(u32, u32)> {
+    let libc = interpreter.canonicalize().ok()?.with_file_name("libc.so.6");
+    let cache = ReadCache::new(File::open(libc).ok()?);
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    let endian = elf.endian();
+    let sections = elf.elf_section_table();
+    let (mut definitions, strings) = sections.gnu_verdef(endian, &cache).ok()??;
+    let strings = sections.strings(endian, &cache, strings).ok()?;
+    let mut newest = None;
+    while let Ok(Some((_, mut names))) = definitions.next() {
+        while let Ok(Some(name)) = names.next() {
+            let version = name.name(endian, strings).ok().and_then(version);
+            newest = newest.max(version);
+        }
+    }
+    newest
+}
+
+/// `GLIBC_2.35` as numbers; the third place of old ones does not matter.
+fn version(name: &[u8]) -> Option<(u32, u32)> {
+    let numbers = std::str::from_utf8(name).ok()?.strip_prefix("GLIBC_")?;
+    let mut parts = numbers.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers() {
+        assert_eq!(version(b"GLIBC_2.36"), Some((2, 36)));
+        assert_eq!(version(b"GLIBC_2.2.5"), Some((2, 2)));
+        assert_eq!(version(b"GLIBC_PRIVATE"), None);
+        assert!(version(b"GLIBC_2.4") < version(b"GLIBC_2.35"));
+    }
+
+    #[test]
+    fn our_own_glibc_has_a_version() {
+        let own = File::open("/proc/self/exe").ok().and_then(read).expect("an ELF file");
+        let interpreter = own.interpreter.expect("linked dynamically");
+        assert!(glibc_of(&interpreter).expect("found") >= (2, 17));
+        let loader = File::open(interpreter).ok().and_then(read).expect("an ELF file");
+        assert!(loader.is_loader && loader.interpreter.is_none());
+    }
+}

@@ -1,0 +1,154 @@
+//! From an unfinished ledger to a finished one, with progress shown when it takes long.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use heapledger_source::format::FormatError;
+use heapledger_source::{Ledger, SourceError};
+
+use crate::live::{Live, hold};
+use crate::output::{Names, Pending, check, expand};
+
+/// Nothing is said about work that takes less.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a line on a terminal is renewed.
+const RENEWAL: Duration = Duration::from_millis(200);
+
+/// What is being written at this moment, to be removed by who ends this process in between.
+static WORKPLACE: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// A finished ledger.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Where it should have been, if another file was there.
+    pub(crate) instead_of: Option<PathBuf>,
+    /// Its size.
+    pub(crate) bytes: u64,
+}
+
+/// How ledgers are finished.
+pub(crate) struct Finisher {
+    /// The pattern of the output's name.
+    pub(crate) pattern: OsString,
+    /// Whether an existing file may be replaced.
+    pub(crate) force: bool,
+    /// Whether progress may be shown.
+    pub(crate) talk: bool,
+    /// What was written so far.
+    pub(crate) fresh: BTreeSet<PathBuf>,
+}
+
+impl Finisher {
+    /// Writes the finished ledger of `live` and removes the unfinished one.
+    ///
+    /// # Errors
+    /// Why it could not be written; the unfinished one is still there then.
+    pub(crate) fn finish(&mut self, live: &Live, ledger: &Ledger, extra: &[(&str, String)]) -> Result<Written> {
+        let _held = hold(&live.path)?;
+        let process = ledger.process();
+        let program = process.program().unwrap_or_else(|| "unknown".to_owned());
+        let names = Names { program: OsStr::new(&program), pid: process.pid().unwrap_or(0) };
+        let wanted = expand(&self.pattern, &names)?;
+        check(&wanted)?;
+        let pending = Pending::new(wanted).context("the finished ledger cannot be written")?;
+        remember(Some(pending.workplace().to_owned()));
+        let result = self.write(ledger, pending, extra);
+        remember(None);
+        let written = result?;
+        fs::remove_file(&live.path).with_context(|| format!("{} cannot be removed", live.path.display()))?;
+        Ok(written)
+    }
+
+    fn write(&mut self, ledger: &Ledger, pending: Pending, extra: &[(&str, String)]) -> Result<Written> {
+        let mut progress = Progress::new(self.talk, "writing the ledger");
+        let mut all = extra.to_vec();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        all.push(("finished_unix_ns", now.as_nanos().to_string()));
+        all.push(("run_version", env!("CARGO_PKG_VERSION").to_owned()));
+        let temporary = pending.temporary();
+        let finished = heapledger_source::finish(ledger, &temporary, &all, &mut |done, of| progress.show(done, of));
+        progress.end();
+        let wanted = pending.wanted().to_owned();
+        let bytes = finished.map_err(|error| plain(error, &wanted))?.bytes;
+        let path = pending.place(self.force, &mut self.fresh).with_context(|| wanted.display().to_string())?;
+        Ok(Written { instead_of: (path != wanted).then_some(wanted), path, bytes })
+    }
+}
+
+/// The message for a person: about the file that was asked for, not about our temporary one.
+fn plain(error: SourceError, wanted: &std::path::Path) -> anyhow::Error {
+    match error {
+        SourceError::Write { reason, .. } if reason.kind() == io::ErrorKind::StorageFull => {
+            anyhow::anyhow!("there is no room on the disk for {}", wanted.display())
+        }
+        SourceError::Write { reason, .. } => anyhow::anyhow!("{} cannot be written: {reason}", wanted.display()),
+        other => other.into(),
+    }
+}
+
+/// Opens an unfinished ledger. `None` if its recorder never got as far as recording: there is nothing in it.
+pub(crate) fn open(live: &Live) -> Result<Option<Ledger>> {
+    match Ledger::open(&live.path) {
+        Ok(ledger) => Ok(Some(ledger)),
+        Err(SourceError::Format { reason: FormatError::NotReady, .. } | SourceError::Empty(_)) => Ok(None),
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn remember(workplace: Option<PathBuf>) {
+    *WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner) = workplace;
+}
+
+/// Removes what is half written. For a thread that is about to end this process.
+pub(crate) fn abandon() {
+    if let Some(workplace) = WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let _ = fs::remove_dir_all(workplace);
+    }
+}
+
+/// A line on stderr about work that takes long: renewed on a terminal, written once elsewhere.
+pub(crate) struct Progress {
+    what: &'static str,
+    started: Instant,
+    shown: Option<Instant>,
+    talk: bool,
+    terminal: bool,
+}
+
+impl Progress {
+    /// Says nothing yet.
+    pub(crate) fn new(talk: bool, what: &'static str) -> Progress {
+        Progress { what, started: Instant::now(), shown: None, talk, terminal: io::stderr().is_terminal() }
+    }
+
+    /// `done` of `all` bytes.
+    pub(crate) fn show(&mut self, done: u64, all: u64) {
+        let due = match self.shown {
+            None => self.started.elapsed() >= PATIENCE,
+            Some(last) => self.terminal && last.elapsed() >= RENEWAL,
+        };
+        if !self.talk || !due {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
+        let line = format!("heapledger: {}: {percent} % of {}", self.what, heapledger_report::bytes(all));
+        let (before, after) = if self.terminal { ("\r", "\x1b[K") } else { ("", "\n") };
+        let _ = write!(io::stderr(), "{before}{line}{after}");
+    }
+
+    /// Takes the line away again.
+    pub(crate) fn end(&mut self) {
+        if self.terminal && self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

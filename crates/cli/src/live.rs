@@ -1,0 +1,150 @@
+//! Where unfinished ledgers lie, and whether their process is alive.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::{AccessFlags, access, getuid};
+
+/// How the name of an unfinished ledger ends.
+const EXTENSION: &str = "hlive";
+/// How the name of the file ends that counts children.
+const CHILDREN: &str = "children";
+
+/// An unfinished ledger, by its name `SESSION-IMAGE.hlive`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Live {
+    /// Which run it belongs to.
+    pub(crate) session: String,
+    /// Which program of the process: each exec begins the next.
+    pub(crate) image: u32,
+    /// The file.
+    pub(crate) path: PathBuf,
+}
+
+impl Live {
+    /// Takes the name apart. `None` if it is not the name of a ledger.
+    pub(crate) fn from_path(path: &Path) -> Option<Live> {
+        if path.extension() != Some(OsStr::new(EXTENSION)) {
+            return None;
+        }
+        let (session, image) = path.file_stem()?.to_str()?.rsplit_once('-')?;
+        Some(Live { session: session.to_owned(), image: image.parse().ok()?, path: path.to_owned() })
+    }
+}
+
+/// All directories that may hold the ledger directory of a user, best first.
+pub(crate) fn bases() -> Vec<PathBuf> {
+    let from = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let mut all: Vec<PathBuf> = from("XDG_RUNTIME_DIR").into_iter().collect();
+    all.push("/dev/shm".into());
+    all.extend(from("TMPDIR"));
+    all.push("/tmp".into());
+    all
+}
+
+/// The ledger directory inside a base: one for each user.
+pub(crate) fn directory_in(base: &Path) -> PathBuf {
+    base.join(format!("heapledger-{}", getuid()))
+}
+
+/// Chooses the base and makes the ledger directory in it.
+///
+/// # Errors
+/// If there is no place for it; for a chosen one, why.
+pub(crate) fn prepare(chosen: Option<&OsStr>) -> Result<PathBuf> {
+    if let Some(base) = chosen.map(Path::new) {
+        make(&directory_in(base)).with_context(|| format!("no ledger can be made in {}", base.display()))?;
+        return Ok(base.to_owned());
+    }
+    let usable = |base: &PathBuf| {
+        base.is_dir()
+            && access(base, AccessFlags::W_OK | AccessFlags::X_OK).is_ok()
+            && make(&directory_in(base)).is_ok()
+    };
+    bases().into_iter().find(usable).context("no directory for the ledger: name one with --ledger-dir")
+}
+
+/// A directory that is ours alone.
+fn make(directory: &Path) -> Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(directory)?;
+    let ours = meta.is_dir() && meta.uid() == getuid().as_raw() && meta.mode() & 0o077 == 0;
+    ensure!(ours, "{} is not a directory of yours alone", directory.display());
+    Ok(())
+}
+
+/// The unfinished ledgers in a directory, in the order of their making.
+pub(crate) fn list(directory: &Path) -> io::Result<Vec<Live>> {
+    let mut all = Vec::new();
+    for item in fs::read_dir(directory)? {
+        all.extend(Live::from_path(&item?.path()));
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// How many child processes of a run were not watched: one byte each.
+pub(crate) fn children(directory: &Path, session: &str) -> u64 {
+    fs::metadata(children_file(directory, session)).map_or(0, |meta| meta.len())
+}
+
+/// The file that counts them.
+pub(crate) fn children_file(directory: &Path, session: &str) -> PathBuf {
+    directory.join(format!("{session}.{CHILDREN}"))
+}
+
+/// Holds a ledger against another `heapledger` that would finish it at the same time.
+pub(crate) fn hold(path: &Path) -> Result<Flock<File>> {
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock)
+        .map_err(|_| anyhow::anyhow!("{} is being finished by another heapledger", path.display()))
+}
+
+/// Whether a process maps this file. Told by the file itself, so it also holds for a process in a container, which
+/// goes by another number there than here.
+pub(crate) fn is_mapped(path: &Path) -> bool {
+    let (Ok(meta), Some(name)) = (fs::metadata(path), path.file_name().and_then(OsStr::to_str)) else { return false };
+    let inode = meta.ino().to_string();
+    let maps = |item: io::Result<fs::DirEntry>| fs::read_to_string(item.ok()?.path().join("maps")).ok();
+    fs::read_dir("/proc").is_ok_and(|processes| {
+        processes.filter_map(maps).any(|maps| {
+            let mut lines = maps.lines().filter(|line| line.trim_end_matches(" (deleted)").ends_with(name));
+            lines.any(|line| line.split_ascii_whitespace().nth(4) == Some(inode.as_str()))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart() {
+        let live = Live::from_path(Path::new("/x/0123456789abcdef-12.hlive")).expect("a ledger");
+        assert_eq!((live.session.as_str(), live.image), ("0123456789abcdef", 12));
+        for other in ["/x/0123.children", "/x/a.hlive", "/x/a-b.hlive", "/x/a-1.hl"] {
+            assert_eq!(Live::from_path(Path::new(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_not_ours_alone_is_refused() {
+        let base = env::temp_dir().join(format!("heapledger-live-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("a directory");
+        assert_eq!(prepare(Some(base.as_os_str())).expect("made"), base);
+        let own = directory_in(&base);
+        fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+        assert!(prepare(Some(base.as_os_str())).is_err());
+        fs::remove_dir_all(&base).expect("removed");
+        assert!(prepare(Some(base.as_os_str())).is_err());
+    }
+}

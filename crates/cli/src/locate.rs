@@ -1,0 +1,176 @@
+//! The preload library: it travels inside this program and is written to a file where the loader can find it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::statvfs::{FsFlags, statvfs};
+use nix::unistd::getuid;
+
+/// Built by `build.rs`. Empty on platforms without a recorder.
+static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+/// Names another library, for those who work on it.
+const OVERRIDE: &str = "HEAPLEDGER_PRELOAD";
+/// Others may read it (the program may run as somebody else in the end), nobody but us may change it.
+const MODE: u32 = 0o755;
+
+/// The path of a library that can be preloaded: the one asked for, or ours, written out if it is not there yet.
+pub(crate) fn library(chosen: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = chosen.map(Path::to_owned).or_else(|| env::var_os(OVERRIDE).map(Into::into)) {
+        let whole = path.canonicalize().with_context(|| format!("the preload library {}", path.display()))?;
+        ensure!(loadable_name(&whole), "the loader cannot preload {}: a space or colon in its path", whole.display());
+        return Ok(whole);
+    }
+    if LIBRARY.is_empty() {
+        bail!("this heapledger was built without its preload library; recording needs x86-64 Linux");
+    }
+    let mut last = None;
+    for directory in directories() {
+        match place(&directory) {
+            Ok(path) => return Ok(path),
+            Err(problem) => last = Some(problem.context(directory.display().to_string())),
+        }
+    }
+    Err(last.unwrap_or_else(|| anyhow::anyhow!("no directory to try")))
+        .context("found no directory for the preload library")
+}
+
+/// Where it may go, best first. What is in memory comes last: it would be written anew after each start.
+fn directories() -> Vec<PathBuf> {
+    let user = getuid();
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    let own = format!("heapledger-{user}-lib");
+    let temporary = absolute("TMPDIR").unwrap_or_else(|| "/tmp".into());
+    let mut all: Vec<PathBuf> = cache.map(|cache| cache.join("heapledger")).into_iter().collect();
+    all.extend([temporary, "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()].map(|base: PathBuf| base.join(&own)));
+    all
+}
+
+/// A name by content: different builds stand side by side, and an old one is never overwritten while in use.
+fn name() -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(LIBRARY);
+    format!("libheapledger-{:016x}.so", hasher.finish())
+}
+
+/// The loader splits `LD_PRELOAD` at spaces and colons.
+fn loadable_name(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b'$'))
+}
+
+fn place(directory: &Path) -> Result<PathBuf> {
+    ensure!(loadable_name(directory), "the loader cannot preload from a path with a space or a colon");
+    if let Some(parent) = directory.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
+        _ => {}
+    }
+    check_directory(directory)?;
+    let path = directory.join(name());
+    if is_ours(&path) {
+        return Ok(path);
+    }
+    let temporary = directory.join(format!(".{}.{}", name(), std::process::id()));
+    let written = write(&temporary).and_then(|()| Ok(fs::rename(&temporary, &path)?));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written?;
+    ensure!(is_ours(&path), "what was written does not read back");
+    Ok(path)
+}
+
+/// Only we can put files there, and code can be mapped from there.
+fn check_directory(directory: &Path) -> Result<()> {
+    let meta = fs::symlink_metadata(directory)?;
+    ensure!(meta.is_dir(), "not a directory");
+    ensure!(meta.uid() == getuid().as_raw(), "it belongs to somebody else");
+    ensure!(meta.mode() & 0o022 == 0, "others may write there");
+    let flags = statvfs(directory)?.flags();
+    ensure!(!flags.contains(FsFlags::ST_NOEXEC), "it is mounted noexec");
+    // Whoever can rename a directory above can replace everything below. In a sticky one like /tmp nobody can.
+    for above in directory.canonicalize()?.ancestors().skip(1) {
+        let mode = fs::metadata(above)?.mode();
+        ensure!(mode & 0o002 == 0 || mode & 0o1000 != 0, "anybody may rename it in {}", above.display());
+    }
+    Ok(())
+}
+
+/// Whether the file is our library: owner, permissions and every byte.
+fn is_ours(path: &Path) -> bool {
+    let Ok(mut file) = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+    else {
+        return false;
+    };
+    let Ok(meta) = file.metadata() else { return false };
+    let mut bytes = Vec::new();
+    meta.is_file()
+        && meta.uid() == getuid().as_raw()
+        && meta.mode() & 0o022 == 0
+        && meta.len() == LIBRARY.len() as u64
+        && (&mut file).take(LIBRARY.len() as u64 + 1).read_to_end(&mut bytes).is_ok()
+        && bytes == LIBRARY
+}
+
+fn write(path: &Path) -> Result<()> {
+    let _ = fs::remove_file(path);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
+    file.write_all(LIBRARY)?;
+    file.set_permissions(fs::Permissions::from_mode(MODE))?;
+    Ok(())
+}
+
+/// The name of the program for a person: without its directories.
+pub(crate) fn short_name(program: &OsStr) -> &OsStr {
+    Path::new(program).file_name().unwrap_or(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_others_can_write_is_refused() {
+        let base = env::temp_dir().join(format!("heapledger-locate-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("a directory");
+        let set = |mode| fs::set_permissions(&base, fs::Permissions::from_mode(mode)).expect("chmod");
+        set(0o777);
+        assert!(check_directory(&base).is_err());
+        set(0o700);
+        assert!(check_directory(&base).is_ok());
+        assert!(check_directory(&base.join("missing")).is_err());
+        fs::remove_dir_all(&base).expect("removed");
+    }
+
+    #[test]
+    fn paths_that_the_loader_would_split_are_refused() {
+        assert!(!loadable_name(Path::new("/home/a b/lib.so")));
+        assert!(!loadable_name(Path::new("/home/a:b/lib.so")));
+        assert!(loadable_name(Path::new("/home/ä-b/lib.so")));
+    }
+
+    #[test]
+    fn the_library_is_written_once_and_restored_when_changed() {
+        if LIBRARY.is_empty() {
+            return;
+        }
+        let base = env::temp_dir().join(format!("heapledger-place-{}", std::process::id()));
+        let path = place(&base).expect("placed");
+        let first = fs::metadata(&path).expect("there").ino();
+        assert_eq!(place(&base).expect("again"), path);
+        assert_eq!(fs::metadata(&path).expect("there").ino(), first, "not written again");
+        fs::write(&path, b"something else").expect("changed");
+        assert_eq!(place(&base).expect("again"), path);
+        assert_eq!(fs::read(&path).expect("read"), LIBRARY);
+        fs::remove_dir_all(&base).expect("removed");
+    }
+}

@@ -1,0 +1,198 @@
+//! Names of finished ledgers: patterns, and files that never replace another one unasked.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::unistd::{AccessFlags, access};
+
+/// How often a free name is looked for by counting up.
+const TRIES: u32 = 100_000;
+
+/// What a pattern can name.
+pub(crate) struct Names<'a> {
+    /// `%n`.
+    pub(crate) program: &'a OsStr,
+    /// `%p`.
+    pub(crate) pid: u32,
+}
+
+/// Puts the names into a pattern.
+///
+/// # Errors
+/// If a letter behind `%` means nothing.
+pub(crate) fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf> {
+    let mut out = Vec::new();
+    let mut bytes = pattern.as_bytes().iter();
+    while let Some(byte) = bytes.next() {
+        if *byte != b'%' {
+            out.push(*byte);
+            continue;
+        }
+        match bytes.next() {
+            // A program is free to call itself `a/b`; a file is not.
+            Some(b'n') => {
+                out.extend(names.program.as_bytes().iter().map(|byte| if *byte == b'/' { b'_' } else { *byte }))
+            }
+            Some(b'p') => out.extend_from_slice(names.pid.to_string().as_bytes()),
+            Some(b'h') => out.extend_from_slice(nix::unistd::gethostname().unwrap_or_default().as_bytes()),
+            Some(b't') => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                out.extend_from_slice(now.as_secs().to_string().as_bytes());
+            }
+            Some(b'%') => out.push(b'%'),
+            Some(other) => {
+                bail!("%{} in the output's name means nothing; there are %n %p %h %t %%", char::from(*other))
+            }
+            None => bail!("the output's name ends in a single %; write %%"),
+        }
+    }
+    Ok(PathBuf::from(OsString::from_vec(out)))
+}
+
+/// Says at once that an output cannot be written, before the program has run for an hour.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    ensure!(!path.as_os_str().is_empty() && path.file_name().is_some(), "the output's name is empty");
+    ensure!(!path.is_dir(), "{} is a directory; the output is a file", path.display());
+    let directory = directory_of(path);
+    access(directory, AccessFlags::W_OK | AccessFlags::X_OK)
+        .with_context(|| format!("the ledger cannot be written to {}", directory.display()))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file that is not there under its own name until it is complete.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    wanted: PathBuf,
+    workplace: PathBuf,
+}
+
+impl Pending {
+    /// Makes a directory beside the wanted file, to write in: so it is on the same file system, and whatever is
+    /// left half done there can be removed as a whole.
+    pub(crate) fn new(wanted: PathBuf) -> io::Result<Pending> {
+        let mut name = OsString::from(".");
+        name.push(wanted.file_name().unwrap_or_default());
+        name.push(format!(".{}.part", std::process::id()));
+        let workplace = wanted.with_file_name(name);
+        DirBuilder::new().mode(0o700).create(&workplace)?;
+        Ok(Pending { wanted, workplace })
+    }
+
+    /// Where to write.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.workplace.join("ledger")
+    }
+
+    /// The directory to remove if it comes to nothing.
+    pub(crate) fn workplace(&self) -> &Path {
+        &self.workplace
+    }
+
+    /// Gives the file its name, or a free one like it. Files in `fresh` were written by us just now: those are not
+    /// replaced even by force.
+    pub(crate) fn place(self, force: bool, fresh: &mut BTreeSet<PathBuf>) -> io::Result<PathBuf> {
+        let temporary = self.temporary();
+        for number in 0..TRIES {
+            let path = if number == 0 { self.wanted.clone() } else { with_number(&self.wanted, number) };
+            let may_replace = force && !fresh.contains(&path);
+            if may_replace {
+                fs::rename(&temporary, &path)?;
+            } else if !rename_to_free(&temporary, &path)? {
+                continue;
+            }
+            fresh.insert(path.clone());
+            return Ok(path);
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name"))
+    }
+
+    /// The name that was asked for.
+    pub(crate) fn wanted(&self) -> &Path {
+        &self.wanted
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        // Nothing better can be done about what cannot be removed.
+        let _ = fs::remove_dir_all(&self.workplace);
+    }
+}
+
+fn with_number(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
+}
+
+/// Renames unless there is a file of that name: then false.
+fn rename_to_free(from: &Path, to: &Path) -> io::Result<bool> {
+    match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EEXIST) => Ok(false),
+        // File systems that cannot promise it (NFS, old FUSE): the gap between look and rename is accepted there.
+        Err(Errno::EINVAL | Errno::ENOSYS) if to.symlink_metadata().is_ok() => Ok(false),
+        Err(Errno::EINVAL | Errno::ENOSYS) => fs::rename(from, to).map(|()| true),
+        Err(other) => Err(other.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(pattern: &str) -> Result<String> {
+        let names = Names { program: OsStr::new("a/jq"), pid: 42 };
+        Ok(expand(OsStr::new(pattern), &names)?.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn patterns() {
+        assert_eq!(expanded("heapledger.%n.%p.hl").expect("good"), "heapledger.a_jq.42.hl");
+        assert_eq!(expanded("100%%").expect("good"), "100%");
+        assert!(expanded("%t").expect("good").parse::<u64>().expect("a number") > 1_600_000_000);
+        assert!(!expanded("%h").expect("good").is_empty());
+        assert!(expanded("%x").is_err());
+        assert!(expanded("x%").is_err());
+    }
+
+    #[test]
+    fn nothing_is_replaced_unasked() {
+        let base = std::env::temp_dir().join(format!("heapledger-output-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("a directory");
+        let wanted = base.join("x.hl");
+        let mut fresh = BTreeSet::new();
+        let put = |text: &str, force: bool, fresh: &mut BTreeSet<PathBuf>| {
+            let pending = Pending::new(wanted.clone()).expect("a directory");
+            fs::write(pending.temporary(), text).expect("written");
+            pending.place(force, fresh).expect("placed")
+        };
+        assert_eq!(put("0", false, &mut fresh), wanted);
+        assert_eq!(put("1", false, &mut fresh), base.join("x.hl.1"));
+        assert_eq!(put("2", true, &mut fresh), base.join("x.hl.2"), "our own files stay even by force");
+        assert_eq!(put("3", true, &mut BTreeSet::new()), wanted);
+        assert_eq!(fs::read_to_string(&wanted).expect("read"), "3");
+        assert_eq!(fs::read_dir(&base).expect("list").count(), 3, "no temporary file is left");
+        fs::remove_dir_all(&base).expect("removed");
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_written_is_refused_early() {
+        assert!(check(Path::new("/no/such/directory/x.hl")).is_err());
+        assert!(check(Path::new("/tmp")).is_err());
+        assert!(check(Path::new("")).is_err());
+        assert!(check(Path::new("x.hl")).is_ok());
+    }
+}

@@ -1,0 +1,142 @@
+//! After the program's end: its ledgers are finished, the summary is printed.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::thread;
+use std::time::Duration;
+
+use heapledger_source::Ledger;
+
+use super::summary::{Reckoning, Summary};
+use super::wait::Signals;
+use super::{End, remove};
+use crate::args::RunArgs;
+use crate::finish::{self, Finisher, Written};
+use crate::live::{self, Live};
+use crate::text::shell;
+use crate::{end_as, say};
+
+/// How the program ended.
+pub(crate) struct Outcome<'a> {
+    /// Its name as typed.
+    pub(crate) name: &'a OsStr,
+    /// What `waitpid` said.
+    pub(crate) status: ExitStatus,
+    /// How long it ran.
+    pub(crate) span: Duration,
+}
+
+/// Finishes all ledgers of this session and reports.
+pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outcome: &Outcome<'_>, signals: Signals) {
+    let ledgers: Vec<Live> =
+        live::list(directory).unwrap_or_default().into_iter().filter(|live| live.session == session).collect();
+    give_up_when_told(signals, directory.to_owned(), session.to_owned(), outcome.status);
+    let mut finisher = Finisher {
+        pattern: arguments.output.clone(),
+        force: arguments.force,
+        talk: !arguments.quiet,
+        fresh: BTreeSet::new(),
+    };
+    let mut earlier = Vec::new();
+    let mut last = None;
+    let mut kept = false;
+    // The last program of the process is what was asked for: it has the first choice of names.
+    for live in ledgers.iter().rev() {
+        let main = last.is_none() && !kept;
+        match one(&mut finisher, live, outcome, main) {
+            Ok(None) => remove(&live.path),
+            Ok(Some(done)) if main => last = Some(done),
+            Ok(Some((_, written))) => earlier.push(written),
+            Err(problem) => {
+                kept = true;
+                keep(live, &problem);
+            }
+        }
+    }
+    let children = live::children(directory, session);
+    if !kept {
+        remove(&live::children_file(directory, session));
+    }
+    let Some((ledger, written)) = last else {
+        if !kept {
+            say(&missing(outcome));
+        }
+        return;
+    };
+    if let Some(wanted) = &written.instead_of {
+        say(&format!("{} was there already: this ledger is {}", wanted.display(), written.path.display()));
+    }
+    if !arguments.quiet {
+        // After the ledger is safe: whatever goes wrong here costs no more than these lines.
+        match Reckoning::of(&ledger) {
+            Ok(reckoning) => {
+                let summary =
+                    Summary { outcome, reckoning: &reckoning, written: &written, earlier: &earlier, children };
+                eprint!("{summary}");
+            }
+            Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),
+        }
+    }
+}
+
+/// Finishes one ledger; it stays open, though its file is gone. `None` if nothing was ever written to it.
+fn one(
+    finisher: &mut Finisher,
+    live: &Live,
+    outcome: &Outcome<'_>,
+    main: bool,
+) -> anyhow::Result<Option<(Ledger, Written)>> {
+    let Some(ledger) = finish::open(live)? else { return Ok(None) };
+    let mut extra = vec![];
+    if main {
+        extra.push(match (outcome.status.code(), outcome.status.signal()) {
+            (Some(code), _) => ("exit", code.to_string()),
+            (None, signal) => ("signal", signal.unwrap_or(0).to_string()),
+        });
+        extra.push(("wall_ns", outcome.span.as_nanos().to_string()));
+    }
+    let written = finisher.finish(live, &ledger, &extra)?;
+    Ok(Some((ledger, written)))
+}
+
+fn keep(live: &Live, problem: &anyhow::Error) {
+    say(&format!(
+        "{problem:#}\n  the unfinished ledger is kept: {}\n  to finish it elsewhere: heapledger recover {} -o DIR",
+        live.path.display(),
+        shell(&live.path)
+    ));
+}
+
+/// A person who presses Ctrl-C once more does not want to wait: the ledger is left as it is.
+fn give_up_when_told(signals: Signals, directory: PathBuf, session: String, status: ExitStatus) {
+    thread::spawn(move || {
+        signals.wait_for_end();
+        finish::abandon();
+        let mut text = String::new();
+        for live in live::list(&directory).unwrap_or_default().iter().filter(|live| live.session == session) {
+            let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&live.path));
+        }
+        // None is left if only the summary was still to come.
+        if !text.is_empty() {
+            say(&format!("given up; the ledger is left unfinished:{text}"));
+        }
+        end_as(End::from(status));
+    });
+}
+
+/// Why there may be no ledger.
+fn missing(outcome: &Outcome<'_>) -> String {
+    let name = outcome.name.display();
+    let reason = match outcome.status.signal() {
+        Some(libc::SIGSYS) => "its system calls are restricted",
+        Some(_) => "it may have ended before its first allocation",
+        None => {
+            "the loader may have refused the library (then its message is above), or the program became one that cannot be tracked"
+        }
+    };
+    format!("no ledger of {name} was opened: {reason}")
+}

@@ -1,0 +1,282 @@
+//! The options of the recorder, in one table: flag of `run`, key of the environment variable `HEAPLEDGER`, help.
+//! Command line, environment and documentation are all made from it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use crate::text::parse_size;
+
+/// The environment variable that the preload library reads.
+pub(crate) const VARIABLE: &str = "HEAPLEDGER";
+
+/// One option of the recorder.
+pub(crate) struct RecorderOption {
+    /// The flag of `run`, without the dashes.
+    pub(crate) flag: &'static str,
+    /// The key in `HEAPLEDGER`.
+    pub(crate) key: &'static str,
+    /// What stands for the value in help.
+    pub(crate) value: &'static str,
+    /// One sentence.
+    pub(crate) help: &'static str,
+    /// From what a person writes to what the recorder reads.
+    read: fn(&OsStr) -> Result<OsString, String>,
+}
+
+/// All of them, in the order of the help.
+pub(crate) const OPTIONS: &[RecorderOption] = &[
+    RecorderOption {
+        flag: "ledger-dir",
+        key: "dir",
+        value: "DIR",
+        help: "Where the ledger lies while the program runs [default: $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, \
+               the first that can be written]",
+        read: any_path,
+    },
+    RecorderOption {
+        flag: "max-ledger",
+        key: "max-ledger",
+        value: "SIZE",
+        help: "Most bytes that the ledger may take, such as 512M or 4G [default: a share of the memory there is]",
+        read: size,
+    },
+    RecorderOption {
+        flag: "history",
+        key: "history",
+        value: "N",
+        help: "How many freed blocks are remembered; 0 for none [default: 65536]",
+        read: count,
+    },
+    RecorderOption {
+        flag: "depth",
+        key: "depth",
+        value: "N",
+        help: "Most frames of a call stack; longer ones are cut and counted [default: 512]",
+        read: depth,
+    },
+    RecorderOption {
+        flag: "without",
+        key: "without",
+        value: "LIST",
+        help: "What is left out of each record, for speed or size: any of actual, time, thread, stack, history, heap",
+        read: parts,
+    },
+    RecorderOption {
+        flag: "unwind",
+        key: "unwind",
+        value: "HOW",
+        help: "How call stacks are found: auto, tables (.eh_frame) or frame-pointers [default: auto]",
+        read: unwind,
+    },
+];
+
+/// What `without` can leave out.
+const PARTS: &[&str] = &["actual", "time", "thread", "stack", "history", "heap"];
+/// What `unwind` can be.
+const UNWIND: &[&str] = &["auto", "tables", "frame-pointers"];
+/// Most frames that the recorder follows.
+const DEPTH_MAX: u64 = 4096;
+
+impl RecorderOption {
+    /// Checks a value and brings it into the form that the recorder reads.
+    pub(crate) fn read(&self, value: &OsStr) -> Result<OsString, String> {
+        (self.read)(value)
+    }
+}
+
+fn any_path(value: &OsStr) -> Result<OsString, String> {
+    if value.is_empty() {
+        return Err("a directory is needed".into());
+    }
+    std::path::absolute(value).map(Into::into).map_err(|error| error.to_string())
+}
+
+fn text(value: &OsStr) -> Result<&str, String> {
+    value.to_str().ok_or_else(|| "the value is not text".to_owned())
+}
+
+fn size(value: &OsStr) -> Result<OsString, String> {
+    Ok(parse_size(text(value)?)?.to_string().into())
+}
+
+fn count(value: &OsStr) -> Result<OsString, String> {
+    let text = text(value)?;
+    let number: u64 = text.parse().map_err(|_| format!("'{text}' is not a whole number"))?;
+    Ok(number.to_string().into())
+}
+
+fn depth(value: &OsStr) -> Result<OsString, String> {
+    let checked = count(value)?;
+    let number: u64 = text(&checked)?.parse().unwrap_or(0);
+    if (1..=DEPTH_MAX).contains(&number) { Ok(checked) } else { Err(format!("the depth is 1 to {DEPTH_MAX}")) }
+}
+
+fn parts(value: &OsStr) -> Result<OsString, String> {
+    let mut chosen = Vec::new();
+    for part in text(value)?.split([',', '+']).map(str::trim) {
+        if !PARTS.contains(&part) {
+            return Err(format!("'{part}' is none of {}", PARTS.join(", ")));
+        }
+        if !chosen.contains(&part) {
+            chosen.push(part);
+        }
+    }
+    Ok(chosen.join("+").into())
+}
+
+fn unwind(value: &OsStr) -> Result<OsString, String> {
+    let text = text(value)?;
+    if UNWIND.contains(&text) { Ok(text.into()) } else { Err(format!("'{text}' is none of {}", UNWIND.join(", "))) }
+}
+
+/// The settings of one run: key and value, in the order of the table, then what `run` itself adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings(Vec<(&'static str, OsString)>);
+
+impl Settings {
+    /// Sets a key, replacing what it was.
+    pub(crate) fn set(&mut self, key: &'static str, value: OsString) {
+        self.0.retain(|(old, _)| *old != key);
+        self.0.push((key, value));
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &str) -> Option<&OsStr> {
+        self.0.iter().find(|(own, _)| *own == key).map(|(_, value)| value.as_os_str())
+    }
+
+    /// Takes over what a person has set in the environment, where no flag says otherwise. Returns the items that
+    /// mean nothing, to be named once.
+    pub(crate) fn add_environment(&mut self, variable: &OsStr) -> Vec<String> {
+        let mut odd = Vec::new();
+        for item in variable.as_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
+            let at = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
+            let (key, value) = (item.get(..at).unwrap_or_default(), item.get(at + 1..).unwrap_or_default());
+            // These belong to one process; `run` makes its own.
+            if [&b"session"[..], b"pid"].contains(&key) {
+                continue;
+            }
+            let option = OPTIONS.iter().find(|option| option.key.as_bytes() == key);
+            match option.map(|option| (option.key, option.read(&decode(value)))) {
+                Some((key, Ok(value))) if self.get(key).is_none() => self.set(key, value),
+                Some((_, Ok(_))) => {}
+                Some((key, Err(problem))) => odd.push(format!("{key}: {problem}")),
+                None => odd.push(format!("{}: there is no such key", String::from_utf8_lossy(item))),
+            }
+        }
+        odd
+    }
+
+    /// The value of the environment variable.
+    pub(crate) fn variable(&self) -> OsString {
+        let items: Vec<Vec<u8>> =
+            self.0.iter().map(|(key, value)| [key.as_bytes(), b"=", &encode(value)].concat()).collect();
+        OsString::from_vec(items.join(&b','))
+    }
+}
+
+/// A value has no comma, because commas separate: `%2C`, and so `%25` for a percent sign.
+fn encode(value: &OsStr) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len());
+    for byte in value.as_bytes() {
+        match byte {
+            b',' => out.extend_from_slice(b"%2C"),
+            b'%' => out.extend_from_slice(b"%25"),
+            _ => out.push(*byte),
+        }
+    }
+    out
+}
+
+fn decode(value: &[u8]) -> OsString {
+    let mut out = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((first, behind)) = rest.split_first() {
+        let (byte, next) = match (first, behind) {
+            (b'%', [b'2', b'C' | b'c', next @ ..]) => (b',', next),
+            (b'%', [b'2', b'5', next @ ..]) => (b'%', next),
+            _ => (*first, behind),
+        };
+        out.push(byte);
+        rest = next;
+    }
+    OsString::from_vec(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// The options as they stand in the documentation: one row each.
+    fn table() -> String {
+        let mut out = String::from("| `run` | `HEAPLEDGER` | |\n|---|---|---|\n");
+        for option in OPTIONS {
+            out += &format!("| `--{} {}` | `{}=` | {} |\n", option.flag, option.value, option.key, option.help);
+        }
+        out
+    }
+
+    #[test]
+    fn help_environment_and_documentation_list_the_same() {
+        let mut command = crate::args::Cli::command();
+        let run = command.find_subcommand_mut("run").expect("run");
+        let help = run.render_long_help().to_string();
+        let documented = include_str!("../../README.md");
+        assert!(documented.contains(&table()), "crates/cli/README.md must hold this table:\n{}", table());
+        let mut settings = Settings::default();
+        for option in OPTIONS {
+            let argument = run.get_arguments().find(|argument| argument.get_long() == Some(option.flag));
+            let shown = argument.and_then(|argument| argument.get_help()).map(ToString::to_string);
+            assert_eq!(shown.as_deref(), Some(option.help), "--{}", option.flag);
+            assert!(help.contains(&format!("{}=", option.key)), "{} in the help on the environment", option.key);
+            let sample = ["/tmp", "1M", "5", "stack", "tables"];
+            let read = sample.iter().find_map(|value| option.read(OsStr::new(value)).ok()).expect("a value that fits");
+            settings.set(option.key, read);
+        }
+        let variable = settings.variable();
+        let mut again = Settings::default();
+        assert_eq!(again.add_environment(&variable), Vec::<String>::new());
+        assert_eq!(again, settings);
+    }
+
+    #[test]
+    fn values_are_checked() {
+        let read = |flag: &str, value: &str| {
+            let option = OPTIONS.iter().find(|option| option.flag == flag).expect("an option");
+            option.read(OsStr::new(value)).map(|value| value.to_string_lossy().into_owned())
+        };
+        assert_eq!(read("max-ledger", "4G").as_deref(), Ok("4294967296"));
+        assert_eq!(read("without", "stack,time+stack").as_deref(), Ok("stack+time"));
+        assert_eq!(read("unwind", "frame-pointers").as_deref(), Ok("frame-pointers"));
+        assert_eq!(read("depth", "4096").as_deref(), Ok("4096"));
+        assert!(read("depth", "0").is_err());
+        assert!(read("depth", "4097").is_err());
+        assert!(read("history", "-1").is_err());
+        assert!(read("without", "").is_err());
+        assert!(read("unwind", "magic").is_err());
+        assert_eq!(read("ledger-dir", "/a,b%").as_deref(), Ok("/a,b%"));
+    }
+
+    #[test]
+    fn paths_with_separators_travel_through_the_variable() {
+        let mut settings = Settings::default();
+        settings.set("dir", OsString::from_vec(b"/a,b%2C\xFF=".to_vec()));
+        assert_eq!(settings.variable().as_bytes(), b"dir=/a%2Cb%252C\xFF=");
+        let mut again = Settings::default();
+        assert!(again.add_environment(&settings.variable()).is_empty());
+        assert_eq!(again, settings);
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_and_unknown_keys_are_named() {
+        let mut settings = Settings::default();
+        settings.set("depth", "7".into());
+        let odd = settings.add_environment(OsStr::new("depth=9,history=3,colour=red,unwind=no,session=1,pid=2"));
+        assert_eq!(settings.get("depth"), Some(OsStr::new("7")));
+        assert_eq!(settings.get("history"), Some(OsStr::new("3")));
+        assert_eq!(settings.get("session"), None);
+        assert_eq!(odd.len(), 2);
+        assert!(odd[0].contains("colour") && odd[1].contains("unwind"));
+    }
+}

@@ -1,0 +1,265 @@
+//! The few lines on stderr when the program has ended.
+
+use std::fmt::{self, Display, Formatter};
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use heapledger_analysis::format::TallyCounter;
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
+use heapledger_analysis::{Clock, NamedStack, Names, NamingOptions, Note};
+use heapledger_report::{bytes, clean, count, counted, sentence, span};
+
+use super::end::Outcome;
+use crate::finish::{Progress, Written};
+use crate::text::shell;
+
+/// How long names may be looked for; after that, symbols must do.
+const NAMING: Duration = Duration::from_millis(200);
+/// Call sites that are shown.
+const TOP: usize = 3;
+/// Functions that a call site is shown by: the innermost alone is often a mere wrapper of malloc.
+const FRAMES: usize = 3;
+/// Most characters of a call site.
+const WIDTH: usize = 74;
+/// A program with fewer allocations than this "did little": perhaps its children did the work.
+const LITTLE: u64 = 1000;
+/// Notes that are shown; `stats` has all.
+const NOTES: usize = 2;
+/// Counts that are no loss worth a line here: every program has some, or it is the nature of a ring.
+const USUAL: &[TallyCounter] =
+    &[TallyCounter::UnknownFrees, TallyCounter::HistoryLost, TallyCounter::StacksGuessed, TallyCounter::ThreadsUnnamed];
+
+/// A call site that holds memory.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    bytes: u64,
+    blocks: u64,
+    name: String,
+}
+
+/// The figures of one ledger.
+#[derive(Debug, Default)]
+pub(crate) struct Reckoning {
+    allocations: u64,
+    frees: u64,
+    bytes_allocated: u64,
+    peak_bytes: u64,
+    peak_blocks: u64,
+    peak_error: u64,
+    peak_ns: Option<u64>,
+    live_blocks: u64,
+    live_bytes: u64,
+    sites: Vec<Holder>,
+    losses: Vec<String>,
+}
+
+impl Reckoning {
+    /// Reads all records once, and names the biggest call sites.
+    pub(crate) fn of(ledger: &Ledger) -> Result<Reckoning> {
+        let mut progress = Progress::new(true, "reading the ledger");
+        let all = ledger.storage()?.ledger_bytes;
+        let clock = Clock::new(ledger, SystemTime::now())?;
+        let show = &mut |part: f32| progress.show((f64::from(part) * all as f64) as u64, all);
+        let summary = heapledger_analysis::Summary::of(ledger, clock, TOP, show)?;
+        progress.end();
+        let holders = summary.sites.top.iter().map(|totals| (totals.site, totals.bytes, totals.blocks)).collect();
+        let losses = summary
+            .seen
+            .without(USUAL)
+            .notes
+            .iter()
+            .filter(|note| !matches!(note, Note::Module { .. }))
+            .map(sentence)
+            .collect();
+        Ok(Reckoning {
+            allocations: summary.allocations,
+            frees: summary.frees,
+            bytes_allocated: summary.bytes_allocated,
+            peak_bytes: summary.peak.bytes,
+            peak_blocks: summary.peak.blocks,
+            peak_error: summary.peak.error_bytes,
+            peak_ns: summary.peak.time_ns,
+            live_blocks: summary.live_blocks,
+            live_bytes: summary.live_bytes,
+            // Without names there are still the figures.
+            sites: name(ledger, holders).unwrap_or_default(),
+            losses,
+        })
+    }
+}
+
+fn name(ledger: &Ledger, holders: Vec<(u32, u64, u64)>) -> Result<Vec<Holder>> {
+    let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
+    let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + NAMING) };
+    names.resolve(holders.iter().map(|(site, ..)| *site), options, &mut |_| {})?;
+    let holder = |(site, bytes, blocks)| Ok(Holder { bytes, blocks, name: shown(&names.stack(site)?) });
+    holders.into_iter().map(holder).collect()
+}
+
+/// The innermost functions of a stack: `inner (file.c:12) < caller < its caller`.
+fn shown(stack: &NamedStack) -> String {
+    let mut parts = Vec::new();
+    for (index, frame) in stack.frames.iter().take(FRAMES).enumerate() {
+        let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let mut part = match (&frame.function, &frame.module, frame.offset, frame.address) {
+            (Some(function), ..) => function.to_string(),
+            (None, Some(module), Some(offset), _) => format!("{}+{offset:#x}", last(module)),
+            (None, _, _, Some(address)) => format!("{address:#x}"),
+            (None, ..) => "?".to_owned(),
+        };
+        if let (0, Some(file), Some(line)) = (index, &frame.file, frame.line) {
+            part += &format!(" ({}:{line})", last(file));
+        }
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        return "(no call stack)".to_owned();
+    }
+    shortened(&clean(&parts.join(" < ")), WIDTH)
+}
+
+/// Cut at a character, with a sign that it was.
+fn shortened(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
+/// All that the summary tells.
+pub(crate) struct Summary<'a> {
+    /// How the program ended.
+    pub(crate) outcome: &'a Outcome<'a>,
+    /// The figures.
+    pub(crate) reckoning: &'a Reckoning,
+    /// The ledger.
+    pub(crate) written: &'a Written,
+    /// Ledgers of what the process was before it became this program.
+    pub(crate) earlier: &'a [Written],
+    /// Child processes that were not watched.
+    pub(crate) children: u64,
+}
+
+impl Display for Summary<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let own = self.reckoning;
+        let name = crate::locate::short_name(self.outcome.name).display();
+        writeln!(f, "heapledger: {name} {} after {}", ending(self.outcome), span(nanoseconds(self.outcome.span)))?;
+        let allocated = counted(own.allocations, "block", "blocks");
+        let freed = count(own.frees);
+        writeln!(f, "  allocated    {allocated}, {} in all; {freed} freed", bytes(own.bytes_allocated))?;
+        let blocks = counted(own.peak_blocks, "block", "blocks");
+        let error = if own.peak_error > 0 { format!(" ± {}", bytes(own.peak_error)) } else { String::new() };
+        let after = own.peak_ns.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
+        writeln!(f, "  peak         {}{error} in {blocks}{after}", bytes(own.peak_bytes))?;
+        if own.live_blocks == 0 {
+            writeln!(f, "  live at end  nothing")?;
+        } else {
+            let blocks = counted(own.live_blocks, "block", "blocks");
+            writeln!(f, "  live at end  {} in {blocks}; the biggest call sites:", bytes(own.live_bytes))?;
+        }
+        for site in &own.sites {
+            let blocks = counted(site.blocks, "block", "blocks");
+            writeln!(f, "    {:>10} in {blocks:<14} {}", bytes(site.bytes), site.name)?;
+        }
+        for loss in own.losses.iter().take(NOTES) {
+            writeln!(f, "  incomplete   {loss}")?;
+        }
+        if let Some(more) = own.losses.len().checked_sub(NOTES).filter(|more| *more > 0) {
+            writeln!(f, "  incomplete   and {}", counted(more as u64, "more note", "more notes"))?;
+        }
+        if self.children > 0 && own.allocations < LITTLE {
+            let processes = counted(self.children, "child process was", "child processes were");
+            writeln!(f, "  children     {processes} not watched; this program itself did little")?;
+        }
+        if let Some((first, others)) = self.earlier.split_last() {
+            let others =
+                if others.is_empty() { String::new() } else { format!(" and {} more", count(others.len() as u64)) };
+            writeln!(f, "  before exec  {}{others}", shell(&first.path))?;
+        }
+        let path = shell(&self.written.path);
+        writeln!(f, "  ledger       {path} ({})", bytes(self.written.bytes))?;
+        writeln!(f, "  next         heapledger dump {path}")
+    }
+}
+
+fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn ending(outcome: &Outcome<'_>) -> String {
+    let core = if outcome.status.core_dumped() { ", core dumped," } else { "" };
+    match (outcome.status.code(), outcome.status.signal()) {
+        (Some(code), _) => format!("ended with status {code}"),
+        (None, Some(signal)) => match nix::sys::signal::Signal::try_from(signal) {
+            Ok(known) => format!("was killed by {}{core}", known.as_str()),
+            Err(_) => format!("was killed by signal {signal}{core}"),
+        },
+        (None, None) => "ended".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::process::ExitStatus;
+
+    fn shown(status: i32, reckoning: &Reckoning, children: u64) -> String {
+        let outcome = Outcome {
+            name: OsStr::new("/usr/bin/jq"),
+            status: ExitStatus::from_raw(status),
+            span: Duration::from_millis(1240),
+        };
+        let written = Written { path: "heapledger.jq.42.hl".into(), instead_of: None, bytes: 1 << 20 };
+        Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children }.to_string()
+    }
+
+    #[test]
+    fn the_summary_is_calm() {
+        let site = |name: &str| Holder { bytes: 2048, blocks: 3, name: name.into() };
+        let reckoning = Reckoning {
+            allocations: 1_234_567,
+            frees: 1_234_560,
+            bytes_allocated: 45 << 20,
+            peak_bytes: 12 << 20,
+            peak_blocks: 45_678,
+            peak_ns: Some(980_000_000),
+            live_blocks: 7,
+            live_bytes: 4300,
+            sites: vec![site("jv_mem_alloc (jv_alloc.c:130) < jvp_string_alloc < jv_string_sized"), site("main")],
+            losses: vec!["12 stacks were cut at the depth limit.".into()],
+            ..Reckoning::default()
+        };
+        let text = shown(0, &reckoning, 2);
+        let wanted = "\
+heapledger: jq ended with status 0 after 1.24 s
+  allocated    1,234,567 blocks, 45.0 MiB in all; 1,234,560 freed
+  peak         12.0 MiB in 45,678 blocks, after 980.0 ms
+  live at end  4.20 KiB in 7 blocks; the biggest call sites:
+      2.00 KiB in 3 blocks       jv_mem_alloc (jv_alloc.c:130) < jvp_string_alloc < jv_string_sized
+      2.00 KiB in 3 blocks       main
+  incomplete   12 stacks were cut at the depth limit.
+  ledger       heapledger.jq.42.hl (1.00 MiB)
+  next         heapledger dump heapledger.jq.42.hl
+";
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn a_program_that_did_little_is_told_from_its_children() {
+        let text = shown(15, &Reckoning { allocations: 9, ..Reckoning::default() }, 1);
+        assert!(text.starts_with("heapledger: jq was killed by SIGTERM after"));
+        assert!(text.contains("1 child process was not watched"));
+        assert!(text.contains("live at end  nothing"));
+        assert!(!text.contains("incomplete"));
+    }
+
+    #[test]
+    fn long_names_are_cut_at_a_character() {
+        assert_eq!(shortened("äöü", 3), "äöü");
+        assert_eq!(shortened("äöüx", 3), "äö…");
+    }
+}

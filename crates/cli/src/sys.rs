@@ -1,0 +1,90 @@
+//! The system calls that have no safe door in our dependencies. Each function here is safe to call.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// What [`fork`] returned into.
+pub(crate) enum Forked {
+    /// The parent, with the child's number.
+    Parent(i32),
+    /// The child.
+    Child,
+}
+
+/// Splits the process. Refused while it has more than one thread: the child could wait for ever for a lock whose
+/// owner does not exist there.
+pub(crate) fn fork() -> io::Result<Forked> {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    if threads != 1 {
+        return Err(io::Error::other(format!("fork with {threads} threads")));
+    }
+    // SAFETY: this process has a single thread (just looked), so the child owns all there is.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        child => Ok(Forked::Parent(child)),
+    }
+}
+
+/// Ends the process at once: no destructors, no exit handlers. For a forked child that could not exec.
+pub(crate) fn exit_now(status: i32) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status) }
+}
+
+/// What became of the child, if anything did: ended or stopped. Does not wait.
+///
+/// Raw, because the typed wrapper has no name for real-time signals and would lose the status of a child that died
+/// of one.
+pub(crate) fn look_at_child(child: i32) -> io::Result<Option<ExitStatus>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a valid place.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG | libc::WUNTRACED) } {
+            0 => return Ok(None),
+            -1 => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+            _ => return Ok(Some(ExitStatus::from_raw(status))),
+        }
+    }
+}
+
+/// Sends a signal, which may be a real-time one.
+pub(crate) fn send(process: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: sends a signal.
+    if unsafe { libc::kill(process, signal) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets `signal` to its default action, sends it to this process, and lets it through. Comes back if that did not
+/// end the process: with the mask as it was.
+pub(crate) fn raise_default(signal: i32) {
+    set_default(signal);
+    // SAFETY: plain data for which all zeros is a valid value.
+    let (mut mask, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
+    // SAFETY: changes valid masks and unblocks one signal whose action is the default.
+    unsafe {
+        libc::sigaddset(&mut mask, signal);
+        libc::raise(signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &mask, &mut before);
+        libc::sigprocmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+    }
+}
+
+/// Sets `signal` to its default action without touching the mask.
+pub(crate) fn set_default(signal: i32) {
+    // SAFETY: plain data for which all zeros is a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = libc::SIG_DFL;
+    // SAFETY: sets the default action, no handler.
+    unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+}
+
+/// Whether the file has an extended attribute of this name.
+pub(crate) fn has_attribute(path: &CStr, name: &CStr) -> bool {
+    // SAFETY: both strings end with a zero byte; with size 0 nothing is written.
+    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}

@@ -1,0 +1,210 @@
+//! What is left when the program has ended: the finished ledger, the summary, and the way back when it went wrong.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+mod common;
+use common::{Scratch, heapledger, output, text};
+use heapledger_source::Ledger;
+use heapledger_source::format::TallyCounter;
+
+#[test]
+fn the_ledger_is_finished_and_told_of() {
+    let scratch = Scratch::new("finished");
+    let seen = output(scratch.run(&["sh", "-c", "exit 7"]).env("STAND_IN_LEDGER", scratch.ledger("sh")));
+    assert_eq!(seen.status.code(), Some(7));
+    assert_eq!(scratch.finished(), ["heapledger.sh.4242.hl"]);
+    assert!(scratch.unfinished().is_empty());
+    let said = text(&seen.stderr);
+    assert!(said.starts_with("heapledger: sh ended with status 7 after "), "{said}");
+    assert!(said.contains("5 blocks") && said.contains("1.00 KiB in 2 blocks"), "{said}");
+    assert!(said.ends_with("  next         heapledger dump heapledger.sh.4242.hl\n"), "{said}");
+    assert!(said.lines().count() <= 10);
+    assert!(seen.stdout.is_empty());
+    let ledger = Ledger::open(scratch.cwd().join("heapledger.sh.4242.hl")).expect("a ledger");
+    assert!(ledger.is_finished());
+    assert_eq!(ledger.process().number("exit"), Some(7));
+    assert!(ledger.process().number("wall_ns").is_some_and(|wall| wall > 0));
+    assert_eq!(ledger.process().text("run_version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn quiet_is_quiet_and_names_can_be_chosen() {
+    let scratch = Scratch::new("quiet");
+    let ledger = scratch.ledger("sh");
+    let run = |options: &[&str]| {
+        let seen = output(scratch.run(options).args(["sh", "-c", "kill -TERM $$"]).env("STAND_IN_LEDGER", &ledger));
+        text(&seen.stderr)
+    };
+    assert_eq!(run(&["-q", "-o", "x%%-%n-%p.hl"]), "");
+    assert_eq!(scratch.finished(), ["x%-sh-4242.hl"]);
+    assert!(run(&["-q", "-o", "x%%-%n-%p.hl"]).contains("was there already: this ledger is x%-sh-4242.hl.1"));
+    assert_eq!(run(&["-q", "--force", "-o", "x%%-%n-%p.hl"]), "");
+    assert_eq!(scratch.finished(), ["x%-sh-4242.hl", "x%-sh-4242.hl.1"]);
+    let ledger = Ledger::open(scratch.cwd().join("x%-sh-4242.hl")).expect("a ledger");
+    assert_eq!(ledger.process().number("signal"), Some(15));
+}
+
+#[test]
+fn a_chain_of_execs_leaves_a_ledger_for_each_program() {
+    let scratch = Scratch::new("chain");
+    let mut command = scratch.run(&["-o", "out.hl", "sh", "-c", "exec sh -c 'exec sh -c :'"]);
+    let seen = output(command.env("STAND_IN_LEDGER", scratch.ledger("sh")));
+    assert_eq!(scratch.finished(), ["out.hl", "out.hl.1", "out.hl.2"], "{}", text(&seen.stderr));
+    let ledger = |name: &str| Ledger::open(scratch.cwd().join(name)).expect("a ledger");
+    assert_eq!(ledger("out.hl").process().number("exit"), Some(0), "the last program has the name asked for");
+    assert_eq!(ledger("out.hl.1").process().number("exit"), None);
+    let said = text(&seen.stderr);
+    assert!(said.contains("before exec  out.hl.2 and 1 more\n") && said.contains("dump out.hl\n"), "{said}");
+    assert!(scratch.unfinished().is_empty());
+}
+
+#[test]
+fn children_that_were_not_watched_are_mentioned() {
+    let scratch = Scratch::new("children");
+    let ledger = scratch.ledger("sh");
+    let seen = output(scratch.run(&["sh", "-c", ":"]).env("STAND_IN_LEDGER", ledger).env("STAND_IN_CHILDREN", "xxx"));
+    assert!(text(&seen.stderr).contains("3 child processes were not watched"), "{}", text(&seen.stderr));
+    assert!(scratch.unfinished().is_empty(), "the count is removed too");
+}
+
+#[test]
+fn no_ledger_is_said_to_be_missing() {
+    let scratch = Scratch::new("missing");
+    let seen = output(&mut scratch.run(&["sh", "-c", "exit 3"]));
+    assert_eq!(seen.status.code(), Some(3));
+    let said = text(&seen.stderr);
+    assert!(said.starts_with("heapledger: no ledger of sh was opened: ") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn a_full_disk_keeps_the_unfinished_ledger() {
+    let scratch = Scratch::new("full");
+    let small = scratch.0.join("small");
+    fs::create_dir(&small).expect("created");
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=4k,nr_inodes=20", "none"]).arg(&small).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a small file system cannot be mounted here");
+        return;
+    }
+    fs::write(small.join("ballast"), [0; 4096]).expect("written");
+    let out = small.join("out.hl");
+    let mut command = scratch.run(&["-o", out.to_str().expect("text"), "sh", "-c", "exit 4"]);
+    let seen = output(command.env("STAND_IN_LEDGER", scratch.ledger("sh")));
+    let left: Vec<_> = fs::read_dir(&small).expect("list").map(|item| item.expect("item").file_name()).collect();
+    assert!(Command::new("umount").arg(&small).status().expect("umount").success());
+    assert_eq!(seen.status.code(), Some(4));
+    assert_eq!(left, ["ballast"], "nothing half written stays");
+    let said = text(&seen.stderr);
+    assert!(said.contains("no room on the disk") && said.contains("heapledger recover "), "{said}");
+    assert_eq!(scratch.unfinished().len(), 1);
+    // And so it is finished elsewhere.
+    let recovered = output(heapledger().arg("recover").arg(scratch.0.join("live")).arg("-o").arg(scratch.cwd()));
+    assert!(recovered.status.success(), "{}", text(&recovered.stderr));
+    assert_eq!(scratch.finished(), ["heapledger.sh.4242.hl"]);
+    assert!(scratch.unfinished().is_empty());
+}
+
+#[test]
+fn a_second_interrupt_gives_up_and_leaves_the_ledger() {
+    let scratch = Scratch::new("give-up");
+    let prepared = scratch.0.join("large");
+    let mut builder = heapledger_source::testing::Builder::new();
+    (1..300_000).for_each(|block| _ = builder.block(block * 4096, block));
+    builder.process("program", "large").process("pid", "77").write(&prepared).expect("written");
+    let mut command = scratch.run(&["sh", "-c", "exit 6"]);
+    command.env("STAND_IN_LEDGER", &prepared).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().expect("started");
+    common::until("the ledger is being written", || !scratch.finished().is_empty());
+    common::kill(child.id(), "INT");
+    let seen = common::finish(child);
+    let said = text(&seen.stderr);
+    if said.contains("next ") {
+        eprintln!("skipped: the ledger was written before the signal came");
+        return;
+    }
+    assert_eq!(seen.status.code(), Some(6), "{said}");
+    assert!(said.contains("given up; the ledger is left unfinished") && said.contains("heapledger recover "), "{said}");
+    assert!(scratch.finished().is_empty(), "nothing half written stays");
+    assert_eq!(scratch.unfinished().len(), 1);
+}
+
+#[test]
+fn recover_leaves_the_living_alone() {
+    let scratch = Scratch::new("recover");
+    let live = scratch.0.join("live");
+    let (path, ended) = (live.join("00000000000000aa-0.hlive"), live.join("00000000000000bb-0.hlive"));
+    let mut builder = heapledger_source::testing::Builder::new();
+    let stat = fs::read_to_string("/proc/self/stat").expect("read");
+    let ticks = stat.rsplit(')').next().expect("fields").split_ascii_whitespace().nth(19).expect("field 22");
+    let own = std::process::id().to_string();
+    builder.process("program", "own").process("pid", &own).process("start_ticks", ticks).write(&path).expect("written");
+    fs::copy(scratch.ledger("gone"), &ended).expect("copied");
+    let unset = live.join("00000000000000cc-0.hlive");
+    fs::write(&unset, [&b"\x89HLEDG\r\n"[..], &[0; 4088]].concat()).expect("written");
+    let set_up = live.join("00000000000000dd-0.hlive");
+    fs::copy(&unset, &set_up).expect("copied");
+    let old = fs::FileTimes::new().set_modified(std::time::SystemTime::now() - Duration::from_secs(3600));
+    fs::File::options().write(true).open(&unset).and_then(|file| file.set_times(old)).expect("made old");
+
+    let list = output(heapledger().args(["recover", "--list"]).arg(&live));
+    let said = text(&list.stdout);
+    assert!(list.status.success() && said.lines().count() == 4, "{said}{}", text(&list.stderr));
+    assert!(
+        said.contains(&format!("own (process {own}), still running")) && said.contains("gone (process 4242), ended")
+    );
+
+    let refused = output(heapledger().arg("recover").arg(&path));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("still running") && path.exists());
+
+    let done = output(heapledger().arg("recover").arg(&live).current_dir(scratch.cwd()));
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(scratch.finished(), ["heapledger.gone.4242.hl"]);
+    assert!(path.exists() && !ended.exists() && !unset.exists());
+    assert!(set_up.exists(), "its recorder may be at work on it");
+
+    let wrong = output(heapledger().arg("recover").arg("/etc/passwd"));
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(text(&wrong.stderr).contains("not a ledger"), "{}", text(&wrong.stderr));
+    let again = output(heapledger().arg("recover").arg(scratch.cwd().join("heapledger.gone.4242.hl")));
+    assert!(text(&again.stderr).contains("finished already"), "{}", text(&again.stderr));
+}
+
+#[test]
+fn the_library_inside_records_and_survives_the_death_of_run() {
+    let scratch = Scratch::new("built-in");
+    let run = |script: &str| {
+        let mut command = heapledger();
+        command.args(["run", "--ledger-dir"]).arg(scratch.0.join("live")).args(["--", "/bin/sh", "-c", script]);
+        command.current_dir(scratch.cwd()).env("XDG_CACHE_HOME", scratch.0.join("cache"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let seen = output(&mut run("exit 7"));
+    assert_eq!(seen.status.code(), Some(7), "{}", text(&seen.stderr));
+    assert_eq!(scratch.finished().len(), 1, "{}", text(&seen.stderr));
+    let path = scratch.cwd().join(&scratch.finished()[0]);
+    let ledger = Ledger::open(&path).expect("a ledger");
+    assert!(ledger.tallies().expect("read").get(TallyCounter::Allocations) > 0);
+    assert_eq!(ledger.process().number("exit"), Some(7));
+    fs::remove_file(path).expect("removed");
+
+    // `run` is killed; the program goes on, then it is killed as well.
+    let mut child = run("while :; do sleep 0.02; done").spawn().expect("started");
+    let live = scratch.0.join("live");
+    let recover = |list: &[&str]| output(heapledger().arg("recover").args(list).arg(&live).current_dir(scratch.cwd()));
+    common::until("it records", || text(&recover(&["--list"]).stdout).contains("still running"));
+    let program = common::children(child.id())[0];
+    child.kill().expect("killed");
+    child.wait().expect("waited");
+    assert!(text(&recover(&["--list"]).stdout).contains("still running"));
+    common::kill(program, "KILL");
+    common::until("it is gone", || common::state(program).is_none_or(|state| state == 'Z'));
+    let recovered = recover(&[]);
+    assert!(recovered.status.success(), "{}", text(&recovered.stderr));
+    assert_eq!(scratch.finished().len(), 1, "{}", text(&recovered.stdout));
+    assert!(scratch.unfinished().is_empty());
+}

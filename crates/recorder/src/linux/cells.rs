@@ -1,0 +1,164 @@
+//! How threads enter and take out addresses in the cells of the shadow map, without a lock.
+//!
+//! A cell holds 0, a slot plus 1, or the number of a node whose cells divide its addresses. It is only
+//! ever changed by compare-and-swap, and a node stays where it is for good. What a slot plus 1 means
+//! is told by the slot's record, and a slot may be freed and reused at any moment; so an address that was
+//! read from a record can be that of another life of the slot, even if the cell still looks the same
+//! afterwards. What follows from an outdated one is at worst that a block is filed under a wrong child *of
+//! its own granule*: it is found there by search, and no block is ever pushed out for it.
+//!
+//! Where cells lie is not told here: see [`Cells`].
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// Marks a cell that holds a node.
+pub const IS_NODE: u32 = 1 << 31;
+/// Bits of the addresses in a granule.
+pub const GRANULE_BITS: u32 = 5;
+/// How a cell at each depth is divided: bits of the address below it, and bits that choose the child.
+pub const DEPTHS: [(u32, u32); 2] = [(GRANULE_BITS, 2), (3, 3)];
+/// How often an outdated address is read again before the block is given up.
+const RETRIES: u32 = 1000;
+
+/// The address in the record of a slot that a cell leads to.
+pub trait Addresses {
+    /// Reads it. The slot may be given to another block at any moment.
+    fn address(&self, slot: u32) -> u64;
+}
+
+/// Where cells lie.
+pub trait Cells {
+    /// The cell of a granule; `None` if there is none and, with `make`, none can be had.
+    fn granule(&self, address: u64, make: bool) -> Option<&AtomicU32>;
+    /// A cell of a node.
+    fn child(&self, node: u32, index: usize) -> Option<&AtomicU32>;
+    /// A node of so many cells, all 0; its number has [`IS_NODE`] set.
+    fn new_node(&self, cells: usize) -> Option<u32>;
+}
+
+/// What [`insert`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insert {
+    /// The address leads to the slot.
+    Done,
+    /// It led to this other slot before.
+    Displaced(u32),
+    /// No memory, or an address outside of the map.
+    Full,
+}
+
+#[inline]
+fn child_of(cells: &impl Cells, node: u32, address: u64, depth: usize) -> Option<&AtomicU32> {
+    let (bits, choose) = DEPTHS.get(depth)?;
+    cells.child(node, (address >> (bits - choose)) as usize & ((1 << choose) - 1))
+}
+
+/// Lets `address` lead to `slot`, whose record is complete.
+#[inline]
+pub fn insert(cells: &impl Cells, records: &impl Addresses, address: u64, slot: u32) -> Insert {
+    let Some(cell) = cells.granule(address, true) else { return Insert::Full };
+    match cell.compare_exchange(0, slot + 1, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Insert::Done,
+        Err(seen) => insert_below(cells, records, address, slot + 1, cell, seen),
+    }
+}
+
+/// The granule's cell is taken.
+fn insert_below<'c>(
+    cells: &'c impl Cells,
+    records: &impl Addresses,
+    address: u64,
+    new: u32,
+    mut cell: &'c AtomicU32,
+    mut seen: u32,
+) -> Insert {
+    let mut depth = 0;
+    let mut retries = 0;
+    // Each round either ends, goes one level down, or follows a change that another thread made.
+    loop {
+        if seen & IS_NODE != 0 {
+            let Some(child) = child_of(cells, seen, address, depth) else { return Insert::Full };
+            cell = child;
+            depth += 1;
+            seen = cell.load(Ordering::Acquire);
+            continue;
+        }
+        let exchange = |new| cell.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire);
+        let Some(other) = seen.checked_sub(1) else {
+            match exchange(new) {
+                Ok(_) => return Insert::Done,
+                Err(now) => seen = now,
+            }
+            continue;
+        };
+        let other_address = records.address(other);
+        if other_address == address {
+            match exchange(new) {
+                Ok(_) => return Insert::Displaced(other),
+                Err(now) => seen = now,
+            }
+        } else if other_address >> GRANULE_BITS != address >> GRANULE_BITS {
+            // The slot has left this cell since we looked, if only to come back: never take its place.
+            retries += 1;
+            if retries > RETRIES {
+                return Insert::Full;
+            }
+            // An exchange, for a load may go on seeing what was there before the address was written.
+            seen = exchange(seen).unwrap_or_else(|now| now);
+        } else {
+            let Some(node) = DEPTHS.get(depth).and_then(|(_, choose)| cells.new_node(1 << choose)) else {
+                return Insert::Full;
+            };
+            let Some(child) = child_of(cells, node, other_address, depth) else { return Insert::Full };
+            child.store(seen, Ordering::Relaxed);
+            seen = match exchange(node) {
+                Ok(_) => node,
+                Err(now) => now,
+            };
+        }
+    }
+}
+
+/// The slot that `address` leads to, which it no longer does. At most one caller gets it.
+#[inline]
+pub fn remove(cells: &impl Cells, records: &impl Addresses, address: u64) -> Option<u32> {
+    let first = cells.granule(address, false)?;
+    let mut cell = first;
+    let mut depth = 0;
+    loop {
+        let seen = cell.load(Ordering::Acquire);
+        if seen & IS_NODE != 0 {
+            cell = child_of(cells, seen, address, depth)?;
+            depth += 1;
+            continue;
+        }
+        match seen.checked_sub(1) {
+            Some(slot) if records.address(slot) == address => {
+                if cell.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                    return Some(slot);
+                }
+            }
+            // A block whose granule was divided while its neighbour's slot changed hands can be
+            // filed under the wrong child; it is in this granule all the same.
+            _ if depth > 0 => return search(cells, records, first, address, 0),
+            _ => return None,
+        }
+    }
+}
+
+#[cold]
+fn search(cells: &impl Cells, records: &impl Addresses, cell: &AtomicU32, address: u64, depth: usize) -> Option<u32> {
+    loop {
+        let seen = cell.load(Ordering::Acquire);
+        if seen & IS_NODE != 0 {
+            let (_, choose) = DEPTHS.get(depth)?;
+            return (0..1 << choose)
+                .find_map(|index| search(cells, records, cells.child(seen, index)?, address, depth + 1));
+        }
+        let slot = seen.checked_sub(1).filter(|slot| records.address(*slot) == address)?;
+        // If the cell was divided meanwhile, the block is further down now.
+        if cell.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return Some(slot);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Chunks of the history ring.
+
+use crate::check;
+use heapledger_recorder::linux::chunks::{Chunks, RETIRED, Ring, release};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, AtomicU64 as LoomU64, Ordering};
+use loom::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+/// A ring with storage for so many chunks.
+struct Memory {
+    chunks: Chunks,
+    owners: Vec<AtomicU32>,
+    grown: LoomU64,
+    step: LoomU64,
+    /// Who writes into a chunk right now. No part of the model: not seen by loom.
+    writers: Vec<AtomicU64>,
+    given_back: Vec<AtomicBool>,
+}
+
+impl Ring for Memory {
+    fn owner(&self, chunk: u64) -> &AtomicU32 {
+        &self.owners[chunk as usize]
+    }
+    fn grow(&self) -> Option<u64> {
+        let room = self.owners.len() as u64;
+        self.grown.fetch_update(Ordering::AcqRel, Ordering::Acquire, |grown| (grown < room).then_some(grown + 1)).ok()
+    }
+    fn chunks(&self) -> u64 {
+        self.grown.load(Ordering::Acquire)
+    }
+    fn give_back(&self, chunk: u64) -> bool {
+        assert_eq!(self.writers[chunk as usize].load(SeqCst), 0, "storage of a leased chunk was given back");
+        self.given_back[chunk as usize].store(true, SeqCst);
+        true
+    }
+}
+
+impl Memory {
+    fn new(chunks: usize) -> Arc<Memory> {
+        Arc::new(Memory {
+            chunks: Chunks::new(),
+            owners: (0..chunks).map(|_| AtomicU32::new(0)).collect(),
+            grown: LoomU64::new(0),
+            step: LoomU64::new(0),
+            writers: (0..chunks).map(|_| AtomicU64::new(0)).collect(),
+            given_back: (0..chunks).map(|_| AtomicBool::new(false)).collect(),
+        })
+    }
+
+    /// Leases a chunk, writes into it, gives it back.
+    fn write_one(&self, owner: u32) -> bool {
+        let Some(chunk) = self.chunks.lease(self, owner) else { return false };
+        let index = chunk as usize;
+        assert_eq!(self.writers[index].swap(u64::from(owner), SeqCst), 0, "two threads write into one chunk");
+        // Others may run while this thread writes: a step that loom sees.
+        self.step.store(u64::from(owner), Ordering::Relaxed);
+        assert!(!self.given_back[index].load(SeqCst), "a chunk without storage was leased");
+        assert_eq!(self.writers[index].swap(0, SeqCst), u64::from(owner));
+        release(&self.owners[index]);
+        true
+    }
+}
+
+/// Fails if a chunk that the ring has just grown by is claimed by a store, as it first was: another thread
+/// finds the ring full, goes round, and gets the same chunk.
+#[test]
+fn a_chunk_has_one_writer_at_a_time() {
+    check(3, || {
+        let memory = Memory::new(2);
+        let other = Arc::clone(&memory);
+        let worker = thread::spawn(move || {
+            other.write_one(2);
+            other.write_one(2);
+        });
+        memory.write_one(1);
+        memory.write_one(1);
+        worker.join().expect("worker");
+    });
+}
+
+/// Fails likewise, and if `shrink` retires without looking at the owner.
+#[test]
+fn storage_that_was_given_back_is_not_written_to() {
+    check(3, || {
+        let memory = Memory::new(2);
+        assert!(memory.write_one(1), "the ring has a chunk");
+        let other = Arc::clone(&memory);
+        let worker = thread::spawn(move || {
+            other.write_one(2);
+        });
+        memory.chunks.shrink(&*memory);
+        memory.write_one(1);
+        worker.join().expect("worker");
+        let retired = memory.owners.iter().map(|owner| owner.load(Ordering::Acquire) == RETIRED);
+        let given = memory.given_back.iter().map(|given| given.load(SeqCst));
+        assert!(retired.eq(given));
+    });
+}

@@ -1,0 +1,19 @@
+//! What the threads of a process do without a lock, under every schedule and every order of memory
+//! effects that loom knows, within a bound:
+//! `cargo test -p heapledger-recorder --features loom --release --test loom`.
+//!
+//! A model check is worth what it can find: beside each one stands which breach of its protocol it
+//! was seen to fail on.
+
+mod chunks;
+mod index;
+mod pool;
+mod publication;
+
+/// Checks a model with at most so many preemptions of a running thread: nearly all bugs show with two,
+/// and each further one multiplies the time. `LOOM_MAX_PREEMPTIONS` overrides it.
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(model);
+}

@@ -1,0 +1,120 @@
+//! Elements that are whole for a reader whom nobody waits for.
+
+use crate::check;
+use heapledger_recorder::linux::publication::{publish, retract};
+use heapledger_recorder::linux::slots::{Pool, Vacant};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use loom::thread;
+
+const WORDS: usize = 3;
+const COMMIT: usize = 0;
+
+struct Element([AtomicU64; WORDS]);
+
+impl Element {
+    fn new() -> Element {
+        Element(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    /// Enters a block whose every word is its number.
+    fn publish(&self, number: u64) {
+        publish(|index| &self.0[index], COMMIT, &[number; WORDS]);
+    }
+
+    fn retract(&self) {
+        retract(&self.0[COMMIT]);
+    }
+
+    /// What a reader does. The contract is in FORMAT.md.
+    fn expect_whole_or_absent(&self) {
+        let before = self.0[COMMIT].load(Ordering::Acquire);
+        let words: [u64; WORDS - 1] = std::array::from_fn(|index| self.0[index + 1].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        let after = self.0[COMMIT].load(Ordering::Relaxed);
+        if before == after && before != 0 {
+            assert_eq!(words, [before; WORDS - 1], "a mixture was published as {before}");
+        }
+    }
+}
+
+/// Fails if `retract` leaves out its store, and if `publish` leaves out its fence, or stores the commit
+/// word relaxed or first.
+#[test]
+fn a_slot_that_is_used_twice_never_shows_a_mixture() {
+    check(3, || {
+        let element = Arc::new(Element::new());
+        let writer = Arc::clone(&element);
+        let writer = thread::spawn(move || {
+            writer.publish(1);
+            writer.retract();
+            writer.publish(2);
+        });
+        element.expect_whole_or_absent();
+        element.expect_whole_or_absent();
+        writer.join().expect("writer");
+    });
+}
+
+/// Fails if `publish` leaves out its fence: the thread that retracted is not the one that writes.
+#[test]
+fn a_slot_that_another_thread_retracted_never_shows_a_mixture() {
+    check(3, || {
+        let shared = Arc::new((Element::new(), AtomicBool::new(false)));
+        shared.0.publish(1);
+        let first = Arc::clone(&shared);
+        let first = thread::spawn(move || {
+            first.0.retract();
+            first.1.store(true, Ordering::Release); // the slot goes to the pool
+        });
+        let second = Arc::clone(&shared);
+        let second = thread::spawn(move || {
+            if second.1.load(Ordering::Acquire) {
+                second.0.publish(2);
+            }
+        });
+        shared.0.expect_whole_or_absent();
+        first.join().expect("first");
+        second.join().expect("second");
+    });
+}
+
+struct Records([Element; 2]);
+
+impl Vacant for Records {
+    fn next(&self, slot: u32) -> u64 {
+        self.0[slot as usize].0[1].load(Ordering::Relaxed)
+    }
+    fn set_next(&self, slot: u32, link: u64) {
+        self.0[slot as usize].0[1].store(link, Ordering::Relaxed);
+    }
+    fn next_batch(&self, slot: u32) -> u64 {
+        self.0[slot as usize].0[2].load(Ordering::Relaxed)
+    }
+    fn set_next_batch(&self, slot: u32, link: u64) {
+        self.0[slot as usize].0[2].store(link, Ordering::Relaxed);
+    }
+}
+
+/// Fails if `Pool::push` leaves out its fence: its links lie in words of records that a thread, now gone, has retracted.
+#[test]
+fn links_of_vacant_slots_are_never_taken_for_a_record() {
+    check(3, || {
+        let shared = Arc::new((Records([Element::new(), Element::new()]), Pool::new(), AtomicBool::new(false)));
+        shared.0.0[0].publish(7);
+        let gone = Arc::clone(&shared);
+        let gone = thread::spawn(move || {
+            gone.0.0[0].retract();
+            gone.2.store(true, Ordering::Release); // the thread ends
+        });
+        let heir = Arc::clone(&shared);
+        let heir = thread::spawn(move || {
+            if heir.2.load(Ordering::Acquire) {
+                heir.1.push(&heir.0, &[0, 1]);
+            }
+        });
+        shared.0.0[0].expect_whole_or_absent();
+        gone.join().expect("gone");
+        heir.join().expect("heir");
+    });
+}

@@ -1,0 +1,8 @@
+//! Random sequences of calls on both backends, against a model that is a plain map; read back by the
+//! ordinary reader.
+
+mod chip;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
+mod linux;
+mod model;
+mod sequence;

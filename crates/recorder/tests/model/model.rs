@@ -1,0 +1,200 @@
+//! What a ledger must hold after a sequence of calls, by the plainest means.
+
+use std::collections::BTreeMap;
+
+use heapledger_source::Ledger;
+use heapledger_source::format::record::SIZE_ESCAPE;
+use heapledger_source::format::{Entry, GlobalCounter, Kind, TallyCounter};
+
+/// A block that an allocation function returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) kind: Kind,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) actual: Option<u64>,
+}
+
+/// A backend, called as a library of hooks calls it.
+pub(crate) trait Subject {
+    fn begin(&mut self, block: &Block) -> bool;
+    fn end(&mut self, address: u64, by: Kind) -> bool;
+    /// A `realloc`; `between` begins while it is under way.
+    fn realloc(&mut self, old: u64, kind: Kind, new: Option<&Block>, freed: bool, between: Option<&Block>) -> bool;
+    /// The ledger as it is now.
+    fn read(&mut self) -> Ledger;
+}
+
+/// The number of the beginning, the block.
+type Live = (u64, Block);
+/// The number of the end, the function, what ended.
+type Freed = (u64, Kind, Live);
+
+/// The model.
+#[derive(Default)]
+pub(crate) struct Model {
+    capacity: usize,
+    ring: usize,
+    pub(crate) live: BTreeMap<u64, Live>,
+    freed: Vec<Freed>,
+    next_number: u64,
+    /// Blocks taken out while `realloc` is under way.
+    detached: usize,
+    counts: BTreeMap<&'static str, u64>,
+    peak: u64,
+}
+
+impl Model {
+    /// Of a ledger with room for so many live blocks, and for so many in its history ring.
+    pub(crate) fn new(capacity: usize, ring: usize) -> Model {
+        Model { capacity, ring, ..Model::default() }
+    }
+
+    fn count(&mut self, counter: TallyCounter, amount: u64) {
+        *self.counts.entry(counter.name()).or_default() += amount;
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    fn live_bytes(&self) -> u64 {
+        self.live.values().map(|(_, block)| block.size).sum()
+    }
+
+    pub(crate) fn begin(&mut self, block: &Block) -> bool {
+        if self.live.len() + self.detached == self.capacity {
+            self.count(TallyCounter::LostNoRecord, 1);
+            return false;
+        }
+        let number = self.number();
+        self.enter(block, number);
+        true
+    }
+
+    fn enter(&mut self, block: &Block, number: u64) {
+        if let Some(old) = self.live.remove(&block.address) {
+            self.count(TallyCounter::Displaced, 1);
+            self.retire(old, number, Kind::UNSEEN);
+        }
+        self.live.insert(block.address, (number, *block));
+        self.count(TallyCounter::Allocations, 1);
+        self.count(TallyCounter::BytesAllocated, block.size);
+        self.peak = self.peak.max(self.live_bytes());
+    }
+
+    fn retire(&mut self, old: Live, number: u64, by: Kind) {
+        self.count(TallyCounter::Frees, 1);
+        self.count(TallyCounter::BytesFreed, old.1.size);
+        self.count(TallyCounter::HistoryEntered, 1);
+        self.freed.push((number, by, old));
+    }
+
+    pub(crate) fn end(&mut self, address: u64, by: Kind) -> bool {
+        let Some(old) = self.live.remove(&address) else {
+            self.count(TallyCounter::UnknownFrees, 1);
+            return false;
+        };
+        let number = self.number();
+        self.retire(old, number, by);
+        true
+    }
+
+    pub(crate) fn realloc(
+        &mut self,
+        old: u64,
+        kind: Kind,
+        new: Option<&Block>,
+        freed: bool,
+        between: Option<&Block>,
+    ) -> bool {
+        let detached = self.live.remove(&old).map(|old| (old, self.number()));
+        self.detached = usize::from(detached.is_some());
+        // Until the call has ended, the block is as alive as before.
+        let held = detached.map_or(0, |(old, _)| old.1.size);
+        if let Some(between) = between {
+            let before = self.peak;
+            if self.begin(between) {
+                self.peak = before.max(self.live_bytes() + held);
+            }
+        }
+        self.detached = 0;
+        match (new, detached) {
+            (Some(new), Some((old, number))) => {
+                self.retire(old, number, kind);
+                self.enter(new, number);
+                true
+            }
+            (Some(new), None) => {
+                self.count(TallyCounter::UnknownFrees, 1);
+                self.begin(new)
+            }
+            (None, Some((old, number))) if freed => {
+                self.retire(old, number, kind);
+                false
+            }
+            (None, None) if freed => {
+                self.count(TallyCounter::UnknownFrees, 1);
+                false
+            }
+            (None, detached) => {
+                self.count(TallyCounter::FailedCalls, 1);
+                if let Some((old, _)) = detached {
+                    self.count(TallyCounter::NumbersUnused, 1);
+                    self.live.insert(old.1.address, old);
+                }
+                false
+            }
+        }
+    }
+
+    /// Compares a ledger with the model.
+    pub(crate) fn expect(&self, ledger: &Ledger, what: &str) {
+        let mut live = BTreeMap::new();
+        let mut records = ledger.records();
+        while let Some(entries) = records.next_chunk().expect("records") {
+            for entry in entries {
+                assert!(live.insert(entry.address, read(entry)).is_none(), "{what}: an address twice");
+            }
+        }
+        assert_eq!(live, self.live, "{what}: live blocks");
+        let mut freed = Vec::new();
+        let mut history = ledger.freed();
+        while let Some(entries) = history.next_chunk().expect("history") {
+            freed.extend(entries.iter().map(|entry| (entry.number, entry.by, read(&entry.block))));
+        }
+        let mut expected = self.freed[self.freed.len().saturating_sub(self.ring)..].to_vec();
+        for (_, _, (_, block)) in &mut expected {
+            // A history entry has one place for a figure that does not fit, and the size comes first.
+            block.actual = block.actual.filter(|_| block.size < SIZE_ESCAPE);
+        }
+        for frees in [&mut freed, &mut expected] {
+            frees.sort_by_key(|(number, _, (begun, _))| (*number, *begun));
+        }
+        assert_eq!(freed, expected, "{what}: the last frees");
+        self.expect_counters(ledger, what);
+    }
+
+    fn expect_counters(&self, ledger: &Ledger, what: &str) {
+        let tallies = ledger.tallies().expect("tallies");
+        for counter in TallyCounter::ALL {
+            let expected = self.counts.get(counter.name()).copied().unwrap_or(0);
+            let is = tallies.get(*counter);
+            let word_bits = ledger.header().codec.word.bits() as u32;
+            let wrapped = expected & (u64::MAX >> (64 - word_bits));
+            assert_eq!(is, wrapped, "{what}: {}", counter.name());
+        }
+        let global = |counter| ledger.global(counter).expect("a counter");
+        assert_eq!(tallies.get(TallyCounter::Allocations) - tallies.get(TallyCounter::Frees), self.live.len() as u64);
+        assert_eq!(global(GlobalCounter::LiveBytes), self.live_bytes(), "{what}: live bytes");
+        assert_eq!(global(GlobalCounter::PeakBytes), self.peak, "{what}: peak");
+        assert_eq!(global(GlobalCounter::PeakError), 0, "{what}");
+    }
+}
+
+fn read(entry: &Entry) -> Live {
+    let block =
+        Block { kind: entry.kind, address: entry.address, size: entry.size.expect("a size"), actual: entry.actual };
+    (entry.number, block)
+}

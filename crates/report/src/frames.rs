@@ -1,0 +1,134 @@
+//! Blocks, threads and stacks, as parts of reports.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use heapledger_analysis::format::Entry;
+use heapledger_analysis::source::{Heap, Thread};
+use heapledger_analysis::{Clock, NamedFrame, NamedStack};
+
+use crate::units::{Paint, clean, clock, span};
+
+/// What all blocks of one report have in common.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// What the ledger is called in the report.
+    pub ledger: String,
+    /// Its clock.
+    pub clock: Clock,
+    /// Threads by row.
+    pub threads: HashMap<u32, Thread>,
+    /// Heaps by row.
+    pub heaps: HashMap<u32, Heap>,
+    /// Whether text is emphasized.
+    pub paint: Paint,
+}
+
+/// `13 bytes, actual size 24 (+11)`; only `13 bytes` if that is all that is known.
+pub(crate) fn size(block: &Entry) -> String {
+    let size = match block.size {
+        Some(1) => "1 byte".to_owned(),
+        Some(size) => format!("{size} bytes"),
+        None => "unknown size".to_owned(),
+    };
+    match block.size.zip(block.actual) {
+        Some((asked, actual)) => format!("{size}{}", actual_size(asked, actual)),
+        None => size,
+    }
+}
+
+/// `, actual size 24 (+11)`.
+pub(crate) fn actual_size(asked: u64, actual: u64) -> String {
+    format!(", actual size {actual} (+{})", actual.saturating_sub(asked))
+}
+
+/// `, time 3.960 s, age 12.1 s`, as far as it is known.
+pub(crate) fn time(at: &Clock, ticks: Option<u64>, with_age: bool) -> String {
+    let Some(ticks) = ticks else { return String::new() };
+    match (at.ns(ticks), at.age_ns(ticks)) {
+        (Some(ns), Some(age)) if with_age => format!(", time {}, age {}", clock(ns), span(age)),
+        (Some(ns), _) => format!(", time {}", clock(ns)),
+        (None, _) => format!(", time {ticks} ticks"),
+    }
+}
+
+/// `  By thread 3, 4242 worker-3`, if threads are recorded.
+pub(crate) fn thread(out: &mut dyn Write, context: &Context, row: Option<u32>, recorded: bool) -> io::Result<()> {
+    match row {
+        Some(row) => match context.threads.get(&row) {
+            Some(thread) if thread.name.is_empty() => writeln!(out, "  By thread {row}, {}", thread.id),
+            Some(thread) => writeln!(out, "  By thread {row}, {} {}", thread.id, clean(&thread.name)),
+            None => writeln!(out, "  By thread {row}"),
+        },
+        None if recorded => writeln!(out, "  By a thread without a row"),
+        None => Ok(()),
+    }
+}
+
+/// The numbered frames of a stack.
+pub(crate) fn stack(out: &mut dyn Write, stack: &NamedStack, paint: Paint) -> io::Result<()> {
+    for (index, frame) in stack.frames.iter().enumerate() {
+        let number = format!("{})", index + 1);
+        let pad = " ".repeat(number.len());
+        writeln!(out, "  {number} {}", heading(frame, paint))?;
+        if let Some(file) = &frame.file {
+            match frame.line {
+                Some(line) => writeln!(out, "  {pad} {}:{line}", clean(file))?,
+                None => writeln!(out, "  {pad} {}", clean(file))?,
+            }
+        }
+        if let Some(source) = &frame.source {
+            let text = source.replace('\t', "    ");
+            writeln!(out, "  {pad} {}", paint.faint(format!("\"{}\"", clean(text.trim_end()))))?;
+        }
+    }
+    if stack.damaged {
+        writeln!(out, "  (the rest of this stack is damaged)")?;
+    }
+    Ok(())
+}
+
+/// `0x7f… function (inlined)`, `0x7f… function+0x12 (in libc.so.6)`, `0x7f… (in libx.so+0x1234)`.
+fn heading(frame: &NamedFrame, paint: Paint) -> String {
+    let address = frame.address.map_or_else(|| "0x?".to_owned(), |address| format!("{address:#010x}"));
+    let module = frame.module.as_deref().map(|path| clean(path.rsplit('/').next().unwrap_or(path)).into_owned());
+    match (&frame.function, module) {
+        (Some(function), module) => {
+            let mut text = format!("{address} {}", paint.strong(clean(function)));
+            if let Some(offset) = frame.symbol_offset {
+                text.push_str(&format!("+{offset:#x}"));
+            }
+            if frame.inlined {
+                text.push_str(" (inlined)");
+            }
+            if let Some(module) = module.filter(|_| frame.file.is_none()) {
+                text.push_str(&format!(" (in {module})"));
+            }
+            text
+        }
+        (None, Some(module)) => format!("{address} (in {module}+{:#x})", frame.offset.unwrap_or(0)),
+        (None, None) => format!("{address} (unknown code)"),
+    }
+}
+
+/// The innermost frames in one line, for tables: `xmalloc (xmalloc.c:7) < hash_create < main`. Innermost alone
+/// would be the program's own wrapper of `malloc` more often than not.
+pub(crate) fn callers(stack: &NamedStack) -> String {
+    let mut named = stack.frames.iter().filter(|frame| frame.function.is_some());
+    let Some(first) = named.next().or(stack.frames.first()) else { return "code without a stack".to_owned() };
+    let outer = named.take(2).filter_map(|frame| frame.function.as_deref());
+    outer.fold(short(first), |line, function| format!("{line} < {}", clean(function)))
+}
+
+/// One frame in one line: `main (main.c:12)`.
+fn short(frame: &NamedFrame) -> String {
+    let plain = Paint::default();
+    match (&frame.function, &frame.file) {
+        (Some(function), Some(file)) => {
+            let file = file.rsplit('/').next().unwrap_or(file);
+            let line = frame.line.map_or_else(String::new, |line| format!(":{line}"));
+            format!("{} ({}{line})", clean(function), clean(file))
+        }
+        _ => heading(frame, plain).split_once(' ').map_or_else(String::new, |(_, name)| name.to_owned()),
+    }
+}

@@ -1,0 +1,89 @@
+//! What happened, as text.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::{Event, EventKind, NamedStack, Seen};
+
+use crate::units::{count, counted};
+use crate::{Context, Ending, frames, seen};
+
+/// Writes events one by one.
+///
+/// ```text
+/// Caution: history is incomplete: 4,711 frees are no longer in the ring.
+///
+/// malloc 131072 bytes: 0x00097e88 (freed), actual size 131088 (+16), number 1, time 0.000 s
+///   By thread 2, 4241 main
+/// free 347 bytes: 0x001e6b08, actual size 368 (+21), number 258951, time 4.461 s, allocated as number 25
+/// ```
+pub struct HistoryText<'a, W> {
+    out: W,
+    context: &'a Context,
+    threads_recorded: bool,
+}
+
+impl<'a, W: Write> HistoryText<'a, W> {
+    /// A report to `out`, which begins with a caution if `frees_missing` is not 0.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(
+        mut out: W,
+        context: &'a Context,
+        threads_recorded: bool,
+        frees_missing: u64,
+    ) -> io::Result<HistoryText<'a, W>> {
+        if frees_missing != 0 {
+            let frees = counted(frees_missing, "free is", "frees are");
+            let caution = format!("Caution: history is incomplete: {frees} no longer in the ring.");
+            writeln!(out, "{}\n", context.paint.strong(caution))?;
+        }
+        Ok(HistoryText { out, context, threads_recorded })
+    }
+
+    /// Writes one event.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn event(&mut self, event: &Event, stack: &NamedStack) -> io::Result<()> {
+        let context = self.context;
+        let block = &event.block;
+        let size = match block.size {
+            Some(1) => "1 byte".to_owned(),
+            Some(size) => format!("{size} bytes"),
+            None => "unknown size".to_owned(),
+        };
+        let actual = block.size.zip(block.actual).map(|(asked, actual)| frames::actual_size(asked, actual));
+        let (function, freed, from) = match &event.kind {
+            EventKind::Allocation { freed } => (block.kind, if *freed { " (freed)" } else { "" }, String::new()),
+            EventKind::Free(entry) => {
+                (entry.by, "", format!(", allocated by {} as number {}", block.kind, block.number))
+            }
+        };
+        let address = context.paint.strong(format!("{:#010x}", block.address));
+        let time = frames::time(&context.clock, event.time(), false);
+        let actual = actual.unwrap_or_default();
+        writeln!(self.out, "{function} {size}: {address}{freed}{actual}, number {}{time}{from}", event.number())?;
+        frames::thread(&mut self.out, context, event.thread(), self.threads_recorded)?;
+        frames::stack(&mut self.out, stack, context.paint)
+    }
+
+    /// Writes how many there were, and what was not seen.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
+        let all = ending.shown + ending.left_out;
+        let events = counted(all, "event", "events");
+        if all == 0 {
+            writeln!(self.out, "No event is recorded.")?;
+        } else if ending.left_out == 0 {
+            writeln!(self.out, "{events}.")?;
+        } else {
+            let (shown, left_out) = (count(ending.shown), count(ending.left_out));
+            writeln!(self.out, "{shown} of {events}; {left_out} left out (--limit 0 shows all).")?;
+        }
+        seen::write(&mut self.out, seen, self.context.paint)?;
+        self.out.flush()
+    }
+}

@@ -1,0 +1,300 @@
+//! Blocks and events as JSON, one object a line. Described in `docs/json.md`.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::format::Entry;
+use heapledger_analysis::{Event, EventKind, NamedFrame, NamedStack, Note, Seen};
+use serde::Serialize;
+use serde::ser::SerializeSeq;
+
+use crate::{Context, Ending, seen};
+
+/// The name of the schema. Its number goes up when a field changes its meaning or goes; new fields may come.
+pub const SCHEMA: &str = "heapledger/1";
+
+/// An address, as a string: JSON numbers are exact to 53 bits only.
+pub(crate) struct Hex(pub(crate) u64);
+
+impl Serialize for Hex {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:#x}", self.0))
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct HeaderLine<'a> {
+    r#type: &'static str,
+    schema: &'static str,
+    command: &'static str,
+    ledger: &'a str,
+}
+
+impl<'a> HeaderLine<'a> {
+    pub(crate) fn new(command: &'static str, ledger: &'a str) -> HeaderLine<'a> {
+        HeaderLine { r#type: "header", schema: SCHEMA, command, ledger }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct NoteJson {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<i64>,
+    text: String,
+}
+
+impl NoteJson {
+    pub(crate) fn of(note: &Note) -> NoteJson {
+        let count = match note {
+            Note::Loss(_, number) | Note::InFlight(number) | Note::StacksDamaged(number) => {
+                Some(i64::try_from(*number).unwrap_or(i64::MAX))
+            }
+            Note::Unaccounted(number) => Some(*number),
+            _ => None,
+        };
+        NoteJson { kind: seen::name(note), count, text: seen::sentence(note) }
+    }
+}
+
+#[derive(Serialize)]
+struct EndLine {
+    r#type: &'static str,
+    shown: u64,
+    left_out: u64,
+    in_flight: u64,
+    damaged: bool,
+    notes: Vec<NoteJson>,
+}
+
+/// Writes the last line.
+pub(crate) fn end(out: &mut dyn Write, ending: Ending, seen: &Seen) -> io::Result<()> {
+    let damaged = seen.notes.iter().any(|note| matches!(note, Note::Damage(_)));
+    let notes = seen.notes.iter().map(NoteJson::of).collect();
+    let Ending { shown, left_out, in_flight } = ending;
+    line(out, &EndLine { r#type: "end", shown, left_out, in_flight, damaged, notes })?;
+    out.flush()
+}
+
+/// Writes an object and a line end.
+pub(crate) fn line(out: &mut dyn Write, object: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, object)?;
+    out.write_all(b"\n")
+}
+
+#[derive(Serialize)]
+pub(crate) struct FrameJson<'a> {
+    address: Option<Hex>,
+    module: Option<&'a str>,
+    offset: Option<Hex>,
+    function: Option<&'a str>,
+    raw: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    source: Option<&'a str>,
+    inlined: bool,
+}
+
+pub(crate) fn frames<S: serde::Serializer>(frames: &&[NamedFrame], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut list = serializer.serialize_seq(Some(frames.len()))?;
+    for frame in *frames {
+        list.serialize_element(&FrameJson {
+            address: frame.address.map(Hex),
+            module: frame.module.as_deref(),
+            offset: frame.offset.map(Hex),
+            function: frame.function.as_deref(),
+            raw: frame.raw_name.as_deref(),
+            file: frame.file.as_deref(),
+            line: frame.line,
+            source: frame.source.as_deref(),
+            inlined: frame.inlined,
+        })?;
+    }
+    list.end()
+}
+
+#[derive(Serialize)]
+struct ThreadJson<'a> {
+    row: u32,
+    id: Option<u32>,
+    name: Option<&'a str>,
+}
+
+fn thread(context: &Context, row: Option<u32>) -> Option<ThreadJson<'_>> {
+    row.map(|row| {
+        let thread = context.threads.get(&row);
+        ThreadJson { row, id: thread.map(|thread| thread.id), name: thread.map(|thread| thread.name.as_str()) }
+    })
+}
+
+fn heap(context: &Context, block: &Entry) -> Option<String> {
+    let row = u32::from(block.heap?);
+    Some(context.heaps.get(&row).map_or_else(|| row.to_string(), |heap| heap.name.clone()))
+}
+
+#[derive(Serialize)]
+struct BlockLine<'a> {
+    r#type: &'static str,
+    address: Hex,
+    size: Option<u64>,
+    actual: Option<u64>,
+    function: String,
+    number: u64,
+    time_ns: Option<u64>,
+    age_ns: Option<u64>,
+    thread: Option<ThreadJson<'a>>,
+    heap: Option<String>,
+    site: u32,
+    #[serde(serialize_with = "frames")]
+    frames: &'a [NamedFrame],
+}
+
+/// Live blocks as JSON.
+pub struct DumpJson<'a, W> {
+    out: W,
+    context: &'a Context,
+}
+
+impl<'a, W: Write> DumpJson<'a, W> {
+    /// A report to `out`; writes its first line.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(mut out: W, context: &'a Context) -> io::Result<DumpJson<'a, W>> {
+        line(&mut out, &HeaderLine::new("dump", &context.ledger))?;
+        Ok(DumpJson { out, context })
+    }
+
+    /// Writes one block.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn block(&mut self, block: &Entry, stack: &NamedStack) -> io::Result<()> {
+        let context = self.context;
+        let object = BlockLine {
+            r#type: "block",
+            address: Hex(block.address),
+            size: block.size,
+            actual: block.actual,
+            function: block.kind.to_string(),
+            number: block.number,
+            time_ns: block.time.and_then(|ticks| context.clock.ns(ticks)),
+            age_ns: block.time.and_then(|ticks| context.clock.age_ns(ticks)),
+            thread: thread(context, block.thread),
+            heap: heap(context, block),
+            site: block.site,
+            frames: &stack.frames,
+        };
+        line(&mut self.out, &object)
+    }
+
+    /// Writes the last line.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
+        end(&mut self.out, ending, seen)
+    }
+}
+
+#[derive(Serialize)]
+struct EventLine<'a> {
+    r#type: &'static str,
+    event: &'static str,
+    function: String,
+    address: Hex,
+    size: Option<u64>,
+    actual: Option<u64>,
+    number: u64,
+    time_ns: Option<u64>,
+    thread: Option<ThreadJson<'a>>,
+    heap: Option<String>,
+    site: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocation: Option<AllocationJson<'a>>,
+    #[serde(serialize_with = "frames")]
+    frames: &'a [NamedFrame],
+}
+
+#[derive(Serialize)]
+struct AllocationJson<'a> {
+    function: String,
+    number: u64,
+    time_ns: Option<u64>,
+    thread: Option<ThreadJson<'a>>,
+    site: u32,
+}
+
+/// Events as JSON.
+pub struct HistoryJson<'a, W> {
+    out: W,
+    context: &'a Context,
+}
+
+impl<'a, W: Write> HistoryJson<'a, W> {
+    /// A report to `out`; writes its first line. `frees_missing` frees are no longer in the history.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(mut out: W, context: &'a Context, frees_missing: u64) -> io::Result<HistoryJson<'a, W>> {
+        #[derive(Serialize)]
+        struct First<'a> {
+            #[serde(flatten)]
+            header: HeaderLine<'a>,
+            complete: bool,
+            frees_missing: u64,
+        }
+        let header = HeaderLine::new("history", &context.ledger);
+        line(&mut out, &First { header, complete: frees_missing == 0, frees_missing })?;
+        Ok(HistoryJson { out, context })
+    }
+
+    /// Writes one event.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn event(&mut self, event: &Event, stack: &NamedStack) -> io::Result<()> {
+        let context = self.context;
+        let block = &event.block;
+        let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
+        let (name, function, freed, allocation) = match &event.kind {
+            EventKind::Allocation { freed } => ("allocation", block.kind, Some(*freed), None),
+            EventKind::Free(entry) => {
+                let allocation = AllocationJson {
+                    function: block.kind.to_string(),
+                    number: block.number,
+                    time_ns: ns(block.time),
+                    thread: thread(context, block.thread),
+                    site: block.site,
+                };
+                ("free", entry.by, None, Some(allocation))
+            }
+        };
+        let object = EventLine {
+            r#type: "event",
+            event: name,
+            function: function.to_string(),
+            address: Hex(block.address),
+            size: block.size,
+            actual: block.actual,
+            number: event.number(),
+            time_ns: ns(event.time()),
+            thread: thread(context, event.thread()),
+            heap: heap(context, block),
+            site: event.site(),
+            freed,
+            allocation,
+            frames: &stack.frames,
+        };
+        line(&mut self.out, &object)
+    }
+
+    /// Writes the last line.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
+        end(&mut self.out, ending, seen)
+    }
+}

@@ -1,0 +1,297 @@
+//! Totals as JSON. Described in `docs/json.md`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use heapledger_analysis::format::record::Options;
+use heapledger_analysis::source::{Module, ThreadState};
+use heapledger_analysis::{NamedFrame, NamedStack, Note, Summary};
+use serde::Serialize;
+
+use crate::Ending;
+use crate::json::{HeaderLine, Hex, end, frames, line};
+
+#[derive(Serialize)]
+struct Allocated {
+    calls: u64,
+    live_blocks: u64,
+    live_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Freed {
+    calls: u64,
+}
+
+#[derive(Serialize)]
+struct ThreadJson<'a> {
+    row: Option<u32>,
+    id: Option<u32>,
+    handle: Option<Hex>,
+    name: Option<&'a str>,
+    state: Option<&'static str>,
+    started_ns: Option<u64>,
+    allocations: Option<u64>,
+    frees: Option<u64>,
+    bytes_allocated: Option<u64>,
+    live_blocks: u64,
+    live_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct HeapJson<'a> {
+    row: u32,
+    name: &'a str,
+    low: Hex,
+    high: Hex,
+    live_blocks: u64,
+    live_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct ModuleJson {
+    row: u16,
+    path: String,
+    build_id: String,
+    low: Hex,
+    high: Hex,
+    bias: Hex,
+    generation: u32,
+}
+
+#[derive(Serialize)]
+struct TopJson<'a> {
+    site: u32,
+    blocks: u64,
+    bytes: u64,
+    #[serde(serialize_with = "frames")]
+    frames: &'a [NamedFrame],
+}
+
+#[derive(Serialize)]
+struct OptionsJson {
+    actual: bool,
+    time: bool,
+    thread: bool,
+    stack: bool,
+    history: bool,
+    heap: bool,
+    depth_limit: u16,
+    history_capacity: u64,
+    history_entries: u64,
+}
+
+#[derive(Serialize)]
+struct LedgerJson {
+    bytes: u64,
+    file_bytes: u64,
+    private_bytes: u64,
+    site_bytes: u64,
+    finished: bool,
+    full: bool,
+}
+
+#[derive(Serialize)]
+struct ProcessJson<'a> {
+    program: Option<&'a str>,
+    args: &'a [String],
+    pid: Option<u32>,
+    exe: Option<&'a str>,
+    cwd: Option<&'a str>,
+    image: u64,
+    running: bool,
+    exit: Option<u64>,
+    signal: Option<u64>,
+    replaced: bool,
+    start_unix_ns: Option<u64>,
+    wall_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct StatsLine<'a> {
+    r#type: &'static str,
+    allocations: u64,
+    frees: u64,
+    bytes_allocated: u64,
+    bytes_freed: u64,
+    failed_calls: u64,
+    live_blocks: u64,
+    live_bytes: u64,
+    actual_bytes: Option<u64>,
+    sizes_unknown: u64,
+    peak_bytes: u64,
+    peak_blocks: u64,
+    peak_time_ns: Option<u64>,
+    peak_error_bytes: u64,
+    unknown_frees: u64,
+    in_flight: u64,
+    unaccounted: i64,
+    call_sites: u64,
+    call_sites_live: u64,
+    allocated_by: BTreeMap<String, Allocated>,
+    freed_by: BTreeMap<String, Freed>,
+    losses: BTreeMap<&'static str, u64>,
+    counters: BTreeMap<&'static str, u64>,
+    top_sites: Vec<TopJson<'a>>,
+    threads: Vec<ThreadJson<'a>>,
+    heaps: Vec<HeapJson<'a>>,
+    modules: Vec<ModuleJson>,
+    options: OptionsJson,
+    ledger: LedgerJson,
+    process: ProcessJson<'a>,
+}
+
+/// Writes the totals of a ledger called `ledger`: all of them. `top` are the stacks of `summary.sites.top`.
+///
+/// # Errors
+/// If they cannot be written.
+pub fn stats_json(
+    mut out: impl Write,
+    ledger: &str,
+    summary: &Summary,
+    top: &[NamedStack],
+    modules: &[Module],
+) -> io::Result<()> {
+    line(&mut out, &HeaderLine::new("stats", ledger))?;
+    let peak = summary.peak;
+    let losses = summary.seen.notes.iter().filter_map(|note| match note {
+        Note::Loss(counter, count) => Some((counter.name(), *count)),
+        _ => None,
+    });
+    let allocating = summary.kinds.iter().filter(|kind| kind.begun != 0 || kind.live_blocks != 0);
+    let freeing = summary.kinds.iter().filter(|kind| kind.ended != 0);
+    let tops = summary.sites.top.iter().zip(top);
+    let object = StatsLine {
+        r#type: "stats",
+        allocations: summary.allocations,
+        frees: summary.frees,
+        bytes_allocated: summary.bytes_allocated,
+        bytes_freed: summary.bytes_freed,
+        failed_calls: summary.failed_calls,
+        live_blocks: summary.live_blocks,
+        live_bytes: summary.live_bytes,
+        actual_bytes: summary.actual_bytes,
+        sizes_unknown: summary.sizes_unknown,
+        peak_bytes: peak.bytes,
+        peak_blocks: peak.blocks,
+        peak_time_ns: peak.time_ns,
+        peak_error_bytes: peak.error_bytes,
+        unknown_frees: summary.unknown_frees,
+        in_flight: summary.in_flight,
+        unaccounted: summary.unaccounted,
+        call_sites: summary.sites.distinct,
+        call_sites_live: summary.sites.live,
+        allocated_by: allocating
+            .map(|kind| {
+                let (calls, live_blocks, live_bytes) = (kind.begun, kind.live_blocks, kind.live_bytes);
+                (kind.kind.to_string(), Allocated { calls, live_blocks, live_bytes })
+            })
+            .collect(),
+        freed_by: freeing.map(|kind| (kind.kind.to_string(), Freed { calls: kind.ended })).collect(),
+        losses: losses.collect(),
+        counters: summary.counters.iter().map(|(counter, count)| (counter.name(), *count)).collect(),
+        top_sites: tops
+            .map(|(totals, stack)| TopJson {
+                site: totals.site,
+                blocks: totals.blocks,
+                bytes: totals.bytes,
+                frames: &stack.frames,
+            })
+            .collect(),
+        threads: threads(summary),
+        heaps: heaps(summary),
+        modules: modules.iter().map(module).collect(),
+        options: options(summary),
+        ledger: LedgerJson {
+            bytes: summary.storage.ledger_bytes,
+            file_bytes: summary.storage.file_bytes,
+            private_bytes: summary.storage.private_bytes,
+            site_bytes: summary.sites.bytes,
+            finished: summary.identity.finished,
+            full: summary.identity.full,
+        },
+        process: process(summary),
+    };
+    line(&mut out, &object)?;
+    end(&mut out, Ending { shown: 1, left_out: 0, in_flight: summary.in_flight }, &summary.seen)
+}
+
+fn threads(summary: &Summary) -> Vec<ThreadJson<'_>> {
+    let threads = summary.threads.iter().map(|totals| {
+        let thread = totals.thread.as_ref();
+        ThreadJson {
+            row: thread.map(|thread| thread.row),
+            id: thread.map(|thread| thread.id),
+            handle: thread.map(|thread| Hex(thread.handle)),
+            name: thread.map(|thread| thread.name.as_str()),
+            state: thread.map(|thread| match thread.state {
+                ThreadState::Alive => "alive",
+                ThreadState::Gone => "gone",
+            }),
+            started_ns: thread.and_then(|thread| summary.clock.ns(thread.started)),
+            allocations: thread.map(|thread| thread.allocations),
+            frees: thread.map(|thread| thread.frees),
+            bytes_allocated: thread.map(|thread| thread.bytes_allocated),
+            live_blocks: totals.live_blocks,
+            live_bytes: totals.live_bytes,
+        }
+    });
+    threads.collect()
+}
+
+fn heaps(summary: &Summary) -> Vec<HeapJson<'_>> {
+    let heaps = summary.heaps.iter().map(|totals| HeapJson {
+        row: totals.heap.row,
+        name: &totals.heap.name,
+        low: Hex(totals.heap.low),
+        high: Hex(totals.heap.high),
+        live_blocks: totals.live_blocks,
+        live_bytes: totals.live_bytes,
+    });
+    heaps.collect()
+}
+
+fn module(module: &Module) -> ModuleJson {
+    ModuleJson {
+        row: module.row,
+        path: module.path.to_string_lossy().into_owned(),
+        build_id: module.build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        low: Hex(module.low),
+        high: Hex(module.high),
+        bias: Hex(module.bias),
+        generation: module.generation,
+    }
+}
+
+fn options(summary: &Summary) -> OptionsJson {
+    let has = |option| summary.options.has(option);
+    OptionsJson {
+        actual: has(Options::ACTUAL_SIZE),
+        time: has(Options::TIME),
+        thread: has(Options::THREAD),
+        stack: has(Options::STACK),
+        history: has(Options::HISTORY),
+        heap: has(Options::HEAP),
+        depth_limit: summary.depth_limit,
+        history_capacity: summary.history_capacity,
+        history_entries: summary.history_entries,
+    }
+}
+
+fn process(summary: &Summary) -> ProcessJson<'_> {
+    let identity = &summary.identity;
+    ProcessJson {
+        program: identity.program.as_deref(),
+        args: &identity.args,
+        pid: identity.pid,
+        exe: identity.exe.as_deref(),
+        cwd: identity.cwd.as_deref(),
+        image: identity.image,
+        running: identity.running,
+        exit: identity.exit,
+        signal: identity.signal,
+        replaced: identity.replaced,
+        start_unix_ns: summary.clock.start_unix_ns(),
+        wall_ns: identity.wall_ns,
+    }
+}

@@ -1,0 +1,165 @@
+//! What a report could not see, in sentences.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::format::TallyCounter;
+use heapledger_analysis::source::Damage;
+use heapledger_analysis::{Note, Seen};
+
+use crate::units::{Paint, bytes, clean, count, counted};
+
+/// A note as a sentence for a person.
+pub fn sentence(note: &Note) -> String {
+    match note {
+        Note::Loss(counter, number) => loss(*counter, *number),
+        Note::InFlight(number) => {
+            format!("{} being entered while the ledger was read.", was(*number, "element was", "elements were"))
+        }
+        Note::Unaccounted(missing) if *missing > 0 => {
+            let blocks = was(missing.unsigned_abs(), "block is", "blocks are");
+            format!("{blocks} in the totals and not among the records: calls under way, or records that were lost.")
+        }
+        Note::Unaccounted(missing) => {
+            let blocks = was(missing.unsigned_abs(), "block is", "blocks are");
+            format!("{blocks} among the records and not yet in the totals: calls that were under way.")
+        }
+        Note::Damage(damage) => damaged(damage),
+        Note::Full => "The ledger ran out of room: frees were followed, new blocks were not entered.".to_owned(),
+        Note::Stopped => "Recording stopped before the program ended.".to_owned(),
+        Note::Module { reason, .. } => format!("{}.", capital(reason)),
+        Note::WithoutDebugInfo(paths) => {
+            let names: Vec<&str> = paths.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect();
+            let modules = names.join(", ");
+            format!(
+                "No debug information was found for {modules}: functions have names, but no lines and no inlined callers."
+            )
+        }
+        Note::StacksDamaged(number) => {
+            format!("{} damaged in the ledger and shown in part.", was(*number, "stack is", "stacks are"))
+        }
+    }
+}
+
+/// One name for programs, the same for the same kind of note.
+pub(crate) fn name(note: &Note) -> &'static str {
+    match note {
+        Note::Loss(counter, _) => counter.name(),
+        Note::InFlight(_) => "in_flight",
+        Note::Unaccounted(_) => "unaccounted",
+        Note::Damage(_) => "damage",
+        Note::Full => "full",
+        Note::Stopped => "stopped",
+        Note::Module { .. } => "module",
+        Note::WithoutDebugInfo(_) => "without_debug_info",
+        Note::StacksDamaged(_) => "stacks_damaged",
+    }
+}
+
+fn was(number: u64, one: &str, many: &str) -> String {
+    counted(number, one, many)
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    // A path at the beginning of a sentence stays as it is.
+    match letters.next() {
+        Some(first) if first != '/' => first.to_uppercase().chain(letters).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+fn loss(counter: TallyCounter, number: u64) -> String {
+    let blocks = || was(number, "block was", "blocks were");
+    let stacks = |one: &str, many: &str| counted(number, &format!("stack {one}"), &format!("stacks {many}"));
+    match counter {
+        TallyCounter::LostNoRecord => format!("{} not entered: there was no room for another record.", blocks()),
+        TallyCounter::LostNoIndex => {
+            format!("{} not entered: there was no room in the index, or it cannot hold the address.", blocks())
+        }
+        TallyCounter::LostBusy => {
+            format!("{} not entered: the call came from a signal handler, within the recorder.", blocks())
+        }
+        TallyCounter::LostNoThread => format!("{} not entered: there was no memory for a thread's state.", blocks()),
+        TallyCounter::FreesBusy => {
+            let frees = was(number, "free", "frees");
+            format!("{frees} came from a signal handler, within the recorder: blocks shown as live that are not.")
+        }
+        TallyCounter::Displaced => {
+            format!("{} given out again without a free being seen; they count as freed.", blocks())
+        }
+        TallyCounter::UnknownFrees => {
+            format!(
+                "{} of blocks that the ledger does not know: from before it began, or not entered.",
+                counted(number, "free", "frees")
+            )
+        }
+        TallyCounter::SitesFull => format!("{} left out: the table of call sites is full.", stacks("was", "were")),
+        TallyCounter::StacksCut => format!("{} cut at the depth limit.", stacks("was", "were")),
+        TallyCounter::StacksBroken => format!("{} before the outermost frame.", stacks("ended", "ended")),
+        TallyCounter::StacksGuessed => {
+            format!("{} a frame that was found by frame pointers, for want of unwind tables.", stacks("has", "have"))
+        }
+        TallyCounter::WideLost => {
+            format!("The exact size of {} lost.", was(number, "huge block was", "huge blocks were"))
+        }
+        TallyCounter::ThreadsUnnamed => {
+            format!("{} no row of their own.", counted(number, "thread got", "threads got"))
+        }
+        TallyCounter::HistoryLost => format!("{} found no room in the history.", counted(number, "free", "frees")),
+        other => format!("{}: {}.", other.name(), count(number)),
+    }
+}
+
+fn damaged(damage: &Damage) -> String {
+    let mut parts = Vec::new();
+    if let Some(at) = damage.cut_at {
+        parts.push(format!("it ends early, after {}", bytes(at)));
+    }
+    if damage.header {
+        parts.push("its header is damaged, so any figure may be wrong".to_owned());
+    }
+    if damage.pieces_lost != 0 {
+        parts.push(format!("{} unreadable", was(damage.pieces_lost, "piece is", "pieces are")));
+    }
+    if damage.bytes_skipped != 0 {
+        parts.push(format!("{} skipped", was(damage.bytes_skipped, "byte was", "bytes were")));
+    }
+    if damage.elements_missing != 0 {
+        parts.push(format!("{} missing", was(damage.elements_missing, "element is", "elements are")));
+    }
+    if damage.elements_wrong != 0 {
+        parts.push(format!("{} out of it", counted(damage.elements_wrong, "reference leads", "references lead")));
+    }
+    format!("The ledger is damaged: {}.", parts.join(", "))
+}
+
+/// Writes the notes, if there are any.
+pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Result<()> {
+    if seen.notes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}", paint.strong("Not seen  :"))?;
+    for note in &seen.notes {
+        writeln!(out, "  {}", clean(&sentence(note)))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_loss_is_a_sentence() {
+        for counter in TallyCounter::ALL {
+            for number in [1, 2] {
+                let text = sentence(&Note::Loss(*counter, number));
+                assert!(text.ends_with('.') && text.contains(&number.to_string()), "{text}");
+            }
+        }
+        let damage = Note::Damage(Damage::default());
+        assert!(sentence(&damage).ends_with('.'));
+        assert_eq!(capital("no debug"), "No debug");
+        assert_eq!(capital("/usr/x was"), "/usr/x was");
+    }
+}

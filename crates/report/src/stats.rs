@@ -1,0 +1,263 @@
+//! Totals, as text: the nine fields of `ecosmdd stats`, and what a process has besides.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use heapledger_analysis::format::record::Options;
+use heapledger_analysis::source::ThreadState;
+use heapledger_analysis::{Identity, NamedStack, Summary, ThreadTotals};
+
+use crate::units::{bytes, bytes_exact, clean, clock, count, counted, moment, span};
+use crate::{Paint, frames, seen};
+
+/// How totals are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StatsOptions {
+    /// Threads shown at most; the others are counted. 0 shows all.
+    pub threads: usize,
+    /// Whether text is emphasized.
+    pub paint: Paint,
+}
+
+/// Writes a field: its name on the first line, nothing on the others.
+struct Fields<'a> {
+    out: &'a mut dyn Write,
+    paint: Paint,
+}
+
+impl Fields<'_> {
+    fn field(&mut self, name: &str, lines: &[String]) -> io::Result<()> {
+        for (index, line) in lines.iter().enumerate() {
+            let name = if index == 0 { name } else { "" };
+            writeln!(self.out, "{} {line}", self.paint.strong(format!("{name:<10}:")))?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, name: &str, line: String) -> io::Result<()> {
+        self.field(name, &[line])
+    }
+}
+
+/// Writes the totals of a ledger called `ledger`. `top` are the stacks of [`Summary::sites`], in their order.
+///
+/// # Errors
+/// If they cannot be written.
+pub fn stats_text(
+    mut out: impl Write,
+    ledger: &str,
+    summary: &Summary,
+    top: &[NamedStack],
+    options: StatsOptions,
+) -> io::Result<()> {
+    let paint = options.paint;
+    writeln!(out, "{}: statistics", paint.strong(clean(ledger)))?;
+    let mut fields = Fields { out: &mut out, paint };
+    fields.field("Program", &program(&summary.identity, summary))?;
+    fields.field("Heap", &heaps(summary))?;
+    let (allocations, frees) = (count(summary.allocations), count(summary.frees));
+    fields.line("History", format!("{allocations} memory allocations, {frees} frees"))?;
+    let blocks = counted(summary.live_blocks, "allocation", "allocations");
+    fields.line("Current", format!("{} used in {blocks}", bytes_exact(summary.live_bytes)))?;
+    if let Some(actual) = summary.actual_bytes {
+        fields.line("Actual", format!("approximately {}", bytes_exact(actual)))?;
+        let overhead = actual.saturating_sub(summary.live_bytes);
+        let percent = overhead as f64 * 100.0 / actual.max(1) as f64;
+        fields.line("Overhead", format!("approximately {}, {percent:.1}%", bytes_exact(overhead)))?;
+    }
+    fields.line("Peak", peak(summary))?;
+    fields.field("Call sites", &sites(summary, top))?;
+    let (storage, unit) = (summary.storage, "memory outside of the ledger");
+    fields.field(
+        "Debugdata",
+        &[
+            format!("{} ledger, {} {unit}", bytes_exact(storage.ledger_bytes), bytes_exact(storage.private_bytes)),
+            "(debug data is in addition to other overheads)".to_owned(),
+        ],
+    )?;
+    allocators(&mut fields, summary)?;
+    if summary.options.has(Options::THREAD) {
+        threads(&mut fields, summary, options.threads)?;
+    }
+    fields.field("Options", &recorded(summary))?;
+    seen::write(fields.out, &summary.seen, paint)?;
+    out.flush()
+}
+
+fn program(identity: &Identity, summary: &Summary) -> Vec<String> {
+    let name = identity.program.as_deref().unwrap_or("unknown");
+    let mut first = clean(name).into_owned();
+    if let Some(pid) = identity.pid {
+        let _ = write!(first, ", pid {pid}");
+    }
+    if let Some(start) = summary.clock.start_unix_ns() {
+        let _ = write!(first, ", began {}", moment(start));
+    }
+    let after = identity.wall_ns.or_else(|| summary.clock.span_ns()).map(span);
+    let after = |word: &str| after.as_ref().map_or_else(String::new, |after| format!(" {word} {after}"));
+    let end = match (identity.exit, identity.signal) {
+        _ if identity.running => format!("running{}", after("for")),
+        (_, Some(signal)) => format!("killed by signal {signal}{}", after("after")),
+        (Some(status), _) => format!("exited with status {status}{}", after("after")),
+        _ if identity.replaced => format!("went on as another program (exec){}", after("after about")),
+        _ => format!("ended{}; how is not known", after("after about")),
+    };
+    let mut lines = vec![format!("{first}, {end}")];
+    let args: Vec<String> = identity.args.iter().map(|arg| quoted(arg)).collect();
+    if !args.is_empty() {
+        lines.push(args.join(" "));
+    }
+    if identity.image != 0 {
+        lines.push(format!("(program {} of this process: it has called exec)", identity.image + 1));
+    }
+    lines
+}
+
+/// An argument as a shell would want it.
+fn quoted(argument: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_=./:,+@%^".contains(letter);
+    let argument = clean(argument);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.into_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', "'\\''"))
+    }
+}
+
+fn heaps(summary: &Summary) -> Vec<String> {
+    let mut lines: Vec<String> = summary
+        .heaps
+        .iter()
+        .map(|totals| {
+            let heap = &totals.heap;
+            let name = if heap.name.is_empty() { format!("heap {}", heap.row) } else { clean(&heap.name).into_owned() };
+            let live = counted(totals.live_blocks, "allocation", "allocations");
+            let live = match totals.live_blocks {
+                0 => "nothing".to_owned(),
+                _ => format!("{} in {live}", bytes(totals.live_bytes)),
+            };
+            if heap.low < heap.high {
+                let size = bytes_exact(heap.high - heap.low);
+                format!("{name}, {:#010x} to {:#010x}, size {size}, holds {live}", heap.low, heap.high - 1)
+            } else {
+                format!("{name}, holds {live}")
+            }
+        })
+        .collect();
+    if lines.is_empty() {
+        lines.push("not recorded".to_owned());
+    }
+    lines
+}
+
+fn peak(summary: &Summary) -> String {
+    let peak = &summary.peak;
+    let mut text = bytes_exact(peak.bytes);
+    if peak.error_bytes != 0 {
+        let _ = write!(text, " ± {}", bytes(peak.error_bytes));
+    }
+    let _ = write!(text, " used in {}", counted(peak.blocks, "allocation", "allocations"));
+    if let Some(time) = peak.time_ns {
+        let _ = write!(text, ", at {}", clock(time));
+    }
+    text
+}
+
+fn sites(summary: &Summary, top: &[NamedStack]) -> Vec<String> {
+    if !summary.options.has(Options::STACK) {
+        return vec!["not recorded".to_owned()];
+    }
+    let sites = &summary.sites;
+    let mut lines = vec![format!(
+        "{}, {} of them with live allocations",
+        counted(sites.distinct, "distinct stack", "distinct stacks"),
+        count(sites.live)
+    )];
+    if sites.distinct != 0 {
+        let each = sites.bytes as f64 / sites.distinct as f64;
+        lines.push(format!("{} in the ledger, {each:.1} bytes for each stack", bytes(sites.bytes)));
+    }
+    for (totals, stack) in sites.top.iter().zip(top) {
+        let held = format!("{} in {}", bytes(totals.bytes), counted(totals.blocks, "allocation", "allocations"));
+        lines.push(format!("{held:<32} {}", frames::callers(stack)));
+    }
+    lines
+}
+
+fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
+    let allocating: Vec<_> = summary.kinds.iter().filter(|kind| kind.begun != 0 || kind.live_blocks != 0).collect();
+    fields.field("Allocators", &[format!("{:<24} {:>15} {:>15} {:>12}", "", "calls", "live", "live bytes")])?;
+    for kind in allocating {
+        let name = format!("{}", kind.kind);
+        let (begun, live) = (count(kind.begun), count(kind.live_blocks));
+        writeln!(fields.out, "            {name:<24} {begun:>15} {live:>15} {:>12}", bytes(kind.live_bytes))?;
+    }
+    let freeing: Vec<_> = summary.kinds.iter().filter(|kind| kind.ended != 0).collect();
+    if !freeing.is_empty() {
+        fields.field("Freed by", &[format!("{:<24} {:>15}", "", "calls")])?;
+    }
+    for kind in freeing {
+        writeln!(fields.out, "            {:<24} {:>15}", format!("{}", kind.kind), count(kind.ended))?;
+    }
+    if summary.failed_calls != 0 {
+        let calls = counted(summary.failed_calls, "call", "calls");
+        writeln!(fields.out, "            {calls} returned no block")?;
+    }
+    Ok(())
+}
+
+fn threads(fields: &mut Fields<'_>, summary: &Summary, limit: usize) -> io::Result<()> {
+    fields.line("Threads", counted(summary.threads.len() as u64, "thread", "threads"))?;
+    let shown = if limit == 0 { summary.threads.len() } else { limit.min(summary.threads.len()) };
+    let (first, rest) = summary.threads.split_at(shown);
+    for totals in first {
+        thread(fields.out, totals, summary.identity.running)?;
+    }
+    if !rest.is_empty() {
+        let blocks: u64 = rest.iter().map(|totals| totals.live_blocks).sum();
+        let held: u64 = rest.iter().map(|totals| totals.live_bytes).fold(0, u64::saturating_add);
+        let (threads, blocks) = (counted(rest.len() as u64, "thread", "threads"), count(blocks));
+        writeln!(
+            fields.out,
+            "          : {threads} more with {} in {blocks} allocations (--all shows them)",
+            bytes(held)
+        )?;
+    }
+    Ok(())
+}
+
+fn thread(out: &mut dyn Write, totals: &ThreadTotals, running: bool) -> io::Result<()> {
+    let live = counted(totals.live_blocks, "allocation", "allocations");
+    let live = format!("{} live in {live}", bytes(totals.live_bytes));
+    let Some(thread) = &totals.thread else {
+        return writeln!(out, "        - : threads without a row, {live}");
+    };
+    let state = match thread.state {
+        ThreadState::Alive if running => "alive",
+        ThreadState::Alive => "alive at the end",
+        ThreadState::Gone => "gone",
+    };
+    let name = if thread.name.is_empty() { String::new() } else { format!(" {},", clean(&thread.name)) };
+    let (row, id, handle) = (thread.row, thread.id, thread.handle);
+    let allocations = counted(thread.allocations, "allocation", "allocations");
+    writeln!(out, "{row:>9} : id {id}, handle {handle:#010x},{name} {state}, {allocations}, {live}")
+}
+
+fn recorded(summary: &Summary) -> Vec<String> {
+    let options = summary.options;
+    let word = |option| if options.has(option) { "enabled" } else { "disabled" };
+    let (actual, time, thread) = (word(Options::ACTUAL_SIZE), word(Options::TIME), word(Options::THREAD));
+    let mut lines = vec![format!("actual_size {actual}, time stamps {time}, thread info {thread}")];
+    lines.push(if options.has(Options::STACK) {
+        format!("backtrace enabled, {} levels at most", count(u64::from(summary.depth_limit)))
+    } else {
+        "backtrace disabled".to_owned()
+    });
+    lines.push(if options.has(Options::HISTORY) {
+        let (room, held) = (count(summary.history_capacity), count(summary.history_entries));
+        format!("history enabled, {room} records max, {held} held")
+    } else {
+        "history disabled".to_owned()
+    });
+    lines
+}

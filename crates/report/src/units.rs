@@ -1,0 +1,177 @@
+//! Figures as a person reads them.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use anstyle::Style;
+
+/// Whether text is emphasized. Nothing is told by it that the words do not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Paint {
+    /// Whether escape sequences may be written.
+    pub on: bool,
+}
+
+impl Paint {
+    pub(crate) fn strong(self, text: impl Display) -> String {
+        self.with(Style::new().bold(), text)
+    }
+
+    pub(crate) fn faint(self, text: impl Display) -> String {
+        self.with(Style::new().dimmed(), text)
+    }
+
+    fn with(self, style: Style, text: impl Display) -> String {
+        if self.on { format!("{style}{text}{style:#}") } else { text.to_string() }
+    }
+}
+
+/// A number with its thousands apart: `1,234,567`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3 + 1);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number and what it counts: `1 block`, `2 blocks`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// Bytes with a unit: `999 bytes`, `1.50 KiB`, `12.3 MiB`.
+pub fn bytes(number: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if number < 1024 {
+        return counted(number, "byte", "bytes");
+    }
+    let mut value = number as f64 / 1024.0;
+    let mut unit = "KiB";
+    for larger in &UNITS[1..] {
+        if value < 1023.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = larger;
+    }
+    let places = if value < 9.995 {
+        2
+    } else if value < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{value:.places$} {unit}")
+}
+
+/// Bytes with a unit, and exactly: `1.24 MiB (1,298,850 bytes)`.
+pub fn bytes_exact(number: u64) -> String {
+    if number < 1024 { bytes(number) } else { format!("{} ({} bytes)", bytes(number), count(number)) }
+}
+
+/// A span of time: `850 ns`, `12.1 ms`, `3.96 s`, `2 min 05 s`, `3 h 12 min`, `4 d 7 h`.
+pub fn span(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    let whole = ns / 1_000_000_000;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        1_000_000..999_950_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        999_950_000..10_000_000_000 => format!("{seconds:.2} s"),
+        10_000_000_000..60_000_000_000 => format!("{seconds:.1} s"),
+        _ if whole < 3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ if whole < 86_400 => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+        _ => format!("{} d {} h", whole / 86_400, whole / 3600 % 24),
+    }
+}
+
+/// A point on the ledger's clock: seconds with as many places as a microsecond needs, `3.960 s`, `0.000123 s`.
+pub(crate) fn clock(ns: u64) -> String {
+    let (seconds, micros) = (ns / 1_000_000_000, ns / 1_000 % 1_000_000);
+    if micros.is_multiple_of(1000) {
+        format!("{seconds}.{:03} s", micros / 1000)
+    } else {
+        format!("{seconds}.{micros:06} s")
+    }
+}
+
+/// A moment: `2026-11-20 23:24:25 UTC`.
+pub fn moment(unix_ns: u64) -> String {
+    let seconds = unix_ns / 1_000_000_000;
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    // Years from March on, so that the leap day comes last; 400 years repeat (146,097 days).
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day_of_month:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Text from a ledger or a program: what could steer a terminal is written out.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        text.chars()
+            .flat_map(|letter| {
+                let (plain, escaped) =
+                    if letter.is_control() { (None, Some(letter.escape_default())) } else { (Some(letter), None) };
+                plain.into_iter().chain(escaped.into_iter().flatten())
+            })
+            .collect::<String>()
+            .into()
+    } else {
+        text.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units_and_three_digits() {
+        assert_eq!(bytes(0), "0 bytes");
+        assert_eq!(bytes(1), "1 byte");
+        assert_eq!(bytes(1023), "1,023 bytes");
+        assert_eq!(bytes(1024), "1.00 KiB");
+        assert_eq!(bytes_exact(1_298_850), "1.24 MiB (1,298,850 bytes)");
+        assert_eq!(bytes(1024 * 1024 - 1), "1.00 MiB");
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn times_are_short() {
+        assert_eq!(span(0), "0 ns");
+        assert_eq!(span(12_100_000), "12.1 ms");
+        assert_eq!(span(3_960_000_000), "3.96 s");
+        assert_eq!(span(125_000_000_000), "2 min 05 s");
+        assert_eq!(span(u64::MAX), "213503 d 23 h");
+        assert_eq!(clock(3_960_000_000), "3.960 s");
+        assert_eq!(clock(123_000), "0.000123 s");
+        assert_eq!(moment(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(moment(951_782_400_000_000_000), "2000-02-29 00:00:00 UTC");
+        assert_eq!(moment(1_795_217_065_000_000_000), "2026-11-20 23:24:25 UTC");
+        moment(u64::MAX);
+    }
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        assert_eq!(clean("a\x1b[31mb\n"), "a\\u{1b}[31mb\\n");
+        assert_eq!(clean("größer"), "größer");
+    }
+
+    #[test]
+    fn colour_is_only_written_when_asked_for() {
+        assert_eq!(Paint { on: false }.strong("x"), "x");
+        assert_ne!(Paint { on: true }.strong("x"), "x");
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a ledger could not be opened, in sentences for a person.
+
+use std::io;
+use std::path::PathBuf;
+
+use heapledger_format::FormatError;
+use thiserror::Error;
+
+/// Why a ledger could not be opened or read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// Nothing is there.
+    #[error("{} does not exist", .0.display())]
+    NotFound(PathBuf),
+    /// The reader may not read it.
+    #[error("{} may not be read by you (permission denied)", .0.display())]
+    NoPermission(PathBuf),
+    /// A directory, a device, a socket.
+    #[error("{} is {what}, not a ledger", path.display())]
+    NotAFile {
+        /// What was to be opened.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A file without a byte in it.
+    #[error("{} is empty, not a ledger", .0.display())]
+    Empty(PathBuf),
+    /// A file whose first bytes are wrong.
+    #[error("{}: {reason}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: FormatError,
+    },
+    /// The system failed to read.
+    #[error("{} cannot be read: {reason}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// The system failed to write.
+    #[error("{} cannot be written: {reason}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// A number that is neither a process nor a file.
+    #[error("there is no process {0}, and no file of that name")]
+    NoProcess(u32),
+    /// A process of somebody else.
+    #[error("process {0} belongs to another user: its ledger can be read by that user or by root")]
+    ProcessNotYours(u32),
+    /// A process without our library, or one that ended recording.
+    #[error(
+        "process {pid} ({name}) is not recorded by heapledger; start it with `heapledger run -- {name}` to have it recorded"
+    )]
+    NotRecorded {
+        /// The process.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// A ledger that is mapped by a process other than the one that it tells of.
+    #[error("process {pid} maps {}, which is the ledger of process {owner}", path.display())]
+    OtherProcess {
+        /// The process asked for.
+        pid: u32,
+        /// The ledger.
+        path: PathBuf,
+        /// Whose it is.
+        owner: String,
+    },
+    /// A finished ledger was given where only a live one makes sense.
+    #[error("{} is finished already", .0.display())]
+    AlreadyFinished(PathBuf),
+}
+
+impl SourceError {
+    pub(crate) fn opening(path: PathBuf, reason: io::Error) -> SourceError {
+        match reason.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SourceError::NotFound(path),
+            io::ErrorKind::PermissionDenied => SourceError::NoPermission(path),
+            _ => SourceError::Read { path, reason },
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! A ledger, opened.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
+use heapledger_format::section::wide;
+use heapledger_format::{FormatError, GlobalCounter, SectionKind};
+
+use crate::file::LedgerFile;
+use crate::finished::Pieces;
+use crate::live::Live;
+use crate::records::{FreedRecords, Records};
+use crate::{Damage, ProcessInfo, SourceError, system};
+
+/// Bytes of elements read at a time.
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+/// Most bytes of the `process` section that are looked at.
+const PROCESS_BYTES_MAX: u64 = 4 << 20;
+/// Most entries of the `wide` section that are kept.
+const WIDE_MAX: usize = 4 << 20;
+
+/// Hears the number of an element, and the bytes of that and the ones behind it.
+pub(crate) type EachChunk<'a> = dyn FnMut(u64, &[u8]) -> Result<(), SourceError> + 'a;
+
+/// Where the sections are.
+#[derive(Debug)]
+pub(crate) enum Store {
+    Live(Live),
+    Finished(Pieces),
+}
+
+/// A ledger, live or finished. Reading never changes it.
+#[derive(Debug)]
+pub struct Ledger {
+    header: Header,
+    pub(crate) store: Store,
+    process: ProcessInfo,
+    /// The process as this system numbers it, if it was asked for by number.
+    asked_pid: Option<u32>,
+    wide: RefCell<Option<HashMap<u64, (u64, u64)>>>,
+    pub(crate) wrong: Cell<u64>,
+}
+
+/// What a ledger takes up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// Bytes of the file, holes not counted.
+    pub file_bytes: u64,
+    /// Bytes that the ledger had storage for while its program ran.
+    pub ledger_bytes: u64,
+    /// Memory beside the ledger that the recorder mapped in the program.
+    pub private_bytes: u64,
+}
+
+impl Ledger {
+    /// Opens the ledger at `path`.
+    ///
+    /// # Errors
+    /// If there is nothing to be read: no file, no permission, no ledger, a newer one.
+    pub fn open(path: impl AsRef<Path>) -> Result<Ledger, SourceError> {
+        let path = path.as_ref();
+        Self::from_file(LedgerFile::open(path, path)?)
+    }
+
+    /// Opens what a person named: a file, or, if all are digits and there is no such file, a process.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::open`] and [`Ledger::open_process`].
+    pub fn open_target(target: &OsStr) -> Result<Ledger, SourceError> {
+        let pid = target.to_str().filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
+        match pid {
+            Some(_) if Path::new(target).exists() => Self::open(target),
+            Some(pid) => match pid.parse() {
+                Ok(pid) => Self::open_process(pid),
+                Err(_) => Err(SourceError::NotFound(PathBuf::from(target))),
+            },
+            None => Self::open(target),
+        }
+    }
+
+    /// Opens the ledger that the running process `pid` writes. It is not stopped, and not noticed by it.
+    ///
+    /// # Errors
+    /// If there is no such process, it is another user's, it is not recorded, or the ledger found is not its own.
+    pub fn open_process(pid: u32) -> Result<Ledger, SourceError> {
+        let running = system::running(pid).ok_or(SourceError::NoProcess(pid))?;
+        let mapped = system::mapped_ledgers(pid)?;
+        let mut failure = SourceError::NotRecorded { pid, name: running.name.clone() };
+        for mapped in &mapped {
+            for candidate in system::candidates(pid, mapped) {
+                let opened = LedgerFile::open(&candidate, &mapped.path).and_then(Self::from_file);
+                let mut ledger = match opened {
+                    Ok(ledger) => ledger,
+                    Err(reason) => {
+                        if !matches!(failure, SourceError::OtherProcess { .. }) {
+                            failure = reason;
+                        }
+                        continue;
+                    }
+                };
+                let process = ledger.process();
+                let same_pid = process.pid().is_some_and(|owner| owner == running.inner_pid || owner == pid);
+                if same_pid && process.start_ticks().is_none_or(|ticks| ticks == running.start_ticks) {
+                    ledger.asked_pid = Some(pid);
+                    return Ok(ledger);
+                }
+                let owner = process.pid().map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+                failure = SourceError::OtherProcess { pid, path: mapped.path.clone(), owner };
+            }
+        }
+        Err(failure)
+    }
+
+    fn from_file(file: LedgerFile) -> Result<Ledger, SourceError> {
+        let mut bytes = vec![0u8; HEADER_BYTES_MAX];
+        let there = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(there);
+        if bytes.is_empty() {
+            return Err(SourceError::Empty(file.path().to_owned()));
+        }
+        // A file of one letter is no ledger that was cut: the magic must at least have begun to differ from text.
+        let header = Header::parse(&bytes).map_err(|reason| {
+            let reason = match reason {
+                FormatError::HeaderCut(is, _) if is < 2 => FormatError::NotALedger,
+                other => other,
+            };
+            SourceError::Format { path: file.path().to_owned(), reason }
+        })?;
+        let store = if header.flags & flag::FINISHED != 0 {
+            Store::Finished(Pieces::open(file, &header, &bytes)?)
+        } else {
+            let live = Live::new(file);
+            live.check_length(&header)?;
+            Store::Live(live)
+        };
+        let mut ledger = Ledger {
+            header,
+            store,
+            process: ProcessInfo::default(),
+            asked_pid: None,
+            wide: RefCell::default(),
+            wrong: Cell::new(0),
+        };
+        let bytes = ledger.count(SectionKind::Process)?.min(PROCESS_BYTES_MAX);
+        ledger.process = ProcessInfo::parse(&ledger.byte_range(SectionKind::Process, 0, bytes)?);
+        Ok(ledger)
+    }
+
+    fn file(&self) -> &LedgerFile {
+        match &self.store {
+            Store::Live(live) => &live.file,
+            Store::Finished(pieces) => &pieces.file,
+        }
+    }
+
+    /// The name it was opened by; of a process, the path that the process knows.
+    pub fn path(&self) -> &Path {
+        self.file().path()
+    }
+
+    /// Whether this is a finished ledger: pieces with checksums, and nobody writes it any more.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.store, Store::Finished(_))
+    }
+
+    /// The header as it was when the ledger was opened. Its counters move on in a live ledger: [`Ledger::global`].
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The header as it is now.
+    ///
+    /// # Errors
+    /// If a live ledger can no longer be read.
+    pub fn current_header(&self) -> Result<Header, SourceError> {
+        match &self.store {
+            Store::Live(live) => live.header(),
+            Store::Finished(_) => Ok(self.header.clone()),
+        }
+    }
+
+    /// A counter that exists once, as it is now.
+    ///
+    /// # Errors
+    /// If a live ledger can no longer be read.
+    pub fn global(&self, counter: GlobalCounter) -> Result<u64, SourceError> {
+        Ok(self.current_header()?.global(counter))
+    }
+
+    /// What the ledger says of its process.
+    pub fn process(&self) -> &ProcessInfo {
+        &self.process
+    }
+
+    /// Whether the process that the ledger tells of is running on this system.
+    pub fn is_running(&self) -> bool {
+        if self.is_finished() {
+            return false;
+        }
+        let Some(pid) = self.asked_pid.or_else(|| self.process.pid()) else { return false };
+        system::running(pid).is_some_and(|running| Some(running.start_ticks) == self.process.start_ticks())
+    }
+
+    /// What could not be read so far. Pieces are checked when they are first needed, so ask after reading.
+    pub fn damage(&self) -> Damage {
+        let mut damage = match &self.store {
+            Store::Live(live) => live.damage(),
+            Store::Finished(pieces) => pieces.damage(),
+        };
+        damage.elements_wrong = self.wrong.get();
+        damage
+    }
+
+    /// What the ledger takes up.
+    ///
+    /// # Errors
+    /// If the file can no longer be read.
+    pub fn storage(&self) -> Result<Storage, SourceError> {
+        use std::os::unix::fs::MetadataExt;
+        let header = self.current_header()?;
+        let metadata = self.file().metadata()?;
+        let backed = || {
+            let bytes = header.sections().iter().map(|row| row.backed.saturating_mul(u64::from(row.element_bytes)));
+            bytes.fold(HEADER_BYTES_MAX as u64, u64::saturating_add)
+        };
+        let (file_bytes, ledger_bytes) = match &self.store {
+            Store::Live(_) => (metadata.blocks().saturating_mul(512), backed()),
+            Store::Finished(_) => (metadata.len(), self.process.number("ledger_bytes").unwrap_or_else(backed)),
+        };
+        Ok(Storage { file_bytes, ledger_bytes, private_bytes: header.global(GlobalCounter::PrivateBytes) })
+    }
+
+    /// The records of live blocks, in bounded chunks.
+    pub fn records(&self) -> Records<'_> {
+        Records::new(self)
+    }
+
+    /// The freed blocks that the history still holds, in bounded chunks and in no particular order.
+    pub fn freed(&self) -> FreedRecords<'_> {
+        FreedRecords::new(self)
+    }
+
+    /// Elements of a section that can be read now.
+    ///
+    /// # Errors
+    /// If a live ledger can no longer be read.
+    pub fn count(&self, kind: SectionKind) -> Result<u64, SourceError> {
+        match &self.store {
+            Store::Live(live) => Ok(live.extent(&self.header, kind)?.count),
+            Store::Finished(pieces) => Ok(pieces.count(kind)),
+        }
+    }
+
+    /// Bytes of an element of a section; 0 if there is no such section.
+    pub(crate) fn element_bytes(&self, kind: SectionKind) -> usize {
+        self.header.section(kind).map_or(0, |section| usize::from(section.element_bytes))
+    }
+
+    /// Copies the start of one element to `out`; false if it is not there.
+    pub(crate) fn element(&self, kind: SectionKind, index: u64, out: &mut [u8]) -> Result<bool, SourceError> {
+        match &self.store {
+            Store::Finished(pieces) => pieces.element(kind, self.element_bytes(kind), index, out),
+            Store::Live(live) => {
+                let found = live.element(&self.header, kind, index, out, true)?;
+                // Read too early, perhaps: it may have been written since its block was kept.
+                if found && out.iter().all(|byte| *byte == 0) {
+                    return live.element(&self.header, kind, index, out, false);
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    /// Bytes of a section whose elements are bytes.
+    pub(crate) fn byte_range(&self, kind: SectionKind, first: u64, count: u64) -> Result<Vec<u8>, SourceError> {
+        if self.element_bytes(kind) != 1 || count == 0 {
+            return Ok(Vec::new());
+        }
+        match &self.store {
+            Store::Finished(pieces) => pieces.byte_range(kind, first, count),
+            Store::Live(live) => {
+                let extent = live.extent(&self.header, kind)?;
+                let mut bytes = vec![0u8; count.min(extent.count.saturating_sub(first)) as usize];
+                let there = live.read(&extent, first, &mut bytes)?;
+                bytes.truncate(there as usize);
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// Calls `each` with the bytes of consecutive elements and the number of the first, chunk by chunk.
+    pub(crate) fn for_each_chunk(&self, kind: SectionKind, each: &mut EachChunk<'_>) -> Result<(), SourceError> {
+        let element_bytes = self.element_bytes(kind);
+        if element_bytes == 0 {
+            return Ok(());
+        }
+        match &self.store {
+            Store::Finished(pieces) => {
+                for piece in pieces.of(kind) {
+                    if let Some(bytes) = pieces.load(piece, element_bytes)? {
+                        each(piece.first, &bytes)?;
+                    }
+                }
+            }
+            Store::Live(live) => {
+                let extent = live.extent(&self.header, kind)?;
+                let room = ((CHUNK_BYTES / element_bytes).max(1) as u64).min(extent.count);
+                let mut bytes = vec![0u8; room as usize * element_bytes];
+                let mut first = 0;
+                while first < extent.count {
+                    let count = live.read(&extent, first, &mut bytes)?;
+                    if count == 0 {
+                        break;
+                    }
+                    each(first, bytes.get(..count as usize * element_bytes).unwrap_or(&[]))?;
+                    first += count;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Size and actual size of the block whose record says that they do not fit.
+    pub(crate) fn wide(&self, number: u64) -> Result<Option<(u64, u64)>, SourceError> {
+        if let Some(found) = self.wide.borrow().as_ref().map(|known| known.get(&number).copied())
+            && (found.is_some() || self.is_finished())
+        {
+            return Ok(found);
+        }
+        let mut known = HashMap::new();
+        let element_bytes = self.element_bytes(SectionKind::Wide);
+        if element_bytes >= wide::BYTES {
+            let codec = self.header.codec;
+            self.for_each_chunk(SectionKind::Wide, &mut |_, bytes| {
+                for element in bytes.chunks_exact(element_bytes) {
+                    let Some(number) = codec.u64(element, wide::NUMBER).checked_sub(1) else { continue };
+                    if known.len() < WIDE_MAX {
+                        known.insert(number, (codec.u64(element, wide::SIZE), codec.u64(element, wide::ACTUAL)));
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        let found = known.get(&number).copied();
+        *self.wide.borrow_mut() = Some(known);
+        Ok(found)
+    }
+
+    pub(crate) fn count_wrong(&self, elements: u64) {
+        self.wrong.set(self.wrong.get().saturating_add(elements));
+    }
+}

@@ -1,0 +1,144 @@
+//! What `/proc` says of processes.
+
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use crate::SourceError;
+
+/// The end of a live ledger's name.
+const LIVE_ENDING: &[u8] = b".hlive";
+
+/// A process that is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    /// Its number in the innermost namespace, as it knows itself.
+    pub(crate) inner_pid: u32,
+    pub(crate) start_ticks: u64,
+    pub(crate) name: String,
+}
+
+/// A ledger that a process maps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mapped {
+    pub(crate) path: PathBuf,
+    /// `start-end` of the mapping, as in `/proc/PID/map_files`.
+    pub(crate) range: String,
+}
+
+/// The process `pid`, or `None` if there is none.
+pub(crate) fn running(pid: u32) -> Option<Running> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let (name, state, start_ticks) = parse_stat(&stat)?;
+    if matches!(state, b'Z' | b'X') {
+        return None;
+    }
+    let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    Some(Running { inner_pid: innermost_pid(&status).unwrap_or(pid), start_ticks, name })
+}
+
+/// Name, state and start time.
+fn parse_stat(stat: &[u8]) -> Option<(String, u8, u64)> {
+    let open = stat.iter().position(|byte| *byte == b'(')?;
+    let close = stat.iter().rposition(|byte| *byte == b')')?;
+    let name = String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned();
+    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?.bytes().next()?;
+    // Field 22 of the line; the state is field 3.
+    Some((name, state, fields.nth(18)?.parse().ok()?))
+}
+
+fn innermost_pid(status: &[u8]) -> Option<u32> {
+    let status = String::from_utf8_lossy(status);
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().last()?.parse().ok()
+}
+
+/// The ledgers that `pid` maps.
+pub(crate) fn mapped_ledgers(pid: u32) -> Result<Vec<Mapped>, SourceError> {
+    match std::fs::read(format!("/proc/{pid}/maps")) {
+        Ok(maps) => Ok(parse_maps(&maps)),
+        Err(reason) if reason.kind() == io::ErrorKind::PermissionDenied => Err(SourceError::ProcessNotYours(pid)),
+        Err(_) => Err(SourceError::NoProcess(pid)),
+    }
+}
+
+fn parse_maps(maps: &[u8]) -> Vec<Mapped> {
+    let mut found: Vec<Mapped> = Vec::new();
+    for line in maps.split(|byte| *byte == b'\n') {
+        let mut rest = line;
+        let mut range = &line[..0];
+        for field in 0..5 {
+            let end = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
+            if field == 0 {
+                range = &rest[..end];
+            }
+            rest = rest[end..].trim_ascii_start();
+        }
+        let path = rest.strip_suffix(b" (deleted)").unwrap_or(rest);
+        if path.first() == Some(&b'/') && path.ends_with(LIVE_ENDING) {
+            let path = PathBuf::from(std::ffi::OsString::from_vec(unescape(path)));
+            if !found.iter().any(|known| known.path == path) {
+                found.push(Mapped { path, range: String::from_utf8_lossy(range).into_owned() });
+            }
+        }
+    }
+    found
+}
+
+/// The kernel writes a line end within a name as `\012`.
+fn unescape(path: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = match after.strip_prefix(b"012") {
+            Some(after) if *byte == b'\\' => {
+                plain.push(b'\n');
+                after
+            }
+            _ => {
+                plain.push(*byte);
+                after
+            }
+        };
+    }
+    plain
+}
+
+/// Where the file that `pid` knows as `mapped` may be opened, best first.
+pub(crate) fn candidates(pid: u32, mapped: &Mapped) -> [PathBuf; 3] {
+    let inside = mapped.path.strip_prefix("/").unwrap_or(&mapped.path);
+    [
+        Path::new(&format!("/proc/{pid}/root")).join(inside),
+        mapped.path.clone(),
+        PathBuf::from(format!("/proc/{pid}/map_files/{}", mapped.range)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_brackets_and_spaces_do_not_confuse() {
+        let stat = b"42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21";
+        assert_eq!(parse_stat(stat), Some(("a) b (c".to_owned(), b'S', 987_654)));
+        assert_eq!(parse_stat(b""), None);
+        assert_eq!(parse_stat(b"1 (x) S 1"), None);
+        assert_eq!(innermost_pid(b"Name:\tx\nNSpid:\t4711\t12\t1\n"), Some(1));
+        let own = running(std::process::id()).expect("this process");
+        assert_eq!(own.inner_pid, std::process::id());
+    }
+
+    #[test]
+    fn finds_the_ledger_among_the_mappings() {
+        let maps = b"7f00-7f10 rw-s 00000000 00:19 77 /dev/shm/heapledger-0/ab\\012 c-0.hlive (deleted)\n\
+            7f10-7f20 rw-s 00001000 00:19 77 /dev/shm/heapledger-0/ab\\012 c-0.hlive (deleted)\n\
+            5500-5600 r-xp 00000000 08:01 12 /usr/bin/x\n7ffd-7ffe rw-p 0 0 0 [stack]\n\n";
+        let found = parse_maps(maps);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].path, Path::new("/dev/shm/heapledger-0/ab\n c-0.hlive"));
+        assert_eq!(found[0].range, "7f00-7f10");
+    }
+}

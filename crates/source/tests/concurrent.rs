@@ -1,0 +1,129 @@
+//! A live ledger is read while its program goes on: every record is one that was written whole.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use heapledger_source::Ledger;
+use heapledger_source::format::bytes::Codec;
+use heapledger_source::format::{ByteOrder, Entry, Kind, SectionKind, WordSize};
+use heapledger_source::testing::Builder;
+
+const SLOTS: u64 = 2000;
+const CODEC: Codec = Codec { order: ByteOrder::Little, word: WordSize::W64 };
+
+/// The only block that is ever entered under this number.
+fn block(number: u64) -> Entry {
+    let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let size = mixed >> 40;
+    Entry {
+        number,
+        address: mixed & 0xffff_ffff_ffff,
+        size: Some(size),
+        actual: Some(size + (mixed >> 20 & 0xffff)),
+        kind: Kind((1 + mixed % 9) as u8),
+        site: (mixed >> 13) as u32,
+        thread: Some((mixed >> 7 & 0xff) as u32),
+        heap: Some((mixed >> 3) as u8),
+        time: Some(mixed >> 21 & 0xff_ffff_ffff),
+    }
+}
+
+/// The records as the recorder sees them: words in a shared mapping.
+struct Words(memmap2::MmapMut);
+
+impl Words {
+    fn open(path: &Path) -> Words {
+        let file = OpenOptions::new().read(true).write(true).open(path).expect("opened");
+        // SAFETY: nobody shortens the file while the test runs, and all access to the mapping is atomic.
+        Words(unsafe { memmap2::MmapMut::map_mut(&file) }.expect("mapped"))
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        let place = self.0.get(at..at + 8).expect("within the file").as_ptr();
+        assert!(place.addr().is_multiple_of(8));
+        // SAFETY: eight bytes of the mapping, aligned, alive as long as `self`, shared as atomics only.
+        unsafe { &*place.cast::<AtomicU64>() }
+    }
+
+    /// Enters a block as a recorder does: the commit word to 0, the other words, the commit word last.
+    fn enter(&self, at: usize, number: u64) {
+        let words = block(number).pack();
+        self.word(at).store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (index, word) in words.into_iter().enumerate().skip(1) {
+            self.word(at + index * 8).store(word, Ordering::Relaxed);
+        }
+        self.word(at).store(words[0], Ordering::Release);
+    }
+}
+
+/// Ends the writer, also when the reader has failed.
+struct Stopper<'a>(&'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Slots whose record lies in two pages: the system copies a page at a time, so these tear most easily.
+fn torn_slots(offset: usize) -> Vec<usize> {
+    (0..SLOTS as usize).map(|slot| offset + slot * 32).filter(|at| at % 4096 > 4096 - 32).collect()
+}
+
+#[test]
+fn every_record_was_written_whole() {
+    let base = if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
+    let path = base.join(format!("heapledger-concurrent-{}.hlive", std::process::id()));
+    let mut builder = Builder::new();
+    for number in 0..SLOTS {
+        builder.entry(block(number));
+    }
+    builder.skew(8);
+    builder.write(&path).expect("written");
+    let ledger = Ledger::open(&path).expect("a ledger");
+    let offset = ledger.header().section(SectionKind::Records).expect("records").offset as usize + 32;
+    let slots = torn_slots(offset);
+    assert!(slots.len() > 10);
+    let words = Words::open(&path);
+    let (stop, numbers) = (AtomicBool::new(false), AtomicU64::new(SLOTS));
+    let (mut walks, mut seen, mut moved, mut in_flight) = (0u64, 0u64, 0u64, 0u64);
+    std::thread::scope(|scope| {
+        // One writer: two of them could give one slot to two blocks, which a recorder never does.
+        scope.spawn(|| {
+            let mut round = 0u32;
+            while !stop.load(Ordering::Relaxed) {
+                for slot in &slots {
+                    words.enter(*slot, numbers.fetch_add(1, Ordering::Relaxed));
+                }
+                // Now and then a pause, so that some records stay for one read and change in the next.
+                round = round.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (0..round >> 21).for_each(|_| std::hint::spin_loop());
+            }
+        });
+        let _stopper = Stopper(&stop);
+        let until = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < until {
+            let mut records = ledger.records();
+            let newest = numbers.load(Ordering::Relaxed);
+            while let Some(chunk) = records.next_chunk().expect("readable") {
+                for entry in chunk {
+                    assert_eq!(*entry, block(entry.number), "a record that nobody wrote");
+                    moved += u64::from(entry.number > newest);
+                }
+                seen += chunk.len() as u64;
+            }
+            in_flight += records.in_flight();
+            walks += 1;
+        }
+    });
+    let written = numbers.load(Ordering::Relaxed) - SLOTS;
+    println!("{walks} walks, {seen} records, {moved} newer than the walk, {in_flight} in flight, {written} written");
+    assert!(seen >= walks * (SLOTS - slots.len() as u64), "records that nobody touched must not be missed");
+    assert!(written > 10_000 && moved > 0, "reader and writer did not meet");
+    // The header's byte order says how the writer's words lie.
+    assert_eq!(ledger.header().codec, CODEC);
+    std::fs::remove_file(&path).expect("removed");
+}

@@ -1,0 +1,168 @@
+//! Ledgers cut at every byte and with bytes changed at thousands of places: an answer each time.
+
+use std::path::{Path, PathBuf};
+
+use heapledger_source::format::bytes::{ByteOrder, WordSize};
+use heapledger_source::testing::sample;
+use heapledger_source::{Damage, Ledger, finish};
+
+/// A directory of one test, removed at its end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(test: &str) -> Place {
+        let shm = Path::new("/dev/shm");
+        let base = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+        let directory = base.join(format!("heapledger-damage-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        Place(directory)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Opens and reads everything there is; how many records and history entries, and the damage.
+fn read(path: &Path) -> Option<(usize, usize, Damage)> {
+    let ledger = Ledger::open(path).ok()?;
+    let mut sites = Vec::new();
+    let mut records = ledger.records();
+    let mut live = 0;
+    while let Some(chunk) = records.next_chunk().expect("readable") {
+        live += chunk.len();
+        sites.extend(chunk.iter().map(|entry| entry.site));
+    }
+    let mut entries = ledger.freed();
+    let mut freed = 0;
+    while let Some(chunk) = entries.next_chunk().expect("readable") {
+        freed += chunk.len();
+        sites.extend(chunk.iter().map(|entry| entry.site));
+    }
+    for site in sites {
+        for code in ledger.stack(site).expect("readable").codes {
+            ledger.code(code).expect("readable");
+        }
+    }
+    ledger.threads().expect("readable");
+    ledger.heaps().expect("readable");
+    ledger.modules().expect("readable");
+    ledger.tallies().expect("readable");
+    ledger.storage().expect("readable");
+    Some((live, freed, ledger.damage()))
+}
+
+/// A live and a finished ledger: name and bytes.
+fn ledgers(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for (order, word) in [(ByteOrder::Little, WordSize::W64), (ByteOrder::Big, WordSize::W32)] {
+        let path = directory.join("whole.hlive");
+        let bytes = sample(order, word).bytes();
+        std::fs::write(&path, &bytes).expect("written");
+        let finished = directory.join("whole.hl");
+        finish(&Ledger::open(&path).expect("a ledger"), &finished, &[], &mut |_, _| {}).expect("finished");
+        all.push((format!("live {word:?}"), bytes));
+        all.push((format!("finished {word:?}"), std::fs::read(&finished).expect("read")));
+    }
+    all
+}
+
+#[test]
+fn cut_at_every_byte() {
+    let place = Place::new("cut");
+    let directory = &place.0;
+    for (name, bytes) in ledgers(directory) {
+        let path = directory.join("cut");
+        let file = std::fs::File::create(&path).expect("created");
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).expect("written");
+        let whole = read(&path).expect("whole");
+        assert_eq!(whole, (48, 12, Damage::default()), "{name}");
+        let mut least = usize::MAX;
+        for cut in (0..bytes.len()).rev() {
+            file.set_len(cut as u64).expect("cut");
+            let Some((live, freed, damage)) = read(&path) else {
+                least = least.min(cut + 1);
+                continue;
+            };
+            assert!(live <= 48 && freed <= 12, "{name} cut at {cut}");
+            // Padding behind the last section is nobody's loss.
+            assert!(damage.is_any() || (live, freed) == (48, 12), "{name} cut at {cut}: {live} {freed}");
+            if name.starts_with("finished") {
+                assert!(damage.cut_at.is_some(), "{name} cut at {cut}");
+            }
+        }
+        assert!(least < 1200, "{name}: from {least} bytes on a cut ledger is readable");
+    }
+}
+
+#[test]
+fn a_cut_finished_ledger_gives_what_lies_before_the_cut() {
+    let place = Place::new("prefix");
+    let directory = &place.0;
+    let (_, bytes) = ledgers(directory).swap_remove(1);
+    let path = directory.join("cut");
+    // Records are last: one byte of them missing leaves all the rest.
+    let records_end = bytes.windows(4).rposition(|window| window == b"HLPC").expect("the index piece");
+    std::fs::write(&path, &bytes[..records_end - 16]).expect("written");
+    let ledger = Ledger::open(&path).expect("a ledger");
+    assert_eq!(ledger.threads().expect("threads").len(), 3);
+    let (live, freed, damage) = read(&path).expect("a ledger");
+    assert_eq!((live, freed, damage.pieces_lost), (0, 12, 1));
+    assert_eq!(damage.elements_missing, 48);
+}
+
+#[test]
+fn a_damaged_piece_is_passed_over_and_the_chain_found_again() {
+    let place = Place::new("resync");
+    let directory = &place.0;
+    let (_, bytes) = ledgers(directory).swap_remove(1);
+    let path = directory.join("damaged");
+    let magics: Vec<usize> = (0..bytes.len() - 4).step_by(8).filter(|at| bytes[*at..].starts_with(b"HLPC")).collect();
+    // Without the trailer, so that the chain is walked; the header of each piece in turn is destroyed.
+    for (index, magic) in magics.iter().enumerate().take(magics.len() - 1) {
+        let mut damaged = bytes[..bytes.len() - 16].to_vec();
+        damaged[*magic] ^= 0xff;
+        std::fs::write(&path, &damaged).expect("written");
+        let (live, freed, damage) = read(&path).expect("a ledger");
+        assert_eq!(damage.bytes_skipped as usize, magics[index + 1] - magic, "piece {index}");
+        assert!((live, freed) == (48, 12) || (live, freed) == (48, 0) || (live, freed) == (0, 12), "piece {index}");
+        assert!(damage.elements_missing > 0);
+    }
+}
+
+#[test]
+fn any_byte_may_be_wrong() {
+    let place = Place::new("flip");
+    let directory = &place.0;
+    let began = std::time::Instant::now();
+    let mut read_at_all = 0;
+    let mut tried = 0;
+    for (name, bytes) in ledgers(directory) {
+        let path = directory.join("flipped");
+        let file = std::fs::File::create(&path).expect("created");
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).expect("written");
+        for (at, byte) in bytes.iter().enumerate() {
+            // All bits of the header's figures and tables, some of the many elements.
+            let flips: &[u8] = if at < 1200 {
+                &[0x01, 0x80, 0xff]
+            } else {
+                [&[0x01][..], &[], &[0x80], &[], &[], &[0xff], &[], &[]][at % 8]
+            };
+            for flip in flips {
+                std::os::unix::fs::FileExt::write_all_at(&file, &[byte ^ flip], at as u64).expect("written");
+                tried += 1;
+                if let Some((live, freed, damage)) = read(&path) {
+                    read_at_all += 1;
+                    if name.starts_with("finished") {
+                        assert!(live <= 48 && freed <= 12 || damage.header, "{name} at {at}");
+                    }
+                }
+            }
+            std::os::unix::fs::FileExt::write_all_at(&file, &[*byte], at as u64).expect("written");
+        }
+    }
+    println!("{tried} changes, {read_at_all} readable, {:?}", began.elapsed());
+    assert!(read_at_all * 10 > tried * 9);
+}

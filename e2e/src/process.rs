@@ -1,0 +1,178 @@
+//! Running something to its end, which comes in time.
+
+use std::fmt;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// Nothing small takes this long unless it hangs, on a machine that does other things as well.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How something ended, and what it said.
+pub struct Ran {
+    /// Exit status or signal.
+    pub status: ExitStatus,
+    /// All of its standard output.
+    pub stdout: Vec<u8>,
+    /// All of its standard error.
+    pub stderr: Vec<u8>,
+    /// From start to end.
+    pub span: Duration,
+}
+
+/// A program that runs, and what it writes.
+pub struct Running {
+    /// Itself. It leads a process group.
+    pub child: Child,
+    began: Instant,
+    stdout: Option<JoinHandle<Vec<u8>>>,
+    stderr: Option<JoinHandle<Vec<u8>>>,
+}
+
+fn drain(stream: Option<impl Read + Send + 'static>) -> Option<JoinHandle<Vec<u8>>> {
+    stream.map(|mut stream| {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = stream.read_to_end(&mut bytes);
+            bytes
+        })
+    })
+}
+
+/// Starts a command in a process group of its own.
+pub fn start(command: &mut Command) -> Result<Running> {
+    let began = Instant::now();
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    Ok(Running { child, began, stdout, stderr })
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has not ended yet.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits for its end; kills it and fails if that does not come.
+    pub fn finish(mut self, patience: Duration) -> Result<Ran> {
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) if self.began.elapsed() < patience => thread::sleep(Duration::from_millis(2)),
+                _ => {
+                    let group = format!("-{}", self.child.id());
+                    let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+                    let _ = self.child.wait();
+                    return Err(format!("it hangs: no end after {patience:?}"));
+                }
+            }
+        };
+        let span = self.began.elapsed();
+        let read =
+            |stream: Option<JoinHandle<Vec<u8>>>| stream.and_then(|stream| stream.join().ok()).unwrap_or_default();
+        Ok(Ran { status, stdout: read(self.stdout), stderr: read(self.stderr), span })
+    }
+}
+
+/// Runs a command to its end.
+pub fn run(command: &mut Command) -> Result<Ran> {
+    run_within(command, PATIENCE)
+}
+
+/// Runs a command to its end, which may take so long.
+pub fn run_within(command: &mut Command, patience: Duration) -> Result<Ran> {
+    start(command.stdin(Stdio::null()))?.finish(patience).map_err(|problem| format!("{command:?}: {problem}"))
+}
+
+impl Ran {
+    /// Its standard output as text.
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Its standard error as text.
+    pub fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// Itself if it ended with status 0.
+    pub fn good(self) -> Result<Ran> {
+        if self.status.success() { Ok(self) } else { Err(format!("{self}")) }
+    }
+
+    /// Where another run of the same differs from this one.
+    pub fn compare(&self, other: &Ran) -> Result {
+        for (what, own, other) in [("stdout", &self.stdout, &other.stdout), ("stderr", &self.stderr, &other.stderr)] {
+            if own != other {
+                return Err(format!("{what} differs: without us {} and with us {}", excerpt(own), excerpt(other)));
+            }
+        }
+        if self.status == other.status {
+            Ok(())
+        } else {
+            Err(format!("it ends differently: without us {}, with us {}", self.status, other.status))
+        }
+    }
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, stdout {}, stderr {}", self.status, excerpt(&self.stdout), excerpt(&self.stderr))
+    }
+}
+
+/// The beginning of a text, on one line.
+pub fn excerpt(bytes: &[u8]) -> String {
+    const SHOWN: usize = 400;
+    let text = String::from_utf8_lossy(bytes.get(..SHOWN).unwrap_or(bytes)).into_owned();
+    format!("{text:?} ({} bytes)", bytes.len())
+}
+
+/// Sends a signal to a process, or with a negative number to a group.
+pub fn kill(pid: i64, signal: &str) -> Result {
+    let status = Command::new("kill").args([&format!("-{signal}"), "--", &pid.to_string()]).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        other => Err(format!("cannot send {signal} to {pid}: {other:?}")),
+    }
+}
+
+/// The signal that ended it.
+pub fn signal_of(ran: &Ran) -> Option<i32> {
+    ran.status.signal()
+}
+
+/// Waits until something comes true.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result {
+    let began = Instant::now();
+    while !holds() {
+        if began.elapsed() > PATIENCE {
+            return Err(format!("it never happened: {what}"));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Processes whose parent is `pid`.
+pub fn children(pid: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// A number from `/proc/PID/status`, such as `VmRSS`, in KiB.
+pub fn status_kib(pid: u32, field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.strip_prefix(field).is_some_and(|rest| rest.starts_with(':')))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}

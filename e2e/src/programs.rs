@@ -1,0 +1,444 @@
+//! Real programs with real work, and their inputs.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::counts::Counts;
+use crate::ledger::{Stats, check_totals};
+use crate::process::{self, Ran};
+use crate::scratch::Scratch;
+use crate::tools::{command, find, heapledger, root};
+use crate::tracked::{by_hand, recover, under_run};
+use crate::victim::counter;
+use crate::{Result, check};
+
+/// How long one of them may take, under us and heaptrack and on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(900);
+
+/// A program and what it is told to do.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// A short name.
+    pub name: &'static str,
+    path: PathBuf,
+    arguments: Vec<String>,
+    /// What is set in its environment.
+    pub environment: Vec<(&'static str, String)>,
+    /// Losses that it may have, by name.
+    pub losses: Vec<String>,
+}
+
+/// How much work there is: a test is quick, the script takes its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// A second without us.
+    Quick,
+    /// Several seconds without us.
+    Large,
+}
+
+impl Load {
+    fn times(self, quick: usize, large: usize) -> usize {
+        if self == Load::Quick { quick } else { large }
+    }
+}
+
+/// Names of all programs that [`prepare`] knows.
+pub const NAMES: &[&str] = &["jq", "python3", "perl", "sqlite3", "xmllint", "git", "cc1", "cc1plus", "node"];
+
+/// Makes the input of a program in `scratch`. `None` if the program is not installed.
+pub fn prepare(name: &str, scratch: &Scratch, load: Load) -> Result<Option<Program>> {
+    let mut environment: Vec<(&'static str, &str)> = vec![("LC_ALL", "C.UTF-8")];
+    let (found, arguments): (_, Vec<String>) = match name {
+        "jq" => {
+            let input = write(scratch, "input.json", &json(load.times(40_000, 400_000)))?;
+            let filter = "[.[] | select(.age > 30)] | group_by(.city) | map({city: .[0].city, n: length, \
+                          names: (map(.name) | sort | .[:3])})";
+            (find(&["jq"]), vec![filter.into(), input])
+        }
+        "python3" => {
+            environment.extend([("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0")]);
+            let input = write(scratch, "input.json", &json(load.times(5_000, 100_000)))?;
+            let script = write(scratch, "work.py", PYTHON)?;
+            (find(&["/usr/bin/python3"]), vec![script, input])
+        }
+        "perl" => {
+            environment.extend([("PERL_HASH_SEED", "0"), ("PERL_PERTURB_KEYS", "0")]);
+            let script = write(scratch, "work.pl", PERL)?;
+            (find(&["perl"]), vec![script, load.times(60_000, 1_000_000).to_string()])
+        }
+        "sqlite3" => {
+            let script = write(scratch, "work.sql", &SQL.replace("ROWS", &load.times(40_000, 1_000_000).to_string()))?;
+            (find(&["sqlite3"]), vec!["-batch".into(), ":memory:".into(), format!(".read {script}")])
+        }
+        "xmllint" => {
+            let input = write(scratch, "input.xml", &xml(load.times(20_000, 400_000)))?;
+            (find(&["xmllint"]), vec!["--xpath".into(), "count(//item[@n mod 7 = 0]/name)".into(), input])
+        }
+        "git" => {
+            environment.extend([
+                ("GIT_CONFIG_NOSYSTEM", "1"),
+                ("HOME", "/nonexistent"),
+                ("GIT_PAGER", "cat"),
+                ("GIT_AUTHOR_DATE", "@1700000000 +0000"),
+                ("GIT_COMMITTER_DATE", "@1700000000 +0000"),
+            ]);
+            let repository = repository(scratch, load.times(40, 400))?;
+            let arguments = ["--no-pager", "-C", &repository, "log", "-p", "--stat", "-M", "--no-ext-diff"];
+            (find(&["/usr/bin/git", "git"]), arguments.map(str::to_owned).into())
+        }
+        "cc1" => {
+            let input = write(scratch, "input.c", &c_source(load.times(150, 1_500)))?;
+            let output = scratch.path("input.s").to_string_lossy().into_owned();
+            (compiler("gcc", "cc1"), ["-quiet", "-O1", "-g", &input, "-o", &output].map(str::to_owned).into())
+        }
+        "cc1plus" => {
+            let input = write(scratch, "input.cc", &cxx_source(load.times(10, 60)))?;
+            let preprocessed = scratch.path("input.ii").to_string_lossy().into_owned();
+            process::run(command("g++").args(["-std=c++17", "-E", &input, "-o", &preprocessed]))?.good()?;
+            let output = scratch.path("input.s").to_string_lossy().into_owned();
+            let arguments = ["-quiet", "-std=c++17", "-O1", "-g", "-fpreprocessed", &preprocessed, "-o", &output];
+            (compiler("g++", "cc1plus"), arguments.map(str::to_owned).into())
+        }
+        "node" => {
+            let input = write(scratch, "input.json", &json(load.times(5_000, 50_000)))?;
+            let script = write(scratch, "work.js", NODE)?;
+            (find(&["node"]), vec![script, input])
+        }
+        other => return Err(format!("there is no program {other}")),
+    };
+    let name = NAMES.iter().find(|own| **own == name).copied().unwrap_or_default();
+    Ok(found.map(|path| Program { name, path, arguments, environment: strings(environment), losses: vec![] }))
+}
+
+fn strings(pairs: Vec<(&'static str, &str)>) -> Vec<(&'static str, String)> {
+    pairs.into_iter().map(|(name, value)| (name, value.to_owned())).collect()
+}
+
+impl Program {
+    /// Runs it without us.
+    pub fn plain(&self, scratch: &Scratch) -> Result<Ran> {
+        self.finish(command(&self.path).args(&self.arguments).current_dir(scratch.work()))
+    }
+
+    /// Runs it under `heapledger run`; the ledger is `NAME.hl`.
+    pub fn under_run(&self, scratch: &Scratch, options: &[&str]) -> Result<(Ran, PathBuf)> {
+        let ran = self.finish(&mut under_run(scratch, self.name, options, &self.path, &self.arguments))?;
+        Ok((ran, scratch.path(&format!("{}.hl", self.name))))
+    }
+
+    /// Runs it with the counting library behind ours.
+    pub fn counted(&self, scratch: &Scratch) -> Result<(Ran, Stats, Counts)> {
+        let counter = counter()?;
+        let base = scratch.path("counts");
+        let mut command = by_hand(scratch, &[&counter], &self.path, &self.arguments);
+        let ran = self.finish(command.env("COUNTER_OUT", &base))?;
+        let stats = Stats::of(recover(scratch)?.last().ok_or("there is no ledger")?)?;
+        let counts = Counts::of(&base, &stats)?;
+        Ok((ran, stats, counts))
+    }
+
+    /// What heaptrack says: calls to allocation functions. `None` if it is not installed.
+    pub fn heaptrack(&self, scratch: &Scratch) -> Result<Option<u64>> {
+        let (Some(heaptrack), Some(print)) = (find(&["heaptrack"]), find(&["heaptrack_print"])) else {
+            return Ok(None);
+        };
+        let out = scratch.path("heaptrack");
+        let mut command = command(heaptrack);
+        self.finish(command.arg("-o").arg(&out).arg(&self.path).args(&self.arguments).current_dir(scratch.work()))?;
+        let written = ["heaptrack.zst", "heaptrack.gz"].map(|name| scratch.path(name));
+        let file = written.iter().find(|path| path.exists()).ok_or("heaptrack has written nothing")?;
+        let mut command = crate::tools::command(print);
+        command.args(["-p", "0", "-a", "0", "-T", "0", "-l", "0", "-f"]).arg(file);
+        let text = process::run_within(&mut command, PATIENCE)?.good()?.out();
+        const WORDS: &str = "calls to allocation functions: ";
+        let line = text.lines().find_map(|line| line.strip_prefix(WORDS)).ok_or("heaptrack_print says no total")?;
+        let digits: String = line.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().map(Some).map_err(|_| line.to_owned())
+    }
+
+    fn finish(&self, command: &mut Command) -> Result<Ran> {
+        process::run_within(command.envs(self.environment.iter().map(|(name, value)| (name, value))), PATIENCE)
+    }
+}
+
+/// What was found out about one program.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Allocations in the ledger.
+    pub allocations: u64,
+    /// Frees in the ledger.
+    pub frees: u64,
+    /// Live at the end.
+    pub live: u64,
+    /// What the counting library has counted, in a run of its own.
+    pub counted: (u64, u64),
+    /// What the ledger of that run says.
+    pub beside_counter: (u64, u64),
+    /// What heaptrack says.
+    pub heaptrack: Option<u64>,
+    /// Time without us and with us, in seconds.
+    pub seconds: (f32, f32),
+    /// The call site that holds most.
+    pub top: String,
+}
+
+/// Everything that the issue asks for about one program: same output, equal counts, agreeing totals.
+pub fn examine(program: &Program, scratch: &Scratch, heaptrack: bool) -> Result<Row> {
+    let plain = program.plain(scratch)?;
+    check!(plain.status.success(), "it fails without us: {plain}");
+    let (tracked, ledger) = program.under_run(scratch, &[])?;
+    plain.compare(&tracked)?;
+    let stats = Stats::of(&ledger)?;
+    check_totals(&stats, &program.losses)?;
+    let (ran, own, counts) = program.counted(scratch)?;
+    plain.compare(&ran)?;
+    counts.check(&own).map_err(|problem| format!("counting library: {problem}"))?;
+    check_totals(&own, &program.losses)?;
+    let heaptrack = if heaptrack { program.heaptrack(scratch)? } else { None };
+    let allocations = stats.number("allocations");
+    if let Some(figure) = heaptrack {
+        let off = figure.abs_diff(allocations) as f64 / allocations as f64;
+        check!(off <= 0.001, "heaptrack says {figure} allocations, the ledger {allocations}: {:.3} % off", off * 100.0);
+    }
+    Ok(Row {
+        name: program.name.to_owned(),
+        allocations,
+        frees: stats.number("frees"),
+        live: stats.number("live_blocks"),
+        counted: (counts.allocations(), counts.frees()),
+        beside_counter: (own.number("allocations"), own.number("frees")),
+        heaptrack,
+        seconds: (plain.span.as_secs_f32(), tracked.span.as_secs_f32()),
+        top: top(&stats),
+    })
+}
+
+/// The call site that holds most: its innermost functions.
+pub fn top(stats: &Stats) -> String {
+    let site = &stats.0["top_sites"][0];
+    let frames = site["frames"].as_array().map_or(&[][..], Vec::as_slice);
+    let names: Vec<&str> = frames.iter().filter_map(|frame| frame["function"].as_str()).take(3).collect();
+    format!("{} bytes in {} blocks: {}", site["bytes"], site["blocks"], names.join(" < "))
+}
+
+/// redis-server on a socket in a scratch directory.
+pub struct Redis {
+    server: process::Running,
+    socket: PathBuf,
+}
+
+impl Redis {
+    /// Starts it, with threads for its input and output. `command` is how to start the program with arguments.
+    pub fn start(scratch: &Scratch, command: impl FnOnce(&Path, &[String]) -> Command) -> Result<Option<Redis>> {
+        let (Some(server), Some(_)) = (find(&["redis-server"]), find(&["redis-benchmark"])) else { return Ok(None) };
+        let socket = scratch.path("redis.sock");
+        let text = socket.to_string_lossy().into_owned();
+        let arguments =
+            ["--port", "0", "--unixsocket", &text, "--save", "", "--io-threads", "4", "--io-threads-do-reads", "yes"];
+        let mut command = command(&server, &arguments.map(str::to_owned));
+        let server = process::start(command.stdin(std::process::Stdio::null()))?;
+        let redis = Redis { server, socket };
+        process::until("redis answers", || redis.ask(&["ping"]).is_ok_and(|ran| ran.out().trim() == "PONG"))?;
+        Ok(Some(redis))
+    }
+
+    fn ask(&self, words: &[&str]) -> Result<Ran> {
+        process::run(command("redis-cli").arg("-s").arg(&self.socket).args(words))
+    }
+
+    /// A load, which runs until it is done or the server is gone.
+    pub fn benchmark(&self, requests: usize) -> Result<process::Running> {
+        let mut command = command("redis-benchmark");
+        command.arg("-s").arg(&self.socket).args(["-n", &requests.to_string(), "-c", "50", "-P", "8", "-r", "100000"]);
+        process::start(command.args(["-q", "-t", "set,get,incr,lpush,rpop,sadd,hset,zadd,lrange_100,mset"]))
+    }
+
+    /// The process that we started: the server itself, or `heapledger run`.
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    /// Keys that it holds.
+    pub fn keys(&self) -> Result<String> {
+        Ok(self.ask(&["dbsize"])?.out())
+    }
+
+    /// Ends it as an administrator would.
+    pub fn shut_down(self) -> Result<Ran> {
+        let _ = self.ask(&["shutdown", "nosave"]);
+        self.server.finish(PATIENCE)
+    }
+
+    /// Waits until it has been killed.
+    pub fn gone(self) -> Result<Ran> {
+        self.server.finish(PATIENCE)
+    }
+}
+
+/// The first lines of what a person sees.
+pub fn shown(name: &str, ledger: &Path) -> Result<String> {
+    Ok(process::run(command(heapledger()).arg(name).arg(ledger))?.good()?.out())
+}
+
+fn write(scratch: &Scratch, name: &str, text: &str) -> Result<String> {
+    let path = scratch.path(name);
+    fs::write(&path, text).map_err(|error| error.to_string())?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+fn compiler(driver: &str, program: &str) -> Option<PathBuf> {
+    let ran = process::run(command(driver).arg(format!("-print-prog-name={program}"))).ok()?;
+    Some(PathBuf::from(ran.out().trim())).filter(|path| path.is_absolute())
+}
+
+fn json(people: usize) -> String {
+    const CITIES: [&str; 5] = ["Aachen", "Bremen", "Coburg", "Dresden", "Emden"];
+    let mut out = String::from("[");
+    for n in 0..people {
+        let comma = if n == 0 { "" } else { "," };
+        let (city, age) = (CITIES[n * 7 % 5], n * 31 % 90);
+        let _ = writeln!(
+            out,
+            "{comma}{{\"id\":{n},\"name\":\"person {}\",\"age\":{age},\"city\":\"{city}\",\"tags\":[\"a{}\",null,true,{}.5]}}",
+            n * 7919 % people,
+            n % 13,
+            n
+        );
+    }
+    out + "]"
+}
+
+fn xml(items: usize) -> String {
+    let mut out = String::from("<?xml version=\"1.0\"?>\n<list>\n");
+    for n in 0..items {
+        let _ =
+            writeln!(out, "<item n=\"{n}\"><name>thing {n}</name><price unit=\"EUR\">{}.99</price></item>", n % 1000);
+    }
+    out + "</list>\n"
+}
+
+fn repository(scratch: &Scratch, commits: usize) -> Result<String> {
+    let path = scratch.path("repository");
+    fs::create_dir_all(&path).map_err(|error| error.to_string())?;
+    let git = |words: &[&str]| {
+        let mut command = command("git");
+        command.arg("-C").arg(&path).args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=m"]);
+        command.envs([
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("HOME", "/nonexistent"),
+            ("GIT_AUTHOR_DATE", "@1700000000 +0000"),
+        ]);
+        process::run(command.env("GIT_COMMITTER_DATE", "@1700000000 +0000").args(words))?.good()
+    };
+    git(&["init", "-q"])?;
+    for commit in 0..commits {
+        for file in 0..5 {
+            let mut text = String::new();
+            for line in 0..300 {
+                let _ = writeln!(text, "line {line} of {file}, {}", line * commit % 17);
+            }
+            fs::write(path.join(format!("file-{file}.txt")), text).map_err(|error| error.to_string())?;
+        }
+        git(&["add", "."])?;
+        git(&["commit", "-q", "--allow-empty", "-m", &format!("Change {commit}")])?;
+    }
+    git(&["repack", "-adq"])?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+fn c_source(functions: usize) -> String {
+    let mut out = String::from("struct s { int a, b[8]; struct s *next; };\n");
+    for n in 0..functions {
+        let _ = writeln!(
+            out,
+            "int f{n}(struct s *s, int k)\n{{\n    int sum = {n};\n    for (int i = 0; i < k; i++) {{\n        \
+             switch (s->b[i & 7]) {{ case {}: sum += i * 3; break; case 1: sum ^= s->a; break; default: sum -= k / (i | 1); }}\n        \
+             if (s->next) s = s->next;\n    }}\n    return sum;\n}}",
+            n + 2
+        );
+    }
+    out
+}
+
+fn cxx_source(classes: usize) -> String {
+    let mut out = String::from(
+        "#include <algorithm>\n#include <iostream>\n#include <map>\n#include <regex>\n#include <string>\n#include <vector>\n",
+    );
+    for n in 0..classes {
+        let _ = writeln!(
+            out,
+            "struct c{n} {{ std::map<std::string, std::vector<c{n} *>> m; std::string s; }};\n\
+             std::string g{n}(std::vector<c{n}> &v) {{ std::sort(v.begin(), v.end(), [](auto &a, auto &b) {{ return a.s < b.s; }}); \
+             std::string r; for (auto &x : v) for (auto &[k, w] : x.m) r += k + std::to_string(w.size()); \
+             return std::regex_replace(r, std::regex(\"a+{n}\"), \"b\"); }}"
+        );
+    }
+    out
+}
+
+/// A workload of the project's own sources, for those who want one that changes.
+pub fn own_sources() -> PathBuf {
+    root().join("crates")
+}
+
+const PYTHON: &str = r#"
+import collections, json, re, sys
+people = json.load(open(sys.argv[1]))
+cities = collections.defaultdict(list)
+for person in people:
+    cities[person["city"]].append(person)
+for city in sorted(cities):
+    names = sorted(p["name"] for p in cities[city] if p["age"] > 30)
+    print(city, len(names), names[:3])
+words = collections.Counter(re.findall(r"[a-z]+ \d", " ".join(p["name"] for p in people)))
+print(words.most_common(3))
+class Node:
+    def __init__(self, n): self.n, self.children = n, []
+root = Node(0)
+for n in range(1, 20000):
+    node = root
+    for digit in str(n)[:3]:
+        if node.children: node = node.children[int(digit) % len(node.children)]
+    node.children.append(Node(n))
+print(sum(1 for _ in root.children))
+"#;
+
+const PERL: &str = r#"
+use strict;
+my ($n, %count, @list) = ($ARGV[0]);
+for my $i (1 .. $n) {
+    my $word = "w" . ($i * 7919 % 10007);
+    $count{$word} .= "x$i,";
+    push @list, [$i, $word] if $i % 3 == 0;
+}
+my @sorted = sort { $a->[1] cmp $b->[1] || $a->[0] <=> $b->[0] } @list;
+my $text = join " ", map { $_->[1] } @sorted[0 .. 999];
+$text =~ s/w(\d)(\d*)/$2-$1/g;
+print scalar(keys %count), " ", length($text), " ", substr($text, 0, 60), "\n";
+"#;
+
+const SQL: &str = "
+create table t(id integer primary key, city text, n integer);
+with recursive c(x) as (select 1 union all select x + 1 from c where x < ROWS)
+insert into t select x, 'city ' || (x % 97), x * 31 % 1009 from c;
+create index by_city on t(city, n);
+select city, count(*), sum(n), group_concat(n % 10, '') from t where n > 500 group by city order by 3 desc limit 5;
+select count(distinct a.n) from t a join t b on a.n = b.id where a.id % 7 = 0;
+update t set city = upper(city) where n % 5 = 0;
+delete from t where n % 3 = 0;
+select count(*), max(length(city)) from t;
+";
+
+const NODE: &str = r#"
+const people = JSON.parse(require('fs').readFileSync(process.argv[2], 'utf8'));
+const cities = new Map();
+for (const p of people) cities.set(p.city, (cities.get(p.city) || []).concat(p.age > 30 ? [p.name] : []).slice(-500));
+for (const [city, names] of [...cities].sort()) console.log(city, names.length, names.sort()[0]);
+console.log(require('zlib').gzipSync(JSON.stringify(people)).length > 0, require('crypto').createHash('sha256').update('x').digest('hex'));
+"#;

@@ -1,0 +1,100 @@
+//! What is tested, built once: the command line, the preload library, and the victims' compilers.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// The root of the workspace.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Where cargo builds: the directory that this test program lies in. `TARGET/debug/deps/test-123abc`.
+pub fn target() -> PathBuf {
+    let own = std::env::current_exe().expect("a test program has a path");
+    own.ancestors().nth(3).expect("it lies in a target directory").to_owned()
+}
+
+/// Where victims and other products of the tests go.
+pub fn products() -> PathBuf {
+    let path = target().join("e2e");
+    fs::create_dir_all(&path).expect("a directory in the target directory");
+    path
+}
+
+fn cargo(package: &str, more: &[&str], target: &Path) {
+    let mut command = Command::new(option_env!("CARGO").unwrap_or("cargo"));
+    command.args(["build", "--release", "--quiet", "--package", package, "--target-dir"]).arg(target).args(more);
+    // An outer cargo's wishes are not for this build.
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "LD_PRELOAD", "HEAPLEDGER"] {
+        command.env_remove(name);
+    }
+    let status = command.current_dir(root()).status().expect("cargo");
+    assert!(status.success(), "{package} does not build");
+}
+
+/// The command line.
+pub fn heapledger() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        if let Some(path) = std::env::var_os("HEAPLEDGER_E2E_CLI") {
+            return path.into();
+        }
+        cargo("heapledger-cli", &[], &target());
+        target().join("release/heapledger")
+    })
+}
+
+/// The preload library, for those who preload by hand.
+pub fn preload() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| library("preload", &[]))
+}
+
+/// The preload library that compares each stack with what libgcc's unwinder says.
+pub fn oracle() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| library("oracle", &["--features", "oracle"]))
+}
+
+/// In a target directory of its own: the command line's build script builds the same package.
+fn library(name: &str, more: &[&str]) -> PathBuf {
+    let target = products().join(name);
+    cargo("heapledger-preload", more, &target);
+    target.join("release/libheapledger_preload.so")
+}
+
+/// Whether a product is younger than all that it is made from.
+pub fn is_fresh(product: &Path, sources: &[PathBuf]) -> bool {
+    let changed = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    let newest = sources.iter().map(|path| changed(path).unwrap_or(SystemTime::now())).max();
+    changed(product).is_some_and(|made| newest.is_none_or(|newest| made > newest))
+}
+
+/// The first of these programs that there is.
+pub fn find(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = |name: &&str| {
+        let directories = std::env::split_paths(&path);
+        directories.map(|directory| directory.join(name)).find(|path| path.is_file())
+    };
+    names.iter().find_map(in_path)
+}
+
+/// A shared library of the system, by file name.
+pub fn system_library(name: &str) -> Option<PathBuf> {
+    let directories = ["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    directories.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists())
+}
+
+/// A command in an environment in which nothing of ours is set.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for name in ["HEAPLEDGER", "HEAPLEDGER_PRELOAD", "HEAPLEDGER_ORACLE", "LD_PRELOAD", "COUNTER_OUT", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    command
+}

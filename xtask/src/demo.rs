@@ -1,0 +1,80 @@
+//! `cargo xtask demo`: from nothing to a report on screen.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::packages;
+use crate::step::{Result, cargo, root, run as run_command, target};
+
+/// About how large the input is.
+const INPUT_BYTES: u64 = 20 << 20;
+/// A real question to it: what did each customer spend?
+const QUESTION: &str =
+    "group_by(.customer) | map({customer: .[0].customer, spent: (map(.total) | add)}) | max_by(.spent)";
+
+/// Builds, makes an input, runs jq on it, and says how to go on.
+pub(crate) fn run() -> Result {
+    packages::provide(packages::DEMO)?;
+    println!("building heapledger …");
+    run_command(&mut cargo(&["build", "--release", "--package", "heapledger-cli"]))?;
+    let heapledger = target().join("release/heapledger");
+    let place = target().join("demo");
+    let problem = |error: std::io::Error| format!("{}: {error}", place.display());
+    fs::create_dir_all(&place).map_err(problem)?;
+    let input = place.join("orders.json");
+    if fs::metadata(&input).map_or(0, |meta| meta.len()) < INPUT_BYTES {
+        write_orders(&input).map_err(problem)?;
+    }
+    let ledger = place.join("heapledger.jq.demo.hl");
+    let short = |path: &Path| path.strip_prefix(root()).unwrap_or(path).display().to_string();
+    let (binary, ledger, input) = (short(&heapledger), short(&ledger), short(&input));
+    println!("\n$ {binary} run -o {ledger} --force -- jq -c '{QUESTION}' {input}\n");
+    let mut command = Command::new(&heapledger);
+    command.args(["run", "-o", &ledger, "--force", "--", "jq", "-c", QUESTION, &input]).current_dir(root());
+    run_command(&mut command)?;
+    println!("\n$ {binary} stats {ledger}\n");
+    run_command(Command::new(&heapledger).args(["stats", &ledger]).current_dir(root()).stdin(Stdio::null()))?;
+    println!(
+        "\nNow try:\n  \
+         {binary} dump {ledger} | less\n  \
+         {binary} history {ledger} | less\n  \
+         {binary} run -- python3 -c 'import json; print(len(json.load(open(\"{input}\"))))'"
+    );
+    Ok(())
+}
+
+/// Orders as a shop would have them. Always the same ones.
+fn write_orders(path: &Path) -> std::io::Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
+    let mut seed = 1_u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    let (mut written, mut order) = (0, 0);
+    out.write_all(b"[")?;
+    while written < INPUT_BYTES {
+        let comma = if order == 0 { "\n" } else { ",\n" };
+        let (customer, items) = (random(5000), 1 + random(4));
+        let mut line = format!("{comma}{{\"order\":{order},\"customer\":\"customer {customer}\",\"items\":[");
+        let mut total = 0;
+        for item in 0..items {
+            let (product, price) = (random(900), 100 + random(9900));
+            total += price;
+            let comma = if item == 0 { "" } else { "," };
+            line += &format!(
+                "{comma}{{\"product\":\"product number {product}\",\"price\":{}.{:02}}}",
+                price / 100,
+                price % 100
+            );
+        }
+        line += &format!("],\"total\":{}.{:02},\"paid\":{}}}", total / 100, total % 100, random(10) > 0);
+        out.write_all(line.as_bytes())?;
+        written += line.len() as u64;
+        order += 1;
+    }
+    out.write_all(b"\n]\n")?;
+    out.flush()
+}

@@ -1,0 +1,105 @@
+//! Debian packages that the tests and the demo need.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::step::{Result, run};
+
+/// Something that must be there, and the package that brings it.
+pub(crate) struct Need {
+    /// A command in `PATH`, or a library in the system's library directory.
+    what: What,
+    package: &'static str,
+}
+
+enum What {
+    Command(&'static str),
+    Library(&'static str),
+}
+
+const fn command(name: &'static str, package: &'static str) -> Need {
+    Need { what: What::Command(name), package }
+}
+
+const fn library(name: &'static str, package: &'static str) -> Need {
+    Need { what: What::Library(name), package }
+}
+
+/// For the demo.
+pub(crate) const DEMO: &[Need] = &[command("jq", "jq")];
+
+/// For the tests: compilers for the programs that they run, and real programs.
+pub(crate) const TEST: &[Need] = &[
+    command("gcc", "gcc"),
+    command("g++", "g++"),
+    command("nm", "binutils"),
+    command("gdb", "gdb"),
+    command("jq", "jq"),
+    command("python3", "python3"),
+    command("perl", "perl"),
+    command("sqlite3", "sqlite3"),
+    command("xmllint", "libxml2-utils"),
+    command("git", "git"),
+    command("redis-server", "redis-server"),
+    command("redis-benchmark", "redis-tools"),
+    command("heaptrack", "heaptrack"),
+    command("valgrind", "valgrind"),
+    library("libjemalloc.so.2", "libjemalloc2"),
+    library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
+];
+
+const LIBRARY_DIRECTORIES: &[&str] = &["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+
+impl Need {
+    fn is_met(&self) -> bool {
+        match self.what {
+            What::Command(name) => on_path(name),
+            What::Library(name) => LIBRARY_DIRECTORIES.iter().any(|directory| Path::new(directory).join(name).exists()),
+        }
+    }
+}
+
+/// Whether there is a command of this name.
+pub(crate) fn on_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
+}
+
+/// Installs what is missing, or says what to install.
+pub(crate) fn provide(needs: &[Need]) -> Result {
+    let missing: Vec<&str> = needs.iter().filter(|need| !need.is_met()).map(|need| need.package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let by_hand = format!("these packages are missing; install them with: apt-get install {}", missing.join(" "));
+    if !is_root() || !on_path("apt-get") {
+        return Err(by_hand);
+    }
+    println!("installing {}", missing.join(" "));
+    if !install(&missing) {
+        // The lists may be old, or another apt-get was at work.
+        run(&mut quiet_apt(&["update"]))?;
+        if !install(&missing) {
+            return Err(by_hand);
+        }
+    }
+    let still: Vec<&str> = needs.iter().filter(|need| !need.is_met()).map(|need| need.package).collect();
+    if still.is_empty() { Ok(()) } else { Err(format!("installed, yet not found: {}", still.join(" "))) }
+}
+
+fn install(packages: &[&str]) -> bool {
+    let mut apt = quiet_apt(&["install", "-y", "--no-install-recommends"]);
+    run(apt.args(packages)).is_ok()
+}
+
+fn quiet_apt(arguments: &[&str]) -> Command {
+    let mut apt = Command::new("apt-get");
+    // A server that a package would start is not wanted: the tests start their own.
+    apt.arg("-qq").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
+    apt
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}

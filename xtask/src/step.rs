@@ -1,0 +1,121 @@
+//! Running commands, and saying how long a step took.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Why a step failed, in one sentence.
+pub(crate) type Result<T = ()> = std::result::Result<T, String>;
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    let chosen = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    chosen.map_or_else(|| root().join("target"), |chosen| root().join(chosen))
+}
+
+/// Cargo, in the root of the repository.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a command whose output a person sees.
+pub(crate) fn run(command: &mut Command) -> Result {
+    let what = shown(command);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{what}` failed: {status}")),
+        Err(error) => Err(format!("`{what}` cannot be run: {error}")),
+    }
+}
+
+/// Runs a command for its output.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let what = shown(command);
+    let output =
+        command.stderr(Stdio::inherit()).output().map_err(|error| format!("`{what}` cannot be run: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("`{what}` failed: {}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Tests that passed, failed, and were ignored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tests {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) ignored: u64,
+}
+
+impl Tests {
+    pub(crate) fn add(&mut self, other: Tests) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+
+    /// Reads `test result: ok. 12 passed; 0 failed; 1 ignored; …`.
+    fn of_line(line: &str) -> Option<Tests> {
+        let figures = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+        let figure = |word: &str| {
+            let item = figures.split(';').find(|item| item.trim().ends_with(word))?;
+            item.trim().split(' ').next()?.parse().ok()
+        };
+        Some(Tests { passed: figure("passed")?, failed: figure("failed")?, ignored: figure("ignored")? })
+    }
+}
+
+/// Runs a test command whose output a person sees, and counts.
+pub(crate) fn run_tests(command: &mut Command) -> Result<Tests> {
+    let what = shown(command);
+    let fail = |error| format!("`{what}` cannot be run: {error}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(fail)?;
+    let mut all = Tests::default();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = String::from_utf8_lossy(&line.map_err(fail)?).into_owned();
+            // Whoever reads us may have gone; the tests go on.
+            let _ = writeln!(std::io::stdout(), "{line}");
+            all.add(Tests::of_line(&line).unwrap_or_default());
+        }
+    }
+    let status = child.wait().map_err(fail)?;
+    if status.success() { Ok(all) } else { Err(format!("`{what}` failed ({} of its tests)", all.failed)) }
+}
+
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// `12.3 s` or `3 min 20 s`.
+pub(crate) fn seconds(span: Duration) -> String {
+    if span.as_secs() < 100 {
+        format!("{:.1} s", span.as_secs_f64())
+    } else {
+        format!("{} min {:02} s", span.as_secs() / 60, span.as_secs() % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_counted() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.1s";
+        let tests = Tests::of_line(line).expect("a result");
+        assert_eq!((tests.passed, tests.failed, tests.ignored), (12, 3, 1));
+        assert!(Tests::of_line("test a ... ok").is_none());
+    }
+}

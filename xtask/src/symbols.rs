@@ -1,0 +1,51 @@
+//! The preload library offers exactly the functions that it replaces, and needs next to nothing of others.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use crate::step::{Result, cargo, output, root, run, target};
+
+/// The list of replaced functions.
+const LIST: &str = "crates/preload/src/hooked.rs";
+
+/// What the library may take from others: the loader's list of modules.
+const IMPORTED: &[&str] = &["_r_debug"];
+
+/// Builds the library and compares.
+pub(crate) fn check() -> Result {
+    run(&mut cargo(&["build", "--release", "--package", "heapledger-preload"]))?;
+    let library = target().join("release/libheapledger_preload.so");
+    let exported = names(&library, "--defined-only")?;
+    let listed = listed()?;
+    let missing: Vec<_> = listed.difference(&exported).collect();
+    let extra: Vec<_> = exported.difference(&listed).collect();
+    if !missing.is_empty() || !extra.is_empty() {
+        return Err(format!("exported symbols differ from {LIST}: missing {missing:?}, not in the list {extra:?}"));
+    }
+    let mut needed = names(&library, "--undefined-only")?;
+    needed.retain(|name| !IMPORTED.contains(&name.as_str()));
+    if !needed.is_empty() {
+        return Err(format!("the preload library wants symbols of others: {needed:?}"));
+    }
+    println!("{} functions are exported, all of them from the list; none is imported", exported.len());
+    Ok(())
+}
+
+/// Dynamic symbols, without versions.
+fn names(library: &Path, which: &str) -> Result<BTreeSet<String>> {
+    let text = output(Command::new("nm").args(["--dynamic", "--format=posix", which]).arg(library))?;
+    let names = text.lines().filter_map(|line| line.split_ascii_whitespace().next());
+    Ok(names.map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect())
+}
+
+/// The names between quotation marks in lines such as `call_stub Malloc = "malloc": …`.
+fn listed() -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(root().join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
+    let rows = text.lines().filter(|line| line.trim_start().split_ascii_whitespace().next().is_some_and(is_stub));
+    Ok(rows.filter_map(|row| Some(row.split('"').nth(1)?.to_owned())).collect())
+}
+
+fn is_stub(word: &str) -> bool {
+    word.ends_with("_stub")
+}

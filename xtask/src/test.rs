@@ -1,0 +1,84 @@
+//! `cargo xtask test`.
+
+use std::fs;
+use std::time::Instant;
+
+use crate::packages;
+use crate::step::{Result, Tests, cargo, root, run as run_command, run_tests, seconds};
+use crate::{symbols, thumb};
+
+/// What came of a step that did not fail.
+enum Done {
+    Well,
+    Skipped,
+    Tested(Tests),
+}
+
+type Step = fn() -> Result<Done>;
+
+/// The steps, in order: what fails soonest comes first.
+const STEPS: &[(&str, Step)] = &[
+    ("packages", || packages::provide(packages::TEST).map(|()| Done::Well)),
+    ("fmt", || run_command(&mut cargo(&["fmt", "--all", "--check"])).map(|()| Done::Well)),
+    ("clippy", clippy),
+    ("unit", unit),
+    ("symbols", || symbols::check().map(|()| Done::Well)),
+    ("thumb", || thumb::build().map(|built| if built { Done::Well } else { Done::Skipped })),
+    ("e2e", || run_tests(&mut cargo(&["test", "--package", E2E])).map(Done::Tested)),
+    ("loom", loom),
+];
+
+/// The tests on real programs: they take longest, and come after all that can be known without them.
+const E2E: &str = "heapledger-e2e";
+
+fn clippy() -> Result<Done> {
+    run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])).map(|()| Done::Well)
+}
+
+fn unit() -> Result<Done> {
+    run_tests(&mut cargo(&["test", "--workspace", "--exclude", E2E])).map(Done::Tested)
+}
+
+/// Model checks of the lock-free parts, under loom's scheduler. Optimized: they walk through many interleavings.
+fn loom() -> Result<Done> {
+    let manifest = root().join("crates/recorder/Cargo.toml");
+    let text = fs::read_to_string(&manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
+    if !text.lines().any(|line| line.trim_start().starts_with("loom = [")) {
+        println!("skipped: heapledger-recorder has no feature loom yet");
+        return Ok(Done::Skipped);
+    }
+    let arguments = ["test", "--release", "--package", "heapledger-recorder", "--features", "loom", "--test", "loom"];
+    run_tests(&mut cargo(&arguments)).map(Done::Tested)
+}
+
+/// Runs all steps, or only those named, and stops at the first that fails.
+pub(crate) fn run(only: &[&str]) -> Result {
+    if let Some(unknown) = only.iter().find(|name| STEPS.iter().all(|(step, _)| step != *name)) {
+        let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("there is no step {unknown}; there are {}", names.join(", ")));
+    }
+    let begun = Instant::now();
+    let mut all = Tests::default();
+    let mut report = String::new();
+    for (name, step) in STEPS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
+        println!("== {name}");
+        let started = Instant::now();
+        let done =
+            step().map_err(|problem| format!("{name} failed after {}: {problem}", seconds(started.elapsed())))?;
+        let result = match done {
+            Done::Well => "passed".to_owned(),
+            Done::Skipped => "skipped".to_owned(),
+            Done::Tested(tests) => {
+                all.add(tests);
+                format!("{} tests passed", tests.passed)
+            }
+        };
+        let line = format!("{name:<10} {result:<20} {:>12}", seconds(started.elapsed()));
+        println!("== {line}\n");
+        report += &format!("  {line}\n");
+    }
+    print!("{report}");
+    let Tests { passed, failed, ignored } = all;
+    println!("all steps passed in {}: {passed} passed; {failed} failed; {ignored} ignored", seconds(begun.elapsed()));
+    Ok(())
+}
