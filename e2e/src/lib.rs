@@ -32,7 +32,8 @@ pub fn skip(what: &str, why: &str) {
 #[macro_export]
 macro_rules! check {
     ($holds:expr, $($words:tt)+) => {
-        if !$holds {
+        let holds: bool = $holds;
+        if !holds {
             return Err(format!($($words)+));
         }
     };

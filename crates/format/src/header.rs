@@ -10,7 +10,8 @@
 //! 16  4  options                                  58  1  section rows
 //! 20  4  nanoseconds per tick                     59  1  state
 //! 24  8  wall clock at tick 0, ns since 1970      60  2  depth limit of stacks
-//!                                                 62  2  (0)
+//!                                                 62  1  counters that exist once
+//!                                                 63  1  (0)
 //! 64  counters, one word each; descriptors, 4 bytes each; padding to a word; section rows
 //! ```
 
@@ -68,6 +69,8 @@ pub mod at {
     pub const STATE: usize = 59;
     /// Most frames of a stack, 2 bytes.
     pub const DEPTH_LIMIT: usize = 60;
+    /// How many of the counters exist once; those that are summed follow; 1 byte.
+    pub const GLOBALS: usize = 62;
 }
 
 /// Bits of the flags.
@@ -167,6 +170,7 @@ pub struct Header {
     pub layout: RecordLayout,
     counters: [u64; MAX_COUNTERS],
     counter_count: usize,
+    global_count: usize,
     rows: [SectionRow; MAX_SECTIONS],
     row_count: usize,
 }
@@ -200,6 +204,7 @@ impl Header {
             layout,
             counters: [0; MAX_COUNTERS],
             counter_count: GlobalCounter::COUNT + TallyCounter::COUNT,
+            global_count: GlobalCounter::COUNT,
             rows: [SectionRow::default(); MAX_SECTIONS],
             row_count: 0,
         }
@@ -251,12 +256,13 @@ impl Header {
 
     /// A counter that exists once; 0 if this ledger does not have it.
     pub fn global(&self, counter: GlobalCounter) -> u64 {
-        self.counters.get(counter as usize).copied().unwrap_or(0)
+        let globals = self.counters.get(..self.global_count).unwrap_or(&[]);
+        globals.get(counter as usize).copied().unwrap_or(0)
     }
 
     /// The header's share of a counter that is summed; 0 if this ledger does not have it.
     pub fn tally(&self, counter: TallyCounter) -> u64 {
-        self.counters.get(GlobalCounter::COUNT + counter as usize).copied().unwrap_or(0)
+        self.counters.get(self.global_count + counter as usize).copied().unwrap_or(0)
     }
 
     /// Sets a counter that exists once.
@@ -268,7 +274,7 @@ impl Header {
 
     /// Sets the header's share of a counter that is summed.
     pub fn set_tally(&mut self, counter: TallyCounter, value: u64) {
-        if let Some(place) = self.counters.get_mut(GlobalCounter::COUNT + counter as usize) {
+        if let Some(place) = self.counters.get_mut(self.global_count + counter as usize) {
             *place = value;
         }
     }
@@ -336,6 +342,10 @@ impl Header {
         header.state = State::from_number(small(at::STATE) as u8);
         header.depth_limit = codec.u16(bytes, at::DEPTH_LIMIT);
         header.counter_count = counters;
+        header.global_count = small(at::GLOBALS);
+        if header.global_count > counters {
+            return Err(FormatError::Damaged("counters"));
+        }
         for (index, counter) in header.counters.iter_mut().enumerate().take(counters) {
             *counter = codec.word(bytes, counter_at(word, index));
         }
@@ -379,6 +389,7 @@ impl Header {
         put(at::SECTIONS, 1, self.row_count as u64);
         put(at::STATE, 1, self.state as u64);
         put(at::DEPTH_LIMIT, 2, u64::from(self.depth_limit));
+        put(at::GLOBALS, 1, self.global_count as u64);
         for (index, value) in self.counters.iter().enumerate().take(self.counter_count) {
             put(counter_at(word, index), word.bytes(), *value);
         }

@@ -63,15 +63,15 @@ kinds! {
     /// `operator new(size, nothrow)`
     NEW_NOTHROW = 18, "new(nothrow)", true, false;
     /// `operator new[](size, nothrow)`
-    NEW_ARRAY_NOTHROW = 19, "new(nothrow)[]", true, false;
+    NEW_ARRAY_NOTHROW = 19, "new[](nothrow)", true, false;
     /// `operator new(size, align)`
     NEW_ALIGN = 20, "new(align)", true, false;
     /// `operator new[](size, align)`
-    NEW_ARRAY_ALIGN = 21, "new(align)[]", true, false;
+    NEW_ARRAY_ALIGN = 21, "new[](align)", true, false;
     /// `operator new(size, align, nothrow)`
     NEW_ALIGN_NOTHROW = 22, "new(align,nothrow)", true, false;
     /// `operator new[](size, align, nothrow)`
-    NEW_ARRAY_ALIGN_NOTHROW = 23, "new(align,nothrow)[]", true, false;
+    NEW_ARRAY_ALIGN_NOTHROW = 23, "new[](align,nothrow)", true, false;
     /// `free`
     FREE = 32, "free", false, true;
     /// `cfree` (glibc before 2.26)
@@ -87,23 +87,23 @@ kinds! {
     /// `operator delete(pointer, nothrow)`
     DELETE_NOTHROW = 42, "delete(nothrow)", false, true;
     /// `operator delete[](pointer, nothrow)`
-    DELETE_ARRAY_NOTHROW = 43, "delete(nothrow)[]", false, true;
+    DELETE_ARRAY_NOTHROW = 43, "delete[](nothrow)", false, true;
     /// `operator delete(pointer, size)`
     DELETE_SIZED = 44, "delete(size)", false, true;
     /// `operator delete[](pointer, size)`
-    DELETE_ARRAY_SIZED = 45, "delete(size)[]", false, true;
+    DELETE_ARRAY_SIZED = 45, "delete[](size)", false, true;
     /// `operator delete(pointer, align)`
     DELETE_ALIGN = 46, "delete(align)", false, true;
     /// `operator delete[](pointer, align)`
-    DELETE_ARRAY_ALIGN = 47, "delete(align)[]", false, true;
+    DELETE_ARRAY_ALIGN = 47, "delete[](align)", false, true;
     /// `operator delete(pointer, size, align)`
     DELETE_SIZED_ALIGN = 48, "delete(size,align)", false, true;
     /// `operator delete[](pointer, size, align)`
-    DELETE_ARRAY_SIZED_ALIGN = 49, "delete(size,align)[]", false, true;
+    DELETE_ARRAY_SIZED_ALIGN = 49, "delete[](size,align)", false, true;
     /// `operator delete(pointer, align, nothrow)`
     DELETE_ALIGN_NOTHROW = 50, "delete(align,nothrow)", false, true;
     /// `operator delete[](pointer, align, nothrow)`
-    DELETE_ARRAY_ALIGN_NOTHROW = 51, "delete(align,nothrow)[]", false, true;
+    DELETE_ARRAY_ALIGN_NOTHROW = 51, "delete[](align,nothrow)", false, true;
     /// The allocator handed an address out again although no free of it was seen.
     UNSEEN = 62, "unseen free", false, true;
 }

@@ -46,7 +46,7 @@ section_kinds! {
     Tallies = 10, "tallies";
     /// Figures too large for a record, see [`wide`].
     Wide = 11, "wide";
-    /// Reserved: address to record.
+    /// Address to record: the small hash of a chip. Not written on Linux.
     Index = 12, "index";
     /// Reserved: labels of blocks.
     Labels = 13, "labels";

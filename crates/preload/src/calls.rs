@@ -116,7 +116,7 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
             }
         }
         Shape::Unloads => {
-            hooks::code_unloads(&SHARED);
+            hooks::code_unloads(&SHARED, false);
             next::unloading_begins();
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) | Shape::PassedOn => {}
@@ -150,7 +150,7 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
             hooks::realloc_ends(&SHARED, &frame.registers(), &frame.kept, hooked.kind, new.as_ref(), size == 0);
         }
         Shape::Unloads => {
-            hooks::code_unloads(&SHARED);
+            hooks::code_unloads(&SHARED, true);
             next::unloading_ends();
         }
         Shape::Frees | Shape::PassedOn => {}

@@ -192,6 +192,7 @@ pub fn reattach<B: Backend>(backend: &mut B, detached: Detached<B::Slot>) {
     if let Inserted::Displaced(other) = backend.insert(detached.address, detached.slot) {
         // Someone was given an address that was not free: the allocator's books are broken. Keep ours whole.
         let time = backend.now();
+        backend.count(TallyCounter::Displaced, 1);
         close(backend, other, detached.number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
     }
 }

@@ -80,6 +80,18 @@ pub fn memory_limit() -> u64 {
     group.unwrap_or(u64::MAX).min(syscall::memory_bytes())
 }
 
+/// Bytes of address space that the process has mapped.
+pub fn mapped_bytes() -> u64 {
+    let mut buffer = [0u8; 64];
+    let mut pages = 0;
+    read_pieces(c"/proc/self/statm", &mut buffer, &mut |bytes| {
+        let first = bytes.split(|byte| *byte == b' ').next().unwrap_or(&[]);
+        pages = text::number(first).unwrap_or(0);
+        false
+    });
+    pages * 4096
+}
+
 /// The path of the program's file, and of its working directory; empty if unknown.
 pub fn link<const N: usize>(path: &CStr) -> Text<N> {
     let mut buffer = [0u8; N];

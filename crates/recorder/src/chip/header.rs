@@ -5,6 +5,7 @@
 
 use super::ChipLedger;
 use super::config::{Config, Place};
+use heapledger_format::GlobalCounter;
 use heapledger_format::bytes::WordSize;
 use heapledger_format::header::{MAGIC, State, at, counter_at, rows_at};
 use heapledger_format::layout::DESCRIPTOR_BYTES;
@@ -36,6 +37,7 @@ impl ChipLedger<'_> {
             (at::SECTIONS, 1, plan.sections as u64),
             (at::STATE, 1, State::Recording as u64),
             (at::DEPTH_LIMIT, 2, u64::from(config.depth)),
+            (at::GLOBALS, 1, GlobalCounter::COUNT as u64),
         ] {
             self.put(place, width, value);
         }

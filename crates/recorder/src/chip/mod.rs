@@ -15,6 +15,20 @@
 //!
 //! While an update is under way the header's busy mark is set, as in eCos: a reader of a halted target
 //! sees that what it reads may be half done.
+//!
+//! ```
+//! use heapledger_recorder::chip::{Caller, ChipLedger, Config, NewBlock, Notices};
+//! use heapledger_format::Kind;
+//!
+//! const CONFIG: Config = Config { history: 16, ..Config::minimal(100, 200) };
+//! let mut region = [0u8; CONFIG.bytes()];
+//! let mut ledger = ChipLedger::new(&mut region, &CONFIG, || 0, Notices::default())?;
+//! let caller = Caller { frames: &[0x0800_1234, 0x0800_0042], task: None };
+//! let block = NewBlock { kind: Kind::MALLOC, address: 0x2000_0100, size: 24, actual: None, heap: 0 };
+//! assert!(ledger.allocated(&block, &caller));
+//! assert!(ledger.freed(0x2000_0100, Kind::FREE, &caller));
+//! # Ok::<(), heapledger_recorder::chip::ChipError>(())
+//! ```
 
 mod backend;
 mod config;

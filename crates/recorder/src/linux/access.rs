@@ -294,7 +294,7 @@ impl Backend for Access {
     fn number(&mut self) -> Option<u64> {
         let counter = self.shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Relaxed);
         let state = &mut *self.state;
-        let expired = counter.wrapping_sub(state.end_number) > ORDER_BOUND;
+        let expired = counter.wrapping_sub(state.end_number) > ORDER_BOUND - NUMBER_LEASE;
         if (state.next_number == state.end_number || expired) && !self.new_lease() {
             return None;
         }

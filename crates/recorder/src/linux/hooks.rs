@@ -206,11 +206,12 @@ pub fn enclosing_call(shared: &'static Shared) -> Option<(usize, usize)> {
     (stack_pointer != 0).then(|| (stack_pointer, state.calling_about.load(Ordering::Relaxed)))
 }
 
-/// Code is about to be unloaded, or has just been: known code addresses are no longer trusted.
-pub fn code_unloads(shared: &'static Shared) {
-    let generation = shared.modules.next_generation();
-    if is_on(shared) {
-        shared.ledger().global(GlobalCounter::Generation).store(u64::from(generation), Ordering::Relaxed);
+/// Code is about to be unloaded, or (`done`) has just been: known code addresses are no longer trusted.
+pub fn code_unloads(shared: &'static Shared, done: bool) {
+    // Twice: what is looked up while the module goes must not be believed afterwards.
+    shared.modules.next_generation();
+    if done && is_on(shared) {
+        shared.ledger().global(GlobalCounter::Generation).fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -1,14 +1,15 @@
 //! Address to slot: a shadow map.
 //!
-//! One 32-bit cell per 32 bytes of address space, in leaves of 8 MiB for 64 MiB of addresses, mapped
-//! when first needed and touched where blocks are. glibc never starts two blocks in one granule;
+//! One 32-bit cell per 32 bytes of address space, in leaves of 512 KiB for 4 MiB of addresses, mapped
+//! when first needed and touched where blocks are. Leaves are found through two levels of tables, so
+//! that a program whose address space is limited is deprived of little. glibc never starts two blocks in one granule;
 //! jemalloc and tcmalloc do (8 bytes apart), and pools closer still. Then the cell leads to a node
 //! that divides the granule: first by 8 bytes, then by single bytes. A node is never taken away
 //! again, so no cell needs a lock, and correctness does not depend on an allocator's spacing.
 //!
 //! ```text
-//! top[address >> 26] -> leaf -> cell of 32 bytes:   0 | slot + 1 | node of 4 cells of 8 bytes
-//!                                                            cell:   0 | slot + 1 | node of 8 cells of 1 byte
+//! top[address >> 37] -> middle -> leaf -> cell of 32 bytes:   0 | slot + 1 | node of 4 cells of 8 bytes
+//!                                                                      cell:   0 | slot + 1 | node of 8 cells of 1 byte
 //! ```
 //!
 //! The map is private memory and not part of the file: it would take room of a tmpfs for what a
@@ -20,9 +21,11 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_linux::syscall::{self, advice};
 
 const ADDRESS_BITS: u32 = 47;
-const LEAF_BITS: u32 = 26;
-const LEAVES: usize = 1 << (ADDRESS_BITS - LEAF_BITS);
-const TOP_BYTES: usize = LEAVES * 8;
+const MIDDLE_BITS: u32 = 37;
+const LEAF_BITS: u32 = 22;
+const TOP_ENTRIES: usize = 1 << (ADDRESS_BITS - MIDDLE_BITS);
+const MIDDLE_ENTRIES: usize = 1 << (MIDDLE_BITS - LEAF_BITS);
+const MIDDLE_BYTES: usize = MIDDLE_ENTRIES * 8;
 const LEAF_BYTES: usize = (1 << (LEAF_BITS - GRANULE_BITS)) * 4;
 
 /// Nodes are counted in units of 4 cells.
@@ -30,95 +33,77 @@ const UNIT_CELLS: usize = 4;
 const CHUNK_UNITS: usize = 1 << 16;
 const CHUNK_BYTES: usize = CHUNK_UNITS * UNIT_CELLS * 4;
 const CHUNKS: usize = 1 << 12;
-/// Mapped tables that are remembered for measuring: 64 GiB of heap.
-const TABLES: usize = 1 << 10;
-/// Lengths that a table can have, in pages.
-const PAGES: [usize; 4] = [0, TOP_BYTES / 4096, LEAF_BYTES / 4096, CHUNK_BYTES / 4096];
 
 /// The map.
 pub struct Index {
-    top: AtomicUsize,
+    top: [AtomicUsize; TOP_ENTRIES],
     chunks: [AtomicUsize; CHUNKS],
     units: AtomicU64,
-    /// First address of each mapped table, with the number of its length in [`PAGES`] in the low bits.
-    tables: [AtomicUsize; TABLES],
-    table_count: AtomicUsize,
 }
 
 impl Index {
-    /// An empty map that holds nothing before [`Index::start`].
+    /// An empty map.
     pub const fn new() -> Index {
         Index {
-            top: AtomicUsize::new(0),
+            top: [const { AtomicUsize::new(0) }; TOP_ENTRIES],
             chunks: [const { AtomicUsize::new(0) }; CHUNKS],
             units: AtomicU64::new(0),
-            tables: [const { AtomicUsize::new(0) }; TABLES],
-            table_count: AtomicUsize::new(0),
         }
     }
 
     /// Bytes of the map that are present in memory: what blocks have touched. Asks the kernel.
     pub fn resident_bytes(&self) -> u64 {
-        let count = self.table_count.load(Ordering::Acquire).min(TABLES);
-        let tables = self.tables.iter().take(count).map(|table| table.load(Ordering::Acquire));
-        tables
-            .map(|table| {
-                syscall::resident_bytes(table & !4095, PAGES.get(table & 4095).map_or(0, |pages| pages * 4096))
-            })
-            .sum()
-    }
-
-    fn remember(&self, address: usize, bytes: usize) {
-        let length = PAGES.iter().position(|pages| pages * 4096 == bytes);
-        let place = self.tables.get(self.table_count.fetch_add(1, Ordering::AcqRel));
-        if let (Some(place), Some(length)) = (place, length) {
-            place.store(address | length, Ordering::Release);
-        }
-    }
-
-    fn map(&self, bytes: usize) -> Option<usize> {
-        let memory = syscall::map_anonymous(bytes).ok()?;
-        // One touched cell must cost a page, not two megabytes.
-        let _ = syscall::advise(memory, bytes, advice::NO_HUGE_PAGE);
-        Some(memory as usize)
-    }
-
-    /// Maps the top level. False if there is no memory.
-    pub fn start(&self) -> bool {
-        let Some(top) = self.map(TOP_BYTES) else { return false };
-        self.top.store(top, Ordering::Release);
-        self.remember(top, TOP_BYTES);
-        true
+        let known = |place: &AtomicUsize| Some(place.load(Ordering::Acquire)).filter(|address| *address != 0);
+        let leaves = |middle: usize| {
+            // SAFETY: a middle table has so many words and is never unmapped.
+            let entries = unsafe { core::slice::from_raw_parts(middle as *const AtomicUsize, MIDDLE_ENTRIES) };
+            entries.iter().filter_map(known).map(|leaf| syscall::resident_bytes(leaf, LEAF_BYTES)).sum::<u64>()
+        };
+        let tables = self.top.iter().filter_map(known).map(|middle| MIDDLE_BYTES as u64 + leaves(middle)).sum::<u64>();
+        let chunks = self.chunks.iter().filter_map(known);
+        tables + chunks.map(|chunk| syscall::resident_bytes(chunk, CHUNK_BYTES)).sum::<u64>()
     }
 
     /// Maps a table where `place` says, once.
-    fn table(&self, place: &AtomicUsize, bytes: usize) -> Option<usize> {
+    fn table(place: &AtomicUsize, bytes: usize) -> Option<usize> {
         let known = place.load(Ordering::Acquire);
         if known != 0 {
             return Some(known);
         }
-        let fresh = self.map(bytes)?;
-        match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => {
-                self.remember(fresh, bytes);
-                Some(fresh)
-            }
+        let fresh = syscall::map_anonymous(bytes).ok()?;
+        // One touched cell must cost a page, not two megabytes.
+        let _ = syscall::advise(fresh, bytes, advice::NO_HUGE_PAGE);
+        match place.compare_exchange(0, fresh as usize, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(fresh as usize),
             Err(other) => {
                 // SAFETY: nobody else has seen the fresh memory.
-                unsafe { syscall::unmap(fresh as *mut u8, bytes) };
+                unsafe { syscall::unmap(fresh, bytes) };
                 Some(other)
             }
         }
     }
 
     #[inline]
-    fn leaf_place(&self, address: u64) -> Option<&AtomicUsize> {
-        let top = self.top.load(Ordering::Relaxed);
-        if address >> ADDRESS_BITS != 0 || top == 0 {
+    fn leaf_place(middle: usize, address: u64) -> &'static AtomicUsize {
+        let index = (address & ((1 << MIDDLE_BITS) - 1)) >> LEAF_BITS;
+        // SAFETY: a middle table has a word for every leaf of its addresses, and is never unmapped.
+        unsafe { &*((middle + index as usize * 8) as *const AtomicUsize) }
+    }
+
+    /// The leaf that holds an address, if there is one yet.
+    #[inline]
+    fn leaf(&self, address: u64) -> Option<usize> {
+        let middle = self.top.get((address >> MIDDLE_BITS) as usize)?.load(Ordering::Acquire);
+        if middle == 0 {
             return None;
         }
-        // SAFETY: the top table has a word for every address of `ADDRESS_BITS` bits, see the test above.
-        Some(unsafe { &*((top + (address >> LEAF_BITS) as usize * 8) as *const AtomicUsize) })
+        Some(Self::leaf_place(middle, address).load(Ordering::Acquire)).filter(|leaf| *leaf != 0)
+    }
+
+    #[cold]
+    fn new_leaf(&self, address: u64) -> Option<usize> {
+        let middle = Self::table(self.top.get((address >> MIDDLE_BITS) as usize)?, MIDDLE_BYTES)?;
+        Self::table(Self::leaf_place(middle, address), LEAF_BYTES)
     }
 
     #[inline]
@@ -144,9 +129,11 @@ impl Index {
 impl Cells for Index {
     #[inline]
     fn granule(&self, address: u64, make: bool) -> Option<&AtomicU32> {
-        let place = self.leaf_place(address)?;
-        let leaf = if make { self.table(place, LEAF_BYTES)? } else { place.load(Ordering::Acquire) };
-        (leaf != 0).then(|| Self::cell_in(leaf, address))
+        let leaf = match self.leaf(address) {
+            None if make => self.new_leaf(address)?,
+            known => known?,
+        };
+        Some(Self::cell_in(leaf, address))
     }
 
     fn child(&self, node: u32, index: usize) -> Option<&AtomicU32> {
@@ -163,7 +150,7 @@ impl Cells for Index {
         if unit / CHUNK_UNITS != (unit + units as usize - 1) / CHUNK_UNITS {
             unit = self.units.fetch_add(units, Ordering::Relaxed) as usize; // it would cross two chunks
         }
-        self.table(self.chunks.get(unit / CHUNK_UNITS)?, CHUNK_BYTES)?;
+        Self::table(self.chunks.get(unit / CHUNK_UNITS)?, CHUNK_BYTES)?;
         Some(unit as u32 | IS_NODE)
     }
 }
@@ -191,10 +178,7 @@ mod tests {
     }
 
     fn index() -> Box<Index> {
-        // Built in place: the table of chunks is too large for a small stack.
-        let index = Box::new(Index::new());
-        assert!(index.start());
-        index
+        Box::new(Index::new())
     }
 
     fn records(count: usize) -> Records {

@@ -25,6 +25,7 @@ pub mod index;
 pub mod ledger;
 pub mod modules;
 pub mod options;
+mod place;
 pub mod publication;
 pub mod shared;
 pub mod sites;

@@ -1,25 +1,20 @@
 //! Starting to record: the first call of a process comes here.
 
-use super::ledger::{self, CODEC, Ledger, PAGE_BYTES};
+use super::ledger::{CODEC, Ledger, PAGE_BYTES};
 use super::options::{Request, VARIABLE, VARIABLE_BYTES_MAX};
-use super::shared::{ORDER_BOUND, Phase, Settings, Shared, TICK_NS};
+use super::place::{Opening, push_ledger_dir};
+use super::shared::{Phase, Settings, Shared};
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 use heapledger_format::bytes::WordSize;
-use heapledger_format::header::{Header, State, flag};
-use heapledger_format::record::{Options, layout_64};
+use heapledger_format::header::State;
+use heapledger_format::record::Options;
 use heapledger_format::section::heap;
 use heapledger_format::{MAGIC, SectionKind};
-use heapledger_linux::memory::{FileMapping, PATH_BYTES_MAX};
+use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
-use heapledger_linux::syscall::{self, Errno, open_flag};
+use heapledger_linux::syscall::{self, open_flag};
 use heapledger_linux::text::Text;
-
-const EM_X86_64: u16 = 62;
-/// Least that a ledger is allowed.
-const LEDGER_BYTES_MIN: u64 = 64 << 10;
-/// Most that a ledger takes unless told otherwise: room for 200 million blocks.
-const LEDGER_BYTES_DEFAULT_MAX: u64 = 8 << 30;
 
 /// What the library of hooks knows and the ledger should hold.
 pub struct Hooks<'a> {
@@ -82,9 +77,10 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         &mut *shared.ledger.get()
     };
     let start_unix_ns = shared.clock.start();
-    let image = open_ledger(ledger, &request, session, start_unix_ns)?;
-    let begun = shared.index.start()
-        && shared.history.start(request.history)
+    let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
+    let opened = Opening { request: &request, session, id, start_unix_ns };
+    let image = opened.ledger(ledger).map_err(|reason| complain(&[reason, b": nothing is recorded"])).ok()?;
+    let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && describe_heaps(ledger, hooks)
         && describe_process(ledger, &request, session, image, hooks)
@@ -95,7 +91,7 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         complain(&[b"no memory for the recorder: nothing is recorded"]);
         return None;
     }
-    place_anchor(ledger);
+    place_anchor(ledger, &id);
     ledger.set_state(State::Recording);
     ledger.open_for_readers();
     Some(())
@@ -110,100 +106,6 @@ fn complain(parts: &[&[u8]]) {
     }
     line.push(b"\n");
     let _ = syscall::write(2, line.bytes());
-}
-
-fn push_ledger_dir(path: &mut Text<PATH_BYTES_MAX>, base: &CStr) {
-    path.push(base.to_bytes()).push(b"/heapledger-").push_number(u64::from(syscall::getuid()));
-}
-
-/// Makes sure that the directory exists, is ours alone and no link.
-fn usable_dir(path: &CStr) -> bool {
-    const OTHERS: u32 = 0o077;
-    let _ = syscall::make_directory(path, 0o700);
-    let flags = open_flag::DIRECTORY | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
-    let Ok(fd) = syscall::open(path, flags, 0) else { return false };
-    let identity = syscall::identify(fd);
-    syscall::close(fd);
-    identity.is_ok_and(|identity| identity.uid == syscall::getuid() && identity.mode & OTHERS == 0)
-}
-
-/// Creates and maps the ledger's file in the first directory that has room; returns its image number.
-fn open_ledger(ledger: &mut Ledger, request: &Request, session: u64, start_unix_ns: u64) -> Option<u64> {
-    let memory = process::memory_limit();
-    let mut bytes_max = request.max_ledger.unwrap_or((memory / 4).min(LEDGER_BYTES_DEFAULT_MAX)).max(LEDGER_BYTES_MIN);
-    if let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) {
-        // The mapping is address space that the program may want itself.
-        bytes_max = bytes_max.min(limit / 16);
-    }
-    let runtime = process::environment::<PATH_BYTES_MAX>(b"XDG_RUNTIME_DIR");
-    let temporary = process::environment::<PATH_BYTES_MAX>(b"TMPDIR");
-    let candidates = [
-        request.dir(),
-        runtime.as_ref().map(Text::c_str),
-        Some(c"/dev/shm"),
-        temporary.as_ref().map(Text::c_str),
-        Some(c"/tmp"),
-    ];
-    let first = usize::from(request.dir().is_none());
-    // A directory that was asked for is the only one.
-    let candidates = candidates.get(first..if first == 0 { 1 } else { candidates.len() }).unwrap_or(&[]);
-    let mut reason: &[u8] = b"no directory for the ledger is usable";
-    for base in candidates.iter().flatten().filter(|base| !base.to_bytes().is_empty()) {
-        let mut dir = Text::<PATH_BYTES_MAX>::new();
-        push_ledger_dir(&mut dir, base);
-        if dir.is_cut() || !usable_dir(dir.c_str()) {
-            continue;
-        }
-        match create(ledger, request, dir.bytes(), session, bytes_max, start_unix_ns) {
-            Ok(image) => return Some(image),
-            Err(why) => reason = why,
-        }
-    }
-    complain(&[reason, b": nothing is recorded"]);
-    None
-}
-
-fn create(
-    ledger: &mut Ledger,
-    request: &Request,
-    dir: &[u8],
-    session: u64,
-    mut bytes_max: u64,
-    start_unix_ns: u64,
-) -> Result<u64, &'static [u8]> {
-    const IMAGES_MAX: u64 = 10_000;
-    let mut image = 0;
-    loop {
-        let mut header = Header::new(CODEC, layout_64(request.options), request.options);
-        header.machine = EM_X86_64;
-        header.flags = flag::PUBLISHED_SINGLY;
-        header.tick_ns = TICK_NS;
-        header.start_unix_ns = start_unix_ns;
-        header.order_bound = ORDER_BOUND as u32;
-        header.depth_limit = request.depth as u16;
-        header.id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
-        // At most an eighth for freed blocks, so that live ones have room.
-        let history = request.history.min(bytes_max / 8 / 64) / 64 * 64;
-        let bytes = ledger::plan(&mut header, bytes_max, history);
-        let mut path = Text::<PATH_BYTES_MAX>::new();
-        path.push(dir).push(b"/").push_hex(session).push(b"-").push_number(image).push(b".hlive");
-        if path.is_cut() {
-            return Err(b"the ledger's path is too long");
-        }
-        let too_long = syscall::limit(syscall::LIMIT_FILE_BYTES).is_some_and(|limit| bytes > limit);
-        let created = if too_long { Err(Errno::NOMEM) } else { FileMapping::create(path, bytes as usize) };
-        match created {
-            Ok(mapping) => {
-                let ready = ledger.set_up(mapping, &header, bytes_max);
-                return if ready { Ok(image) } else { Err(b"no room for the ledger") };
-            }
-            // An earlier program of this process: exec starts another ledger.
-            Err(Errno::EXIST) if image < IMAGES_MAX => image += 1,
-            // Address space or file size is limited: less will do.
-            Err(_) if bytes_max / 2 >= LEDGER_BYTES_MIN => bytes_max /= 2,
-            Err(_) => return Err(b"the ledger's file cannot be made or mapped"),
-        }
-    }
 }
 
 fn append(ledger: &Ledger, kind: SectionKind, bytes: &[u8]) -> Option<u64> {
@@ -276,10 +178,14 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
 }
 
 /// A page of private memory from which a core dump leads to the ledger's file.
-fn place_anchor(ledger: &Ledger) {
+fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
     let (Ok(page), Some(mapping)) = (syscall::map_anonymous(PAGE_BYTES), ledger.mapping()) else { return };
     let mut text = Text::<1024>::new();
     text.push(&MAGIC).push(b"anchor\n").push(mapping.path().bytes()).push(b"\n");
+    for part in id.chunks(8) {
+        text.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
+    }
+    text.push(b"\n");
     // SAFETY: a fresh page, longer than the text; nobody else knows it.
     unsafe { core::ptr::copy_nonoverlapping(text.bytes().as_ptr(), page, text.bytes().len()) };
 }

@@ -54,7 +54,7 @@ pub struct ThreadState {
     pub slot_count: u32,
     /// Next entry of the leased history chunk.
     pub next_entry: u64,
-    /// End of that chunk; equal to `next_entry` if none is leased.
+    /// End of that chunk; 0 if none is leased.
     pub end_entry: u64,
     /// The thread's row, or null.
     pub row_bytes: *mut u8,

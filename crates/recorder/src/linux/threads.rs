@@ -256,9 +256,10 @@ fn retire(shared: &Shared, state: &mut ThreadState) {
         shared.pool.push(shared, batch);
     }
     state.slot_count = 0;
-    if state.next_entry != state.end_entry {
+    if state.end_entry != 0 {
         shared.history.release(state.end_entry - CHUNK_ENTRIES);
-        state.next_entry = state.end_entry;
+        state.next_entry = 0;
+        state.end_entry = 0;
     }
     state.count(TallyCounter::NumbersUnused, state.end_number - state.next_number);
     state.next_number = state.end_number;

@@ -59,7 +59,7 @@ impl Subject for Chip {
 
     fn realloc(&mut self, old: u64, kind: Kind, new: Option<&Block>, freed: bool, between: Option<&Block>) -> bool {
         let new = new.map(new_block);
-        if between.is_none() && old % 2 == 0 {
+        if between.is_none() && old.is_multiple_of(2) {
             return self.ledger.reallocated(kind, old as u32, new.as_ref(), freed, &caller(old));
         }
         let detached = self.ledger.realloc_begins(old as u32);

@@ -1,0 +1,83 @@
+//! The preload library as the dynamic linker sees it.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use heapledger_e2e::tools::{command, preload, root};
+use heapledger_e2e::{Result, check, process};
+
+/// Names from `nm` with these options: letter and name.
+fn symbols(options: &[&str]) -> Result<Vec<(char, String)>> {
+    let text = process::run(command("nm").args(options).arg(preload()))?.good()?.out();
+    let symbol = |line: &str| {
+        let mut words = line.split_ascii_whitespace().rev();
+        let name = words.next()?.to_owned();
+        Some((words.next()?.chars().next()?, name))
+    };
+    Ok(text.lines().filter_map(symbol).collect())
+}
+
+/// The list that everything follows from: lines such as `call_stub Malloc = "malloc": …`.
+fn hooked() -> Result<BTreeSet<String>> {
+    let path = root().join("crates/preload/src/hooked.rs");
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let name = |line: &str| {
+        let line = line.trim();
+        let is_row = line.starts_with("call_stub ") || line.starts_with("jump_stub ");
+        is_row.then(|| line.split('"').nth(1).map(str::to_owned)).flatten()
+    };
+    let all: BTreeSet<String> = text.lines().filter_map(name).collect();
+    check!(all.len() > 30 && all.contains("malloc"), "the list was not understood: {all:?}");
+    Ok(all)
+}
+
+#[test]
+fn what_is_exported_is_the_list() -> Result {
+    let exported: BTreeSet<String> = symbols(&["-D", "--defined-only"])?.into_iter().map(|(_, name)| name).collect();
+    let listed = hooked()?;
+    let more: Vec<_> = exported.difference(&listed).collect();
+    let less: Vec<_> = listed.difference(&exported).collect();
+    check!(
+        more.is_empty() && less.is_empty(),
+        "exported and not in the list: {more:?}; in the list and not exported: {less:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn nothing_is_needed_from_others() -> Result {
+    let strong: Vec<_> =
+        symbols(&["-D", "--undefined-only"])?.into_iter().filter(|(letter, _)| *letter != 'w').collect();
+    check!(strong.is_empty(), "undefined and not weak: {strong:?}");
+    let needed = process::run(command("readelf").arg("-d").arg(preload()))?.good()?.out();
+    check!(!needed.contains("(NEEDED)"), "it needs another library:\n{needed}");
+    check!(!needed.contains("TEXTREL"), "its code would be written at load");
+    Ok(())
+}
+
+#[test]
+fn nothing_can_panic() -> Result {
+    // The handler itself is always there; what leads to it must not be.
+    let all = symbols(&["--defined-only"])?;
+    check!(
+        all.iter().any(|(_, name)| name.contains("heapledger_recorder")),
+        "the library has no symbol table to look at"
+    );
+    let leads: Vec<_> =
+        all.iter().filter(|(_, name)| name.contains("9panicking") || name.contains("panic_bounds")).collect();
+    check!(leads.is_empty(), "code that panics: {leads:?}");
+    let bytes = fs::read(preload()).map_err(|error| error.to_string())?;
+    for text in ["panicked at", "index out of bounds", "attempt to ", "called `Option::unwrap()`"] {
+        check!(!bytes.windows(text.len()).any(|part| part == text.as_bytes()), "it holds the text {text:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn its_thread_local_word_is_static() -> Result {
+    // A dynamic one would call __tls_get_addr, which allocates.
+    let text = process::run(command("readelf").args(["-dW", "-rW"]).arg(preload()))?.good()?.out();
+    check!(text.contains("STATIC_TLS"), "no STATIC_TLS flag");
+    check!(!text.contains("DTPMOD"), "a dynamic thread-local variable");
+    Ok(())
+}
