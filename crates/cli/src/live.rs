@@ -97,6 +97,11 @@ pub(crate) fn children(directory: &Path, session: &str) -> u64 {
     fs::metadata(children_file(directory, session)).map_or(0, |meta| meta.len())
 }
 
+/// The file in which a program that could not be recorded left its path.
+pub(crate) fn unrecorded_file(directory: &Path, session: &str) -> PathBuf {
+    directory.join(format!("{session}.unrecorded"))
+}
+
 /// The file that counts them.
 pub(crate) fn children_file(directory: &Path, session: &str) -> PathBuf {
     directory.join(format!("{session}.{CHILDREN}"))

@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::unistd::{AccessFlags, access};
@@ -64,7 +64,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     ensure!(!path.is_dir(), "{} is a directory; the output is a file", path.display());
     let directory = directory_of(path);
     access(directory, AccessFlags::W_OK | AccessFlags::X_OK)
-        .with_context(|| format!("the ledger cannot be written to {}", directory.display()))
+        .map_err(|error| anyhow::anyhow!("the ledger cannot be written to {}: {}", directory.display(), error.desc()))
 }
 
 fn directory_of(path: &Path) -> &Path {

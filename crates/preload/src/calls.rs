@@ -79,7 +79,7 @@ fn size_asked(shape: Shape, frame: &CallFrame) -> usize {
     match shape {
         Shape::Block(bytes) | Shape::StoresBlock(bytes) | Shape::Resizes(bytes) => argument(frame, bytes),
         Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
-            argument(frame, items).checked_mul(argument(frame, bytes)).unwrap_or(usize::MAX)
+            argument(frame, items).saturating_mul(argument(frame, bytes))
         }
         Shape::Frees | Shape::PassedOn | Shape::Unloads => 0,
     }

@@ -181,12 +181,11 @@ fn find_by_order(family: Family) {
 
 /// Path of the module whose `malloc` is called.
 pub(crate) fn c_module_name() -> &'static core::ffi::CStr {
-    let name = c_module().map_or(c"", |module| {
+    c_module().map_or(c"", |module| {
         let name: *const core::ffi::CStr = module.name();
         // SAFETY: the loader's string lives as long as the module, which is needed by the whole program.
         unsafe { &*name }
-    });
-    name
+    })
 }
 
 /// Path of the module whose `operator new` is called; empty as long as there is none.

@@ -92,7 +92,7 @@ extern "C" fn each(context: *mut UnwindContext, trace: *mut Trace) -> i32 {
 }
 
 fn check(registers: &Registers, ours: &[u64], complete: bool) {
-    if SEEN.fetch_add(1, Ordering::Relaxed) % EVERY.load(Ordering::Relaxed) != 0 {
+    if !SEEN.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY.load(Ordering::Relaxed)) {
         return;
     }
     if SHARED.in_use.swap(true, Ordering::Acquire) {

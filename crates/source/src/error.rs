@@ -55,7 +55,7 @@ pub enum SourceError {
     #[error("there is no process {0}, and no file of that name")]
     NoProcess(u32),
     /// A process of somebody else.
-    #[error("process {0} belongs to another user: its ledger can be read by that user or by root")]
+    #[error("process {0} may not be looked into: it belongs to another user, or this user lacks the right to trace it")]
     ProcessNotYours(u32),
     /// A process without our library, or one that ended recording.
     #[error(

@@ -1,8 +1,10 @@
 //! After the program's end: its ledgers are finished, the summary is printed.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -61,9 +63,19 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
     if !kept {
         remove(&live::children_file(directory, session));
     }
+    let unrecorded = live::unrecorded_file(directory, session);
+    let became = fs::read(&unrecorded).ok().map(|path| PathBuf::from(OsString::from_vec(path)));
+    remove(&unrecorded);
+    if let (Some(program), Some(_)) = (&became, &last) {
+        let (name, program) = (outcome.name.display(), program.display());
+        say(&format!("{name} became {program}, which was not recorded; what follows is about the program before it"));
+    }
     let Some((ledger, written)) = last else {
         if !kept {
-            say(&missing(outcome));
+            // The library itself has said why, if it got so far.
+            if became.is_none() {
+                say(&missing(outcome));
+            }
         }
         return;
     };
@@ -92,7 +104,9 @@ fn one(
 ) -> anyhow::Result<Option<(Ledger, Written)>> {
     let Some(ledger) = finish::open(live)? else { return Ok(None) };
     let mut extra = vec![];
-    if main {
+    if !main {
+        extra.push(("ended", "exec".to_owned()));
+    } else {
         extra.push(match (outcome.status.code(), outcome.status.signal()) {
             (Some(code), _) => ("exit", code.to_string()),
             (None, signal) => ("signal", signal.unwrap_or(0).to_string()),

@@ -211,7 +211,7 @@ impl Access {
         refresh_name(self.state);
         self.shared.threads.look_after_one(self.shared);
         let leases = first / NUMBER_LEASE;
-        if leases.is_power_of_two() || leases % MEASURE_EVERY == 0 {
+        if leases.is_power_of_two() || leases.is_multiple_of(MEASURE_EVERY) {
             self.shared.measure();
         }
         true

@@ -79,7 +79,14 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
     let start_unix_ns = shared.clock.start();
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
     let opened = Opening { request: &request, session, id, start_unix_ns };
-    let image = opened.ledger(ledger).map_err(|reason| complain(&[reason, b": nothing is recorded"])).ok()?;
+    let image = match opened.ledger(ledger) {
+        Ok(image) => image,
+        Err(reason) => {
+            complain(&[reason, b": nothing is recorded"]);
+            note_unrecorded(&request, session);
+            return None;
+        }
+    };
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && describe_heaps(ledger, hooks)
@@ -191,13 +198,28 @@ fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
 }
 
 /// Leaves a mark that a child process of the watched one was not watched: one byte in a file.
-fn note_child(mut path: Text<PATH_BYTES_MAX>, session: u64) {
-    path.push(b"/").push_hex(session).push(b".children");
+fn note_child(path: Text<PATH_BYTES_MAX>, session: u64) {
+    leave_note(path, session, b".children", b".");
+}
+
+/// Appends to a small file beside the ledgers of a run, for `run` to read.
+fn leave_note(mut path: Text<PATH_BYTES_MAX>, session: u64, suffix: &[u8], note: &[u8]) {
+    path.push(b"/").push_hex(session).push(suffix);
     let flags =
         open_flag::WRITE | open_flag::CREATE | open_flag::APPEND | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
     if let Ok(fd) = syscall::open(path.c_str(), flags, 0o600) {
-        let _ = syscall::write(fd, b".");
+        let _ = syscall::write(fd, note);
         syscall::close(fd);
+    }
+}
+
+/// Leaves the program's path for `run`, which would otherwise take an earlier program of this process
+/// for the whole story.
+fn note_unrecorded(request: &Request, session: u64) {
+    if let Some(dir) = request.dir() {
+        let mut path = Text::<PATH_BYTES_MAX>::new();
+        push_ledger_dir(&mut path, dir);
+        leave_note(path, session, b".unrecorded", process::link::<1024>(c"/proc/self/exe").bytes());
     }
 }
 

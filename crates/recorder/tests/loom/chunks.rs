@@ -1,10 +1,9 @@
 //! Chunks of the history ring.
 
-use crate::check;
+use crate::{check, race};
 use heapledger_recorder::linux::chunks::{Chunks, RETIRED, Ring, release};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use loom::thread;
 
 /// A ring with storage for so many chunks.
 struct Memory {
@@ -67,14 +66,14 @@ impl Memory {
 fn a_chunk_has_one_writer_at_a_time() {
     check(3, || {
         let memory = Memory::new(2);
-        let other = Arc::clone(&memory);
-        let worker = thread::spawn(move || {
-            other.write_one(2);
-            other.write_one(2);
-        });
-        memory.write_one(1);
-        memory.write_one(1);
-        worker.join().expect("worker");
+        let twice = |owner| {
+            let memory = Arc::clone(&memory);
+            move || {
+                memory.write_one(owner);
+                memory.write_one(owner);
+            }
+        };
+        race(twice(1), twice(2));
     });
 }
 
@@ -84,13 +83,9 @@ fn storage_that_was_given_back_is_not_written_to() {
     check(3, || {
         let memory = Memory::new(2);
         assert!(memory.write_one(1), "the ring has a chunk");
-        let other = Arc::clone(&memory);
-        let worker = thread::spawn(move || {
-            other.write_one(2);
-        });
-        memory.chunks.shrink(&*memory);
+        let (writer, shrinker) = (Arc::clone(&memory), Arc::clone(&memory));
+        race(move || writer.write_one(2), move || shrinker.chunks.shrink(&*shrinker));
         memory.write_one(1);
-        worker.join().expect("worker");
         let retired = memory.owners.iter().map(|owner| owner.load(Ordering::Acquire) == RETIRED);
         let given = memory.given_back.iter().map(|given| given.load(Ordering::Acquire));
         assert!(retired.eq(given));

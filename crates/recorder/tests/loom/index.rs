@@ -1,10 +1,9 @@
 //! Cells of the shadow map: neighbours in a granule, nodes that divide it, slots that are reused.
 
-use crate::check;
+use crate::{check, race};
 use heapledger_recorder::linux::cells::{Addresses, Cells, GRANULE_BITS, IS_NODE, Insert, insert, remove};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use loom::thread;
 
 const GRANULES: usize = 2;
 const NODES: usize = 4;
@@ -73,14 +72,14 @@ fn neighbours_enter_and_leave_without_disturbing_each_other() {
     for (first, second) in [(A, B), (A, A_NEXT)] {
         check(3, move || {
             let map = Map::new();
-            let other = Arc::clone(&map);
-            let worker = thread::spawn(move || {
-                other.enter(second, 1);
-                other.take_out(second, 1);
-            });
-            map.enter(first, 0);
-            map.take_out(first, 0);
-            worker.join().expect("worker");
+            let enter_and_leave = |address, slot| {
+                let map = Arc::clone(&map);
+                move || {
+                    map.enter(address, slot);
+                    map.take_out(address, slot);
+                }
+            };
+            race(enter_and_leave(first, 0), enter_and_leave(second, 1));
             assert_eq!(remove(&*map, &*map, first), None);
             assert_eq!(remove(&*map, &*map, second), None);
         });
@@ -94,13 +93,12 @@ fn a_slot_that_is_reused_while_its_cell_is_divided_is_found() {
     check(3, || {
         let map = Map::new();
         map.enter(A, 0);
-        let other = Arc::clone(&map);
-        let worker = thread::spawn(move || {
-            other.take_out(A, 0);
-            other.enter(B, 0);
-        });
-        map.enter(C, 1);
-        worker.join().expect("worker");
+        let (mover, newcomer) = (Arc::clone(&map), Arc::clone(&map));
+        let moves = move || {
+            mover.take_out(A, 0);
+            mover.enter(B, 0);
+        };
+        race(moves, move || newcomer.enter(C, 1));
         map.take_out(B, 0);
         map.take_out(C, 1);
         assert_eq!(remove(&*map, &*map, A), None);
@@ -113,15 +111,14 @@ fn a_slot_that_comes_back_from_elsewhere_is_not_pushed_out() {
     check(3, || {
         let map = Map::new();
         map.enter(A, 0);
-        let other = Arc::clone(&map);
-        let worker = thread::spawn(move || {
-            other.take_out(A, 0);
-            other.enter(ELSEWHERE, 0);
-            other.take_out(ELSEWHERE, 0);
-            other.enter(B, 0);
-        });
-        map.enter(C, 1);
-        worker.join().expect("worker");
+        let (mover, newcomer) = (Arc::clone(&map), Arc::clone(&map));
+        let moves = move || {
+            mover.take_out(A, 0);
+            mover.enter(ELSEWHERE, 0);
+            mover.take_out(ELSEWHERE, 0);
+            mover.enter(B, 0);
+        };
+        race(moves, move || newcomer.enter(C, 1));
         map.take_out(B, 0);
         map.take_out(C, 1);
     });
@@ -137,10 +134,8 @@ fn a_block_in_the_wrong_cell_survives_the_arrival_of_its_neighbour() {
         map.enter(C, 1);
         // What the race of the check above leaves behind: the block at B lies in A's cell.
         map.addresses[0].store(B, Ordering::Relaxed);
-        let other = Arc::clone(&map);
-        let worker = thread::spawn(move || other.enter(A_NEXT, 2));
-        map.take_out(B, 0);
-        worker.join().expect("worker");
+        let (leaver, newcomer) = (Arc::clone(&map), Arc::clone(&map));
+        race(move || leaver.take_out(B, 0), move || newcomer.enter(A_NEXT, 2));
         map.take_out(A_NEXT, 2);
         map.take_out(C, 1);
     });

@@ -5,6 +5,8 @@
 //! A model check is worth what it can find: beside each one stands which breach of its protocol it
 //! was seen to fail on.
 
+use loom::thread;
+
 mod chunks;
 mod index;
 mod pool;
@@ -16,4 +18,11 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.check(model);
+}
+
+/// Runs two functions in threads of their own and gives back what they return. The model's main thread only
+/// waits: loom was seen to leave out orders in which that one is interrupted.
+fn race<A: 'static, B: 'static>(first: impl FnOnce() -> A + 'static, second: impl FnOnce() -> B + 'static) -> (A, B) {
+    let (first, second) = (thread::spawn(first), thread::spawn(second));
+    (first.join().expect("first"), second.join().expect("second"))
 }

@@ -1,10 +1,9 @@
 //! The pool of batches of vacant slots.
 
-use crate::check;
+use crate::{check, race};
 use heapledger_recorder::linux::slots::{Pool, Vacant};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
-use loom::thread;
 
 struct Table(Vec<[AtomicU64; 2]>);
 
@@ -58,15 +57,15 @@ fn expect_all(shared: &Shared, mut held: Vec<u32>, slots: u32) {
 fn a_head_seen_twice_is_not_taken_for_the_same_stack() {
     check(3, || {
         let shared = pool(&[&[0], &[1], &[2]]);
-        let other = Arc::clone(&shared);
-        let worker = thread::spawn(move || {
+        let (one, other) = (Arc::clone(&shared), Arc::clone(&shared));
+        let juggle = move || {
             // Takes two batches and puts the upper one back: the head is the same slot as before.
             let (first, second) = (pop(&other), pop(&other));
             other.0.push(&other.1, &first);
             second
-        });
-        let mut held = pop(&shared);
-        held.extend(worker.join().expect("worker"));
+        };
+        let (mut held, others) = race(move || pop(&one), juggle);
+        held.extend(others);
         expect_all(&shared, held, 3);
     });
 }
@@ -76,23 +75,20 @@ fn a_head_seen_twice_is_not_taken_for_the_same_stack() {
 fn a_batch_arrives_whole() {
     check(3, || {
         let shared = pool(&[&[0], &[1, 2]]);
-        let workers: Vec<_> = (0..2)
-            .map(|_| {
-                let other = Arc::clone(&shared);
-                thread::spawn(move || {
-                    let batch = pop(&other);
-                    if batch.len() == 2 {
-                        // In another order, so that links change.
-                        other.0.push(&other.1, &[batch[1], batch[0]]);
-                        pop(&other)
-                    } else {
-                        batch
-                    }
-                })
-            })
-            .collect();
-        let mut held = pop(&shared);
-        held.extend(workers.into_iter().flat_map(|worker| worker.join().expect("worker")));
+        let reverse = || {
+            let other = Arc::clone(&shared);
+            move || {
+                let batch = pop(&other);
+                if batch.len() < 2 {
+                    return batch;
+                }
+                // In another order, so that links change.
+                other.0.push(&other.1, &[batch[1], batch[0]]);
+                pop(&other)
+            }
+        };
+        let (mut held, others) = race(reverse(), reverse());
+        held.extend(others);
         expect_all(&shared, held, 3);
     });
 }

@@ -1,6 +1,6 @@
 //! Elements that are whole for a reader whom nobody waits for.
 
-use crate::check;
+use crate::{check, race};
 use heapledger_recorder::linux::publication::{publish, retract};
 use heapledger_recorder::linux::slots::{Pool, Vacant};
 use loom::sync::Arc;
@@ -43,16 +43,18 @@ impl Element {
 #[test]
 fn a_slot_that_is_used_twice_never_shows_a_mixture() {
     check(3, || {
-        let element = Arc::new(Element::new());
-        let writer = Arc::clone(&element);
-        let writer = thread::spawn(move || {
+        let reader = Arc::new(Element::new());
+        let writer = Arc::clone(&reader);
+        let write = move || {
             writer.publish(1);
             writer.retract();
             writer.publish(2);
-        });
-        element.expect_whole_or_absent();
-        element.expect_whole_or_absent();
-        writer.join().expect("writer");
+        };
+        let read = move || {
+            reader.expect_whole_or_absent();
+            reader.expect_whole_or_absent();
+        };
+        race(write, read);
     });
 }
 
@@ -62,20 +64,20 @@ fn a_slot_that_another_thread_retracted_never_shows_a_mixture() {
     check(3, || {
         let shared = Arc::new((Element::new(), AtomicBool::new(false)));
         shared.0.publish(1);
-        let first = Arc::clone(&shared);
-        let first = thread::spawn(move || {
+        let reader = Arc::clone(&shared);
+        let reader = thread::spawn(move || reader.0.expect_whole_or_absent());
+        let (first, second) = (Arc::clone(&shared), Arc::clone(&shared));
+        let retract = move || {
             first.0.retract();
             first.1.store(true, Ordering::Release); // the slot goes to the pool
-        });
-        let second = Arc::clone(&shared);
-        let second = thread::spawn(move || {
+        };
+        let reuse = move || {
             if second.1.load(Ordering::Acquire) {
                 second.0.publish(2);
             }
-        });
-        shared.0.expect_whole_or_absent();
-        first.join().expect("first");
-        second.join().expect("second");
+        };
+        race(retract, reuse);
+        reader.join().expect("reader");
     });
 }
 
@@ -102,19 +104,19 @@ fn links_of_vacant_slots_are_never_taken_for_a_record() {
     check(3, || {
         let shared = Arc::new((Records([Element::new(), Element::new()]), Pool::new(), AtomicBool::new(false)));
         shared.0.0[0].publish(7);
-        let gone = Arc::clone(&shared);
-        let gone = thread::spawn(move || {
+        let reader = Arc::clone(&shared);
+        let reader = thread::spawn(move || reader.0.0[0].expect_whole_or_absent());
+        let (gone, heir) = (Arc::clone(&shared), Arc::clone(&shared));
+        let end = move || {
             gone.0.0[0].retract();
             gone.2.store(true, Ordering::Release); // the thread ends
-        });
-        let heir = Arc::clone(&shared);
-        let heir = thread::spawn(move || {
+        };
+        let inherit = move || {
             if heir.2.load(Ordering::Acquire) {
                 heir.1.push(&heir.0, &[0, 1]);
             }
-        });
-        shared.0.0[0].expect_whole_or_absent();
-        gone.join().expect("gone");
-        heir.join().expect("heir");
+        };
+        race(end, inherit);
+        reader.join().expect("reader");
     });
 }
