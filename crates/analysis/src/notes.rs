@@ -18,6 +18,8 @@ pub enum Note {
     Full,
     /// Recording stopped before the program ended.
     Stopped,
+    /// The target was halted in the middle of an update: one block may be half entered.
+    Busy,
     /// Why functions of a module have no names.
     Module {
         /// Its path.
@@ -68,7 +70,11 @@ impl Seen {
         if damage.is_any() {
             notes.push(Note::Damage(damage));
         }
-        match ledger.current_header()?.state {
+        let header = ledger.current_header()?;
+        if header.busy != 0 {
+            notes.push(Note::Busy);
+        }
+        match header.state {
             State::Full => notes.push(Note::Full),
             State::Stopped => notes.push(Note::Stopped),
             State::Starting | State::Recording => {}

@@ -26,6 +26,7 @@ pub fn sentence(note: &Note) -> String {
         Note::Damage(damage) => damaged(damage),
         Note::Full => "The ledger ran out of room: frees were followed, new blocks were not entered.".to_owned(),
         Note::Stopped => "Recording stopped before the program ended.".to_owned(),
+        Note::Busy => "The target was halted in the middle of an update: one block may be half entered.".to_owned(),
         Note::Module { reason, .. } => format!("{}.", capital(reason)),
         Note::WithoutDebugInfo(paths) => {
             let names: Vec<&str> = paths.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect();
@@ -49,6 +50,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::Damage(_) => "damage",
         Note::Full => "full",
         Note::Stopped => "stopped",
+        Note::Busy => "busy",
         Note::Module { .. } => "module",
         Note::WithoutDebugInfo(_) => "without_debug_info",
         Note::StacksDamaged(_) => "stacks_damaged",
