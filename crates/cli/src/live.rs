@@ -1,5 +1,6 @@
 //! Where unfinished ledgers lie, and whether their process is alive.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -92,9 +93,10 @@ pub(crate) fn list(directory: &Path) -> io::Result<Vec<Live>> {
     Ok(all)
 }
 
-/// How many child processes of a run were not watched: one byte each.
+/// How many child processes of a run were not watched: a line with its number for each, or several.
 pub(crate) fn children(directory: &Path, session: &str) -> u64 {
-    fs::metadata(children_file(directory, session)).map_or(0, |meta| meta.len())
+    let Ok(lines) = fs::read_to_string(children_file(directory, session)) else { return 0 };
+    lines.lines().collect::<BTreeSet<_>>().len() as u64
 }
 
 /// The file in which a program that could not be recorded left its path.

@@ -64,7 +64,8 @@ fn a_chain_of_execs_leaves_a_ledger_for_each_program() {
 fn children_that_were_not_watched_are_mentioned() {
     let scratch = Scratch::new("children");
     let ledger = scratch.ledger("sh");
-    let seen = output(scratch.run(&["sh", "-c", ":"]).env("STAND_IN_LEDGER", ledger).env("STAND_IN_CHILDREN", "xxx"));
+    let seen =
+        output(scratch.run(&["sh", "-c", ":"]).env("STAND_IN_LEDGER", ledger).env("STAND_IN_CHILDREN", "7\n8\n7\n9\n"));
     assert!(text(&seen.stderr).contains("3 child processes were not watched"), "{}", text(&seen.stderr));
     assert!(scratch.unfinished().is_empty(), "the count is removed too");
 }

@@ -197,9 +197,12 @@ fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
     unsafe { core::ptr::copy_nonoverlapping(text.bytes().as_ptr(), page, text.bytes().len()) };
 }
 
-/// Leaves a mark that a child process of the watched one was not watched: one byte in a file.
+/// Leaves a mark that a child process of the watched one was not watched: a line in a file.
 fn note_child(path: Text<PATH_BYTES_MAX>, session: u64) {
-    leave_note(path, session, b".children", b".");
+    // A child that forks, allocates and then becomes another program comes here twice: its number tells.
+    let mut line = Text::<24>::new();
+    line.push_number(u64::from(syscall::getpid())).push(b"\n");
+    leave_note(path, session, b".children", line.bytes());
 }
 
 /// Appends to a small file beside the ledgers of a run, for `run` to read.
