@@ -96,7 +96,7 @@ pub fn prepare(name: &str, scratch: &Scratch, load: Load) -> Result<Option<Progr
             (compiler("gcc", "cc1"), ["-quiet", "-O1", "-g", &input, "-o", &output].map(str::to_owned).into())
         }
         "cc1plus" => {
-            let input = write(scratch, "input.cc", &cxx_source(load.times(10, 60)))?;
+            let input = write(scratch, "input.cc", &cxx_source(load.times(4, 30)))?;
             let preprocessed = scratch.path("input.ii").to_string_lossy().into_owned();
             process::run(command("g++").args(["-std=c++17", "-E", &input, "-o", &preprocessed]))?.good()?;
             let output = scratch.path("input.s").to_string_lossy().into_owned();

@@ -163,6 +163,18 @@ fn ulimit_f() -> Result {
 }
 
 #[test]
+fn ulimit_f_set_while_recording() -> Result {
+    let scratch = Scratch::new();
+    // Subshells are forked children, which leave a note for `run`.
+    let arguments = ["-c".to_owned(), "ulimit -f 0; (:; echo a) | cat; (exit 3); echo $?".to_owned()];
+    let plain = process::run(command("/bin/sh").args(&arguments))?;
+    check!(plain.out() == "a\n3\n", "without us: {plain}");
+    let ran = run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], Path::new("/bin/sh"), &arguments))?;
+    plain.compare(&ran)?;
+    check_totals(&Stats::of(scratch.path("x.hl"))?, &[])
+}
+
+#[test]
 fn max_ledger_is_kept() -> Result {
     let (scratch, program) = (Scratch::new(), built("fill")?);
     let mut command = under_run(&scratch, "x", &["--max-ledger", "2M"], &program, &["400000".into(), "16".into()]);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use heapledger_e2e::ledger::{Stats, check_totals};
 use heapledger_e2e::process::{self, status_kib};
 use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::heapledger;
 use heapledger_e2e::tracked::by_hand;
 use heapledger_e2e::{Result, check, victim};
 
@@ -20,6 +21,7 @@ fn watch(name: &str, arguments: &[&str], losses: &[&str]) -> Result<Watched> {
     let (scratch, program) = (Scratch::new(), victim::named(name)?.build()?);
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     let mut command = by_hand(&scratch, &[], &program, &arguments);
+    heapledger(); // built now, and not while the victim runs
     let mut running = process::start(command.stdin(std::process::Stdio::null()))?;
     let pid = running.pid();
     let mut seen = Watched { private_kib: vec![], ledger_bytes: vec![], last: Stats(serde_json::Value::Null) };

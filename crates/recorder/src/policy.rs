@@ -188,12 +188,20 @@ pub fn detach<B: Backend>(backend: &mut B, address: u64) -> Option<Detached<B::S
 
 /// The real `realloc` failed: nothing has changed.
 pub fn reattach<B: Backend>(backend: &mut B, detached: Detached<B::Slot>) {
-    backend.count(TallyCounter::NumbersUnused, 1);
-    if let Inserted::Displaced(other) = backend.insert(detached.address, detached.slot) {
-        // Someone was given an address that was not free: the allocator's books are broken. Keep ours whole.
-        let time = backend.now();
-        backend.count(TallyCounter::Displaced, 1);
-        close(backend, other, detached.number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+    match backend.insert(detached.address, detached.slot) {
+        Inserted::Done => backend.count(TallyCounter::NumbersUnused, 1),
+        Inserted::Displaced(other) => {
+            // Someone was given an address that was not free: the allocator's books are broken. Keep ours whole.
+            let time = backend.now();
+            backend.count(TallyCounter::Displaced, 1);
+            close(backend, other, detached.number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+        }
+        Inserted::Full => {
+            // Its free could never be followed: it leaves the ledger now.
+            let time = backend.now();
+            backend.count(TallyCounter::LostNoIndex, 1);
+            close(backend, detached.slot, detached.number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+        }
     }
 }
 

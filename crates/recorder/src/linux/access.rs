@@ -3,6 +3,7 @@
 use super::history::{self, CHUNK_ENTRIES};
 use super::index::Insert;
 use super::ledger::CODEC;
+use super::publication;
 use super::shared::{NUMBER_LEASE, ORDER_BOUND, Phase, Shared};
 use super::slots::{BATCH, LOCAL_MAX};
 use super::state::ThreadState;
@@ -339,11 +340,8 @@ impl Backend for Access {
             self.wide_put(entry);
         }
         let words: [u64; RECORD_WORDS] = entry.pack();
-        // The slot's commit word is 0: it was vacated, or is fresh.
-        for (index, word) in words.iter().enumerate().skip(1) {
-            self.shared.record_word(slot, index).store(*word, Ordering::Relaxed);
-        }
-        self.shared.record_word(slot, 0).store(words[0], Ordering::Release);
+        // The slot's commit word is 0: it was vacated, perhaps by another thread, or is fresh.
+        publication::publish(|index| self.shared.record_word(slot, index), 0, &words);
     }
 
     #[inline]
@@ -367,9 +365,7 @@ impl Backend for Access {
         if Entry::unpack(&words).is_some_and(|entry| entry.size.is_none() || entry.actual.is_none()) {
             self.wide_clear(number.wrapping_sub(1));
         }
-        commit.store(0, Ordering::Release);
-        // What is stored into the slot afterwards must not be seen under the old commit word.
-        core::sync::atomic::fence(Ordering::Release);
+        publication::retract(commit);
     }
 
     #[inline]
