@@ -99,7 +99,7 @@ pub(crate) fn children(directory: &Path, session: &str) -> u64 {
     lines.lines().collect::<BTreeSet<_>>().len() as u64
 }
 
-/// The file in which a program that could not be recorded left its path.
+/// The symbolic link in which a program that could not be recorded left its path.
 pub(crate) fn unrecorded_file(directory: &Path, session: &str) -> PathBuf {
     directory.join(format!("{session}.unrecorded"))
 }

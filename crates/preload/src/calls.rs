@@ -67,7 +67,9 @@ fn is_nested(frame: &CallFrame, about: usize) -> bool {
     // A mark that an exception left behind cannot mislead: an operator's body is entered through a hook,
     // which sets the mark anew.
     next::in_operator_body(caller)
-        || next::in_library_behind_us(caller) && enclosing_about == about && enclosing > frame.stack_pointer()
+        || enclosing_about == about
+            && enclosing > frame.stack_pointer()
+            && (next::in_library_behind_us(caller) || next::in_new_operator_body(caller))
 }
 
 fn argument(frame: &CallFrame, index: usize) -> usize {

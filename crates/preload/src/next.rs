@@ -214,6 +214,13 @@ pub(crate) fn is_glibc() -> bool {
     NEXT_IS_GLIBC.load(Ordering::Relaxed)
 }
 
+/// The same for operators of libraries that were loaded since anybody looked. Looks again, which takes long.
+#[cold]
+pub(crate) fn in_new_operator_body(address: usize) -> bool {
+    while_nothing_unloads(|| find_by_order(Family::Cxx));
+    BODIES.contain(address)
+}
+
 /// Whether an address lies in the library that has the next `malloc`, if that is not the C library itself.
 pub(crate) fn in_library_behind_us(address: usize) -> bool {
     (BEHIND_US[0].load(Ordering::Relaxed)..BEHIND_US[1].load(Ordering::Relaxed)).contains(&address)

@@ -1,10 +1,9 @@
 //! After the program's end: its ledgers are finished, the summary is printed.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -64,7 +63,7 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
         remove(&live::children_file(directory, session));
     }
     let unrecorded = live::unrecorded_file(directory, session);
-    let became = fs::read(&unrecorded).ok().map(|path| PathBuf::from(OsString::from_vec(path)));
+    let became = fs::read_link(&unrecorded).ok();
     remove(&unrecorded);
     if let (Some(program), Some(_)) = (&became, &last) {
         let (name, program) = (outcome.name.display(), program.display());

@@ -44,6 +44,7 @@ mod number {
     pub(super) const FTRUNCATE: usize = 77;
     pub(super) const MKDIR: usize = 83;
     pub(super) const UNLINK: usize = 87;
+    pub(super) const SYMLINK: usize = 88;
     pub(super) const READLINK: usize = 89;
     pub(super) const SYSINFO: usize = 99;
     pub(super) const GETUID: usize = 102;
@@ -175,6 +176,11 @@ pub fn unlink(path: &CStr) {
     let _ = checked(number::UNLINK, [path.as_ptr() as usize, 0, 0, 0, 0, 0]);
 }
 
+/// Makes a symbolic link at `path` that says `target`.
+pub fn symbolic_link(target: &CStr, path: &CStr) -> Result<()> {
+    checked(number::SYMLINK, [target.as_ptr() as usize, path.as_ptr() as usize, 0, 0, 0, 0]).map(drop)
+}
+
 /// Reads a symbolic link.
 pub fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> Result<&'a [u8]> {
     let length = checked(number::READLINK, [path.as_ptr() as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0])?;
@@ -192,13 +198,30 @@ pub struct FileIdentity {
     pub mode: u32,
     /// Owner.
     pub uid: u32,
+    /// Length.
+    pub bytes: u64,
+}
+
+impl FileIdentity {
+    /// Whether it is a plain file.
+    pub fn is_regular(&self) -> bool {
+        const TYPE: u32 = 0o170_000;
+        const REGULAR: u32 = 0o100_000;
+        self.mode & TYPE == REGULAR
+    }
 }
 
 /// Asks what a descriptor stands for.
 pub fn identify(fd: usize) -> Result<FileIdentity> {
     let mut stat = [0u64; 18]; // struct stat of x86-64: dev, ino, nlink, mode and uid, …
     checked(number::FSTAT, [fd, stat.as_mut_ptr() as usize, 0, 0, 0, 0])?;
-    Ok(FileIdentity { device: stat[0], inode: stat[1], mode: stat[3] as u32, uid: (stat[3] >> 32) as u32 })
+    Ok(FileIdentity {
+        device: stat[0],
+        inode: stat[1],
+        mode: stat[3] as u32,
+        uid: (stat[3] >> 32) as u32,
+        bytes: stat[6],
+    })
 }
 
 /// Maps fresh private memory, zeroed, not charged before it is touched.

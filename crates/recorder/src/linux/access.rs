@@ -60,8 +60,11 @@ impl Access {
         if !state.native.holds(stack_pointer) {
             state = Self::on_another_stack(shared, state, stack_pointer)?;
         } else if state.guard.load(Ordering::Relaxed) != 0 && is_inside(state, stack_pointer) {
-            return Err(Refused::Busy);
+            // What an allocator allocates for its own answer to our question is not the program's.
+            let own = state.asking.load(Ordering::Relaxed) != 0;
+            return Err(if own { Refused::Off } else { Refused::Busy });
         }
+        state.asking.store(0, Ordering::Relaxed);
         state.guard.store(stack_pointer, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst); // a handler of this thread must see the guard before any update
         Ok(Access { shared, state })

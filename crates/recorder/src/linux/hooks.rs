@@ -47,7 +47,12 @@ fn site_of(access: &mut Access, registers: &Registers, options: u32) -> u32 {
 fn begun(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
     let options = access.shared.settings().options;
     let wanted = options.has(Options::ACTUAL_SIZE);
-    let actual = if wanted { (block.usable_size)(block.address).max(block.size) } else { block.size };
+    let mut actual = block.size;
+    if wanted {
+        access.state.asking.store(1, Ordering::Relaxed);
+        actual = actual.max((block.usable_size)(block.address));
+        access.state.asking.store(0, Ordering::Relaxed);
+    }
     note_range(access.shared, block, actual);
     Begun {
         kind: block.kind,

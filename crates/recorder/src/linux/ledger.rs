@@ -142,7 +142,9 @@ pub fn plan(header: &mut Header, bytes_max: u64, history_entries: u64) -> u64 {
     for plan in &PLANS {
         let element_bytes = plan.element_bytes as u64;
         let capacity = match plan.room {
-            Room::OneIn { part, least, most } => (bytes_max / part / element_bytes).clamp(least, most),
+            Room::OneIn { part, least, most } => {
+                bytes_max.checked_div(part * element_bytes).unwrap_or(0).clamp(least, most)
+            }
             Room::History => history_entries,
         };
         header.add_section(SectionRow {

@@ -106,13 +106,25 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
 
 /// One line on standard error, only for what the person must know.
 fn complain(parts: &[&[u8]]) {
+    const STANDARD_ERROR: usize = 2;
+    // A write beyond the limit of file sizes would be a signal.
+    let file = syscall::identify(STANDARD_ERROR).ok().filter(|file| file.is_regular());
+    if file.is_some_and(|file| near_file_limit(file.bytes)) {
+        return;
+    }
     let mut line = Text::<256>::new();
     line.push(b"heapledger: ");
     for part in parts {
         line.push(part);
     }
     line.push(b"\n");
-    let _ = syscall::write(2, line.bytes());
+    let _ = syscall::write(STANDARD_ERROR, line.bytes());
+}
+
+/// Whether a few lines more might make a file of this length too long for the process.
+fn near_file_limit(bytes: u64) -> bool {
+    const SPARE_BYTES: u64 = 4096; // others may write at the same time
+    syscall::limit(syscall::LIMIT_FILE_BYTES).is_some_and(|limit| bytes.saturating_add(SPARE_BYTES) > limit)
 }
 
 fn append(ledger: &Ledger, kind: SectionKind, bytes: &[u8]) -> Option<u64> {
@@ -198,31 +210,30 @@ fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
 }
 
 /// Leaves a mark that a child process of the watched one was not watched: a line in a file.
-fn note_child(path: Text<PATH_BYTES_MAX>, session: u64) {
+fn note_child(mut path: Text<PATH_BYTES_MAX>, session: u64) {
+    path.push(b"/").push_hex(session).push(b".children");
     // A child that forks, allocates and then becomes another program comes here twice: its number tells.
     let mut line = Text::<24>::new();
     line.push_number(u64::from(syscall::getpid())).push(b"\n");
-    leave_note(path, session, b".children", line.bytes());
-}
-
-/// Appends to a small file beside the ledgers of a run, for `run` to read.
-fn leave_note(mut path: Text<PATH_BYTES_MAX>, session: u64, suffix: &[u8], note: &[u8]) {
-    path.push(b"/").push_hex(session).push(suffix);
     let flags =
         open_flag::WRITE | open_flag::CREATE | open_flag::APPEND | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
     if let Ok(fd) = syscall::open(path.c_str(), flags, 0o600) {
-        let _ = syscall::write(fd, note);
+        if syscall::identify(fd).is_ok_and(|file| !near_file_limit(file.bytes)) {
+            let _ = syscall::write(fd, line.bytes());
+        }
         syscall::close(fd);
     }
 }
 
 /// Leaves the program's path for `run`, which would otherwise take an earlier program of this process
-/// for the whole story.
+/// for the whole story. A symbolic link, because nothing can be written where file sizes are limited to 0.
 fn note_unrecorded(request: &Request, session: u64) {
     if let Some(dir) = request.dir() {
         let mut path = Text::<PATH_BYTES_MAX>::new();
         push_ledger_dir(&mut path, dir);
-        leave_note(path, session, b".unrecorded", process::link::<1024>(c"/proc/self/exe").bytes());
+        path.push(b"/").push_hex(session).push(b".unrecorded");
+        syscall::unlink(path.c_str());
+        let _ = syscall::symbolic_link(process::link::<1024>(c"/proc/self/exe").c_str(), path.c_str());
     }
 }
 

@@ -24,6 +24,8 @@ pub struct ThreadState {
     pub calling: AtomicUsize,
     /// What that call is about: a size or a block.
     pub calling_about: AtomicUsize,
+    /// Not 0 while the allocator is asked for the size of a block: what it allocates then is its own.
+    pub asking: AtomicUsize,
     /// The stack that the thread was last seen on (not an alternate signal stack).
     pub native: StackRange,
     /// The alternate signal stack, while the thread is on it.
