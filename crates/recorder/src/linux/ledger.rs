@@ -143,7 +143,7 @@ pub fn plan(header: &mut Header, bytes_max: u64, history_entries: u64) -> u64 {
         let element_bytes = plan.element_bytes as u64;
         let capacity = match plan.room {
             Room::OneIn { part, least, most } => {
-                bytes_max.checked_div(part * element_bytes).unwrap_or(0).clamp(least, most)
+                bytes_max.checked_div(part * element_bytes).unwrap_or(0).max(least).min(most)
             }
             Room::History => history_entries,
         };
@@ -276,8 +276,8 @@ impl Ledger {
         let needed = (end as usize * element).next_multiple_of(PAGE_BYTES) - backed_bytes;
         let room = (section.capacity as usize * element).next_multiple_of(PAGE_BYTES) - backed_bytes;
         // Grow by half, so that few calls are needed and little is reserved in vain.
-        let wanted = (backed_bytes / 2).next_multiple_of(PAGE_BYTES).clamp(PAGE_BYTES, STEP_BYTES_MAX);
-        for step in [wanted.max(needed).min(room), needed] {
+        let half = (backed_bytes / 2).next_multiple_of(PAGE_BYTES).min(STEP_BYTES_MAX);
+        for step in [half.max(needed).min(room), needed] {
             if self.backed_bytes() + step as u64 > self.bytes_max {
                 continue;
             }
