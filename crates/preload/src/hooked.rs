@@ -115,4 +115,6 @@ hooked! {
     call_stub DeleteArrayAlignNothrow = "_ZdaPvSt11align_val_tRKSt9nothrow_t": DELETE_ARRAY_ALIGN_NOTHROW, Frees, Cxx;
 
     call_stub Dlclose = "dlclose": NONE, Unloads, Loader;
+    // Unloads conversion modules without going through `dlclose`.
+    call_stub IconvClose = "iconv_close": NONE, Unloads, Loader;
 }
