@@ -98,11 +98,6 @@ impl Expectation {
         self.set == Set::Allocations
     }
 
-    /// Whether it needs the live blocks.
-    pub fn needs_blocks(&self) -> bool {
-        self.set == Set::Live
-    }
-
     /// Holds it against a ledger: its totals, and its blocks, live ones or all that ever were.
     pub fn check(&self, stats: &Stats, blocks: Option<&Blocks>) -> Result {
         let (count, bytes) = match self.set {

@@ -70,9 +70,7 @@ impl Running {
                 Ok(Some(status)) => break status,
                 Ok(None) if self.began.elapsed() < patience => thread::sleep(Duration::from_millis(2)),
                 _ => {
-                    let group = format!("-{}", self.child.id());
-                    let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
-                    let _ = self.child.wait();
+                    // Dropped, it is killed.
                     return Err(format!("it hangs: no end after {patience:?}"));
                 }
             }
@@ -80,7 +78,17 @@ impl Running {
         let span = self.began.elapsed();
         let read =
             |stream: Option<JoinHandle<Vec<u8>>>| stream.and_then(|stream| stream.join().ok()).unwrap_or_default();
-        Ok(Ran { status, stdout: read(self.stdout), stderr: read(self.stderr), span })
+        Ok(Ran { status, stdout: read(self.stdout.take()), stderr: read(self.stderr.take()), span })
+    }
+}
+
+/// Nothing outlives its test: the whole group goes.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.runs() {
+            let _ = kill(-i64::from(self.pid()), "KILL");
+            let _ = self.child.wait();
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::counts::Counts;
 use crate::ledger::{Stats, check_totals};
 use crate::process::{self, Ran};
 use crate::scratch::Scratch;
-use crate::tools::{command, find, heapledger, root};
+use crate::tools::{command, find};
 use crate::tracked::{by_hand, recover, under_run};
 use crate::victim::counter;
 use crate::{Result, check};
@@ -111,8 +111,9 @@ pub fn prepare(name: &str, scratch: &Scratch, load: Load) -> Result<Option<Progr
         other => return Err(format!("there is no program {other}")),
     };
     let name = NAMES.iter().find(|own| **own == name).copied().unwrap_or_default();
-    // Code that V8 makes at run time has frame pointers and no tables.
-    let losses = if name == "node" { vec!["stacks_guessed".to_owned()] } else { vec![] };
+    // V8's built-in code, and what it makes at run time, has no tables, and not always frame pointers.
+    let losses: &[&str] = if name == "node" { &["stacks_guessed", "stacks_broken"] } else { &[] };
+    let losses = losses.iter().map(|name| (*name).to_owned()).collect();
     Ok(found.map(|path| Program { name, path, arguments, environment: strings(environment), losses }))
 }
 
@@ -291,11 +292,6 @@ impl Redis {
     }
 }
 
-/// The first lines of what a person sees.
-pub fn shown(name: &str, ledger: &Path) -> Result<String> {
-    Ok(process::run(command(heapledger()).arg(name).arg(ledger))?.good()?.out())
-}
-
 fn write(scratch: &Scratch, name: &str, text: &str) -> Result<String> {
     let path = scratch.path(name);
     fs::write(&path, text).map_err(|error| error.to_string())?;
@@ -390,11 +386,6 @@ fn cxx_source(classes: usize) -> String {
         );
     }
     out
-}
-
-/// A workload of the project's own sources, for those who want one that changes.
-pub fn own_sources() -> PathBuf {
-    root().join("crates")
 }
 
 const PYTHON: &str = r#"

@@ -173,6 +173,28 @@ fn programs_that_cannot_be_started() -> Result {
 }
 
 #[test]
+fn a_setuid_program_is_said_to_be_untracked() -> Result {
+    let scratch = Scratch::new();
+    let copy = scratch.path("setuid");
+    fs::copy(victim::named("standing")?.build()?, &copy).map_err(|error| error.to_string())?;
+    let made = std::os::unix::fs::chown(&copy, Some(65534), None).is_ok()
+        && fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).is_ok();
+    if !made {
+        heapledger_e2e::skip("a setuid program", "no right to make one");
+        return Ok(());
+    }
+    fs::set_permissions(scratch.work(), fs::Permissions::from_mode(0o755)).map_err(|error| error.to_string())?;
+    let ran = run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &copy, &[]))?;
+    check!(ran.status.success() && ran.out() == "standing\n", "{ran}");
+    check!(
+        ran.err().lines().count() == 1 && ran.err().contains("untracked"),
+        "it should say so in one sentence: {ran}"
+    );
+    check!(scratch.finished().is_empty(), "there is a ledger of a program that was not seen");
+    Ok(())
+}
+
+#[test]
 fn help_teaches() -> Result {
     let ran = tell(&[])?.good()?;
     check!(ran.out().contains("heapledger run -- ") && ran.out().contains("heapledger dump"), "{}", ran.out());

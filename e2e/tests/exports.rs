@@ -55,16 +55,24 @@ fn nothing_is_needed_from_others() -> Result {
     Ok(())
 }
 
+/// Functions of `core` and the handler, which every `no_std` library holds; what matters is that nothing leads there.
+fn is_panic(name: &str) -> bool {
+    ["9panicking", "panic_", "rust_begin_unwind"].iter().any(|part| name.contains(part))
+}
+
 #[test]
 fn nothing_can_panic() -> Result {
-    // The handler itself is always there; what leads to it must not be.
-    let all = symbols(&["--defined-only"])?;
-    check!(
-        all.iter().any(|(_, name)| name.contains("heapledger_recorder")),
-        "the library has no symbol table to look at"
-    );
-    let leads: Vec<_> =
-        all.iter().filter(|(_, name)| name.contains("9panicking") || name.contains("panic_bounds")).collect();
+    let code = process::run(command("objdump").args(["-d", "--no-show-raw-insn"]).arg(preload()))?.good()?.out();
+    let (mut function, mut functions, mut leads) = ("", 0, Vec::new());
+    for line in code.lines() {
+        if let Some(name) = line.strip_suffix(">:").and_then(|line| line.split_once('<')) {
+            function = name.1;
+            functions += 1;
+        } else if !is_panic(function) && is_panic(line) {
+            leads.push(format!("{function}: {line}"));
+        }
+    }
+    check!(functions > 100, "the library has no symbol table to look at");
     check!(leads.is_empty(), "code that panics: {leads:?}");
     let bytes = fs::read(preload()).map_err(|error| error.to_string())?;
     for text in ["panicked at", "index out of bounds", "attempt to ", "called `Option::unwrap()`"] {
