@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{AccessFlags, access, getuid};
 
@@ -74,7 +75,10 @@ pub(crate) fn prepare(chosen: Option<&OsStr>) -> Result<PathBuf> {
 /// A directory that is ours alone.
 fn make(directory: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            // In words, without the number that the standard library adds.
+            return Err(anyhow::anyhow!("{}", Errno::from_raw(error.raw_os_error().unwrap_or(0)).desc()));
+        }
         _ => {}
     }
     let meta = fs::symlink_metadata(directory)?;

@@ -21,12 +21,13 @@ pub struct DumpText<'a, W> {
     out: W,
     context: &'a Context,
     threads_recorded: bool,
+    begun: bool,
 }
 
 impl<'a, W: Write> DumpText<'a, W> {
     /// A report to `out`.
     pub fn new(out: W, context: &'a Context, threads_recorded: bool) -> DumpText<'a, W> {
-        DumpText { out, context, threads_recorded }
+        DumpText { out, context, threads_recorded, begun: false }
     }
 
     /// Writes one block.
@@ -35,6 +36,10 @@ impl<'a, W: Write> DumpText<'a, W> {
     /// If it cannot be written.
     pub fn block(&mut self, block: &Entry, stack: &NamedStack) -> io::Result<()> {
         let context = self.context;
+        if self.begun {
+            writeln!(self.out)?;
+        }
+        self.begun = true;
         let address = context.paint.strong(format!("{:#010x}", block.address));
         let time = frames::time(&context.clock, block.time, true);
         writeln!(self.out, "{address} : {} {}, number {}{time}", block.kind, frames::size(block), block.number)?;
@@ -47,6 +52,9 @@ impl<'a, W: Write> DumpText<'a, W> {
     /// # Errors
     /// If it cannot be written.
     pub fn end(mut self, ending: Ending, total_bytes: u64, seen: &Seen) -> io::Result<()> {
+        if self.begun {
+            writeln!(self.out)?;
+        }
         let all = ending.shown + ending.left_out;
         let blocks = counted(all, "block", "blocks");
         let bytes = crate::bytes_exact(total_bytes);

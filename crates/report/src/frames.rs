@@ -67,8 +67,9 @@ pub(crate) fn thread(out: &mut dyn Write, context: &Context, row: Option<u32>, r
 
 /// The numbered frames of a stack.
 pub(crate) fn stack(out: &mut dyn Write, stack: &NamedStack, paint: Paint) -> io::Result<()> {
+    let width = stack.frames.len().to_string().len() + 1;
     for (index, frame) in stack.frames.iter().enumerate() {
-        let number = format!("{})", index + 1);
+        let number = format!("{:>width$}", format!("{})", index + 1));
         let pad = " ".repeat(number.len());
         writeln!(out, "  {number} {}", heading(frame, paint))?;
         if let Some(file) = &frame.file {
@@ -111,24 +112,40 @@ fn heading(frame: &NamedFrame, paint: Paint) -> String {
     }
 }
 
-/// The innermost frames in one line, for tables: `xmalloc (xmalloc.c:7) < hash_create < main`. Innermost alone
-/// would be the program's own wrapper of `malloc` more often than not.
-pub(crate) fn callers(stack: &NamedStack) -> String {
-    let mut named = stack.frames.iter().filter(|frame| frame.function.is_some());
-    let Some(first) = named.next().or(stack.frames.first()) else { return "code without a stack".to_owned() };
-    let outer = named.take(2).filter_map(|frame| frame.function.as_deref());
-    outer.fold(short(first), |line, function| format!("{line} < {}", clean(function)))
+/// Functions in a line.
+const LINE_FRAMES: usize = 3;
+
+/// The innermost frames in one line: `xmalloc (xmalloc.c:7) < hash_create < main`. Innermost alone would be
+/// the program's own wrapper of `malloc` more often than not. A function and the part of it that the
+/// compiler made a function of its own have one name and are one.
+pub fn callers(stack: &NamedStack) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut last = None;
+    for frame in &stack.frames {
+        let name = short_name(frame);
+        if last.as_ref() == Some(&name) {
+            continue;
+        }
+        if parts.len() == LINE_FRAMES {
+            break;
+        }
+        let place = frame.file.as_deref().zip(frame.line).filter(|_| parts.is_empty());
+        parts.push(match place {
+            Some((file, line)) => format!("{name} ({}:{line})", clean(file.rsplit('/').next().unwrap_or(file))),
+            None => name.clone(),
+        });
+        last = Some(name);
+    }
+    if parts.is_empty() { "code without a stack".to_owned() } else { parts.join(" < ") }
 }
 
-/// One frame in one line: `main (main.c:12)`.
-fn short(frame: &NamedFrame) -> String {
-    let plain = Paint::default();
-    match (&frame.function, &frame.file) {
-        (Some(function), Some(file)) => {
-            let file = file.rsplit('/').next().unwrap_or(file);
-            let line = frame.line.map_or_else(String::new, |line| format!(":{line}"));
-            format!("{} ({}{line})", clean(function), clean(file))
-        }
-        _ => heading(frame, plain).split_once(' ').map_or_else(String::new, |(_, name)| name.to_owned()),
+/// A function's name, or the next best thing.
+fn short_name(frame: &NamedFrame) -> String {
+    let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
+    match (&frame.function, module, frame.offset, frame.address) {
+        (Some(function), ..) => clean(function).into_owned(),
+        (None, Some(module), Some(offset), _) => format!("{}+{offset:#x}", clean(module)),
+        (None, _, _, Some(address)) => format!("{address:#x}"),
+        (None, ..) => "?".to_owned(),
     }
 }

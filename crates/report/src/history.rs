@@ -20,6 +20,7 @@ pub struct HistoryText<'a, W> {
     out: W,
     context: &'a Context,
     threads_recorded: bool,
+    begun: bool,
 }
 
 impl<'a, W: Write> HistoryText<'a, W> {
@@ -38,7 +39,7 @@ impl<'a, W: Write> HistoryText<'a, W> {
             let caution = format!("Caution: history is incomplete: {frees} no longer in the ring.");
             writeln!(out, "{}\n", context.paint.strong(caution))?;
         }
-        Ok(HistoryText { out, context, threads_recorded })
+        Ok(HistoryText { out, context, threads_recorded, begun: false })
     }
 
     /// Writes one event.
@@ -47,6 +48,10 @@ impl<'a, W: Write> HistoryText<'a, W> {
     /// If it cannot be written.
     pub fn event(&mut self, event: &Event, stack: &NamedStack) -> io::Result<()> {
         let context = self.context;
+        if self.begun {
+            writeln!(self.out)?;
+        }
+        self.begun = true;
         let block = &event.block;
         let size = match block.size {
             Some(1) => "1 byte".to_owned(),
@@ -73,6 +78,9 @@ impl<'a, W: Write> HistoryText<'a, W> {
     /// # Errors
     /// If it cannot be written.
     pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
+        if self.begun {
+            writeln!(self.out)?;
+        }
         let all = ending.shown + ending.left_out;
         let events = counted(all, "event", "events");
         if all == 0 {

@@ -18,13 +18,13 @@ mod stats;
 mod units;
 
 pub use dump::DumpText;
-pub use frames::Context;
+pub use frames::{Context, callers};
 pub use history::HistoryText;
 pub use json::{DumpJson, HistoryJson, SCHEMA};
 pub use json_stats::stats_json;
 pub use seen::sentence;
 pub use stats::{StatsOptions, stats_text};
-pub use units::{Paint, bytes, bytes_exact, clean, count, counted, moment, span};
+pub use units::{Paint, bytes, bytes_exact, clean, count, counted, moment, span, within};
 
 pub use heapledger_analysis as analysis;
 

@@ -32,7 +32,7 @@ pub fn sentence(note: &Note) -> String {
             let names: Vec<&str> = paths.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect();
             let modules = names.join(", ");
             format!(
-                "No debug information was found for {modules}: functions have names, but no lines and no inlined callers."
+                "No debug information was found for {modules}: no lines, no inlined callers, and names as far as symbol tables go."
             )
         }
         Note::StacksDamaged(number) => {
@@ -137,12 +137,16 @@ fn damaged(damage: &Damage) -> String {
 
 /// Writes the notes, if there are any.
 pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Result<()> {
-    if seen.notes.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "{}", paint.strong("Not seen  :"))?;
-    for note in &seen.notes {
-        writeln!(out, "  {}", clean(&sentence(note)))?;
+    // That names are missing is the usual case and no loss of the ledger's.
+    let (names, losses): (Vec<&Note>, Vec<&Note>) =
+        seen.notes.iter().partition(|note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_)));
+    for (heading, notes) in [("Not seen  :", losses), ("Names     :", names)] {
+        if !notes.is_empty() {
+            writeln!(out, "{}", paint.strong(heading))?;
+        }
+        for note in notes {
+            writeln!(out, "  {}", clean(&sentence(note)))?;
+        }
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::ThreadState;
 use heapledger_analysis::{Identity, NamedStack, Summary, ThreadTotals};
 
-use crate::units::{bytes, bytes_exact, clean, clock, count, counted, moment, span};
+use crate::units::{bytes, bytes_exact, clean, clock, count, counted, moment, span, within};
 use crate::{Paint, frames, seen};
 
 /// How totals are shown.
@@ -152,10 +152,11 @@ fn heaps(summary: &Summary) -> Vec<String> {
 
 fn peak(summary: &Summary) -> String {
     let peak = &summary.peak;
-    let mut text = bytes_exact(peak.bytes);
-    if peak.error_bytes != 0 {
-        let _ = write!(text, " ± {}", bytes(peak.error_bytes));
-    }
+    let mut text = match peak.error_bytes {
+        0 => bytes_exact(peak.bytes),
+        error if error < peak.bytes => format!("{} ± {}", bytes_exact(peak.bytes), bytes(error)),
+        error => within(peak.bytes, error),
+    };
     let _ = write!(text, " used in {}", counted(peak.blocks, "allocation", "allocations"));
     if let Some(time) = peak.time_ns {
         let _ = write!(text, ", at {}", clock(time));

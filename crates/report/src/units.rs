@@ -133,6 +133,15 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A figure that may be off: `12.0 MiB ± 64.0 KiB`, or `at most 69.0 KiB` where the error is the greater.
+pub fn within(value: u64, error: u64) -> String {
+    match error {
+        0 => bytes(value),
+        _ if error < value => format!("{} ± {}", bytes(value), bytes(error)),
+        _ => format!("at most {}", bytes(value.saturating_add(error))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

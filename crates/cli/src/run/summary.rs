@@ -8,8 +8,8 @@ use anyhow::Result;
 use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
-use heapledger_analysis::{Clock, NamedStack, Names, NamingOptions, Note};
-use heapledger_report::{bytes, clean, count, counted, sentence, span};
+use heapledger_analysis::{Clock, Names, NamingOptions, Note};
+use heapledger_report::{bytes, callers, count, counted, sentence, span, within};
 
 use super::end::Outcome;
 use crate::finish::{Progress, Written};
@@ -19,8 +19,6 @@ use crate::text::shell;
 const NAMING: Duration = Duration::from_millis(200);
 /// Call sites that are shown.
 const TOP: usize = 3;
-/// Functions that a call site is shown by: the innermost alone is often a mere wrapper of malloc.
-const FRAMES: usize = 3;
 /// Most characters of a call site.
 const WIDTH: usize = 74;
 /// A program with fewer allocations than this "did little": perhaps its children did the work.
@@ -94,30 +92,9 @@ fn name(ledger: &Ledger, holders: Vec<(u32, u64, u64)>) -> Result<Vec<Holder>> {
     let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
     let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + NAMING) };
     names.resolve(holders.iter().map(|(site, ..)| *site), options, &mut |_| {})?;
-    let holder = |(site, bytes, blocks)| Ok(Holder { bytes, blocks, name: shown(&names.stack(site)?) });
+    let holder =
+        |(site, bytes, blocks)| Ok(Holder { bytes, blocks, name: shortened(&callers(&names.stack(site)?), WIDTH) });
     holders.into_iter().map(holder).collect()
-}
-
-/// The innermost functions of a stack: `inner (file.c:12) < caller < its caller`.
-fn shown(stack: &NamedStack) -> String {
-    let mut parts = Vec::new();
-    for (index, frame) in stack.frames.iter().take(FRAMES).enumerate() {
-        let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-        let mut part = match (&frame.function, &frame.module, frame.offset, frame.address) {
-            (Some(function), ..) => function.to_string(),
-            (None, Some(module), Some(offset), _) => format!("{}+{offset:#x}", last(module)),
-            (None, _, _, Some(address)) => format!("{address:#x}"),
-            (None, ..) => "?".to_owned(),
-        };
-        if let (0, Some(file), Some(line)) = (index, &frame.file, frame.line) {
-            part += &format!(" ({}:{line})", last(file));
-        }
-        parts.push(part);
-    }
-    if parts.is_empty() {
-        return "(no call stack)".to_owned();
-    }
-    shortened(&clean(&parts.join(" < ")), WIDTH)
 }
 
 /// Cut at a character, with a sign that it was.
@@ -151,9 +128,9 @@ impl Display for Summary<'_> {
         let freed = count(own.frees);
         writeln!(f, "  allocated    {allocated}, {} in all; {freed} freed", bytes(own.bytes_allocated))?;
         let blocks = counted(own.peak_blocks, "block", "blocks");
-        let error = if own.peak_error > 0 { format!(" ± {}", bytes(own.peak_error)) } else { String::new() };
+        let peak = within(own.peak_bytes, own.peak_error);
         let after = own.peak_ns.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
-        writeln!(f, "  peak         {}{error} in {blocks}{after}", bytes(own.peak_bytes))?;
+        writeln!(f, "  peak         {peak} in {blocks}{after}")?;
         if own.live_blocks == 0 {
             writeln!(f, "  live at end  nothing")?;
         } else {

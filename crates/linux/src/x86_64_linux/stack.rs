@@ -83,9 +83,7 @@ mod tests {
 
     #[test]
     fn stops_at_what_is_not_mapped() {
-        let memory = syscall::map_anonymous(4 * PAGE).expect("memory") as usize;
-        // SAFETY: nobody uses the last page.
-        unsafe { syscall::unmap((memory + 3 * PAGE) as *mut u8, PAGE) };
+        let memory = syscall::tests::pages_of_which_the_last_cannot_be_read("stack", 4);
         let mut range = StackRange::around(memory + PAGE + 8);
         assert!(range.contains(memory + PAGE) && !range.contains(memory + 2 * PAGE));
         assert!(range.may_read(memory + 2 * PAGE, 8));

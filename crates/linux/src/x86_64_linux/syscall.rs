@@ -413,7 +413,7 @@ pub fn random() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[test]
@@ -421,11 +421,21 @@ mod tests {
         let here = 5u64;
         assert!(readable(&raw const here as usize));
         assert!(!readable(0));
-        let page = map_anonymous(4096).expect("memory");
-        assert!(readable(page as usize));
-        // SAFETY: nobody uses the page.
-        unsafe { unmap(page, 4096) };
-        assert!(!readable(page as usize));
+        let pages = pages_of_which_the_last_cannot_be_read("readable", 2);
+        assert!(readable(pages) && !readable(pages + 4096));
+    }
+
+    /// Maps so many pages of a file that is one page shorter: unlike an unmapped page, the last one
+    /// cannot become somebody else's memory while the test runs.
+    pub(in crate::x86_64_linux) fn pages_of_which_the_last_cannot_be_read(name: &str, pages: usize) -> usize {
+        let path = std::env::temp_dir().join(std::format!("heapledger-{}-{name}", getpid()));
+        std::fs::write(&path, std::vec![0u8; (pages - 1) * 4096]).expect("a file");
+        let text = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("a path");
+        let fd = open(&text, open_flag::READ_WRITE, 0).expect("open");
+        let memory = map_shared(fd, pages * 4096).expect("mapping");
+        close(fd);
+        unlink(&text);
+        memory as usize
     }
 
     #[test]
