@@ -79,6 +79,7 @@ pub(crate) fn run(only: &[&str]) -> Result {
     }
     print!("{report}");
     let Tests { passed, failed, ignored } = all;
-    println!("all steps passed in {}: {passed} passed; {failed} failed; {ignored} ignored", seconds(begun.elapsed()));
+    println!("all steps passed in {}", seconds(begun.elapsed()));
+    println!("tests: {passed} passed, {failed} failed, {ignored} skipped");
     Ok(())
 }
