@@ -5,7 +5,7 @@ use crate::hooked::{Family, HOOKED, Hooked, Shape};
 use crate::next;
 use crate::stubs::CallFrame;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use heapledger_recorder::linux::hooks::{self, NewBlock, Reallocation};
+use heapledger_recorder::linux::hooks::{self, Call, NewBlock, Reallocation};
 use heapledger_recorder::linux::start::{self, Hooks};
 
 const GLIBC_HEAPS: &[&[u8]] = &[b"brk heap", b"arenas", b"large mappings"];
@@ -63,13 +63,13 @@ fn is_nested(frame: &CallFrame, about: usize) -> bool {
     if (OWN_CODE[0].load(Ordering::Relaxed)..OWN_CODE[1].load(Ordering::Relaxed)).contains(&caller) {
         return true;
     }
-    let Some((enclosing, enclosing_about)) = hooks::enclosing_call(&SHARED) else { return false };
-    // A mark that an exception left behind cannot mislead: an operator's body is entered through a hook,
-    // which sets the mark anew.
-    next::in_operator_body(caller)
-        || enclosing_about == about
-            && enclosing > frame.stack_pointer()
-            && (next::in_library_behind_us(caller) || next::in_new_operator_body(caller))
+    let Some(enclosing) = hooks::enclosing_call(&SHARED) else { return false };
+    // A mark that an exception left behind can be found on a later, deeper call; but an operator's body is
+    // entered through a hook, which sets the mark anew.
+    enclosing.stack_pointer > frame.stack_pointer()
+        && (next::in_operator_body(caller)
+            || enclosing.about.contains(&about)
+                && (next::in_library_behind_us(caller) || next::in_new_operator_body(caller)))
 }
 
 fn argument(frame: &CallFrame, index: usize) -> usize {
@@ -93,7 +93,14 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
     let function = next::next(hook);
     frame.nested = 1;
     let Some(hooked) = HOOKED.get(hook) else { return function };
+    if hooked.shape == Shape::Unloads {
+        // Also where nothing is recorded: C++ calls are passed on there too.
+        hooks::code_unloads(&SHARED, false);
+        next::unloading_begins();
+        return function;
+    }
     if hooked.family == Family::Cxx && next::cxx_is_before_us() || !hooks::is_on(&SHARED) {
+        hooks::note_fork(&SHARED);
         return function;
     }
     // What a second call made for this one's sake will have in common with it.
@@ -117,14 +124,13 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
                 frame.kept = hooks::realloc_begins(&SHARED, &frame.registers(), about);
             }
         }
-        Shape::Unloads => {
-            hooks::code_unloads(&SHARED, false);
-            next::unloading_begins();
-        }
-        Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) | Shape::PassedOn => {}
+        Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
+        Shape::PassedOn | Shape::Unloads => {}
     }
-    if hooked.calls_others() {
-        hooks::call_begins(&SHARED, frame.stack_pointer(), about);
+    if calls_others(hooked) {
+        // `realloc` may be made of `malloc` and `free`: both its size and its block.
+        let call = Call { stack_pointer: frame.stack_pointer(), about: [about, size_asked(hooked.shape, frame)] };
+        frame.enclosing = hooks::call_begins(&SHARED, call);
     }
     function
 }
@@ -132,43 +138,54 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
 /// Second half; returns the result.
 pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return result };
+    if hooked.shape == Shape::Unloads {
+        hooks::code_unloads(&SHARED, true);
+        next::unloading_ends();
+    }
     if frame.nested != 0 {
         return result;
     }
-    if hooked.calls_others() {
-        hooks::call_ends(&SHARED);
+    if calls_others(hooked) {
+        hooks::call_ends(&SHARED, frame.enclosing);
     }
     let size = size_asked(hooked.shape, frame);
     match hooked.shape {
-        Shape::Block(_) | Shape::BlockOfItems(..) => begun(hooked, frame, result, size),
+        Shape::Block(_) | Shape::BlockOfItems(..) => begun(hook, hooked, frame, result, size),
         Shape::StoresBlock(_) => {
             // SAFETY: the call succeeded, so it has stored a pointer there.
             let block = if result as i32 == 0 { unsafe { *(argument(frame, 0) as *const usize) } } else { 0 };
-            begun(hooked, frame, block, size);
+            begun(hook, hooked, frame, block, size);
         }
-        Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) == 0 => begun(hooked, frame, result, size),
+        Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) == 0 => {
+            begun(hook, hooked, frame, result, size);
+        }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
-            let new = (result != 0).then(|| new_block(hooked, result, size));
+            let new = (result != 0).then(|| new_block(hook, hooked, result, size));
             hooks::realloc_ends(&SHARED, &frame.registers(), &frame.kept, hooked.kind, new.as_ref(), size == 0);
         }
-        Shape::Unloads => {
-            hooks::code_unloads(&SHARED, true);
-            next::unloading_ends();
-        }
-        Shape::Frees | Shape::PassedOn => {}
+        Shape::Frees | Shape::PassedOn | Shape::Unloads => {}
     }
     result
 }
 
-fn new_block(hooked: &Hooked, address: usize, size: usize) -> NewBlock {
-    NewBlock { kind: hooked.kind, address, size, usable_size: next::usable_size, heap: heap_of(address) }
+/// Whether the real function may call another replaced one for this call's sake. glibc's do not, but a
+/// library in between may put its functions together from each other.
+fn calls_others(hooked: &Hooked) -> bool {
+    hooked.calls_others() || hooked.family == Family::C && !next::is_glibc()
 }
 
-fn begun(hooked: &Hooked, frame: &CallFrame, address: usize, size: usize) {
+fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBlock {
+    let known = next::gives_malloc_blocks(hook, hooked.family);
+    let (usable_size, heap): (fn(usize) -> usize, u8) =
+        if known { (next::usable_size, heap_of(address)) } else { (|_| 0, 0) };
+    NewBlock { kind: hooked.kind, address, size, usable_size, heap }
+}
+
+fn begun(hook: usize, hooked: &Hooked, frame: &CallFrame, address: usize, size: usize) {
     let registers = frame.registers();
     match address {
         0 => hooks::call_failed(&SHARED, &registers),
-        _ => hooks::block_begins(&SHARED, &registers, &new_block(hooked, address, size)),
+        _ => hooks::block_begins(&SHARED, &registers, &new_block(hook, hooked, address, size)),
     }
 }
 

@@ -29,6 +29,13 @@ extern "C" fn free(block: usize) {
     unsafe { core::mem::transmute::<usize, extern "C" fn(usize)>(next_of(Hook::Free))(block) }
 }
 
+extern "C" fn new_aligned(bytes: usize, align: usize) -> usize {
+    // SAFETY: `memalign` of the next allocator.
+    unsafe {
+        core::mem::transmute::<usize, extern "C" fn(usize, usize) -> usize>(next_of(Hook::Memalign))(align, bytes)
+    }
+}
+
 extern "C" fn delete(block: usize) {
     free(block);
 }
@@ -57,11 +64,17 @@ pub(crate) fn from_family(hook: usize) -> Option<usize> {
     }
 }
 
+fn is_aligned_new(hook: usize) -> bool {
+    const ALIGNED: [Hook; 4] = [Hook::NewAlign, Hook::NewArrayAlign, Hook::NewAlignNothrow, Hook::NewArrayAlignNothrow];
+    ALIGNED.iter().any(|aligned| *aligned as usize == hook)
+}
+
 /// What is called if there is no definition at all: C++ operators in a process without C++.
 pub(crate) fn otherwise(hook: usize) -> usize {
     let shape = crate::hooked::HOOKED.get(hook).map(|hooked| hooked.shape);
     match shape {
         Some(crate::hooked::Shape::Frees) => address(delete as *const ()),
+        Some(crate::hooked::Shape::Block(0)) if is_aligned_new(hook) => address(new_aligned as *const ()),
         Some(crate::hooked::Shape::Block(0)) => next_of(Hook::Malloc),
         _ => address(nothing as *const ()),
     }

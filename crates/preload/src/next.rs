@@ -37,13 +37,22 @@ pub(crate) fn unloading_begins() {
     }
 }
 
-/// Code has been unloaded: a definition that was found may be gone with it.
+/// Code has been unloaded: definitions that went with it are forgotten, and looked for again when needed.
 pub(crate) fn unloading_ends() {
-    BODIES.count.store(0, Ordering::Release);
-    for (hook, _) in of_family(Family::Cxx) {
-        set(hook, 0);
-    }
     UNLOADING.fetch_sub(1, Ordering::SeqCst);
+    let finder = CodeFinder::new();
+    if !finder.start_from(C_LIBRARY_FINDER.load(Ordering::Acquire)) {
+        return;
+    }
+    for (hook, _) in of_family(Family::Cxx) {
+        if let Some(place) = NEXT.get(hook) {
+            let known = place.load(Ordering::Acquire);
+            if known != 0 && finder.find(known).is_none() {
+                let _ = place.compare_exchange(known, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+    BODIES.forget(|start| finder.find(start).is_none());
 }
 
 /// Runs `walk` unless a module is being unloaded at this moment.
@@ -56,39 +65,57 @@ fn while_nothing_unloads(walk: impl FnOnce()) {
 }
 
 /// Bodies of C++ operators behind us: a `malloc` called from one of them belongs to the operator.
-struct Bodies {
-    starts: [AtomicUsize; Self::MAX],
-    ends: [AtomicUsize; Self::MAX],
-    count: AtomicUsize,
-}
+///
+/// A word each: 48 bits of address, then 16 of length. The operators are short functions.
+struct Bodies([AtomicUsize; Self::MAX]);
 
 impl Bodies {
-    const MAX: usize = 128;
+    const MAX: usize = 256;
+    const LENGTH_BITS: u32 = 16;
+    const BYTES_MAX: usize = (1 << Self::LENGTH_BITS) - 1;
+    const GONE: usize = 1 << Self::LENGTH_BITS;
 
+    /// Takes the first free place: one word says that it is taken, so two threads cannot mix theirs.
     fn add(&self, symbol: Symbol) {
-        let count = self.count.load(Ordering::Acquire).min(Self::MAX);
-        let known = self.starts.iter().take(count).any(|start| start.load(Ordering::Relaxed) == symbol.address);
-        if let (false, Some(start), Some(end)) = (known, self.starts.get(count), self.ends.get(count)) {
-            start.store(symbol.address, Ordering::Relaxed);
-            end.store(symbol.address + symbol.bytes, Ordering::Relaxed);
-            self.count.store(count + 1, Ordering::Release);
+        let (start, length) = (symbol.address, symbol.bytes.min(Self::BYTES_MAX));
+        let body = start << Self::LENGTH_BITS | length;
+        for place in &self.0 {
+            match place.compare_exchange(0, body, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(known) if known == body => return,
+                Err(_) => {}
+            }
         }
     }
 
     fn contain(&self, address: usize) -> bool {
-        let count = self.count.load(Ordering::Acquire).min(Self::MAX);
-        self.starts.iter().zip(&self.ends).take(count).any(|(start, end)| {
+        self.0.iter().map(|place| place.load(Ordering::Acquire)).take_while(|body| *body != 0).any(|body| {
+            let (start, length) = (body >> Self::LENGTH_BITS, body & Self::BYTES_MAX);
             // A return address lies behind the call, at most at the end of the body.
-            address > start.load(Ordering::Relaxed) && address <= end.load(Ordering::Relaxed)
+            address > start && address <= start + length
         })
+    }
+
+    /// Makes bodies that are gone contain nothing. Their places stay taken.
+    fn forget(&self, is_gone: impl Fn(usize) -> bool) {
+        for place in &self.0 {
+            let body = place.load(Ordering::Acquire);
+            if body == 0 {
+                break;
+            }
+            if body != Self::GONE && is_gone(body >> Self::LENGTH_BITS) {
+                let _ = place.compare_exchange(body, Self::GONE, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
     }
 }
 
-static BODIES: Bodies = Bodies {
-    starts: [const { AtomicUsize::new(0) }; Bodies::MAX],
-    ends: [const { AtomicUsize::new(0) }; Bodies::MAX],
-    count: AtomicUsize::new(0),
-};
+static BODIES: Bodies = Bodies([const { AtomicUsize::new(0) }; Bodies::MAX]);
+/// Which C++ operators are known to give blocks of the next `malloc`: those of the C++ runtimes and of the
+/// allocator itself. Others may give memory of their own, without a chunk header.
+static GIVES_MALLOC_BLOCKS: [AtomicBool; HOOKED.len()] = [const { AtomicBool::new(false) }; HOOKED.len()];
+/// Address of `_dl_find_object`, found at the first call.
+static C_LIBRARY_FINDER: AtomicUsize = AtomicUsize::new(0);
 
 /// The next definition of a replaced function.
 #[inline(always)]
@@ -151,10 +178,15 @@ fn find_c_family() {
         set(hook, found.unwrap_or(emulated::NOTHING));
     }
     USABLE_SIZE.store(module.symbol(b"malloc_usable_size").map_or(0, |found| found.address), Ordering::Release);
+    // Of the C library, hence there from the start: nobody must find them missing while a module is unloaded.
+    find_by_order(Family::Loader);
     let is_glibc = module.name().to_bytes().ends_with(b"/libc.so.6");
     NEXT_IS_GLIBC.store(is_glibc, Ordering::Release);
     let finder = CodeFinder::new();
-    if !is_glibc && finder.start() {
+    if finder.start() {
+        C_LIBRARY_FINDER.store(finder.address(), Ordering::Release);
+    }
+    if !is_glibc {
         let code = module.symbol(b"malloc").and_then(|malloc| finder.find(malloc.address));
         BEHIND_US[0].store(code.map_or(0, |code| code.low), Ordering::Relaxed);
         BEHIND_US[1].store(code.map_or(0, |code| code.high), Ordering::Relaxed);
@@ -168,8 +200,11 @@ fn find_c_family() {
 
 fn find_by_order(family: Family) {
     for (hook, symbol) in of_family(family) {
-        for found in modules_after_us().filter_map(|module| module.symbol(symbol)) {
+        for (module, found) in modules_after_us().filter_map(|module| Some((module, module.symbol(symbol)?))) {
             if NEXT.get(hook).is_some_and(|place| place.load(Ordering::Relaxed) == 0) {
+                if let Some(gives) = GIVES_MALLOC_BLOCKS.get(hook) {
+                    gives.store(is_cxx_runtime(&module) || in_library_behind_us(found.address), Ordering::Relaxed);
+                }
                 set(hook, found.address);
             }
             if family == Family::Cxx {
@@ -177,6 +212,17 @@ fn find_by_order(family: Family) {
             }
         }
     }
+}
+
+fn is_cxx_runtime(module: &Module) -> bool {
+    let name = module.name().to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
+    [&b"libstdc++.so"[..], b"libc++.so", b"libc++abi.so"].iter().any(|runtime| name.starts_with(runtime))
+}
+
+/// Whether a hook's blocks come from the next `malloc`.
+#[inline]
+pub(crate) fn gives_malloc_blocks(hook: usize, family: Family) -> bool {
+    family == Family::C || GIVES_MALLOC_BLOCKS.get(hook).is_some_and(|gives| gives.load(Ordering::Relaxed))
 }
 
 /// Path of the module whose `malloc` is called.

@@ -27,10 +27,12 @@ pub(crate) struct CallFrame {
     pub(crate) kept: heapledger_recorder::linux::hooks::Reallocation,
     /// Not 0: the call comes from a C++ operator of the next allocator, whose own hook books the block.
     pub(crate) nested: u64,
-    padding: [u64; 2],
+    /// The call that encloses this one, to be put back when this one has returned.
+    pub(crate) enclosing: heapledger_recorder::linux::hooks::Call,
+    padding: [u64; 1],
 }
 
-const _: () = assert!(core::mem::size_of::<CallFrame>() == 144);
+const _: () = assert!(core::mem::size_of::<CallFrame>() == 160);
 
 impl CallFrame {
     /// The registers as they will be when the hook has returned.
@@ -66,7 +68,7 @@ macro_rules! save_call_frame {
         .cfi_offset rbp, -16
         mov rbp, rsp
         .cfi_def_cfa_register rbp
-        sub rsp, 144
+        sub rsp, 160
         mov [rsp], rdi
         mov [rsp + 8], rsi
         mov [rsp + 16], rdx

@@ -293,6 +293,17 @@ impl CodeFinder {
         function.is_some()
     }
 
+    /// Takes the function's address from another finder; false if that had none.
+    pub fn start_from(&self, address: usize) -> bool {
+        self.function.store(address, Ordering::Release);
+        address != 0
+    }
+
+    /// The function's address; 0 before [`CodeFinder::start`].
+    pub fn address(&self) -> usize {
+        self.function.load(Ordering::Acquire)
+    }
+
     /// The dynamic loader itself.
     pub fn loader(&self) -> Option<CodeModule> {
         self.find(debug_list() as usize)

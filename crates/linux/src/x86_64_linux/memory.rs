@@ -4,7 +4,7 @@
 //! A store into an unbacked page of a full tmpfs or disk would be SIGBUS inside malloc. So pages
 //! are made present with `MADV_POPULATE_WRITE` (Linux 5.14), which fails instead. It needs no file
 //! descriptor, hence keeps working in a program that closed them all, changed its root or its
-//! user. On older kernels the file is opened again by its path, compared with what was mapped, and
+//! user. Until then pages are mapped without access, so that `mlockall` passes them over. On older kernels the file is opened again by its path, compared with what was mapped, and
 //! `fallocate` is asked.
 
 use crate::syscall::{self, Errno, FileIdentity, advice, open_flag};
@@ -40,7 +40,7 @@ impl FileMapping {
         let fd = syscall::open(path.c_str(), flags, 0o600)?;
         let made = syscall::set_length(fd, bytes as u64)
             .and_then(|()| syscall::identify(fd))
-            .and_then(|identity| syscall::map_shared(fd, bytes).map(|base| (identity, base)));
+            .and_then(|identity| syscall::map_shared_closed(fd, bytes).map(|base| (identity, base)));
         syscall::close(fd);
         match made {
             Ok((identity, base)) => {
@@ -79,6 +79,8 @@ impl FileMapping {
             return Err(Errno::NOMEM);
         }
         let first = self.base.wrapping_add(offset);
+        // Closed until now: a program that locks its memory (`mlockall`) would make the whole file real.
+        syscall::make_accessible(first, bytes)?;
         let result = loop {
             match syscall::advise(first, bytes, advice::POPULATE_WRITE) {
                 Err(Errno::INTR | Errno::AGAIN) => {}

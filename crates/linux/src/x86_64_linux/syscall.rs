@@ -36,6 +36,7 @@ mod number {
     pub(super) const CLOSE: usize = 3;
     pub(super) const FSTAT: usize = 5;
     pub(super) const MMAP: usize = 9;
+    pub(super) const MPROTECT: usize = 10;
     pub(super) const MUNMAP: usize = 11;
     pub(super) const RT_SIGPROCMASK: usize = 14;
     pub(super) const MINCORE: usize = 27;
@@ -235,6 +236,18 @@ pub fn map_anonymous(bytes: usize) -> Result<*mut u8> {
 pub fn map_shared(fd: usize, bytes: usize) -> Result<*mut u8> {
     const SHARED: usize = 1;
     checked(number::MMAP, [0, bytes, PROT_READ_WRITE, SHARED, fd, 0]).map(|address| address as *mut u8)
+}
+
+/// Maps a file, shared, so that nothing can touch it before [`make_accessible`].
+pub fn map_shared_closed(fd: usize, bytes: usize) -> Result<*mut u8> {
+    const SHARED: usize = 1;
+    const NO_ACCESS: usize = 0;
+    checked(number::MMAP, [0, bytes, NO_ACCESS, SHARED, fd, 0]).map(|address| address as *mut u8)
+}
+
+/// Makes whole pages of one of our own mappings readable and writable.
+pub fn make_accessible(address: *mut u8, bytes: usize) -> Result<()> {
+    checked(number::MPROTECT, [address as usize, bytes, PROT_READ_WRITE, 0, 0, 0]).map(drop)
 }
 
 /// Unmaps.

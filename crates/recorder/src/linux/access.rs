@@ -59,7 +59,10 @@ impl Access {
         state.on_alternate = false;
         if !state.native.holds(stack_pointer) {
             state = Self::on_another_stack(shared, state, stack_pointer)?;
-        } else if state.guard.load(Ordering::Relaxed) != 0 && is_inside(state, stack_pointer) {
+        } else if state.guard.load(Ordering::Relaxed) != 0
+            // An alternate stack may lie inside the range of this one: a local array of `main`.
+            && (is_inside(state, stack_pointer) || syscall::on_alternate_stack())
+        {
             // What an allocator allocates for its own answer to our question is not the program's.
             let own = state.asking.load(Ordering::Relaxed) != 0;
             return Err(if own { Refused::Off } else { Refused::Busy });

@@ -179,36 +179,62 @@ fn own_state() -> Option<&'static ThreadState> {
     unsafe { word.as_ref() }
 }
 
-/// A function of the next allocator is about to be called from the hook at `stack_pointer` that may
-/// itself call a replaced one, `about` the same size or block: `operator new` calls `malloc`,
-/// `operator delete` calls `free`, `reallocarray` calls `realloc`. That second call must not be booked again.
-pub fn call_begins(shared: &'static Shared, stack_pointer: usize, about: usize) {
+/// A call of a function of the next allocator that may itself call replaced ones. All zeros: none.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Call {
+    /// Stack address of the hook that makes it.
+    pub stack_pointer: usize,
+    /// What it is about: a size, a block, or both.
+    pub about: [usize; 2],
+}
+
+/// Such a call begins: `operator new` will call `malloc`, `operator delete` `free`, `reallocarray` `realloc`,
+/// `about` the same size or block. That second call must not be booked again. Returns the call that
+/// encloses this one.
+pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
     if own_state().is_none() {
         // The thread's very first call: entering once gives it its state.
-        drop(Access::enter(shared, stack_pointer));
+        drop(Access::enter(shared, call.stack_pointer));
     }
-    if is_on(shared)
-        && let Some(state) = own_state()
-    {
-        state.calling_about.store(about, Ordering::Relaxed);
-        state.calling.store(stack_pointer, Ordering::Relaxed);
+    match own_state().filter(|_| is_on(shared)) {
+        Some(state) => set_call(state, call),
+        None => Call::default(),
     }
 }
 
-/// It has returned. After an exception or a jump nobody says so: a mark can be stale.
-pub fn call_ends(shared: &'static Shared) {
-    if is_on(shared)
-        && let Some(state) = own_state()
-    {
-        state.calling.store(0, Ordering::Relaxed);
+/// It has returned; `enclosing` is in force again. After an exception or a jump nobody says so: a mark can be stale.
+pub fn call_ends(shared: &'static Shared, enclosing: Call) {
+    if let Some(state) = own_state().filter(|_| is_on(shared)) {
+        set_call(state, enclosing);
     }
 }
 
-/// The call that encloses this one, if one was begun and not ended: its stack pointer and what it is about.
-pub fn enclosing_call(shared: &'static Shared) -> Option<(usize, usize)> {
+fn set_call(state: &ThreadState, call: Call) -> Call {
+    let before = Call {
+        stack_pointer: state.calling.swap(0, Ordering::Relaxed),
+        about: [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)],
+    };
+    state.calling_about[0].store(call.about[0], Ordering::Relaxed);
+    state.calling_about[1].store(call.about[1], Ordering::Relaxed);
+    state.calling.store(call.stack_pointer, Ordering::Relaxed);
+    before
+}
+
+/// The call that encloses this one, if one was begun and not ended.
+pub fn enclosing_call(shared: &'static Shared) -> Option<Call> {
     let state = own_state().filter(|_| is_on(shared))?;
     let stack_pointer = state.calling.load(Ordering::Relaxed);
-    (stack_pointer != 0).then(|| (stack_pointer, state.calling_about.load(Ordering::Relaxed)))
+    let about = [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)];
+    (stack_pointer != 0).then_some(Call { stack_pointer, about })
+}
+
+/// Nothing is recorded here: if that is because this is a forked child, it says so, once.
+#[inline]
+pub fn note_fork(shared: &'static Shared) {
+    if shared.phase.load(Ordering::Relaxed) == Phase::On as u8 && !shared.mark.holds() {
+        super::start::note_forked_child(shared);
+    }
 }
 
 /// Code is about to be unloaded, or (`done`) has just been: known code addresses are no longer trusted.

@@ -22,8 +22,8 @@ pub struct ThreadState {
     pub guard: AtomicUsize,
     /// Stack address of the hook whose real function may call another replaced one; 0 if none.
     pub calling: AtomicUsize,
-    /// What that call is about: a size or a block.
-    pub calling_about: AtomicUsize,
+    /// What that call is about: a size, a block, or both.
+    pub calling_about: [AtomicUsize; 2],
     /// Not 0 while the allocator is asked for the size of a block: what it allocates then is its own.
     pub asking: AtomicUsize,
     /// The stack that the thread was last seen on (not an alternate signal stack).

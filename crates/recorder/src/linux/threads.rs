@@ -84,11 +84,14 @@ impl Threads {
     /// Gives the calling thread a state. `None` if there is no memory or there are too many threads.
     #[cold]
     pub fn register(&self, shared: &Shared, tid: u32, stack_pointer: usize) -> Option<*mut ThreadState> {
+        if tid == FREE || tid == CLAIMED {
+            return None; // a filter of system calls keeps the number from us
+        }
         let mut found = None;
         // An earlier thread with this id is gone, or the kernel could not have given it out again.
         for (owner, state) in self.all() {
             if owner.load(Ordering::Acquire) == tid {
-                found = found.or(self.take_over(shared, owner, tid, state));
+                found = found.or_else(|| self.take_over(shared, owner, tid, state));
             }
         }
         let count = self.count.load(Ordering::Acquire).min(STATES_MAX);
