@@ -5,6 +5,7 @@ use crate::hooked::{Family, HOOKED, Hooked, Shape};
 use crate::next;
 use crate::stubs::CallFrame;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use heapledger_format::Kind;
 use heapledger_recorder::linux::hooks::{self, Call, NewBlock, Reallocation};
 use heapledger_recorder::linux::start::{self, Hooks};
 
@@ -169,9 +170,11 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
 }
 
 /// Whether the real function may call another replaced one for this call's sake. glibc's do not, but a
-/// library in between may put its functions together from each other.
+/// library in between may put its functions together from each other. (`free` jumps and never comes back
+/// to take its mark away; it is what others end with.)
 fn calls_others(hooked: &Hooked) -> bool {
-    hooked.calls_others() || hooked.family == Family::C && !next::is_glibc()
+    let comes_back = hooked.kind != Kind::FREE && hooked.shape != Shape::PassedOn;
+    hooked.calls_others() || hooked.family == Family::C && comes_back && !next::is_glibc()
 }
 
 fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBlock {

@@ -84,7 +84,9 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::LostNoThread => format!("{} not entered: there was no memory for a thread's state.", blocks()),
         TallyCounter::FreesBusy => {
             let frees = was(number, "free", "frees");
-            format!("{frees} came from a signal handler, within the recorder: blocks shown as live that are not.")
+            format!(
+                "{frees} came from a signal handler, within the recorder: if their blocks were entered, they are shown as live."
+            )
         }
         TallyCounter::Displaced => {
             format!("{} given out again without a free being seen; they count as freed.", blocks())

@@ -1,5 +1,6 @@
 //! A thread's access to the recorder: who it is, whether it may enter, and the backend it then has.
 
+use super::capture;
 use super::history::{self, CHUNK_ENTRIES};
 use super::index::Insert;
 use super::ledger::CODEC;
@@ -16,14 +17,35 @@ use heapledger_format::section::{thread, wide};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
+use heapledger_unwind::Registers;
 
 /// Leases of numbers after which memory is measured again.
 const MEASURE_EVERY: u64 = 4096;
 
+/// A mark on the stack of a hook that is inside the recorder. If control leaves the hook by a jump, other
+/// frames overwrite it sooner or later, and it no longer vouches for the guard that points to it.
+pub struct Sign(AtomicU64);
+
+const SIGN: u64 = 0x4845_4150_4C45_4447;
+
+impl Sign {
+    /// A mark that says nothing yet.
+    pub const fn new() -> Sign {
+        Sign(AtomicU64::new(0))
+    }
+}
+
+impl Default for Sign {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The calling thread's state, as long as the hook runs.
-pub struct Access {
+pub struct Access<'hook> {
     pub(super) shared: &'static Shared,
     pub(super) state: &'static mut ThreadState,
+    sign: &'hook Sign,
 }
 
 /// Why a hook may not enter.
@@ -37,10 +59,11 @@ pub enum Refused {
     NoState,
 }
 
-impl Access {
-    /// Enters, if this process records and the thread is not inside already.
+impl<'hook> Access<'hook> {
+    /// Enters, if this process records and the thread is not inside already. `sign` lies on the hook's stack.
     #[inline]
-    pub fn enter(shared: &'static Shared, stack_pointer: usize) -> Result<Access, Refused> {
+    pub fn enter(shared: &'static Shared, registers: &Registers, sign: &'hook Sign) -> Result<Self, Refused> {
+        let stack_pointer = registers.sp as usize;
         if shared.phase.load(Ordering::Acquire) != Phase::On as u8 {
             return Err(Refused::Off);
         }
@@ -58,19 +81,20 @@ impl Access {
         let mut state = unsafe { &mut *state };
         state.on_alternate = false;
         if !state.native.holds(stack_pointer) {
-            state = Self::on_another_stack(shared, state, stack_pointer)?;
+            state = Self::on_another_stack(shared, state, registers)?;
         } else if state.guard.load(Ordering::Relaxed) != 0
             // An alternate stack may lie inside the range of this one: a local array of `main`.
-            && (is_inside(state, stack_pointer) || syscall::on_alternate_stack())
+            && (is_inside(shared, state, registers) || syscall::on_alternate_stack())
         {
             // What an allocator allocates for its own answer to our question is not the program's.
             let own = state.asking.load(Ordering::Relaxed) != 0;
             return Err(if own { Refused::Off } else { Refused::Busy });
         }
         state.asking.store(0, Ordering::Relaxed);
-        state.guard.store(stack_pointer, Ordering::Relaxed);
+        sign.0.store(SIGN, Ordering::Relaxed);
+        state.guard.store(&raw const sign.0 as usize, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst); // a handler of this thread must see the guard before any update
-        Ok(Access { shared, state })
+        Ok(Access { shared, state, sign })
     }
 
     #[cold]
@@ -88,8 +112,9 @@ impl Access {
     fn on_another_stack(
         shared: &'static Shared,
         state: &'static mut ThreadState,
-        stack_pointer: usize,
+        registers: &Registers,
     ) -> Result<&'static mut ThreadState, Refused> {
+        let stack_pointer = registers.sp as usize;
         let tid = syscall::gettid();
         if tid != state.tid {
             let other = match shared.threads.by_tid(tid) {
@@ -106,7 +131,7 @@ impl Access {
                 other.native = StackRange::around(stack_pointer);
                 other.guard.store(0, Ordering::Relaxed);
             }
-            if other.guard.load(Ordering::Relaxed) != 0 && is_inside(other, stack_pointer) {
+            if other.guard.load(Ordering::Relaxed) != 0 && is_inside(shared, other, registers) {
                 return Err(Refused::Busy);
             }
             return Ok(other);
@@ -131,18 +156,24 @@ impl Access {
 }
 
 /// Whether the hook that holds the guard encloses this call. Stacks grow down: an enclosing hook lies
-/// above; one at or below was left by `longjmp` or an exception.
+/// above; one at or below was left by `longjmp` or an exception. So was one whose sign is gone, or of
+/// which the stack from here outwards knows nothing.
 #[cold]
-fn is_inside(state: &ThreadState, stack_pointer: usize) -> bool {
+fn is_inside(shared: &Shared, state: &ThreadState, registers: &Registers) -> bool {
     let guard = state.guard.load(Ordering::Relaxed);
-    state.native.contains(guard) && stack_pointer < guard
+    state.native.contains(guard)
+        && (registers.sp as usize) < guard
+        // SAFETY: an aligned word in the range of this stack that is known to be readable.
+        && unsafe { (guard as *const u64).read_volatile() } == SIGN
+        && capture::own_code_is_on_stack(shared, state.native, registers)
 }
 
-impl Drop for Access {
+impl Drop for Access<'_> {
     #[inline]
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
         self.state.guard.store(0, Ordering::Relaxed);
+        self.sign.0.store(0, Ordering::Relaxed);
     }
 }
 
@@ -167,7 +198,7 @@ pub fn count_refused(shared: &'static Shared, refused: Refused, began: bool) {
     }
 }
 
-impl Access {
+impl Access<'_> {
     #[cold]
     fn more_slots(&mut self) -> Option<u32> {
         let shared = self.shared;
@@ -289,7 +320,7 @@ impl ThreadState {
     }
 }
 
-impl Backend for Access {
+impl Backend for Access<'_> {
     type Slot = u32;
 
     #[inline]

@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::TallyCounter;
 use heapledger_linux::stack::StackRange;
-use heapledger_unwind::{End, Environment, Lookup, Registers, walk};
+use heapledger_unwind::{End, Environment, Lookup, Registers, RuleCache, walk};
 
 pub use heapledger_unwind::Strategy;
 
@@ -48,6 +48,22 @@ impl Environment for Surroundings<'_> {
     fn find_table(&self, pc: u64) -> Lookup<'_> {
         self.shared.modules.table(self.shared.ledger(), pc)
     }
+}
+
+/// Whether a frame of this library lies on the stack outside of `registers`: then a hook was interrupted.
+/// Where that cannot be told, it is assumed. Uses nothing that an interrupted hook may have left half done.
+#[cold]
+pub fn own_code_is_on_stack(shared: &Shared, stack: StackRange, registers: &Registers) -> bool {
+    const FRAMES: usize = 96;
+    const SETS: usize = 4;
+    let surroundings = Surroundings { shared, here: Cell::new(stack), below_handler: Cell::new(stack) };
+    let mut frames = [0; FRAMES];
+    let mut cache = RuleCache::<SETS>::new();
+    let walk = walk(&surroundings, &mut cache, registers, FRAMES, Strategy::Auto, &mut frames);
+    let own = shared.modules.own_code();
+    let frames = frames.get(..walk.depth).unwrap_or(&[]);
+    // Only a stack known to its outermost frame tells that there is none.
+    walk.end != End::Outermost || frames.iter().any(|frame| own.contains(&(*frame as usize)))
 }
 
 /// Compares a stack with what another unwinder says, in test builds.

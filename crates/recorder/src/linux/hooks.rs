@@ -3,7 +3,7 @@
 //! Every function here takes the registers at the hook's caller, returns without having touched
 //! `errno`, and does nothing where nothing is recorded.
 
-use super::access::{Access, count_refused};
+use super::access::{Access, Sign, count_refused};
 use super::capture::capture;
 use super::shared::{Phase, Shared};
 use super::state::ThreadState;
@@ -78,7 +78,8 @@ pub fn is_on(shared: &Shared) -> bool {
 
 /// A block begins.
 pub fn block_begins(shared: &'static Shared, registers: &Registers, block: &NewBlock) {
-    match Access::enter(shared, registers.sp as usize) {
+    let sign = Sign::new();
+    match Access::enter(shared, registers, &sign) {
         Ok(mut access) => {
             let block = begun(&mut access, registers, block);
             policy::begin(&mut access, &block);
@@ -89,7 +90,8 @@ pub fn block_begins(shared: &'static Shared, registers: &Registers, block: &NewB
 
 /// A block ends; called before the real free.
 pub fn block_ends(shared: &'static Shared, registers: &Registers, address: usize, by: Kind) {
-    match Access::enter(shared, registers.sp as usize) {
+    let sign = Sign::new();
+    match Access::enter(shared, registers, &sign) {
         Ok(mut access) => {
             let ended = ended(&mut access, registers, by);
             policy::end(&mut access, address as u64, &ended);
@@ -100,14 +102,16 @@ pub fn block_ends(shared: &'static Shared, registers: &Registers, address: usize
 
 /// An allocation function returned no block.
 pub fn call_failed(shared: &'static Shared, registers: &Registers) {
-    if let Ok(access) = Access::enter(shared, registers.sp as usize) {
+    let sign = Sign::new();
+    if let Ok(access) = Access::enter(shared, registers, &sign) {
         access.state.count(TallyCounter::FailedCalls, 1);
     }
 }
 
 /// Before the real `realloc` of a block.
 pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: usize) -> Reallocation {
-    let Ok(mut access) = Access::enter(shared, registers.sp as usize) else { return Reallocation::default() };
+    let sign = Sign::new();
+    let Ok(mut access) = Access::enter(shared, registers, &sign) else { return Reallocation::default() };
     match policy::detach(&mut access, address as u64) {
         Some(detached) => {
             let (slot, address, number) = detached.into_parts();
@@ -130,7 +134,8 @@ pub fn realloc_ends(
         .slot_plus_1
         .checked_sub(1)
         .map(|slot| Detached::from_parts((slot as u32, reallocation.address, reallocation.number)));
-    let mut access = match Access::enter(shared, registers.sp as usize) {
+    let sign = Sign::new();
+    let mut access = match Access::enter(shared, registers, &sign) {
         Ok(access) => access,
         Err(refused) => {
             if new.is_some() {
@@ -195,7 +200,8 @@ pub struct Call {
 pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
     if own_state().is_none() {
         // The thread's very first call: entering once gives it its state.
-        drop(Access::enter(shared, call.stack_pointer));
+        let registers = Registers { sp: call.stack_pointer as u64, ..Registers::default() };
+        drop(Access::enter(shared, &registers, &Sign::new()));
     }
     match own_state().filter(|_| is_on(shared)) {
         Some(state) => set_call(state, call),

@@ -44,6 +44,7 @@ pub struct Modules {
     entering: Token,
     finder: CodeFinder,
     loader: [AtomicUsize; 2],
+    own: [AtomicUsize; 2],
 }
 
 // SAFETY: a slot is written by the holder of `entering` before `count` covers it (release), and
@@ -73,6 +74,7 @@ impl Modules {
             entering: Token::new(),
             finder: CodeFinder::new(),
             loader: [const { AtomicUsize::new(0) }; 2],
+            own: [const { AtomicUsize::new(0) }; 2],
         }
     }
 
@@ -81,11 +83,19 @@ impl Modules {
         if !self.finder.start() {
             return false;
         }
-        if let Some(loader) = self.finder.loader() {
-            self.loader[0].store(loader.low, Ordering::Relaxed);
-            self.loader[1].store(loader.high, Ordering::Relaxed);
+        let own = self.finder.find(Modules::start as *const () as usize);
+        for (range, module) in [(&self.loader, self.finder.loader()), (&self.own, own)] {
+            if let Some(module) = module {
+                range[0].store(module.low, Ordering::Relaxed);
+                range[1].store(module.high, Ordering::Relaxed);
+            }
         }
         true
+    }
+
+    /// Where the code of the recorder itself lies.
+    pub fn own_code(&self) -> core::ops::Range<usize> {
+        self.own[0].load(Ordering::Relaxed)..self.own[1].load(Ordering::Relaxed)
     }
 
     /// Whether an address belongs to the dynamic loader, whose first instructions are the only code

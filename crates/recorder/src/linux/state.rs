@@ -18,7 +18,7 @@ pub const CACHE_SETS: usize = 4096;
 /// that thread a signal handler can interrupt an update; [`ThreadState::guard`] tells it so.
 #[repr(C)]
 pub struct ThreadState {
-    /// Stack address of the hook that is updating this state; 0 if none.
+    /// Address of the sign on the stack of the hook that is updating this state; 0 if none.
     pub guard: AtomicUsize,
     /// Stack address of the hook whose real function may call another replaced one; 0 if none.
     pub calling: AtomicUsize,

@@ -6,12 +6,13 @@ use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
 
-use heapledger_recorder::linux::access::Access;
+use heapledger_recorder::linux::access::{Access, Sign};
 use heapledger_recorder::linux::shared::Shared;
 use heapledger_recorder::linux::start::{self, Hooks};
 use heapledger_recorder::policy::{self, Backend as _, Begun, Ended};
 use heapledger_source::Ledger;
 use heapledger_source::format::{Kind, TallyCounter};
+use heapledger_unwind::Registers;
 
 use crate::model::{Block, Model, Subject};
 use crate::sequence::{Plan, run};
@@ -25,9 +26,12 @@ struct Linux {
     path: PathBuf,
 }
 
-fn access() -> Access {
+fn access() -> Access<'static> {
     let here = 0u8;
-    Access::enter(&SHARED, &raw const here as usize).unwrap_or_else(|refused| panic!("{refused:?}"))
+    let registers = Registers { sp: &raw const here as u64, ..Registers::default() };
+    // In a hook the sign lies on its stack; here nothing ever interrupts anything.
+    let sign = Box::leak(Box::new(Sign::new()));
+    Access::enter(&SHARED, &registers, sign).unwrap_or_else(|refused| panic!("{refused:?}"))
 }
 
 fn begun(block: &Block) -> Begun {
