@@ -17,6 +17,8 @@ static void handler()
     lim.rlim_cur = old_limit;
     CHECK(setrlimit(RLIMIT_AS, &lim) == 0);
     free(opaque(malloc(99)));
+    // Operators inside the operator: afterwards it still is the outer one that counts.
+    delete[] (char *)opaque(new char[101]);
     called++;
 }
 
