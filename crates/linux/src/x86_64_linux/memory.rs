@@ -13,6 +13,9 @@ use crate::text::Text;
 /// Longest path of a ledger.
 pub const PATH_BYTES_MAX: usize = 512;
 
+/// How often the kernel is asked again that says "try again": nothing here waits without bound.
+const TRIES_MAX: usize = 16;
+
 /// A shared mapping of a ledger's file.
 pub struct FileMapping {
     base: *mut u8,
@@ -81,13 +84,16 @@ impl FileMapping {
         let first = self.base.wrapping_add(offset);
         // Closed until now: a program that locks its memory (`mlockall`) would make the whole file real.
         syscall::make_accessible(first, bytes)?;
-        let result = loop {
-            match syscall::advise(first, bytes, advice::POPULATE_WRITE) {
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(Errno::INVAL) => break self.back_by_path(offset, bytes),
-                other => break other,
+        let mut result = Err(Errno::AGAIN);
+        for _ in 0..TRIES_MAX {
+            result = syscall::advise(first, bytes, advice::POPULATE_WRITE);
+            if !matches!(result, Err(Errno::INTR | Errno::AGAIN)) {
+                break;
             }
-        };
+        }
+        if result == Err(Errno::INVAL) {
+            result = self.back_by_path(offset, bytes);
+        }
         if result.is_ok() {
             let _ = syscall::advise(first, bytes, advice::DO_DUMP);
         }

@@ -218,9 +218,11 @@ pub fn call_ends(shared: &'static Shared, enclosing: Call) {
 
 fn set_call(state: &ThreadState, call: Call) -> Call {
     let before = Call {
-        stack_pointer: state.calling.swap(0, Ordering::Relaxed),
+        stack_pointer: state.calling.load(Ordering::Relaxed),
         about: [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)],
     };
+    // Only this thread writes; a handler in between sees no mark rather than half of one.
+    state.calling.store(0, Ordering::Relaxed);
     state.calling_about[0].store(call.about[0], Ordering::Relaxed);
     state.calling_about[1].store(call.about[1], Ordering::Relaxed);
     state.calling.store(call.stack_pointer, Ordering::Relaxed);
