@@ -22,9 +22,9 @@ fn hooked() -> Result<BTreeSet<String>> {
     let path = root().join("crates/preload/src/hooked.rs");
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let name = |line: &str| {
-        let line = line.trim();
-        let is_row = line.starts_with("call_stub ") || line.starts_with("jump_stub ");
-        is_row.then(|| line.split('"').nth(1).map(str::to_owned)).flatten()
+        let (stub, rest) = line.trim().split_once(" = \"")?;
+        let is_row = stub.split([' ', '(']).next().is_some_and(|word| word.ends_with("_stub"));
+        is_row.then(|| rest.split('"').next().map(str::to_owned)).flatten()
     };
     let all: BTreeSet<String> = text.lines().filter_map(name).collect();
     check!(all.len() > 30 && all.contains("malloc"), "the list was not understood: {all:?}");

@@ -5,6 +5,8 @@ use std::collections::{BinaryHeap, HashSet};
 use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::{Sampled, Sampling};
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
@@ -72,8 +74,11 @@ pub struct Events {
     pub events: Vec<Event>,
     /// How many the ledger holds in all.
     pub total: u64,
-    /// Frees that are counted and no longer in the history: with them the allocations of their blocks.
+    /// Frees that are counted and no longer in the history: with them the allocations of their blocks. An
+    /// estimate if the ledger is sampled.
     pub frees_missing: u64,
+    /// What estimates come from; `None` if every block was entered.
+    pub sampled: Option<Sampled>,
     /// Elements that were being written.
     pub in_flight: u64,
 }
@@ -138,7 +143,8 @@ impl Events {
         // A block that is freed between the reading of the records and that of the history is found in both.
         // It must show up once, as freed; so the live ones of a running program wait.
         let mut seen = HashSet::new();
-        let mut entries = 0u64;
+        let sampling = Sampling::of(ledger);
+        let (mut freed_blocks, mut entries) = (0u64, 0u64);
         let mut live: Vec<Entry> = Vec::new();
         let keep_live = ledger.is_running();
         let mut records = ledger.records();
@@ -158,6 +164,7 @@ impl Events {
         while let Some(chunk) = freed.next_chunk()? {
             for entry in chunk {
                 entries += 1;
+                freed_blocks = freed_blocks.saturating_add(sampling.weight(&entry.block));
                 if keep_live {
                     seen.insert(entry.block.number);
                 }
@@ -175,7 +182,8 @@ impl Events {
         Ok(Events {
             events: events.into_iter().map(|ranked| ranked.event).collect(),
             total: chosen.total,
-            frees_missing: frees.saturating_sub(entries),
+            frees_missing: frees.saturating_sub(freed_blocks),
+            sampled: sampling.from(chosen.total - entries),
             in_flight,
         })
     }

@@ -8,20 +8,27 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod counts;
 mod events;
 mod identity;
+mod memory;
 mod names;
 mod notes;
+mod sampling;
 mod selection;
+mod sites;
 mod summary;
 
 pub use clock::Clock;
 pub use events::{Event, EventKind, Events};
 pub use identity::Identity;
+pub use memory::{Memory, Private, Sections};
 pub use names::{NamedFrame, NamedStack, Names, NamingOptions};
 pub use notes::{Note, Seen};
+pub use sampling::{Sampled, Sampling};
 pub use selection::{Selection, Sort};
-pub use summary::{HeapTotals, KindTotals, Peak, SiteTotals, Sites, Summary, ThreadTotals};
+pub use sites::{SiteTotals, Sites};
+pub use summary::{HeapTotals, KindTotals, Peak, Summary, ThreadTotals, Unwinding};
 
 pub use heapledger_format as format;
 pub use heapledger_source as source;

@@ -10,8 +10,13 @@ pub enum Note {
     Loss(TallyCounter, u64),
     /// Elements that were being written when they were read.
     InFlight(u64),
-    /// By how much the totals and the records disagree: blocks that the totals have more.
-    Unaccounted(i64),
+    /// By how much the totals and the records disagree.
+    Unaccounted {
+        /// Blocks that the totals have more.
+        blocks: i64,
+        /// Whether that is an estimate.
+        estimated: bool,
+    },
     /// What is wrong with the file.
     Damage(Damage),
     /// The ledger ran out of room; new blocks were no longer entered.
@@ -42,6 +47,7 @@ pub struct Seen {
 
 /// Totals that are losses, in the order in which they are reported. The others count what was done.
 const LOSSES: &[TallyCounter] = &[
+    TallyCounter::StacksDiffering,
     TallyCounter::LostNoRecord,
     TallyCounter::LostNoIndex,
     TallyCounter::LostBusy,
@@ -80,7 +86,11 @@ impl Seen {
             State::Starting | State::Recording => {}
         }
         let tallies = ledger.tallies()?;
-        let losses = LOSSES.iter().map(|counter| (*counter, tallies.get(*counter))).filter(|(_, count)| *count != 0);
+        let sampled = ledger.sample_interval() != 0;
+        // Between samples, blocks that nobody entered are freed all the time.
+        let expected = |counter: TallyCounter| sampled && counter == TallyCounter::UnknownFrees;
+        let losses = LOSSES.iter().filter(|counter| !expected(**counter));
+        let losses = losses.map(|counter| (*counter, tallies.get(*counter))).filter(|(_, count)| *count != 0);
         notes.extend(losses.map(|(counter, count)| Note::Loss(counter, count)));
         if in_flight != 0 {
             notes.push(Note::InFlight(in_flight));

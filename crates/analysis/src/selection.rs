@@ -5,6 +5,8 @@ use std::collections::BinaryHeap;
 use heapledger_source::format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
+use crate::sampling::{Sampled, Sampling, Spread, Sum};
+
 /// The order of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
@@ -24,10 +26,16 @@ pub enum Sort {
 pub struct Selection {
     /// The blocks to show.
     pub blocks: Vec<Entry>,
-    /// How many there are in all.
+    /// How many there are in all: records.
     pub total: u64,
+    /// How many blocks these stand for.
+    pub total_blocks: u64,
     /// Their bytes in all.
     pub total_bytes: u64,
+    /// The standard error of `total_bytes`; 0 if exact.
+    pub total_bytes_error: u64,
+    /// What estimates come from; `None` if every block was entered.
+    pub sampled: Option<Sampled>,
     /// Records that were being written.
     pub in_flight: u64,
 }
@@ -77,6 +85,8 @@ impl Selection {
             if reverse { (!key.0, !key.1) } else { key }
         };
         let mut selection = Selection::default();
+        let sampling = Sampling::of(ledger);
+        let (mut sum, mut spread) = (Sum::default(), Spread::default());
         // The one that would be shown last is on top, so it goes first.
         let mut best: BinaryHeap<Ranked> = BinaryHeap::new();
         let mut all: Vec<Ranked> = Vec::new();
@@ -85,8 +95,9 @@ impl Selection {
             progress(records.progress());
             let Some(chunk) = records.next_chunk()? else { break };
             for entry in chunk {
-                selection.total += 1;
-                selection.total_bytes = selection.total_bytes.saturating_add(entry.size.unwrap_or(0));
+                let weight = sampling.weight(entry);
+                sum.add(entry, weight);
+                spread.add(entry, weight);
                 let ranked = Ranked { key: key(entry), entry: *entry };
                 if limit == 0 {
                     all.push(ranked);
@@ -100,6 +111,9 @@ impl Selection {
             }
         }
         selection.in_flight = records.in_flight();
+        (selection.total, selection.total_blocks, selection.total_bytes) = (sum.samples, sum.blocks, sum.bytes);
+        selection.total_bytes_error = spread.bytes_error();
+        selection.sampled = sampling.from(sum.samples);
         if limit > 0 {
             all = best.into_vec();
         }

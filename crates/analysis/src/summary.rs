@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use heapledger_source::format::record::Options;
-use heapledger_source::format::{Entry, GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_source::format::{GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_source::{Heap, Ledger, SourceError, Storage, Tallies, Thread};
 
-use crate::{Clock, Identity, Note, Seen};
+use crate::counts::Counts;
+use crate::{Clock, Identity, Memory, Note, Sampled, Sampling, Seen, Sites};
 
 /// Blocks and bytes of one allocation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,30 +46,6 @@ pub struct HeapTotals {
     pub live_bytes: u64,
 }
 
-/// What one call site holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SiteTotals {
-    /// The site: a whole stack.
-    pub site: u32,
-    /// Blocks that live.
-    pub blocks: u64,
-    /// Bytes asked for in them.
-    pub bytes: u64,
-}
-
-/// Call sites in all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sites {
-    /// Distinct stacks that hold live blocks.
-    pub live: u64,
-    /// Distinct stacks that were seen at all: ends of branches, and stacks of live and freed blocks.
-    pub distinct: u64,
-    /// Bytes that all of them take in the ledger.
-    pub bytes: u64,
-    /// Those that hold most bytes, most first.
-    pub top: Vec<SiteTotals>,
-}
-
 /// The highest that live bytes were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
@@ -82,13 +59,31 @@ pub struct Peak {
     pub error_bytes: u64,
 }
 
-/// The totals of a ledger.
+/// How call stacks were found, in frames and in stacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unwinding {
+    /// Frames proven to be those of the thread's last stack.
+    pub frames_verified: u64,
+    /// Frames found by one step of unwinding.
+    pub frames_walked: u64,
+    /// Steps for which unwind tables had to be read.
+    pub rules_made: u64,
+    /// Stacks that were compared with a full walk.
+    pub compared: u64,
+    /// Of these, those that differed.
+    pub differing: u64,
+}
+
+/// The totals of a ledger. If it is [sampled](Summary::sampled), numbers of blocks and bytes are estimates; those of
+/// records, stacks and losses are not.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// The program.
     pub identity: Identity,
     /// The ledger's clock.
     pub clock: Clock,
+    /// What estimates come from; `None` if every block was entered and all figures are exact.
+    pub sampled: Option<Sampled>,
     /// Blocks entered.
     pub allocations: u64,
     /// Of them, freed.
@@ -101,10 +96,14 @@ pub struct Summary {
     pub failed_calls: u64,
     /// Frees of blocks that the ledger does not know.
     pub unknown_frees: u64,
-    /// Blocks that live: records.
+    /// Blocks that live: records, or what they stand for.
     pub live_blocks: u64,
     /// Bytes asked for in them.
     pub live_bytes: u64,
+    /// The standard error of `live_blocks`; 0 if exact.
+    pub live_blocks_error: u64,
+    /// The standard error of `live_bytes`; 0 if exact.
+    pub live_bytes_error: u64,
     /// Bytes that they really have; `None` if not recorded.
     pub actual_bytes: Option<u64>,
     /// Live blocks whose size is not known.
@@ -133,86 +132,14 @@ pub struct Summary {
     pub depth_limit: u16,
     /// What the ledger takes up.
     pub storage: Storage,
+    /// What the recorder took, and what for.
+    pub memory: Memory,
+    /// How stacks were found.
+    pub unwinding: Unwinding,
     /// Losses and other totals of the recorder, those that are not 0.
     pub counters: Vec<(TallyCounter, u64)>,
     /// What was not seen.
     pub seen: Seen,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    blocks: u64,
-    bytes: u64,
-}
-
-impl Sum {
-    fn add(&mut self, entry: &Entry) {
-        self.blocks += 1;
-        self.bytes = self.bytes.saturating_add(entry.size.unwrap_or(0));
-    }
-}
-
-/// Live blocks by kind, thread, heap and site.
-struct Counts {
-    kinds: [Sum; 256],
-    threads: Vec<Sum>,
-    without_thread: Sum,
-    heaps: [Sum; 256],
-    sites: Vec<Sum>,
-    site_limit: usize,
-    all: Sum,
-    actual: u64,
-    sizes_unknown: u64,
-    last_time: u64,
-}
-
-/// Rows of threads in the widest record.
-const THREAD_ROWS: usize = 1 << 16;
-
-impl Counts {
-    fn new(site_limit: usize) -> Counts {
-        Counts {
-            kinds: [Sum::default(); 256],
-            threads: Vec::new(),
-            without_thread: Sum::default(),
-            heaps: [Sum::default(); 256],
-            sites: Vec::new(),
-            site_limit,
-            all: Sum::default(),
-            actual: 0,
-            sizes_unknown: 0,
-            last_time: 0,
-        }
-    }
-
-    fn add(&mut self, entry: &Entry) {
-        self.all.add(entry);
-        self.actual = self.actual.saturating_add(entry.actual.or(entry.size).unwrap_or(0));
-        self.sizes_unknown += u64::from(entry.size.is_none());
-        self.last_time = self.last_time.max(entry.time.unwrap_or(0));
-        if let Some(sum) = self.kinds.get_mut(usize::from(entry.kind.0)) {
-            sum.add(entry);
-        }
-        if let Some(sum) = entry.heap.and_then(|heap| self.heaps.get_mut(usize::from(heap))) {
-            sum.add(entry);
-        }
-        match entry.thread.map(|row| row as usize).filter(|row| *row < THREAD_ROWS) {
-            Some(row) => at(&mut self.threads, row).add(entry),
-            None => self.without_thread.add(entry),
-        }
-        let site = entry.site as usize;
-        if site < self.site_limit {
-            at(&mut self.sites, site).add(entry);
-        }
-    }
-}
-
-/// The sum at `index`, made if it is not there.
-fn at(sums: &mut Vec<Sum>, index: usize) -> &mut Sum {
-    if index >= sums.len() {
-        sums.resize((index + 1).max(sums.len() * 2), Sum::default());
-    }
-    &mut sums[index]
 }
 
 impl Summary {
@@ -227,10 +154,11 @@ impl Summary {
         progress: &mut dyn FnMut(f32),
     ) -> Result<Summary, SourceError> {
         let running = ledger.is_running();
+        let sampling = Sampling::of(ledger);
         let before = ledger.tallies()?;
         let site_limit = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
         // A program that runs adds call sites meanwhile; they are found all the same.
-        let mut counts = Counts::new(if running { site_limit.saturating_add(1 << 20) } else { site_limit });
+        let mut counts = Counts::new(sampling, if running { site_limit.saturating_add(1 << 20) } else { site_limit });
         let mut records = ledger.records();
         loop {
             progress(records.progress());
@@ -239,11 +167,11 @@ impl Summary {
         }
         let in_flight = records.in_flight();
         let tallies = ledger.tallies()?;
-        let (history_entries, sites) = Self::sites(ledger, &counts, top)?;
+        let (sites, history_entries) = Sites::of(ledger, &counts, top)?;
         let unaccounted = unaccounted(&before, &tallies, counts.all.blocks, in_flight);
         let mut seen = Seen::of(ledger, in_flight)?;
         if unaccounted != 0 {
-            seen.notes.push(Note::Unaccounted(unaccounted));
+            seen.notes.push(Note::Unaccounted { blocks: unaccounted, estimated: sampling.is_on() });
         }
         let header = ledger.current_header()?;
         let options = header.options;
@@ -251,6 +179,7 @@ impl Summary {
         Ok(Summary {
             identity: Identity::of(ledger),
             clock,
+            sampled: sampling.from(counts.all.samples),
             allocations: tallies.get(TallyCounter::Allocations),
             frees: tallies.get(TallyCounter::Frees),
             bytes_allocated: tallies.get(TallyCounter::BytesAllocated),
@@ -259,6 +188,8 @@ impl Summary {
             unknown_frees: tallies.get(TallyCounter::UnknownFrees),
             live_blocks: counts.all.blocks,
             live_bytes: counts.all.bytes,
+            live_blocks_error: counts.spread.blocks_error(),
+            live_bytes_error: counts.spread.bytes_error(),
             actual_bytes: options.has(Options::ACTUAL_SIZE).then_some(counts.actual),
             sizes_unknown: counts.sizes_unknown,
             in_flight,
@@ -273,6 +204,14 @@ impl Summary {
             options,
             depth_limit: header.depth_limit,
             storage: ledger.storage()?,
+            memory: Memory::of(ledger, counts.all.samples)?,
+            unwinding: Unwinding {
+                frames_verified: tallies.get(TallyCounter::FramesVerified),
+                frames_walked: tallies.get(TallyCounter::FramesWalked),
+                rules_made: tallies.get(TallyCounter::RulesMade),
+                compared: tallies.get(TallyCounter::StacksCompared),
+                differing: tallies.get(TallyCounter::StacksDiffering),
+            },
             counters: counters.filter(|(_, count)| *count != 0).collect(),
             seen,
         })
@@ -324,8 +263,7 @@ impl Summary {
             threads.push(ThreadTotals { thread: Some(thread), live_blocks: sum.blocks, live_bytes: sum.bytes });
         }
         for sum in left {
-            others.blocks += sum.blocks;
-            others.bytes = others.bytes.saturating_add(sum.bytes);
+            others.join(sum);
         }
         if others.blocks != 0 {
             threads.push(ThreadTotals { thread: None, live_blocks: others.blocks, live_bytes: others.bytes });
@@ -341,67 +279,6 @@ impl Summary {
             HeapTotals { heap, live_blocks: sum.blocks, live_bytes: sum.bytes }
         });
         Ok(heaps.collect())
-    }
-
-    /// How many history entries there are, and the call sites.
-    fn sites(ledger: &Ledger, counts: &Counts, top: usize) -> Result<(u64, Sites), SourceError> {
-        let nodes = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
-        // One bit a node: whether a stack ends there (a branch does, or a block was allocated or freed there).
-        let mut inner = Bits::default();
-        ledger.for_each_site(&mut |node, parent| {
-            if node != 0 && (parent as usize) < nodes {
-                inner.set(parent as usize);
-            }
-        })?;
-        let mut ends = Bits::default();
-        let mut history_entries = 0u64;
-        let mut freed = ledger.freed();
-        while let Some(chunk) = freed.next_chunk()? {
-            for entry in chunk {
-                history_entries += 1;
-                for site in [entry.block.site, entry.site] {
-                    if (site as usize) < nodes {
-                        ends.set(site as usize);
-                    }
-                }
-            }
-        }
-        let used = |(_, sum): &(u32, &Sum)| sum.blocks != 0;
-        let live = || (0u32..=u32::MAX).zip(&counts.sites).skip(1).filter(used);
-        live().for_each(|(site, _)| ends.set(site as usize));
-        let distinct = (1..nodes.max(1)).filter(|node| !inner.get(*node) || ends.get(*node)).count() as u64;
-        let mut sites: Vec<SiteTotals> =
-            live().map(|(site, sum)| SiteTotals { site, blocks: sum.blocks, bytes: sum.bytes }).collect();
-        let total = sites.len() as u64;
-        let order = |totals: &SiteTotals| (!totals.bytes, !totals.blocks, totals.site);
-        if top < sites.len() {
-            if top > 0 {
-                sites.select_nth_unstable_by_key(top - 1, order);
-            }
-            sites.truncate(top);
-        }
-        sites.sort_unstable_by_key(order);
-        let bytes = [SectionKind::Sites, SectionKind::Pcs].into_iter().try_fold(0u64, |sum, kind| {
-            let element_bytes = ledger.header().section(kind).map_or(0, |section| u64::from(section.element_bytes));
-            Ok::<_, SourceError>(sum.saturating_add(ledger.count(kind)?.saturating_mul(element_bytes)))
-        })?;
-        Ok((history_entries, Sites { live: total, distinct, bytes, top: sites }))
-    }
-}
-
-#[derive(Default)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn set(&mut self, index: usize) {
-        if index / 64 >= self.0.len() {
-            self.0.resize(index / 64 + 1, 0);
-        }
-        self.0[index / 64] |= 1 << (index % 64);
-    }
-
-    fn get(&self, index: usize) -> bool {
-        self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
 }
 

@@ -60,7 +60,7 @@ fn a_ledger_that_does_not_add_up_says_so() {
         builder.tally(counter, 5);
         let summary = Made::new(&format!("sum{missing}"), &builder).summary(1);
         assert_eq!(summary.unaccounted, missing);
-        assert!(summary.seen.notes.contains(&Note::Unaccounted(missing)));
+        assert!(summary.seen.notes.contains(&Note::Unaccounted { blocks: missing, estimated: false }));
     }
 }
 

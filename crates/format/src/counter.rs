@@ -40,6 +40,15 @@ counters! {
         LastTime = 7, "last_time";
         /// Live blocks when `PeakBytes` was reached.
         PeakBlocks = 8, "peak_blocks";
+        /// Mean bytes between two samples, see [`crate::sample`]; 0: every block is entered. Set before the
+        /// ledger can be read, and never changed.
+        SampleInterval = 9, "sample_interval";
+        /// Bytes of the call-site table's hash tables, which are part of `PrivateBytes`.
+        SitesPrivateBytes = 10, "sites_private_bytes";
+        /// Bytes of the address index that are present in memory, part of `PrivateBytes`.
+        ShadowBytes = 11, "shadow_bytes";
+        /// Bytes of threads' states that are present in memory, part of `PrivateBytes`.
+        ThreadsPrivateBytes = 12, "threads_private_bytes";
     }
 }
 
@@ -91,7 +100,22 @@ counters! {
         ThreadsUnnamed = 20, "threads_unnamed";
         /// Frees that came while their thread was inside the recorder; the block stays in the ledger.
         FreesBusy = 21, "frees_busy";
+        /// Stacks that were taken twice, the second time by a full walk, and compared.
+        StacksCompared = 22, "stacks_compared";
+        /// Of these, stacks that differed.
+        StacksDiffering = 23, "stacks_differing";
+        /// Frames that were proven to be those of the thread's last stack.
+        FramesVerified = 24, "frames_verified";
+        /// Frames that were found by one step of unwinding.
+        FramesWalked = 25, "frames_walked";
+        /// Steps for which unwind tables had to be read.
+        RulesMade = 26, "rules_made";
     }
+}
+
+impl GlobalCounter {
+    /// How many of them a target has that samples nothing and keeps everything in the ledger: a chip.
+    pub const SMALL_COUNT: usize = GlobalCounter::PeakBlocks as usize + 1;
 }
 
 /// Words of one element of the `tallies` section: [`TallyCounter`] in the first half (room for 64),

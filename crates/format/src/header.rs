@@ -210,9 +210,11 @@ impl Header {
         }
     }
 
-    /// Keeps only the first `count` counters: a small target has no use for all.
-    pub fn limit_counters(&mut self, count: usize) {
+    /// Has `count` counters, of which `globals` exist once: a small target has no use for all, and a copy of a
+    /// ledger has those of its original. Call it before any counter is set.
+    pub fn limit_counters(&mut self, globals: usize, count: usize) {
         self.counter_count = count.min(MAX_COUNTERS);
+        self.global_count = globals.min(self.counter_count);
     }
 
     /// Adds a section; false if the table is full.
@@ -254,6 +256,11 @@ impl Header {
         self.counter_count
     }
 
+    /// How many of them exist once.
+    pub fn global_count(&self) -> usize {
+        self.global_count
+    }
+
     /// A counter that exists once; 0 if this ledger does not have it.
     pub fn global(&self, counter: GlobalCounter) -> u64 {
         let globals = self.counters.get(..self.global_count).unwrap_or(&[]);
@@ -265,14 +272,15 @@ impl Header {
         self.counters.get(self.global_count + counter as usize).copied().unwrap_or(0)
     }
 
-    /// Sets a counter that exists once.
+    /// Sets a counter that exists once, if this header has it.
     pub fn set_global(&mut self, counter: GlobalCounter, value: u64) {
-        if let Some(place) = self.counters.get_mut(counter as usize) {
+        let globals = self.counters.get_mut(..self.global_count).unwrap_or(&mut []);
+        if let Some(place) = globals.get_mut(counter as usize) {
             *place = value;
         }
     }
 
-    /// Sets the header's share of a counter that is summed.
+    /// Sets the header's share of a counter that is summed, if this header has it.
     pub fn set_tally(&mut self, counter: TallyCounter, value: u64) {
         if let Some(place) = self.counters.get_mut(self.global_count + counter as usize) {
             *place = value;

@@ -22,6 +22,7 @@ pub mod kind;
 pub mod layout;
 pub mod piece;
 pub mod record;
+pub mod sample;
 pub mod section;
 
 pub use bytes::{ByteOrder, WordSize};

@@ -16,6 +16,7 @@
 use crate::bytes::{Codec, WordSize};
 use crate::kind::Kind;
 use crate::layout::{Field, RecordLayout, mask};
+use crate::sample;
 
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +158,13 @@ impl Entry {
         }
     }
 
+    /// For how many blocks of its size this one stands in a ledger with that [sample interval](crate::sample).
+    /// One whose size was lost is huge and stands for itself.
+    #[inline]
+    pub fn weight(&self, interval: u64) -> u64 {
+        if interval == 0 { 1 } else { sample::weight(self.size.unwrap_or(u64::MAX), self.number, interval) }
+    }
+
     /// Undoes [`Entry::pack`]: `None` if the commit word is 0. Fields come back as they lie there,
     /// whether or not the options describe them; escaped figures come back as `None`.
     #[inline]
@@ -175,6 +183,28 @@ impl Entry {
             heap: Some((words[1] >> 56) as u8),
             time: Some(words[3] & mask(44)),
         })
+    }
+
+    /// The size in word 2 of a packed record; `None` if it is escaped.
+    #[inline(always)]
+    pub fn packed_size(word: u64) -> Option<u64> {
+        Some(word & mask(32)).filter(|size| *size != SIZE_ESCAPE)
+    }
+
+    /// The actual size in a packed record; `None` if a figure is escaped.
+    #[inline(always)]
+    pub fn packed_actual(words: &[u64; RECORD_WORDS]) -> Option<u64> {
+        let excess = words[3] >> 44;
+        let size = Self::packed_size(words[2])?;
+        (excess != EXCESS_ESCAPE).then_some(size + excess)
+    }
+
+    /// The one figure for which a history entry has 64 bits: the size if that is huge, else the actual size.
+    pub fn history_figure(&self) -> u64 {
+        match self.size {
+            Some(size) if size >= SIZE_ESCAPE => size,
+            _ => self.actual.unwrap_or(0),
+        }
     }
 
     /// Reads a record through the ledger's own layout; `None` if it is vacant or being written.
@@ -224,20 +254,17 @@ impl FreedEntry {
     #[inline]
     pub fn pack(&self) -> [u64; HISTORY_WORDS] {
         let block = self.block.pack();
-        let thread = u64::from(self.thread.unwrap_or(0).min(THREAD_OTHER));
-        let wide = match self.block.size {
-            Some(size) if size >= SIZE_ESCAPE => size,
-            _ => self.block.actual.unwrap_or(0),
-        };
+        let end = Self::pack_end(self.number, self.by, self.site, self.thread.unwrap_or(0), self.time.unwrap_or(0));
+        [block[0], block[1], block[2], block[3], end[0], end[1], end[2], self.block.history_figure()]
+    }
+
+    /// Words 4 to 6: what is added to a record when its block is freed.
+    #[inline(always)]
+    pub fn pack_end(number: u64, by: Kind, site: u32, thread: u32, time: u64) -> [u64; 3] {
         [
-            block[0],
-            block[1],
-            block[2],
-            block[3],
-            (self.number + 1) & mask(48) | thread << 48,
-            u64::from(self.site) | (u64::from(self.by.0) & 63) << 32,
-            self.time.unwrap_or(0).min(TIME_MAX),
-            wide,
+            (number + 1) & mask(48) | u64::from(thread.min(THREAD_OTHER)) << 48,
+            u64::from(site) | (u64::from(by.0) & 63) << 32,
+            time.min(TIME_MAX),
         ]
     }
 

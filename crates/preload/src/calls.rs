@@ -1,12 +1,12 @@
 //! What a call means: from arguments and results to the recorder's words.
 
 use crate::SHARED;
-use crate::hooked::{Family, HOOKED, Hooked, Shape};
+use crate::hooked::{Family, HOOKED, Hooked, Shape, hooked_at};
 use crate::next;
 use crate::stubs::CallFrame;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::Kind;
-use heapledger_recorder::linux::hooks::{self, Call, NewBlock, Reallocation};
+use heapledger_recorder::linux::hooks::{self, Call, NewBlock, Ready, Reallocation, Usable};
 use heapledger_recorder::linux::start::{self, Hooks};
 
 const GLIBC_HEAPS: &[&[u8]] = &[b"brk heap", b"arenas", b"large mappings"];
@@ -60,11 +60,18 @@ fn find_own_code() {
 /// operator that a hook has called, or from another library that stands behind us, as part of a call
 /// `about` the same size or block.
 fn is_nested(frame: &CallFrame, about: usize) -> bool {
+    is_own_call(frame) || hooks::enclosing_call(&SHARED).is_some_and(|enclosing| is_part_of(enclosing, frame, about))
+}
+
+#[inline(always)]
+fn is_own_call(frame: &CallFrame) -> bool {
+    (OWN_CODE[0].load(Ordering::Relaxed)..OWN_CODE[1].load(Ordering::Relaxed)).contains(&frame.return_address())
+}
+
+#[cold]
+#[inline(never)]
+fn is_part_of(enclosing: Call, frame: &CallFrame, about: usize) -> bool {
     let caller = frame.return_address();
-    if (OWN_CODE[0].load(Ordering::Relaxed)..OWN_CODE[1].load(Ordering::Relaxed)).contains(&caller) {
-        return true;
-    }
-    let Some(enclosing) = hooks::enclosing_call(&SHARED) else { return false };
     // A mark that an exception left behind can be found on a later, deeper call; but an operator's body is
     // entered through a hook, which sets the mark anew.
     enclosing.stack_pointer > frame.stack_pointer()
@@ -73,11 +80,13 @@ fn is_nested(frame: &CallFrame, about: usize) -> bool {
                 && (next::in_library_behind_us(caller) || next::in_new_operator_body(caller)))
 }
 
+#[inline(always)]
 fn argument(frame: &CallFrame, index: usize) -> usize {
     frame.args.get(index).copied().unwrap_or(0)
 }
 
 /// Bytes that an allocation function was asked for; too many to count are one failed call.
+#[inline(always)]
 fn size_asked(shape: Shape, frame: &CallFrame) -> usize {
     match shape {
         Shape::Block(bytes) | Shape::StoresBlock(bytes) | Shape::Resizes(bytes) => argument(frame, bytes),
@@ -100,6 +109,11 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
         next::unloading_begins();
         return function;
     }
+    if hooked.family == Family::Cxx && SHARED.sampling.is_on() {
+        // Sampled at `malloc`, which they call: twice would be too often.
+        next::pass_on(hook, function);
+        return function;
+    }
     if hooked.family == Family::Cxx && next::cxx_is_before_us() || !hooks::is_on(&SHARED) {
         hooks::note_fork(&SHARED);
         return function;
@@ -117,12 +131,12 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
     match hooked.shape {
         Shape::Frees => {
             if about != 0 {
-                hooks::block_ends(&SHARED, &frame.registers(), about, hooked.kind);
+                hooks::block_ends(&SHARED, None, &frame.registers, about, hooked.kind);
             }
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
             if about != 0 {
-                frame.kept = hooks::realloc_begins(&SHARED, &frame.registers(), about);
+                frame.kept = hooks::realloc_begins(&SHARED, &frame.registers, about);
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
@@ -151,18 +165,18 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
     }
     let size = size_asked(hooked.shape, frame);
     match hooked.shape {
-        Shape::Block(_) | Shape::BlockOfItems(..) => begun(hook, hooked, frame, result, size),
+        Shape::Block(_) | Shape::BlockOfItems(..) => begun(hook, hooked, None, frame, result, size),
         Shape::StoresBlock(_) => {
             // SAFETY: the call succeeded, so it has stored a pointer there.
             let block = if result as i32 == 0 { unsafe { *(argument(frame, 0) as *const usize) } } else { 0 };
-            begun(hook, hooked, frame, block, size);
+            begun(hook, hooked, None, frame, block, size);
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) == 0 => {
-            begun(hook, hooked, frame, result, size);
+            begun(hook, hooked, None, frame, result, size);
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
             let new = (result != 0).then(|| new_block(hook, hooked, result, size));
-            hooks::realloc_ends(&SHARED, &frame.registers(), &frame.kept, hooked.kind, new.as_ref(), size == 0);
+            hooks::realloc_ends(&SHARED, &frame.registers, &frame.kept, hooked.kind, new.as_ref(), size == 0);
         }
         Shape::Frees | Shape::PassedOn | Shape::Unloads => {}
     }
@@ -177,29 +191,70 @@ fn calls_others(hooked: &Hooked) -> bool {
     hooked.calls_others() || hooked.family == Family::C && comes_back && !next::is_glibc()
 }
 
+#[inline(always)]
 fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBlock {
-    let known = next::gives_malloc_blocks(hook, hooked.family);
-    let (usable_size, heap): (fn(usize) -> usize, u8) =
-        if known { (next::usable_size, heap_of(address)) } else { (|_| 0, 0) };
-    NewBlock { kind: hooked.kind, address, size, usable_size, heap }
+    let is_apart = next::gives_malloc_blocks(hook, hooked.family) && next::is_glibc();
+    let (usable, heap) = if is_apart {
+        in_glibc(address)
+    } else if next::gives_malloc_blocks(hook, hooked.family) {
+        (Usable::Ask(next::usable_size), 0)
+    } else {
+        (Usable::Known(0), 0)
+    };
+    NewBlock { kind: hooked.kind, address, size, usable, heap, is_apart }
 }
 
-fn begun(hook: usize, hooked: &Hooked, frame: &CallFrame, address: usize, size: usize) {
-    let registers = frame.registers();
+#[inline(always)]
+fn begun(hook: usize, hooked: &Hooked, thread: Option<Ready>, frame: &CallFrame, address: usize, size: usize) {
     match address {
-        0 => hooks::call_failed(&SHARED, &registers),
-        _ => hooks::block_begins(&SHARED, &registers, &new_block(hook, hooked, address, size)),
+        0 => hooks::call_failed(&SHARED, &frame.registers),
+        _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(hook, hooked, address, size)),
     }
 }
 
-/// glibc marks in the word before a block where it comes from; other allocators have one heap.
-fn heap_of(address: usize) -> u8 {
+/// glibc's word before a block says how long the chunk is and where it comes from: what `malloc_usable_size` reads, too.
+#[inline(always)]
+fn in_glibc(address: usize) -> (Usable, u8) {
     const MAPPED: usize = 2;
     const NOT_MAIN_ARENA: usize = 4;
-    if !next::is_glibc() {
-        return 0;
-    }
+    const FLAGS: usize = 7;
+    const WORD_BYTES: usize = size_of::<usize>();
     // SAFETY: a block that glibc just returned has a chunk header in front of it.
-    let size = unsafe { *(address as *const usize).sub(1) };
-    if size & MAPPED != 0 { 2 } else { u8::from(size & NOT_MAIN_ARENA != 0) }
+    let header = unsafe { *(address as *const usize).sub(1) };
+    let chunk = header & !FLAGS;
+    if header & MAPPED != 0 {
+        (Usable::Known(chunk.wrapping_sub(2 * WORD_BYTES)), 2)
+    } else {
+        (Usable::Known(chunk.wrapping_sub(WORD_BYTES)), u8::from(header & NOT_MAIN_ARENA != 0))
+    }
+}
+
+/// What follows the real call of a function that gives a block of so many bytes, of the C family and glibc's own: they
+/// call no other replaced function. Returns the block. (The stub has made the call: nothing is to be done before.)
+pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &CallFrame, block: usize) -> usize {
+    let hooked = &const { hooked_at(HOOK) };
+    let size = size_asked(hooked.shape, frame);
+    match hooks::ready(&SHARED) {
+        Some(thread)
+            if is_own_call(frame) || thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, size)) => {}
+        Some(thread) => begun(HOOK, hooked, Some(thread), frame, block, size),
+        // The thread's first call.
+        None if hooks::is_on(&SHARED) => begun(HOOK, hooked, None, frame, block, size),
+        None => hooks::note_fork(&SHARED),
+    }
+    block
+}
+
+/// What precedes `free`; returns the real one, to which the stub jumps.
+pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &mut CallFrame) -> usize {
+    let function = next::known(HOOK);
+    let Some(thread) = hooks::ready(&SHARED).filter(|_| function != 0) else {
+        return enter(HOOK, frame); // the first call of all, or of a thread, or nothing is recorded
+    };
+    let block = argument(frame, 0);
+    if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))
+    {
+        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, const { hooked_at(HOOK).kind });
+    }
+    function
 }

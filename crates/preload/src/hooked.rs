@@ -34,6 +34,7 @@ pub(crate) enum Family {
     Loader,
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Hooked {
     pub(crate) symbol: &'static [u8],
     pub(crate) kind: Kind,
@@ -54,8 +55,13 @@ impl Hooked {
     }
 }
 
+/// A row of the list, where its number is known when compiling.
+pub(crate) const fn hooked_at(hook: usize) -> Hooked {
+    HOOKED[hook]
+}
+
 macro_rules! hooked {
-    ($($stub:ident $name:ident = $symbol:literal: $kind:ident, $shape:expr, $family:ident;)*) => {
+    ($($stub:ident $(($size:literal))? $name:ident = $symbol:literal: $kind:ident, $shape:expr, $family:ident;)*) => {
         /// The replaced functions.
         #[derive(Clone, Copy, PartialEq, Eq)]
         #[repr(usize)]
@@ -71,23 +77,23 @@ macro_rules! hooked {
 
         mod exports {
             use super::Hook;
-            $(crate::stubs::$stub!($name, $symbol, Hook::$name as usize);)*
+            $(crate::stubs::$stub!($($size,)? $name, $symbol, Hook::$name as usize);)*
         }
     };
 }
 
 use Shape::*;
 hooked! {
-    call_stub Malloc = "malloc": MALLOC, Block(0), C;
-    call_stub Calloc = "calloc": CALLOC, BlockOfItems(0, 1), C;
-    call_stub Realloc = "realloc": REALLOC, Resizes(1), C;
+    block_stub("mov r11, rdi") Malloc = "malloc": MALLOC, Block(0), C;
+    block_stub("mov r11, rdi\nimul r11, rsi\njo 4f") Calloc = "calloc": CALLOC, BlockOfItems(0, 1), C;
+    realloc_stub Realloc = "realloc": REALLOC, Resizes(1), C;
     call_stub Reallocarray = "reallocarray": REALLOCARRAY, ResizesItems(1, 2), C;
     call_stub PosixMemalign = "posix_memalign": POSIX_MEMALIGN, StoresBlock(2), C;
-    call_stub AlignedAlloc = "aligned_alloc": ALIGNED_ALLOC, Block(1), C;
-    call_stub Memalign = "memalign": MEMALIGN, Block(1), C;
+    block_stub("mov r11, rsi") AlignedAlloc = "aligned_alloc": ALIGNED_ALLOC, Block(1), C;
+    block_stub("mov r11, rsi") Memalign = "memalign": MEMALIGN, Block(1), C;
     call_stub Valloc = "valloc": VALLOC, Block(0), C;
     call_stub Pvalloc = "pvalloc": PVALLOC, Block(0), C;
-    jump_stub Free = "free": FREE, Frees, C;
+    free_stub Free = "free": FREE, Frees, C;
     call_stub Cfree = "cfree": CFREE, Frees, C;
     call_stub FreeSized = "free_sized": FREE_SIZED, Frees, C;
     call_stub FreeAlignedSized = "free_aligned_sized": FREE_ALIGNED_SIZED, Frees, C;

@@ -9,7 +9,11 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us};
 use heapledger_linux::syscall;
 
-static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
+pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
+/// Functions of glibc that give blocks and call no other replaced one, once they are known; else 0. The stubs read it.
+pub(crate) static DIRECT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
+/// C++ operators that are passed on, so that their stubs need not ask; else 0.
+pub(crate) static PASSED_ON: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// `malloc_usable_size` of the module that has `malloc`; 0 if it has none.
 static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
 static C_FAMILY_FOUND: AtomicBool = AtomicBool::new(false);
@@ -45,10 +49,11 @@ pub(crate) fn unloading_ends() {
         return;
     }
     for (hook, _) in of_family(Family::Cxx) {
-        if let Some(place) = NEXT.get(hook) {
+        if let (Some(place), Some(passed_on)) = (NEXT.get(hook), PASSED_ON.get(hook)) {
             let known = place.load(Ordering::Acquire);
             if known != 0 && finder.find(known).is_none() {
-                let _ = place.compare_exchange(known, 0, Ordering::AcqRel, Ordering::Relaxed);
+                let _ = place.compare_exchange(known, 0, Ordering::SeqCst, Ordering::Relaxed);
+                passed_on.store(0, Ordering::SeqCst);
             }
         }
     }
@@ -126,6 +131,23 @@ pub(crate) fn next(hook: usize) -> usize {
     }
 }
 
+/// From now on the stub of a C++ operator passes its calls on without asking.
+pub(crate) fn pass_on(hook: usize, function: usize) {
+    if let (Some(place), Some(next)) = (PASSED_ON.get(hook), NEXT.get(hook)) {
+        place.store(function, Ordering::SeqCst);
+        // If it went away meanwhile, this is seen here, or its end sees what was just stored.
+        if next.load(Ordering::SeqCst) != function {
+            place.store(0, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The next definition, if it has been found.
+#[inline(always)]
+pub(crate) fn known(hook: usize) -> usize {
+    NEXT.get(hook).map_or(0, |place| place.load(Ordering::Acquire))
+}
+
 /// The next definition, by name.
 pub(crate) fn next_of(hook: Hook) -> usize {
     next(hook as usize)
@@ -196,6 +218,13 @@ fn find_c_family() {
     });
     CXX_IS_BEFORE_US.store(cxx_before, Ordering::Release);
     C_FAMILY_FOUND.store(true, Ordering::Release);
+    if is_glibc {
+        for (hook, _) in of_family(Family::C) {
+            if let (Some(direct), Some(next)) = (DIRECT.get(hook), NEXT.get(hook)) {
+                direct.store(next.load(Ordering::Relaxed), Ordering::Release);
+            }
+        }
+    }
 }
 
 fn find_by_order(family: Family) {

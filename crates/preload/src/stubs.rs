@@ -7,22 +7,22 @@
 //!   passes only this frame, which carries call-frame information and no Rust code;
 //! - `jump_stub`: the same without `leave`: it jumps, and is gone when the real function runs. Not for
 //!   functions that may themselves jump to another one of the list (`operator delete` to `free`): the
-//!   second hook must see that the call comes from the first.
+//!   second hook must see that the call comes from the first;
+//! - `block_stub` and `free_stub` do the same for the functions that are called most. Where the next one is glibc's and known
+//!   ([`crate::next::DIRECT`]), `block_stub` calls it at once and only then [`crate::calls::gave`], which is compiled for the
+//!   one function; `free_stub` calls [`crate::calls::frees`].
 
+use core::mem::offset_of;
+use heapledger_recorder::linux::sampling::Sampling;
+use heapledger_recorder::linux::shared::Shared;
 use heapledger_unwind::Registers;
 
 /// What a stub leaves on its stack.
 #[repr(C)]
 pub(crate) struct CallFrame {
     pub(crate) args: [usize; 4],
-    bx: u64,
-    r12: u64,
-    r13: u64,
-    r14: u64,
-    r15: u64,
-    bp: u64,
-    ip: u64,
-    sp: u64,
+    /// The registers as they will be when the hook has returned.
+    pub(crate) registers: Registers,
     /// Carried from `enter` to `leave`.
     pub(crate) kept: heapledger_recorder::linux::hooks::Reallocation,
     /// Not 0: the call comes from a C++ operator of the next allocator, whose own hook books the block.
@@ -35,35 +35,20 @@ pub(crate) struct CallFrame {
 const _: () = assert!(core::mem::size_of::<CallFrame>() == 160);
 
 impl CallFrame {
-    /// The registers as they will be when the hook has returned.
-    pub(crate) fn registers(&self) -> Registers {
-        Registers {
-            ip: self.ip,
-            sp: self.sp,
-            bp: self.bp,
-            bx: self.bx,
-            r12: self.r12,
-            r13: self.r13,
-            r14: self.r14,
-            r15: self.r15,
-        }
-    }
-
     /// The address to which the hook will return.
     pub(crate) fn return_address(&self) -> usize {
-        self.ip as usize
+        self.registers.ip as usize
     }
 
     /// The stack pointer after the hook has returned.
     pub(crate) fn stack_pointer(&self) -> usize {
-        self.sp as usize
+        self.registers.sp as usize
     }
 }
 
 macro_rules! save_call_frame {
     () => {
-        "endbr64
-        push rbp
+        "push rbp
         .cfi_def_cfa_offset 16
         .cfi_offset rbp, -16
         mov rbp, rsp
@@ -73,17 +58,17 @@ macro_rules! save_call_frame {
         mov [rsp + 8], rsi
         mov [rsp + 16], rdx
         mov [rsp + 24], rcx
-        mov [rsp + 32], rbx
-        mov [rsp + 40], r12
-        mov [rsp + 48], r13
-        mov [rsp + 56], r14
-        mov [rsp + 64], r15
-        mov rax, [rbp]
-        mov [rsp + 72], rax
         mov rax, [rbp + 8]
-        mov [rsp + 80], rax
+        mov [rsp + 32], rax
+        mov rax, [rbp]
+        mov [rsp + 48], rax
+        mov [rsp + 56], rbx
+        mov [rsp + 64], r12
+        mov [rsp + 72], r13
+        mov [rsp + 80], r14
+        mov [rsp + 88], r15
         lea rax, [rbp + 16]
-        mov [rsp + 88], rax"
+        mov [rsp + 40], rax"
     };
 }
 
@@ -96,6 +81,49 @@ macro_rules! restore_arguments {
     };
 }
 
+/// Where blocks are sampled: a block of `r11` bytes (set by `$size`) that is no sample goes straight to the real function.
+/// The thread's gap is 0 where nothing is sampled. Uses registers that hold no argument.
+macro_rules! pass_if_no_sample {
+    ($size:literal) => {
+        concat!(
+            "mov rax, [rip + heapledger_thread_gap@GOTTPOFF]
+            mov r10, fs:[rax]
+            test r10, r10
+            je 4f
+            ",
+            $size,
+            "
+            test r11, r11
+            je 4f
+            sub r10, r11
+            jbe 4f
+            mov r11, [rip + {direct} + 8 * {index}]
+            test r11, r11
+            je 4f
+            mov fs:[rax], r10
+            jmp r11
+            4:"
+        )
+    };
+}
+
+/// Jumps to `4:` if the block in `rdi` may be in the ledger; see `heapledger_recorder::linux::sampling`.
+macro_rules! go_on_if_known {
+    () => {
+        "cmp byte ptr [rip + {shared} + {is_on_at}], 0
+        je 4f
+        mov rax, rdi
+        shr rax, {first_shift}
+        mov r11, rdi
+        shr r11, {second_shift}
+        add rax, r11
+        and eax, {counters} - 1
+        lea r11, [rip + {shared} + {counters_at}]
+        cmp byte ptr [r11 + rax], 0
+        jne 4f"
+    };
+}
+
 macro_rules! call_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
@@ -104,7 +132,99 @@ macro_rules! call_stub {
         extern "C" fn $name() {
             core::arch::naked_asm!(
                 ".cfi_startproc",
+                "endbr64",
+                "mov rax, [rip + {passed_on} + 8 * {index}]",
+                "test rax, rax",
+                "je 4f",
+                "jmp rax",
+                "4:",
+                crate::stubs::call!(),
+                ".cfi_endproc",
+                index = const $index,
+                passed_on = sym crate::next::PASSED_ON,
+                enter = sym crate::calls::enter,
+                leave = sym crate::calls::leave,
+            )
+        }
+    };
+}
+
+/// From entry to return: both halves around the real call.
+macro_rules! call {
+    () => {
+        concat!(
+            crate::stubs::save_call_frame!(),
+            "
+            mov edi, {index}
+            mov rsi, rsp
+            call {enter}
+            ",
+            crate::stubs::restore_arguments!(),
+            "
+            call rax
+            mov edi, {index}
+            mov rsi, rsp
+            mov rdx, rax
+            call {leave}
+            leave
+            .cfi_def_cfa rsp, 8
+            ret"
+        )
+    };
+}
+
+macro_rules! realloc_stub {
+    ($name:ident, $symbol:literal, $index:expr) => {
+        #[unsafe(naked)]
+        #[unsafe(export_name = $symbol)]
+        #[allow(non_snake_case, reason = "named after its row in the list")]
+        extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                crate::stubs::go_on_if_known!(),
+                crate::stubs::pass_if_no_sample!("mov r11, rsi"),
+                crate::stubs::call!(),
+                ".cfi_endproc",
+                index = const $index,
+                direct = sym crate::next::DIRECT,
+                shared = sym crate::SHARED,
+                is_on_at = const crate::stubs::IS_ON_AT,
+                counters_at = const crate::stubs::COUNTERS_AT,
+                counters = const heapledger_recorder::linux::sampling::COUNTERS,
+                first_shift = const heapledger_recorder::linux::sampling::FIRST_SHIFT,
+                second_shift = const heapledger_recorder::linux::sampling::SECOND_SHIFT,
+                enter = sym crate::calls::enter,
+                leave = sym crate::calls::leave,
+            )
+        }
+    };
+}
+
+macro_rules! block_stub {
+    ($size:literal, $name:ident, $symbol:literal, $index:expr) => {
+        #[unsafe(naked)]
+        #[unsafe(export_name = $symbol)]
+        #[allow(non_snake_case, reason = "named after its row in the list")]
+        extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                crate::stubs::pass_if_no_sample!($size),
                 crate::stubs::save_call_frame!(),
+                "mov rax, [rip + {direct} + 8 * {index}]",
+                "test rax, rax",
+                "je 2f",
+                "call rax",
+                "mov rdi, rsp",
+                "mov rsi, rax",
+                "call {gave}",
+                "leave",
+                ".cfi_remember_state",
+                ".cfi_def_cfa rsp, 8",
+                "ret",
+                ".cfi_restore_state",
+                "2:",
                 "mov edi, {index}",
                 "mov rsi, rsp",
                 "call {enter}",
@@ -119,8 +239,47 @@ macro_rules! call_stub {
                 "ret",
                 ".cfi_endproc",
                 index = const $index,
+                direct = sym crate::next::DIRECT,
+                gave = sym crate::calls::gave::<{ $index }>,
                 enter = sym crate::calls::enter,
                 leave = sym crate::calls::leave,
+            )
+        }
+    };
+}
+
+macro_rules! free_stub {
+    ($name:ident, $symbol:literal, $index:expr) => {
+        #[unsafe(naked)]
+        #[unsafe(export_name = $symbol)]
+        #[allow(non_snake_case, reason = "named after its row in the list")]
+        extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                crate::stubs::go_on_if_known!(),
+                "mov rax, [rip + {next} + 8 * {index}]",
+                "test rax, rax",
+                "je 4f",
+                "jmp rax",
+                "4:",
+                crate::stubs::save_call_frame!(),
+                "mov rdi, rsp",
+                "call {frees}",
+                crate::stubs::restore_arguments!(),
+                "leave",
+                ".cfi_def_cfa rsp, 8",
+                "jmp rax",
+                ".cfi_endproc",
+                index = const $index,
+                next = sym crate::next::NEXT,
+                shared = sym crate::SHARED,
+                is_on_at = const crate::stubs::IS_ON_AT,
+                counters_at = const crate::stubs::COUNTERS_AT,
+                counters = const heapledger_recorder::linux::sampling::COUNTERS,
+                first_shift = const heapledger_recorder::linux::sampling::FIRST_SHIFT,
+                second_shift = const heapledger_recorder::linux::sampling::SECOND_SHIFT,
+                frees = sym crate::calls::frees::<{ $index }>,
             )
         }
     };
@@ -134,6 +293,7 @@ macro_rules! jump_stub {
         extern "C" fn $name() {
             core::arch::naked_asm!(
                 ".cfi_startproc",
+                "endbr64",
                 crate::stubs::save_call_frame!(),
                 "mov edi, {index}",
                 "mov rsi, rsp",
@@ -150,4 +310,9 @@ macro_rules! jump_stub {
     };
 }
 
-pub(crate) use {call_stub, jump_stub, restore_arguments, save_call_frame};
+/// Places in [`crate::SHARED`] that stubs look at.
+pub(crate) const IS_ON_AT: usize = offset_of!(Shared, sampling) + offset_of!(Sampling, is_on);
+/// See [`IS_ON_AT`].
+pub(crate) const COUNTERS_AT: usize = offset_of!(Shared, sampling) + offset_of!(Sampling, counters);
+
+pub(crate) use {block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, pass_if_no_sample, realloc_stub, restore_arguments, save_call_frame};

@@ -1,9 +1,11 @@
 //! What an allocation, a free and a realloc mean for the ledger.
 //!
+//! Where speed counts the steps are compiled into their callers: they run twice per block.
+//!
 //! The order of steps is what other threads and readers rely on: a record is complete before the
 //! index leads to it, and out of the index before the allocator can hand its address out again.
 
-use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_format::{Entry, Kind, TallyCounter};
 
 /// What became of [`Backend::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,20 +38,29 @@ pub trait Backend {
     fn release_slot(&mut self, slot: Self::Slot);
     /// Makes the record visible: its commit word last.
     fn publish(&mut self, slot: Self::Slot, entry: &Entry);
-    /// The record in a slot that the caller owns.
-    fn load(&mut self, slot: Self::Slot) -> Option<Entry>;
+    /// For how many blocks of its size a block stands: 1, unless the ledger samples.
+    fn weight(&self, bytes: u64, number: u64) -> u64 {
+        let _ = (bytes, number);
+        1
+    }
+    /// Whether a free of an unknown block is worth counting: not, where most blocks are unknown.
+    fn counts_unknown(&self) -> bool {
+        true
+    }
+    /// Size and weight of the block whose record is in a slot that the caller owns; `None` if the slot is vacant.
+    fn measure(&mut self, slot: Self::Slot) -> Option<Measure>;
     /// Makes the slot vacant: its commit word is 0 from now on.
     fn vacate(&mut self, slot: Self::Slot);
     /// Lets `address` lead to `slot`.
     fn insert(&mut self, address: u64, slot: Self::Slot) -> Inserted<Self::Slot>;
     /// The slot that `address` leads to, which it no longer does. At most one caller gets it.
     fn remove(&mut self, address: u64) -> Option<Self::Slot>;
-    /// Enters a freed block into the history, if there is one.
-    fn history(&mut self, freed: &FreedEntry);
+    /// Enters the block whose record is in a slot into the history, if there is one, with what freed it.
+    fn history(&mut self, slot: Self::Slot, freed: &Freed);
     /// Adds to a counter.
     fn count(&mut self, counter: TallyCounter, amount: u64);
-    /// Counts a call that gave (`began`) or took a block.
-    fn count_call(&mut self, kind: Kind, began: bool);
+    /// Counts so many calls that gave (`began`) or took a block.
+    fn count_call(&mut self, kind: Kind, began: bool, amount: u64);
     /// Follows live bytes and blocks, and with them the peak.
     fn live(&mut self, bytes: i64, blocks: i64, time: u64);
 }
@@ -80,6 +91,26 @@ pub struct Ended {
     pub site: u32,
 }
 
+/// How much a record stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// For how many such blocks.
+    pub weight: u64,
+}
+
+/// The end of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Sequence number of the free. That of the new block if `realloc` freed.
+    pub number: u64,
+    /// The call.
+    pub ended: Ended,
+    /// When.
+    pub time: u64,
+}
+
 /// A block taken out of the index while `realloc` decides over it. Readers still see its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detached<S> {
@@ -101,21 +132,32 @@ impl<S> Detached<S> {
 }
 
 /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
-    backend.count_call(block.kind, true);
     let Some(slot) = backend.take_slot() else {
-        backend.count(TallyCounter::LostNoRecord, 1);
-        return false;
+        return not_entered(backend, block, None);
     };
     let Some(number) = backend.number() else {
-        backend.release_slot(slot);
-        backend.count(TallyCounter::LostNoRecord, 1);
-        return false;
+        return not_entered(backend, block, Some(slot));
     };
-    enter(backend, block, slot, number)
+    let weight = backend.weight(block.size, number);
+    backend.count_call(block.kind, true, weight);
+    enter(backend, block, slot, number, weight)
 }
 
-fn enter<B: Backend>(backend: &mut B, block: &Begun, slot: B::Slot, number: u64) -> bool {
+#[cold]
+#[inline(never)]
+fn not_entered<B: Backend>(backend: &mut B, block: &Begun, slot: Option<B::Slot>) -> bool {
+    if let Some(slot) = slot {
+        backend.release_slot(slot);
+    }
+    backend.count_call(block.kind, true, 1);
+    backend.count(TallyCounter::LostNoRecord, 1);
+    false
+}
+
+#[cfg_attr(target_arch = "x86_64", inline(always))]
+fn enter<B: Backend>(backend: &mut B, block: &Begun, slot: B::Slot, number: u64, weight: u64) -> bool {
     let time = backend.now();
     let entry = Entry {
         number,
@@ -131,10 +173,7 @@ fn enter<B: Backend>(backend: &mut B, block: &Begun, slot: B::Slot, number: u64)
     backend.publish(slot, &entry);
     match backend.insert(block.address, slot) {
         Inserted::Done => {}
-        Inserted::Displaced(old) => {
-            backend.count(TallyCounter::Displaced, 1);
-            close(backend, old, number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
-        }
+        Inserted::Displaced(old) => displaced(backend, old, number, time),
         Inserted::Full => {
             backend.vacate(slot);
             backend.release_slot(slot);
@@ -142,17 +181,26 @@ fn enter<B: Backend>(backend: &mut B, block: &Begun, slot: B::Slot, number: u64)
             return false;
         }
     }
-    backend.count(TallyCounter::Allocations, 1);
-    backend.count(TallyCounter::BytesAllocated, block.size);
-    backend.live(block.size as i64, 1, time);
+    let bytes = block.size.wrapping_mul(weight);
+    backend.count(TallyCounter::Allocations, weight);
+    backend.count(TallyCounter::BytesAllocated, bytes);
+    backend.live(bytes as i64, weight as i64, time);
     true
 }
 
+/// The address belonged to another block, whose free nobody saw.
+#[cold]
+#[inline(never)]
+fn displaced<B: Backend>(backend: &mut B, old: B::Slot, number: u64, time: u64) {
+    backend.count(TallyCounter::Displaced, 1);
+    close(backend, old, number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+}
+
 /// Takes a block out of the ledger, before the real free. Returns whether the ledger knew it.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 pub fn end<B: Backend>(backend: &mut B, address: u64, ended: &Ended) -> bool {
-    backend.count_call(ended.by, false);
     let Some(slot) = backend.remove(address) else {
-        backend.count(TallyCounter::UnknownFrees, 1);
+        unknown(backend, ended.by);
         return false;
     };
     let number = backend.number().unwrap_or(heapledger_format::record::NUMBER_MAX);
@@ -161,6 +209,15 @@ pub fn end<B: Backend>(backend: &mut B, address: u64, ended: &Ended) -> bool {
     true
 }
 
+/// Counts a free of a block that the ledger does not know.
+pub fn unknown<B: Backend>(backend: &mut B, by: Kind) {
+    if backend.counts_unknown() {
+        backend.count_call(by, false, 1);
+        backend.count(TallyCounter::UnknownFrees, 1);
+    }
+}
+
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended, time: u64) {
     retire(backend, slot, number, ended, time);
     backend.vacate(slot);
@@ -168,14 +225,15 @@ fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended,
 }
 
 /// Books the end of the record in `slot`, whose slot stays with the caller.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 fn retire<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended, time: u64) {
-    let Some(block) = backend.load(slot) else { return };
-    let thread = backend.thread();
-    backend.history(&FreedEntry { block, number, by: ended.by, site: ended.site, thread, time: Some(time) });
-    let bytes = block.size.unwrap_or(0);
-    backend.count(TallyCounter::Frees, 1);
+    let Some(Measure { bytes, weight }) = backend.measure(slot) else { return };
+    backend.history(slot, &Freed { number, ended: *ended, time });
+    let bytes = bytes.wrapping_mul(weight);
+    backend.count_call(ended.by, false, weight);
+    backend.count(TallyCounter::Frees, weight);
     backend.count(TallyCounter::BytesFreed, bytes);
-    backend.live(-(bytes as i64), -1, time);
+    backend.live(-(bytes as i64), -(weight as i64), time);
 }
 
 /// Before the real `realloc`: takes the block out of the index, so that nobody who gets its address
@@ -193,8 +251,7 @@ pub fn reattach<B: Backend>(backend: &mut B, detached: Detached<B::Slot>) {
         Inserted::Displaced(other) => {
             // Someone was given an address that was not free: the allocator's books are broken. Keep ours whole.
             let time = backend.now();
-            backend.count(TallyCounter::Displaced, 1);
-            close(backend, other, detached.number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+            displaced(backend, other, detached.number, time);
         }
         Inserted::Full => {
             // Its free could never be followed: it leaves the ledger now.
@@ -207,17 +264,16 @@ pub fn reattach<B: Backend>(backend: &mut B, detached: Detached<B::Slot>) {
 
 /// The real `realloc` gave `block` for the detached one: both halves share one number.
 pub fn replace<B: Backend>(backend: &mut B, detached: Detached<B::Slot>, block: &Begun, ended: &Ended) -> bool {
-    backend.count_call(ended.by, false);
-    backend.count_call(block.kind, true);
+    let weight = backend.weight(block.size, detached.number);
+    backend.count_call(block.kind, true, weight);
     let time = backend.now();
     retire(backend, detached.slot, detached.number, ended, time);
     backend.vacate(detached.slot);
-    enter(backend, block, detached.slot, detached.number)
+    enter(backend, block, detached.slot, detached.number, weight)
 }
 
 /// The real `realloc` freed the detached block and returned none (size 0).
 pub fn drop_detached<B: Backend>(backend: &mut B, detached: Detached<B::Slot>, ended: &Ended) {
-    backend.count_call(ended.by, false);
     let time = backend.now();
     close(backend, detached.slot, detached.number, ended, time);
 }

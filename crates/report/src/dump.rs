@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::{NamedStack, Seen};
+use heapledger_analysis::{NamedStack, Seen, Selection};
 
-use crate::units::{count, counted};
+use crate::units::{Figures, count, counted, sampled};
 use crate::{Context, Ending, frames, seen};
 
 /// Writes blocks one by one.
@@ -25,9 +25,20 @@ pub struct DumpText<'a, W> {
 }
 
 impl<'a, W: Write> DumpText<'a, W> {
-    /// A report to `out`.
-    pub fn new(out: W, context: &'a Context, threads_recorded: bool) -> DumpText<'a, W> {
-        DumpText { out, context, threads_recorded, begun: false }
+    /// A report of `selection` to `out`. If these are samples, it begins with a line that says so.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(
+        mut out: W,
+        context: &'a Context,
+        threads_recorded: bool,
+        selection: &Selection,
+    ) -> io::Result<DumpText<'a, W>> {
+        if let Some(from) = selection.sampled {
+            writeln!(out, "{} {}\n", context.paint.strong("Sampled   :"), sampled(from, "of live blocks"))?;
+        }
+        Ok(DumpText { out, context, threads_recorded, begun: false })
     }
 
     /// Writes one block.
@@ -42,29 +53,37 @@ impl<'a, W: Write> DumpText<'a, W> {
         self.begun = true;
         let address = context.paint.strong(format!("{:#010x}", block.address));
         let time = frames::time(&context.clock, block.time, true);
-        writeln!(self.out, "{address} : {} {}, number {}{time}", block.kind, frames::size(block), block.number)?;
+        let (size, weight) = (frames::size(block), frames::weight(context, block));
+        writeln!(self.out, "{address} : {} {size}{weight}, number {}{time}", block.kind, block.number)?;
         frames::thread(&mut self.out, context, block.thread, self.threads_recorded)?;
         frames::stack(&mut self.out, stack, context.paint)
     }
 
-    /// Writes how many there were, and what was not seen.
+    /// Writes how many there were of `selection`, and what was not seen.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn end(mut self, ending: Ending, total_bytes: u64, seen: &Seen) -> io::Result<()> {
+    pub fn end(mut self, ending: Ending, selection: &Selection, seen: &Seen) -> io::Result<()> {
         if self.begun {
             writeln!(self.out)?;
         }
         let all = ending.shown + ending.left_out;
-        let blocks = counted(all, "block", "blocks");
-        let bytes = crate::bytes_exact(total_bytes);
+        let figures = Figures::of(selection.sampled);
+        let bytes = figures.bytes_with_error(selection.total_bytes, selection.total_bytes_error);
+        let (of, what) = if figures.estimated {
+            let blocks = figures.counted(selection.total_blocks, "block", "blocks");
+            (counted(all, "sample", "samples"), format!("standing for {blocks}, {bytes}"))
+        } else {
+            (counted(all, "block", "blocks"), bytes)
+        };
         if all == 0 {
-            writeln!(self.out, "No block is allocated.")?;
+            let block = if figures.estimated { "No sampled block" } else { "No block" };
+            writeln!(self.out, "{block} is allocated.")?;
         } else if ending.left_out == 0 {
-            writeln!(self.out, "{blocks}, {bytes}.")?;
+            writeln!(self.out, "{of}, {what}.")?;
         } else {
             let (shown, left_out) = (count(ending.shown), count(ending.left_out));
-            writeln!(self.out, "{shown} of {blocks}, {bytes}; {left_out} left out (--limit 0 shows all).")?;
+            writeln!(self.out, "{shown} of {of}, {what}; {left_out} left out (--limit 0 shows all).")?;
         }
         seen::write(&mut self.out, seen, self.context.paint)?;
         self.out.flush()

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use heapledger_analysis::format::Entry;
 use heapledger_analysis::source::{Heap, Thread};
-use heapledger_analysis::{Clock, NamedFrame, NamedStack};
+use heapledger_analysis::{Clock, NamedFrame, NamedStack, Sampling};
 
-use crate::units::{Paint, clean, clock, span};
+use crate::units::{Figures, Paint, clean, clock, span};
 
 /// What all blocks of one report have in common.
 #[derive(Clone, Debug)]
@@ -20,8 +20,20 @@ pub struct Context {
     pub threads: HashMap<u32, Thread>,
     /// Heaps by row.
     pub heaps: HashMap<u32, Heap>,
+    /// How blocks were chosen.
+    pub sampling: Sampling,
     /// Whether text is emphasized.
     pub paint: Paint,
+}
+
+/// `, stands for ~40,330 blocks`, if blocks were sampled.
+pub(crate) fn weight(context: &Context, block: &Entry) -> String {
+    if context.sampling.is_on() {
+        let figures = Figures { estimated: true };
+        format!(", stands for {}", figures.counted(context.sampling.weight(block), "block", "blocks"))
+    } else {
+        String::new()
+    }
 }
 
 /// `13 bytes, actual size 24 (+11)`; only `13 bytes` if that is all that is known.

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Event, EventKind, NamedStack, Seen};
+use heapledger_analysis::{Event, EventKind, Events, NamedStack, Seen};
 
-use crate::units::{count, counted};
+use crate::units::{Figures, count, counted, sampled};
 use crate::{Context, Ending, frames, seen};
 
 /// Writes events one by one.
@@ -24,7 +24,8 @@ pub struct HistoryText<'a, W> {
 }
 
 impl<'a, W: Write> HistoryText<'a, W> {
-    /// A report to `out`, which begins with a caution if `frees_missing` is not 0.
+    /// A report of `events` to `out`. It begins with a line that says so if these are of samples, and with a caution
+    /// if frees are missing.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -32,10 +33,13 @@ impl<'a, W: Write> HistoryText<'a, W> {
         mut out: W,
         context: &'a Context,
         threads_recorded: bool,
-        frees_missing: u64,
+        events: &Events,
     ) -> io::Result<HistoryText<'a, W>> {
-        if frees_missing != 0 {
-            let frees = counted(frees_missing, "free is", "frees are");
+        if let Some(from) = events.sampled {
+            writeln!(out, "{} {}\n", context.paint.strong("Sampled   :"), sampled(from, "of all blocks"))?;
+        }
+        if events.frees_missing != 0 {
+            let frees = Figures::of(events.sampled).counted(events.frees_missing, "free is", "frees are");
             let caution = format!("Caution: history is incomplete: {frees} no longer in the ring.");
             writeln!(out, "{}\n", context.paint.strong(caution))?;
         }
@@ -67,8 +71,9 @@ impl<'a, W: Write> HistoryText<'a, W> {
         };
         let address = context.paint.strong(format!("{:#010x}", block.address));
         let time = frames::time(&context.clock, event.time(), false);
-        let actual = actual.unwrap_or_default();
-        writeln!(self.out, "{function} {size}: {address}{freed}{actual}, number {}{time}{from}", event.number())?;
+        let (actual, weight) = (actual.unwrap_or_default(), frames::weight(context, block));
+        let number = event.number();
+        writeln!(self.out, "{function} {size}: {address}{freed}{actual}{weight}, number {number}{time}{from}")?;
         frames::thread(&mut self.out, context, event.thread(), self.threads_recorded)?;
         frames::stack(&mut self.out, stack, context.paint)
     }

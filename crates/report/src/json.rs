@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::{Event, EventKind, NamedFrame, NamedStack, Note, Seen};
+use heapledger_analysis::{Event, EventKind, Events, NamedFrame, NamedStack, Note, Sampled, Seen, Selection};
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 
+use crate::json_parts::SampledJson;
 use crate::{Context, Ending, seen};
 
 /// The name of the schema. Its number goes up when a field changes its meaning or goes; new fields may come.
@@ -27,11 +28,12 @@ pub(crate) struct HeaderLine<'a> {
     schema: &'static str,
     command: &'static str,
     ledger: &'a str,
+    sampled: Option<SampledJson>,
 }
 
 impl<'a> HeaderLine<'a> {
-    pub(crate) fn new(command: &'static str, ledger: &'a str) -> HeaderLine<'a> {
-        HeaderLine { r#type: "header", schema: SCHEMA, command, ledger }
+    pub(crate) fn new(command: &'static str, ledger: &'a str, sampled: Option<Sampled>) -> HeaderLine<'a> {
+        HeaderLine { r#type: "header", schema: SCHEMA, command, ledger, sampled: sampled.map(SampledJson::of) }
     }
 }
 
@@ -49,7 +51,7 @@ impl NoteJson {
             Note::Loss(_, number) | Note::InFlight(number) | Note::StacksDamaged(number) => {
                 Some(i64::try_from(*number).unwrap_or(i64::MAX))
             }
-            Note::Unaccounted(number) => Some(*number),
+            Note::Unaccounted { blocks, .. } => Some(*blocks),
             _ => None,
         };
         NoteJson { kind: seen::name(note), count, text: seen::sentence(note) }
@@ -126,6 +128,11 @@ fn thread(context: &Context, row: Option<u32>) -> Option<ThreadJson<'_>> {
     })
 }
 
+/// For how many blocks it stands, if blocks were sampled.
+fn weight(context: &Context, block: &Entry) -> Option<u64> {
+    context.sampling.is_on().then(|| context.sampling.weight(block))
+}
+
 fn heap(context: &Context, block: &Entry) -> Option<String> {
     let row = u32::from(block.heap?);
     Some(context.heaps.get(&row).map_or_else(|| row.to_string(), |heap| heap.name.clone()))
@@ -137,6 +144,8 @@ struct BlockLine<'a> {
     address: Hex,
     size: Option<u64>,
     actual: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<u64>,
     function: String,
     number: u64,
     time_ns: Option<u64>,
@@ -155,12 +164,12 @@ pub struct DumpJson<'a, W> {
 }
 
 impl<'a, W: Write> DumpJson<'a, W> {
-    /// A report to `out`; writes its first line.
+    /// A report of `selection` to `out`; writes its first line.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn new(mut out: W, context: &'a Context) -> io::Result<DumpJson<'a, W>> {
-        line(&mut out, &HeaderLine::new("dump", &context.ledger))?;
+    pub fn new(mut out: W, context: &'a Context, selection: &Selection) -> io::Result<DumpJson<'a, W>> {
+        line(&mut out, &HeaderLine::new("dump", &context.ledger, selection.sampled))?;
         Ok(DumpJson { out, context })
     }
 
@@ -175,6 +184,7 @@ impl<'a, W: Write> DumpJson<'a, W> {
             address: Hex(block.address),
             size: block.size,
             actual: block.actual,
+            weight: weight(context, block),
             function: block.kind.to_string(),
             number: block.number,
             time_ns: block.time.and_then(|ticks| context.clock.ns(ticks)),
@@ -204,6 +214,8 @@ struct EventLine<'a> {
     address: Hex,
     size: Option<u64>,
     actual: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<u64>,
     number: u64,
     time_ns: Option<u64>,
     thread: Option<ThreadJson<'a>>,
@@ -233,11 +245,11 @@ pub struct HistoryJson<'a, W> {
 }
 
 impl<'a, W: Write> HistoryJson<'a, W> {
-    /// A report to `out`; writes its first line. `frees_missing` frees are no longer in the history.
+    /// A report of `events` to `out`; writes its first line.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn new(mut out: W, context: &'a Context, frees_missing: u64) -> io::Result<HistoryJson<'a, W>> {
+    pub fn new(mut out: W, context: &'a Context, events: &Events) -> io::Result<HistoryJson<'a, W>> {
         #[derive(Serialize)]
         struct First<'a> {
             #[serde(flatten)]
@@ -245,7 +257,8 @@ impl<'a, W: Write> HistoryJson<'a, W> {
             complete: bool,
             frees_missing: u64,
         }
-        let header = HeaderLine::new("history", &context.ledger);
+        let header = HeaderLine::new("history", &context.ledger, events.sampled);
+        let frees_missing = events.frees_missing;
         line(&mut out, &First { header, complete: frees_missing == 0, frees_missing })?;
         Ok(HistoryJson { out, context })
     }
@@ -278,6 +291,7 @@ impl<'a, W: Write> HistoryJson<'a, W> {
             address: Hex(block.address),
             size: block.size,
             actual: block.actual,
+            weight: weight(context, block),
             number: event.number(),
             time_ns: ns(event.time()),
             thread: thread(context, event.thread()),

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::Ending;
 use crate::json::{HeaderLine, Hex, end, frames, line};
+use crate::json_parts::{CallSitesJson, MemoryJson, SampledTotalsJson, StacksJson};
 
 #[derive(Serialize)]
 struct Allocated {
@@ -62,6 +63,7 @@ struct ModuleJson {
 #[derive(Serialize)]
 struct TopJson<'a> {
     site: u32,
+    samples: u64,
     blocks: u64,
     bytes: u64,
     #[serde(serialize_with = "frames")]
@@ -126,8 +128,10 @@ struct StatsLine<'a> {
     unknown_frees: u64,
     in_flight: u64,
     unaccounted: i64,
-    call_sites: u64,
-    call_sites_live: u64,
+    sampled: Option<SampledTotalsJson>,
+    call_sites: CallSitesJson,
+    stacks: StacksJson,
+    memory: MemoryJson,
     allocated_by: BTreeMap<String, Allocated>,
     freed_by: BTreeMap<String, Freed>,
     losses: BTreeMap<&'static str, u64>,
@@ -152,7 +156,7 @@ pub fn stats_json(
     top: &[NamedStack],
     modules: &[Module],
 ) -> io::Result<()> {
-    line(&mut out, &HeaderLine::new("stats", ledger))?;
+    line(&mut out, &HeaderLine::new("stats", ledger, summary.sampled))?;
     let peak = summary.peak;
     let losses = summary.seen.notes.iter().filter_map(|note| match note {
         Note::Loss(counter, count) => Some((counter.name(), *count)),
@@ -179,8 +183,10 @@ pub fn stats_json(
         unknown_frees: summary.unknown_frees,
         in_flight: summary.in_flight,
         unaccounted: summary.unaccounted,
-        call_sites: summary.sites.distinct,
-        call_sites_live: summary.sites.live,
+        sampled: SampledTotalsJson::of(summary),
+        call_sites: CallSitesJson::of(&summary.sites),
+        stacks: StacksJson::of(&summary.unwinding),
+        memory: MemoryJson::of(summary),
         allocated_by: allocating
             .map(|kind| {
                 let (calls, live_blocks, live_bytes) = (kind.begun, kind.live_blocks, kind.live_bytes);
@@ -193,6 +199,7 @@ pub fn stats_json(
         top_sites: tops
             .map(|(totals, stack)| TopJson {
                 site: totals.site,
+                samples: totals.samples,
                 blocks: totals.blocks,
                 bytes: totals.bytes,
                 frames: &stack.frames,

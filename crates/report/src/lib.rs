@@ -5,6 +5,7 @@
 //!
 //! * Text is for people: numbers with units and the exact figure beside, no colour unless asked for.
 //! * JSON is for programs: one object a line, described in `docs/json.md`.
+//! * Figures of a sampled ledger that are estimates are marked: `~` in text, `sampled` in JSON.
 //! * Both end with what they could not see, if there is anything.
 #![forbid(unsafe_code)]
 
@@ -12,7 +13,9 @@ mod dump;
 mod frames;
 mod history;
 mod json;
+mod json_parts;
 mod json_stats;
+mod memory;
 mod seen;
 mod stats;
 mod units;
@@ -24,7 +27,7 @@ pub use json::{DumpJson, HistoryJson, SCHEMA};
 pub use json_stats::stats_json;
 pub use seen::sentence;
 pub use stats::{StatsOptions, stats_text};
-pub use units::{Paint, bytes, bytes_exact, clean, count, counted, moment, span, within};
+pub use units::{Figures, Paint, bytes, bytes_exact, clean, count, counted, moment, sampled, span, within};
 
 pub use heapledger_analysis as analysis;
 

@@ -6,7 +6,7 @@ use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
 use heapledger_analysis::{Note, Seen};
 
-use crate::units::{Paint, bytes, clean, count, counted};
+use crate::units::{Figures, Paint, bytes, clean, count, counted};
 
 /// A note as a sentence for a person.
 pub fn sentence(note: &Note) -> String {
@@ -15,13 +15,16 @@ pub fn sentence(note: &Note) -> String {
         Note::InFlight(number) => {
             format!("{} being entered while the ledger was read.", was(*number, "element was", "elements were"))
         }
-        Note::Unaccounted(missing) if *missing > 0 => {
-            let blocks = was(missing.unsigned_abs(), "block is", "blocks are");
-            format!("{blocks} in the totals and not among the records: calls under way, or records that were lost.")
-        }
-        Note::Unaccounted(missing) => {
-            let blocks = was(missing.unsigned_abs(), "block is", "blocks are");
-            format!("{blocks} among the records and not yet in the totals: calls that were under way.")
+        Note::Unaccounted { blocks, estimated } => {
+            let figures = Figures { estimated: *estimated };
+            let missing = figures.counted(blocks.unsigned_abs(), "block is", "blocks are");
+            if *blocks > 0 {
+                format!(
+                    "{missing} in the totals and not among the records: calls under way, or records that were lost."
+                )
+            } else {
+                format!("{missing} among the records and not yet in the totals: calls that were under way.")
+            }
         }
         Note::Damage(damage) => damaged(damage),
         Note::Full => "The ledger ran out of room: frees were followed, new blocks were not entered.".to_owned(),
@@ -46,7 +49,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
     match note {
         Note::Loss(counter, _) => counter.name(),
         Note::InFlight(_) => "in_flight",
-        Note::Unaccounted(_) => "unaccounted",
+        Note::Unaccounted { .. } => "unaccounted",
         Note::Damage(_) => "damage",
         Note::Full => "full",
         Note::Stopped => "stopped",
@@ -96,6 +99,9 @@ fn loss(counter: TallyCounter, number: u64) -> String {
                 "{} of blocks that the ledger does not know: from before it began, or not entered.",
                 counted(number, "free", "frees")
             )
+        }
+        TallyCounter::StacksDiffering => {
+            format!("{} from what a full walk gave: please report this.", stacks("differed", "differed"))
         }
         TallyCounter::SitesFull => format!("{} left out: the table of call sites is full.", stacks("was", "were")),
         TallyCounter::StacksCut => format!("{} cut at the depth limit.", stacks("was", "were")),

@@ -7,8 +7,8 @@ use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::ThreadState;
 use heapledger_analysis::{Identity, NamedStack, Summary, ThreadTotals};
 
-use crate::units::{bytes, bytes_exact, clean, clock, count, counted, moment, span, within};
-use crate::{Paint, frames, seen};
+use crate::units::{Figures, bytes, clean, clock, count, counted, moment, sampled, span, within};
+use crate::{Paint, frames, memory, seen};
 
 /// How totals are shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,29 +52,34 @@ pub fn stats_text(
 ) -> io::Result<()> {
     let paint = options.paint;
     writeln!(out, "{}: statistics", paint.strong(clean(ledger)))?;
+    let figures = Figures::of(summary.sampled);
     let mut fields = Fields { out: &mut out, paint };
+    if let Some(from) = summary.sampled {
+        fields.line("Sampled", sampled(from, "of live blocks"))?;
+    }
     fields.field("Program", &program(&summary.identity, summary))?;
     fields.field("Heap", &heaps(summary))?;
-    let (allocations, frees) = (count(summary.allocations), count(summary.frees));
+    let (allocations, frees) = (figures.count(summary.allocations), figures.count(summary.frees));
     fields.line("History", format!("{allocations} memory allocations, {frees} frees"))?;
-    let blocks = counted(summary.live_blocks, "allocation", "allocations");
-    fields.line("Current", format!("{} used in {blocks}", bytes_exact(summary.live_bytes)))?;
+    let blocks = figures.counted(summary.live_blocks, "allocation", "allocations");
+    let live = figures.bytes_with_error(summary.live_bytes, summary.live_bytes_error);
+    fields.line("Current", format!("{live} used in {blocks}"))?;
     if let Some(actual) = summary.actual_bytes {
-        fields.line("Actual", format!("approximately {}", bytes_exact(actual)))?;
+        let approximately = if figures.estimated { "" } else { "approximately " };
+        fields.line("Actual", format!("{approximately}{}", figures.bytes_exact(actual)))?;
         let overhead = actual.saturating_sub(summary.live_bytes);
         let percent = overhead as f64 * 100.0 / actual.max(1) as f64;
-        fields.line("Overhead", format!("approximately {}, {percent:.1}%", bytes_exact(overhead)))?;
+        fields.line("Overhead", format!("{approximately}{}, {percent:.1}%", figures.bytes_exact(overhead)))?;
     }
-    fields.line("Peak", peak(summary))?;
-    fields.field("Call sites", &sites(summary, top))?;
-    let (storage, unit) = (summary.storage, "memory outside of the ledger");
-    fields.field(
-        "Debugdata",
-        &[
-            format!("{} ledger, {} {unit}", bytes_exact(storage.ledger_bytes), bytes_exact(storage.private_bytes)),
-            "(debug data is in addition to other overheads)".to_owned(),
-        ],
-    )?;
+    fields.line("Peak", peak(summary, figures))?;
+    fields.field("Call sites", &sites(summary, top, figures))?;
+    if let Some(frames) = memory::frames(summary) {
+        fields.line("Stacks", frames)?;
+    }
+    if let Some(checked) = memory::checked(summary) {
+        fields.line("Checked", checked)?;
+    }
+    fields.field("Debugdata", &memory::debug_data(summary))?;
     allocators(&mut fields, summary)?;
     if summary.options.has(Options::THREAD) {
         threads(&mut fields, summary, options.threads)?;
@@ -125,19 +130,20 @@ fn quoted(argument: &str) -> String {
 }
 
 fn heaps(summary: &Summary) -> Vec<String> {
+    let figures = Figures::of(summary.sampled);
     let mut lines: Vec<String> = summary
         .heaps
         .iter()
         .map(|totals| {
             let heap = &totals.heap;
             let name = if heap.name.is_empty() { format!("heap {}", heap.row) } else { clean(&heap.name).into_owned() };
-            let live = counted(totals.live_blocks, "allocation", "allocations");
+            let live = figures.counted(totals.live_blocks, "allocation", "allocations");
             let live = match totals.live_blocks {
-                0 => "nothing".to_owned(),
-                _ => format!("{} in {live}", bytes(totals.live_bytes)),
+                0 => figures.nothing().to_owned(),
+                _ => format!("{} in {live}", figures.bytes(totals.live_bytes)),
             };
             if heap.low < heap.high {
-                let size = bytes_exact(heap.high - heap.low);
+                let size = crate::bytes_exact(heap.high - heap.low);
                 format!("{name}, {:#010x} to {:#010x}, size {size}, holds {live}", heap.low, heap.high - 1)
             } else {
                 format!("{name}, holds {live}")
@@ -150,55 +156,60 @@ fn heaps(summary: &Summary) -> Vec<String> {
     lines
 }
 
-fn peak(summary: &Summary) -> String {
+fn peak(summary: &Summary, figures: Figures) -> String {
     let peak = &summary.peak;
-    let mut text = match peak.error_bytes {
-        0 => bytes_exact(peak.bytes),
-        error if error < peak.bytes => format!("{} ± {}", bytes_exact(peak.bytes), bytes(error)),
+    // What threads keep to themselves is little beside what an estimate may be off.
+    let error = if figures.estimated { 0 } else { peak.error_bytes };
+    let mut text = match error {
+        0 => figures.bytes_exact(peak.bytes),
+        error if error < peak.bytes => format!("{} ± {}", figures.bytes_exact(peak.bytes), bytes(error)),
         error => within(peak.bytes, error),
     };
-    let _ = write!(text, " used in {}", counted(peak.blocks, "allocation", "allocations"));
+    let _ = write!(text, " used in {}", figures.counted(peak.blocks, "allocation", "allocations"));
     if let Some(time) = peak.time_ns {
         let _ = write!(text, ", at {}", clock(time));
     }
     text
 }
 
-fn sites(summary: &Summary, top: &[NamedStack]) -> Vec<String> {
+/// Least width of what a call site holds.
+const HELD_WIDTH: usize = 32;
+
+fn sites(summary: &Summary, top: &[NamedStack], figures: Figures) -> Vec<String> {
     if !summary.options.has(Options::STACK) {
         return vec!["not recorded".to_owned()];
     }
     let sites = &summary.sites;
-    let mut lines = vec![format!(
-        "{}, {} of them with live allocations",
-        counted(sites.distinct, "distinct stack", "distinct stacks"),
-        count(sites.live)
-    )];
-    if sites.distinct != 0 {
-        let each = sites.bytes as f64 / sites.distinct as f64;
-        lines.push(format!("{} in the ledger, {each:.1} bytes for each stack", bytes(sites.bytes)));
-    }
-    for (totals, stack) in sites.top.iter().zip(top) {
-        let held = format!("{} in {}", bytes(totals.bytes), counted(totals.blocks, "allocation", "allocations"));
-        lines.push(format!("{held:<32} {}", frames::callers(stack)));
-    }
+    let mut lines = memory::call_sites(sites);
+    let held = sites.top.iter().map(|totals| {
+        let blocks = figures.counted(totals.blocks, "allocation", "allocations");
+        let mut held = format!("{} in {blocks}", figures.bytes(totals.bytes));
+        if figures.estimated {
+            let _ = write!(held, " ({})", counted(totals.samples, "sample", "samples"));
+        }
+        held
+    });
+    let held: Vec<String> = held.collect();
+    let width = held.iter().map(|held| held.chars().count()).fold(HELD_WIDTH, usize::max);
+    lines.extend(held.iter().zip(top).map(|(held, stack)| format!("{held:<width$} {}", frames::callers(stack))));
     lines
 }
 
 fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
+    let figures = Figures::of(summary.sampled);
     let allocating: Vec<_> = summary.kinds.iter().filter(|kind| kind.begun != 0 || kind.live_blocks != 0).collect();
     fields.field("Allocators", &[format!("{:<24} {:>15} {:>15} {:>12}", "", "calls", "live", "live bytes")])?;
     for kind in allocating {
         let name = format!("{}", kind.kind);
-        let (begun, live) = (count(kind.begun), count(kind.live_blocks));
-        writeln!(fields.out, "            {name:<24} {begun:>15} {live:>15} {:>12}", bytes(kind.live_bytes))?;
+        let (begun, live) = (figures.count(kind.begun), figures.count(kind.live_blocks));
+        writeln!(fields.out, "            {name:<24} {begun:>15} {live:>15} {:>12}", figures.bytes(kind.live_bytes))?;
     }
     let freeing: Vec<_> = summary.kinds.iter().filter(|kind| kind.ended != 0).collect();
     if !freeing.is_empty() {
         fields.field("Freed by", &[format!("{:<24} {:>15}", "", "calls")])?;
     }
     for kind in freeing {
-        writeln!(fields.out, "            {:<24} {:>15}", format!("{}", kind.kind), count(kind.ended))?;
+        writeln!(fields.out, "            {:<24} {:>15}", format!("{}", kind.kind), figures.count(kind.ended))?;
     }
     if summary.failed_calls != 0 {
         let calls = counted(summary.failed_calls, "call", "calls");
@@ -208,28 +219,29 @@ fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
 }
 
 fn threads(fields: &mut Fields<'_>, summary: &Summary, limit: usize) -> io::Result<()> {
+    let figures = Figures::of(summary.sampled);
     fields.line("Threads", counted(summary.threads.len() as u64, "thread", "threads"))?;
     let shown = if limit == 0 { summary.threads.len() } else { limit.min(summary.threads.len()) };
     let (first, rest) = summary.threads.split_at(shown);
     for totals in first {
-        thread(fields.out, totals, summary.identity.running)?;
+        thread(fields.out, totals, summary.identity.running, figures)?;
     }
     if !rest.is_empty() {
         let blocks: u64 = rest.iter().map(|totals| totals.live_blocks).sum();
         let held: u64 = rest.iter().map(|totals| totals.live_bytes).fold(0, u64::saturating_add);
-        let (threads, blocks) = (counted(rest.len() as u64, "thread", "threads"), count(blocks));
+        let (threads, blocks) = (counted(rest.len() as u64, "thread", "threads"), figures.count(blocks));
         writeln!(
             fields.out,
             "          : {threads} more with {} in {blocks} allocations (--all shows them)",
-            bytes(held)
+            figures.bytes(held)
         )?;
     }
     Ok(())
 }
 
-fn thread(out: &mut dyn Write, totals: &ThreadTotals, running: bool) -> io::Result<()> {
-    let live = counted(totals.live_blocks, "allocation", "allocations");
-    let live = format!("{} live in {live}", bytes(totals.live_bytes));
+fn thread(out: &mut dyn Write, totals: &ThreadTotals, running: bool, figures: Figures) -> io::Result<()> {
+    let live = figures.counted(totals.live_blocks, "allocation", "allocations");
+    let live = format!("{} live in {live}", figures.bytes(totals.live_bytes));
     let Some(thread) = &totals.thread else {
         return writeln!(out, "        - : threads without a row, {live}");
     };
@@ -240,7 +252,7 @@ fn thread(out: &mut dyn Write, totals: &ThreadTotals, running: bool) -> io::Resu
     };
     let name = if thread.name.is_empty() { String::new() } else { format!(" {},", clean(&thread.name)) };
     let (row, id, handle) = (thread.row, thread.id, thread.handle);
-    let allocations = counted(thread.allocations, "allocation", "allocations");
+    let allocations = figures.counted(thread.allocations, "allocation", "allocations");
     writeln!(out, "{row:>9} : id {id}, handle {handle:#010x},{name} {state}, {allocations}, {live}")
 }
 

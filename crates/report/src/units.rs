@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use anstyle::Style;
+use heapledger_analysis::Sampled;
 
 /// Whether text is emphasized. Nothing is told by it that the words do not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,6 +134,68 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// How blocks and their bytes are written: estimates are marked with `~` and never look exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Whether they are estimates.
+    pub estimated: bool,
+}
+
+impl Figures {
+    /// Those of a report whose estimates come from `sampled`; exact if there are none.
+    pub fn of(sampled: Option<Sampled>) -> Figures {
+        Figures { estimated: sampled.is_some() }
+    }
+
+    fn mark(self, text: String) -> String {
+        if self.estimated { format!("~{text}") } else { text }
+    }
+
+    /// `1,234,567` or `~1,234,567`.
+    pub fn count(self, number: u64) -> String {
+        self.mark(count(number))
+    }
+
+    /// `1 block`, `~2 blocks`.
+    pub fn counted(self, number: u64, one: &str, many: &str) -> String {
+        self.mark(counted(number, one, many))
+    }
+
+    /// `12.3 MiB` or `~12.3 MiB`.
+    pub fn bytes(self, number: u64) -> String {
+        self.mark(bytes(number))
+    }
+
+    /// `1.24 MiB (1,298,850 bytes)` or `~1.24 MiB`.
+    pub fn bytes_exact(self, number: u64) -> String {
+        if self.estimated { self.bytes(number) } else { bytes_exact(number) }
+    }
+
+    /// The same with its standard error: `~1.24 MiB ± 4 %`.
+    pub fn bytes_with_error(self, number: u64, error: u64) -> String {
+        let bytes = self.bytes_exact(number);
+        if self.estimated && number != 0 { format!("{bytes} ± {}", percent(error, number)) } else { bytes }
+    }
+
+    /// What is said where nothing is to be seen.
+    pub fn nothing(self) -> &'static str {
+        if self.estimated { "no sample" } else { "nothing" }
+    }
+}
+
+/// A part of something: `4 %`, `0.3 %`.
+fn percent(part: u64, whole: u64) -> String {
+    let percent = part as f64 * 100.0 / whole as f64;
+    if percent == 0.0 || percent >= 9.95 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// Where the estimates of a report come from, in one line; `what` they are of: `of live blocks`.
+pub fn sampled(sampled: Sampled, what: &str) -> String {
+    let interval = bytes(sampled.interval_bytes);
+    let samples = counted(sampled.samples, "sample", "samples");
+    format!("one block in {interval}; figures marked ~ are estimates (Poisson, unbiased), {what} from {samples}")
+}
+
 /// A figure that may be off: `12.0 MiB ± 64.0 KiB`, or `at most 69.0 KiB` where the error is the greater.
 pub fn within(value: u64, error: u64) -> String {
     match error {
@@ -155,6 +218,25 @@ mod tests {
         assert_eq!(bytes_exact(1_298_850), "1.24 MiB (1,298,850 bytes)");
         assert_eq!(bytes(1024 * 1024 - 1), "1.00 MiB");
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn estimates_are_marked() {
+        let exact = Figures::default();
+        let about = Figures::of(Some(Sampled { interval_bytes: 1, samples: 1 }));
+        assert_eq!((exact.count(1234), about.count(1234)), ("1,234".into(), "~1,234".into()));
+        assert_eq!(about.counted(1, "block", "blocks"), "~1 block");
+        assert_eq!(exact.bytes_exact(1_298_850), "1.24 MiB (1,298,850 bytes)");
+        assert_eq!(about.bytes_exact(1_298_850), "~1.24 MiB");
+        assert_eq!(about.bytes_with_error(1_298_850, 51_954), "~1.24 MiB ± 4.0 %");
+        assert_eq!(about.bytes_with_error(1_298_850, 519_540), "~1.24 MiB ± 40 %");
+        assert_eq!(about.bytes_with_error(1000, 0), "~1,000 bytes ± 0 %");
+        assert_eq!(about.bytes_with_error(0, 0), "~0 bytes");
+        assert_eq!(exact.bytes_with_error(1000, 0), "1,000 bytes");
+        assert_eq!(
+            sampled(Sampled { interval_bytes: 512 << 10, samples: 1234 }, "of live blocks"),
+            "one block in 512 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 1,234 samples"
+        );
     }
 
     #[test]

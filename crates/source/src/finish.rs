@@ -23,6 +23,7 @@ use crate::SourceError;
 use crate::decode::Decoder;
 use crate::ledger::Ledger;
 use crate::records::Walk;
+use crate::storage;
 
 /// Bytes of a piece before it is packed.
 const PIECE_BYTES: usize = 1 << 20;
@@ -130,7 +131,7 @@ fn write_all(
     let kept: Vec<SectionKind> =
         ORDER.iter().copied().filter(|kind| rows.iter().any(|row| row.kind == *kind as u16)).collect();
     let mut finished_header = Header::new(header.codec, header.layout, header.options);
-    finished_header.limit_counters(header.counter_count());
+    finished_header.limit_counters(header.global_count(), header.counter_count());
     for kind in &kept {
         finished_header.add_section(SectionRow { kind: *kind as u16, ..SectionRow::default() });
     }
@@ -286,7 +287,10 @@ fn write_section(
 
 /// The process section with `extra` behind it; an older value of the same key goes.
 fn process_bytes(live: &Ledger, extra: &[(&str, String)]) -> Result<Vec<u8>, SourceError> {
-    let ledger_bytes = ("ledger_bytes", live.storage()?.ledger_bytes.to_string());
+    let taken = [
+        ("ledger_bytes", live.storage()?.ledger_bytes.to_string()),
+        (storage::SECTIONS_KEY, storage::sections_text(&live.current_header()?)),
+    ];
     let mut bytes = Vec::new();
     let mut add = |key: &str, value: &[u8]| {
         bytes.extend_from_slice(key.as_bytes());
@@ -295,11 +299,11 @@ fn process_bytes(live: &Ledger, extra: &[(&str, String)]) -> Result<Vec<u8>, Sou
         bytes.push(0);
     };
     for (key, value) in live.process().pairs() {
-        if key != ledger_bytes.0 && !extra.iter().any(|(newer, _)| newer == key) {
+        if !extra.iter().chain(&taken).any(|(newer, _)| newer == key) {
             add(key, value);
         }
     }
-    for (key, value) in extra.iter().chain([&ledger_bytes]) {
+    for (key, value) in extra.iter().chain(&taken) {
         add(key, value.as_bytes());
     }
     Ok(bytes)

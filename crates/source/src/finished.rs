@@ -219,6 +219,14 @@ impl Pieces {
         self.of(kind).iter().fold(0, |sum, piece| sum.saturating_add(piece.count))
     }
 
+    /// Bytes of the file that the pieces of a section take, their headers and padding included.
+    pub(crate) fn packed_bytes(&self, kind: SectionKind) -> Result<u64, SourceError> {
+        self.of(kind).iter().try_fold(0u64, |sum, piece| {
+            let bytes = Self::piece_header(&self.file, piece.at)?.map_or(0, |header| header.stride());
+            Ok(sum.saturating_add(bytes))
+        })
+    }
+
     /// The bytes of a piece; `None` if it is damaged, which is counted once.
     pub(crate) fn load(&self, piece: &PieceRef, element_bytes: usize) -> Result<Option<Vec<u8>>, SourceError> {
         if self.bad.borrow().contains(&piece.at) {

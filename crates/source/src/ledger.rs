@@ -44,17 +44,6 @@ pub struct Ledger {
     pub(crate) wrong: Cell<u64>,
 }
 
-/// What a ledger takes up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Storage {
-    /// Bytes of the file, holes not counted.
-    pub file_bytes: u64,
-    /// Bytes that the ledger had storage for while its program ran.
-    pub ledger_bytes: u64,
-    /// Memory beside the ledger that the recorder mapped in the program.
-    pub private_bytes: u64,
-}
-
 impl Ledger {
     /// Opens the ledger at `path`.
     ///
@@ -149,7 +138,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    fn file(&self) -> &LedgerFile {
+    pub(crate) fn file(&self) -> &LedgerFile {
         match &self.store {
             Store::Live(live) => &live.file,
             Store::Finished(pieces) => &pieces.file,
@@ -190,6 +179,11 @@ impl Ledger {
         Ok(self.current_header()?.global(counter))
     }
 
+    /// Mean bytes between two samples; 0: every block is entered. See [`heapledger_format::sample`].
+    pub fn sample_interval(&self) -> u64 {
+        self.header.global(GlobalCounter::SampleInterval)
+    }
+
     /// What the ledger says of its process.
     pub fn process(&self) -> &ProcessInfo {
         &self.process
@@ -212,25 +206,6 @@ impl Ledger {
         };
         damage.elements_wrong = self.wrong.get();
         damage
-    }
-
-    /// What the ledger takes up.
-    ///
-    /// # Errors
-    /// If the file can no longer be read.
-    pub fn storage(&self) -> Result<Storage, SourceError> {
-        use std::os::unix::fs::MetadataExt;
-        let header = self.current_header()?;
-        let metadata = self.file().metadata()?;
-        let backed = || {
-            let bytes = header.sections().iter().map(|row| row.backed.saturating_mul(u64::from(row.element_bytes)));
-            bytes.fold(HEADER_BYTES_MAX as u64, u64::saturating_add)
-        };
-        let (file_bytes, ledger_bytes) = match &self.store {
-            Store::Live(_) => (metadata.blocks().saturating_mul(512), backed()),
-            Store::Finished(_) => (metadata.len(), self.process.number("ledger_bytes").unwrap_or_else(backed)),
-        };
-        Ok(Storage { file_bytes, ledger_bytes, private_bytes: header.global(GlobalCounter::PrivateBytes) })
     }
 
     /// The records of live blocks, in bounded chunks.

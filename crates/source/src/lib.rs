@@ -39,6 +39,7 @@ mod live;
 mod process;
 mod records;
 mod sites;
+mod storage;
 mod system;
 mod tables;
 #[doc(hidden)]
@@ -47,10 +48,11 @@ pub mod testing;
 pub use damage::Damage;
 pub use error::SourceError;
 pub use finish::{Finished, finish};
-pub use ledger::{Ledger, Storage};
+pub use ledger::Ledger;
 pub use process::ProcessInfo;
 pub use records::{FreedRecords, Records};
 pub use sites::{Code, Stack};
+pub use storage::{SectionStorage, Storage};
 pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
 
 /// The layout that all of this is written in.

@@ -52,7 +52,9 @@ impl Ledger {
         Ok(stack)
     }
 
-    /// Calls `each` with (node, its caller's node) for every node of the trie of call sites.
+    /// Calls `each` with (node, its caller's node) for every node of the trie of call sites. Elements that stand
+    /// for nothing are passed over: the unused first one, those that were made in vain or not written yet, and on
+    /// a chip places that were never taken.
     ///
     /// # Errors
     /// If the file can no longer be read.
@@ -64,8 +66,10 @@ impl Ledger {
         let codec = self.header().codec;
         self.for_each_chunk(SectionKind::Sites, &mut |first, bytes| {
             for (index, element) in bytes.chunks_exact(element_bytes).enumerate() {
-                if let Ok(node) = u32::try_from(first.saturating_add(index as u64)) {
-                    each(node, codec.u32(element, site::PARENT));
+                let Ok(node) = u32::try_from(first.saturating_add(index as u64)) else { break };
+                let (parent, code) = (codec.u32(element, site::PARENT), codec.u32(element, site::CODE));
+                if node != 0 && parent != node && (parent, code) != (0, 0) {
+                    each(node, parent);
                 }
             }
             Ok(())

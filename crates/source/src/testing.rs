@@ -29,6 +29,7 @@ pub struct Builder {
     process: Vec<u8>,
     globals: Vec<(GlobalCounter, u64)>,
     tallies: Vec<(TallyCounter, u64)>,
+    counters: [usize; 2],
     skew: usize,
 }
 
@@ -54,6 +55,7 @@ impl Builder {
             process: Vec::new(),
             globals: Vec::new(),
             tallies: Vec::new(),
+            counters: [GlobalCounter::COUNT, TallyCounter::COUNT],
             skew: 0,
         }
     }
@@ -173,6 +175,18 @@ impl Builder {
         self
     }
 
+    /// Samples the blocks: each stands for several in the totals. For blocks that were added before and that come.
+    pub fn sampled(&mut self, interval: u64) -> &mut Self {
+        self.globals.retain(|(counter, _)| *counter != GlobalCounter::SampleInterval);
+        self.global(GlobalCounter::SampleInterval, interval)
+    }
+
+    /// Has only so many counters that exist once, and that are summed, as an older writer or a chip.
+    pub fn counters(&mut self, globals: usize, tallies: usize) -> &mut Self {
+        self.counters = [globals, tallies];
+        self
+    }
+
     /// Moves the records by so many bytes, so that some of them straddle the border of two pages.
     pub fn skew(&mut self, bytes: usize) -> &mut Self {
         self.skew = bytes;
@@ -191,16 +205,21 @@ impl Builder {
         let word = self.codec.word.bytes();
         let mut words = [0u64; TALLY_WORDS];
         let mut add = |at: usize, value: u64| words[at] = words[at].wrapping_add(value);
+        let of =
+            |(counter, value): &(GlobalCounter, u64)| (*counter == GlobalCounter::SampleInterval).then_some(*value);
+        let interval = self.globals.iter().find_map(of).unwrap_or(0);
         for block in self.records.iter().chain(self.history.iter().map(|freed| &freed.block)) {
-            add(TallyCounter::Allocations as usize, 1);
-            add(TallyCounter::BytesAllocated as usize, block.size.unwrap_or(0));
-            add(TALLY_KINDS_AT + usize::from(block.kind.0), 1);
+            let weight = block.weight(interval);
+            add(TallyCounter::Allocations as usize, weight);
+            add(TallyCounter::BytesAllocated as usize, weight * block.size.unwrap_or(0));
+            add(TALLY_KINDS_AT + usize::from(block.kind.0), weight);
         }
         for freed in &self.history {
-            add(TallyCounter::Frees as usize, 1);
-            add(TallyCounter::BytesFreed as usize, freed.block.size.unwrap_or(0));
+            let weight = freed.block.weight(interval);
+            add(TallyCounter::Frees as usize, weight);
+            add(TallyCounter::BytesFreed as usize, weight * freed.block.size.unwrap_or(0));
             add(TallyCounter::HistoryEntered as usize, 1);
-            add(TALLY_KINDS_AT + KIND_LIMIT + usize::from(freed.by.0), 1);
+            add(TALLY_KINDS_AT + KIND_LIMIT + usize::from(freed.by.0), weight);
         }
         for (counter, value) in &self.tallies {
             add(*counter as usize, *value);
@@ -298,6 +317,7 @@ impl Builder {
     /// The ledger's bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let mut header = Header::new(self.codec, self.layout(), self.options);
+        header.limit_counters(self.counters[0], self.counters.iter().sum());
         header.flags = flag::PUBLISHED_SINGLY;
         header.tick_ns = 1000;
         header.start_unix_ns = 1_700_000_000_000_000_000;

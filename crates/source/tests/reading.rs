@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
-use heapledger_source::format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter};
+use heapledger_source::format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_source::testing::{Builder, sample};
 use heapledger_source::{Code, Damage, Ledger, SourceError, finish};
 
@@ -98,6 +98,57 @@ fn a_finished_ledger_says_what_the_live_one_said() {
             assert_eq!(finished.process().args(), ["program", "two words"]);
             assert!(matches!(finish(&finished, &path, &[], &mut |_, _| {}), Err(SourceError::AlreadyFinished(_))));
         }
+    }
+}
+
+#[test]
+fn what_sections_took_is_known_afterwards() {
+    let place = Place::new("what_sections_took_is_known_afterwards");
+    let (live_path, path) = (place.at("took.hlive"), place.at("took.hl"));
+    sample(ByteOrder::Little, WordSize::W64).write(&live_path).expect("written");
+    let live = Ledger::open(&live_path).expect("a ledger");
+    finish(&live, &path, &[], &mut |_, _| {}).expect("finished");
+    let finished = Ledger::open(&path).expect("a ledger");
+    let mut packed = 0;
+    for section in live.header().sections() {
+        let kind = SectionKind::from_number(section.kind).expect("known");
+        let storage = live.section_storage(kind).expect("readable").expect("there");
+        assert_eq!(storage.used, section.used, "{}", kind.name());
+        assert_eq!(storage.bytes, section.backed * u64::from(section.element_bytes), "{}", kind.name());
+        // The first and every 64th element of the history is the ring's own: finished, there are fewer elements.
+        assert_eq!(finished.section_storage(kind).expect("readable"), Some(storage), "{}", kind.name());
+        assert_eq!(live.packed_bytes(kind).expect("readable"), None);
+        packed += finished.packed_bytes(kind).expect("readable").expect("finished");
+    }
+    // The rest is header, index and trailer.
+    let file_bytes = finished.storage().expect("readable").file_bytes;
+    assert!(packed < file_bytes && packed > file_bytes / 3, "{packed} of {file_bytes}");
+    assert_eq!(finished.section_storage(SectionKind::Events).expect("readable"), None);
+}
+
+#[test]
+fn ledgers_of_older_writers_keep_their_counters() {
+    let place = Place::new("ledgers_of_older_writers_keep_their_counters");
+    for (globals, tallies) in [(9, 22), (9, 19), (GlobalCounter::COUNT, TallyCounter::COUNT)] {
+        let (live_path, path) = (place.at(&format!("{tallies}.hlive")), place.at(&format!("{tallies}.hl")));
+        let mut builder = sample(ByteOrder::Little, WordSize::W64);
+        builder
+            .counters(globals, tallies)
+            .sampled(4096)
+            .tally(TallyCounter::StacksDiffering, 3)
+            .write(&live_path)
+            .expect("written");
+        let live = Ledger::open(&live_path).expect("a ledger");
+        finish(&live, &path, &[], &mut |_, _| {}).expect("finished");
+        let finished = Ledger::open(&path).expect("a ledger");
+        let header = finished.header();
+        assert_eq!((header.global_count(), header.counter_count()), (globals, globals + tallies));
+        for counter in GlobalCounter::ALL {
+            assert_eq!(header.global(*counter), live.header().global(*counter), "{}", counter.name());
+        }
+        assert_eq!(header.global(GlobalCounter::PeakBlocks), 55);
+        assert_eq!(finished.sample_interval(), if globals == 9 { 0 } else { 4096 });
+        assert_eq!(live.tallies().expect("tallies"), finished.tallies().expect("tallies"));
     }
 }
 

@@ -8,9 +8,10 @@ struct Entry {
     /// As stored in a walk's output; 0 in an empty entry, which no walk ever asks for.
     pc: u64,
     rule: Rule,
+    tag: u32,
 }
 
-const EMPTY: Entry = Entry { pc: 0, rule: Rule::REFUSED };
+const EMPTY: Entry = Entry { pc: 0, rule: Rule::REFUSED, tag: 0 };
 
 /// How the cache did.
 #[repr(C)]
@@ -24,7 +25,8 @@ pub struct CacheCounters {
     pub restarts: u64,
 }
 
-/// A two-way associative cache of rules with a fixed number of sets, a power of two.
+/// A two-way associative cache of rules with a fixed number of sets, a power of two. Beside a rule
+/// there is room for a number of the owner's, its *tag*: what it else wants to know about the pc.
 ///
 /// **Zeroed bytes are an empty cache**, so it can lie in fresh memory from the kernel. With 2048
 /// sets it has 64 KiB, with 8192 sets 256 KiB: enough for the hot program counters of a compiler.
@@ -61,27 +63,28 @@ impl<const SETS: usize> RuleCache<SETS> {
         self.counters
     }
 
-    /// The rule for `pc` (as in a walk's output), if it is here.
+    /// The rule for `pc` (as in a walk's output) and its tag, if they are here.
     #[inline(always)]
-    pub fn get(&self, pc: u64) -> Option<Rule> {
+    pub fn get(&self, pc: u64) -> Option<(Rule, u32)> {
         let [first, second] = self.sets.get(Self::index(pc))?;
         if first.pc == pc {
-            Some(first.rule)
+            Some((first.rule, first.tag))
         } else if second.pc == pc {
-            Some(second.rule)
+            Some((second.rule, second.tag))
         } else {
             None
         }
     }
 
-    /// Enters a rule; the older one of its set goes.
-    pub fn insert(&mut self, pc: u64, rule: Rule) {
+    /// Enters a rule and its tag; the older ones of their set go.
+    pub fn insert(&mut self, pc: u64, rule: Rule, tag: u32) {
         if let Some([first, second]) = self.sets.get_mut(Self::index(pc)) {
             *second = *first;
-            *first = Entry { pc, rule };
+            *first = Entry { pc, rule, tag };
         }
     }
 
+    #[inline(always)]
     pub(crate) fn count(&mut self, steps: u64, misses: u64, restarts: u64) {
         let counters = &mut self.counters;
         counters.hits = counters.hits.wrapping_add(steps.wrapping_sub(misses));
@@ -112,11 +115,11 @@ mod tests {
         let mut cache = RuleCache::<16>::new();
         assert_eq!(cache.get(0x1001), None);
         for pc in [0x1001, 0x1002, 0x1003] {
-            cache.insert(pc, Rule::GENERAL);
+            cache.insert(pc, Rule::GENERAL, pc as u32);
         }
         assert_eq!(cache.get(0x1001), None);
-        assert_eq!(cache.get(0x1002), Some(Rule::GENERAL));
-        assert_eq!(cache.get(0x1003), Some(Rule::GENERAL));
+        assert_eq!(cache.get(0x1002), Some((Rule::GENERAL, 0x1002)));
+        assert_eq!(cache.get(0x1003), Some((Rule::GENERAL, 0x1003)));
         cache.flush();
         assert_eq!(cache.get(0x1003), None);
     }

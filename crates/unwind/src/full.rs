@@ -9,21 +9,22 @@ use crate::table::TableError;
 use crate::walk::{End, Strategy, Walk, guess};
 use crate::{Environment, Lookup, Registers};
 
-/// Walks from the beginning; overwrites what is in `out`.
+/// Walks from the beginning. `sink` is given the frames, innermost first, until it refuses one.
+///
+/// Looks every frame up in its table and remembers nothing, so it can serve to check what does.
 #[cold]
 #[inline(never)]
-pub(crate) fn walk<E: Environment>(
+pub fn walk_in_full<E: Environment>(
     environment: &E,
     registers: &Registers,
     strategy: Strategy,
-    out: &mut [u64],
+    sink: &mut dyn FnMut(u64) -> bool,
 ) -> Walk {
     let mut frame = FullFrame::new(registers);
     let mut guessed_from = None;
     let mut depth = 0usize;
     let mut end = End::LimitReached;
-    for slot in out {
-        *slot = frame.pc;
+    while sink(frame.pc) {
         depth = depth.wrapping_add(1);
         let stepped = match step(environment, &mut frame) {
             Err(Stop::NoTable) => {

@@ -25,8 +25,12 @@
 //!
 //! Compilers describe nearly every call site by one of a handful of shapes: "the frame's top is
 //! so far above `rsp` (or `rbp`), the caller's `rbp` lies there". Those fit into a [`Rule`] of
-//! eight bytes. Whatever does not fit is `General`, and the walk then starts over with an
+//! four bytes. Whatever does not fit is `General`, and the walk then starts over with an
 //! evaluator that tracks all registers, because a compact step forgets those that it did not need.
+//!
+//! A thread's next stack is mostly the last one with a few other frames on top. [`take`] keeps the
+//! last stack and the words that it was read from, and walks only until it meets a frame of it: from
+//! there outwards nothing has to be found, only to be compared. See [`LastStack`] for why that is exact.
 //!
 //! # The convention for program counters
 //!
@@ -52,6 +56,7 @@
     )
 )]
 
+mod verified;
 mod walk;
 
 mod chain;
@@ -68,9 +73,11 @@ mod table;
 mod bytes;
 
 pub use cache::{CacheCounters, RuleCache};
+pub use full::walk_in_full;
 pub use row::{CfaRule, RegisterRule, Row};
 pub use rule::{BasePointer, Rule, Shape};
 pub use table::{Table, TableError};
+pub use verified::{Fresh, Head, LastStack, Place, Taken, Word, take};
 pub use walk::{End, Strategy, Walk, resolve, walk};
 
 /// The registers at the hook's caller, as they will be after the hook returns.
@@ -111,6 +118,28 @@ pub trait Environment {
 
     /// The unwind table of the module that holds the code address `pc`.
     fn find_table(&self, pc: u64) -> Lookup<'_>;
+
+    /// Whether every word holds what it held when [`Environment::read_word`] gave it. All of them lie
+    /// between `low` and `high`, both included.
+    ///
+    /// Asked once per stack for all that was not walked anew, so an implementation compares the bounds
+    /// once and then only loads. What it cannot vouch for it denies; then the stack is walked.
+    fn still_hold(&self, words: &[Word], low: u64, high: u64) -> bool {
+        let _ = (low, high);
+        words.iter().all(|word| self.read_word(word.address) == Some(word.value))
+    }
+
+    /// The rule and the tag of a pc that another thread has met already.
+    fn recall(&self, pc: u64) -> Option<(Rule, u32)> {
+        let _ = pc;
+        None
+    }
+
+    /// Keeps a rule for other threads. Returns the pc's tag; 0 stands for none.
+    fn remember(&self, pc: u64, rule: Rule) -> u32 {
+        let _ = (pc, rule);
+        0
+    }
 }
 
 /// What [`Environment::find_table`] knows about a code address.

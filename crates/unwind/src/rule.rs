@@ -3,21 +3,24 @@
 use crate::expression;
 use crate::row::{BP, CfaRule, IP, RegisterRule, Row, SP};
 
-/// How to step out of a frame, in eight bytes.
+/// How to step out of a frame, in four bytes.
 ///
 /// ```text
-///  63            32 31          8 7       4 3     0
-/// +----------------+-------------+---------+-------+
-/// |   CFA operand  |  bp operand | bp kind | shape |
-/// +----------------+-------------+---------+-------+
-/// | 63 48 | 47  32 | 23        8 |   signal frame: three unsigned offsets from rsp,
-/// |  bp   |  CFA   | return addr |   each of 16 bits
+///  31               12 11        6 5       4 3     0
+/// +-------------------+-----------+---------+-------+
+/// |    CFA operand    | bp operand| bp kind | shape |   operands signed, in words of 8 bytes
+/// +-------------------+-----------+---------+-------+
+/// | 31    22 | 21  12 | 11   4 |          linkage: one operand, in bytes, where the CFA's is
+/// |    bp    | return |   CFA  |          signal frame: three unsigned offsets from rsp, in words
 /// ```
+///
+/// What does not fit is [`Rule::GENERAL`]: frames of 4 MiB and more, and a saved `rbp` further than
+/// 256 bytes from where it is counted.
 ///
 /// Zero is [`Shape::Refused`], so that a zeroed cache entry can do no harm.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rule(u64);
+pub struct Rule(u32);
 
 /// What kind of frame a [`Rule`] steps out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,20 +69,25 @@ pub enum BasePointer {
     AtSp(i32),
 }
 
-pub(crate) const FROM_SP: u64 = 1;
-pub(crate) const FROM_BP: u64 = 2;
-const STORED_AT_SP: u64 = 3;
-const STORED_AT_BP: u64 = 4;
-const LINKAGE: u64 = 5;
-const SIGNAL: u64 = 6;
-const OUTERMOST: u64 = 7;
-const GENERAL: u64 = 8;
-const NO_TABLE: u64 = 9;
+pub(crate) const FROM_SP: u32 = 1;
+pub(crate) const FROM_BP: u32 = 2;
+const STORED_AT_SP: u32 = 3;
+const STORED_AT_BP: u32 = 4;
+const LINKAGE: u32 = 5;
+const SIGNAL: u32 = 6;
+const OUTERMOST: u32 = 7;
+const GENERAL: u32 = 8;
+const NO_TABLE: u32 = 9;
 
-pub(crate) const BP_SAME: u64 = 0;
-pub(crate) const BP_AT_CFA: u64 = 1;
-const BP_AT_BP: u64 = 2;
-const BP_AT_SP: u64 = 3;
+pub(crate) const BP_SAME: u32 = 0;
+pub(crate) const BP_AT_CFA: u32 = 1;
+const BP_AT_BP: u32 = 2;
+const BP_AT_SP: u32 = 3;
+
+/// Operands are counted in words.
+const WORD_BYTES: i32 = 8;
+const CFA_BITS: u32 = 20;
+const BP_BITS: u32 = 6;
 
 impl Rule {
     /// There is a description, but it is broken or uses something that is refused.
@@ -98,8 +106,11 @@ impl Rule {
             FROM_BP => Shape::FromBp(self.cfa_operand()),
             STORED_AT_SP => Shape::StoredAtSp(self.cfa_operand()),
             STORED_AT_BP => Shape::StoredAtBp(self.cfa_operand()),
-            LINKAGE => Shape::Linkage((self.0 >> 32) as u8),
-            SIGNAL => Shape::Signal { cfa: (self.0 >> 32) as u16, bp: (self.0 >> 48) as u16, ip: (self.0 >> 8) as u16 },
+            LINKAGE => Shape::Linkage((self.0 >> 12) as u8),
+            SIGNAL => {
+                let words = |at: u32, mask: u32| ((self.0 >> at & mask) as u16) << 3;
+                Shape::Signal { cfa: words(4, 0xff), bp: words(22, 0x3ff), ip: words(12, 0x3ff) }
+            }
             OUTERMOST => Shape::Outermost,
             GENERAL => Shape::General,
             NO_TABLE => Shape::NoTable,
@@ -118,25 +129,36 @@ impl Rule {
         }
     }
 
+    /// The rule as a number, to be kept elsewhere.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Undoes [`Rule::bits`].
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
     #[inline(always)]
-    pub(crate) fn shape_bits(self) -> u64 {
+    pub(crate) fn shape_bits(self) -> u32 {
         self.0 & 0xf
     }
 
     #[inline(always)]
-    pub(crate) fn bp_bits(self) -> u64 {
-        (self.0 >> 4) & 0xf
+    pub(crate) fn bp_bits(self) -> u32 {
+        (self.0 >> 4) & 0x3
     }
 
     #[inline(always)]
     pub(crate) fn cfa_operand(self) -> i32 {
-        (self.0 >> 32) as i32
+        // From words to bytes: three bits less of a shift.
+        ((self.0 as i32) >> 9) & !7
     }
 
     #[inline(always)]
     pub(crate) fn bp_operand(self) -> i32 {
-        // Up to the top and down again: extends the sign of the 24 bits.
-        (self.0 as i32) >> 8
+        // Up to the top and down again: extends the sign of the 6 bits.
+        (((self.0 << 20) as i32) >> 23) & !7
     }
 
     /// The compact form of a row; [`Rule::GENERAL`] if it has none.
@@ -170,7 +192,8 @@ fn plain(row: &Row, segment: &[u8]) -> Option<Rule> {
         CfaRule::Expression(position) => match register_plus(segment, position) {
             Some((SP, offset, true)) => (STORED_AT_SP, i32::try_from(offset).ok()?),
             Some((BP, offset, true)) => (STORED_AT_BP, i32::try_from(offset).ok()?),
-            _ => (LINKAGE, i32::from(linkage(segment, position)?)),
+            // Taken by words like the others, and used as bytes.
+            _ => (LINKAGE, i32::from(linkage(segment, position)?).wrapping_mul(WORD_BYTES)),
         },
         _ => return None,
     };
@@ -184,13 +207,17 @@ fn plain(row: &Row, segment: &[u8]) -> Option<Rule> {
         },
         _ => return None,
     };
-    // The operand has 24 bits.
-    if !(-0x80_0000..0x80_0000).contains(&bp_operand) {
-        return None;
-    }
-    let high = u64::from(operand.cast_unsigned()) << 32;
-    let middle = u64::from(bp_operand.cast_unsigned() & 0xff_ffff) << 8;
-    Some(Rule(high | middle | kind << 4 | shape))
+    let cfa = in_words(operand, CFA_BITS)?;
+    let bp = in_words(bp_operand, BP_BITS)?;
+    Some(Rule(cfa << 12 | bp << 6 | kind << 4 | shape))
+}
+
+/// An offset as words in so many bits, if it is one.
+fn in_words(offset: i32, bits: u32) -> Option<u32> {
+    let words = offset >> 3;
+    let fits = words >> bits.wrapping_sub(1);
+    let mask = (1u32 << bits).wrapping_sub(1);
+    (offset & 7 == 0 && (fits == 0 || fits == -1)).then_some(words.cast_unsigned() & mask)
 }
 
 /// glibc and the kernel describe the signal frame by expressions relative to `rsp`.
@@ -216,7 +243,9 @@ fn signal(row: &Row, segment: &[u8]) -> Option<Rule> {
     if row.register(SP) != RegisterRule::Unset && offset_of(row.register(SP)) != Some(cfa) {
         return None;
     }
-    Some(Rule(u64::from(bp) << 48 | u64::from(cfa) << 32 | u64::from(ip) << 8 | SIGNAL))
+    let words =
+        |offset: u16, limit: u32| Some(u32::from(offset >> 3)).filter(|words| offset & 7 == 0 && *words < limit);
+    Some(Rule(words(bp, 1 << 10)? << 22 | words(ip, 1 << 10)? << 12 | words(cfa, 1 << 8)? << 4 | SIGNAL))
 }
 
 /// Recognises "a register plus an offset", and whether what is stored there is meant.

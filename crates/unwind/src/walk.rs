@@ -90,7 +90,12 @@ pub fn walk<E: Environment, const SETS: usize>(
     cache.count(depth as u64, notes.misses, u64::from(restarted));
     match end {
         Some(end) => Walk { depth, end, guessed_from: notes.guessed_from, restarted },
-        None => full::walk(environment, registers, strategy, out),
+        None => {
+            let mut slots = out.iter_mut();
+            full::walk_in_full(environment, registers, strategy, &mut |pc| {
+                slots.next().map(|slot| *slot = pc).is_some()
+            })
+        }
     }
 }
 
@@ -118,12 +123,12 @@ fn make_rule<E: Environment>(environment: &E, pc: u64) -> (Rule, bool) {
 
 /// What a compact walk knows of a frame.
 #[derive(Clone, Copy)]
-struct Frame {
-    pc: u64,
-    sp: u64,
-    bp: u64,
+pub(crate) struct Frame {
+    pub(crate) pc: u64,
+    pub(crate) sp: u64,
+    pub(crate) bp: u64,
     /// The frame was interrupted by a signal, so `pc` is one more than the program counter.
-    exact: bool,
+    pub(crate) exact: bool,
 }
 
 /// What a compact walk tells besides its frames.
@@ -154,8 +159,8 @@ fn walk_compact<E: Environment, const SETS: usize>(
     for slot in out {
         *slot = pc;
         depth = depth.wrapping_add(1);
-        let rule = match cache.get(pc) {
-            Some(rule) => rule,
+        let (rule, _) = match cache.get(pc) {
+            Some(known) => known,
             None => {
                 notes.misses = notes.misses.wrapping_add(1);
                 miss(environment, cache, pc)
@@ -201,15 +206,25 @@ fn walk_compact<E: Environment, const SETS: usize>(
 
 #[cold]
 #[inline(never)]
-fn miss<E: Environment, const SETS: usize>(environment: &E, cache: &mut RuleCache<SETS>, pc: u64) -> Rule {
-    let (rule, lasting) = make_rule(environment, pc);
-    if lasting {
-        cache.insert(pc, rule);
+pub(crate) fn miss<E: Environment, const SETS: usize>(
+    environment: &E,
+    cache: &mut RuleCache<SETS>,
+    pc: u64,
+) -> (Rule, u32) {
+    if let Some((rule, tag)) = environment.recall(pc) {
+        cache.insert(pc, rule, tag);
+        return (rule, tag);
     }
-    rule
+    let (rule, lasting) = make_rule(environment, pc);
+    if !lasting {
+        return (rule, 0);
+    }
+    let tag = environment.remember(pc, rule);
+    cache.insert(pc, rule, tag);
+    (rule, tag)
 }
 
-enum Rare {
+pub(crate) enum Rare {
     Step(Frame),
     Guess(Frame),
     End(End),
@@ -227,7 +242,13 @@ impl From<Result<Frame, End>> for Rare {
 
 #[cold]
 #[inline(never)]
-fn step_rarely<E: Environment>(environment: &E, strategy: Strategy, guessing: bool, frame: Frame, rule: Rule) -> Rare {
+pub(crate) fn step_rarely<E: Environment>(
+    environment: &E,
+    strategy: Strategy,
+    guessing: bool,
+    frame: Frame,
+    rule: Rule,
+) -> Rare {
     let pc = frame.pc;
     match rule.shape() {
         Shape::General => Rare::General,

@@ -66,9 +66,14 @@ impl Args for RunArgs {
                     .help("Print nothing at the end, unless something went wrong"),
             );
         for option in OPTIONS {
-            let parser = OsStringValueParser::new().try_map(|value| option.read(&value));
-            let argument = Arg::new(option.key).long(option.flag).value_name(option.value).value_parser(parser);
-            command = command.arg(argument.help(option.help));
+            let argument = Arg::new(option.key).long(option.flag).help(option.help).hide(option.hidden);
+            command = command.arg(match option.value {
+                Some(value) => {
+                    let parser = OsStringValueParser::new().try_map(|value| option.read(&value));
+                    argument.value_name(value).value_parser(parser)
+                }
+                None => argument.action(ArgAction::SetTrue),
+            });
         }
         command
             .arg(
@@ -104,9 +109,8 @@ fn after_long_help() -> String {
          LD_PRELOAD=…/libheapledger_preload.so HEAPLEDGER=depth=64,history=1000 PROGRAM\n\
          Its items, separated by commas (a comma inside a value is written %2C, a percent sign %25):\n",
     );
-    for option in OPTIONS {
-        let item = format!("{}={}", option.key, option.value);
-        out += &format!("  {item:<18} as --{}\n", option.flag);
+    for option in OPTIONS.iter().filter(|option| !option.hidden) {
+        out += &format!("  {:<18} as --{}\n", option.item(), option.flag);
     }
     out += "There, sizes are in bytes and lists are joined by +. What is set already is used by run too, unless a flag\n\
             says otherwise.";
@@ -117,8 +121,12 @@ impl FromArgMatches for RunArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut settings = Settings::default();
         for option in OPTIONS {
-            if let Some(value) = matches.get_one::<OsString>(option.key) {
-                settings.set(option.key, value.clone());
+            let value = match option.value {
+                Some(_) => matches.get_one::<OsString>(option.key).cloned(),
+                None => matches.get_flag(option.key).then(|| "1".into()),
+            };
+            if let Some(value) = value {
+                settings.set(option.key, value);
             }
         }
         Ok(RunArgs {
@@ -176,6 +184,11 @@ mod tests {
         assert_eq!(run.settings.get("depth"), Some(OsStr::new("9")));
         assert_eq!(run.settings.get("max-ledger"), Some(OsStr::new("1073741824")));
         assert_eq!(run.settings.get("history"), None);
+        assert_eq!(run.settings.get("check-stacks"), None);
+        let run =
+            parse(&["--check-stacks", "--sample", "512K", "--unwind=fast", "--fallback", "2", "jq"]).expect("parses");
+        assert_eq!(run.command, ["jq"]);
+        assert_eq!(run.settings.variable(), "sample=524288,unwind=fast,fallback=2,check-stacks=1");
     }
 
     #[test]
@@ -187,7 +200,17 @@ mod tests {
 
     #[test]
     fn wrong_usage_is_refused() {
-        for line in [&["--bogus", "jq"][..], &[], &["--depth", "0", "jq"], &["--unwind=x", "jq"], &["-o"], &["--"]] {
+        for line in [
+            &["--bogus", "jq"][..],
+            &[],
+            &["--depth", "0", "jq"],
+            &["--unwind=x", "jq"],
+            &["-o"],
+            &["--"],
+            &["--sample", "2T", "jq"],
+            &["--check-stacks=1", "jq"],
+            &["--fallback", "x", "jq"],
+        ] {
             assert_eq!(parse(line).expect_err("refused").exit_code(), 2, "{line:?}");
         }
     }

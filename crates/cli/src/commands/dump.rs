@@ -64,19 +64,19 @@ fn show(args: &DumpArgs) -> Result<()> {
     let shown = selection.blocks.len() as u64;
     let ending = Ending { shown, left_out: selection.left_out(), in_flight: selection.in_flight };
     if args.ledger.json {
-        let mut report = DumpJson::new(opened.out, context)?;
+        let mut report = DumpJson::new(opened.out, context, &selection)?;
         for block in &selection.blocks {
             report.block(block, &names.stack(block.site)?)?;
         }
         seen.notes.extend(names.notes());
         report.end(ending, &seen)?;
     } else {
-        let mut report = DumpText::new(opened.out, context, threads_recorded);
+        let mut report = DumpText::new(opened.out, context, threads_recorded, &selection)?;
         for block in &selection.blocks {
             report.block(block, &names.stack(block.site)?)?;
         }
         seen.notes.extend(names.notes());
-        report.end(ending, selection.total_bytes, &seen)?;
+        report.end(ending, &selection, &seen)?;
     }
     Ok(())
 }

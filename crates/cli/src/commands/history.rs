@@ -43,14 +43,14 @@ fn show(args: &HistoryArgs) -> Result<()> {
     let mut seen = Seen::of(ledger, events.in_flight)?;
     let ending = Ending { shown: events.events.len() as u64, left_out: events.left_out(), in_flight: events.in_flight };
     if args.ledger.json {
-        let mut report = HistoryJson::new(opened.out, context, events.frees_missing)?;
+        let mut report = HistoryJson::new(opened.out, context, &events)?;
         for event in &events.events {
             report.event(event, &names.stack(event.site())?)?;
         }
         seen.notes.extend(names.notes());
         report.end(ending, &seen)?;
     } else {
-        let mut report = HistoryText::new(opened.out, context, threads_recorded, events.frees_missing)?;
+        let mut report = HistoryText::new(opened.out, context, threads_recorded, &events)?;
         for event in &events.events {
             report.event(event, &names.stack(event.site())?)?;
         }

@@ -9,7 +9,7 @@ use anyhow::Result;
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
-use heapledger_analysis::{Clock, Names, NamingOptions};
+use heapledger_analysis::{Clock, Names, NamingOptions, Sampling};
 use heapledger_report::{Context, Paint};
 
 pub(crate) mod dump;
@@ -79,6 +79,7 @@ impl LedgerArgs {
             clock,
             threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
+            sampling: Sampling::of(&ledger),
             paint: Paint { on: self.color.is_on() },
         };
         let threads_recorded = ledger.header().options.has(Options::THREAD);

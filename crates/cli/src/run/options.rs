@@ -4,6 +4,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use heapledger_analysis::format::sample::INTERVAL_MAX;
+
 use crate::text::parse_size;
 
 /// The environment variable that the preload library reads.
@@ -15,10 +17,12 @@ pub(crate) struct RecorderOption {
     pub(crate) flag: &'static str,
     /// The key in `HEAPLEDGER`.
     pub(crate) key: &'static str,
-    /// What stands for the value in help.
-    pub(crate) value: &'static str,
+    /// What stands for the value in help; `None`: the flag has none, and stands for 1.
+    pub(crate) value: Option<&'static str>,
     /// One sentence.
     pub(crate) help: &'static str,
+    /// Not for everyday use: neither in help nor in the documentation of the command.
+    pub(crate) hidden: bool,
     /// From what a person writes to what the recorder reads.
     read: fn(&OsStr) -> Result<OsString, String>,
 }
@@ -28,56 +32,101 @@ pub(crate) const OPTIONS: &[RecorderOption] = &[
     RecorderOption {
         flag: "ledger-dir",
         key: "dir",
-        value: "DIR",
+        value: Some("DIR"),
         help: "Where the ledger lies while the program runs [default: $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, \
                the first that can be written]",
+        hidden: false,
         read: any_path,
     },
     RecorderOption {
         flag: "max-ledger",
         key: "max-ledger",
-        value: "SIZE",
+        value: Some("SIZE"),
         help: "Most bytes that the ledger may take, such as 512M or 4G [default: a share of the memory there is]",
+        hidden: false,
         read: size,
     },
     RecorderOption {
         flag: "history",
         key: "history",
-        value: "N",
+        value: Some("N"),
         help: "How many freed blocks are remembered; 0 for none [default: 65536]",
+        hidden: false,
         read: count,
     },
     RecorderOption {
         flag: "depth",
         key: "depth",
-        value: "N",
+        value: Some("N"),
         help: "Most frames of a call stack; longer ones are cut and counted [default: 512]",
+        hidden: false,
         read: depth,
     },
     RecorderOption {
         flag: "without",
         key: "without",
-        value: "LIST",
+        value: Some("LIST"),
         help: "What is left out of each record, for speed or size: any of actual, time, thread, stack, history, heap",
+        hidden: false,
         read: parts,
+    },
+    RecorderOption {
+        flag: "sample",
+        key: "sample",
+        value: Some("SIZE"),
+        help: "Enter one block in so many bytes, such as 512K, at random, and estimate the rest; 0 enters all \
+               [default: 0]",
+        hidden: false,
+        read: interval,
     },
     RecorderOption {
         flag: "unwind",
         key: "unwind",
-        value: "HOW",
-        help: "How call stacks are found: auto, tables (.eh_frame) or frame-pointers [default: auto]",
+        value: Some("HOW"),
+        help: "How call stacks are found: auto, fast (frame pointers first), slow (nothing remembered), tables (never a \
+               guess) or frame-pointers [default: auto]",
+        hidden: false,
         read: unwind,
+    },
+    RecorderOption {
+        flag: "fallback",
+        key: "fallback",
+        value: Some("N"),
+        help: "With --unwind fast: stacks with fewer frames are taken again, as with auto [default: 3]",
+        hidden: false,
+        read: fallback,
+    },
+    RecorderOption {
+        flag: "check-stacks",
+        key: "check-stacks",
+        value: None,
+        help: "For debugging heapledger: take every stack once more in full, and compare; see stats",
+        hidden: false,
+        read: switch,
+    },
+    RecorderOption {
+        flag: "reuse",
+        key: "reuse",
+        value: Some("0|1"),
+        help: "For measuring: whether stacks are checked against the last one [default: 1]",
+        hidden: true,
+        read: switch,
     },
 ];
 
 /// What `without` can leave out.
 const PARTS: &[&str] = &["actual", "time", "thread", "stack", "history", "heap"];
 /// What `unwind` can be.
-const UNWIND: &[&str] = &["auto", "tables", "frame-pointers"];
+const UNWIND: &[&str] = &["auto", "fast", "slow", "tables", "frame-pointers"];
 /// Most frames that the recorder follows.
 const DEPTH_MAX: u64 = 4096;
 
 impl RecorderOption {
+    /// `depth=N`, `check-stacks=1`: as it stands in the environment variable.
+    pub(crate) fn item(&self) -> String {
+        format!("{}={}", self.key, self.value.unwrap_or("1"))
+    }
+
     /// Checks a value and brings it into the form that the recorder reads.
     pub(crate) fn read(&self, value: &OsStr) -> Result<OsString, String> {
         (self.read)(value)
@@ -109,6 +158,23 @@ fn depth(value: &OsStr) -> Result<OsString, String> {
     let checked = count(value)?;
     let number: u64 = text(&checked)?.parse().unwrap_or(0);
     if (1..=DEPTH_MAX).contains(&number) { Ok(checked) } else { Err(format!("the depth is 1 to {DEPTH_MAX}")) }
+}
+
+fn fallback(value: &OsStr) -> Result<OsString, String> {
+    let checked = count(value)?;
+    let number: u64 = text(&checked)?.parse().unwrap_or(u64::MAX);
+    if number <= DEPTH_MAX { Ok(checked) } else { Err(format!("there are at most {DEPTH_MAX} frames")) }
+}
+
+fn interval(value: &OsStr) -> Result<OsString, String> {
+    let checked = size(value)?;
+    let bytes: u64 = text(&checked)?.parse().unwrap_or(u64::MAX);
+    if bytes <= INTERVAL_MAX { Ok(checked) } else { Err("at most one block in 1T can be asked for".into()) }
+}
+
+fn switch(value: &OsStr) -> Result<OsString, String> {
+    let text = text(value)?;
+    if ["0", "1"].contains(&text) { Ok(text.into()) } else { Err(format!("'{text}' is neither 0 nor 1")) }
 }
 
 fn parts(value: &OsStr) -> Result<OsString, String> {
@@ -211,8 +277,12 @@ mod tests {
     /// The options as they stand in the documentation: one row each.
     fn table() -> String {
         let mut out = String::from("| `run` | `HEAPLEDGER` | |\n|---|---|---|\n");
-        for option in OPTIONS {
-            out += &format!("| `--{} {}` | `{}=` | {} |\n", option.flag, option.value, option.key, option.help);
+        for option in OPTIONS.iter().filter(|option| !option.hidden) {
+            let (flag, key) = match option.value {
+                Some(value) => (format!("--{} {value}", option.flag), format!("{}=", option.key)),
+                None => (format!("--{}", option.flag), option.item()),
+            };
+            out += &format!("| `{flag}` | `{key}` | {} |\n", option.help);
         }
         out
     }
@@ -229,8 +299,10 @@ mod tests {
             let argument = run.get_arguments().find(|argument| argument.get_long() == Some(option.flag));
             let shown = argument.and_then(|argument| argument.get_help()).map(ToString::to_string);
             assert_eq!(shown.as_deref(), Some(option.help), "--{}", option.flag);
-            assert!(help.contains(&format!("{}=", option.key)), "{} in the help on the environment", option.key);
-            let sample = ["/tmp", "1M", "5", "stack", "tables"];
+            for text in [format!("{}=", option.key), format!("--{}", option.flag)] {
+                assert_eq!(help.contains(&text), !option.hidden, "{text} in the help");
+            }
+            let sample = ["/tmp", "1M", "5", "1", "stack", "tables"];
             let read = sample.iter().find_map(|value| option.read(OsStr::new(value)).ok()).expect("a value that fits");
             settings.set(option.key, read);
         }
@@ -256,6 +328,26 @@ mod tests {
         assert!(read("without", "").is_err());
         assert!(read("unwind", "magic").is_err());
         assert_eq!(read("ledger-dir", "/a,b%").as_deref(), Ok("/a,b%"));
+        for how in ["auto", "fast", "slow", "tables"] {
+            assert_eq!(read("unwind", how).as_deref(), Ok(how));
+        }
+        assert_eq!(read("sample", "512K").as_deref(), Ok("524288"));
+        assert_eq!(read("sample", "0").as_deref(), Ok("0"));
+        assert_eq!(read("sample", "1T").as_deref(), Ok("1099511627776"));
+        assert_eq!(read("fallback", "0").as_deref(), Ok("0"));
+        assert_eq!(read("check-stacks", "1").as_deref(), Ok("1"));
+        for (flag, value) in [
+            ("sample", "1.1T"),
+            ("sample", "often"),
+            ("sample", "-1"),
+            ("fallback", "4097"),
+            ("fallback", "few"),
+            ("check-stacks", "yes"),
+            ("check-stacks", ""),
+            ("reuse", "2"),
+        ] {
+            assert!(read(flag, value).is_err(), "{flag} {value}");
+        }
     }
 
     #[test]
@@ -278,5 +370,10 @@ mod tests {
         assert_eq!(settings.get("session"), None);
         assert_eq!(odd.len(), 2);
         assert!(odd[0].contains("colour") && odd[1].contains("unwind"));
+        let odd = settings.add_environment(OsStr::new("sample=4096,unwind=slow,check-stacks=1,fallback=9,reuse=0"));
+        assert!(odd.is_empty(), "{odd:?}");
+        let set = ["sample", "unwind", "check-stacks", "fallback", "reuse"].map(|key| settings.get(key));
+        assert_eq!(set, ["4096", "slow", "1", "9", "0"].map(|value| Some(OsStr::new(value))));
+        assert_eq!(settings.add_environment(OsStr::new("check-stacks")).len(), 1, "a key without a value");
     }
 }

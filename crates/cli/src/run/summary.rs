@@ -8,8 +8,8 @@ use anyhow::Result;
 use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
-use heapledger_analysis::{Clock, Names, NamingOptions, Note};
-use heapledger_report::{bytes, callers, count, counted, sentence, span, within};
+use heapledger_analysis::{Clock, Names, NamingOptions, Note, Sampled};
+use heapledger_report::{Figures, bytes, callers, count, counted, sampled, sentence, span, within};
 
 use super::end::Outcome;
 use crate::finish::{Progress, Written};
@@ -40,6 +40,8 @@ pub(crate) struct Holder {
 /// The figures of one ledger.
 #[derive(Debug, Default)]
 pub(crate) struct Reckoning {
+    /// What figures come from if they are estimates.
+    sampled: Option<Sampled>,
     allocations: u64,
     frees: u64,
     bytes_allocated: u64,
@@ -49,6 +51,7 @@ pub(crate) struct Reckoning {
     peak_ns: Option<u64>,
     live_blocks: u64,
     live_bytes: u64,
+    live_error: u64,
     sites: Vec<Holder>,
     losses: Vec<String>,
 }
@@ -72,6 +75,7 @@ impl Reckoning {
             .map(sentence)
             .collect();
         Ok(Reckoning {
+            sampled: summary.sampled,
             allocations: summary.allocations,
             frees: summary.frees,
             bytes_allocated: summary.bytes_allocated,
@@ -81,6 +85,7 @@ impl Reckoning {
             peak_ns: summary.peak.time_ns,
             live_blocks: summary.live_blocks,
             live_bytes: summary.live_bytes,
+            live_error: summary.live_bytes_error,
             // Without names there are still the figures.
             sites: name(ledger, holders).unwrap_or_default(),
             losses,
@@ -124,22 +129,40 @@ impl Display for Summary<'_> {
         let own = self.reckoning;
         let name = crate::locate::short_name(self.outcome.name).display();
         writeln!(f, "heapledger: {name} {} after {}", ending(self.outcome), span(nanoseconds(self.outcome.span)))?;
-        let allocated = counted(own.allocations, "block", "blocks");
-        let freed = count(own.frees);
-        writeln!(f, "  allocated    {allocated}, {} in all; {freed} freed", bytes(own.bytes_allocated))?;
-        let blocks = counted(own.peak_blocks, "block", "blocks");
-        let peak = within(own.peak_bytes, own.peak_error);
+        let figures = Figures::of(own.sampled);
+        if let Some(from) = own.sampled {
+            writeln!(f, "  sampled      {}", sampled(from, "of live blocks"))?;
+        }
+        let allocated = figures.counted(own.allocations, "block", "blocks");
+        let freed = figures.count(own.frees);
+        writeln!(f, "  allocated    {allocated}, {} in all; {freed} freed", figures.bytes(own.bytes_allocated))?;
+        let blocks = figures.counted(own.peak_blocks, "block", "blocks");
+        // What threads have not reported yet is little beside what an estimate may be off.
+        let peak =
+            if figures.estimated { figures.bytes(own.peak_bytes) } else { within(own.peak_bytes, own.peak_error) };
         let after = own.peak_ns.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
         writeln!(f, "  peak         {peak} in {blocks}{after}")?;
         if own.live_blocks == 0 {
-            writeln!(f, "  live at end  nothing")?;
+            writeln!(f, "  live at end  {}", figures.nothing())?;
         } else {
-            let blocks = counted(own.live_blocks, "block", "blocks");
-            writeln!(f, "  live at end  {} in {blocks}; the biggest call sites:", bytes(own.live_bytes))?;
+            let blocks = figures.counted(own.live_blocks, "block", "blocks");
+            let live = if figures.estimated {
+                figures.bytes_with_error(own.live_bytes, own.live_error)
+            } else {
+                bytes(own.live_bytes)
+            };
+            writeln!(f, "  live at end  {live} in {blocks}; the biggest call sites:")?;
         }
-        for site in &own.sites {
-            let blocks = counted(site.blocks, "block", "blocks");
-            writeln!(f, "    {:>10} in {blocks:<14} {}", bytes(site.bytes), site.name)?;
+        let held = own.sites.iter();
+        let held = held.map(|site| (figures.bytes(site.bytes), figures.counted(site.blocks, "block", "blocks")));
+        let held: Vec<(String, String)> = held.collect();
+        // Columns as wide as usual figures, wider if there are others.
+        let width = |least: usize, text: fn(&(String, String)) -> &String| {
+            held.iter().map(|held| text(held).chars().count()).fold(least, usize::max)
+        };
+        let (bytes_width, blocks_width) = (width(10, |held| &held.0), width(14, |held| &held.1));
+        for ((bytes, blocks), site) in held.iter().zip(&own.sites) {
+            writeln!(f, "    {bytes:>bytes_width$} in {blocks:<blocks_width$} {}", site.name)?;
         }
         for loss in own.losses.iter().take(NOTES) {
             writeln!(f, "  incomplete   {loss}")?;
@@ -223,6 +246,40 @@ heapledger: jq ended with status 0 after 1.24 s
   next         heapledger dump heapledger.jq.42.hl
 ";
         assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn estimates_are_marked_and_columns_aligned() {
+        let site = |bytes, blocks, name: &str| Holder { bytes, blocks, name: name.into() };
+        let reckoning = Reckoning {
+            sampled: Some(Sampled { interval_bytes: 512 << 10, samples: 1_234 }),
+            allocations: 1_234_567,
+            frees: 1_000_000,
+            bytes_allocated: 4500 << 20,
+            peak_bytes: 700 << 20,
+            peak_blocks: 345_678,
+            peak_error: 64 << 10,
+            live_blocks: 234_567,
+            live_bytes: 650 << 20,
+            live_error: 20 << 20,
+            sites: vec![site(512 << 20, 1_134_567, "main"), site(1023, 7, "helper < main")],
+            ..Reckoning::default()
+        };
+        let text = shown(0, &reckoning, 0);
+        let wanted = "\
+heapledger: jq ended with status 0 after 1.24 s
+  sampled      one block in 512 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 1,234 samples
+  allocated    ~1,234,567 blocks, ~4.39 GiB in all; ~1,000,000 freed
+  peak         ~700 MiB in ~345,678 blocks
+  live at end  ~650 MiB ± 3.1 % in ~234,567 blocks; the biggest call sites:
+        ~512 MiB in ~1,134,567 blocks main
+    ~1,023 bytes in ~7 blocks         helper < main
+  ledger       heapledger.jq.42.hl (1.00 MiB)
+  next         heapledger dump heapledger.jq.42.hl
+";
+        assert_eq!(text, wanted);
+        let nothing = Reckoning { sampled: reckoning.sampled, ..Reckoning::default() };
+        assert!(shown(0, &nothing, 0).contains("  live at end  no sample\n"));
     }
 
     #[test]

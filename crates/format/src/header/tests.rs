@@ -101,7 +101,8 @@ fn the_smallest_ledger_fits_a_chip() {
     const RECORD_BYTES: usize = 20;
     let codec = Codec { order: ByteOrder::Little, word: WordSize::W32 };
     let mut header = Header::new(codec, chip_layout(), Options(Options::ACTUAL_SIZE | Options::TIME | Options::STACK));
-    header.limit_counters(GlobalCounter::COUNT + TallyCounter::LostNoRecord as usize + 1);
+    let globals = GlobalCounter::SMALL_COUNT;
+    header.limit_counters(globals, globals + TallyCounter::LostNoRecord as usize + 1);
     for kind in [SectionKind::Records, SectionKind::Sites, SectionKind::Heaps, SectionKind::Strings] {
         assert!(header.add_section(SectionRow { kind: kind as u16, ..SectionRow::default() }));
     }
@@ -149,4 +150,23 @@ fn the_smallest_ledger_fits_a_chip() {
         let back = Entry::read(&header.layout, codec, &ledger[place..place + RECORD_BYTES]);
         assert_eq!(back, Some(entry));
     }
+}
+
+#[test]
+fn a_ledger_with_fewer_counters_reads_and_copies() {
+    // As they were before there was sampling: 9 that exist once, 22 that are summed.
+    let mut header = sample(ByteOrder::Little, WordSize::W64);
+    header.limit_counters(9, 9 + 22);
+    header.set_global(GlobalCounter::PeakBlocks, 5);
+    header.set_global(GlobalCounter::SampleInterval, 77);
+    header.set_tally(TallyCounter::Allocations, 6);
+    header.set_tally(TallyCounter::FreesBusy, 7);
+    header.set_tally(TallyCounter::StacksCompared, 8);
+    let mut bytes = [0u8; HEADER_BYTES_MAX];
+    let length = header.write(&mut bytes).expect("room");
+    let back = Header::parse(&bytes[..length]).expect("a header");
+    assert_eq!((back.global_count(), back.counter_count()), (9, 31));
+    assert_eq!((back.global(GlobalCounter::PeakBlocks), back.global(GlobalCounter::SampleInterval)), (5, 0));
+    let tallies = [TallyCounter::Allocations, TallyCounter::FreesBusy, TallyCounter::StacksCompared];
+    assert_eq!(tallies.map(|counter| back.tally(counter)), [6, 7, 0]);
 }

@@ -1,8 +1,8 @@
-//! One word per thread, in static TLS with the initial-exec model.
+//! Two words per thread, in static TLS with the initial-exec model.
 //!
 //! Stable Rust compiles `thread_local!` in a shared library to a call of `__tls_get_addr`, which
-//! costs more than the rest of a hook and may itself allocate. So the word is declared in
-//! assembly and read through its offset from the thread pointer. It is zero in a new thread, and
+//! costs more than the rest of a hook and may itself allocate. So the words are declared in
+//! assembly and read through their offsets from the thread pointer. They are zero in a new thread, and
 //! there is no destructor.
 
 use core::arch::{asm, global_asm};
@@ -15,6 +15,11 @@ global_asm!(
     ".type heapledger_thread_word,@object",
     ".size heapledger_thread_word, 8",
     "heapledger_thread_word: .zero 8",
+    ".hidden heapledger_thread_gap",
+    ".globl heapledger_thread_gap",
+    ".type heapledger_thread_gap,@object",
+    ".size heapledger_thread_gap, 8",
+    "heapledger_thread_gap: .zero 8",
     ".popsection",
 );
 
@@ -40,6 +45,35 @@ pub fn set(value: usize) {
     unsafe {
         asm!(
             "mov {t}, qword ptr [rip + heapledger_thread_word@GOTTPOFF]",
+            "mov qword ptr fs:[{t}], {v}",
+            t = out(reg) _, v = in(reg) value, options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// The calling thread's second word: bytes until the next sample, 0 where nothing is sampled. The hooks' entry points count
+/// it down by its symbol, `heapledger_thread_gap`.
+#[inline(always)]
+pub fn gap() -> usize {
+    let value: usize;
+    // SAFETY: as in `get`.
+    unsafe {
+        asm!(
+            "mov {v}, qword ptr [rip + heapledger_thread_gap@GOTTPOFF]",
+            "mov {v}, qword ptr fs:[{v}]",
+            v = out(reg) value, options(nostack, preserves_flags, readonly)
+        );
+    }
+    value
+}
+
+/// Sets the calling thread's second word.
+#[inline(always)]
+pub fn set_gap(value: usize) {
+    // SAFETY: as in `set`.
+    unsafe {
+        asm!(
+            "mov {t}, qword ptr [rip + heapledger_thread_gap@GOTTPOFF]",
             "mov qword ptr fs:[{t}], {v}",
             t = out(reg) _, v = in(reg) value, options(nostack, preserves_flags)
         );

@@ -2,7 +2,7 @@
 
 use super::ChipLedger;
 use super::config::Place;
-use crate::policy::{Backend, Inserted};
+use crate::policy::{Backend, Ended, Freed, Inserted, Measure};
 use heapledger_format::header::{State, at};
 use heapledger_format::layout::Field;
 use heapledger_format::record::Options;
@@ -22,6 +22,11 @@ impl ChipLedger<'_> {
     fn set_field(&mut self, slot: u32, field: Field, value: u64) {
         let record = element(self.region, self.plan.records, slot);
         self.plan.layout.put(self.plan.codec, record, field, value);
+    }
+
+    fn load(&mut self, slot: u32) -> Option<Entry> {
+        let record = element(self.region, self.plan.records, slot);
+        Entry::read(&self.plan.layout, self.plan.codec, record)
     }
 }
 
@@ -76,9 +81,8 @@ impl Backend for ChipLedger<'_> {
         }
     }
 
-    fn load(&mut self, slot: u32) -> Option<Entry> {
-        let record = element(self.region, self.plan.records, slot);
-        Entry::read(&self.plan.layout, self.plan.codec, record)
+    fn measure(&mut self, slot: u32) -> Option<Measure> {
+        Some(Measure { bytes: self.load(slot)?.size.unwrap_or(0), weight: 1 })
     }
 
     fn vacate(&mut self, slot: u32) {
@@ -93,12 +97,14 @@ impl Backend for ChipLedger<'_> {
         self.index_remove(address)
     }
 
-    fn history(&mut self, freed: &FreedEntry) {
-        self.add_to_task(thread::frees, 1);
+    fn history(&mut self, slot: u32, freed: &Freed) {
         let ring = self.plan.history;
         if ring.count == 0 {
             return;
         }
+        let Some(block) = self.load(slot) else { return };
+        let Freed { number, ended: Ended { by, site }, time } = *freed;
+        let freed = FreedEntry { block, number, by, site, thread: self.thread(), time: Some(time) };
         let entry = element(self.region, ring, self.ring_next);
         freed.write(&self.plan.layout, self.plan.codec, entry);
         self.add_tally(TallyCounter::HistoryEntered, 1);
@@ -119,13 +125,14 @@ impl Backend for ChipLedger<'_> {
         match counter {
             TallyCounter::Allocations => self.add_to_task(thread::allocations, amount),
             TallyCounter::BytesAllocated => self.add_to_task(thread::bytes_allocated, amount),
+            TallyCounter::Frees => self.add_to_task(thread::frees, amount),
             _ => {}
         }
         self.add_tally(counter, amount);
     }
 
     /// Calls per function would take 512 bytes: they are left out.
-    fn count_call(&mut self, _kind: Kind, _began: bool) {}
+    fn count_call(&mut self, _kind: Kind, _began: bool, _amount: u64) {}
 
     fn live(&mut self, bytes: i64, blocks: i64, time: u64) {
         let live = self.global(GlobalCounter::LiveBytes).saturating_add_signed(bytes);

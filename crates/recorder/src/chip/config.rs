@@ -203,7 +203,7 @@ impl Plan {
         let Fields { layout, count, record_words, history_words } = fields(options, config);
         // Counters above can only move in a ledger that has what they count.
         let last = if options.has(Options::THREAD) { TallyCounter::ThreadsUnnamed } else { TallyCounter::FailedCalls };
-        let counters = GlobalCounter::COUNT + last as usize + 1;
+        let counters = GlobalCounter::SMALL_COUNT + last as usize + 1;
         let history = if options.has(Options::HISTORY) { config.history } else { 0 };
         let sites = if options.has(Options::STACK) { config.sites } else { 0 };
         let tasks = if options.has(Options::THREAD) { config.tasks } else { 0 };

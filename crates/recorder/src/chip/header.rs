@@ -37,7 +37,7 @@ impl ChipLedger<'_> {
             (at::SECTIONS, 1, plan.sections as u64),
             (at::STATE, 1, State::Recording as u64),
             (at::DEPTH_LIMIT, 2, u64::from(config.depth)),
-            (at::GLOBALS, 1, GlobalCounter::COUNT as u64),
+            (at::GLOBALS, 1, GlobalCounter::SMALL_COUNT as u64),
         ] {
             self.put(place, width, value);
         }

@@ -1,24 +1,30 @@
 //! A thread's access to the recorder: who it is, whether it may enter, and the backend it then has.
 
 use super::capture;
+use super::cells::Addresses as _;
 use super::history::{self, CHUNK_ENTRIES};
+use super::hooks::NewBlock;
 use super::index::Insert;
 use super::ledger::CODEC;
 use super::publication;
-use super::shared::{NUMBER_LEASE, ORDER_BOUND, Phase, Shared};
+use super::shared::{NUMBER_LEASE, ORDER_BOUND, Phase, Shared, TICK_NS};
 use super::slots::{BATCH, LOCAL_MAX};
 use super::state::ThreadState;
 use super::threads::{add_to_row, refresh_name};
-use crate::policy::{Backend, Inserted};
+use crate::policy::{Backend, Ended, Freed, Inserted, Measure};
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use heapledger_format::header::State;
 use heapledger_format::record::{NUMBER_MAX, Options, RECORD_WORDS};
 use heapledger_format::section::{thread, wide};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter, sample};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
 use heapledger_unwind::Registers;
 
+const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
+
+/// Leases of numbers after which a thread looks for a new name of its own, and for another one that is gone.
+const LOOK_EVERY: u32 = 16;
 /// Leases of numbers after which memory is measured again.
 const MEASURE_EVERY: u64 = 4096;
 
@@ -46,6 +52,8 @@ pub struct Access<'hook> {
     pub(super) shared: &'static Shared,
     pub(super) state: &'static mut ThreadState,
     sign: &'hook Sign,
+    /// See [`NewBlock::is_apart`], of the block that is being entered.
+    is_apart: bool,
 }
 
 /// Why a hook may not enter.
@@ -61,8 +69,41 @@ pub enum Refused {
 
 impl<'hook> Access<'hook> {
     /// Enters, if this process records and the thread is not inside already. `sign` lies on the hook's stack.
-    #[inline]
+    #[inline(always)]
     pub fn enter(shared: &'static Shared, registers: &Registers, sign: &'hook Sign) -> Result<Self, Refused> {
+        Self::enter_ready(shared, None, registers, sign)
+    }
+
+    /// The same with the state of a thread that is known to have one, in a process that records.
+    #[inline(always)]
+    pub(super) fn enter_ready(
+        shared: &'static Shared,
+        state: Option<&'static mut ThreadState>,
+        registers: &Registers,
+        sign: &'hook Sign,
+    ) -> Result<Self, Refused> {
+        if let Some(state) = state {
+            // On its own stack it is this thread that came in; what else there is, `enter_slowly` finds out.
+            if state.native.contains(registers.sp as usize) && state.guard.load(Ordering::Relaxed) == 0 {
+                state.on_alternate = false;
+                return Ok(Access::inside(shared, state, sign));
+            }
+        }
+        Self::enter_slowly(shared, registers, sign)
+    }
+
+    #[inline(always)]
+    fn inside(shared: &'static Shared, state: &'static mut ThreadState, sign: &'hook Sign) -> Self {
+        state.asking.store(0, Ordering::Relaxed);
+        sign.0.store(SIGN, Ordering::Relaxed);
+        state.guard.store(&raw const sign.0 as usize, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst); // a handler of this thread must see the guard before any update
+        Access { shared, state, sign, is_apart: false }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enter_slowly(shared: &'static Shared, registers: &Registers, sign: &'hook Sign) -> Result<Self, Refused> {
         let stack_pointer = registers.sp as usize;
         if shared.phase.load(Ordering::Acquire) != Phase::On as u8 {
             return Err(Refused::Off);
@@ -90,11 +131,7 @@ impl<'hook> Access<'hook> {
             let own = state.asking.load(Ordering::Relaxed) != 0;
             return Err(if own { Refused::Off } else { Refused::Busy });
         }
-        state.asking.store(0, Ordering::Relaxed);
-        sign.0.store(SIGN, Ordering::Relaxed);
-        state.guard.store(&raw const sign.0 as usize, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst); // a handler of this thread must see the guard before any update
-        Ok(Access { shared, state, sign })
+        Ok(Access::inside(shared, state, sign))
     }
 
     #[cold]
@@ -169,7 +206,7 @@ fn is_inside(shared: &Shared, state: &ThreadState, registers: &Registers) -> boo
 }
 
 impl Drop for Access<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
         self.state.guard.store(0, Ordering::Relaxed);
@@ -199,7 +236,51 @@ pub fn count_refused(shared: &'static Shared, refused: Refused, began: bool) {
 }
 
 impl Access<'_> {
+    /// Whether a block of so many bytes is to be entered; if the ledger samples, one in so many bytes is.
+    #[inline(always)]
+    pub(super) fn takes(&mut self, bytes: usize) -> bool {
+        self.shared.settings().sample == 0 || self.takes_sample(bytes as u64)
+    }
+
     #[cold]
+    #[inline(never)]
+    fn takes_sample(&mut self, bytes: u64) -> bool {
+        let step = bytes.max(1);
+        let gap = tls::gap() as u64;
+        // A thread that has not drawn yet begins with a gap of its own.
+        let is_first = self.state.random == 0;
+        let gap = if is_first { self.draw() } else { gap };
+        if gap > step {
+            tls::set_gap((gap - step) as usize);
+            return false;
+        }
+        let gap = self.draw();
+        tls::set_gap(gap as usize);
+        true
+    }
+
+    fn draw(&mut self) -> u64 {
+        let state = &mut *self.state;
+        if state.random == 0 {
+            state.random = syscall::random() | 1;
+        }
+        state.random = state.random.wrapping_add(sample::STEP);
+        sample::next_gap(sample::scramble(state.random), self.shared.settings().sample)
+    }
+
+    /// Starts to load what entering the block will change, while its stack is taken.
+    #[inline(always)]
+    pub(super) fn prepare(&mut self, block: &NewBlock) {
+        self.is_apart = block.is_apart;
+        self.shared.index.fetch_cell_soon(block.address as u64);
+        let next = self.state.slot_count.wrapping_sub(1) as usize;
+        if let Some(slot) = self.state.slots.get(next) {
+            self.shared.fetch_soon(*slot);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
     fn more_slots(&mut self) -> Option<u32> {
         let shared = self.shared;
         let count = shared.pool.pop(shared, self.state.slots.get_mut(..BATCH)?);
@@ -230,6 +311,7 @@ impl Access<'_> {
     }
 
     #[cold]
+    #[inline(never)]
     fn new_lease(&mut self) -> bool {
         let counter = self.shared.ledger().global(GlobalCounter::NextNumber);
         let unused = self.state.end_number - self.state.next_number;
@@ -246,13 +328,71 @@ impl Access<'_> {
         self.state.end_number = first + NUMBER_LEASE;
         let now = self.shared.now();
         self.shared.ledger().global(GlobalCounter::LastTime).store(now, Ordering::Relaxed);
-        refresh_name(self.state);
-        self.shared.threads.look_after_one(self.shared);
+        self.state.leases += 1;
+        if self.state.leases.is_power_of_two() || self.state.leases.is_multiple_of(LOOK_EVERY) {
+            refresh_name(self.state);
+            self.shared.threads.look_after_one(self.shared);
+        }
         let leases = first / NUMBER_LEASE;
         if leases.is_power_of_two() || leases.is_multiple_of(MEASURE_EVERY) {
             self.shared.measure();
         }
         true
+    }
+
+    /// Leases the next chunk of the history.
+    #[cold]
+    #[inline(never)]
+    fn new_chunk(&mut self) -> bool {
+        if self.state.end_entry != 0 {
+            self.shared.history.release(self.state.end_entry - CHUNK_ENTRIES);
+        }
+        match self.shared.history.lease(self.shared.ledger(), self.state.number_plus_1) {
+            Some(first) => {
+                self.state.next_entry = first;
+                self.state.end_entry = first + CHUNK_ENTRIES;
+                true
+            }
+            None => {
+                self.state.next_entry = 0;
+                self.state.end_entry = 0;
+                self.state.count(TallyCounter::HistoryLost, 1);
+                false
+            }
+        }
+    }
+
+    /// The record in a slot that this thread owns.
+    #[cold]
+    fn load(&self, slot: u32) -> Option<Entry> {
+        let words = core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Acquire));
+        let mut entry = Entry::unpack(&words)?;
+        if entry.size.is_none() || entry.actual.is_none() {
+            self.wide_get(&mut entry);
+        }
+        if !self.shared.settings().options.has(Options::ACTUAL_SIZE) {
+            entry.actual = None;
+        }
+        Some(entry)
+    }
+
+    #[inline(always)]
+    fn is_wide(&self, slot: u32) -> bool {
+        let words = core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
+        Entry::packed_actual(&words).is_none()
+    }
+
+    /// A huge block, whose size may have found no place: then it stands for itself.
+    #[cold]
+    fn measure_wide(&self, slot: u32) -> Option<Measure> {
+        let entry = self.load(slot)?;
+        Some(Measure { bytes: entry.size.unwrap_or(0), weight: entry.weight(self.shared.settings().sample) })
+    }
+
+    /// The one figure of a huge block that the history has room for.
+    #[cold]
+    fn wide_figure(&self, slot: u32) -> u64 {
+        self.load(slot).map_or(0, |entry| entry.history_figure())
     }
 
     fn wide_places(&self, number: u64) -> impl Iterator<Item = *mut u8> + use<> {
@@ -271,6 +411,7 @@ impl Access<'_> {
     }
 
     #[cold]
+    #[inline(never)]
     fn wide_put(&mut self, entry: &Entry) {
         let ledger = self.shared.ledger();
         if ledger.section(SectionKind::Wide).used() == 0 {
@@ -303,6 +444,7 @@ impl Access<'_> {
     }
 
     #[cold]
+    #[inline(never)]
     fn wide_clear(&self, number: u64) {
         if let Some(place) = self.wide_find(number, number + 1) {
             // SAFETY: as in `wide_get`.
@@ -312,7 +454,18 @@ impl Access<'_> {
 }
 
 impl ThreadState {
-    #[inline]
+    /// The batch that was given back first leaves; the warm ones stay.
+    #[cold]
+    #[inline(never)]
+    fn give_batch(&mut self, shared: &Shared) {
+        if let Some(batch) = self.slots.get(..BATCH) {
+            shared.pool.push(shared, batch);
+        }
+        self.slots.copy_within(BATCH.., 0);
+        self.slot_count -= BATCH as u32;
+    }
+
+    #[inline(always)]
     fn pop_slot(&mut self) -> Option<u32> {
         let count = self.slot_count.checked_sub(1)?;
         self.slot_count = count;
@@ -323,12 +476,15 @@ impl ThreadState {
 impl Backend for Access<'_> {
     type Slot = u32;
 
-    #[inline]
+    #[inline(always)]
     fn now(&mut self) -> u64 {
-        if self.shared.settings().options.has(Options::TIME) { self.shared.now() } else { 0 }
+        if !self.shared.settings().options.has(Options::TIME) {
+            return 0;
+        }
+        self.shared.clock.about_now_ns(&mut self.state.moment) / u64::from(TICK_NS)
     }
 
-    #[inline]
+    #[inline(always)]
     fn number(&mut self) -> Option<u64> {
         let counter = self.shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Relaxed);
         let state = &mut *self.state;
@@ -341,12 +497,12 @@ impl Backend for Access<'_> {
         Some(number)
     }
 
-    #[inline]
+    #[inline(always)]
     fn thread(&mut self) -> Option<u32> {
         Some(self.state.row)
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_slot(&mut self) -> Option<u32> {
         match self.state.pop_slot() {
             Some(slot) => Some(slot),
@@ -354,16 +510,11 @@ impl Backend for Access<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn release_slot(&mut self, slot: u32) {
         let state = &mut *self.state;
         if state.slot_count as usize == LOCAL_MAX {
-            // The batch that was given back first leaves; the warm ones stay.
-            if let Some(batch) = state.slots.get(..BATCH) {
-                self.shared.pool.push(self.shared, batch);
-            }
-            state.slots.copy_within(BATCH.., 0);
-            state.slot_count -= BATCH as u32;
+            state.give_batch(self.shared);
         }
         if let Some(place) = state.slots.get_mut(state.slot_count as usize) {
             *place = slot;
@@ -371,7 +522,7 @@ impl Backend for Access<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, slot: u32, entry: &Entry) {
         if entry.is_wide() {
             self.wide_put(entry);
@@ -381,89 +532,96 @@ impl Backend for Access<'_> {
         publication::publish(|index| self.shared.record_word(slot, index), 0, &words);
     }
 
-    #[inline]
-    fn load(&mut self, slot: u32) -> Option<Entry> {
-        let words = core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Acquire));
-        let mut entry = Entry::unpack(&words)?;
-        if entry.size.is_none() || entry.actual.is_none() {
-            self.wide_get(&mut entry);
+    #[inline(always)]
+    fn weight(&self, bytes: u64, number: u64) -> u64 {
+        match self.shared.settings().sample {
+            0 => 1,
+            interval => sample::weight(bytes, number, interval),
         }
-        if !self.shared.settings().options.has(Options::ACTUAL_SIZE) {
-            entry.actual = None;
-        }
-        Some(entry)
     }
 
-    #[inline]
+    #[inline(always)]
+    fn counts_unknown(&self) -> bool {
+        self.shared.settings().sample == 0
+    }
+
+    #[inline(always)]
+    fn measure(&mut self, slot: u32) -> Option<Measure> {
+        let number = (self.shared.record_word(slot, 0).load(Ordering::Acquire) & NUMBER_MASK).checked_sub(1)?;
+        let bytes = Entry::packed_size(self.shared.record_word(slot, 2).load(Ordering::Relaxed));
+        match bytes {
+            Some(bytes) => Some(Measure { bytes, weight: self.weight(bytes, number) }),
+            None => self.measure_wide(slot),
+        }
+    }
+
+    #[inline(always)]
     fn vacate(&mut self, slot: u32) {
         let commit = self.shared.record_word(slot, 0);
-        let number = heapledger_format::layout::mask(48) & commit.load(Ordering::Relaxed);
-        let words = core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
-        if Entry::unpack(&words).is_some_and(|entry| entry.size.is_none() || entry.actual.is_none()) {
-            self.wide_clear(number.wrapping_sub(1));
+        if self.is_wide(slot) {
+            self.wide_clear((NUMBER_MASK & commit.load(Ordering::Relaxed)).wrapping_sub(1));
         }
         publication::retract(commit);
     }
 
-    #[inline]
+    #[inline(always)]
     fn insert(&mut self, address: u64, slot: u32) -> Inserted<u32> {
-        match self.shared.index.insert(self.shared, address, slot) {
+        self.shared.sampling.note(address);
+        match self.shared.index.insert(self.shared, address, slot, self.is_apart) {
             Insert::Done => Inserted::Done,
             Insert::Displaced(old) => Inserted::Displaced(old),
             Insert::Full => Inserted::Full,
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn remove(&mut self, address: u64) -> Option<u32> {
-        self.shared.index.remove(self.shared, address)
+        let slot = self.shared.index.remove(self.shared, address, self.shared.threads.is_single());
+        if slot.is_some() {
+            self.shared.sampling.forget(address);
+        }
+        slot
     }
 
-    fn history(&mut self, freed: &FreedEntry) {
-        add_to_row(self.state, thread::frees, 1);
-        if !self.shared.history.is_on() {
+    #[inline(always)]
+    fn history(&mut self, slot: u32, freed: &Freed) {
+        if !self.shared.history.is_on() || self.state.next_entry == self.state.end_entry && !self.new_chunk() {
             return;
-        }
-        if self.state.next_entry == self.state.end_entry {
-            if self.state.end_entry != 0 {
-                self.shared.history.release(self.state.end_entry - CHUNK_ENTRIES);
-            }
-            match self.shared.history.lease(self.shared.ledger(), self.state.number_plus_1) {
-                Some(first) => {
-                    self.state.next_entry = first;
-                    self.state.end_entry = first + CHUNK_ENTRIES;
-                }
-                None => {
-                    self.state.next_entry = 0;
-                    self.state.end_entry = 0;
-                    self.state.count(TallyCounter::HistoryLost, 1);
-                    return;
-                }
-            }
         }
         let entry = self.shared.ledger().section(SectionKind::History).at(self.state.next_entry);
         self.state.next_entry += 1;
+        let block: [u64; RECORD_WORDS] =
+            core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
+        let actual = match Entry::packed_actual(&block) {
+            Some(actual) if self.shared.settings().options.has(Options::ACTUAL_SIZE) => actual,
+            Some(_) => 0,
+            None => self.wide_figure(slot),
+        };
+        let Freed { number, ended: Ended { by, site }, time } = *freed;
+        let end = FreedEntry::pack_end(number, by, site, self.state.row, time);
+        let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
         // SAFETY: inside the chunk that this thread has leased.
-        unsafe { history::write(entry, &freed.pack()) };
+        unsafe { history::write(entry, &words) };
         self.state.count(TallyCounter::HistoryEntered, 1);
     }
 
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, counter: TallyCounter, amount: u64) {
         match counter {
             TallyCounter::Allocations => add_to_row(self.state, thread::allocations, amount),
             TallyCounter::BytesAllocated => add_to_row(self.state, thread::bytes_allocated, amount),
+            TallyCounter::Frees => add_to_row(self.state, thread::frees, amount),
             _ => {}
         }
         self.state.count(counter, amount);
     }
 
-    #[inline]
-    fn count_call(&mut self, kind: Kind, began: bool) {
-        self.state.count_call(kind, began);
+    #[inline(always)]
+    fn count_call(&mut self, kind: Kind, began: bool, amount: u64) {
+        self.state.count_call(kind, began, amount);
     }
 
-    #[inline]
+    #[inline(always)]
     fn live(&mut self, bytes: i64, blocks: i64, _time: u64) {
         self.shared.live(self.state, bytes, blocks);
     }

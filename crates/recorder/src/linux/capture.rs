@@ -1,14 +1,16 @@
 //! Taking the stack of a call.
 
+use super::options::Unwind;
 use super::shared::Shared;
-use super::state::ThreadState;
+use super::state::{Stacks, ThreadState};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::TallyCounter;
 use heapledger_linux::stack::StackRange;
-use heapledger_unwind::{End, Environment, Lookup, Registers, RuleCache, walk};
-
-pub use heapledger_unwind::Strategy;
+use heapledger_unwind::{
+    End, Environment, LastStack, Lookup, Registers, Rule, RuleCache, Strategy, Taken, Walk, Word, take, walk,
+    walk_in_full,
+};
 
 /// Pages of a stack that may be asked about at once: 8 MiB.
 const PAGES_MAX: usize = 2048;
@@ -18,35 +20,80 @@ struct Surroundings<'a> {
     shared: &'a Shared,
     here: Cell<StackRange>,
     below_handler: Cell<StackRange>,
+    /// Code unloadings when the stack was begun; `None`: rules are not shared.
+    generation: Option<u32>,
 }
 
 impl Environment for Surroundings<'_> {
-    #[inline]
+    #[inline(always)]
     fn read_word(&self, address: u64) -> Option<u64> {
-        let address = address as usize;
-        let mut here = self.here.get();
-        if !here.contains(address) {
-            if !here.may_read(address, PAGES_MAX) {
-                // A handler on the alternate stack: outside of it, the interrupted one goes on.
-                let mut below = self.below_handler.get();
-                if !below.may_read(address, PAGES_MAX) {
-                    return None;
-                }
-                self.below_handler.set(below);
-            } else {
-                self.here.set(here);
-            }
-        }
+        let place = address as usize;
         // The range is whole pages; an unaligned word at the end of one would reach into the next.
-        if address & 7 != 0 {
+        if place & 7 != 0 || !self.here.get().contains(place) && !self.is_readable(place) {
             return None;
         }
         // SAFETY: aligned, and in a page of this thread's stack that is readable.
-        Some(unsafe { (address as *const u64).read_volatile() })
+        Some(unsafe { (place as *const u64).read_volatile() })
     }
 
     fn find_table(&self, pc: u64) -> Lookup<'_> {
         self.shared.modules.table(self.shared.ledger(), pc)
+    }
+
+    #[inline(always)]
+    fn still_hold(&self, words: &[Word], low: u64, high: u64) -> bool {
+        let here = self.here.get();
+        if !here.contains(low as usize) || !here.contains(high as usize) {
+            return false; // another stack, or one that this range knows too little of
+        }
+        // SAFETY: `take` passes addresses that `read_word` has accepted, hence aligned, and that lie between `low`
+        // and `high`, hence in this thread's readable stack.
+        let differs = |word: &Word| unsafe { (word.address as *const u64).read_volatile() } ^ word.value;
+        // Four at a time: one jump for four loads that do not wait for each other.
+        let (fours, rest) = words.as_chunks::<4>();
+        for [a, b, c, d] in fours {
+            if differs(a) | differs(b) | differs(c) | differs(d) != 0 {
+                return false;
+            }
+        }
+        for word in rest {
+            if differs(word) != 0 {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn recall(&self, pc: u64) -> Option<(Rule, u32)> {
+        self.shared.sites.recall(pc, self.generation?)
+    }
+
+    fn remember(&self, pc: u64, rule: Rule) -> u32 {
+        let Shared { sites, modules, .. } = self.shared;
+        let id = self.generation.and_then(|now| sites.code(self.shared.ledger(), modules, pc, now, Some(rule)));
+        id.unwrap_or(0)
+    }
+}
+
+impl Surroundings<'_> {
+    fn new(shared: &Shared, here: StackRange, below: StackRange, generation: Option<u32>) -> Surroundings<'_> {
+        Surroundings { shared, here: Cell::new(here), below_handler: Cell::new(below), generation }
+    }
+
+    /// Extends what is known of the stack.
+    #[cold]
+    #[inline(never)]
+    fn is_readable(&self, address: usize) -> bool {
+        let mut here = self.here.get();
+        if here.may_read(address, PAGES_MAX) {
+            self.here.set(here);
+            return true;
+        }
+        // A handler on the alternate stack: outside of it, the interrupted one goes on.
+        let mut below = self.below_handler.get();
+        let readable = below.may_read(address, PAGES_MAX);
+        self.below_handler.set(below);
+        readable
     }
 }
 
@@ -56,7 +103,7 @@ impl Environment for Surroundings<'_> {
 pub fn own_code_is_on_stack(shared: &Shared, stack: StackRange, registers: &Registers) -> bool {
     const FRAMES: usize = 96;
     const SETS: usize = 4;
-    let surroundings = Surroundings { shared, here: Cell::new(stack), below_handler: Cell::new(stack) };
+    let surroundings = Surroundings::new(shared, stack, stack, None);
     let mut frames = [0; FRAMES];
     let mut cache = RuleCache::<SETS>::new();
     let walk = walk(&surroundings, &mut cache, registers, FRAMES, Strategy::Auto, &mut frames);
@@ -76,73 +123,193 @@ pub fn set_check(check: Check) {
     CHECK.store(check as usize, Ordering::Release);
 }
 
-/// The call site that leads to `registers`; 0 if it cannot be entered.
-pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers) -> u32 {
+/// The call site that leads to `registers`; 0 if it cannot be entered. `gives` says whether the call gives a block
+/// or takes one.
+#[inline(always)]
+pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+    let settings = shared.settings();
+    if state.generation == shared.modules.generation() && !state.on_alternate && settings.unwind.remembers() {
+        // SAFETY: states are mapped with room for this limit, and only this module uses the arrays.
+        let stacks = unsafe { state.stacks(settings.depth_limit, gives) };
+        let surroundings = Surroundings::new(shared, state.native, state.native, None);
+        if let Some(kept) = stacks.last.whole(&surroundings, registers) {
+            let site = stacks.last.node(kept);
+            state.count(TallyCounter::FramesVerified, kept as u64);
+            if is_checked(shared) {
+                check_taken(shared, state, stacks, registers, &LastStack::taken_whole(kept));
+            }
+            return site;
+        }
+    }
+    capture_changed(shared, state, registers, gives)
+}
+
+/// A stack that is not part of the last one.
+#[inline(never)]
+fn capture_changed(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
     let generation = shared.modules.generation();
+    let settings = shared.settings();
     if state.generation != generation {
-        state.cache.flush();
-        state.known_depth = 0;
+        state.forget_code();
         state.generation = generation;
     }
+    // SAFETY: states are mapped with room for this limit, and only this module uses the arrays.
+    let mut stacks = unsafe { state.stacks(settings.depth_limit, gives) };
+    if state.on_alternate || !settings.unwind.remembers() {
+        return capture_plainly(shared, state, stacks, registers);
+    }
+    let surroundings = Surroundings::new(shared, state.native, state.native, Some(generation));
+    let strategy = settings.unwind.strategy();
+    let taken = take(&surroundings, stacks.cache, &mut stacks.last, registers, strategy, settings.reuse);
+    state.native = surroundings.here.get();
+    let Some(taken) = taken else {
+        return capture_plainly(shared, state, stacks, registers);
+    };
+    if taken.end != End::Outermost || taken.guessed_from.is_some() {
+        let outermost = taken.fresh.checked_sub(1).and_then(|last| stacks.last.fresh.get(last));
+        note_end(shared, state, taken.end, outermost.map_or(0, |frame| frame.pc), taken.guessed_from.is_some());
+    }
+    state.count(TallyCounter::FramesVerified, taken.kept as u64);
+    state.count(TallyCounter::FramesWalked, taken.fresh as u64);
+    let Some(site) = enter(shared, &mut stacks, &taken, generation) else {
+        stacks.last.forget();
+        state.count(TallyCounter::SitesFull, 1);
+        return 0;
+    };
+    if is_checked(shared) {
+        check_taken(shared, state, stacks, registers, &taken);
+    }
+    site
+}
+
+#[inline(always)]
+fn is_checked(shared: &Shared) -> bool {
+    shared.settings().check_stacks || CHECK.load(Ordering::Relaxed) != 0
+}
+
+/// The trie node of a stack: only frames that are new are looked up. (Not compiled into its caller: each of the two loops needs
+/// all registers for itself.)
+#[inline(never)]
+fn enter(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) -> Option<u32> {
+    let last = &mut stacks.last;
+    let mut node = last.node(taken.kept);
+    if taken.fresh == 0 {
+        return Some(node);
+    }
+    if taken.keeps {
+        last.cut(taken);
+    }
+    for index in (0..taken.fresh).rev() {
+        let frame = last.fresh.get(index)?;
+        let code = match frame.tag {
+            0 => shared.sites.code(shared.ledger(), &shared.modules, frame.pc, generation, None)?,
+            tag => tag,
+        };
+        node = shared.sites.node(shared.ledger(), node, code)?;
+        if taken.keeps {
+            last.keep(taken, index, node);
+        }
+    }
+    Some(node)
+}
+
+/// Takes the stack whole and remembers nothing of it: on an alternate stack, where all registers have to be tracked,
+/// and where the options say so.
+#[cold]
+#[inline(never)]
+fn capture_plainly(shared: &Shared, state: &mut ThreadState, stacks: Stacks, registers: &Registers) -> u32 {
     let settings = shared.settings();
     let here = if state.on_alternate { state.alternate } else { state.native };
-    let surroundings = Surroundings { shared, here: Cell::new(here), below_handler: Cell::new(state.native) };
-    // SAFETY: states are mapped with room for this limit, and only this function uses the arrays.
-    let stacks = unsafe { state.stacks(settings.depth_limit) };
-    let walk = walk(&surroundings, &mut state.cache, registers, settings.depth_limit, settings.strategy, stacks.frames);
+    let surroundings = Surroundings::new(shared, here, state.native, Some(state.generation));
+    let Stacks { pcs, cache, .. } = stacks;
+    let mut found = match settings.unwind {
+        Unwind::Slow => {
+            let mut places = pcs.iter_mut();
+            let mut sink = |pc| places.next().map(|place| *place = pc).is_some();
+            walk_in_full(&surroundings, registers, Strategy::Auto, &mut sink)
+        }
+        how => walk(&surroundings, cache, registers, settings.depth_limit, how.strategy(), pcs),
+    };
+    if settings.unwind == Unwind::Fast && found.end != End::LimitReached && found.depth < settings.fallback {
+        found = walk(&surroundings, cache, registers, settings.depth_limit, Strategy::Auto, pcs);
+    }
     if !state.on_alternate {
         state.native = surroundings.here.get();
     }
-    let frames = stacks.frames.get(..walk.depth).unwrap_or(&[]);
-    match walk.end {
-        End::Outermost => {}
-        End::LimitReached => state.count(TallyCounter::StacksCut, 1),
-        _ if frames.last().is_some_and(|outermost| shared.modules.is_loader(*outermost)) => {}
-        _ => state.count(TallyCounter::StacksBroken, 1),
-    }
-    if walk.guessed_from.is_some() {
-        state.count(TallyCounter::StacksGuessed, 1);
-    }
-    if walk.restarted {
+    let Walk { depth, end, guessed_from, restarted } = found;
+    let frames = pcs.get(..depth).unwrap_or(&[]);
+    note_end(shared, state, end, frames.last().copied().unwrap_or(0), guessed_from.is_some());
+    if restarted {
         state.count(TallyCounter::StacksGeneral, 1);
     }
-    let check = CHECK.load(Ordering::Relaxed);
-    if check != 0 {
-        // SAFETY: only `set_check` stores there, and only a function of this type.
-        let check = unsafe { core::mem::transmute::<usize, Check>(check) };
-        // Where code has no tables other unwinders stop: only what was not guessed can be compared.
-        let sure = frames.get(..walk.guessed_from.unwrap_or(frames.len())).unwrap_or(frames);
-        check(registers, sure, walk.end == End::Outermost && walk.guessed_from.is_none());
+    state.count(TallyCounter::FramesWalked, depth as u64);
+    check_frames(registers, frames, end, guessed_from);
+    let enter = || {
+        frames.iter().rev().try_fold(0, |node, address| {
+            let code = shared.sites.code(shared.ledger(), &shared.modules, *address, state.generation, None)?;
+            shared.sites.node(shared.ledger(), node, code)
+        })
+    };
+    enter().unwrap_or_else(|| {
+        state.count(TallyCounter::SitesFull, 1);
+        0
+    })
+}
+
+/// Counts what is not as it should be at the outer end of a stack.
+#[cold]
+fn note_end(shared: &Shared, state: &ThreadState, end: End, outermost: u64, guessed: bool) {
+    match end {
+        End::Outermost => {}
+        End::LimitReached => state.count(TallyCounter::StacksCut, 1),
+        _ if shared.modules.is_loader(outermost) => {}
+        _ => state.count(TallyCounter::StacksBroken, 1),
     }
-    match enter(shared, frames, state.known_depth as usize, stacks.known, stacks.nodes) {
-        Some(site) => {
-            state.known_depth = frames.len() as u32;
-            site
-        }
-        None => {
-            state.known_depth = 0;
-            state.count(TallyCounter::SitesFull, 1);
-            0
-        }
+    if guessed {
+        state.count(TallyCounter::StacksGuessed, 1);
     }
 }
 
-/// The trie node of a stack. Outer frames that the last stack had too keep their nodes, so only the
-/// new ones are looked up.
-fn enter(shared: &Shared, frames: &[u64], known_depth: usize, known: &mut [u64], nodes: &mut [u32]) -> Option<u32> {
-    let same =
-        frames.iter().rev().zip(known.iter().take(known_depth)).take_while(|(now, before)| now == before).count();
-    let mut node = match same.checked_sub(1) {
-        Some(last) => nodes.get(last).copied()?,
-        None => 0,
-    };
-    let (new_frames, _) = frames.split_at_checked(frames.len() - same)?;
-    let (_, known) = known.split_at_mut_checked(same)?;
-    let (_, nodes) = nodes.split_at_mut_checked(same)?;
-    for ((address, known), place) in new_frames.iter().rev().zip(known).zip(nodes) {
-        node = shared.sites.node(shared.ledger(), &shared.modules, node, *address)?;
-        *known = *address;
-        *place = node;
+/// Compares a stack with one taken in full, and with another unwinder's in test builds.
+#[cold]
+#[inline(never)]
+fn check_taken(shared: &Shared, state: &ThreadState, stacks: Stacks, registers: &Registers, taken: &Taken) {
+    let Stacks { last, pcs, .. } = stacks;
+    let depth = taken.kept + taken.fresh;
+    let fresh = last.fresh.iter().take(taken.fresh).map(|frame| frame.pc);
+    for (place, pc) in pcs.iter_mut().zip(fresh.chain(last.pcs().take(taken.kept).rev())) {
+        *place = pc;
     }
-    Some(node)
+    let frames = pcs.get(..depth).unwrap_or(&[]);
+    let guessed_from = taken.guessed_from;
+    check_frames(registers, frames, taken.end, guessed_from);
+    if !shared.settings().check_stacks {
+        return;
+    }
+    let surroundings = Surroundings::new(shared, state.native, state.native, None);
+    let limit = shared.settings().depth_limit;
+    let (mut same, mut count) = (true, 0);
+    let full = walk_in_full(&surroundings, registers, shared.settings().unwind.strategy(), &mut |pc| {
+        let has_room = count < limit;
+        same &= !has_room || frames.get(count) == Some(&pc);
+        count += usize::from(has_room);
+        has_room
+    });
+    same &= count == depth && full.end == taken.end;
+    state.count(TallyCounter::StacksCompared, 1);
+    if !same {
+        state.count(TallyCounter::StacksDiffering, 1);
+    }
+}
+
+fn check_frames(registers: &Registers, frames: &[u64], end: End, guessed_from: Option<usize>) {
+    let check = CHECK.load(Ordering::Relaxed);
+    if check == 0 {
+        return;
+    }
+    // SAFETY: only `set_check` stores there, and only a function of this type.
+    let check = unsafe { core::mem::transmute::<usize, Check>(check) };
+    // Where code has no tables other unwinders stop: only what was not guessed can be compared.
+    let sure = frames.get(..guessed_from.unwrap_or(frames.len())).unwrap_or(frames);
+    check(registers, sure, end == End::Outermost && guessed_from.is_none());
 }

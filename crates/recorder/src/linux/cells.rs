@@ -24,6 +24,10 @@ const RETRIES: u32 = 1000;
 pub trait Addresses {
     /// Reads it. The slot may be given to another block at any moment.
     fn address(&self, slot: u32) -> u64;
+    /// Starts to load the record. `slot` can be any number.
+    fn fetch_soon(&self, slot: u32) {
+        let _ = slot;
+    }
 }
 
 /// Where cells lie.
@@ -51,6 +55,31 @@ pub enum Insert {
 fn child_of(cells: &impl Cells, node: u32, address: u64, depth: usize) -> Option<&AtomicU32> {
     let (bits, choose) = DEPTHS.get(depth)?;
     cells.child(node, (address >> (bits - choose)) as usize & ((1 << choose) - 1))
+}
+
+/// The same where nobody else enters or takes out anything in the address's granule meanwhile: a vacant cell is filled
+/// without a locked instruction.
+#[inline(always)]
+pub fn insert_alone(cells: &impl Cells, records: &impl Addresses, address: u64, slot: u32) -> Insert {
+    match cells.granule(address, true) {
+        Some(cell) if cell.load(Ordering::Relaxed) == 0 => {
+            cell.store(slot + 1, Ordering::Release);
+            Insert::Done
+        }
+        _ => insert(cells, records, address, slot),
+    }
+}
+
+/// [`remove`] where there is no other thread. Finds nothing in a granule that is divided.
+#[inline(always)]
+pub fn remove_alone(cells: &impl Cells, records: &impl Addresses, address: u64) -> Option<u32> {
+    let cell = cells.granule(address, false)?;
+    let slot = cell.load(Ordering::Relaxed).checked_sub(1).filter(|slot| (slot + 1) & IS_NODE == 0)?;
+    if records.address(slot) != address {
+        return None;
+    }
+    cell.store(0, Ordering::Release);
+    Some(slot)
 }
 
 /// Lets `address` lead to `slot`, whose record is complete.

@@ -10,8 +10,7 @@ use super::state::ThreadState;
 use crate::policy::{self, Begun, Detached, Ended};
 use core::sync::atomic::Ordering;
 use heapledger_format::record::Options;
-use heapledger_format::section::heap;
-use heapledger_format::{GlobalCounter, Kind, SectionKind, TallyCounter, WordSize};
+use heapledger_format::{GlobalCounter, Kind, TallyCounter};
 use heapledger_linux::tls;
 use heapledger_unwind::Registers;
 
@@ -24,11 +23,21 @@ pub struct NewBlock {
     pub address: usize,
     /// Bytes asked for.
     pub size: usize,
-    /// Asks the allocator how many bytes a block really has. Called from inside the recorder, since
-    /// some allocators allocate when they are asked.
-    pub usable_size: fn(usize) -> usize,
+    /// Bytes that it really has.
+    pub usable: Usable,
     /// Row of its heap.
     pub heap: u8,
+    /// Its allocator's blocks are at least 32 bytes apart, so that it has its cell in the index to itself.
+    pub is_apart: bool,
+}
+
+/// How many bytes a block really has.
+#[derive(Clone, Copy, Debug)]
+pub enum Usable {
+    /// So many; 0 if nobody knows.
+    Known(usize),
+    /// The allocator tells. It is asked from inside the recorder, since some allocators allocate for an answer.
+    Ask(fn(usize) -> usize),
 }
 
 /// What is remembered between the two halves of a `realloc` hook. All zeros: nothing.
@@ -40,34 +49,45 @@ pub struct Reallocation {
     number: u64,
 }
 
-fn site_of(access: &mut Access, registers: &Registers, options: u32) -> u32 {
-    if access.shared.settings().options.has(options) { capture(access.shared, access.state, registers) } else { 0 }
+#[inline(always)]
+fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> u32 {
+    if access.shared.settings().options.has(Options::STACK) {
+        capture(access.shared, access.state, registers, gives)
+    } else {
+        0
+    }
 }
 
+#[inline(always)]
 fn begun(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
-    let options = access.shared.settings().options;
-    let wanted = options.has(Options::ACTUAL_SIZE);
-    let mut actual = block.size;
-    if wanted {
-        access.state.asking.store(1, Ordering::Relaxed);
-        actual = actual.max((block.usable_size)(block.address));
-        access.state.asking.store(0, Ordering::Relaxed);
-    }
-    note_range(access.shared, block, actual);
+    let wanted = access.shared.settings().options.has(Options::ACTUAL_SIZE);
+    access.prepare(block);
+    let actual = match block.usable {
+        _ if !wanted => block.size,
+        Usable::Known(bytes) => block.size.max(bytes),
+        Usable::Ask(ask) => {
+            access.state.asking.store(1, Ordering::Relaxed);
+            let actual = block.size.max(ask(block.address));
+            access.state.asking.store(0, Ordering::Relaxed);
+            actual
+        }
+    };
+    note_range(access, block, actual);
     Begun {
         kind: block.kind,
         address: block.address as u64,
         size: block.size as u64,
         actual: wanted.then_some(actual as u64),
-        site: site_of(access, registers, Options::STACK),
+        site: site_of(access, registers, true),
         heap: block.heap,
     }
 }
 
+#[inline(always)]
 fn ended(access: &mut Access, registers: &Registers, by: Kind) -> Ended {
     // The stack of a free is only kept in the history.
     let wanted = access.shared.history.is_on();
-    Ended { by, site: if wanted { site_of(access, registers, Options::STACK) } else { 0 } }
+    Ended { by, site: if wanted { site_of(access, registers, false) } else { 0 } }
 }
 
 /// Whether anything is recorded in this process at this moment.
@@ -76,23 +96,52 @@ pub fn is_on(shared: &Shared) -> bool {
     shared.phase.load(Ordering::Acquire) == Phase::On as u8 && shared.mark.holds()
 }
 
+/// A thread that has a state, in a process that records: what nearly every call meets.
+pub struct Ready(&'static mut ThreadState);
+
+/// The calling thread, if nothing stands in the way of recording but what [`block_begins`] looks at.
+#[inline(always)]
+pub fn ready(shared: &Shared) -> Option<Ready> {
+    let state = tls::get() as *mut ThreadState;
+    // SAFETY: the TLS word is 0 or a state of this thread, and states are never unmapped.
+    (!state.is_null() && shared.mark.holds()).then(|| Ready(unsafe { &mut *state }))
+}
+
+impl Ready {
+    /// As [`enclosing_call`].
+    #[inline(always)]
+    pub fn enclosing_call(&self) -> Option<Call> {
+        enclosing(self.0)
+    }
+}
+
 /// A block begins.
-pub fn block_begins(shared: &'static Shared, registers: &Registers, block: &NewBlock) {
+///
+/// Compiled into each hook that calls it, as is [`block_ends`]: what the hook knows of its function need not be asked.
+#[inline(always)]
+pub fn block_begins(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, block: &NewBlock) {
     let sign = Sign::new();
-    match Access::enter(shared, registers, &sign) {
+    match Access::enter_ready(shared, ready.map(|ready| ready.0), registers, &sign) {
         Ok(mut access) => {
-            let block = begun(&mut access, registers, block);
-            policy::begin(&mut access, &block);
+            if access.takes(block.size) {
+                let block = begun(&mut access, registers, block);
+                policy::begin(&mut access, &block);
+            }
         }
         Err(refused) => count_refused(shared, refused, true),
     }
 }
 
 /// A block ends; called before the real free.
-pub fn block_ends(shared: &'static Shared, registers: &Registers, address: usize, by: Kind) {
+#[inline(always)]
+pub fn block_ends(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, address: usize, by: Kind) {
     let sign = Sign::new();
-    match Access::enter(shared, registers, &sign) {
+    match Access::enter_ready(shared, ready.map(|ready| ready.0), registers, &sign) {
         Ok(mut access) => {
+            if !access.shared.sampling.may_hold(address as u64) {
+                return;
+            }
+            access.shared.index.fetch_soon(access.shared, address as u64);
             let ended = ended(&mut access, registers, by);
             policy::end(&mut access, address as u64, &ended);
         }
@@ -110,6 +159,9 @@ pub fn call_failed(shared: &'static Shared, registers: &Registers) {
 
 /// Before the real `realloc` of a block.
 pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: usize) -> Reallocation {
+    if !shared.sampling.may_hold(address as u64) {
+        return Reallocation::default();
+    }
     let sign = Sign::new();
     let Ok(mut access) = Access::enter(shared, registers, &sign) else { return Reallocation::default() };
     match policy::detach(&mut access, address as u64) {
@@ -146,6 +198,13 @@ pub fn realloc_ends(
     };
     let access = &mut access;
     match (new, detached) {
+        // A block that is no sample takes the place of one that was, or of none.
+        (Some(new), detached) if !access.takes(new.size) => {
+            if let Some(detached) = detached {
+                let ended = ended(access, registers, kind);
+                policy::drop_detached(access, detached, &ended);
+            }
+        }
         (Some(new), detached) => {
             let block = begun(access, registers, new);
             let ended = Ended { by: kind, site: block.site };
@@ -154,8 +213,7 @@ pub fn realloc_ends(
                     policy::replace(access, detached, &block, &ended);
                 }
                 None => {
-                    access.state.count_call(kind, false);
-                    access.state.count(TallyCounter::UnknownFrees, 1);
+                    policy::unknown(access, kind);
                     policy::begin(access, &block);
                 }
             }
@@ -164,10 +222,7 @@ pub fn realloc_ends(
             let ended = ended(access, registers, kind);
             match detached {
                 Some(detached) => policy::drop_detached(access, detached, &ended),
-                None => {
-                    access.state.count_call(kind, false);
-                    access.state.count(TallyCounter::UnknownFrees, 1);
-                }
+                None => policy::unknown(access, kind),
             }
         }
         (None, Some(detached)) => {
@@ -178,6 +233,7 @@ pub fn realloc_ends(
     }
 }
 
+#[inline(always)]
 fn own_state() -> Option<&'static ThreadState> {
     let word = tls::get() as *const ThreadState;
     // SAFETY: the TLS word is 0 or a state, and states are never unmapped. Only atomics are used through it.
@@ -230,11 +286,19 @@ fn set_call(state: &ThreadState, call: Call) -> Call {
 }
 
 /// The call that encloses this one, if one was begun and not ended.
+#[inline(always)]
 pub fn enclosing_call(shared: &'static Shared) -> Option<Call> {
-    let state = own_state().filter(|_| is_on(shared))?;
+    enclosing(own_state()?).filter(|_| is_on(shared))
+}
+
+#[inline(always)]
+fn enclosing(state: &ThreadState) -> Option<Call> {
     let stack_pointer = state.calling.load(Ordering::Relaxed);
+    if stack_pointer == 0 {
+        return None;
+    }
     let about = [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)];
-    (stack_pointer != 0).then_some(Call { stack_pointer, about })
+    Some(Call { stack_pointer, about })
 }
 
 /// Nothing is recorded here: if that is because this is a forked child, it says so, once.
@@ -254,23 +318,12 @@ pub fn code_unloads(shared: &'static Shared, done: bool) {
     }
 }
 
-/// Widens the address range of a block's heap.
-fn note_range(shared: &Shared, block: &NewBlock, actual: usize) {
-    let heaps = shared.ledger().section(SectionKind::Heaps);
-    if u64::from(block.heap) >= heaps.used() {
-        return;
-    }
-    let row = heaps.at(u64::from(block.heap));
-    // SAFETY: an aligned word of a backed row.
-    let word = |field: fn(WordSize) -> usize| unsafe {
-        &*row.add(field(WordSize::W64)).cast::<core::sync::atomic::AtomicU64>()
-    };
-    let (low, high) = (block.address as u64, (block.address + actual) as u64);
-    // Looking first keeps the line shared: ranges widen rarely.
-    if low < word(heap::low).load(Ordering::Relaxed) {
-        word(heap::low).fetch_min(low, Ordering::Relaxed);
-    }
-    if high > word(heap::high).load(Ordering::Relaxed) {
-        word(heap::high).fetch_max(high, Ordering::Relaxed);
+/// Follows the address range of a block's heap. Every new lease of numbers tells the ledger.
+#[inline(always)]
+fn note_range(access: &mut Access, block: &NewBlock, actual: usize) {
+    let (low, high) = (block.address, block.address + actual);
+    if let Some(range) = access.state.ranges.get_mut(usize::from(block.heap)) {
+        range.below_low = range.below_low.max(!low);
+        range.high = range.high.max(high);
     }
 }

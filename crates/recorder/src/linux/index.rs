@@ -17,7 +17,8 @@
 
 use super::cells::{self, Cells, GRANULE_BITS, IS_NODE};
 pub use super::cells::{Addresses, Insert};
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use heapledger_linux::memory;
 use heapledger_linux::syscall::{self, advice};
 
 const ADDRESS_BITS: u32 = 47;
@@ -39,6 +40,8 @@ pub struct Index {
     top: [AtomicUsize; TOP_ENTRIES],
     chunks: [AtomicUsize; CHUNKS],
     units: AtomicU64,
+    /// Blocks may lie closer together than granules: some allocator's did.
+    close_together: AtomicBool,
 }
 
 impl Index {
@@ -48,6 +51,7 @@ impl Index {
             top: [const { AtomicUsize::new(0) }; TOP_ENTRIES],
             chunks: [const { AtomicUsize::new(0) }; CHUNKS],
             units: AtomicU64::new(0),
+            close_together: AtomicBool::new(false),
         }
     }
 
@@ -113,16 +117,44 @@ impl Index {
         unsafe { &*((leaf + index as usize * 4) as *const AtomicU32) }
     }
 
-    /// Lets `address` lead to `slot`, whose record is complete.
-    #[inline]
-    pub fn insert(&self, records: &impl Addresses, address: u64, slot: u32) -> Insert {
-        cells::insert(self, records, address, slot)
+    /// Lets `address` lead to `slot`, whose record is complete. `is_apart`: the block's allocator never starts two blocks in
+    /// one granule. As long as all allocators are like that, who was given an address has its cell to himself.
+    #[inline(always)]
+    pub fn insert(&self, records: &impl Addresses, address: u64, slot: u32, is_apart: bool) -> Insert {
+        if !is_apart && !self.close_together.load(Ordering::Relaxed) {
+            self.close_together.store(true, Ordering::SeqCst);
+        }
+        if self.close_together.load(Ordering::Relaxed) {
+            cells::insert(self, records, address, slot)
+        } else {
+            cells::insert_alone(self, records, address, slot)
+        }
     }
 
-    /// The slot that `address` leads to, which it no longer does. At most one caller gets it.
-    #[inline]
-    pub fn remove(&self, records: &impl Addresses, address: u64) -> Option<u32> {
+    /// The slot that `address` leads to, which it no longer does. At most one caller gets it. `is_single`: there is
+    /// only one thread, so a block that is freed twice is not freed twice at once.
+    #[inline(always)]
+    pub fn remove(&self, records: &impl Addresses, address: u64, is_single: bool) -> Option<u32> {
+        if is_single && let Some(slot) = cells::remove_alone(self, records, address) {
+            return Some(slot);
+        }
         cells::remove(self, records, address)
+    }
+
+    /// Starts to load what [`Index::remove`] will need, while something else is done.
+    #[inline(always)]
+    pub fn fetch_soon(&self, records: &impl Addresses, address: u64) {
+        if let Some(slot) = self.granule(address, false).and_then(|cell| cell.load(Ordering::Relaxed).checked_sub(1)) {
+            records.fetch_soon(slot);
+        }
+    }
+
+    /// Starts to load what [`Index::insert`] will change.
+    #[inline(always)]
+    pub fn fetch_cell_soon(&self, address: u64) {
+        if let Some(cell) = self.granule(address, false) {
+            memory::fetch_soon((&raw const *cell).cast());
+        }
     }
 }
 
@@ -193,12 +225,12 @@ mod tests {
             for slot in 0..1000u32 {
                 let address = base + u64::from(slot) * spacing;
                 records.0[slot as usize].store(address, Ordering::Release);
-                assert_eq!(index.insert(&records, address, slot), Insert::Done, "spacing {spacing}");
+                assert_eq!(index.insert(&records, address, slot, false), Insert::Done, "spacing {spacing}");
             }
             for slot in (0..1000u32).rev() {
                 let address = base + u64::from(slot) * spacing;
-                assert_eq!(index.remove(&records, address), Some(slot), "spacing {spacing}");
-                assert_eq!(index.remove(&records, address), None);
+                assert_eq!(index.remove(&records, address, false), Some(slot), "spacing {spacing}");
+                assert_eq!(index.remove(&records, address, false), None);
             }
         }
     }
@@ -208,10 +240,10 @@ mod tests {
         let (index, records) = (index(), records(2));
         records.0[0].store(0x1000, Ordering::Release);
         records.0[1].store(0x1000, Ordering::Release);
-        assert_eq!(index.insert(&records, 0x1000, 0), Insert::Done);
-        assert_eq!(index.insert(&records, 0x1000, 1), Insert::Displaced(0));
-        assert_eq!(index.remove(&records, 0x1000), Some(1));
-        assert_eq!(index.insert(&records, 1 << 47, 0), Insert::Full, "kernel addresses");
+        assert_eq!(index.insert(&records, 0x1000, 0, true), Insert::Done);
+        assert_eq!(index.insert(&records, 0x1000, 1, true), Insert::Displaced(0));
+        assert_eq!(index.remove(&records, 0x1000, true), Some(1));
+        assert_eq!(index.insert(&records, 1 << 47, 0, true), Insert::Full, "kernel addresses");
     }
 
     #[test]
@@ -231,17 +263,17 @@ mod tests {
                         let address = 0x10_0000 + (random >> 33) % 256 * THREADS + thread;
                         let slot = (thread * 1024 + round % 1024) as u32;
                         match live.remove(&address) {
-                            Some(slot) => assert_eq!(index.remove(records, address), Some(slot)),
+                            Some(slot) => assert_eq!(index.remove(records, address, false), Some(slot)),
                             None if live.values().all(|used| *used != slot) => {
                                 records.0[slot as usize].store(address, Ordering::Release);
-                                assert_eq!(index.insert(records, address, slot), Insert::Done);
+                                assert_eq!(index.insert(records, address, slot, false), Insert::Done);
                                 live.insert(address, slot);
                             }
                             None => {}
                         }
                     }
                     for (address, slot) in live {
-                        assert_eq!(index.remove(records, address), Some(slot));
+                        assert_eq!(index.remove(records, address, false), Some(slot));
                     }
                 })
             })

@@ -20,7 +20,7 @@ pub const CODEC: Codec = Codec { order: ByteOrder::NATIVE, word: WordSize::W64 }
 
 /// A section of the mapped ledger.
 pub struct Section {
-    base: AtomicUsize,
+    base: usize,
     element_bytes: usize,
     offset: usize,
     capacity: u64,
@@ -34,7 +34,7 @@ pub struct Section {
 impl Section {
     const fn vacant() -> Section {
         Section {
-            base: AtomicUsize::new(0),
+            base: 0,
             element_bytes: 1,
             offset: 0,
             capacity: 0,
@@ -67,14 +67,21 @@ impl Section {
     /// Where the element lies. It can be written if it was leased.
     #[inline(always)]
     pub fn at(&self, index: u64) -> *mut u8 {
-        (self.base.load(Ordering::Relaxed) + index as usize * self.element_bytes) as *mut u8
+        (self.base + index as usize * self.element_bytes) as *mut u8
+    }
+
+    /// The same for elements of `BYTES` each, which the caller knows.
+    #[inline(always)]
+    pub fn at_stride<const BYTES: usize>(&self, index: u64) -> *mut u8 {
+        debug_assert!(self.element_bytes == BYTES);
+        (self.base + index as usize * BYTES) as *mut u8
     }
 }
 
 /// The mapped ledger.
 pub struct Ledger {
     mapping: Option<FileMapping>,
-    base: AtomicUsize,
+    base: usize,
     sections: [Section; SECTIONS],
     growing: Token,
     backed_bytes: AtomicU64,
@@ -177,7 +184,7 @@ impl Ledger {
     pub const fn new() -> Ledger {
         Ledger {
             mapping: None,
-            base: AtomicUsize::new(0),
+            base: 0,
             sections: [const { Section::vacant() }; SECTIONS],
             growing: Token::new(),
             backed_bytes: AtomicU64::new(0),
@@ -198,13 +205,13 @@ impl Ledger {
         let page = unsafe { core::slice::from_raw_parts_mut(base, HEADER_BYTES_MAX) };
         header.write(page);
         CODEC.put(page, header::at::BYTE_ORDER, 2, 0);
-        self.base.store(base as usize, Ordering::Release);
+        self.base = base as usize;
         self.backed_bytes.store(HEADER_BYTES_MAX as u64, Ordering::Relaxed);
         self.bytes_max = bytes_max;
         for (index, plan) in PLANS.iter().enumerate() {
             let (Some(at), Some(planned)) = (header.row_at(plan.kind), header.section(plan.kind)) else { return false };
             self.sections[index] = Section {
-                base: AtomicUsize::new(base as usize + planned.offset as usize),
+                base: base as usize + planned.offset as usize,
                 element_bytes: plan.element_bytes,
                 offset: planned.offset as usize,
                 capacity: planned.capacity,
@@ -219,7 +226,7 @@ impl Ledger {
 
     /// Lets readers in.
     pub fn open_for_readers(&self) {
-        let at = self.base.load(Ordering::Relaxed) + header::at::BYTE_ORDER;
+        let at = self.base + header::at::BYTE_ORDER;
         // SAFETY: an aligned half word of the backed header page.
         unsafe { &*(at as *const core::sync::atomic::AtomicU16) }.store(0x0102, Ordering::Release);
     }
@@ -239,14 +246,14 @@ impl Ledger {
     /// A counter of the header that exists once.
     #[inline(always)]
     pub fn global(&self, counter: GlobalCounter) -> &AtomicU64 {
-        let at = self.base.load(Ordering::Relaxed) + header::counter_at(WordSize::W64, counter as usize);
+        let at = self.base + header::counter_at(WordSize::W64, counter as usize);
         // SAFETY: an aligned word of the backed header page.
         unsafe { &*(at as *const AtomicU64) }
     }
 
     /// Says what the recorder is doing.
     pub fn set_state(&self, state: State) {
-        let at = self.base.load(Ordering::Relaxed) + header::at::STATE;
+        let at = self.base + header::at::STATE;
         // SAFETY: a byte of the backed header page.
         unsafe { &*(at as *const core::sync::atomic::AtomicU8) }.store(state as u8, Ordering::Release);
     }

@@ -27,6 +27,7 @@ pub mod modules;
 pub mod options;
 mod place;
 pub mod publication;
+pub mod sampling;
 pub mod shared;
 pub mod sites;
 pub mod slots;

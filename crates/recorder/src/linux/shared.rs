@@ -1,21 +1,26 @@
 //! Everything that the threads of a process share.
 
-use super::capture::Strategy;
 use super::history::History;
 use super::index::{Addresses, Index};
 use super::ledger::Ledger;
 use super::modules::Modules;
+use super::options::Unwind;
+use super::sampling::Sampling;
 use super::sites::Sites;
 use super::slots::{Pool, Vacant};
-use super::state::ThreadState;
+use super::state::{HeapRange, ThreadState};
 use super::threads::Threads;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
-use heapledger_format::record::Options;
+use heapledger_format::bytes::WordSize;
+use heapledger_format::record::{Options, RECORD_WORDS};
+use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, SectionKind};
 use heapledger_linux::clock::Clock;
 use heapledger_linux::fork::ForkMark;
+use heapledger_linux::memory;
 
+const RECORD_BYTES: usize = RECORD_WORDS * 8;
 /// Nanoseconds of a tick.
 pub const TICK_NS: u32 = 1000;
 /// Numbers that a thread leases at once.
@@ -48,7 +53,29 @@ pub struct Settings {
     /// Most frames of a stack.
     pub depth_limit: usize,
     /// How stacks are taken.
-    pub strategy: Strategy,
+    pub unwind: Unwind,
+    /// Fewest frames with which a stack found by frame pointers is believed.
+    pub fallback: usize,
+    /// Whether every stack is also taken in full and compared.
+    pub check_stacks: bool,
+    /// Whether the last stack is used for the next.
+    pub reuse: bool,
+    /// Mean bytes between two samples; 0: every block is entered.
+    pub sample: u64,
+}
+
+impl Settings {
+    const fn none() -> Settings {
+        Settings {
+            options: Options(0),
+            depth_limit: 0,
+            unwind: Unwind::Auto,
+            fallback: 0,
+            check_stacks: false,
+            reuse: true,
+            sample: 0,
+        }
+    }
 }
 
 /// The shared tables. Fresh zeros are a valid value, so it can be a `static` that costs nothing before it is used.
@@ -70,6 +97,8 @@ pub struct Shared {
     pub modules: Modules,
     /// States of threads.
     pub threads: Threads,
+    /// What tells blocks that are not samples.
+    pub sampling: Sampling,
     /// Bytes of thread states.
     pub private_bytes: AtomicU64,
     live_blocks: AtomicI64,
@@ -87,13 +116,14 @@ impl Shared {
             mark: ForkMark::new(),
             clock: Clock::new(),
             ledger: UnsafeCell::new(Ledger::new()),
-            settings: UnsafeCell::new(Settings { options: Options(0), depth_limit: 0, strategy: Strategy::Auto }),
+            settings: UnsafeCell::new(Settings::none()),
             index: Index::new(),
             pool: Pool::new(),
             history: History::new(),
             sites: Sites::new(),
             modules: Modules::new(),
             threads: Threads::new(),
+            sampling: Sampling::new(),
             private_bytes: AtomicU64::new(0),
             live_blocks: AtomicI64::new(0),
         }
@@ -133,7 +163,27 @@ impl Shared {
         self.ledger().global(GlobalCounter::PrivateBytes).store(bytes, Ordering::Relaxed);
     }
 
+    /// Enters the address ranges of the heaps that a thread has seen.
+    pub fn widen_ranges(&self, state: &ThreadState) {
+        let heaps = self.ledger().section(SectionKind::Heaps);
+        for (row, range) in (0..heaps.used()).zip(&state.ranges).filter(|(_, range)| **range != HeapRange::default()) {
+            let row = heaps.at(row);
+            // SAFETY: an aligned word of a backed row.
+            let word = |field: fn(WordSize) -> usize| unsafe { &*row.add(field(WordSize::W64)).cast::<AtomicU64>() };
+            let (low, high) = (!range.below_low as u64, range.high as u64);
+            // Looking first keeps the line shared: ranges widen rarely.
+            if low < word(heap::low).load(Ordering::Relaxed) {
+                word(heap::low).fetch_min(low, Ordering::Relaxed);
+            }
+            if high > word(heap::high).load(Ordering::Relaxed) {
+                word(heap::high).fetch_max(high, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Folds a thread's pending live bytes into the ledger's, and follows the peak.
+    #[cold]
+    #[inline(never)]
     pub fn fold(&self, state: &mut ThreadState) {
         let (bytes, blocks) = (state.pending_bytes, state.pending_blocks);
         state.pending_bytes = 0;
@@ -144,24 +194,30 @@ impl Shared {
         let before = ledger.global(GlobalCounter::LiveBytes).fetch_add(bytes as u64, Ordering::Relaxed);
         let live = before.wrapping_add(bytes as u64) as i64;
         let peak = ledger.global(GlobalCounter::PeakBytes);
-        if live > 0 && live as u64 > peak.load(Ordering::Relaxed) {
+        let highest = peak.load(Ordering::Relaxed);
+        self.widen_ranges(state);
+        let single = self.threads.is_single();
+        if live > 0 && live as u64 > highest {
             peak.fetch_max(live as u64, Ordering::Relaxed);
-            ledger.global(GlobalCounter::PeakTime).store(self.now(), Ordering::Relaxed);
+            let time = self.clock.about_now_ns(&mut state.moment) / u64::from(TICK_NS);
+            ledger.global(GlobalCounter::PeakTime).store(time, Ordering::Relaxed);
             ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);
-            let error = if self.threads.is_single() { 0 } else { self.threads.in_use() * PENDING_BYTES_MAX as u64 };
+            let error = if single { 0 } else { self.threads.in_use() * PENDING_BYTES_MAX as u64 };
             ledger.global(GlobalCounter::PeakError).store(error, Ordering::Relaxed);
         }
+        state.headroom = if single { (highest as i64 - live).max(0) } else { i64::MAX };
     }
 
-    /// Follows live bytes of one thread.
-    #[inline]
+    /// Follows live bytes of one thread. They are kept back and folded in now and then; as long as there is one
+    /// thread, also whenever they exceed the peak, which is exact then.
+    #[inline(always)]
     pub fn live(&self, state: &mut ThreadState, bytes: i64, blocks: i64) {
         state.pending_bytes += bytes;
         state.pending_blocks += blocks;
         state.pending_updates += 1;
-        if state.pending_bytes.abs() >= PENDING_BYTES_MAX
+        if state.pending_bytes > state.headroom
+            || state.pending_bytes.abs() >= PENDING_BYTES_MAX
             || state.pending_updates >= PENDING_UPDATES_MAX
-            || self.threads.is_single()
         {
             self.fold(state);
         }
@@ -171,7 +227,14 @@ impl Shared {
     #[inline(always)]
     pub fn record_word(&self, slot: u32, word: usize) -> &AtomicU64 {
         // SAFETY: slots come from leases of the section, so the record is backed; it is four aligned words.
-        unsafe { &*self.ledger().section(SectionKind::Records).at(u64::from(slot)).cast::<AtomicU64>().add(word) }
+        unsafe {
+            &*self
+                .ledger()
+                .section(SectionKind::Records)
+                .at_stride::<RECORD_BYTES>(u64::from(slot))
+                .cast::<AtomicU64>()
+                .add(word)
+        }
     }
 }
 
@@ -185,6 +248,12 @@ impl Addresses for Shared {
     #[inline(always)]
     fn address(&self, slot: u32) -> u64 {
         self.record_word(slot, 1).load(Ordering::Acquire) & heapledger_format::record::ADDRESS_MAX
+    }
+
+    #[inline(always)]
+    fn fetch_soon(&self, slot: u32) {
+        // Where nothing is mapped, a prefetch does nothing.
+        memory::fetch_soon(self.ledger().section(SectionKind::Records).at_stride::<RECORD_BYTES>(u64::from(slot)));
     }
 }
 

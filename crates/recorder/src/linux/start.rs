@@ -10,7 +10,7 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::header::State;
 use heapledger_format::record::Options;
 use heapledger_format::section::heap;
-use heapledger_format::{MAGIC, SectionKind};
+use heapledger_format::{GlobalCounter, MAGIC, SectionKind};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
 use heapledger_linux::syscall::{self, open_flag};
@@ -69,8 +69,15 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         complain(&[b"this glibc is older than 2.35: nothing is recorded"]);
         return None;
     }
-    let settings =
-        Settings { options: request.options, depth_limit: request.depth as usize, strategy: request.strategy };
+    let settings = Settings {
+        options: request.options,
+        depth_limit: request.depth as usize,
+        unwind: request.unwind,
+        fallback: request.fallback as usize,
+        check_stacks: request.check_stacks,
+        reuse: request.reuse,
+        sample: request.sample,
+    };
     // SAFETY: the phase is `Starting`: no other thread looks at settings or ledger yet.
     let ledger = unsafe {
         *shared.settings.get() = settings;
@@ -97,6 +104,10 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         ledger.open_for_readers();
         complain(&[b"no memory for the recorder: nothing is recorded"]);
         return None;
+    }
+    if request.sample != 0 {
+        ledger.global(GlobalCounter::SampleInterval).store(request.sample, Ordering::Relaxed);
+        shared.sampling.start();
     }
     place_anchor(ledger, &id);
     ledger.set_state(State::Recording);

@@ -1,16 +1,31 @@
 //! What the recorder keeps for a thread, in private memory of its own.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use heapledger_format::bytes::WordSize;
 use heapledger_format::counter::TALLY_KINDS_AT;
 use heapledger_format::kind::KIND_LIMIT;
+use heapledger_format::section::thread;
 use heapledger_format::{Kind, TallyCounter};
+use heapledger_linux::clock::Moment;
 use heapledger_linux::stack::StackRange;
-use heapledger_unwind::RuleCache;
+use heapledger_unwind::{Fresh, Head, LastStack, Place, RuleCache, Word};
 
 use super::slots::LOCAL_MAX;
 
-/// Sets of a thread's rule cache: 128 KiB, of which only what is used is ever touched.
-pub const CACHE_SETS: usize = 4096;
+/// Sets of a thread's rule cache: 256 KiB, of which only what is used is ever touched.
+pub const CACHE_SETS: usize = 8192;
+
+/// Heaps whose ranges are followed.
+pub const HEAPS_MAX: usize = 4;
+
+/// An address range. All zeros: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeapRange {
+    /// The complement of the lowest address, so that 0 means none.
+    pub below_low: usize,
+    /// The end of the highest block.
+    pub high: usize,
+}
 
 /// A thread's state. Fresh memory, all zeros, is a valid one that belongs to nobody.
 ///
@@ -46,12 +61,20 @@ pub struct ThreadState {
     pub next_number: u64,
     /// End of the lease.
     pub end_number: u64,
+    /// Leases so far.
+    pub leases: u32,
     /// Requested bytes not yet folded into the ledger's live bytes.
     pub pending_bytes: i64,
     /// Blocks not yet folded in.
     pub pending_blocks: i64,
     /// Updates since the last folding.
     pub pending_updates: u32,
+    /// Pending bytes above which the peak is exceeded, as far as this thread can know.
+    pub headroom: i64,
+    /// What the next gap between samples is drawn from; 0: none has been drawn.
+    pub random: u64,
+    /// The clock as this thread last read it.
+    pub moment: Moment,
     /// Vacant slots in `slots`.
     pub slot_count: u32,
     /// Next entry of the leased history chunk.
@@ -60,6 +83,8 @@ pub struct ThreadState {
     pub end_entry: u64,
     /// The thread's row, or null.
     pub row_bytes: *mut u8,
+    /// Where the thread's own counts go: its row, or `no_row`.
+    pub counts: *mut u8,
     /// The tally element of this state.
     pub tally: *mut AtomicU64,
     /// The thread's name as last seen.
@@ -68,59 +93,91 @@ pub struct ThreadState {
     pub slots: [u32; LOCAL_MAX],
     /// Rules by code address.
     pub cache: RuleCache<CACHE_SETS>,
-    /// Frames of the last stack that `nodes` knows.
-    pub known_depth: u32,
-    // Three arrays follow, each as long as the depth limit says: see `ThreadState::stacks`.
+    /// The address ranges of the heaps, as far as this thread has seen them.
+    pub ranges: [HeapRange; HEAPS_MAX],
+    /// Takes the counts of a thread without a row.
+    pub no_row: [u64; 8],
+    /// The last stacks: of a call that gave a block, and of one that took one. A program goes to and fro between the
+    /// two, and each resembles the last of its kind.
+    pub last: [Head; 2],
+    // Arrays follow, each as long as the depth limit says: see `ThreadState::stacks`.
 }
+
+/// Bytes of a kept frame: a word, a place, two further words.
+const KEPT_BYTES: usize = 3 * size_of::<Word>() + size_of::<Place>();
+/// Bytes behind a state for each frame of a stack: in both last stacks, a fresh frame, a pc.
+const FRAME_BYTES: usize = 2 * KEPT_BYTES + size_of::<Fresh>() + 8;
+const _: () = assert!(size_of::<heapledger_unwind::Word>() == 16 && thread::bytes(WordSize::W64) <= 64);
 
 /// Room for stacks behind a state.
 pub struct Stacks<'a> {
-    /// The stack being taken, innermost frame first.
-    pub frames: &'a mut [u64],
-    /// The last stack, outermost frame first.
-    pub known: &'a mut [u64],
-    /// Its nodes in the trie.
-    pub nodes: &'a mut [u32],
+    /// The thread's last stack.
+    pub last: LastStack<'a>,
+    /// Room for program counters.
+    pub pcs: &'a mut [u64],
+    /// The rule cache.
+    pub cache: &'a mut RuleCache<CACHE_SETS>,
 }
 
 impl ThreadState {
     /// Bytes of a state with room for a stack.
     pub const fn bytes(depth_limit: usize) -> usize {
-        (core::mem::size_of::<ThreadState>() + depth_limit * (8 + 8 + 4)).next_multiple_of(4096)
+        (size_of::<ThreadState>() + depth_limit * FRAME_BYTES).next_multiple_of(4096)
     }
 
-    /// The arrays behind this state.
+    /// Forgets what was learnt about code.
+    pub fn forget_code(&mut self) {
+        self.cache.flush();
+        self.last.iter_mut().for_each(Head::forget);
+    }
+
+    /// The arrays behind this state. `gives`: with the last stack of a call that gave a block.
     ///
     /// # Safety
     /// The state must have been mapped with [`ThreadState::bytes`] of this limit, and the arrays not be in use.
-    pub unsafe fn stacks<'a>(&mut self, depth_limit: usize) -> Stacks<'a> {
-        // SAFETY: the caller vouches for the room; the state's size is a multiple of 8.
+    #[inline(always)]
+    pub unsafe fn stacks<'a>(&mut self, depth_limit: usize, gives: bool) -> Stacks<'a> {
+        use core::slice::from_raw_parts_mut as slice;
+        const { assert!(size_of::<ThreadState>().is_multiple_of(8)) };
+        // SAFETY: the caller vouches for the room; all of it is zero or was written as what it is, and both are values.
         unsafe {
-            let frames = (&raw mut *self).add(1).cast::<u64>();
-            let known = frames.add(depth_limit);
-            let nodes = known.add(depth_limit).cast::<u32>();
+            let state = &raw mut *self;
+            let kept = state.add(1).cast::<u8>();
+            let fresh = kept.add(2 * KEPT_BYTES * depth_limit).cast::<Fresh>();
+            let pcs = fresh.add(depth_limit).cast::<u64>();
+            let [taking, giving] = &mut (*state).last;
+            let (head, kept) = if gives { (giving, kept) } else { (taking, kept.add(KEPT_BYTES * depth_limit)) };
+            let frames = kept.cast::<Word>();
+            let words = frames.add(depth_limit);
+            let places = words.add(2 * depth_limit).cast::<Place>();
             Stacks {
-                frames: core::slice::from_raw_parts_mut(frames, depth_limit),
-                known: core::slice::from_raw_parts_mut(known, depth_limit),
-                nodes: core::slice::from_raw_parts_mut(nodes, depth_limit),
+                last: LastStack {
+                    head,
+                    frames: slice(frames, depth_limit),
+                    places: slice(places, depth_limit),
+                    words: slice(words, 2 * depth_limit),
+                    fresh: slice(fresh, depth_limit),
+                },
+                pcs: slice(pcs, depth_limit),
+                cache: &mut (*state).cache,
             }
         }
     }
 
     /// Adds to a counter of this state's tally. Only its thread does, so no locked instruction is needed.
-    #[inline]
+    #[inline(always)]
     pub fn count(&self, counter: TallyCounter, amount: u64) {
         self.add(counter as usize, amount);
     }
 
-    /// Counts a call that gave (`began`) or took a block.
-    #[inline]
-    pub fn count_call(&self, kind: Kind, began: bool) {
+    /// Counts so many calls that gave (`began`) or took a block.
+    #[inline(always)]
+    pub fn count_call(&self, kind: Kind, began: bool, amount: u64) {
         let half = if began { 0 } else { KIND_LIMIT };
-        self.add(TALLY_KINDS_AT + half + usize::from(kind.0) % KIND_LIMIT, 1);
+        self.add(TALLY_KINDS_AT + half + usize::from(kind.0) % KIND_LIMIT, amount);
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&self, word: usize, amount: u64) {
         // SAFETY: a backed element of `TALLY_WORDS` words, leased to this state before it was handed out.
         let word = unsafe { &*self.tally.add(word) };

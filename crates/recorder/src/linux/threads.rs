@@ -48,7 +48,7 @@ impl Threads {
     }
 
     /// Whether only one thread has ever been seen.
-    #[inline]
+    #[inline(always)]
     pub fn is_single(&self) -> bool {
         self.ever.load(Ordering::Relaxed) <= 1
     }
@@ -207,7 +207,11 @@ fn activate(shared: &Shared, state: &mut ThreadState, tid: u32, stack_pointer: u
     state.tid = tid;
     state.tgid = syscall::getpid();
     state.name = [0; 16];
+    state.leases = 0;
+    state.random = 0;
     state.row_bytes = core::ptr::null_mut();
+    state.counts = (&raw mut state.no_row).cast();
+    state.headroom = if shared.threads.is_single() { 0 } else { i64::MAX };
     state.row = record::THREAD_OTHER;
     match shared.ledger().lease(SectionKind::Threads, 1) {
         Some(row) => {
@@ -220,6 +224,7 @@ fn activate(shared: &Shared, state: &mut ThreadState, tid: u32, stack_pointer: u
             CODEC.put(element, thread::started(word), 8, shared.now());
             CODEC.put(element, thread::state(word), 4, u64::from(thread_state::ALIVE));
             state.row_bytes = bytes;
+            state.counts = bytes;
             state.row = row as u32;
         }
         None => state.count(TallyCounter::ThreadsUnnamed, 1),
@@ -243,13 +248,11 @@ pub fn refresh_name(state: &mut ThreadState) {
 }
 
 /// Adds to a counter of the thread's row.
-#[inline]
+#[inline(always)]
 pub fn add_to_row(state: &ThreadState, field: fn(WordSize) -> usize, amount: u64) {
-    if !state.row_bytes.is_null() {
-        // SAFETY: an aligned word of a row that only this thread writes.
-        let word = unsafe { &*state.row_bytes.add(field(WordSize::W64)).cast::<AtomicU64>() };
-        word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
-    }
+    // SAFETY: an aligned word of a row that only this thread writes, or of the place that stands for one.
+    let word = unsafe { &*state.counts.add(field(WordSize::W64)).cast::<AtomicU64>() };
+    word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
 /// Ends the affairs of a thread that is gone: what it had leased goes back.
@@ -271,5 +274,6 @@ fn retire(shared: &Shared, state: &mut ThreadState) {
         // SAFETY: the row was leased to that thread; its first word is the state.
         unsafe { &*state.row_bytes.cast::<AtomicU32>() }.store(thread_state::GONE, Ordering::Release);
         state.row_bytes = core::ptr::null_mut();
+        state.counts = (&raw mut state.no_row).cast();
     }
 }

@@ -25,6 +25,9 @@ pub(crate) trait Subject {
     fn read(&mut self) -> Ledger;
 }
 
+/// What a thread keeps to itself: `linux::shared::PENDING_BYTES_MAX`.
+const PENDING_BYTES_MAX: u64 = 32 << 10;
+
 /// The number of the beginning, the block.
 type Live = (u64, Block);
 /// The number of the end, the function, what ended.
@@ -187,7 +190,10 @@ impl Model {
         }
         let global = |counter| ledger.global(counter).expect("a counter");
         assert_eq!(tallies.get(TallyCounter::Allocations) - tallies.get(TallyCounter::Frees), self.live.len() as u64);
-        assert_eq!(global(GlobalCounter::LiveBytes), self.live_bytes(), "{what}: live bytes");
+        // Where there are threads, each keeps a little to itself; the peak is exact all the same.
+        let lag = global(GlobalCounter::LiveBytes).abs_diff(self.live_bytes());
+        let may_lag = if ledger.header().codec.word.bytes() == 8 { PENDING_BYTES_MAX } else { 0 };
+        assert!(lag <= may_lag, "{what}: live bytes lag by {lag}");
         assert_eq!(global(GlobalCounter::PeakBytes), self.peak, "{what}: peak");
         assert_eq!(global(GlobalCounter::PeakError), 0, "{what}");
     }

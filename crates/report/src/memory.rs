@@ -1,0 +1,89 @@
+//! What the recorder took and how it found stacks, as lines of `stats`.
+
+use std::fmt::Write as _;
+
+use heapledger_analysis::{Private, Sections, Sites, Summary};
+
+use crate::units::{bytes, bytes_exact, count, counted};
+
+/// Memory, in all and by what it is for.
+pub(crate) fn debug_data(summary: &Summary) -> Vec<String> {
+    let (storage, memory) = (summary.storage, &summary.memory);
+    let mut lines = vec![format!(
+        "{} ledger, {} memory outside of the ledger",
+        bytes_exact(storage.ledger_bytes),
+        bytes_exact(storage.private_bytes)
+    )];
+    if let Some(Sections { records_bytes, history_bytes, sites_bytes, other_bytes }) = memory.sections {
+        lines.push(format!(
+            "ledger: {} records, {} history, {} call sites, {} other",
+            bytes(records_bytes),
+            bytes(history_bytes),
+            bytes(sites_bytes),
+            bytes(other_bytes)
+        ));
+    }
+    if let Some(Private { shadow_bytes, sites_bytes, threads_bytes, other_bytes }) = memory.private {
+        let mut line = format!("outside: {} address index", bytes(shadow_bytes));
+        if summary.sampled.is_none() && summary.peak.bytes != 0 {
+            let percent = shadow_bytes as f64 * 100.0 / summary.peak.bytes as f64;
+            let _ = write!(line, " ({percent:.1}% of the peak)");
+        }
+        let _ = write!(line, ", {} call sites, {}", bytes(sites_bytes), bytes(threads_bytes));
+        match memory.thread_states {
+            Some(states) => write!(line, " in {}", counted(states, "thread state", "thread states")),
+            None => write!(line, " thread states"),
+        }
+        .and_then(|()| write!(line, ", {} other", bytes(other_bytes)))
+        .unwrap_or_default();
+        lines.push(line);
+    }
+    let parts = memory.record_bytes_per_block().zip(memory.shadow_bytes_per_block());
+    if let Some(((record, shadow), all)) = parts.zip(memory.bytes_per_block()) {
+        let (one, many) = if summary.sampled.is_some() { ("sample", "samples") } else { ("block", "blocks") };
+        let blocks = counted(memory.blocks, one, many);
+        lines.push(format!(
+            "{all:.1} bytes for each of at most {blocks} at a time: record {record:.1}, address index {shadow:.1}"
+        ));
+    }
+    lines.push("(debug data is in addition to other overheads)".to_owned());
+    lines
+}
+
+/// How many stacks there are and what they take.
+pub(crate) fn call_sites(sites: &Sites) -> Vec<String> {
+    let stacks = counted(sites.distinct, "distinct stack", "distinct stacks");
+    let mut first = format!("{stacks}, {} of them with live allocations", count(sites.live));
+    if let Some(frames) = sites.mean_frames {
+        let _ = write!(first, "; {frames:.1} frames each on the average");
+    }
+    let mut lines = vec![first];
+    if let Some(each) = sites.bytes_per_stack_ledger() {
+        lines.push(format!("{} in the ledger, {each:.1} bytes for each stack", bytes(sites.bytes)));
+    }
+    if let Some((each, private)) = sites.bytes_per_stack_memory().zip(sites.private_bytes) {
+        let all = sites.storage_bytes.unwrap_or(sites.bytes).saturating_add(private);
+        lines.push(format!("{} in memory with the index, {each:.1} bytes for each stack", bytes(all)));
+    }
+    lines
+}
+
+/// How frames were found; `None` if the ledger does not tell.
+pub(crate) fn frames(summary: &Summary) -> Option<String> {
+    let found = &summary.unwinding;
+    let all = found.frames_verified.saturating_add(found.frames_walked);
+    (all != 0).then(|| {
+        let percent = found.frames_verified as f64 * 100.0 / all as f64;
+        let verified = counted(found.frames_verified, "frame", "frames");
+        let (walked, rules) = (count(found.frames_walked), counted(found.rules_made, "rule", "rules"));
+        format!("{verified} verified ({percent:.1}%), {walked} walked; {rules} made")
+    })
+}
+
+/// Whether stacks were compared with full walks, and how that went.
+pub(crate) fn checked(summary: &Summary) -> Option<String> {
+    let found = &summary.unwinding;
+    let compared = counted(found.compared, "stack", "stacks");
+    let differ = if found.differing == 1 { "differs" } else { "differ" };
+    (found.compared != 0).then(|| format!("{compared} compared with a full walk, {} {differ}", count(found.differing)))
+}

@@ -1,0 +1,175 @@
+//! Reports of sampled ledgers mark every estimate; and what `stats` tells of the recorder itself.
+
+mod common;
+
+use common::{Place, reports};
+use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
+use heapledger_analysis::format::{GlobalCounter, TallyCounter};
+use heapledger_analysis::source::testing::sample;
+use heapledger_analysis::source::{Ledger, finish};
+use serde_json::{Value, json};
+
+const INTERVAL: u64 = 64 << 10;
+
+fn objects(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+}
+
+fn has(report: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(report.lines().any(|seen| seen == *line), "no line {line}\n{report}");
+    }
+}
+
+#[test]
+fn every_estimate_is_marked() {
+    let place = Place::new("every_estimate_is_marked");
+    let path = place.at("sampled.hlive");
+    let mut builder = sample(ByteOrder::Little, WordSize::W64);
+    builder.sampled(INTERVAL).tally(TallyCounter::Frees, 100).tally(TallyCounter::Allocations, 107);
+    builder.write(&path).expect("written");
+    let [stats, stats_lines, dump, dump_lines, history, history_lines] = reports(&path).expect("readable");
+    has(
+        &stats,
+        &[
+            "Sampled   : one block in 64.0 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 48 samples",
+            "Heap      : brk, 0x10000000 to 0x100fffff, size 1.00 MiB (1,048,576 bytes), holds ~1.50 MiB in ~80,985 allocations",
+            "History   : ~105,342 memory allocations, ~6,767 frees",
+            "Current   : ~5.80 MiB ± 7.4 % used in ~98,568 allocations",
+            "Actual    : ~10.6 MiB",
+            "Overhead  : ~4.75 MiB, 45.0%",
+            "Peak      : ~5.80 MiB used in ~98,568 allocations, at 0.088500 s",
+            "          : ~3.30 MiB in ~67,491 allocations (8 samples) library.so+0x2000 < program+0x1100 < program+0x1010",
+            "          : ~449 KiB in ~2,706 allocations (7 samples)   library.so+0x2030 < 0x7fff0000 < program+0x1100",
+            "Allocators:                                    calls            live   live bytes",
+            "            malloc                           ~66,542         ~66,542     ~256 KiB",
+            "            valloc                              ~779            ~617    ~2.99 MiB",
+            "            free                              ~2,602",
+            "        0 : id 4711, handle 0x12345678, main, alive at the end, ~40 allocations, ~962 KiB live in ~6,879 allocations",
+            "          : 2 threads more with ~1.19 MiB in ~77,229 allocations (--all shows them)",
+            "          : history enabled, 23 records max, 12 held",
+            "  ~7 blocks are in the totals and not among the records: calls under way, or records that were lost.",
+            "  1 stack was cut at the depth limit.",
+        ],
+    );
+    assert!(!stats.contains("does not know"), "{stats}");
+    has(
+        &dump,
+        &[
+            "Sampled   : one block in 64.0 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 48 samples",
+            "0x10000040 : calloc 8 bytes, actual size 24 (+16), stands for ~8,193 blocks, number 1, time 0.001500 s, age 298.5 ms",
+            "5 of 48 samples, standing for ~98,568 blocks, ~5.80 MiB ± 7.4 %; 43 left out (--limit 0 shows all).",
+        ],
+    );
+    has(
+        &history,
+        &[
+            "Sampled   : one block in 64.0 KiB; figures marked ~ are estimates (Poisson, unbiased), of all blocks from 60 samples",
+            "Caution: history is incomplete: ~100 frees are no longer in the ring.",
+            "free 407 bytes: 0x10000e80, actual size 424 (+17), stands for ~162 blocks, number 158, time 0.200058 s, \
+             allocated by valloc as number 58",
+        ],
+    );
+
+    let [stats, dump, history] = [stats_lines, dump_lines, history_lines].map(|lines| objects(&lines));
+    assert_eq!(stats[0]["sampled"], json!({"interval_bytes": INTERVAL, "samples": 48}));
+    assert_eq!(dump[0]["sampled"], json!({"interval_bytes": INTERVAL, "samples": 48}));
+    assert_eq!(history[0]["sampled"], json!({"interval_bytes": INTERVAL, "samples": 60}));
+    assert_eq!((&history[0]["frees_missing"], &history[0]["complete"]), (&100.into(), &false.into()));
+    let totals = &stats[1]["sampled"];
+    assert_eq!((&totals["samples"], &stats[1]["live_blocks"]), (&48.into(), &98_568.into()));
+    let error = totals["live_bytes_error"].as_f64().expect("a number") / stats[1]["live_bytes"].as_f64().expect("one");
+    assert!((0.0735..0.0745).contains(&error), "{error}");
+    assert_eq!(stats[1]["top_sites"][0]["samples"], 8);
+    assert_eq!(dump[2]["weight"], 8193);
+    assert_eq!(history[1]["weight"], 162);
+}
+
+#[test]
+fn exact_figures_are_not_marked() {
+    let place = Place::new("exact_figures_are_not_marked");
+    let path = place.at("exact.hlive");
+    sample(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
+    let reports = reports(&path).expect("readable");
+    for report in &reports {
+        assert!(!report.contains('~') && !report.contains("\"weight\"") && !report.contains("ampled   :"), "{report}");
+    }
+    for lines in [&reports[1], &reports[3], &reports[5]] {
+        assert_eq!(objects(lines)[0]["sampled"], Value::Null);
+    }
+    assert_eq!(objects(&reports[1])[1]["sampled"], Value::Null);
+}
+
+#[test]
+fn the_recorders_own_figures_are_told() {
+    let place = Place::new("the_recorders_own_figures_are_told");
+    let (live, path) = (place.at("own.hlive"), place.at("own.hl"));
+    let mut builder = sample(ByteOrder::Little, WordSize::W64);
+    builder
+        .global(GlobalCounter::PrivateBytes, 1 << 20)
+        .global(GlobalCounter::ShadowBytes, 500_000)
+        .global(GlobalCounter::SitesPrivateBytes, 4096)
+        .global(GlobalCounter::ThreadsPrivateBytes, 300 << 10)
+        .tally(TallyCounter::FramesVerified, 12_345_678)
+        .tally(TallyCounter::FramesWalked, 3_456_789)
+        .tally(TallyCounter::RulesMade, 1_234)
+        .tally(TallyCounter::StacksCompared, 1_234_567);
+    builder.write(&live).expect("written");
+    finish(&Ledger::open(&live).expect("a ledger"), &path, &[], &mut |_, _| {}).expect("finished");
+    for path in [&live, &path] {
+        let [stats, stats_lines, ..] = reports(path).expect("readable");
+        has(
+            &stats,
+            &[
+                "Stacks    : 12,345,678 frames verified (78.1%), 3,456,789 walked; 1,234 rules made",
+                "Checked   : 1,234,567 stacks compared with a full walk, 0 differ",
+                "          : 160 bytes in the ledger, 26.7 bytes for each stack",
+                "          : 4.16 KiB in memory with the index, 709.3 bytes for each stack",
+                "          : ledger: 1.56 KiB records, 832 bytes history, 160 bytes call sites, 6.05 KiB other",
+                "          : outside: 488 KiB address index (12.5% of the peak), 4.00 KiB call sites, 300 KiB in 1 thread \
+                 state, 232 KiB other",
+                "          : 9120.0 bytes for each of at most 55 blocks at a time: record 29.1, address index 9090.9",
+            ],
+        );
+        let object = &objects(&stats_lines)[1];
+        let number = |part: &str, name: &str| object[part][name].as_f64().unwrap_or_else(|| panic!("{part}.{name}"));
+        assert_eq!(number("call_sites", "bytes_per_stack_ledger"), 26.667);
+        assert_eq!(number("call_sites", "bytes_per_stack_memory"), 709.333);
+        assert_eq!(number("call_sites", "mean_frames"), 3.5);
+        assert_eq!((number("call_sites", "distinct"), number("call_sites", "live")), (6.0, 6.0));
+        assert_eq!(number("memory", "bytes_per_block"), 9120.0);
+        assert_eq!(number("memory", "bytes_per_thread"), 307_200.0);
+        assert_eq!(number("memory", "records_bytes"), 1600.0);
+        assert_eq!(
+            object["stacks"],
+            json!({"frames_verified": 12_345_678, "frames_walked": 3_456_789, "rules_made": 1234,
+                   "compared": 1_234_567, "differing": 0})
+        );
+        assert!(!stats.contains("full walk gave"));
+    }
+
+    builder.tally(TallyCounter::StacksDiffering, 2).write(&live).expect("written");
+    let [stats, ..] = reports(&live).expect("readable");
+    has(
+        &stats,
+        &[
+            "Checked   : 1,234,567 stacks compared with a full walk, 2 differ",
+            "  2 stacks differed from what a full walk gave: please report this.",
+        ],
+    );
+}
+
+#[test]
+fn older_ledgers_leave_off_what_they_do_not_tell() {
+    let place = Place::new("older_ledgers_leave_off_what_they_do_not_tell");
+    let path = place.at("older.hlive");
+    let mut builder = sample(ByteOrder::Little, WordSize::W64);
+    builder.counters(9, 22).write(&path).expect("written");
+    let [stats, stats_lines, ..] = reports(&path).expect("readable");
+    for absent in ["in memory with the index", "address index", "outside:", "Sampled", "Stacks", "Checked"] {
+        assert!(!stats.contains(absent), "{stats}");
+    }
+    let object = &objects(&stats_lines)[1];
+    assert_eq!(object["call_sites"]["bytes_per_stack_memory"], Value::Null);
+    assert_eq!((&object["memory"]["shadow_bytes"], &object["memory"]["bytes_per_block"]), (&Value::Null, &Value::Null));
+}

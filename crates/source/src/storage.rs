@@ -1,0 +1,115 @@
+//! What a ledger takes up: in the program that wrote it, and in its file.
+
+use std::os::unix::fs::MetadataExt;
+
+use heapledger_format::header::{HEADER_BYTES_MAX, Header};
+use heapledger_format::{GlobalCounter, SectionKind};
+
+use crate::SourceError;
+use crate::ledger::{Ledger, Store};
+
+/// The key of the `process` section under which a finished ledger keeps what the live one's sections took: pieces
+/// hold the elements only, not the room that there was for more.
+pub(crate) const SECTIONS_KEY: &str = "sections";
+
+/// What a ledger takes up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// Bytes of the file, holes not counted.
+    pub file_bytes: u64,
+    /// Bytes that the ledger had storage for while its program ran.
+    pub ledger_bytes: u64,
+    /// Memory beside the ledger that the recorder mapped in the program.
+    pub private_bytes: u64,
+}
+
+/// What one section took up in the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SectionStorage {
+    /// Elements that were handed out: never less than what was in use at a time.
+    pub used: u64,
+    /// Bytes that there was storage for.
+    pub bytes: u64,
+}
+
+/// `KIND:USED:BACKED` of each section, with commas between.
+pub(crate) fn sections_text(header: &Header) -> String {
+    let rows = header.sections().iter().map(|row| format!("{}:{}:{}", row.kind, row.used, row.backed));
+    rows.collect::<Vec<_>>().join(",")
+}
+
+/// Elements used and backed of a section, from that text.
+fn parse_sections(text: &str, kind: SectionKind) -> Option<(u64, u64)> {
+    text.split(',').find_map(|row| {
+        let mut numbers = row.split(':').map(|number| number.parse::<u64>().ok());
+        let [Some(number), used, backed] = [numbers.next()?, numbers.next()?, numbers.next()?] else { return None };
+        (number == kind as u64).then_some(())?;
+        used.zip(backed)
+    })
+}
+
+impl Ledger {
+    /// What the ledger takes up.
+    ///
+    /// # Errors
+    /// If the file can no longer be read.
+    pub fn storage(&self) -> Result<Storage, SourceError> {
+        let header = self.current_header()?;
+        let metadata = self.file().metadata()?;
+        let backed = || {
+            let bytes = header.sections().iter().map(|row| row.backed.saturating_mul(u64::from(row.element_bytes)));
+            bytes.fold(HEADER_BYTES_MAX as u64, u64::saturating_add)
+        };
+        let (file_bytes, ledger_bytes) = match &self.store {
+            Store::Live(_) => (metadata.blocks().saturating_mul(512), backed()),
+            Store::Finished(_) => (metadata.len(), self.process().number("ledger_bytes").unwrap_or_else(backed)),
+        };
+        Ok(Storage { file_bytes, ledger_bytes, private_bytes: header.global(GlobalCounter::PrivateBytes) })
+    }
+
+    /// What a section took up in the program; `None` if there is no such section, or if the ledger was finished by
+    /// a version that did not write it down.
+    ///
+    /// # Errors
+    /// If a live ledger can no longer be read.
+    pub fn section_storage(&self, kind: SectionKind) -> Result<Option<SectionStorage>, SourceError> {
+        let header = self.current_header()?;
+        let Some(row) = header.section(kind) else { return Ok(None) };
+        let figures = match &self.store {
+            Store::Live(_) => Some((row.used, row.backed)),
+            Store::Finished(_) => {
+                self.process().text(SECTIONS_KEY).as_deref().and_then(|text| parse_sections(text, kind))
+            }
+        };
+        Ok(figures
+            .map(|(used, backed)| SectionStorage { used, bytes: backed.saturating_mul(u64::from(row.element_bytes)) }))
+    }
+
+    /// Bytes that a section takes in a finished ledger's file, packed; `None` in a live one.
+    ///
+    /// # Errors
+    /// If the file can no longer be read.
+    pub fn packed_bytes(&self, kind: SectionKind) -> Result<Option<u64>, SourceError> {
+        match &self.store {
+            Store::Live(_) => Ok(None),
+            Store::Finished(pieces) => pieces.packed_bytes(kind).map(Some),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_found_in_their_text() {
+        let text = "1:64:128,3:7:512,300:1:1,x:1:1,4:5,5:-1:9,6:1:18446744073709551615";
+        assert_eq!(parse_sections(text, SectionKind::Records), Some((64, 128)));
+        assert_eq!(parse_sections(text, SectionKind::Sites), Some((7, 512)));
+        assert_eq!(parse_sections(text, SectionKind::Heaps), Some((1, u64::MAX)));
+        for kind in [SectionKind::Pcs, SectionKind::Threads, SectionKind::History] {
+            assert_eq!(parse_sections(text, kind), None, "{kind:?}");
+        }
+        assert_eq!(parse_sections("", SectionKind::Records), None);
+    }
+}

@@ -1,0 +1,477 @@
+//! Verified-chain unwinding: the last stack, and what proves that most of it is still there.
+
+use crate::cache::RuleCache;
+use crate::rule::{self, BasePointer, Rule, Shape};
+use crate::walk::{self, End, Frame, Rare, Strategy};
+use crate::{Environment, Registers};
+
+/// A word of the stack and what it held.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Word {
+    /// Where it lies.
+    pub address: u64,
+    /// What it held.
+    pub value: u64,
+}
+
+/// What else is kept of a frame of the last stack.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// `rbp` in the frame. Without meaning unless [`LIVE`] is set.
+    bp: u64,
+    /// What the owner knows of the stack from here outwards.
+    node: u32,
+    /// Two flags below; above them, how many of the further words belong to this frame and those outside of it.
+    marks: u32,
+}
+
+/// `rbp` decides where an outer frame lies.
+const LIVE: u32 = 1;
+/// Something from here outwards cannot be proven by comparing words.
+const BLOCKED: u32 = 2;
+const COUNT_SHIFT: u32 = 2;
+
+/// A frame that was found by stepping.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fresh {
+    /// The program counter, as in [`crate::walk`]'s output.
+    pub pc: u64,
+    sp: u64,
+    bp: u64,
+    rule: Rule,
+    /// The tag that came with its rule.
+    pub tag: u32,
+}
+
+/// Entries of the map from stack pointers to frames, a power of two.
+const MAP_ENTRIES: usize = 1024;
+/// Two frames are at least 16 bytes apart: the ABI keeps stacks aligned.
+const MAP_SHIFT: u32 = 4;
+/// So many walks more than others, of which less than three tenths could be kept, and reuse does not pay.
+const POOR_WALKS: u32 = 64;
+/// How many walks are then done without it.
+const PLAIN_WALKS: u32 = 4096;
+
+/// The part of a thread's last stack that has a fixed size. **Zeroed bytes are an empty one.**
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    depth: u32,
+    /// Walks still to be done without looking for known frames.
+    plain_left: u32,
+    /// Walks, more than others, of which little could be kept.
+    poor: u32,
+    /// Highest address of all words.
+    high: u64,
+    /// The word that was 0 in place of the outermost frame's return address; address 0 if there is none.
+    end: u64,
+    map: [u16; MAP_ENTRIES],
+}
+
+impl Head {
+    /// No stack.
+    pub const fn new() -> Self {
+        Self { depth: 0, plain_left: 0, poor: 0, high: 0, end: 0, map: [0; MAP_ENTRIES] }
+    }
+
+    /// Forgets the stack.
+    pub fn forget(&mut self) {
+        self.depth = 0;
+    }
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A thread's last stack, in memory of the caller's.
+///
+/// Frames are kept outermost first. A kept frame is its stack pointer, its program counter, and its
+/// `rbp` where that matters; beside the frames lie the words that unwinding them read.
+///
+/// # Why it is exact
+///
+/// Unwinding is a deterministic function of the state of a frame (pc, stack pointer, `rbp`), of the
+/// words of memory that it reads from there on, and of the unwind tables. So if a frame of a new stack
+/// has the state of a frame of the last stack, and **all** words that were read from there outwards hold what
+/// they held, then the frames from there outwards are those of the last stack. Nothing is assumed about
+/// what the program did in between: after `longjmp`, an exception or a tail call, words either
+/// differ, and the walk goes on step by step, or they do not, and a full walk would have the same result.
+/// Words of a dead stack do no harm, since the walk must first arrive at a frame with the same stack pointer.
+///
+/// What is compared:
+/// - the state: stack pointer and pc; `rbp` only if it decides where an outer frame lies ([`LIVE`]). It does if
+///   the frame's own rule counts from `rbp`, or leaves it as it is and the caller's depends on it;
+/// - the return address of every frame outside of it;
+/// - the slot of a saved `rbp`, if the frame that it is restored for depends on it. This is what tells two
+///   calls with different `alloca`s apart, all of whose return addresses are the same;
+/// - the slot that holds the frame's top, where a realigned stack keeps it in memory;
+/// - the 0 in place of a return address at which a stack ends.
+///
+/// What is not proven this way, so that frames inside of it are walked each time ([`BLOCKED`]): frames that a
+/// signal interrupted (their words lie on any stack), entries of linkage tables, frames found by frame pointers for want of a table (a
+/// library with one may have been loaded there since), ends other than the outermost frame, words outside of the
+/// frame that they belong to. A stack that needs the general evaluator, or is cut at the limit, is not kept at all.
+///
+/// The tables are what comparing words cannot vouch for. The caller must [forget](LastStack::forget) the last stack and
+/// flush the rules before and after code is unloaded, because other code may come to lie at the same addresses.
+///
+/// # Bounds
+///
+/// The words lie between the matched frame's stack pointer and the highest word read; the
+/// [environment](Environment::still_hold) compares that range with the stack it knows before any is loaded, so a stack
+/// that was left and unmapped is not touched.
+pub struct LastStack<'a> {
+    /// The part of fixed size.
+    pub head: &'a mut Head,
+    /// Per frame, the word that held its return address.
+    pub frames: &'a mut [Word],
+    /// Per frame, what else is known.
+    pub places: &'a mut [Place],
+    /// Further words; room for two per frame.
+    pub words: &'a mut [Word],
+    /// Frames found by stepping, innermost first.
+    pub fresh: &'a mut [Fresh],
+}
+
+/// The result of [`take`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Outer frames that are as they were in the last stack.
+    pub kept: usize,
+    /// Frames in [`LastStack::fresh`] inside of them.
+    pub fresh: usize,
+    /// Why the walk stopped. Where frames were kept, the outermost one was reached.
+    pub end: End,
+    /// Whether a frame rests on a frame pointer found without proof: from this index of `fresh` on.
+    pub guessed_from: Option<usize>,
+    /// Whether the fresh frames can be kept.
+    pub keeps: bool,
+    /// The word that was 0 in place of a return address; 0 if there was none.
+    end_word: u64,
+}
+
+/// Takes a stack. `None` if it needs the general evaluator: then use [`crate::walk`].
+///
+/// Afterwards, unless `keeps` is false, call [`LastStack::cut`] and then [`LastStack::keep`] for each fresh frame,
+/// outermost (last) first. With `reuse` off all frames are fresh and none is kept.
+#[inline(never)]
+pub fn take<E: Environment, const SETS: usize>(
+    environment: &E,
+    cache: &mut RuleCache<SETS>,
+    last: &mut LastStack,
+    registers: &Registers,
+    strategy: Strategy,
+    reuse: bool,
+) -> Option<Taken> {
+    let mut misses = 0u64;
+    let taken = take_counting(environment, cache, last, registers, strategy, reuse, &mut misses);
+    let steps = taken.map_or(0, |taken| taken.fresh as u64);
+    cache.count(steps.max(misses), misses, u64::from(taken.is_none()));
+    taken
+}
+
+#[inline(always)]
+fn take_counting<E: Environment, const SETS: usize>(
+    environment: &E,
+    cache: &mut RuleCache<SETS>,
+    last: &mut LastStack,
+    registers: &Registers,
+    strategy: Strategy,
+    reuse: bool,
+    misses: &mut u64,
+) -> Option<Taken> {
+    let Registers { ip: mut pc, mut sp, mut bp, .. } = *registers;
+    let mut exact = false;
+    let mut guessed_from = None;
+    let mut fresh = 0usize;
+    let reuse = reuse && last.reuse_pays();
+    // Frames of the last stack that may still be met.
+    let mut met_below = if reuse { last.head.depth as usize } else { 0 };
+    let done = |fresh, end, guessed_from, end_word| {
+        let keeps = reuse && end != End::LimitReached;
+        Some(Taken { kept: 0, fresh, end, guessed_from, keeps, end_word })
+    };
+    if pc == 0 {
+        return done(0, End::Outermost, None, 0);
+    }
+    loop {
+        if let Some(index) = last.find(pc, sp, bp, exact, met_below) {
+            if last.holds_from(environment, index) {
+                let kept = index.wrapping_add(1);
+                if kept.wrapping_add(fresh) <= last.fresh.len() {
+                    last.judge(kept, fresh);
+                    return Some(Taken { kept, fresh, end: End::Outermost, guessed_from, keeps: true, end_word: 0 });
+                }
+                met_below = 0; // together they are too many: go on until the limit cuts the stack
+            } else {
+                met_below = last.holds_below(environment, index);
+            }
+        }
+        let (rule, tag) = match cache.get(pc) {
+            Some(known) => known,
+            None => {
+                *misses = misses.wrapping_add(1);
+                walk::miss(environment, cache, pc)
+            }
+        };
+        let Some(place) = last.fresh.get_mut(fresh) else { break };
+        *place = Fresh { pc, sp, bp, rule, tag };
+        fresh = fresh.wrapping_add(1);
+        let shape = rule.shape_bits();
+        if (shape == rule::FROM_SP || shape == rule::FROM_BP) && rule.bp_bits() <= rule::BP_AT_CFA {
+            let base = if shape == rule::FROM_SP { sp } else { bp };
+            let cfa = base.wrapping_add_signed(i64::from(rule.cfa_operand()));
+            if cfa <= sp || cfa & 7 != 0 {
+                return done(fresh, End::NotRising { pc }, guessed_from, 0);
+            }
+            let address = cfa.wrapping_sub(8);
+            let Some(caller) = environment.read_word(address) else {
+                return done(fresh, End::Unreadable { address }, guessed_from, 0);
+            };
+            if rule.bp_bits() != rule::BP_SAME {
+                let address = cfa.wrapping_add_signed(i64::from(rule.bp_operand()));
+                let Some(value) = environment.read_word(address) else {
+                    return done(fresh, End::Unreadable { address }, guessed_from, 0);
+                };
+                bp = value;
+            }
+            if caller == 0 {
+                last.judge(0, fresh);
+                return done(fresh, End::Outermost, guessed_from, address);
+            }
+            (pc, sp, exact) = (caller, cfa, false);
+            continue;
+        }
+        let frame = Frame { pc, sp, bp, exact };
+        match walk::step_rarely(environment, strategy, guessed_from.is_some(), frame, rule) {
+            Rare::Step(next) => Frame { pc, sp, bp, exact } = next,
+            Rare::Guess(next) => {
+                guessed_from.get_or_insert(fresh);
+                Frame { pc, sp, bp, exact } = next;
+            }
+            Rare::End(end) => {
+                last.judge(0, fresh);
+                return done(fresh, end, guessed_from, 0);
+            }
+            Rare::General => return None,
+        }
+    }
+    done(fresh, End::LimitReached, guessed_from, 0)
+}
+
+impl LastStack<'_> {
+    /// Forgets the stack.
+    pub fn forget(&mut self) {
+        self.head.forget();
+    }
+
+    /// Frames of the stack.
+    pub fn depth(&self) -> usize {
+        self.head.depth as usize
+    }
+
+    /// Program counters of the stack, outermost first.
+    pub fn pcs(&self) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
+        self.frames.iter().take(self.depth()).map(|frame| frame.value)
+    }
+
+    /// Whether looking for known frames has paid lately. It costs some 40 % of a walk that finds none.
+    #[inline(always)]
+    fn reuse_pays(&mut self) -> bool {
+        if self.head.plain_left == 0 {
+            return true;
+        }
+        self.head.plain_left = self.head.plain_left.wrapping_sub(1);
+        false
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, kept: usize, fresh: usize) {
+        if kept.wrapping_mul(7) >= fresh.wrapping_mul(3) {
+            self.head.poor = self.head.poor.saturating_sub(1);
+        } else {
+            self.head.poor = self.head.poor.wrapping_add(1);
+            if self.head.poor > POOR_WALKS {
+                // Half way back, so that soon after looking again it is known whether that has changed.
+                (self.head.poor, self.head.plain_left) = (POOR_WALKS / 2, PLAIN_WALKS);
+            }
+        }
+    }
+
+    /// What [`LastStack::keep`] was told of the stack whose frames are the `kept` outermost ones; 0 for none.
+    #[inline(always)]
+    pub fn node(&self, kept: usize) -> u32 {
+        let outer = kept.checked_sub(1).and_then(|index| self.places.get(index));
+        outer.map_or(0, |place| place.node)
+    }
+
+    #[inline(always)]
+    fn map_index(sp: u64) -> usize {
+        (sp >> MAP_SHIFT) as usize & MAP_ENTRIES.wrapping_sub(1)
+    }
+
+    /// The frame of the last stack that has this state, if it is among the `below` outermost ones and all from
+    /// there outwards can be proven.
+    #[inline(always)]
+    fn find(&self, pc: u64, sp: u64, bp: u64, exact: bool, below: usize) -> Option<usize> {
+        let index = usize::from(*self.head.map.get(Self::map_index(sp))?);
+        if index >= below || exact {
+            return None;
+        }
+        let frame = self.frames.get(index)?;
+        let place = self.places.get(index)?;
+        let same = frame.address.wrapping_add(8) == sp
+            && frame.value == pc
+            && place.marks & BLOCKED == 0
+            && (place.marks & LIVE == 0 || place.bp == bp);
+        same.then_some(index)
+    }
+
+    fn words_of(&self, index: usize) -> usize {
+        self.places.get(index).map_or(0, |place| (place.marks >> COUNT_SHIFT) as usize)
+    }
+
+    /// Whether all that was read from the frame outwards still holds.
+    #[inline(always)]
+    fn holds_from<E: Environment>(&self, environment: &E, index: usize) -> bool {
+        let (Some(frame), Some(outer)) = (self.frames.get(index), self.frames.get(..index)) else { return false };
+        let Some(words) = self.words.get(..self.words_of(index)) else { return false };
+        let (low, high) = (frame.address, self.head.high);
+        environment.still_hold(outer, low, high)
+            && (words.is_empty() || environment.still_hold(words, low, high))
+            && (self.head.end == 0 || environment.read_word(self.head.end) == Some(0))
+    }
+
+    /// How many of the outermost frames may still be met when something outside of a frame has changed: those
+    /// outside of the innermost change.
+    #[cold]
+    #[inline(never)]
+    fn holds_below<E: Environment>(&self, environment: &E, index: usize) -> usize {
+        let holds = |word: &Word| environment.read_word(word.address) == Some(word.value);
+        for inner in (1..=index).rev() {
+            let outer = inner.wrapping_sub(1);
+            let own = self.words.get(self.words_of(outer)..self.words_of(inner)).unwrap_or(&[]);
+            if !self.frames.get(outer).is_some_and(holds) || !own.iter().all(holds) {
+                return inner;
+            }
+        }
+        0
+    }
+
+    /// The stack that leads to `registers`, if all of it is part of the last one and still holds: how many of the
+    /// outermost frames that is.
+    #[inline(always)]
+    pub fn whole<E: Environment>(&self, environment: &E, registers: &Registers) -> Option<usize> {
+        let index = self.find(registers.ip, registers.sp, registers.bp, false, self.head.depth as usize)?;
+        self.holds_from(environment, index).then_some(index.wrapping_add(1))
+    }
+
+    /// What [`take`] would say of such a stack.
+    pub fn taken_whole(kept: usize) -> Taken {
+        Taken { kept, fresh: 0, end: End::Outermost, guessed_from: None, keeps: true, end_word: 0 }
+    }
+
+    /// Leaves only what was kept of the last stack, before the fresh frames are entered.
+    #[inline]
+    pub fn cut(&mut self, taken: &Taken) {
+        self.head.depth = taken.kept as u32;
+        if taken.kept == 0 {
+            self.head.high = taken.end_word;
+            self.head.end = taken.end_word;
+        }
+    }
+
+    /// Enters a fresh frame at the inner end of the kept ones. `node` is what the owner
+    /// wants to know of the stack that ends with it.
+    #[inline(always)]
+    pub fn keep(&mut self, taken: &Taken, fresh: usize, node: u32) {
+        let Some(&frame) = self.fresh.get(fresh) else { return };
+        let depth = self.head.depth as usize;
+        let outer = depth.wrapping_sub(1); // no index, where there is none
+        let marks = match (self.frames.get(outer), self.places.get(outer)) {
+            (Some(outer_frame), Some(outer_place)) => {
+                // Two bits and the words so far.
+                let (shape, saved) = (frame.rule.shape_bits(), frame.rule.bp_bits());
+                let outer_marks = outer_place.marks;
+                if shape == rule::FROM_SP && (outer_marks & LIVE == 0 || saved == rule::BP_SAME) {
+                    // Nothing but the return address was read that matters.
+                    if saved == rule::BP_SAME { outer_marks } else { outer_marks & !LIVE }
+                } else {
+                    let (outer_frame, outer_place) = (*outer_frame, *outer_place);
+                    self.marks_below(frame, outer_frame, outer_place)
+                }
+            }
+            _ => Self::marks_of_outermost(taken, frame),
+        };
+        let Fresh { pc, sp, bp, .. } = frame;
+        let address = sp.wrapping_sub(8);
+        let (Some(frame), Some(place), Some(entry)) =
+            (self.frames.get_mut(depth), self.places.get_mut(depth), self.head.map.get_mut(Self::map_index(sp)))
+        else {
+            return;
+        };
+        *frame = Word { address, value: pc };
+        *place = Place { bp, node, marks };
+        *entry = depth as u16;
+        self.head.high = self.head.high.max(address);
+        self.head.depth = depth.wrapping_add(1) as u32;
+    }
+
+    /// The marks of a frame whose caller is kept, and the further words that unwinding it read.
+    #[inline(never)]
+    fn marks_below(&mut self, frame: Fresh, outer_frame: Word, outer_place: Place) -> u32 {
+        let Fresh { sp, bp, rule, .. } = frame;
+        let cfa = outer_frame.address.wrapping_add(8);
+        let mut count = (outer_place.marks >> COUNT_SHIFT) as usize;
+        let outer_is_live = outer_place.marks & LIVE != 0;
+        // Whether there was room for a word, and it lies inside the frame or outside of it, as it should.
+        let mut also = |address: u64, value: u64| match self.words.get_mut(count) {
+            Some(place) if address >= sp.wrapping_sub(8) => {
+                *place = Word { address, value };
+                count = count.wrapping_add(1);
+                self.head.high = self.head.high.max(address);
+                true
+            }
+            _ => false,
+        };
+        let shape = rule.shape();
+        let mut proven = match shape {
+            Shape::FromSp(_) | Shape::FromBp(_) => true,
+            Shape::StoredAtBp(offset) => also(bp.wrapping_add_signed(i64::from(offset)), cfa),
+            Shape::StoredAtSp(offset) => also(sp.wrapping_add_signed(i64::from(offset)), cfa),
+            // Linkage entries too: whether a signal interrupted them is not kept.
+            _ => false,
+        };
+        let saved = rule.base_pointer();
+        let saved_at = match saved {
+            BasePointer::Same => None,
+            BasePointer::AtCfa(offset) => Some(cfa.wrapping_add_signed(i64::from(offset))),
+            BasePointer::AtBp(offset) => Some(bp.wrapping_add_signed(i64::from(offset))),
+            BasePointer::AtSp(offset) => Some(sp.wrapping_add_signed(i64::from(offset))),
+        };
+        if let Some(address) = saved_at.filter(|_| outer_is_live) {
+            proven &= also(address, outer_place.bp);
+        }
+        let blocked = !proven || outer_place.marks & BLOCKED != 0;
+        let is_live = matches!(shape, Shape::FromBp(_) | Shape::StoredAtBp(_))
+            || matches!(saved, BasePointer::AtBp(_))
+            || outer_is_live && saved == BasePointer::Same;
+        let flags = (if is_live { LIVE } else { 0 }) | (if blocked { BLOCKED } else { 0 });
+        (count as u32) << COUNT_SHIFT | flags
+    }
+
+    #[cold]
+    fn marks_of_outermost(taken: &Taken, frame: Fresh) -> u32 {
+        let shape = frame.rule.shape_bits();
+        let ended_at_zero = taken.end_word != 0 && matches!(shape, rule::FROM_SP | rule::FROM_BP);
+        let proven = taken.end == End::Outermost && (frame.rule == Rule::OUTERMOST || ended_at_zero);
+        let counts_from_bp = matches!(frame.rule.shape(), Shape::FromBp(_) | Shape::StoredAtBp(_));
+        (if proven { 0 } else { BLOCKED }) | (if counts_from_bp { LIVE } else { 0 })
+    }
+}
