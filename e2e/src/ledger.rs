@@ -165,6 +165,12 @@ pub struct Frame {
     pub names: [String; 2],
     /// Source file.
     pub file: String,
+    /// The return address, in the program that ran.
+    pub address: String,
+    /// File name of its module, without the directory.
+    pub module: String,
+    /// It was inlined into the next one, which has the same address.
+    pub inlined: bool,
 }
 
 /// A block that is, or was, allocated.
@@ -200,6 +206,11 @@ impl Blocks {
     /// All allocations that `history --json` shows, which must be all there were.
     pub fn ever(ledger: impl AsRef<OsStr>) -> Result<Blocks> {
         Blocks::from("history", ledger.as_ref(), r#""event":"allocation""#)
+    }
+
+    /// All frees that `history --json` shows, which must be all there were; with the stacks of the frees.
+    pub fn freed(ledger: impl AsRef<OsStr>) -> Result<Blocks> {
+        Blocks::from("history", ledger.as_ref(), r#""event":"free""#)
     }
 
     /// Line by line, because there can be millions; the frames of a call site are only looked at once.
@@ -245,9 +256,13 @@ impl Blocks {
         if let std::collections::hash_map::Entry::Vacant(place) = self.stacks.entry(site) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let frames = frames()?;
+            let file_name = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
             let frame = |frame: &Value| Frame {
                 names: [text(&frame["function"]), text(&frame["raw"])],
                 file: text(&frame["file"]),
+                address: text(&frame["address"]),
+                module: file_name(text(&frame["module"])),
+                inlined: frame["inlined"] == true,
             };
             place.insert(frames.as_array().into_iter().flatten().map(frame).collect());
         }

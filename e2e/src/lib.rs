@@ -19,6 +19,7 @@ pub mod ledger;
 
 pub mod cases;
 pub mod programs;
+pub mod unwinding;
 
 /// What a test found wrong, in words for a person.
 pub type Result<T = (), E = String> = std::result::Result<T, E>;

@@ -1,9 +1,11 @@
-//! The one door: `cargo xtask demo` shows what this is, `cargo xtask test` says whether it works.
+//! The one door: `cargo xtask demo` shows what this is, `cargo xtask test` says whether it works,
+//! `cargo xtask bench` what it costs.
 //!
 //! Nothing but the standard library, so that the door opens at once.
 
 use std::process::ExitCode;
 
+mod bench;
 mod demo;
 mod test;
 
@@ -15,6 +17,7 @@ mod thumb;
 const USAGE: &str = "\
 cargo xtask demo    build heapledger, run a real program under it, leave the report on screen and a ledger
 cargo xtask test    everything that must hold before a change is taken; add the name of a step to run only that
+cargo xtask bench   what tracking costs, beside what other tools cost; takes names of programs, --quick and more
 ";
 
 fn main() -> ExitCode {
@@ -23,6 +26,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["demo"] => demo::run(),
         ["test", only @ ..] => test::run(only),
+        ["bench", words @ ..] => bench::run(words),
         _ => {
             print!("{USAGE}");
             return if words.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) };

@@ -1,6 +1,6 @@
-//! Debian packages that the tests and the demo need.
+//! Debian packages that the tests, the demo and the measurements need.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::step::{Result, run};
@@ -48,15 +48,37 @@ pub(crate) const TEST: &[Need] = &[
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];
 
+/// For measuring: programs, and the tools that we are compared with.
+pub(crate) const BENCH: &[Need] = &[
+    command("gcc", "gcc"),
+    command("g++", "g++"),
+    command("jq", "jq"),
+    command("python3", "python3"),
+    command("perl", "perl"),
+    command("sqlite3", "sqlite3"),
+    command("xmllint", "libxml2-utils"),
+    command("redis-server", "redis-server"),
+    command("redis-benchmark", "redis-tools"),
+    command("heaptrack", "heaptrack"),
+    command("zstd", "zstd"),
+    command("valgrind", "valgrind"),
+    library("libtcmalloc.so.4", "libgoogle-perftools4"),
+];
+
 const LIBRARY_DIRECTORIES: &[&str] = &["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
 
 impl Need {
     fn is_met(&self) -> bool {
         match self.what {
             What::Command(name) => on_path(name),
-            What::Library(name) => LIBRARY_DIRECTORIES.iter().any(|directory| Path::new(directory).join(name).exists()),
+            What::Library(name) => library_path(name).is_some(),
         }
     }
+}
+
+/// A library of the system, by file name.
+pub(crate) fn library_path(name: &str) -> Option<PathBuf> {
+    LIBRARY_DIRECTORIES.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists())
 }
 
 /// Whether there is a command of this name.

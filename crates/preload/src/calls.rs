@@ -1,7 +1,7 @@
 //! What a call means: from arguments and results to the recorder's words.
 
 use crate::SHARED;
-use crate::hooked::{Family, HOOKED, Hooked, Shape, hooked_at};
+use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::next;
 use crate::stubs::CallFrame;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -93,8 +93,13 @@ fn size_asked(shape: Shape, frame: &CallFrame) -> usize {
         Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
             argument(frame, items).saturating_mul(argument(frame, bytes))
         }
-        Shape::Frees | Shape::PassedOn | Shape::Unloads => 0,
+        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Remaps => 0,
     }
+}
+
+/// The real function of a stub that does nothing but note the call; asked only until it is known.
+pub(crate) extern "C" fn passed_on(hook: usize) -> usize {
+    next::next(hook)
 }
 
 /// First half of every hook; returns the function to call.
@@ -123,6 +128,7 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
         Shape::Frees | Shape::Resizes(_) | Shape::ResizesItems(..) => argument(frame, 0),
         shape => size_asked(shape, frame),
     };
+    note_library(hook, frame, about);
     if is_nested(frame, about) {
         return function;
     }
@@ -140,7 +146,7 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
-        Shape::PassedOn | Shape::Unloads => {}
+        Shape::PassedOn | Shape::Unloads | Shape::Remaps => {}
     }
     if calls_others(hooked) {
         // `realloc` may be made of `malloc` and `free`: both its size and its block.
@@ -178,7 +184,7 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
             let new = (result != 0).then(|| new_block(hook, hooked, result, size));
             hooks::realloc_ends(&SHARED, &frame.registers, &frame.kept, hooked.kind, new.as_ref(), size == 0);
         }
-        Shape::Frees | Shape::PassedOn | Shape::Unloads => {}
+        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Remaps => {}
     }
     result
 }
@@ -229,11 +235,23 @@ fn in_glibc(address: usize) -> (Usable, u8) {
     }
 }
 
+/// If the loader may be making this call for a library that it is about to load, code that was known is no longer trusted.
+#[inline(always)]
+fn note_library(hook: usize, frame: &CallFrame, size: usize) {
+    if hook == Hook::Calloc as usize
+        && hooks::is_like_a_library(size)
+        && (hooks::is_loader(&SHARED, frame.return_address()) || next::c_is_before_us())
+    {
+        hooks::code_loads(&SHARED);
+    }
+}
+
 /// What follows the real call of a function that gives a block of so many bytes, of the C family and glibc's own: they
 /// call no other replaced function. Returns the block. (The stub has made the call: nothing is to be done before.)
 pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &CallFrame, block: usize) -> usize {
     let hooked = &const { hooked_at(HOOK) };
     let size = size_asked(hooked.shape, frame);
+    note_library(HOOK, frame, size);
     match hooks::ready(&SHARED) {
         Some(thread)
             if is_own_call(frame) || thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, size)) => {}

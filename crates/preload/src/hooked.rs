@@ -21,6 +21,8 @@ pub(crate) enum Shape {
     PassedOn,
     /// Unloads code.
     Unloads,
+    /// Takes memory away, or access to it.
+    Remaps,
 }
 
 /// Whose definition is the next in line.
@@ -50,7 +52,7 @@ impl Hooked {
             Shape::Frees => self.kind != Kind::FREE,
             Shape::ResizesItems(..) => true,
             Shape::Resizes(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
-            Shape::PassedOn | Shape::Unloads => false,
+            Shape::PassedOn | Shape::Unloads | Shape::Remaps => false,
         }
     }
 }
@@ -121,6 +123,12 @@ hooked! {
     call_stub DeleteArrayAlignNothrow = "_ZdaPvSt11align_val_tRKSt9nothrow_t": DELETE_ARRAY_ALIGN_NOTHROW, Frees, Cxx;
 
     call_stub Dlclose = "dlclose": NONE, Unloads, Loader;
+    // With `MAP_FIXED`.
+    remap_stub Mmap = "mmap": NONE, Remaps, Loader;
+    remap_stub Mmap64 = "mmap64": NONE, Remaps, Loader;
+    remap_stub Munmap = "munmap": NONE, Remaps, Loader;
+    remap_stub Mprotect = "mprotect": NONE, Remaps, Loader;
+    remap_stub Mremap = "mremap": NONE, Remaps, Loader;
     // Unloads conversion modules without going through `dlclose`.
     call_stub IconvClose = "iconv_close": NONE, Unloads, Loader;
 }

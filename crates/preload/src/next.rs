@@ -12,6 +12,8 @@ use heapledger_linux::syscall;
 pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// Functions of glibc that give blocks and call no other replaced one, once they are known; else 0. The stubs read it.
 pub(crate) static DIRECT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
+/// A module in front of us defines `calloc`: who calls ours need not be who wanted it.
+static C_IS_BEFORE_US: AtomicBool = AtomicBool::new(false);
 /// C++ operators that are passed on, so that their stubs need not ask; else 0.
 pub(crate) static PASSED_ON: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// `malloc_usable_size` of the module that has `malloc`; 0 if it has none.
@@ -217,6 +219,7 @@ fn find_c_family() {
         of_family(Family::Cxx).any(|(hook, symbol)| HOOKED[hook].kind.allocates() && module.symbol(symbol).is_some())
     });
     CXX_IS_BEFORE_US.store(cxx_before, Ordering::Release);
+    C_IS_BEFORE_US.store(modules_before_us().any(|module| module.symbol(b"calloc").is_some()), Ordering::Release);
     C_FAMILY_FOUND.store(true, Ordering::Release);
     if is_glibc {
         for (hook, _) in of_family(Family::C) {
@@ -299,6 +302,12 @@ pub(crate) fn in_new_operator_body(address: usize) -> bool {
 /// Whether an address lies in the library that has the next `malloc`, if that is not the C library itself.
 pub(crate) fn in_library_behind_us(address: usize) -> bool {
     (BEHIND_US[0].load(Ordering::Relaxed)..BEHIND_US[1].load(Ordering::Relaxed)).contains(&address)
+}
+
+/// Whether another library's `calloc` stands in front of ours.
+#[inline]
+pub(crate) fn c_is_before_us() -> bool {
+    C_IS_BEFORE_US.load(Ordering::Relaxed)
 }
 
 /// Whether C++ operators are only passed on.

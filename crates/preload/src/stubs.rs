@@ -285,6 +285,52 @@ macro_rules! free_stub {
     };
 }
 
+/// Notes that memory changes, and jumps on. All arguments stay where they are: `mremap` has five.
+macro_rules! remap_stub {
+    ($name:ident, $symbol:literal, $index:expr) => {
+        #[unsafe(naked)]
+        #[unsafe(export_name = $symbol)]
+        #[allow(non_snake_case, reason = "named after its row in the list")]
+        extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "lock inc dword ptr [rip + {shared} + {changes_at}]",
+                "mov rax, [rip + {next} + 8 * {index}]",
+                "test rax, rax",
+                "je 4f",
+                "jmp rax",
+                "4:",
+                "push rdi
+                push rsi
+                push rdx
+                push rcx
+                push r8
+                push r9
+                sub rsp, 8
+                .cfi_def_cfa_offset 64",
+                "mov edi, {index}",
+                "call {passed_on}",
+                "add rsp, 8
+                pop r9
+                pop r8
+                pop rcx
+                pop rdx
+                pop rsi
+                pop rdi
+                .cfi_def_cfa_offset 8",
+                "jmp rax",
+                ".cfi_endproc",
+                index = const $index,
+                next = sym crate::next::NEXT,
+                shared = sym crate::SHARED,
+                changes_at = const crate::stubs::CHANGES_AT,
+                passed_on = sym crate::calls::passed_on,
+            )
+        }
+    };
+}
+
 macro_rules! jump_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
@@ -315,4 +361,10 @@ pub(crate) const IS_ON_AT: usize = offset_of!(Shared, sampling) + offset_of!(Sam
 /// See [`IS_ON_AT`].
 pub(crate) const COUNTERS_AT: usize = offset_of!(Shared, sampling) + offset_of!(Sampling, counters);
 
-pub(crate) use {block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, pass_if_no_sample, realloc_stub, restore_arguments, save_call_frame};
+/// See [`IS_ON_AT`].
+pub(crate) const CHANGES_AT: usize = offset_of!(Shared, memory_changes);
+
+pub(crate) use {
+    block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, pass_if_no_sample, realloc_stub, remap_stub,
+    restore_arguments, save_call_frame,
+};

@@ -19,8 +19,10 @@ const EMPTY: Entry = Entry { pc: 0, rule: Rule::REFUSED, tag: 0 };
 pub struct CacheCounters {
     /// Rules found.
     pub hits: u64,
-    /// Rules that had to be made from a table.
+    /// Rules that were not here.
     pub misses: u64,
+    /// Of these, rules that had to be made from a table, because no other thread had made them.
+    pub made: u64,
     /// Walks that started over with all registers tracked.
     pub restarts: u64,
 }
@@ -49,7 +51,7 @@ impl<const SETS: usize> RuleCache<SETS> {
     /// An empty cache.
     pub const fn new() -> Self {
         const { Self::IS_POWER_OF_TWO };
-        let counters = CacheCounters { hits: 0, misses: 0, restarts: 0 };
+        let counters = CacheCounters { hits: 0, misses: 0, made: 0, restarts: 0 };
         Self { sets: [[EMPTY; 2]; SETS], counters }
     }
 
@@ -82,6 +84,10 @@ impl<const SETS: usize> RuleCache<SETS> {
             *second = *first;
             *first = Entry { pc, rule, tag };
         }
+    }
+
+    pub(crate) fn count_made(&mut self) {
+        self.counters.made = self.counters.made.wrapping_add(1);
     }
 
     #[inline(always)]

@@ -56,6 +56,7 @@
     )
 )]
 
+mod memo;
 mod verified;
 mod walk;
 
@@ -74,6 +75,7 @@ mod bytes;
 
 pub use cache::{CacheCounters, RuleCache};
 pub use full::walk_in_full;
+pub use memo::{Memo, Remembered};
 pub use row::{CfaRule, RegisterRule, Row};
 pub use rule::{BasePointer, Rule, Shape};
 pub use table::{Table, TableError};

@@ -50,20 +50,12 @@ pub struct Fresh {
 const MAP_ENTRIES: usize = 1024;
 /// Two frames are at least 16 bytes apart: the ABI keeps stacks aligned.
 const MAP_SHIFT: u32 = 4;
-/// So many walks more than others, of which less than three tenths could be kept, and reuse does not pay.
-const POOR_WALKS: u32 = 64;
-/// How many walks are then done without it.
-const PLAIN_WALKS: u32 = 4096;
 
 /// The part of a thread's last stack that has a fixed size. **Zeroed bytes are an empty one.**
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     depth: u32,
-    /// Walks still to be done without looking for known frames.
-    plain_left: u32,
-    /// Walks, more than others, of which little could be kept.
-    poor: u32,
     /// Highest address of all words.
     high: u64,
     /// The word that was 0 in place of the outermost frame's return address; address 0 if there is none.
@@ -74,7 +66,7 @@ pub struct Head {
 impl Head {
     /// No stack.
     pub const fn new() -> Self {
-        Self { depth: 0, plain_left: 0, poor: 0, high: 0, end: 0, map: [0; MAP_ENTRIES] }
+        Self { depth: 0, high: 0, end: 0, map: [0; MAP_ENTRIES] }
     }
 
     /// Forgets the stack.
@@ -139,6 +131,15 @@ pub struct LastStack<'a> {
     pub fresh: &'a mut [Fresh],
 }
 
+/// What proves a stack, beside the state of its innermost frame.
+pub(crate) struct Proof<'a> {
+    pub(crate) callers: &'a [Word],
+    pub(crate) words: &'a [Word],
+    pub(crate) end: Option<Word>,
+    pub(crate) high: u64,
+    pub(crate) is_live: bool,
+}
+
 /// The result of [`take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
@@ -190,7 +191,6 @@ fn take_counting<E: Environment, const SETS: usize>(
     let mut exact = false;
     let mut guessed_from = None;
     let mut fresh = 0usize;
-    let reuse = reuse && last.reuse_pays();
     // Frames of the last stack that may still be met.
     let mut met_below = if reuse { last.head.depth as usize } else { 0 };
     let done = |fresh, end, guessed_from, end_word| {
@@ -205,7 +205,6 @@ fn take_counting<E: Environment, const SETS: usize>(
             if last.holds_from(environment, index) {
                 let kept = index.wrapping_add(1);
                 if kept.wrapping_add(fresh) <= last.fresh.len() {
-                    last.judge(kept, fresh);
                     return Some(Taken { kept, fresh, end: End::Outermost, guessed_from, keeps: true, end_word: 0 });
                 }
                 met_below = 0; // together they are too many: go on until the limit cuts the stack
@@ -242,7 +241,6 @@ fn take_counting<E: Environment, const SETS: usize>(
                 bp = value;
             }
             if caller == 0 {
-                last.judge(0, fresh);
                 return done(fresh, End::Outermost, guessed_from, address);
             }
             (pc, sp, exact) = (caller, cfa, false);
@@ -256,7 +254,6 @@ fn take_counting<E: Environment, const SETS: usize>(
                 Frame { pc, sp, bp, exact } = next;
             }
             Rare::End(end) => {
-                last.judge(0, fresh);
                 return done(fresh, end, guessed_from, 0);
             }
             Rare::General => return None,
@@ -279,29 +276,6 @@ impl LastStack<'_> {
     /// Program counters of the stack, outermost first.
     pub fn pcs(&self) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
         self.frames.iter().take(self.depth()).map(|frame| frame.value)
-    }
-
-    /// Whether looking for known frames has paid lately. It costs some 40 % of a walk that finds none.
-    #[inline(always)]
-    fn reuse_pays(&mut self) -> bool {
-        if self.head.plain_left == 0 {
-            return true;
-        }
-        self.head.plain_left = self.head.plain_left.wrapping_sub(1);
-        false
-    }
-
-    #[inline(always)]
-    fn judge(&mut self, kept: usize, fresh: usize) {
-        if kept.wrapping_mul(7) >= fresh.wrapping_mul(3) {
-            self.head.poor = self.head.poor.saturating_sub(1);
-        } else {
-            self.head.poor = self.head.poor.wrapping_add(1);
-            if self.head.poor > POOR_WALKS {
-                // Half way back, so that soon after looking again it is known whether that has changed.
-                (self.head.poor, self.head.plain_left) = (POOR_WALKS / 2, PLAIN_WALKS);
-            }
-        }
     }
 
     /// What [`LastStack::keep`] was told of the stack whose frames are the `kept` outermost ones; 0 for none.
@@ -364,17 +338,18 @@ impl LastStack<'_> {
         0
     }
 
-    /// The stack that leads to `registers`, if all of it is part of the last one and still holds: how many of the
-    /// outermost frames that is.
-    #[inline(always)]
-    pub fn whole<E: Environment>(&self, environment: &E, registers: &Registers) -> Option<usize> {
-        let index = self.find(registers.ip, registers.sp, registers.bp, false, self.head.depth as usize)?;
-        self.holds_from(environment, index).then_some(index.wrapping_add(1))
-    }
-
-    /// What [`take`] would say of such a stack.
-    pub fn taken_whole(kept: usize) -> Taken {
-        Taken { kept, fresh: 0, end: End::Outermost, guessed_from: None, keeps: true, end_word: 0 }
+    /// All that proves the stack of the `depth` outermost frames; `None` if it cannot be proven by words.
+    pub(crate) fn proof(&self, depth: usize) -> Option<Proof<'_>> {
+        let inner = depth.checked_sub(1)?;
+        let place = self.places.get(inner).filter(|place| place.marks & BLOCKED == 0)?;
+        let end = Word { address: self.head.end, value: 0 };
+        Some(Proof {
+            callers: self.frames.get(..inner)?,
+            words: self.words.get(..self.words_of(inner))?,
+            end: Some(end).filter(|end| end.address != 0),
+            high: self.head.high,
+            is_live: place.marks & LIVE != 0,
+        })
     }
 
     /// Leaves only what was kept of the last stack, before the fresh frames are entered.

@@ -216,6 +216,7 @@ pub(crate) fn miss<E: Environment, const SETS: usize>(
         return (rule, tag);
     }
     let (rule, lasting) = make_rule(environment, pc);
+    cache.count_made();
     if !lasting {
         return (rule, 0);
     }

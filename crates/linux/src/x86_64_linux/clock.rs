@@ -21,6 +21,13 @@ pub struct Moment {
 
 type ClockGettime = unsafe extern "C" fn(usize, *mut [u64; 2]) -> i32;
 
+impl Moment {
+    /// The time that was read, in nanoseconds since [`Clock::start`].
+    pub fn ns(&self) -> u64 {
+        self.now_ns
+    }
+}
+
 /// A monotonic clock that starts at 0.
 pub struct Clock {
     function: AtomicUsize,

@@ -351,6 +351,15 @@ struct ProgramHeader {
 }
 
 impl CodeModule {
+    /// Where the module is entered if it is started as a program; 0 if it does not say.
+    pub fn entry(&self) -> usize {
+        if self.program_headers().is_empty() {
+            return 0;
+        }
+        // SAFETY: there is an ELF header at the beginning, or there would be no program headers.
+        self.module.bias() + unsafe { *(self.low as *const u8).add(24).cast::<usize>() }
+    }
+
     fn program_headers(&self) -> &[ProgramHeader] {
         // SAFETY: the first mapped page of a module is mapped for reading; it begins with the ELF header
         // unless the linker laid it out unusually, which the magic tells.

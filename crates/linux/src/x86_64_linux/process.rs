@@ -50,16 +50,27 @@ pub fn environment<const N: usize>(name: &[u8]) -> Option<Text<N>> {
 
 /// When the process was started: field 22 of `/proc/self/stat`, in clock ticks since boot.
 pub fn start_ticks() -> u64 {
+    stat_field(19)
+}
+
+/// The address at which the first thread's stack began: its stack pointer when the program was entered. 0 if the kernel does
+/// not say.
+pub fn start_stack() -> u64 {
+    stat_field(25)
+}
+
+/// A number of `/proc/self/stat`, counted from the field behind the name.
+fn stat_field(index: usize) -> u64 {
     let mut buffer = [0u8; 1024];
-    let mut ticks = 0;
+    let mut value = 0;
     read_pieces(c"/proc/self/stat", &mut buffer, &mut |bytes| {
         // The second field is the name in parentheses, which may itself hold anything.
         let after_name = bytes.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 2);
         let mut fields = bytes.get(after_name..).unwrap_or(&[]).split(|byte| *byte == b' ');
-        ticks = fields.nth(19).and_then(text::number).unwrap_or(0);
+        value = fields.nth(index).and_then(text::number).unwrap_or(0);
         false
     });
-    ticks
+    value
 }
 
 /// The first piece of a small file as a number, or `None`.
@@ -121,6 +132,8 @@ mod tests {
         let exe = link::<512>(c"/proc/self/exe");
         assert_eq!(exe.bytes(), std::env::current_exe().expect("exe").as_os_str().as_encoded_bytes());
         assert!(start_ticks() > 0);
+        let here = 0u8;
+        assert!(start_stack() > 1 << 20 && start_stack() != &raw const here as u64);
         assert!(memory_limit() > 1 << 24);
         let mut bytes = std::vec::Vec::new();
         arguments(&mut |piece| {

@@ -3,6 +3,11 @@
 //! Unwinding reads words above the stack pointer. With right tables it stays inside the stack;
 //! with wrong ones it must not fault. A range of pages known to be readable is kept and extended
 //! page by page with a question to the kernel, which costs once per page of a thread's life.
+//!
+//! What was readable once may be taken away. A thread's own stack is not, as long as the thread runs on it:
+//! between its stack pointer and its end, the range can be believed for good. Nothing beyond the end is ever
+//! believed; there the kernel is asked each time. Of other stacks (coroutines') nobody tells the end: their range
+//! is to be forgotten when memory is given back ([`StackRange::is_own`]).
 
 use crate::syscall;
 
@@ -16,13 +21,35 @@ const DOWN_PAGES_MAX: usize = 16384;
 pub struct StackRange {
     low: usize,
     high: usize,
+    /// The end of the thread's own stack; 0 if this is another one.
+    end: usize,
 }
+
+/// A thread's stack pointer is at most so far from the end of its stack when it is first seen: 16 MiB.
+const FIRST_SEEN_PAGES_MAX: usize = 4096;
 
 impl StackRange {
     /// Only the page of `stack_pointer`, which the caller is standing on.
     pub fn around(stack_pointer: usize) -> StackRange {
         let low = stack_pointer & !(PAGE - 1);
-        StackRange { low, high: low + PAGE }
+        StackRange { low, high: low + PAGE, end: 0 }
+    }
+
+    /// The stack of a thread, which ends at `end`, down to the page of `stack_pointer`, if all of it is readable;
+    /// else as [`StackRange::around`].
+    pub fn of_thread(stack_pointer: usize, end: usize) -> StackRange {
+        let mut range = StackRange::around(stack_pointer);
+        let last = end.wrapping_sub(8);
+        if stack_pointer < end && range.extend_up(last, FIRST_SEEN_PAGES_MAX) || range.contains(last) {
+            range.end = end;
+        }
+        range
+    }
+
+    /// Whether this is the thread's own stack, which stays as it is.
+    #[inline(always)]
+    pub fn is_own(&self) -> bool {
+        self.end != 0
     }
 
     /// Whether `address` is in the known range.
@@ -59,7 +86,16 @@ impl StackRange {
     /// `pages_max` pages that the kernel says are readable.
     #[inline]
     pub fn may_read(&mut self, address: usize, pages_max: usize) -> bool {
-        address & 7 == 0 && (self.contains(address) || self.extend_up(address, pages_max))
+        address & 7 == 0 && (self.contains(address) || self.ask(address, pages_max))
+    }
+
+    #[cold]
+    fn ask(&mut self, address: usize, pages_max: usize) -> bool {
+        if self.is_own() {
+            // Not part of the stack: it can be gone the next time.
+            return address >= self.high && syscall::readable(address);
+        }
+        self.extend_up(address, pages_max)
     }
 
     #[cold]
@@ -90,6 +126,12 @@ mod tests {
         assert!(!range.may_read(memory + 2 * PAGE + 4, 8), "unaligned");
         assert!(!range.may_read(memory + 3 * PAGE, 8), "unmapped");
         assert!(range.holds(memory + 16), "one page down");
+        let own = StackRange::of_thread(memory + 16, memory + 2 * PAGE);
+        assert!(own.is_own() && own.contains(memory + 2 * PAGE - 8));
+        let mut own = own;
+        assert!(own.may_read(memory + 2 * PAGE, 8) && !own.contains(memory + 2 * PAGE), "read, and not believed");
+        assert!(!StackRange::of_thread(memory + 16, memory + 4 * PAGE).is_own(), "not to be read to its end");
+        assert!(!StackRange::of_thread(memory + 16, memory).is_own(), "the end lies below");
         assert!(!range.holds(memory + 3 * PAGE));
     }
 }

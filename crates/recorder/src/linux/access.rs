@@ -21,6 +21,8 @@ use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
 use heapledger_unwind::Registers;
 
+/// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
+const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
 const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
 
 /// Leases of numbers after which a thread looks for a new name of its own, and for another one that is gone.
@@ -84,7 +86,10 @@ impl<'hook> Access<'hook> {
     ) -> Result<Self, Refused> {
         if let Some(state) = state {
             // On its own stack it is this thread that came in; what else there is, `enter_slowly` finds out.
-            if state.native.contains(registers.sp as usize) && state.guard.load(Ordering::Relaxed) == 0 {
+            if state.native.contains(registers.sp as usize)
+                && state.guard.load(Ordering::Relaxed) == 0
+                && state.memory_changes == shared.memory_changes.load(Ordering::Relaxed)
+            {
                 state.on_alternate = false;
                 return Ok(Access::inside(shared, state, sign));
             }
@@ -121,6 +126,7 @@ impl<'hook> Access<'hook> {
         // unmapped. Whether it really is this thread that came in is checked next.
         let mut state = unsafe { &mut *state };
         state.on_alternate = false;
+        state.note_changes(shared, stack_pointer);
         if !state.native.holds(stack_pointer) {
             state = Self::on_another_stack(shared, state, registers)?;
         } else if state.guard.load(Ordering::Relaxed) != 0
@@ -165,7 +171,7 @@ impl<'hook> Access<'hook> {
             let other = unsafe { &mut *other };
             other.on_alternate = false;
             if !other.native.holds(stack_pointer) {
-                other.native = StackRange::around(stack_pointer);
+                other.stand_on(shared, tid, stack_pointer);
                 other.guard.store(0, Ordering::Relaxed);
             }
             if other.guard.load(Ordering::Relaxed) != 0 && is_inside(shared, other, registers) {
@@ -186,7 +192,7 @@ impl<'hook> Access<'hook> {
         } else {
             // Another stack of this thread, to which control went for good or for now. A hook does not
             // switch stacks, so one that was running when control left was abandoned.
-            state.native = StackRange::around(stack_pointer);
+            state.stand_on(shared, tid, stack_pointer);
         }
         Ok(state)
     }
@@ -333,6 +339,9 @@ impl Access<'_> {
             refresh_name(self.state);
             self.shared.threads.look_after_one(self.shared);
         }
+        let made = self.state.cache.counters().made;
+        self.state.count(TallyCounter::RulesMade, made - self.state.rules_counted);
+        self.state.rules_counted = made;
         let leases = first / NUMBER_LEASE;
         if leases.is_power_of_two() || leases.is_multiple_of(MEASURE_EVERY) {
             self.shared.measure();
@@ -385,6 +394,7 @@ impl Access<'_> {
     /// A huge block, whose size may have found no place: then it stands for itself.
     #[cold]
     fn measure_wide(&self, slot: u32) -> Option<Measure> {
+        self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
         let entry = self.load(slot)?;
         Some(Measure { bytes: entry.size.unwrap_or(0), weight: entry.weight(self.shared.settings().sample) })
     }
@@ -454,6 +464,35 @@ impl Access<'_> {
 }
 
 impl ThreadState {
+    /// The thread is on a stack on which it was not before.
+    #[cold]
+    pub(super) fn stand_on(&mut self, shared: &Shared, tid: u32, stack_pointer: usize) {
+        if !self.own.is_own() {
+            // glibc keeps a thread's control block at the end of its stack; the first thread's lies elsewhere.
+            let is_first = tid == syscall::getpid();
+            let first_end = shared.first_stack_end.load(Ordering::Relaxed);
+            let end = if is_first { first_end } else { tls::thread_pointer() };
+            self.own = StackRange::of_thread(stack_pointer, end);
+        }
+        self.native = if self.own.is_own() && self.own.holds(stack_pointer) {
+            self.own
+        } else {
+            StackRange::around(stack_pointer)
+        };
+    }
+
+    /// Forgets what was known of a stack that is not the thread's own, if memory was given back since.
+    fn note_changes(&mut self, shared: &Shared, stack_pointer: usize) {
+        let changes = shared.memory_changes.load(Ordering::Relaxed);
+        if self.memory_changes == changes || self.guard.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        self.memory_changes = changes;
+        if !self.native.is_own() && self.native.contains(stack_pointer) {
+            self.native = StackRange::around(stack_pointer);
+        }
+    }
+
     /// The batch that was given back first leaves; the warm ones stay.
     #[cold]
     #[inline(never)]
@@ -550,7 +589,12 @@ impl Backend for Access<'_> {
         let number = (self.shared.record_word(slot, 0).load(Ordering::Acquire) & NUMBER_MASK).checked_sub(1)?;
         let bytes = Entry::packed_size(self.shared.record_word(slot, 2).load(Ordering::Relaxed));
         match bytes {
-            Some(bytes) => Some(Measure { bytes, weight: self.weight(bytes, number) }),
+            Some(bytes) => {
+                if bytes >= UNMAPPED_BYTES_MIN {
+                    self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
+                }
+                Some(Measure { bytes, weight: self.weight(bytes, number) })
+            }
             None => self.measure_wide(slot),
         }
     }

@@ -7,8 +7,9 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::TallyCounter;
 use heapledger_linux::stack::StackRange;
+use heapledger_linux::syscall;
 use heapledger_unwind::{
-    End, Environment, LastStack, Lookup, Registers, Rule, RuleCache, Strategy, Taken, Walk, Word, take, walk,
+    End, Environment, Lookup, Registers, Remembered, Rule, RuleCache, Strategy, Taken, Walk, Word, take, walk,
     walk_in_full,
 };
 
@@ -20,6 +21,7 @@ struct Surroundings<'a> {
     shared: &'a Shared,
     here: Cell<StackRange>,
     below_handler: Cell<StackRange>,
+    is_in_handler: bool,
     /// Code unloadings when the stack was begun; `None`: rules are not shared.
     generation: Option<u32>,
 }
@@ -77,7 +79,8 @@ impl Environment for Surroundings<'_> {
 
 impl Surroundings<'_> {
     fn new(shared: &Shared, here: StackRange, below: StackRange, generation: Option<u32>) -> Surroundings<'_> {
-        Surroundings { shared, here: Cell::new(here), below_handler: Cell::new(below), generation }
+        let (here, below_handler) = (Cell::new(here), Cell::new(below));
+        Surroundings { shared, here, below_handler, is_in_handler: false, generation }
     }
 
     /// Extends what is known of the stack.
@@ -89,9 +92,16 @@ impl Surroundings<'_> {
             self.here.set(here);
             return true;
         }
-        // A handler on the alternate stack: outside of it, the interrupted one goes on.
+        if !self.is_in_handler {
+            return false;
+        }
+        // A handler on the alternate stack: outside of it, the interrupted one goes on, wherever that is.
         let mut below = self.below_handler.get();
-        let readable = below.may_read(address, PAGES_MAX);
+        let mut readable = below.may_read(address, PAGES_MAX);
+        if !readable && address & 7 == 0 && syscall::readable(address) {
+            below = StackRange::around(address);
+            readable = true;
+        }
         self.below_handler.set(below);
         readable
     }
@@ -127,24 +137,31 @@ pub fn set_check(check: Check) {
 /// or takes one.
 #[inline(always)]
 pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
-    let settings = shared.settings();
-    if state.generation == shared.modules.generation() && !state.on_alternate && settings.unwind.remembers() {
-        // SAFETY: states are mapped with room for this limit, and only this module uses the arrays.
-        let stacks = unsafe { state.stacks(settings.depth_limit, gives) };
+    let generation = shared.modules.generation();
+    // A stack on the alternate stack is not among them: its stack pointer is not.
+    if !state.on_alternate {
         let surroundings = Surroundings::new(shared, state.native, state.native, None);
-        if let Some(kept) = stacks.last.whole(&surroundings, registers) {
-            let site = stacks.last.node(kept);
-            state.count(TallyCounter::FramesVerified, kept as u64);
+        if let Some(Remembered { node, callers, .. }) =
+            state.memo.find(&surroundings, &state.cache, registers, stamp(generation))
+        {
+            let frames = u64::from(callers) + 1;
             if is_checked(shared) {
-                check_taken(shared, state, stacks, registers, &LastStack::taken_whole(kept));
+                check_remembered(shared, state, registers);
             }
-            return site;
+            state.count(TallyCounter::FramesVerified, frames);
+            return node;
         }
     }
     capture_changed(shared, state, registers, gives)
 }
 
-/// A stack that is not part of the last one.
+/// What stacks that were remembered are stamped with: code that they were taken in may have been unloaded since.
+#[inline(always)]
+fn stamp(generation: u32) -> u32 {
+    generation.wrapping_add(1)
+}
+
+/// A stack that was not taken lately.
 #[inline(never)]
 fn capture_changed(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
     let generation = shared.modules.generation();
@@ -176,6 +193,10 @@ fn capture_changed(shared: &Shared, state: &mut ThreadState, registers: &Registe
         state.count(TallyCounter::SitesFull, 1);
         return 0;
     };
+    if taken.keeps && stacks.memo.pays() {
+        let Stacks { last, memo, cache, .. } = &mut stacks;
+        memo.keep(&surroundings, cache, (last, taken.kept + taken.fresh), registers, stamp(generation));
+    }
     if is_checked(shared) {
         check_taken(shared, state, stacks, registers, &taken);
     }
@@ -220,7 +241,8 @@ fn enter(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) -
 fn capture_plainly(shared: &Shared, state: &mut ThreadState, stacks: Stacks, registers: &Registers) -> u32 {
     let settings = shared.settings();
     let here = if state.on_alternate { state.alternate } else { state.native };
-    let surroundings = Surroundings::new(shared, here, state.native, Some(state.generation));
+    let mut surroundings = Surroundings::new(shared, here, state.native, Some(state.generation));
+    surroundings.is_in_handler = state.on_alternate;
     let Stacks { pcs, cache, .. } = stacks;
     let mut found = match settings.unwind {
         Unwind::Slow => {
@@ -262,7 +284,7 @@ fn note_end(shared: &Shared, state: &ThreadState, end: End, outermost: u64, gues
     match end {
         End::Outermost => {}
         End::LimitReached => state.count(TallyCounter::StacksCut, 1),
-        _ if shared.modules.is_loader(outermost) => {}
+        _ if shared.modules.is_loader_start(outermost) => {}
         _ => state.count(TallyCounter::StacksBroken, 1),
     }
     if guessed {
@@ -270,7 +292,22 @@ fn note_end(shared: &Shared, state: &ThreadState, end: End, outermost: u64, gues
     }
 }
 
-/// Compares a stack with one taken in full, and with another unwinder's in test builds.
+/// Compares a stack that was remembered.
+#[cold]
+#[inline(never)]
+fn check_remembered(shared: &Shared, state: &mut ThreadState, registers: &Registers) {
+    // SAFETY: as in `capture_changed`.
+    let Stacks { pcs, memo, cache, .. } = unsafe { state.stacks(shared.settings().depth_limit, true) };
+    let surroundings = Surroundings::new(shared, state.native, state.native, None);
+    let Some(found) = memo.find(&surroundings, cache, registers, stamp(shared.modules.generation())) else { return };
+    let depth = found.callers as usize + 1;
+    for (place, pc) in pcs.iter_mut().zip(core::iter::once(registers.ip).chain(memo.callers(&found))) {
+        *place = pc;
+    }
+    check_whole(shared, state, registers, pcs.get(..depth).unwrap_or(&[]), End::Outermost, None);
+}
+
+/// Compares a stack that was taken by steps, or in part.
 #[cold]
 #[inline(never)]
 fn check_taken(shared: &Shared, state: &ThreadState, stacks: Stacks, registers: &Registers, taken: &Taken) {
@@ -280,14 +317,24 @@ fn check_taken(shared: &Shared, state: &ThreadState, stacks: Stacks, registers: 
     for (place, pc) in pcs.iter_mut().zip(fresh.chain(last.pcs().take(taken.kept).rev())) {
         *place = pc;
     }
-    let frames = pcs.get(..depth).unwrap_or(&[]);
-    let guessed_from = taken.guessed_from;
-    check_frames(registers, frames, taken.end, guessed_from);
+    check_whole(shared, state, registers, pcs.get(..depth).unwrap_or(&[]), taken.end, taken.guessed_from);
+}
+
+/// Compares a stack with one taken in full, and with another unwinder's in test builds.
+fn check_whole(
+    shared: &Shared,
+    state: &ThreadState,
+    registers: &Registers,
+    frames: &[u64],
+    end: End,
+    guessed_from: Option<usize>,
+) {
+    check_frames(registers, frames, end, guessed_from);
     if !shared.settings().check_stacks {
         return;
     }
-    let surroundings = Surroundings::new(shared, state.native, state.native, None);
     let limit = shared.settings().depth_limit;
+    let surroundings = Surroundings::new(shared, state.native, state.native, None);
     let (mut same, mut count) = (true, 0);
     let full = walk_in_full(&surroundings, registers, shared.settings().unwind.strategy(), &mut |pc| {
         let has_room = count < limit;
@@ -295,7 +342,7 @@ fn check_taken(shared: &Shared, state: &ThreadState, stacks: Stacks, registers: 
         count += usize::from(has_room);
         has_room
     });
-    same &= count == depth && full.end == taken.end;
+    same &= count == frames.len() && full.end == end;
     state.count(TallyCounter::StacksCompared, 1);
     if !same {
         state.count(TallyCounter::StacksDiffering, 1);

@@ -309,6 +309,26 @@ pub fn note_fork(shared: &'static Shared) {
     }
 }
 
+/// Whether the loader may want so many bytes for what it keeps of a library: of other things it allocates, few are so large.
+#[inline(always)]
+pub fn is_like_a_library(bytes: usize) -> bool {
+    const LIBRARY_BYTES_MIN: usize = 1000;
+    bytes >= LIBRARY_BYTES_MIN
+}
+
+/// Whether a call comes from the loader itself. If it allocates, it may be about to load a library, where code may have been
+/// that nobody saw go: converters of characters come and go like that, and libraries that could not be loaded after all.
+#[inline(always)]
+pub fn is_loader(shared: &Shared, caller: usize) -> bool {
+    shared.modules.is_loader(caller)
+}
+
+/// Code is about to be loaded: addresses that were known to hold other code, or none, are no longer trusted.
+#[cold]
+pub fn code_loads(shared: &Shared) {
+    shared.modules.next_generation();
+}
+
 /// Code is about to be unloaded, or (`done`) has just been: known code addresses are no longer trusted.
 pub fn code_unloads(shared: &'static Shared, done: bool) {
     // Twice: what is looked up while the module goes must not be believed afterwards.

@@ -63,7 +63,8 @@ impl Index {
             let entries = unsafe { core::slice::from_raw_parts(middle as *const AtomicUsize, MIDDLE_ENTRIES) };
             entries.iter().filter_map(known).map(|leaf| syscall::resident_bytes(leaf, LEAF_BYTES)).sum::<u64>()
         };
-        let tables = self.top.iter().filter_map(known).map(|middle| MIDDLE_BYTES as u64 + leaves(middle)).sum::<u64>();
+        let middles = self.top.iter().filter_map(known);
+        let tables = middles.map(|middle| syscall::resident_bytes(middle, MIDDLE_BYTES) + leaves(middle)).sum::<u64>();
         let chunks = self.chunks.iter().filter_map(known);
         tables + chunks.map(|chunk| syscall::resident_bytes(chunk, CHUNK_BYTES)).sum::<u64>()
     }

@@ -44,6 +44,7 @@ pub struct Modules {
     entering: Token,
     finder: CodeFinder,
     loader: [AtomicUsize; 2],
+    loader_entry: AtomicUsize,
     own: [AtomicUsize; 2],
 }
 
@@ -74,6 +75,7 @@ impl Modules {
             entering: Token::new(),
             finder: CodeFinder::new(),
             loader: [const { AtomicUsize::new(0) }; 2],
+            loader_entry: AtomicUsize::new(0),
             own: [const { AtomicUsize::new(0) }; 2],
         }
     }
@@ -90,6 +92,9 @@ impl Modules {
                 range[1].store(module.high, Ordering::Relaxed);
             }
         }
+        if let Some(loader) = self.finder.loader() {
+            self.loader_entry.store(loader.entry(), Ordering::Relaxed);
+        }
         true
     }
 
@@ -98,11 +103,18 @@ impl Modules {
         self.own[0].load(Ordering::Relaxed)..self.own[1].load(Ordering::Relaxed)
     }
 
-    /// Whether an address belongs to the dynamic loader, whose first instructions are the only code
-    /// of a process that is outermost without saying so.
-    pub fn is_loader(&self, address: u64) -> bool {
-        let range = self.loader[0].load(Ordering::Relaxed)..self.loader[1].load(Ordering::Relaxed);
-        range.contains(&(address as usize))
+    /// Whether an address belongs to the dynamic loader.
+    #[inline(always)]
+    pub fn is_loader(&self, address: usize) -> bool {
+        (self.loader[0].load(Ordering::Relaxed)..self.loader[1].load(Ordering::Relaxed)).contains(&address)
+    }
+
+    /// Whether an address belongs to the first instructions of the dynamic loader: the only code of a process that
+    /// is outermost without saying so.
+    pub fn is_loader_start(&self, address: u64) -> bool {
+        const START_BYTES: usize = 256;
+        let entry = self.loader_entry.load(Ordering::Relaxed);
+        entry != 0 && (entry..entry + START_BYTES).contains(&(address as usize))
     }
 
     /// How often code was unloaded.

@@ -11,7 +11,7 @@ use super::slots::{Pool, Vacant};
 use super::state::{HeapRange, ThreadState};
 use super::threads::Threads;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::heap;
@@ -29,7 +29,8 @@ pub const NUMBER_LEASE: u64 = 64;
 pub const ORDER_BOUND: u64 = 4096;
 /// Live bytes that a thread may keep to itself as soon as there are two.
 pub const PENDING_BYTES_MAX: i64 = 32 << 10;
-const PENDING_UPDATES_MAX: u32 = 256;
+/// Updates that a thread may keep to itself.
+pub const PENDING_UPDATES_MAX: u32 = 256;
 
 /// Where the recorder is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +98,12 @@ pub struct Shared {
     pub modules: Modules,
     /// States of threads.
     pub threads: Threads,
+    /// How often memory was given back or protected: what was readable need not be so any more.
+    pub memory_changes: AtomicU32,
+    /// Where the first thread's stack ends.
+    pub first_stack_end: AtomicUsize,
     /// What tells blocks that are not samples.
     pub sampling: Sampling,
-    /// Bytes of thread states.
-    pub private_bytes: AtomicU64,
     live_blocks: AtomicI64,
 }
 
@@ -123,8 +126,9 @@ impl Shared {
             sites: Sites::new(),
             modules: Modules::new(),
             threads: Threads::new(),
+            memory_changes: AtomicU32::new(0),
+            first_stack_end: AtomicUsize::new(0),
             sampling: Sampling::new(),
-            private_bytes: AtomicU64::new(0),
             live_blocks: AtomicI64::new(0),
         }
     }
@@ -157,10 +161,14 @@ impl Shared {
     /// Writes down how much memory outside of the ledger the recorder uses at this moment.
     #[cold]
     pub fn measure(&self) {
-        let states = self.private_bytes.load(Ordering::Relaxed);
+        let states = self.threads.resident_bytes(self.depth_limit());
         let tables = self.sites.private_bytes.load(Ordering::Relaxed);
-        let bytes = states + tables + self.index.resident_bytes();
-        self.ledger().global(GlobalCounter::PrivateBytes).store(bytes, Ordering::Relaxed);
+        let shadow = self.index.resident_bytes();
+        let put = |counter, bytes| self.ledger().global(counter).store(bytes, Ordering::Relaxed);
+        put(GlobalCounter::ThreadsPrivateBytes, states);
+        put(GlobalCounter::SitesPrivateBytes, tables);
+        put(GlobalCounter::ShadowBytes, shadow);
+        put(GlobalCounter::PrivateBytes, states + tables + shadow);
     }
 
     /// Enters the address ranges of the heaps that a thread has seen.
@@ -185,40 +193,53 @@ impl Shared {
     #[cold]
     #[inline(never)]
     pub fn fold(&self, state: &mut ThreadState) {
+        self.widen_ranges(state);
         let (bytes, blocks) = (state.pending_bytes, state.pending_blocks);
         state.pending_bytes = 0;
         state.pending_blocks = 0;
         state.pending_updates = 0;
         let ledger = self.ledger();
-        let blocks = self.live_blocks.fetch_add(blocks, Ordering::Relaxed) + blocks;
+        state.folded_blocks = self.live_blocks.fetch_add(blocks, Ordering::Relaxed) + blocks;
         let before = ledger.global(GlobalCounter::LiveBytes).fetch_add(bytes as u64, Ordering::Relaxed);
-        let live = before.wrapping_add(bytes as u64) as i64;
-        let peak = ledger.global(GlobalCounter::PeakBytes);
-        let highest = peak.load(Ordering::Relaxed);
-        self.widen_ranges(state);
+        state.folded_bytes = before.wrapping_add(bytes as u64) as i64;
         let single = self.threads.is_single();
-        if live > 0 && live as u64 > highest {
-            peak.fetch_max(live as u64, Ordering::Relaxed);
-            let time = self.clock.about_now_ns(&mut state.moment) / u64::from(TICK_NS);
-            ledger.global(GlobalCounter::PeakTime).store(time, Ordering::Relaxed);
-            ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);
+        let highest = ledger.global(GlobalCounter::PeakBytes).load(Ordering::Relaxed) as i64;
+        if state.folded_bytes > highest {
+            self.note_peak(state);
             let error = if single { 0 } else { self.threads.in_use() * PENDING_BYTES_MAX as u64 };
             ledger.global(GlobalCounter::PeakError).store(error, Ordering::Relaxed);
         }
-        state.headroom = if single { (highest as i64 - live).max(0) } else { i64::MAX };
+        state.headroom = if single { (highest - state.folded_bytes).max(0) } else { i64::MAX };
     }
 
-    /// Follows live bytes of one thread. They are kept back and folded in now and then; as long as there is one
-    /// thread, also whenever they exceed the peak, which is exact then.
+    /// Live bytes are higher than ever before, as far as this thread knows.
+    #[inline(always)]
+    fn note_peak(&self, state: &ThreadState) {
+        let ledger = self.ledger();
+        let bytes = state.folded_bytes + state.pending_bytes;
+        let peak = ledger.global(GlobalCounter::PeakBytes);
+        if self.threads.is_single() {
+            peak.store(bytes as u64, Ordering::Relaxed);
+        } else {
+            peak.fetch_max(bytes as u64, Ordering::Relaxed);
+        }
+        let (time, blocks) = (state.moment.ns() / u64::from(TICK_NS), state.folded_blocks + state.pending_blocks);
+        ledger.global(GlobalCounter::PeakTime).store(time, Ordering::Relaxed);
+        ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);
+    }
+
+    /// Follows live bytes of one thread. They are kept back and folded in now and then. As long as there is one
+    /// thread, it knows the peak, which is exact then.
     #[inline(always)]
     pub fn live(&self, state: &mut ThreadState, bytes: i64, blocks: i64) {
         state.pending_bytes += bytes;
         state.pending_blocks += blocks;
         state.pending_updates += 1;
-        if state.pending_bytes > state.headroom
-            || state.pending_bytes.abs() >= PENDING_BYTES_MAX
-            || state.pending_updates >= PENDING_UPDATES_MAX
-        {
+        if state.pending_bytes > state.headroom {
+            state.headroom = state.pending_bytes;
+            self.note_peak(state);
+        }
+        if state.pending_bytes.abs() >= PENDING_BYTES_MAX || state.pending_updates >= PENDING_UPDATES_MAX {
             self.fold(state);
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! Nodes and code addresses lie in the ledger, dense and in the order of their ids. Beside them,
 //! in private memory, hash tables that lead to ids; they grow by whole segments, so that nothing is
-//! ever moved and readers need no lock. A key is entered in a window of neighbouring places (one cache
-//! line) of the first segment that has room there. All threads look at the same places in the same order before they
+//! ever moved and readers need no lock. A key is entered in a window of places (one cache line) of the
+//! first segment that has room there. All threads look at the same places in the same order before they
 //! enter a key, so two that enter the same key meet at the same place; and from there on, nothing is taken out. Who only
 //! looks begins with the newest segment, which has half of all places.
 //!
@@ -17,6 +17,9 @@ use heapledger_format::section::{pc, site};
 use heapledger_linux::syscall;
 use heapledger_unwind::Rule;
 
+/// Windows of a segment in which a key may be: its own, and some beside it, which take what finds no room. So segments are filled to
+/// two thirds and more before another one is needed.
+const NEIGHBOURS: usize = 4;
 /// Most segments of a table; each has twice as many places as the one before.
 const SEGMENTS: usize = 17;
 
@@ -32,9 +35,9 @@ impl<const WINDOW_BYTES: usize, const FIRST_BITS: u32> Segments<WINDOW_BYTES, FI
     }
 
     #[inline(always)]
-    fn at(base: usize, segment: usize, hash: u64) -> usize {
+    fn at(base: usize, segment: usize, hash: u64, neighbour: usize) -> usize {
         let windows = 1usize << (FIRST_BITS as usize + segment);
-        base + ((hash >> 32) as usize & (windows - 1)) * WINDOW_BYTES
+        base + (((hash >> 32) as usize ^ neighbour) & (windows - 1)) * WINDOW_BYTES
     }
 
     /// How many segments there are.
@@ -43,14 +46,14 @@ impl<const WINDOW_BYTES: usize, const FIRST_BITS: u32> Segments<WINDOW_BYTES, FI
         self.count.load(Ordering::Acquire)
     }
 
-    /// The window of a hash in a segment that is known to be there.
+    /// A window of a hash in a segment that is known to be there.
     #[inline(always)]
-    fn known_window(&self, segment: usize, hash: u64) -> Option<usize> {
-        Some(Self::at(self.bases.get(segment)?.load(Ordering::Relaxed), segment, hash))
+    fn known_window(&self, segment: usize, hash: u64, neighbour: usize) -> Option<usize> {
+        Some(Self::at(self.bases.get(segment)?.load(Ordering::Relaxed), segment, hash, neighbour))
     }
 
-    /// The window of a hash in a segment, which is mapped if it was not.
-    fn window(&self, segment: usize, hash: u64, private_bytes: &AtomicU64) -> Option<usize> {
+    /// A window of a hash in a segment, which is mapped if it was not.
+    fn window(&self, segment: usize, hash: u64, neighbour: usize, private_bytes: &AtomicU64) -> Option<usize> {
         let place = self.bases.get(segment)?;
         let bytes = WINDOW_BYTES << (FIRST_BITS as usize + segment);
         let mut base = place.load(Ordering::Acquire);
@@ -69,7 +72,7 @@ impl<const WINDOW_BYTES: usize, const FIRST_BITS: u32> Segments<WINDOW_BYTES, FI
                 }
             }
         }
-        Some(Self::at(base, segment, hash))
+        Some(Self::at(base, segment, hash, neighbour))
     }
 }
 
@@ -116,6 +119,11 @@ impl Code {
     }
 }
 
+/// The windows of a key in the order in which they are filled.
+fn in_order() -> impl Iterator<Item = (usize, usize)> {
+    (0..SEGMENTS).flat_map(|segment| (0..NEIGHBOURS).map(move |neighbour| (segment, neighbour)))
+}
+
 #[inline(always)]
 fn mix(key: u64) -> u64 {
     // Fibonacci hashing; the upper half is used.
@@ -160,15 +168,23 @@ impl Sites {
         let mut segment = self.nodes.count();
         while segment > 0 {
             segment -= 1;
-            let window = self.nodes.known_window(segment, hash)?;
-            let mut candidates = places_with_tag(window, tag);
-            while candidates != 0 {
-                let id =
-                    Self::node_place(window, candidates.trailing_zeros() as usize).load(Ordering::Acquire) & ID_MASK;
-                if Self::node_word(ledger, id).load(Ordering::Relaxed) == key {
-                    return Some(id);
+            let mut neighbour = 0;
+            loop {
+                let window = self.nodes.known_window(segment, hash, neighbour)?;
+                let mut candidates = places_with_tag(window, tag);
+                while candidates != 0 {
+                    let place = Self::node_place(window, candidates.trailing_zeros() as usize);
+                    let id = place.load(Ordering::Acquire) & ID_MASK;
+                    if Self::node_word(ledger, id).load(Ordering::Relaxed) == key {
+                        return Some(id);
+                    }
+                    candidates &= candidates - 1;
                 }
-                candidates &= candidates - 1;
+                // Places are taken in their order: if there is room, nothing was put elsewhere.
+                neighbour += 1;
+                if neighbour == NEIGHBOURS || Self::node_place(window, NODE_PLACES - 1).load(Ordering::Relaxed) == 0 {
+                    break;
+                }
             }
         }
         self.new_node(ledger, key, hash)
@@ -178,8 +194,8 @@ impl Sites {
     #[inline(never)]
     fn new_node(&self, ledger: &Ledger, key: u64, hash: u64) -> Option<u32> {
         let mut own = None;
-        for segment in 0..SEGMENTS {
-            let window = self.nodes.window(segment, hash, &self.private_bytes)?;
+        for (segment, neighbour) in in_order() {
+            let window = self.nodes.window(segment, hash, neighbour, &self.private_bytes)?;
             match Self::enter_node(ledger, window, key, hash, &mut own) {
                 Entered::Id(id) => return Some(id),
                 Entered::NoRoomHere => {}
@@ -223,8 +239,9 @@ impl Sites {
 
     /// What another thread has learnt about a code address in this generation: the rule, and the address's id.
     pub fn recall(&self, address: u64, generation: u32) -> Option<(Rule, u32)> {
-        for segment in (0..self.codes.count()).rev() {
-            let window = self.codes.known_window(segment, mix(address))?;
+        let segments = (0..self.codes.count()).rev();
+        for (segment, neighbour) in segments.flat_map(|segment| (0..NEIGHBOURS).map(move |n| (segment, n))) {
+            let window = self.codes.known_window(segment, mix(address), neighbour)?;
             for code in (0..CODE_PLACES).map(|index| Code::in_window(window, index)) {
                 match code.address.load(Ordering::Acquire) {
                     0 => break,
@@ -251,8 +268,8 @@ impl Sites {
         rule: Option<Rule>,
     ) -> Option<u32> {
         let hash = mix(address);
-        for segment in 0..SEGMENTS {
-            let window = self.codes.window(segment, hash, &self.private_bytes)?;
+        for (segment, neighbour) in in_order() {
+            let window = self.codes.window(segment, hash, neighbour, &self.private_bytes)?;
             for code in (0..CODE_PLACES).map(|index| Code::in_window(window, index)) {
                 let mut seen = code.address.load(Ordering::Acquire);
                 if seen == 0 {

@@ -83,6 +83,7 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         *shared.settings.get() = settings;
         &mut *shared.ledger.get()
     };
+    shared.first_stack_end.store(process::start_stack() as usize, Ordering::Relaxed);
     let start_unix_ns = shared.clock.start();
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
     let opened = Opening { request: &request, session, id, start_unix_ns };

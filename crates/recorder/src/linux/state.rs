@@ -8,12 +8,17 @@ use heapledger_format::section::thread;
 use heapledger_format::{Kind, TallyCounter};
 use heapledger_linux::clock::Moment;
 use heapledger_linux::stack::StackRange;
-use heapledger_unwind::{Fresh, Head, LastStack, Place, RuleCache, Word};
+use heapledger_unwind::{Fresh, Head, LastStack, Memo, Place, RuleCache, Word};
 
 use super::slots::LOCAL_MAX;
 
-/// Sets of a thread's rule cache: 256 KiB, of which only what is used is ever touched.
-pub const CACHE_SETS: usize = 8192;
+/// Sets of a thread's rule cache: 128 KiB, of which only what is used is ever touched.
+pub const CACHE_SETS: usize = 4096;
+
+/// Sets of a thread's memory of whole stacks, and words of all stacks in it: 624 KiB, of which only what is used is ever touched.
+pub const MEMO_SETS: usize = 1024;
+/// See [`MEMO_SETS`].
+pub const MEMO_WORDS: usize = 32 << 10;
 
 /// Heaps whose ranges are followed.
 pub const HEAPS_MAX: usize = 4;
@@ -43,6 +48,10 @@ pub struct ThreadState {
     pub asking: AtomicUsize,
     /// The stack that the thread was last seen on (not an alternate signal stack).
     pub native: StackRange,
+    /// The stack that the thread began on.
+    pub own: StackRange,
+    /// Changes of memory that this thread has taken note of.
+    pub memory_changes: u32,
     /// The alternate signal stack, while the thread is on it.
     pub alternate: StackRange,
     /// Whether the present call came in on the alternate stack.
@@ -61,6 +70,8 @@ pub struct ThreadState {
     pub next_number: u64,
     /// End of the lease.
     pub end_number: u64,
+    /// Rules made that have been counted.
+    pub rules_counted: u64,
     /// Leases so far.
     pub leases: u32,
     /// Requested bytes not yet folded into the ledger's live bytes.
@@ -69,6 +80,10 @@ pub struct ThreadState {
     pub pending_blocks: i64,
     /// Updates since the last folding.
     pub pending_updates: u32,
+    /// Live bytes of the process when this thread last folded its own in.
+    pub folded_bytes: i64,
+    /// Live blocks then.
+    pub folded_blocks: i64,
     /// Pending bytes above which the peak is exceeded, as far as this thread can know.
     pub headroom: i64,
     /// What the next gap between samples is drawn from; 0: none has been drawn.
@@ -97,6 +112,8 @@ pub struct ThreadState {
     pub ranges: [HeapRange; HEAPS_MAX],
     /// Takes the counts of a thread without a row.
     pub no_row: [u64; 8],
+    /// Stacks that were taken lately.
+    pub memo: Memo<MEMO_SETS, MEMO_WORDS>,
     /// The last stacks: of a call that gave a block, and of one that took one. A program goes to and fro between the
     /// two, and each resembles the last of its kind.
     pub last: [Head; 2],
@@ -117,6 +134,8 @@ pub struct Stacks<'a> {
     pub pcs: &'a mut [u64],
     /// The rule cache.
     pub cache: &'a mut RuleCache<CACHE_SETS>,
+    /// Stacks taken lately.
+    pub memo: &'a mut Memo<MEMO_SETS, MEMO_WORDS>,
 }
 
 impl ThreadState {
@@ -160,6 +179,7 @@ impl ThreadState {
                 },
                 pcs: slice(pcs, depth_limit),
                 cache: &mut (*state).cache,
+                memo: &mut (*state).memo,
             }
         }
     }

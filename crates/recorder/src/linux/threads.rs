@@ -7,7 +7,7 @@
 
 use super::history::CHUNK_ENTRIES;
 use super::ledger::CODEC;
-use super::shared::Shared;
+use super::shared::{PENDING_UPDATES_MAX, Shared};
 use super::state::ThreadState;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
@@ -57,6 +57,12 @@ impl Threads {
     pub fn in_use(&self) -> u64 {
         let count = self.count.load(Ordering::Relaxed) as u64;
         count.saturating_sub(u64::from(self.free.load(Ordering::Relaxed)))
+    }
+
+    /// Bytes of the states that are present in memory. Asks the kernel.
+    pub fn resident_bytes(&self, depth_limit: usize) -> u64 {
+        let known = self.all().map(|(_, state)| state.load(Ordering::Acquire)).filter(|state| *state != 0);
+        known.map(|state| syscall::resident_bytes(state, ThreadState::bytes(depth_limit))).sum()
     }
 
     fn all(&self) -> impl Iterator<Item = (&AtomicU32, &AtomicUsize)> {
@@ -176,7 +182,6 @@ impl Threads {
             unsafe { syscall::unmap(state.cast(), bytes) };
             return None;
         };
-        shared.private_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         // SAFETY: fresh memory of a state's size that nobody else has seen.
         unsafe {
             (*state).number_plus_1 = index as u32 + 1;
@@ -202,7 +207,12 @@ fn activate(shared: &Shared, state: &mut ThreadState, tid: u32, stack_pointer: u
     }
     state.guard.store(0, Ordering::Relaxed);
     state.calling.store(0, Ordering::Relaxed);
-    state.native = StackRange::around(stack_pointer);
+    state.native = StackRange::default();
+    state.own = StackRange::default();
+    state.memory_changes = shared.memory_changes.load(Ordering::Relaxed);
+    if !syscall::on_alternate_stack() {
+        state.stand_on(shared, tid, stack_pointer);
+    }
     state.on_alternate = false;
     state.tid = tid;
     state.tgid = syscall::getpid();
@@ -211,7 +221,9 @@ fn activate(shared: &Shared, state: &mut ThreadState, tid: u32, stack_pointer: u
     state.random = 0;
     state.row_bytes = core::ptr::null_mut();
     state.counts = (&raw mut state.no_row).cast();
-    state.headroom = if shared.threads.is_single() { 0 } else { i64::MAX };
+    // Nothing is known of the process yet: the first update is folded in at once.
+    (state.folded_bytes, state.folded_blocks, state.headroom) = (0, 0, i64::MAX);
+    state.pending_updates = PENDING_UPDATES_MAX;
     state.row = record::THREAD_OTHER;
     match shared.ledger().lease(SectionKind::Threads, 1) {
         Some(row) => {
