@@ -114,8 +114,8 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
         next::unloading_begins();
         return function;
     }
-    if hooked.family == Family::Cxx && SHARED.sampling.is_on() {
-        // Sampled at `malloc`, which they call: twice would be too often.
+    if hooked.family == Family::Cxx && SHARED.sampling.is_on() && next::calls_malloc(hook) {
+        // Sampled at `malloc`, which they call, and which is cheaper.
         next::pass_on(hook, function);
         return function;
     }
@@ -150,7 +150,8 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
     }
     if calls_others(hooked) {
         // `realloc` may be made of `malloc` and `free`: both its size and its block.
-        let call = Call { stack_pointer: frame.stack_pointer(), about: [about, size_asked(hooked.shape, frame)] };
+        let about = [about, size_asked(hooked.shape, frame)];
+        let call = Call { stack_pointer: frame.stack_pointer(), about, gap: 0 };
         frame.enclosing = hooks::call_begins(&SHARED, call);
     }
     function

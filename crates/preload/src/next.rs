@@ -118,9 +118,11 @@ impl Bodies {
 }
 
 static BODIES: Bodies = Bodies([const { AtomicUsize::new(0) }; Bodies::MAX]);
-/// Which C++ operators are known to give blocks of the next `malloc`: those of the C++ runtimes and of the
-/// allocator itself. Others may give memory of their own, without a chunk header.
+/// Which functions are known to give blocks of the next `malloc`: its own family, and C++ operators of the C++ runtimes and
+/// of the allocator itself. Others may give memory of their own, without a chunk header.
 static GIVES_MALLOC_BLOCKS: [AtomicBool; HOOKED.len()] = [const { AtomicBool::new(false) }; HOOKED.len()];
+/// Which C++ operators are those of a C++ runtime, which call the public `malloc` and `free`. An allocator's own do not.
+static CALLS_MALLOC: [AtomicBool; HOOKED.len()] = [const { AtomicBool::new(false) }; HOOKED.len()];
 /// Address of `_dl_find_object`, found at the first call.
 static C_LIBRARY_FINDER: AtomicUsize = AtomicUsize::new(0);
 
@@ -195,10 +197,13 @@ fn find_c_family() {
     for (hook, symbol) in of_family(Family::C) {
         let own = module.symbol(symbol);
         // What that module lacks is put together from what it has, or else is what the dynamic linker would have taken.
-        let found = own
-            .map(|found| found.address)
-            .or_else(|| emulated::from_family(hook))
-            .or_else(|| modules_after_us().find_map(|module| module.symbol(symbol)).map(|found| found.address));
+        let own = own.map(|found| found.address).or_else(|| emulated::from_family(hook));
+        // A block from elsewhere (`pvalloc`, which jemalloc lacks) is none that the family can be asked about.
+        if let Some(gives) = GIVES_MALLOC_BLOCKS.get(hook) {
+            gives.store(own.is_some(), Ordering::Relaxed);
+        }
+        let elsewhere = || modules_after_us().find_map(|module| module.symbol(symbol)).map(|found| found.address);
+        let found = own.or_else(elsewhere);
         set(hook, found.unwrap_or(emulated::NOTHING));
     }
     USABLE_SIZE.store(module.symbol(b"malloc_usable_size").map_or(0, |found| found.address), Ordering::Release);
@@ -234,8 +239,10 @@ fn find_by_order(family: Family) {
     for (hook, symbol) in of_family(family) {
         for (module, found) in modules_after_us().filter_map(|module| Some((module, module.symbol(symbol)?))) {
             if NEXT.get(hook).is_some_and(|place| place.load(Ordering::Relaxed) == 0) {
-                if let Some(gives) = GIVES_MALLOC_BLOCKS.get(hook) {
-                    gives.store(is_cxx_runtime(&module) || in_library_behind_us(found.address), Ordering::Relaxed);
+                if let (Some(gives), Some(calls)) = (GIVES_MALLOC_BLOCKS.get(hook), CALLS_MALLOC.get(hook)) {
+                    let is_runtime = is_cxx_runtime(&module);
+                    gives.store(is_runtime || in_library_behind_us(found.address), Ordering::Relaxed);
+                    calls.store(is_runtime, Ordering::Relaxed);
                 }
                 set(hook, found.address);
             }
@@ -254,7 +261,13 @@ fn is_cxx_runtime(module: &Module) -> bool {
 /// Whether a hook's blocks come from the next `malloc`.
 #[inline]
 pub(crate) fn gives_malloc_blocks(hook: usize, family: Family) -> bool {
-    family == Family::C || GIVES_MALLOC_BLOCKS.get(hook).is_some_and(|gives| gives.load(Ordering::Relaxed))
+    family == Family::C && is_glibc()
+        || GIVES_MALLOC_BLOCKS.get(hook).is_some_and(|gives| gives.load(Ordering::Relaxed))
+}
+
+/// Whether a C++ operator calls the public `malloc` or `free`, so that its blocks can be sampled there.
+pub(crate) fn calls_malloc(hook: usize) -> bool {
+    CALLS_MALLOC.get(hook).is_some_and(|calls| calls.load(Ordering::Relaxed))
 }
 
 /// Path of the module whose `malloc` is called.

@@ -29,7 +29,6 @@ pub(crate) struct CallFrame {
     pub(crate) nested: u64,
     /// The call that encloses this one, to be put back when this one has returned.
     pub(crate) enclosing: heapledger_recorder::linux::hooks::Call,
-    padding: [u64; 1],
 }
 
 const _: () = assert!(core::mem::size_of::<CallFrame>() == 160);

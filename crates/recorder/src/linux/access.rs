@@ -253,9 +253,9 @@ impl Access<'_> {
     fn takes_sample(&mut self, bytes: u64) -> bool {
         let step = bytes.max(1);
         let gap = tls::gap() as u64;
-        // A thread that has not drawn yet begins with a gap of its own.
-        let is_first = self.state.random == 0;
-        let gap = if is_first { self.draw() } else { gap };
+        // A thread that has not drawn yet begins with a gap of its own. So does a call that runs inside of another one, which
+        // has put its gap aside, or after one that never came back: the distribution has no memory.
+        let gap = if gap == 0 || self.state.random == 0 { self.draw() } else { gap };
         if gap > step {
             tls::set_gap((gap - step) as usize);
             return false;

@@ -248,6 +248,9 @@ pub struct Call {
     pub stack_pointer: usize,
     /// What it is about: a size, a block, or both.
     pub about: [usize; 2],
+    /// Bytes until the thread's next sample, which are put aside as long as the call runs: the calls that it makes for its
+    /// own sake must not count them down too, or its block would have two chances to be a sample.
+    pub gap: usize,
 }
 
 /// Such a call begins: `operator new` will call `malloc`, `operator delete` `free`, `reallocarray` `realloc`,
@@ -260,7 +263,14 @@ pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
         drop(Access::enter(shared, &registers, &Sign::new()));
     }
     match own_state().filter(|_| is_on(shared)) {
-        Some(state) => set_call(state, call),
+        Some(state) => {
+            let before = set_call(state, call);
+            let gap = tls::gap();
+            if shared.sampling.is_on() {
+                tls::set_gap(0);
+            }
+            Call { gap, ..before }
+        }
         None => Call::default(),
     }
 }
@@ -269,6 +279,9 @@ pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
 pub fn call_ends(shared: &'static Shared, enclosing: Call) {
     if let Some(state) = own_state().filter(|_| is_on(shared)) {
         set_call(state, enclosing);
+        if shared.sampling.is_on() {
+            tls::set_gap(enclosing.gap);
+        }
     }
 }
 
@@ -276,6 +289,7 @@ fn set_call(state: &ThreadState, call: Call) -> Call {
     let before = Call {
         stack_pointer: state.calling.load(Ordering::Relaxed),
         about: [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)],
+        gap: 0,
     };
     // Only this thread writes; a handler in between sees no mark rather than half of one.
     state.calling.store(0, Ordering::Relaxed);
@@ -298,7 +312,7 @@ fn enclosing(state: &ThreadState) -> Option<Call> {
         return None;
     }
     let about = [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)];
-    Some(Call { stack_pointer, about })
+    Some(Call { stack_pointer, about, gap: 0 })
 }
 
 /// Nothing is recorded here: if that is because this is a forked child, it says so, once.
