@@ -36,15 +36,19 @@ fn nothing_more(_: &Recorded) -> Result {
     Ok(())
 }
 
+/// Victims all of whose stacks are other ones than the thread's own, of which nothing is remembered.
+const ON_OTHER_STACKS: &[&str] = &["copied_stacks", "holes"];
+
 /// What the last stack saved was used, and never wrong.
-fn none_differs(recorded: &Recorded) -> Result {
+fn none_differs(name: &str, recorded: &Recorded) -> Result {
     let counter = |name: &str| recorded.stats.inner("counters", name);
     let (compared, differing) = (counter("stacks_compared"), counter("stacks_differing"));
     check!(compared > 0 && differing == 0, "of {compared} stacks {differing} differ");
     // Where every stack passes code without tables, or with wrong ones, nothing can be kept.
     let uncertain = ["stacks_guessed", "stacks_broken"].map(|name| recorded.stats.inner("losses", name));
     let all_uncertain = uncertain.iter().sum::<u64>() >= compared;
-    check!(all_uncertain || counter("frames_verified") > 0, "no frame was taken from the last stack");
+    let may_be_none = all_uncertain || ON_OTHER_STACKS.contains(&name);
+    check!(may_be_none || counter("frames_verified") > 0, "no frame was taken from the last stack");
     Ok(())
 }
 
@@ -83,7 +87,7 @@ macro_rules! victims {
             use super::*;
             $(#[test]
             fn $name() -> Result {
-                run($case, &["--check-stacks"], none_differs)
+                run($case, &["--check-stacks"], |recorded| none_differs(stringify!($name), recorded))
             })*
         }
 

@@ -241,7 +241,8 @@ fn in_glibc(address: usize) -> (Usable, u8) {
 fn note_library(hook: usize, frame: &CallFrame, size: usize) {
     if hook == Hook::Calloc as usize
         && hooks::is_like_a_library(size)
-        && (hooks::is_loader(&SHARED, frame.return_address()) || next::c_is_before_us())
+        && (hooks::is_loader(&SHARED, frame.return_address())
+            || next::c_is_before_us() && hooks::is_behind_loader(&SHARED, &frame.registers))
     {
         hooks::code_loads(&SHARED);
     }

@@ -301,23 +301,35 @@ macro_rules! remap_stub {
                 "jmp rax",
                 "4:",
                 "push rdi
+                .cfi_adjust_cfa_offset 8
                 push rsi
+                .cfi_adjust_cfa_offset 8
                 push rdx
+                .cfi_adjust_cfa_offset 8
                 push rcx
+                .cfi_adjust_cfa_offset 8
                 push r8
+                .cfi_adjust_cfa_offset 8
                 push r9
+                .cfi_adjust_cfa_offset 8
                 sub rsp, 8
-                .cfi_def_cfa_offset 64",
+                .cfi_adjust_cfa_offset 8",
                 "mov edi, {index}",
                 "call {passed_on}",
                 "add rsp, 8
+                .cfi_adjust_cfa_offset -8
                 pop r9
+                .cfi_adjust_cfa_offset -8
                 pop r8
+                .cfi_adjust_cfa_offset -8
                 pop rcx
+                .cfi_adjust_cfa_offset -8
                 pop rdx
+                .cfi_adjust_cfa_offset -8
                 pop rsi
+                .cfi_adjust_cfa_offset -8
                 pop rdi
-                .cfi_def_cfa_offset 8",
+                .cfi_adjust_cfa_offset -8",
                 "jmp rax",
                 ".cfi_endproc",
                 index = const $index,

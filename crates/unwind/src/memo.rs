@@ -186,6 +186,12 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         self.pool.iter().skip(first).take(found.callers as usize).map(|word| word.value)
     }
 
+    /// Forgets all of them.
+    #[cold]
+    pub fn forget(&mut self) {
+        self.sets.iter_mut().flatten().for_each(|entry| entry.stamp = 0);
+    }
+
     /// Whether remembering stacks has paid lately. To be asked once for each stack that was not found; where few are ever found,
     /// it is better to keep nothing for a while.
     #[inline(always)]

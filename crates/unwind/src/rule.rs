@@ -274,3 +274,6 @@ fn linkage(segment: &[u8], position: u32) -> Option<u8> {
     let from = literal.checked_sub(0x30).filter(|&from| from < 32)?;
     code.is_at_end().then_some(from)
 }
+
+#[cfg(test)]
+mod tests;

@@ -419,6 +419,14 @@ impl CodeModule {
     }
 }
 
+/// Where the first thread's stack ends: the stack pointer with which the loader was entered, which it keeps in
+/// `__libc_stack_end`. `None` if it does not.
+pub fn first_stack_end() -> Option<usize> {
+    let symbol = modules().find_map(|module| module.symbol(b"__libc_stack_end"))?;
+    // SAFETY: a word of the loader's data, set before any other code ran.
+    Some(unsafe { *(symbol.address as *const usize) }).filter(|end| *end != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -88,7 +88,7 @@ impl<'hook> Access<'hook> {
             // On its own stack it is this thread that came in; what else there is, `enter_slowly` finds out.
             if state.native.contains(registers.sp as usize)
                 && state.guard.load(Ordering::Relaxed) == 0
-                && state.memory_changes == shared.memory_changes.load(Ordering::Relaxed)
+                && state.is_believed(shared)
             {
                 state.on_alternate = false;
                 return Ok(Access::inside(shared, state, sign));
@@ -125,9 +125,8 @@ impl<'hook> Access<'hook> {
         // SAFETY: the TLS word is only ever set to a state of this thread, and states are never
         // unmapped. Whether it really is this thread that came in is checked next.
         let mut state = unsafe { &mut *state };
-        state.on_alternate = false;
-        state.note_changes(shared, stack_pointer);
-        if !state.native.holds(stack_pointer) {
+        // Only looked at: on another stack it may be another thread that shares our TLS word.
+        if !state.native.contains(stack_pointer) || !state.is_believed(shared) {
             state = Self::on_another_stack(shared, state, registers)?;
         } else if state.guard.load(Ordering::Relaxed) != 0
             // An alternate stack may lie inside the range of this one: a local array of `main`.
@@ -136,6 +135,12 @@ impl<'hook> Access<'hook> {
             // What an allocator allocates for its own answer to our question is not the program's.
             let own = state.asking.load(Ordering::Relaxed) != 0;
             return Err(if own { Refused::Off } else { Refused::Busy });
+        } else {
+            state.on_alternate = false;
+        }
+        if state.guard.load(Ordering::Relaxed) != 0 {
+            // A hook was left by a jump, perhaps in the middle of remembering a stack.
+            state.forget_stacks();
         }
         Ok(Access::inside(shared, state, sign))
     }
@@ -170,8 +175,10 @@ impl<'hook> Access<'hook> {
             // SAFETY: the state that this kernel thread owns; states are never unmapped.
             let other = unsafe { &mut *other };
             other.on_alternate = false;
+            other.note_changes(shared);
             if !other.native.holds(stack_pointer) {
                 other.stand_on(shared, tid, stack_pointer);
+                other.forget_stacks();
                 other.guard.store(0, Ordering::Relaxed);
             }
             if other.guard.load(Ordering::Relaxed) != 0 && is_inside(shared, other, registers) {
@@ -179,8 +186,17 @@ impl<'hook> Access<'hook> {
             }
             return Ok(other);
         }
+        state.on_alternate = false;
+        state.note_changes(shared);
         let guard = state.guard.load(Ordering::Relaxed);
-        if syscall::on_alternate_stack() {
+        if state.native.holds(stack_pointer) {
+            // The same one, further down or with its range forgotten.
+            // An alternate stack may lie inside the range of this one: a local array of `main`.
+            if guard != 0 && (is_inside(shared, state, registers) || syscall::on_alternate_stack()) {
+                let own = state.asking.load(Ordering::Relaxed) != 0;
+                return Err(if own { Refused::Off } else { Refused::Busy });
+            }
+        } else if syscall::on_alternate_stack() {
             // The hook that holds the guard is the interrupted one, unless it is an outer one on this stack
             // that was left by a jump.
             let stale = state.alternate.contains(guard) && stack_pointer >= guard;
@@ -481,16 +497,29 @@ impl ThreadState {
         };
     }
 
+    /// Whether what is known of the present stack still holds. Where blocks are sampled, most frees are not seen, and a stack
+    /// may go with any; a sample is rare, and asking the kernel again is cheap.
+    #[inline(always)]
+    fn is_believed(&self, shared: &Shared) -> bool {
+        self.native.is_own()
+            || !shared.sampling.is_on() && self.memory_changes == shared.memory_changes.load(Ordering::Relaxed)
+    }
+
     /// Forgets what was known of a stack that is not the thread's own, if memory was given back since.
-    fn note_changes(&mut self, shared: &Shared, stack_pointer: usize) {
-        let changes = shared.memory_changes.load(Ordering::Relaxed);
-        if self.memory_changes == changes || self.guard.load(Ordering::Relaxed) != 0 {
+    fn note_changes(&mut self, shared: &Shared) {
+        if self.is_believed(shared) || self.guard.load(Ordering::Relaxed) != 0 {
             return;
         }
-        self.memory_changes = changes;
-        if !self.native.is_own() && self.native.contains(stack_pointer) {
-            self.native = StackRange::around(stack_pointer);
-        }
+        self.memory_changes = shared.memory_changes.load(Ordering::Relaxed);
+        // The caller looks where it stands.
+        self.native = StackRange::default();
+    }
+
+    /// Forgets all stacks that were taken.
+    #[cold]
+    fn forget_stacks(&mut self) {
+        self.forget_code();
+        self.memo.forget();
     }
 
     /// The batch that was given back first leaves; the warm ones stay.
@@ -613,8 +642,14 @@ impl Backend for Access<'_> {
         self.shared.sampling.note(address);
         match self.shared.index.insert(self.shared, address, slot, self.is_apart) {
             Insert::Done => Inserted::Done,
-            Insert::Displaced(old) => Inserted::Displaced(old),
-            Insert::Full => Inserted::Full,
+            Insert::Displaced(old) => {
+                self.shared.sampling.forget(address); // the other one's
+                Inserted::Displaced(old)
+            }
+            Insert::Full => {
+                self.shared.sampling.forget(address);
+                Inserted::Full
+            }
         }
     }
 

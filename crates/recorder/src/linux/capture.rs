@@ -123,6 +123,18 @@ pub fn own_code_is_on_stack(shared: &Shared, stack: StackRange, registers: &Regi
     walk.end != End::Outermost || frames.iter().any(|frame| own.contains(&(*frame as usize)))
 }
 
+/// Whether the loader is among the first frames outside of `registers`.
+#[cold]
+pub fn loader_is_near(shared: &Shared, stack: StackRange, registers: &Registers) -> bool {
+    const FRAMES: usize = 4;
+    const SETS: usize = 4;
+    let surroundings = Surroundings::new(shared, stack, stack, None);
+    let mut frames = [0; FRAMES];
+    let mut cache = RuleCache::<SETS>::new();
+    let walk = walk(&surroundings, &mut cache, registers, FRAMES, Strategy::Tables, &mut frames);
+    frames.iter().take(walk.depth).any(|frame| shared.modules.is_loader(*frame as usize))
+}
+
 /// Compares a stack with what another unwinder says, in test builds.
 pub type Check = fn(registers: &Registers, frames: &[u64], complete: bool);
 
@@ -139,7 +151,8 @@ pub fn set_check(check: Check) {
 pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
     let generation = shared.modules.generation();
     // A stack on the alternate stack is not among them: its stack pointer is not.
-    if !state.on_alternate {
+    // Of a stack that is not the thread's own nobody knows the end, nor when it goes: nothing of it is remembered.
+    if !state.on_alternate && state.native.is_own() {
         let surroundings = Surroundings::new(shared, state.native, state.native, None);
         if let Some(Remembered { node, callers, .. }) =
             state.memo.find(&surroundings, &state.cache, registers, stamp(generation))
@@ -177,7 +190,8 @@ fn capture_changed(shared: &Shared, state: &mut ThreadState, registers: &Registe
     }
     let surroundings = Surroundings::new(shared, state.native, state.native, Some(generation));
     let strategy = settings.unwind.strategy();
-    let taken = take(&surroundings, stacks.cache, &mut stacks.last, registers, strategy, settings.reuse);
+    let reuse = settings.reuse && state.native.is_own();
+    let taken = take(&surroundings, stacks.cache, &mut stacks.last, registers, strategy, reuse);
     state.native = surroundings.here.get();
     let Some(taken) = taken else {
         return capture_plainly(shared, state, stacks, registers);

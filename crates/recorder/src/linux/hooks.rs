@@ -4,7 +4,7 @@
 //! `errno`, and does nothing where nothing is recorded.
 
 use super::access::{Access, Sign, count_refused};
-use super::capture::capture;
+use super::capture::{self, capture};
 use super::shared::{Phase, Shared};
 use super::state::ThreadState;
 use crate::policy::{self, Begun, Detached, Ended};
@@ -328,6 +328,15 @@ pub fn note_fork(shared: &'static Shared) {
 pub fn is_like_a_library(bytes: usize) -> bool {
     const LIBRARY_BYTES_MIN: usize = 1000;
     bytes >= LIBRARY_BYTES_MIN
+}
+
+/// The same where another library may stand between the loader and us: looks a few frames outwards.
+#[cold]
+pub fn is_behind_loader(shared: &Shared, registers: &Registers) -> bool {
+    let tls = tls::get() as *const ThreadState;
+    // SAFETY: the TLS word is 0 or a state, and states are never unmapped; the range is copied.
+    let stack = if tls.is_null() { return true } else { unsafe { (*tls).native } };
+    !stack.contains(registers.sp as usize) || capture::loader_is_near(shared, stack, registers)
 }
 
 /// Whether a call comes from the loader itself. If it allocates, it may be about to load a library, where code may have been

@@ -133,10 +133,14 @@ impl Index {
     }
 
     /// The slot that `address` leads to, which it no longer does. At most one caller gets it. `is_single`: there is
-    /// only one thread, so a block that is freed twice is not freed twice at once.
+    /// only one thread, so a block that is freed twice is not freed twice at once; where blocks lie close together, that is no
+    /// help, since a second thread may just have begun.
     #[inline(always)]
     pub fn remove(&self, records: &impl Addresses, address: u64, is_single: bool) -> Option<u32> {
-        if is_single && let Some(slot) = cells::remove_alone(self, records, address) {
+        if is_single
+            && !self.close_together.load(Ordering::Relaxed)
+            && let Some(slot) = cells::remove_alone(self, records, address)
+        {
             return Some(slot);
         }
         cells::remove(self, records, address)

@@ -105,6 +105,7 @@ pub struct Shared {
     /// What tells blocks that are not samples.
     pub sampling: Sampling,
     live_blocks: AtomicI64,
+    next_measure_ns: AtomicU64,
 }
 
 // SAFETY: `ledger` and `settings` are written before `phase` becomes `On` (release) and only read
@@ -130,6 +131,7 @@ impl Shared {
             first_stack_end: AtomicUsize::new(0),
             sampling: Sampling::new(),
             live_blocks: AtomicI64::new(0),
+            next_measure_ns: AtomicU64::new(0),
         }
     }
 
@@ -161,6 +163,14 @@ impl Shared {
     /// Writes down how much memory outside of the ledger the recorder uses at this moment.
     #[cold]
     pub fn measure(&self) {
+        /// So much of the time may go into it: a question to the kernel for each 4 MiB of heap adds up.
+        const ONE_PART_IN: u64 = 100;
+        let now_ns = self.clock.now_ns();
+        let due_ns = self.next_measure_ns.load(Ordering::Relaxed);
+        let claim = |due| self.next_measure_ns.compare_exchange(due, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
+        if now_ns < due_ns || claim(due_ns).is_err() {
+            return;
+        }
         let states = self.threads.resident_bytes(self.depth_limit());
         let tables = self.sites.private_bytes.load(Ordering::Relaxed);
         let shadow = self.index.resident_bytes();
@@ -169,6 +179,8 @@ impl Shared {
         put(GlobalCounter::SitesPrivateBytes, tables);
         put(GlobalCounter::ShadowBytes, shadow);
         put(GlobalCounter::PrivateBytes, states + tables + shadow);
+        let end_ns = self.clock.now_ns();
+        self.next_measure_ns.store(end_ns + ONE_PART_IN * (end_ns - now_ns), Ordering::Relaxed);
     }
 
     /// Enters the address ranges of the heaps that a thread has seen.
@@ -218,11 +230,7 @@ impl Shared {
         let ledger = self.ledger();
         let bytes = state.folded_bytes + state.pending_bytes;
         let peak = ledger.global(GlobalCounter::PeakBytes);
-        if self.threads.is_single() {
-            peak.store(bytes as u64, Ordering::Relaxed);
-        } else {
-            peak.fetch_max(bytes as u64, Ordering::Relaxed);
-        }
+        peak.fetch_max(bytes as u64, Ordering::Relaxed);
         let (time, blocks) = (state.moment.ns() / u64::from(TICK_NS), state.folded_blocks + state.pending_blocks);
         ledger.global(GlobalCounter::PeakTime).store(time, Ordering::Relaxed);
         ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);

@@ -12,9 +12,9 @@ use heapledger_format::record::Options;
 use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, MAGIC, SectionKind};
 use heapledger_linux::memory::PATH_BYTES_MAX;
-use heapledger_linux::process;
 use heapledger_linux::syscall::{self, open_flag};
 use heapledger_linux::text::Text;
+use heapledger_linux::{loader, process};
 
 /// What the library of hooks knows and the ledger should hold.
 pub struct Hooks<'a> {
@@ -83,7 +83,9 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         *shared.settings.get() = settings;
         &mut *shared.ledger.get()
     };
-    shared.first_stack_end.store(process::start_stack() as usize, Ordering::Relaxed);
+    // The loader notes where it was entered; what the kernel says is another stack under valgrind.
+    let first_stack_end = loader::first_stack_end().unwrap_or_else(|| process::start_stack() as usize);
+    shared.first_stack_end.store(first_stack_end, Ordering::Relaxed);
     let start_unix_ns = shared.clock.start();
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
     let opened = Opening { request: &request, session, id, start_unix_ns };

@@ -1,0 +1,155 @@
+//! What a recorder does with a thread's stacks, without a ledger.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use heapledger_unwind::{
+    End, Environment, Fresh, Head, LastStack, Memo, Place, Registers, RuleCache, Strategy, Taken, Word, take, walk,
+};
+
+/// A stack as it was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stack {
+    /// Innermost first.
+    pub(crate) frames: Vec<u64>,
+    pub(crate) end: End,
+    pub(crate) guessed_from: Option<usize>,
+}
+
+/// What is kept of one last stack.
+struct Kept {
+    head: Head,
+    frames: Vec<Word>,
+    places: Vec<Place>,
+    words: Vec<Word>,
+}
+
+/// A recorder's thread.
+pub(crate) struct Thread<const SETS: usize, const WORDS: usize> {
+    pub(crate) memo: Box<Memo<SETS, WORDS>>,
+    cache: RuleCache<64>,
+    /// The last stack of a call that took a block, and of one that gave one.
+    kept: [Kept; 2],
+    /// The frames last found by stepping.
+    pub(crate) fresh: Vec<Fresh>,
+    /// Code unloadings when the rules were last flushed.
+    generation: u32,
+    persists: bool,
+    /// Stacks that were not remembered because it did not pay.
+    pub(crate) passed_over: u64,
+}
+
+/// The node of a stack with one frame more. Two stacks have the same one by a chance of one in two billion.
+fn node(outer: u32, pc: u64) -> u32 {
+    let mixed = (u64::from(outer) << 32 ^ pc).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed >> 32) as u32 | 1
+}
+
+/// The node of a whole stack.
+pub(crate) fn node_of(frames: &[u64]) -> u32 {
+    frames.iter().rev().fold(0, |outer, &pc| node(outer, pc))
+}
+
+impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
+    /// With room for `limit` frames, and so many further words for each. `persists`: whole stacks are remembered even while
+    /// that does not pay.
+    pub(crate) fn new(limit: usize, words_per_frame: usize, persists: bool) -> Self {
+        let kept = || Kept {
+            head: Head::new(),
+            frames: vec![Word::default(); limit],
+            places: vec![Place::default(); limit],
+            words: vec![Word::default(); words_per_frame * limit],
+        };
+        Self {
+            memo: Box::default(),
+            cache: RuleCache::new(),
+            kept: [kept(), kept()],
+            fresh: vec![Fresh::default(); limit],
+            generation: 0,
+            persists,
+            passed_over: 0,
+        }
+    }
+
+    /// A stack that was taken lately, and its node.
+    pub(crate) fn find(
+        &mut self,
+        environment: &impl Environment,
+        registers: &Registers,
+        generation: u32,
+    ) -> Option<(Stack, u32)> {
+        let found = self.memo.find(environment, &self.cache, registers, generation + 1)?;
+        let frames: Vec<u64> = [registers.ip].into_iter().chain(self.memo.callers(&found)).collect();
+        assert_eq!(frames.len(), found.callers as usize + 1);
+        Some((Stack { frames, end: End::Outermost, guessed_from: None }, found.node))
+    }
+
+    /// Forgets everything, as after a hook that was left in the middle.
+    pub(crate) fn forget(&mut self) {
+        self.forget_code();
+        self.memo.forget();
+    }
+
+    fn forget_code(&mut self) {
+        self.cache.flush();
+        self.kept.iter_mut().for_each(|kept| kept.head.forget());
+    }
+
+    /// Takes a stack that was not found, and says how; without that, if all registers had to be tracked. Where it would
+    /// need a node for more than `nodes` frames, there is none, and all is forgotten.
+    pub(crate) fn take(
+        &mut self,
+        environment: &impl Environment,
+        registers: &Registers,
+        generation: u32,
+        (gives, reuse, nodes): (bool, bool, usize),
+    ) -> Option<(Stack, u32, Option<Taken>)> {
+        if self.generation != generation {
+            self.forget_code();
+            self.generation = generation;
+        }
+        let Kept { head, frames, places, words } = &mut self.kept[usize::from(gives)];
+        let mut last = LastStack { head, frames, places, words, fresh: &mut self.fresh };
+        let limit = last.fresh.len();
+        let Some(taken) = take(environment, &mut self.cache, &mut last, registers, Strategy::Auto, reuse) else {
+            let mut frames = vec![0; limit];
+            let walk = walk(environment, &mut self.cache, registers, limit, Strategy::Auto, &mut frames);
+            frames.truncate(walk.depth);
+            let node = node_of(&frames);
+            return Some((Stack { frames, end: walk.end, guessed_from: walk.guessed_from }, node, None));
+        };
+        let Taken { kept, fresh, keeps, end, guessed_from, .. } = taken;
+        assert!(kept + fresh <= limit && (reuse || kept == 0), "{taken:?}");
+        assert_eq!(keeps, reuse && end != End::LimitReached);
+        let mut at = last.node(kept);
+        if keeps && fresh > 0 {
+            last.cut(&taken);
+        }
+        for index in (0..fresh).rev() {
+            if kept + fresh - index > nodes {
+                last.forget();
+                return None;
+            }
+            at = node(at, last.fresh[index].pc);
+            if keeps {
+                last.keep(&taken, index, at);
+            }
+        }
+        let mut frames: Vec<u64> = last.fresh[..fresh].iter().map(|frame| frame.pc).collect();
+        if keeps && fresh > 0 {
+            assert_eq!(last.depth(), kept + fresh);
+            frames.extend(last.pcs().take(kept).rev());
+            assert!(last.pcs().rev().eq(frames.iter().copied()));
+        } else {
+            frames.extend(last.pcs().take(kept).rev());
+        }
+        if keeps {
+            if self.memo.pays() || self.persists {
+                self.memo.keep(environment, &self.cache, (&last, kept + fresh), registers, generation + 1);
+            } else {
+                self.passed_over += 1;
+            }
+        }
+        Some((Stack { frames, end, guessed_from }, at, Some(taken)))
+    }
+}
