@@ -42,8 +42,10 @@ fn names(library: &Path, which: &str) -> Result<BTreeSet<String>> {
 /// The names between quotation marks in lines such as `call_stub Malloc = "malloc": …`.
 fn listed() -> Result<BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
-    let rows = text.lines().filter(|line| line.trim_start().split_ascii_whitespace().next().is_some_and(is_stub));
-    Ok(rows.filter_map(|row| Some(row.split('"').nth(1)?.to_owned())).collect())
+    // A stub may have arguments of its own, in quotation marks too.
+    let rows = text.lines().filter_map(|line| line.trim_start().split_once(" = \""));
+    let rows = rows.filter(|(stub, _)| stub.split([' ', '(']).next().is_some_and(is_stub));
+    Ok(rows.filter_map(|(_, rest)| Some(rest.split('"').next()?.to_owned())).collect())
 }
 
 fn is_stub(word: &str) -> bool {

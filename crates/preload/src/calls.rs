@@ -9,6 +9,9 @@ use heapledger_format::Kind;
 use heapledger_recorder::linux::hooks::{self, Call, NewBlock, Ready, Reallocation, Usable};
 use heapledger_recorder::linux::start::{self, Hooks};
 
+/// [`CallFrame::nested`] of a call that nobody books: what it calls is to be booked.
+const PASSED_ON: u64 = 2;
+
 const GLIBC_HEAPS: &[&[u8]] = &[b"brk heap", b"arenas", b"large mappings"];
 
 /// Starts recording at the first call of all.
@@ -65,7 +68,15 @@ fn is_nested(frame: &CallFrame, about: usize) -> bool {
 
 #[inline(always)]
 fn is_own_call(frame: &CallFrame) -> bool {
-    (OWN_CODE[0].load(Ordering::Relaxed)..OWN_CODE[1].load(Ordering::Relaxed)).contains(&frame.return_address())
+    let own = OWN_CODE[0].load(Ordering::Relaxed)..OWN_CODE[1].load(Ordering::Relaxed);
+    own.contains(&frame.return_address()) && is_booked(frame)
+}
+
+/// Whether the hook to which a call will return books it. It does not if it has only passed its own call on.
+#[cold]
+fn is_booked(frame: &CallFrame) -> bool {
+    // SAFETY: the function that a stub called has jumped on to here, so what follows the return address is the stub's frame.
+    unsafe { (*(frame.registers.sp as *const CallFrame)).nested != PASSED_ON }
 }
 
 #[cold]
@@ -117,9 +128,11 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
     if hooked.family == Family::Cxx && SHARED.sampling.is_on() && next::calls_malloc(hook) {
         // Sampled at `malloc`, which they call, and which is cheaper.
         next::pass_on(hook, function);
+        frame.nested = PASSED_ON;
         return function;
     }
     if hooked.family == Family::Cxx && next::cxx_is_before_us() || !hooks::is_on(&SHARED) {
+        frame.nested = PASSED_ON;
         hooks::note_fork(&SHARED);
         return function;
     }

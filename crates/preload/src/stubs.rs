@@ -25,7 +25,7 @@ pub(crate) struct CallFrame {
     pub(crate) registers: Registers,
     /// Carried from `enter` to `leave`.
     pub(crate) kept: heapledger_recorder::linux::hooks::Reallocation,
-    /// Not 0: the call comes from a C++ operator of the next allocator, whose own hook books the block.
+    /// Not 0: the call comes from a C++ operator of the next allocator, whose own hook books the block; 2: nobody books it.
     pub(crate) nested: u64,
     /// The call that encloses this one, to be put back when this one has returned.
     pub(crate) enclosing: heapledger_recorder::linux::hooks::Call,

@@ -171,7 +171,8 @@ impl Machine {
         *self.functions.iter().find(|function| function.frame == frame).expect("there is one of each")
     }
 
-    /// `rsp` where the function calls something or is interrupted. `offset` is that of the instruction's last byte.
+    /// `rsp` at a byte of the function where it calls something or is interrupted. `in_entry` is what the table of linkage
+    /// entries asks about.
     fn sp_at(call: Call, offset: u64, in_entry: u64) -> u64 {
         match call.function.frame {
             frame if frame.pushes() && offset >= SECOND_HALF => call.sp - PUSHED,
@@ -314,8 +315,8 @@ impl Machine {
         self.current = 1 - self.current;
     }
 
-    /// The plugin is unloaded and the other one loaded, or a module is unloaded from where code is generated. Calls of
-    /// either are not returned to, but nobody says so.
+    /// The plugin is unloaded and the other one loaded, and where code is generated there is no module any more. Calls of
+    /// either may still be on the stacks.
     pub(crate) fn unload(&mut self) {
         self.memory.plugin = 1 - self.memory.plugin;
         self.memory.loaded = false;
@@ -341,7 +342,7 @@ impl Machine {
         }
     }
 
-    /// Stores something below the innermost frame, or into it where nothing is kept.
+    /// Stores something below the innermost frame, where the next call finds it.
     pub(crate) fn scribble(&mut self) {
         let sp = self.hook().sp;
         let below = 8 * (1 + self.dice.below(24));
