@@ -66,6 +66,20 @@ fn words_that_wrap_drive_out_only_what_they_overwrite() {
 }
 
 #[test]
+fn a_stack_is_remembered_up_to_the_last_of_its_words() {
+    let mut trial = Trial::<64, 16>::with_limit(64, 16);
+    let stacks = [(0, OTHER, 5), (0x40, BARE, 5), (0x80, OTHER, 6), (0xc0, BARE, 1)];
+    let stacks = stacks.map(|(offset, function, count)| calls(&trial, offset, function, count));
+    for registers in &stacks[..3] {
+        trial.take(*registers);
+    }
+    assert_eq!(stacks.map(|registers| trial.finds(registers)), [true, true, true, false]);
+    // All words are used, and one for the second time.
+    trial.take(stacks[3]);
+    assert_eq!(stacks.map(|registers| trial.finds(registers)), [false, true, true, true]);
+}
+
+#[test]
 fn a_set_holds_two_stacks_and_the_third_drives_out_the_oldest() {
     let mut trial = Trial::<1, 256>::with_limit(64, 16);
     let stacks = [(0, BARE, 2), (0x40, BARE, 3), (0x80, OTHER, 4)];
@@ -99,12 +113,13 @@ fn where_a_stack_was_found_it_is_looked_for_first() {
 
 #[test]
 fn what_was_forgotten_is_not_found() {
-    let mut trial = Trial::<64, 256>::with_limit(64, 16);
+    // In both places of a set.
+    let mut trial = Trial::<1, 256>::with_limit(64, 16);
     let stacks = [calls(&trial, 0, BARE, 5), calls(&trial, 0x40, BARE, 4)];
     for registers in stacks {
         trial.take(registers);
-        assert!(trial.finds(registers));
     }
+    assert_eq!(stacks.map(|registers| trial.finds(registers)), [true; 2]);
     trial.thread.memo.forget();
     assert_eq!(stacks.map(|registers| trial.finds(registers)), [false; 2]);
     trial.take(stacks[1]);

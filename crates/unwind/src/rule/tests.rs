@@ -133,6 +133,11 @@ fn other_registers_and_other_rules_are_general() {
     for bp in [RegisterRule::Undefined, RegisterRule::ValueOffset(-16), RegisterRule::Register(3)] {
         assert_eq!(Rule::from_row(&row(cfa, bp), &[]), Rule::GENERAL);
     }
+    // What is stored where a stored address says is not stored at a sum.
+    for register in [SP, BP] {
+        let segment = expression(&register_and(register, 8, true));
+        assert_eq!(Rule::from_row(&row(cfa, RegisterRule::Expression(0)), &segment), Rule::GENERAL);
+    }
     // A value that is computed is not one that is stored.
     let segment = expression(&register_and(BP, 8, false));
     assert_eq!(Rule::from_row(&row(cfa, RegisterRule::ValueExpression(0)), &segment), Rule::GENERAL);
