@@ -14,7 +14,7 @@ pub(crate) use self::run::{OUTPUT, RunArgs};
 mod run;
 
 /// Exit code of wrong usage.
-const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 
 /// What is shown to somebody who types `heapledger` and nothing else.
 const TEACH: &str = "\

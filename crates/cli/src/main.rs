@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     };
     result.unwrap_or_else(|problem| {
         say(&format!("{problem:#}"));
-        ExitCode::from(FAILURE)
+        ExitCode::from(if problem.is::<commands::standard::Usage>() { args::USAGE } else { FAILURE })
     })
 }
 

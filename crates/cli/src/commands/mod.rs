@@ -1,7 +1,7 @@
 //! The commands that read a ledger. Each opens it, has it reckoned and named, and has it written.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,6 +14,7 @@ use heapledger_report::{Context, Paint};
 
 pub(crate) mod dump;
 pub(crate) mod history;
+pub(crate) mod standard;
 pub(crate) mod stats;
 
 pub(crate) use dump::DumpArgs;
@@ -72,10 +73,15 @@ struct Opened {
 
 impl LedgerArgs {
     fn open(&self) -> Result<Opened> {
-        let ledger = Ledger::open_target(&self.ledger)?;
+        self.open_target(&self.ledger)
+    }
+
+    /// Opens something else than the first argument.
+    fn open_target(&self, target: &OsStr) -> Result<Opened> {
+        let ledger = Ledger::open_target(target)?;
         let clock = Clock::new(&ledger, SystemTime::now())?;
         let context = Context {
-            ledger: self.ledger.to_string_lossy().into_owned(),
+            ledger: target.to_string_lossy().into_owned(),
             clock,
             threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
@@ -90,11 +96,16 @@ impl LedgerArgs {
 impl Opened {
     /// What threads and heaps are called, again: more may have come while the records of a running program were read.
     fn refresh(&mut self) -> Result<()> {
-        if !self.ledger.is_finished() {
-            self.context.threads = self.ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
-        }
-        Ok(())
+        refresh(&self.ledger, &mut self.context)
     }
+}
+
+/// What threads are called, again: more may have come while the records of a running program were read.
+fn refresh(ledger: &Ledger, context: &mut Context) -> Result<()> {
+    if !ledger.is_finished() {
+        context.threads = ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
+    }
+    Ok(())
 }
 
 impl Color {
@@ -112,11 +123,22 @@ impl Color {
 
 /// Names of all that will be shown.
 fn name<'a>(ledger: &'a Ledger, sites: impl Iterator<Item = u32>, source_text: bool) -> Result<Names<'a>> {
+    let mut names = no_names(ledger)?;
+    find_names(&mut names, sites, source_text)?;
+    Ok(names)
+}
+
+/// What will find names, and has found none yet.
+fn no_names(ledger: &Ledger) -> Result<Names<'_>> {
     let symbolizer = Symbolizer::new(symbols::Options::default());
-    let mut names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
+    Ok(Names::new(ledger, symbolizer, SourceReader::new(None))?)
+}
+
+/// Finds names of all that will be shown.
+fn find_names(names: &mut Names<'_>, sites: impl Iterator<Item = u32>, source_text: bool) -> Result<()> {
     let mut progress = Progress::new("finding names");
     names.resolve(sites, NamingOptions { source_text, deadline: None }, &mut |part| progress.show(part))?;
-    Ok(names)
+    Ok(())
 }
 
 /// Nobody reads any further (`heapledger dump … | head`): that is no failure.
