@@ -1,0 +1,297 @@
+//! One look at a ledger.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::{Instant, SystemTime};
+
+use heapledger_source::format::{Entry, GlobalCounter, Kind, TallyCounter};
+use heapledger_source::{Ledger, SourceError, Thread};
+
+use super::mark::{Mark, Numbers};
+use crate::{Clock, Identity, Sampling, Seen};
+
+/// Most cells of one reading. A program has some ten thousands; a forged ledger may have as many as records.
+const CELLS_MAX: usize = 1 << 20;
+/// Sites up to here are found without hashing, at four bytes each.
+const DIRECT_SITES: usize = 1 << 24;
+
+/// What blocks have in common that are added up in one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The call site; 0: none.
+    pub site: u32,
+    /// The row of the thread.
+    pub thread: Option<u32>,
+    /// The function that allocated.
+    pub kind: Kind,
+}
+
+/// Blocks and their bytes. In a sampled ledger: what they stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Records.
+    pub samples: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+}
+
+impl Held {
+    #[inline]
+    fn add(&mut self, entry: &Entry, weight: u64) {
+        self.samples += 1;
+        self.blocks = self.blocks.saturating_add(weight);
+        self.bytes = self.bytes.saturating_add(entry.size.unwrap_or(0).saturating_mul(weight));
+    }
+
+    pub(super) fn join(&mut self, other: Held) {
+        self.samples += other.samples;
+        self.blocks = self.blocks.saturating_add(other.blocks);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// The live blocks of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// What they have in common.
+    pub key: Key,
+    /// All of them.
+    pub live: Held,
+    /// Those that came after the mark; none without a mark.
+    pub young: Held,
+    /// When the first of them was allocated, in ticks; of the young ones if there is a mark and any are young.
+    pub oldest: Option<u64>,
+    /// When the last of them was allocated.
+    pub newest: Option<u64>,
+}
+
+/// Figures that cost little to read.
+#[derive(Clone, Debug)]
+pub struct Totals {
+    /// When, on the watcher's own clock, in nanoseconds.
+    pub at_ns: u64,
+    /// The program, and whether it runs.
+    pub identity: Identity,
+    /// The ledger's clock at that time.
+    pub clock: Clock,
+    /// How blocks were chosen.
+    pub sampling: Sampling,
+    /// Blocks entered since the start.
+    pub allocations: u64,
+    /// Of them, freed.
+    pub frees: u64,
+    /// Bytes asked for in all blocks entered.
+    pub bytes_allocated: u64,
+    /// Bytes that live, as the totals say.
+    pub live_bytes: u64,
+    /// Blocks that live, as the totals say.
+    pub live_blocks: u64,
+    /// The highest that live bytes were.
+    pub peak_bytes: u64,
+    /// Calls that began blocks, by function.
+    pub kinds: Vec<(Kind, u64)>,
+    /// The threads that have a row.
+    pub threads: Vec<Thread>,
+    /// What is not seen.
+    pub seen: Seen,
+}
+
+/// All live blocks, added up by [`Key`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// When the reading ended, on the watcher's own clock, in nanoseconds.
+    pub at_ns: u64,
+    /// How long it took.
+    pub took_ns: u64,
+    /// The cells, by key.
+    pub cells: Vec<Cell>,
+    /// All blocks.
+    pub live: Held,
+    /// Those that came after the mark.
+    pub young: Held,
+    /// Records that were being written.
+    pub in_flight: u64,
+    /// Records whose cell there was no room for: they are added up without a call site.
+    pub folded: u64,
+    pub(super) numbers: Numbers,
+}
+
+/// Reads one ledger as often as asked.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    ledger: &'a Ledger,
+    sampling: Sampling,
+    began: Instant,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader whose clock counts from `began`.
+    pub fn new(ledger: &'a Ledger, began: Instant) -> Reader<'a> {
+        Reader { ledger, sampling: Sampling::of(ledger), began }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The totals as they are now.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn totals(&self) -> Result<Totals, SourceError> {
+        let tallies = self.ledger.tallies()?;
+        let get = |counter| tallies.get(counter);
+        // Counters of several threads are read one after the other: a free may be seen whose allocation was not.
+        let live_bytes = get(TallyCounter::BytesAllocated).saturating_sub(get(TallyCounter::BytesFreed));
+        let live_blocks = get(TallyCounter::Allocations).saturating_sub(get(TallyCounter::Frees));
+        Ok(Totals {
+            at_ns: self.now_ns(),
+            identity: Identity::of(self.ledger),
+            clock: Clock::new(self.ledger, SystemTime::now())?,
+            sampling: self.sampling,
+            allocations: get(TallyCounter::Allocations),
+            frees: get(TallyCounter::Frees),
+            bytes_allocated: get(TallyCounter::BytesAllocated),
+            live_bytes,
+            live_blocks,
+            // Threads report in batches: what lives now may be more than the highest that was reported.
+            peak_bytes: self.ledger.global(GlobalCounter::PeakBytes)?.max(live_bytes),
+            kinds: tallies.begun().into_iter().map(|(kind, calls)| (Kind(kind), calls)).collect(),
+            threads: self.ledger.threads()?,
+            seen: Seen::of(self.ledger, 0)?,
+        })
+    }
+
+    /// Reads all records that `wanted` lets pass. With a `mark`, the young ones are added up apart, too.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn sample(&self, mark: Option<&Mark>, wanted: Option<&dyn Fn(&Entry) -> bool>) -> Result<Sample, SourceError> {
+        let start = self.now_ns();
+        let header = self.ledger.current_header()?;
+        let next = header.global(GlobalCounter::NextNumber);
+        let mut sums = Sums {
+            sampling: self.sampling,
+            cells: Vec::new(),
+            latest: Vec::new(),
+            places: HashMap::default(),
+            sample: Sample { numbers: Numbers::from(next, u64::from(header.order_bound)), ..Sample::default() },
+        };
+        let mut records = self.ledger.records();
+        while let Some(chunk) = records.next_chunk()? {
+            for entry in chunk {
+                // Also what is not wanted now is old for a mark that is set now: what is wanted may change.
+                sums.sample.numbers.note(entry.number);
+                if wanted.is_none_or(|wanted| wanted(entry)) {
+                    sums.add(entry, mark.is_some_and(|mark| mark.is_young(entry.number)));
+                }
+            }
+        }
+        let mut sample = sums.sample;
+        sample.in_flight = records.in_flight();
+        sample.cells = sums.cells;
+        sample.cells.sort_unstable_by_key(|cell| cell.key);
+        sample.numbers.finish();
+        sample.at_ns = self.now_ns();
+        sample.took_ns = sample.at_ns - start;
+        Ok(sample)
+    }
+}
+
+/// A sample in the making.
+struct Sums {
+    sampling: Sampling,
+    cells: Vec<Cell>,
+    /// By site: the cell that was used last, plus one. Mostly it is the one needed.
+    latest: Vec<u32>,
+    places: HashMap<Key, u32, BuildHasherDefault<KeyHasher>>,
+    sample: Sample,
+}
+
+impl Sums {
+    #[inline]
+    fn add(&mut self, entry: &Entry, young: bool) {
+        let weight = self.sampling.weight(entry);
+        let place = self.place(Key { site: entry.site, thread: entry.thread, kind: entry.kind });
+        let Some(cell) = self.cells.get_mut(place) else { return };
+        cell.live.add(entry, weight);
+        self.sample.live.add(entry, weight);
+        let first_young = young && cell.young.samples == 0;
+        if young {
+            cell.young.add(entry, weight);
+            self.sample.young.add(entry, weight);
+        }
+        let Some(time) = entry.time else { return };
+        if first_young {
+            (cell.oldest, cell.newest) = (Some(time), Some(time));
+        } else if young || cell.young.samples == 0 {
+            cell.oldest = Some(cell.oldest.map_or(time, |oldest| oldest.min(time)));
+            cell.newest = Some(cell.newest.map_or(time, |newest| newest.max(time)));
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, key: Key) -> usize {
+        let latest = self.latest.get(key.site as usize).map_or(0, |latest| *latest as usize);
+        match latest.checked_sub(1) {
+            Some(place) if self.cells.get(place).is_some_and(|cell| cell.key == key) => place,
+            _ => self.look_up(key),
+        }
+    }
+
+    fn look_up(&mut self, mut key: Key) -> usize {
+        if !self.places.contains_key(&key) && self.cells.len() >= CELLS_MAX && key.site != 0 {
+            self.sample.folded += 1;
+            key.site = 0;
+        }
+        let next = self.cells.len() as u32;
+        let place = *self.places.entry(key).or_insert(next);
+        if place == next {
+            let none = Held::default();
+            self.cells.push(Cell { key, live: none, young: none, oldest: None, newest: None });
+        }
+        let site = key.site as usize;
+        if site < DIRECT_SITES {
+            if site >= self.latest.len() {
+                self.latest.resize((site + 1).max(self.latest.len() * 2).min(DIRECT_SITES), 0);
+            }
+            self.latest[site] = place + 1;
+        }
+        place as usize
+    }
+}
+
+/// Keys are few and not chosen by an enemy who gains anything.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests;
