@@ -18,6 +18,7 @@ mod json_stats;
 mod memory;
 mod seen;
 mod stats;
+mod top;
 mod units;
 
 pub use dump::DumpText;
@@ -27,6 +28,9 @@ pub use json::{DumpJson, HistoryJson, SCHEMA};
 pub use json_stats::stats_json;
 pub use seen::sentence;
 pub use stats::{StatsOptions, stats_text};
+pub use top::{
+    Column, Look, LookRow, LookState, LooksJson, look_text, rate, short, short_rate, short_signed, short_span,
+};
 pub use units::{Figures, Paint, bytes, bytes_exact, clean, count, counted, moment, sampled, span, within};
 
 pub use heapledger_analysis as analysis;

@@ -1,0 +1,431 @@
+//! One look at a ledger by a viewer that looks again and again: its figures, its rows, and both as text and JSON.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::watch::Held;
+use heapledger_analysis::{Sampled, Seen};
+use serde::Serialize;
+
+use crate::json::{HeaderLine, end, line};
+use crate::units::{Figures, bytes, clean, count, span};
+use crate::{Ending, Paint};
+
+/// What became of the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LookState {
+    /// It runs.
+    #[default]
+    Running,
+    /// It has ended; the ledger is as it was then.
+    Ended,
+    /// The ledger was finished before anybody looked.
+    Finished,
+}
+
+/// The figures above the rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Look {
+    /// The program.
+    pub program: String,
+    /// Its process id.
+    pub pid: Option<u32>,
+    /// What became of it.
+    pub state: LookState,
+    /// How it ended, in words: `ended with status 0`.
+    pub ending: String,
+    /// How long was recorded, in nanoseconds.
+    pub uptime_ns: Option<u64>,
+    /// Whether figures are estimates.
+    pub figures: Figures,
+    /// Bytes that live.
+    pub live_bytes: u64,
+    /// Blocks that live.
+    pub live_blocks: u64,
+    /// The highest that live bytes were.
+    pub peak_bytes: u64,
+    /// Blocks allocated since the start.
+    pub allocations: u64,
+    /// Of them, freed.
+    pub frees: u64,
+    /// By how many bytes the heap grew in a second.
+    pub bytes_per_second: Option<f64>,
+    /// Allocations in a second.
+    pub allocations_per_second: Option<f64>,
+    /// Frees in a second.
+    pub frees_per_second: Option<f64>,
+    /// How long ago the mark was set, in nanoseconds; `None` without a mark.
+    pub mark_age_ns: Option<u64>,
+    /// What came after the mark and lives.
+    pub young: Held,
+    /// What rows are: `function`.
+    pub group: &'static str,
+    /// Rows that there are.
+    pub rows_total: usize,
+    /// How long it took to read all records, in nanoseconds.
+    pub read_ns: u64,
+    /// What was lost, in sentences.
+    pub losses: Vec<String>,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LookRow {
+    /// Its name.
+    pub label: String,
+    /// Its live blocks.
+    pub live: Held,
+    /// Those of them that came after the mark.
+    pub young: Held,
+    /// By how many bytes it grew in a second.
+    pub bytes_per_second: Option<f64>,
+    /// By how many blocks it grew in a second.
+    pub blocks_per_second: Option<f64>,
+    /// By how many bytes it grew since the mark, or since the first look.
+    pub growth_bytes: i64,
+    /// By how many blocks.
+    pub growth_blocks: i64,
+    /// Blocks allocated since the start; known of threads and allocation functions.
+    pub allocated_blocks: Option<u64>,
+    /// Bytes allocated since the start; known of threads.
+    pub allocated_bytes: Option<u64>,
+    /// How old its oldest block is, in nanoseconds.
+    pub oldest_ns: Option<u64>,
+}
+
+/// A column of figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Column {
+    /// Bytes that live; with a mark, of those that came after it.
+    Live,
+    /// Blocks, likewise.
+    Blocks,
+    /// Growth in bytes a second.
+    Rate,
+    /// Growth in bytes since the mark or the first look.
+    Growth,
+    /// Blocks allocated since the start.
+    Allocated,
+    /// Age of the oldest block.
+    Oldest,
+}
+
+impl Column {
+    /// Its heading. `marked`: only what came after a mark is shown.
+    pub fn title(self, marked: bool) -> &'static str {
+        match self {
+            Column::Live if marked => "NEW",
+            Column::Live => "LIVE",
+            Column::Blocks => "BLOCKS",
+            Column::Rate => "GROWTH/s",
+            Column::Growth => "GROWN",
+            Column::Allocated => "ALLOCS",
+            Column::Oldest => "OLDEST",
+        }
+    }
+
+    /// Letters that it takes.
+    pub fn width(self) -> usize {
+        match self {
+            Column::Live => 7,
+            Column::Blocks | Column::Allocated => 10,
+            Column::Rate => 9,
+            Column::Growth => 8,
+            Column::Oldest => 7,
+        }
+    }
+
+    /// The figure of a row.
+    pub fn cell(self, row: &LookRow, marked: bool, figures: Figures) -> String {
+        let held = if marked { row.young } else { row.live };
+        let about = if figures.estimated { "~" } else { "" };
+        match self {
+            Column::Live => format!("{about}{}", short(held.bytes)),
+            Column::Blocks => format!("{about}{}", short_count(held.blocks)),
+            Column::Rate => row.bytes_per_second.map_or_else(|| "-".to_owned(), short_rate),
+            Column::Growth => short_signed(row.growth_bytes),
+            Column::Allocated => {
+                row.allocated_blocks.map_or_else(|| "-".to_owned(), |blocks| format!("{about}{}", short_count(blocks)))
+            }
+            Column::Oldest => row.oldest_ns.map_or_else(|| "-".to_owned(), short_span),
+        }
+    }
+}
+
+/// Bytes in five letters: `999`, `1.22K`, `12.3M`, `123G`.
+pub fn short(number: u64) -> String {
+    if number < 1000 {
+        return number.to_string();
+    }
+    let mut value = number as f64;
+    let mut unit = ' ';
+    for larger in ['K', 'M', 'G', 'T', 'P', 'E'] {
+        value /= 1024.0;
+        unit = larger;
+        if value < 999.5 {
+            break;
+        }
+    }
+    let places = if value < 9.995 {
+        2
+    } else if value < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{value:.places$}{unit}")
+}
+
+/// The same with its sign; 0 has none.
+pub fn short_signed(number: i64) -> String {
+    match number {
+        0 => "0".to_owned(),
+        _ => format!("{}{}", if number < 0 { '-' } else { '+' }, short(number.unsigned_abs())),
+    }
+}
+
+/// A rate with its sign, whole bytes.
+pub fn short_rate(rate: f64) -> String {
+    short_signed(rate.round().clamp(i64::MIN as f64, i64::MAX as f64) as i64)
+}
+
+/// A count: exact up to ten million, `12.3 M` above.
+fn short_count(number: u64) -> String {
+    match number {
+        0..10_000_000 => count(number),
+        10_000_000..1_000_000_000 => format!("{:.1} M", number as f64 / 1e6),
+        _ => format!("{:.1} G", number as f64 / 1e9),
+    }
+}
+
+/// An age in seven letters: `3.2 s`, `59 s`, `12m05s`, `3h12m`, `4d7h`.
+pub fn short_span(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0 if ns < 10_000_000 => format!("{:.1}ms", ns as f64 / 1e6),
+        0 => format!("{}ms", ns / 1_000_000),
+        1..10 => format!("{:.1}s", ns as f64 / 1e9),
+        10..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// `1.20 MiB/s`, with a sign.
+pub fn rate(rate: f64) -> String {
+    let whole = rate.round();
+    let sign = if whole < 0.0 {
+        "-"
+    } else if whole > 0.0 {
+        "+"
+    } else {
+        ""
+    };
+    format!("{sign}{}/s", bytes(whole.abs() as u64))
+}
+
+impl Look {
+    /// `redis-server, pid 4711`.
+    pub fn name(&self) -> String {
+        match self.pid {
+            Some(pid) => format!("{}, pid {pid}", clean(&self.program)),
+            None => clean(&self.program).into_owned(),
+        }
+    }
+
+    /// `running`, `ended with status 0`.
+    pub fn state_words(&self) -> &str {
+        match self.state {
+            LookState::Running => "running",
+            LookState::Ended if self.ending.is_empty() => "ended",
+            LookState::Finished if self.ending.is_empty() => "finished ledger",
+            LookState::Ended | LookState::Finished => &self.ending,
+        }
+    }
+
+    /// `12.3 MiB in 1,234 blocks`.
+    pub fn live_words(&self) -> String {
+        let blocks = self.figures.counted(self.live_blocks, "block", "blocks");
+        format!("{} in {blocks}", self.figures.bytes(self.live_bytes))
+    }
+
+    /// `12.3 MiB in 1,234 blocks` of what came after the mark.
+    pub fn young_words(&self) -> String {
+        let blocks = self.figures.counted(self.young.blocks, "block", "blocks");
+        format!("{} in {blocks}", self.figures.bytes(self.young.bytes))
+    }
+}
+
+/// Writes a look as plain text: figures, table, what was not seen.
+///
+/// # Errors
+/// If `out` cannot be written to.
+pub fn look_text(
+    out: &mut dyn Write,
+    look: &Look,
+    columns: &[Column],
+    rows: &[LookRow],
+    width: usize,
+    paint: Paint,
+) -> io::Result<()> {
+    let up = look.uptime_ns.map_or_else(String::new, |up| format!(", after {}", span(up)));
+    writeln!(out, "{}: {}{up}", paint.strong(look.name()), look.state_words())?;
+    let growth = look.bytes_per_second.map_or_else(String::new, |value| format!(", growth {}", rate(value)));
+    writeln!(out, "live {}, peak {}{growth}", look.live_words(), look.figures.bytes(look.peak_bytes))?;
+    if let (Some(allocations), Some(frees)) = (look.allocations_per_second, look.frees_per_second) {
+        let each = |rate: f64| look.figures.count(rate.round().max(0.0) as u64);
+        writeln!(out, "{} allocations/s, {} frees/s", each(allocations), each(frees))?;
+    }
+    for loss in &look.losses {
+        writeln!(out, "not seen: {}", clean(loss))?;
+    }
+    let marked = look.mark_age_ns.is_some();
+    let mut heading = String::new();
+    for column in columns {
+        heading += &format!("{:>1$} ", column.title(marked), column.width());
+    }
+    writeln!(out, "{}", paint.strong(format!("{heading} {}", look.group.to_uppercase())))?;
+    let room = width.saturating_sub(heading.chars().count() + 1).max(20);
+    for row in rows {
+        for column in columns {
+            write!(out, "{:>1$} ", column.cell(row, marked, look.figures), column.width())?;
+        }
+        writeln!(out, " {}", cut(&clean(&row.label), room))?;
+    }
+    let left = look.rows_total.saturating_sub(rows.len());
+    if left > 0 {
+        writeln!(out, "{:>1$} and {left} more", "", heading.chars().count())?;
+    }
+    Ok(())
+}
+
+/// A text without what is too much of it.
+fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(room.saturating_sub(2)).collect();
+    short.push_str("..");
+    short
+}
+
+#[derive(Serialize)]
+struct RowJson<'a> {
+    label: &'a str,
+    live_bytes: u64,
+    live_blocks: u64,
+    young_bytes: Option<u64>,
+    young_blocks: Option<u64>,
+    bytes_per_second: Option<f64>,
+    blocks_per_second: Option<f64>,
+    growth_bytes: i64,
+    growth_blocks: i64,
+    allocated_blocks: Option<u64>,
+    allocated_bytes: Option<u64>,
+    oldest_age_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct LookJson<'a> {
+    r#type: &'static str,
+    time_ns: Option<u64>,
+    program: &'a str,
+    pid: Option<u32>,
+    state: &'static str,
+    live_bytes: u64,
+    live_blocks: u64,
+    peak_bytes: u64,
+    allocations: u64,
+    frees: u64,
+    bytes_per_second: Option<f64>,
+    allocations_per_second: Option<f64>,
+    frees_per_second: Option<f64>,
+    read_ns: u64,
+    group: &'static str,
+    rows_total: usize,
+    rows: Vec<RowJson<'a>>,
+}
+
+/// To a thousandth.
+fn rounded(rate: Option<f64>) -> Option<f64> {
+    rate.map(|rate| (rate * 1000.0).round() / 1000.0)
+}
+
+/// Looks as JSON lines.
+#[derive(Debug)]
+pub struct LooksJson<W> {
+    out: W,
+    shown: u64,
+}
+
+impl<W: Write> LooksJson<W> {
+    /// Writes the first line.
+    ///
+    /// # Errors
+    /// If `out` cannot be written to.
+    pub fn new(mut out: W, ledger: &str, sampled: Option<Sampled>) -> io::Result<LooksJson<W>> {
+        line(&mut out, &HeaderLine::new("top", ledger, sampled))?;
+        Ok(LooksJson { out, shown: 0 })
+    }
+
+    /// Writes a look in a line, at once.
+    ///
+    /// # Errors
+    /// If `out` cannot be written to.
+    pub fn look(&mut self, look: &Look, rows: &[LookRow]) -> io::Result<()> {
+        let marked = look.mark_age_ns.is_some();
+        let row = |row: &'_ LookRow| -> (u64, u64) { (row.young.bytes, row.young.blocks) };
+        let rows = rows.iter().map(|each| RowJson {
+            label: &each.label,
+            live_bytes: each.live.bytes,
+            live_blocks: each.live.blocks,
+            young_bytes: marked.then_some(row(each).0),
+            young_blocks: marked.then_some(row(each).1),
+            bytes_per_second: rounded(each.bytes_per_second),
+            blocks_per_second: rounded(each.blocks_per_second),
+            growth_bytes: each.growth_bytes,
+            growth_blocks: each.growth_blocks,
+            allocated_blocks: each.allocated_blocks,
+            allocated_bytes: each.allocated_bytes,
+            oldest_age_ns: each.oldest_ns,
+        });
+        let state = match look.state {
+            LookState::Running => "running",
+            LookState::Ended => "ended",
+            LookState::Finished => "finished",
+        };
+        self.shown += 1;
+        let look = LookJson {
+            r#type: "look",
+            time_ns: look.uptime_ns,
+            program: &look.program,
+            pid: look.pid,
+            state,
+            live_bytes: look.live_bytes,
+            live_blocks: look.live_blocks,
+            peak_bytes: look.peak_bytes,
+            allocations: look.allocations,
+            frees: look.frees,
+            bytes_per_second: rounded(look.bytes_per_second),
+            allocations_per_second: rounded(look.allocations_per_second),
+            frees_per_second: rounded(look.frees_per_second),
+            read_ns: look.read_ns,
+            group: look.group,
+            rows_total: look.rows_total,
+            rows: rows.collect(),
+        };
+        line(&mut self.out, &look)?;
+        self.out.flush()
+    }
+
+    /// Writes the last line.
+    ///
+    /// # Errors
+    /// If `out` cannot be written to.
+    pub fn end(mut self, in_flight: u64, seen: &Seen) -> io::Result<()> {
+        end(&mut self.out, Ending { shown: self.shown, left_out: 0, in_flight }, seen)
+    }
+}
+
+#[cfg(test)]
+mod tests;

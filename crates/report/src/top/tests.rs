@@ -1,0 +1,124 @@
+use super::*;
+
+fn held(blocks: u64, bytes: u64) -> Held {
+    Held { samples: blocks, blocks, bytes }
+}
+
+fn look() -> Look {
+    Look {
+        program: "redis-server".to_owned(),
+        pid: Some(4711),
+        uptime_ns: Some(185_000_000_000),
+        live_bytes: 12 << 20,
+        live_blocks: 1234,
+        peak_bytes: 13 << 20,
+        bytes_per_second: Some(-2048.0),
+        allocations_per_second: Some(99.6),
+        frees_per_second: Some(0.2),
+        group: "function",
+        rows_total: 3,
+        losses: vec!["1 block was not entered: there was no room for another record.".to_owned()],
+        ..Look::default()
+    }
+}
+
+fn rows() -> Vec<LookRow> {
+    vec![
+        LookRow {
+            label: "zmalloc_usable".to_owned(),
+            live: held(1000, 11 << 20),
+            young: held(2, 100),
+            bytes_per_second: Some(1536.0),
+            growth_bytes: -70,
+            oldest_ns: Some(61_000_000_000),
+            ..LookRow::default()
+        },
+        LookRow { label: "x\x1b[31m".repeat(9), live: held(20_000_000, 5), ..LookRow::default() },
+    ]
+}
+
+fn text(look: &Look, rows: &[LookRow]) -> String {
+    let mut out = Vec::new();
+    let columns = [Column::Live, Column::Blocks, Column::Rate, Column::Growth, Column::Oldest];
+    look_text(&mut out, look, &columns, rows, 80, Paint::default()).expect("memory");
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn a_look_as_text() {
+    assert_eq!(
+        text(&look(), &rows()),
+        "\
+redis-server, pid 4711: running, after 3 min 05 s
+live 12.0 MiB in 1,234 blocks, peak 13.0 MiB, growth -2.00 KiB/s
+100 allocations/s, 0 frees/s
+not seen: 1 block was not entered: there was no room for another record.
+   LIVE     BLOCKS  GROWTH/s    GROWN  OLDEST  FUNCTION
+  11.0M      1,000    +1.50K      -70   1m01s  zmalloc_usable
+      5     20.0 M         -        0       -  x\\u{1b}[31mx\\u{1b}[31mx\\u{1b}[3..
+                                               and 1 more
+"
+    );
+}
+
+#[test]
+fn with_a_mark_only_what_came_later_is_shown_and_estimates_are_marked() {
+    let marked = Look { mark_age_ns: Some(1), figures: Figures { estimated: true }, ..look() };
+    let text = text(&marked, &rows()[..1]);
+    assert!(text.contains("\n    NEW ") && text.contains("\n   ~100         ~2 "), "{text}");
+    assert!(text.contains("live ~12.0 MiB in ~1,234 blocks") && text.contains("~100 allocations/s"), "{text}");
+}
+
+#[test]
+fn figures_are_short() {
+    for (number, text) in [
+        (0, "0"),
+        (999, "999"),
+        (1000, "0.98K"),
+        (1024, "1.00K"),
+        (1_023_488, "0.98M"),
+        (12_900_000, "12.3M"),
+        (999 << 20, "999M"),
+        (u64::MAX, "16.0E"),
+    ] {
+        assert_eq!(short(number), text);
+        assert!(short(number).len() <= 5);
+    }
+    assert_eq!((short_signed(-5), short_signed(0), short_signed(2048)), ("-5".into(), "0".into(), "+2.00K".into()));
+    assert_eq!(
+        (short_rate(-0.3), short_rate(f64::NAN), short_rate(f64::INFINITY)),
+        ("0".into(), "0".into(), "+8.00E".into())
+    );
+    assert_eq!((rate(0.2), rate(1536.0)), ("0 bytes/s".to_owned(), "+1.50 KiB/s".to_owned()));
+    for ns in
+        [0, 9_000_000, 123_000_000, 9_900_000_000, 59_000_000_000, 3_599_000_000_000, 86_399_000_000_000, u64::MAX / 2]
+    {
+        assert!(short_span(ns).len() <= Column::Oldest.width() + 1, "{}", short_span(ns));
+    }
+    assert_eq!((short_span(3_240_000_000), short_span(725_000_000_000)), ("3.2s".to_owned(), "12m05s".to_owned()));
+    assert_eq!(short_count(9_999_999).len(), Column::Blocks.width() - 1, "there is room for a tilde");
+}
+
+#[test]
+fn a_look_as_json() {
+    let mut out = Vec::new();
+    let mut json = LooksJson::new(&mut out, "4711", None).expect("memory");
+    json.look(&look(), &rows()).expect("memory");
+    json.end(3, &Seen::default()).expect("memory");
+    let lines: Vec<serde_json::Value> =
+        String::from_utf8(out).expect("text").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(
+        (lines.len(), &lines[0]["command"], &lines[2]["shown"], &lines[2]["in_flight"]),
+        (3, &"top".into(), &1.into(), &3.into())
+    );
+    assert_eq!(
+        (&lines[1]["type"], &lines[1]["state"], &lines[1]["bytes_per_second"]),
+        (&"look".into(), &"running".into(), &(-2048.0).into())
+    );
+    let row = &lines[1]["rows"][0];
+    assert_eq!(
+        (&row["live_blocks"], &row["growth_bytes"], &row["oldest_age_ns"]),
+        (&1000.into(), &(-70).into(), &61_000_000_000_u64.into())
+    );
+    assert!(row["young_bytes"].is_null() && row["allocated_bytes"].is_null());
+}
