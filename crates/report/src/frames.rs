@@ -152,7 +152,7 @@ pub fn callers(stack: &NamedStack) -> String {
 }
 
 /// A function's name, or the next best thing.
-fn short_name(frame: &NamedFrame) -> String {
+pub fn short_name(frame: &NamedFrame) -> String {
     let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
     match (&frame.function, module, frame.offset, frame.address) {
         (Some(function), ..) => clean(function).into_owned(),

@@ -22,7 +22,7 @@ mod top;
 mod units;
 
 pub use dump::DumpText;
-pub use frames::{Context, callers};
+pub use frames::{Context, callers, short_name};
 pub use history::HistoryText;
 pub use json::{DumpJson, HistoryJson, SCHEMA};
 pub use json_stats::stats_json;
