@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{DumpArgs, HistoryArgs, StatsArgs};
+use crate::commands::{DumpArgs, HistoryArgs, StatsArgs, TopArgs};
 
 pub(crate) use self::run::{OUTPUT, RunArgs};
 
@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// What was allocated and freed, in order
     History(HistoryArgs),
+    /// What grows in a program that runs, on a screen that is alive
+    Top(TopArgs),
     /// Finish ledgers whose `run` is gone
     Recover(RecoverArgs),
 }

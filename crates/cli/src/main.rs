@@ -20,6 +20,7 @@ mod live;
 mod locate;
 mod output;
 mod text;
+mod top;
 
 #[allow(unsafe_code, reason = "notes the state of signals before Rust's runtime changes it")]
 mod startup;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => commands::stats::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Dump(arguments) => commands::dump::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::History(arguments) => commands::history::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Top(arguments) => commands::top::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments),
     };
     result.unwrap_or_else(|problem| {

@@ -28,25 +28,25 @@ impl Curve {
     /// last where nothing was measured. `None` before the first point.
     pub fn columns(&self, width: usize, span_ns: u64) -> Vec<Option<u64>> {
         let Some((end, _)) = self.points.back().copied() else { return vec![None; width] };
-        let begin = end.saturating_sub(span_ns);
-        let column = |at: u64| {
-            let part = u128::from(at.saturating_sub(begin)) * width as u128 / u128::from(span_ns.max(1));
-            (part as usize).min(width.saturating_sub(1))
-        };
-        let mut columns: Vec<Option<u64>> = vec![None; width];
+        // Counted from the right, where the newest point is. Columns begin at fixed times: as time goes on they move as a
+        // whole, and do not shimmer.
+        let each = (span_ns / (width as u64).max(1)).max(1);
+        let column = |at: u64| width.checked_sub(1 + (end / each - at / each) as usize);
+        // Of each the highest and the last value.
+        let mut columns: Vec<Option<(u64, u64)>> = vec![None; width];
         let mut before = None;
         for (at, bytes) in &self.points {
-            if *at < begin {
-                before = Some(*bytes);
-            } else if let Some(place) = columns.get_mut(column(*at)) {
-                *place = Some(place.map_or(*bytes, |highest| highest.max(*bytes)));
+            match column(*at).and_then(|column| columns.get_mut(column)) {
+                Some(place) => *place = Some((place.map_or(*bytes, |(highest, _)| highest.max(*bytes)), *bytes)),
+                None => before = Some(*bytes),
             }
         }
-        for place in &mut columns {
-            *place = place.or(before);
-            before = *place;
-        }
-        columns
+        let fill = |place: Option<(u64, u64)>| {
+            let highest = place.map(|(highest, _)| highest).or(before);
+            before = place.map(|(_, last)| last).or(before);
+            highest
+        };
+        columns.into_iter().map(fill).collect()
     }
 
     /// How long there have been points.
@@ -70,8 +70,9 @@ mod tests {
             curve.push(at, bytes);
         }
         assert_eq!(curve.span_ns(), 10);
-        assert_eq!(curve.columns(5, 10), [Some(9), Some(7), Some(7), Some(7), Some(3)]);
-        assert_eq!(curve.columns(4, 20), [None, None, Some(9), Some(3)]);
+        assert_eq!(curve.columns(5, 10), [Some(7), Some(7), Some(7), Some(7), Some(3)]);
+        assert_eq!(curve.columns(4, 20), [None, Some(9), Some(7), Some(3)]);
+        assert_eq!(curve.columns(6, 60), [None, None, None, None, Some(9), Some(3)], "the newest is at the right end");
         assert_eq!(curve.columns(2, 2), [Some(7), Some(3)], "what was before the window goes on");
         assert_eq!(curve.columns(0, 10), []);
         assert_eq!(curve.columns(1, 0), [Some(3)]);

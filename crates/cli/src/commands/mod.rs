@@ -16,10 +16,12 @@ pub(crate) mod dump;
 pub(crate) mod history;
 pub(crate) mod standard;
 pub(crate) mod stats;
+pub(crate) mod top;
 
 pub(crate) use dump::DumpArgs;
 pub(crate) use history::HistoryArgs;
 pub(crate) use stats::StatsArgs;
+pub(crate) use top::TopArgs;
 
 /// Blocks or events shown to a person who did not say how many.
 const LIMIT: usize = 100;
@@ -109,7 +111,7 @@ fn refresh(ledger: &Ledger, context: &mut Context) -> Result<()> {
 }
 
 impl Color {
-    fn is_on(self) -> bool {
+    pub(crate) fn is_on(self) -> bool {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         match self {
             Color::Always => true,

@@ -1,0 +1,74 @@
+//! `heapledger top`: what lives, again and again.
+
+use anyhow::Result;
+
+use super::LedgerArgs;
+use crate::top::{self, Group, Sort};
+
+/// Arguments of `top`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Keys: ? lists all. Enter goes into a row: its stacks, then a stack with source lines; Esc goes back. m sets a
+mark: from then on only what was allocated since and still lives is shown; M takes it away. / filters by text.
+
+The program is not stopped and not slowed down: the ledger is a file, and it is only read. With very many live
+blocks the table is read less often than the figures above it; the first line says how often.
+
+Examples:
+  heapledger top 4711                                a process that runs under heapledger now
+  heapledger top heapledger.jq.4711.hl               a finished ledger, to look around in
+  heapledger top --batch 10 --interval 60 4711       ten looks as text, a minute apart
+  heapledger top --batch 1 --json --group stack 4711")]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    /// Seconds between two looks
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub(crate) interval: f64,
+    /// Print so many looks as text and end; 0: until the program ends
+    #[arg(short, long, value_name = "N")]
+    pub(crate) batch: Option<u64>,
+    /// What rows are at first
+    #[arg(short, long, value_enum, value_name = "GROUP", default_value_t = Group::Function)]
+    pub(crate) group: Group,
+    /// What comes first
+    #[arg(short, long, value_enum, value_name = "COLUMN", default_value_t = Sort::Live)]
+    pub(crate) sort: Sort,
+    /// Rows of a look that is printed, 0 for all
+    #[arg(short, long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// Also name functions that only allocate for others, such as xmalloc
+    #[arg(short, long)]
+    pub(crate) wrappers: bool,
+}
+
+/// Shortest and longest interval, in seconds.
+pub(crate) const INTERVALS: [f64; 2] = [0.1, 3600.0];
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.trim_end_matches('s').parse().map_err(|_| "it is no number of seconds".to_owned())?;
+    if (INTERVALS[0]..=INTERVALS[1]).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("it must be from {} to {}", INTERVALS[0], INTERVALS[1]))
+    }
+}
+
+/// Shows a ledger as it changes.
+pub(crate) fn run(args: &TopArgs) -> Result<()> {
+    super::unless_pipe_closed(top::run(args))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals() {
+        assert_eq!(interval("2"), Ok(2.0));
+        assert_eq!(interval("0.5s"), Ok(0.5));
+        for wrong in ["0", "-1", "x", "", "1e9", "NaN", "inf"] {
+            assert!(interval(wrong).is_err(), "{wrong}");
+        }
+    }
+}

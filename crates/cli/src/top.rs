@@ -1,0 +1,54 @@
+//! `top`: a ledger that is looked at again and again, on a screen or as text.
+//!
+//! Who does what: one thread reads the ledger (`reader`), one finds names (`namer`), the first one shows what these two
+//! send, and waits for keys (`screen`). Reading and naming may take as long as they like: the screen never waits for
+//! them. What is to be seen is reckoned in `view` from values alone, for the screen and for `batch`.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use heapledger_analysis::source::Ledger;
+
+use crate::commands::TopArgs;
+
+mod batch;
+mod finished;
+#[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
+mod namer;
+#[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
+mod view;
+
+#[cfg(feature = "tui")]
+mod reader;
+#[cfg(feature = "tui")]
+mod screen;
+
+pub(crate) use self::view::{Group, Sort};
+
+/// A ledger that is watched: opened twice, for the thread that reads and for the one that names.
+struct Watched {
+    reader: Ledger,
+    namer: Ledger,
+    began: Instant,
+    interval: Duration,
+}
+
+/// Shows the ledger of `args`, until somebody has seen enough.
+pub(crate) fn run(args: &TopArgs) -> Result<()> {
+    ensure!(args.batch.is_some() || !args.ledger.json, "--json needs --batch N: the number of looks to write");
+    let target = &args.ledger.ledger;
+    let watched = || -> Result<Watched> {
+        let reader = Ledger::open_target(target)?;
+        // By its path, a process may have gone on as another program in between.
+        let namer = Ledger::open_target(target)?;
+        ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
+        Ok(Watched { reader, namer, began: Instant::now(), interval: Duration::from_secs_f64(args.interval) })
+    };
+    match args.batch {
+        Some(looks) => batch::run(args, &watched()?, looks),
+        #[cfg(feature = "tui")]
+        None => screen::run(args, watched),
+        #[cfg(not(feature = "tui"))]
+        None => anyhow::bail!("this heapledger was built without its screen; `heapledger top --batch 1` prints a look"),
+    }
+}

@@ -1,0 +1,109 @@
+//! Looks as text or JSON, for logs and programs.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use heapledger_analysis::watch::Reader;
+use heapledger_analysis::{Sampling, Seen};
+use heapledger_report::{LookRow, LooksJson, Paint, look_text};
+
+use super::namer::Namer;
+use super::view::{Data, View, columns};
+use super::{Watched, finished};
+use crate::commands::TopArgs;
+
+/// Columns of text that nobody's terminal limits.
+const WIDTH: usize = 120;
+/// How long the finished ledger of a program that has just ended is waited for.
+const FINISH_PATIENCE: Duration = Duration::from_secs(2);
+
+enum Out {
+    Text(BufWriter<io::Stdout>),
+    Json(LooksJson<BufWriter<io::Stdout>>),
+}
+
+/// Prints so many looks; 0: until the program ends.
+pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
+    let ledger = &watched.reader;
+    let reader = Reader::new(ledger, watched.began);
+    let mut namer = Namer::new(&watched.namer)?;
+    let mut data = Data::default();
+    let view = View {
+        group: args.group,
+        sort: args.sort,
+        reverse: false,
+        wrappers: args.wrappers,
+        filter: String::new(),
+        within: Vec::new(),
+    };
+    let paint = Paint { on: args.ledger.color.is_on() };
+    let out = BufWriter::new(io::stdout());
+    let sampling = Sampling::of(ledger);
+    let name = args.ledger.ledger.to_string_lossy();
+    let mut out =
+        if args.ledger.json { Out::Json(LooksJson::new(out, &name, sampling.from(0))?) } else { Out::Text(out) };
+    let mut in_flight = 0;
+    let mut shown = 0;
+    loop {
+        let began = Instant::now();
+        let totals = reader.totals()?;
+        let running = totals.identity.running;
+        data.add_totals(Box::new(totals));
+        data.add_sample(Arc::new(reader.sample(None, None)?));
+        if !running && shown > 0 {
+            data.ending = Some(ending(ledger));
+        }
+        name_new(&mut data, &mut namer)?;
+        let table = data.table(&view);
+        let look = data.look(view.group, table.len());
+        let limit = if args.limit == 0 { usize::MAX } else { args.limit };
+        let rows: Vec<LookRow> = table.into_iter().take(limit).map(|(_, row)| row).collect();
+        in_flight += data.samples.last().map_or(0, |sample| sample.in_flight);
+        match &mut out {
+            Out::Json(json) => json.look(&look, &rows)?,
+            Out::Text(text) => {
+                if shown > 0 {
+                    writeln!(text)?;
+                }
+                let columns = columns(view.group, false, !data.is_static(), WIDTH);
+                look_text(text, &look, &columns, &rows, WIDTH, paint)?;
+                text.flush()?;
+            }
+        }
+        shown += 1;
+        if shown == looks || !running {
+            break;
+        }
+        std::thread::sleep(watched.interval.saturating_sub(began.elapsed()));
+    }
+    if let Out::Json(json) = out {
+        json.end(in_flight, &Seen::of(ledger, in_flight)?)?;
+    }
+    Ok(())
+}
+
+/// Finds the names of sites that came since the last look.
+fn name_new(data: &mut Data, namer: &mut Namer<'_>) -> Result<()> {
+    let Some(sample) = data.samples.last().cloned() else { return Ok(()) };
+    let mut sites: Vec<u32> = sample.cells.iter().map(|cell| cell.key.site).collect();
+    sites.dedup();
+    sites.retain(|site| data.names.site(*site).is_none());
+    data.names.add(namer.sites(&sites)?);
+    Ok(())
+}
+
+/// How the program ended, once `run` has written that down.
+fn ending(ledger: &heapledger_analysis::source::Ledger) -> String {
+    let began = Instant::now();
+    loop {
+        if let Some(identity) = finished::identity_of(ledger) {
+            return super::view::ending_words(&identity);
+        }
+        if began.elapsed() > FINISH_PATIENCE {
+            return String::new();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

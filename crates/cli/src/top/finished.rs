@@ -1,0 +1,50 @@
+//! The finished ledger of a program that has just ended: it knows how.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use heapledger_analysis::Identity;
+use heapledger_analysis::source::Ledger;
+
+/// Most files that are looked at.
+const FILES_MAX: usize = 256;
+
+/// What the finished form of `live` says of the program's end. `run` puts it where it was started, which is mostly
+/// where the program began, and by default under a name that begins with ours; it is known by its id.
+pub(super) fn identity_of(live: &Ledger) -> Option<Identity> {
+    let process = live.process();
+    let directory = PathBuf::from(OsString::from_vec(process.get("cwd")?.to_vec()));
+    let usual = format!("heapledger.{}.{}.hl", process.program()?, process.pid()?);
+    let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".hl"));
+    let others = fs::read_dir(&directory).ok()?.filter_map(|item| Some(item.ok()?.path())).filter(ours);
+    let candidates = std::iter::once(directory.join(usual)).chain(others.take(FILES_MAX));
+    candidates.into_iter().find_map(|path| {
+        let ledger = Ledger::open(&path).ok()?;
+        (ledger.is_finished() && ledger.header().id == live.header().id).then(|| Identity::of(&ledger))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapledger_analysis::source::testing::Builder;
+
+    #[test]
+    fn a_finished_ledger_is_known_by_its_id() {
+        let base = std::env::temp_dir().join(format!("heapledger-finished-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("a directory");
+        let cwd = base.to_str().expect("text");
+        let mut builder = Builder::new();
+        builder.process("cwd", cwd).process("program", "jq").process("pid", "1").block(0x1000, 8);
+        let path = base.join("x.hlive");
+        builder.write(&path).expect("written");
+        let live = Ledger::open(&path).expect("a ledger");
+        assert_eq!(identity_of(&live), None, "the live form itself is not meant");
+        let extra = [("exit", "7".to_owned())];
+        heapledger_analysis::source::finish(&live, &base.join("mine.hl"), &extra, &mut |_, _| {}).expect("finished");
+        assert_eq!(identity_of(&live).and_then(|identity| identity.exit), Some(7));
+        fs::remove_dir_all(&base).expect("removed");
+    }
+}

@@ -1,0 +1,140 @@
+//! Names for call sites: a few numbers for each site, and the labels that they stand for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
+use heapledger_analysis::{NamedFrame, NamedStack, Names, NamingOptions, owner};
+use heapledger_report::{callers, clean, short_name};
+
+/// The label of what has no name yet.
+pub(crate) const UNNAMED: u32 = 0;
+
+/// Labels of what one frame belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) function: u32,
+    pub(crate) file: u32,
+    pub(crate) module: u32,
+}
+
+/// Labels of a call site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SiteName {
+    /// Of the frame that wanted the memory.
+    pub(crate) owner: Place,
+    /// Of the innermost frame.
+    pub(crate) innermost: Place,
+    /// The innermost functions in one line.
+    pub(crate) line: u32,
+}
+
+/// Names that were found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Named {
+    /// Labels that were not there before; they go on where the last ones ended.
+    pub(crate) labels: Vec<Arc<str>>,
+    /// The sites.
+    pub(crate) sites: Vec<(u32, SiteName)>,
+}
+
+/// All names found so far.
+#[derive(Clone, Debug)]
+pub(crate) struct NameTable {
+    labels: Vec<Arc<str>>,
+    sites: HashMap<u32, SiteName>,
+}
+
+impl Default for NameTable {
+    fn default() -> Self {
+        NameTable { labels: vec![Arc::from("(name not found yet)")], sites: HashMap::new() }
+    }
+}
+
+impl NameTable {
+    /// Adds what was found.
+    pub(crate) fn add(&mut self, named: Named) {
+        self.labels.extend(named.labels);
+        self.sites.extend(named.sites);
+    }
+
+    /// What is known of a site.
+    pub(crate) fn site(&self, site: u32) -> Option<&SiteName> {
+        self.sites.get(&site)
+    }
+
+    /// The text of a label.
+    pub(crate) fn label(&self, id: u32) -> &str {
+        self.labels.get(id as usize).map_or("", |label| label)
+    }
+}
+
+/// Finds names.
+pub(crate) struct Namer<'a> {
+    names: Names<'a>,
+    sources: SourceReader,
+    ids: HashMap<Arc<str>, u32>,
+    fresh: Vec<Arc<str>>,
+}
+
+impl<'a> Namer<'a> {
+    pub(crate) fn new(ledger: &'a Ledger) -> Result<Namer<'a>> {
+        let symbolizer = Symbolizer::new(symbols::Options::default());
+        let names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
+        let mut ids = HashMap::new();
+        NameTable::default().labels.into_iter().for_each(|label| {
+            ids.insert(label, UNNAMED);
+        });
+        Ok(Namer { names, sources: SourceReader::new(None), ids, fresh: Vec::new() })
+    }
+
+    /// Names of sites. What is known of code addresses is kept, so asking again costs little.
+    pub(crate) fn sites(&mut self, sites: &[u32]) -> Result<Named> {
+        let options = NamingOptions { source_text: false, deadline: None };
+        self.names.resolve(sites.iter().copied(), options, &mut |_| {})?;
+        let mut found = Vec::with_capacity(sites.len());
+        for site in sites {
+            let stack = self.names.stack(*site)?;
+            let owner = owner(&stack).map(|frame| self.place(frame));
+            let innermost = stack.frames.first().map(|frame| self.place(frame));
+            let none = self.id("(no stack recorded)");
+            let none = Place { function: none, file: none, module: none };
+            let line = self.id(&callers(&stack));
+            found.push((*site, SiteName { owner: owner.unwrap_or(none), innermost: innermost.unwrap_or(none), line }));
+        }
+        Ok(Named { labels: std::mem::take(&mut self.fresh), sites: found })
+    }
+
+    /// A stack with the text of its source lines.
+    pub(crate) fn stack(&mut self, site: u32) -> Result<NamedStack> {
+        self.names.resolve([site], NamingOptions::default(), &mut |_| {})?;
+        let mut stack = self.names.stack(site)?;
+        for frame in &mut stack.frames {
+            if let (Some(file), Some(line)) = (&frame.file, frame.line) {
+                frame.source = self.sources.line(file.as_ref(), line).map(Arc::from);
+            }
+        }
+        Ok(stack)
+    }
+
+    fn place(&mut self, frame: &NamedFrame) -> Place {
+        let module = frame.module.as_deref().unwrap_or("(unknown code)");
+        let file = match &frame.file {
+            Some(file) => clean(file).into_owned(),
+            None => format!("({}, no lines known)", clean(module.rsplit('/').next().unwrap_or(module))),
+        };
+        Place { function: self.id(&short_name(frame)), file: self.id(&file), module: self.id(&clean(module)) }
+    }
+
+    fn id(&mut self, label: &str) -> u32 {
+        if let Some(id) = self.ids.get(label) {
+            return *id;
+        }
+        let (label, id) = (Arc::<str>::from(label), self.ids.len() as u32);
+        self.ids.insert(Arc::clone(&label), id);
+        self.fresh.push(label);
+        id
+    }
+}

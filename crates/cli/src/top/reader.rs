@@ -1,0 +1,182 @@
+//! The thread that reads the ledger: figures at every interval, all records as often as that is cheap.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use heapledger_analysis::source::{Ledger, SourceError};
+use heapledger_analysis::watch::{Mark, Reader, Sample, Totals};
+
+use super::finished;
+use super::view::ending_words;
+
+/// Reading all records takes at most one part in so many of the time.
+const PART: u32 = 10;
+/// How long after a program's end its finished ledger is looked for, and how often.
+const FINISH_PATIENCE: Duration = Duration::from_secs(120);
+const FINISH_INTERVAL: Duration = Duration::from_millis(500);
+/// Looks without any change before another program in the same process is looked for.
+const IDLE_LOOKS: u32 = 2;
+
+/// What the reader is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Order {
+    /// Everything from now on is young.
+    Mark,
+    /// No mark any more.
+    Unmark,
+    /// How often to look.
+    Interval(Duration),
+    /// Stop looking, or go on.
+    Pause(bool),
+}
+
+/// What the reader says.
+pub(super) enum Report {
+    Totals(Box<Totals>),
+    Sample {
+        sample: Arc<Sample>,
+        mark: Option<Mark>,
+    },
+    /// It has ended, in these words if any are known.
+    Ended(String),
+    /// It can no longer be read.
+    Failed(SourceError),
+}
+
+/// Reads until nobody listens any more. `pid`: the ledger was asked for by process.
+pub(super) fn read(
+    ledger: &Ledger,
+    pid: Option<u32>,
+    began: Instant,
+    interval: Duration,
+    orders: &Receiver<Order>,
+    tell: &dyn Fn(Report) -> bool,
+) {
+    let reading = Reading {
+        ledger,
+        pid,
+        reader: Reader::new(ledger, began),
+        interval,
+        mark: None,
+        paused: false,
+        ended: None,
+        told: String::new(),
+        idle: 0,
+        allocations: None,
+    };
+    if let Err(problem) = reading.go_on(orders, tell) {
+        tell(Report::Failed(problem));
+        // Orders go on to come and find somebody.
+        while orders.recv().is_ok() {}
+    }
+}
+
+struct Reading<'a> {
+    ledger: &'a Ledger,
+    pid: Option<u32>,
+    reader: Reader<'a>,
+    interval: Duration,
+    mark: Option<Mark>,
+    paused: bool,
+    ended: Option<Instant>,
+    told: String,
+    idle: u32,
+    allocations: Option<(u64, u64)>,
+}
+
+impl Reading<'_> {
+    fn go_on(mut self, orders: &Receiver<Order>, tell: &dyn Fn(Report) -> bool) -> Result<(), SourceError> {
+        let mut look_at = Instant::now();
+        let mut read_at = look_at;
+        loop {
+            let now = Instant::now();
+            let due = |at: Instant| at <= now;
+            if !self.paused && self.ended.is_none() && due(look_at) {
+                let totals = self.reader.totals()?;
+                let running = totals.identity.running;
+                self.note_idleness(&totals);
+                let told = tell(Report::Totals(Box::new(totals)));
+                look_at = now + self.interval;
+                if !running {
+                    self.ended = Some(now);
+                    read_at = now;
+                    tell(Report::Ended(ending_words(&self.reader.totals()?.identity)));
+                }
+                if !told {
+                    return Ok(());
+                }
+            }
+            if !self.paused && due(read_at) {
+                let sample = Arc::new(self.reader.sample(self.mark.as_ref(), None)?);
+                let took = Duration::from_nanos(sample.took_ns);
+                if !tell(Report::Sample { sample, mark: self.mark.clone() }) {
+                    return Ok(());
+                }
+                read_at = now + self.interval.max(took * PART);
+            }
+            let next = match self.ended {
+                Some(since)
+                    if self.told.is_empty() && !self.ledger.is_finished() && since.elapsed() < FINISH_PATIENCE =>
+                {
+                    self.look_for_ending(tell);
+                    Some(now + FINISH_INTERVAL)
+                }
+                Some(_) => None,
+                None if self.paused => None,
+                None => Some(look_at.min(read_at)),
+            };
+            if self.ended.is_some() {
+                read_at = now + Duration::from_secs(86_400);
+            }
+            let order = match next {
+                None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(next) => orders.recv_timeout(next.saturating_duration_since(Instant::now())),
+            };
+            match order {
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Ok(order) => {
+                    if self.obey(order)? {
+                        (look_at, read_at) = (Instant::now(), Instant::now());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what it is told; true if that asks for a look at once.
+    fn obey(&mut self, order: Order) -> Result<bool, SourceError> {
+        match order {
+            Order::Mark => {
+                let sample = self.reader.sample(None, None)?;
+                self.mark = Some(Mark::at(Arc::new(sample)));
+            }
+            Order::Unmark => self.mark = None,
+            Order::Interval(interval) => self.interval = interval,
+            Order::Pause(paused) => self.paused = paused,
+        }
+        Ok(!self.paused)
+    }
+
+    /// A process may go on as another program: then its ledger does not change any more, and there is a new one.
+    fn note_idleness(&mut self, totals: &Totals) {
+        let now = (totals.allocations, totals.frees);
+        self.idle = if self.allocations == Some(now) { self.idle + 1 } else { 0 };
+        self.allocations = Some(now);
+        if let Some(pid) = self.pid.filter(|_| self.idle >= IDLE_LOOKS) {
+            self.idle = 0;
+            if Ledger::open_process(pid).is_ok_and(|other| other.header().id != self.ledger.header().id) {
+                self.told = "went on as another program; start top again to see that one".to_owned();
+            }
+        }
+    }
+
+    fn look_for_ending(&mut self, tell: &dyn Fn(Report) -> bool) {
+        if let Some(identity) = finished::identity_of(self.ledger) {
+            self.told = ending_words(&identity);
+            tell(Report::Ended(self.told.clone()));
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! What the screen shows at the moment, and what a key changes in it.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use heapledger_analysis::NamedStack;
+use heapledger_report::{Column, Look, LookRow};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::super::reader::Order;
+use super::super::view::{Data, Group, RowId, Sort, View, columns};
+use crate::commands::top::INTERVALS;
+
+/// What is to be done beyond what is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Action {
+    /// Leave.
+    Quit,
+    /// Stop, as a shell's Ctrl-Z does.
+    Suspend,
+    /// Tell the reader.
+    Order(Order),
+    /// Have a stack named, with its source lines.
+    Stack(u32),
+}
+
+/// A table, and where one is in it.
+#[derive(Clone, Debug)]
+pub(super) struct TablePage {
+    pub(super) view: View,
+    /// What it is a part of, in words.
+    pub(super) title: Vec<String>,
+    /// The row of the cursor.
+    pub(super) cursor: usize,
+    /// The first row on the screen.
+    pub(super) offset: usize,
+    /// The row that the cursor was put on: it goes where that row goes.
+    held: Option<RowId>,
+}
+
+/// What the screen shows.
+#[derive(Clone, Debug)]
+pub(super) enum Page {
+    Table(TablePage),
+    Stack { site: u32, title: Vec<String>, scroll: usize },
+}
+
+/// The state of the screen.
+pub(super) struct App {
+    pub(super) data: Data,
+    /// The last one is shown; Esc leads back to the one before.
+    pub(super) pages: Vec<Page>,
+    pub(super) interval: Duration,
+    pub(super) paused: bool,
+    /// A mark was asked for and is not set yet.
+    pub(super) marking: bool,
+    /// A filter that is being typed.
+    pub(super) typing: Option<String>,
+    /// How far the help is scrolled, while it is shown.
+    pub(super) help: Option<usize>,
+    /// Why nothing new comes any more.
+    pub(super) problem: Option<String>,
+    /// Stacks that were asked for.
+    pub(super) stacks: HashMap<u32, NamedStack>,
+    /// Sites whose names were asked for.
+    asked: HashSet<u32>,
+    /// Sites whose names have not come yet.
+    pub(super) unnamed: usize,
+    /// What is shown, reckoned from all the above.
+    pub(super) rows: Vec<(RowId, LookRow)>,
+    pub(super) look: Look,
+    pub(super) columns: Vec<Column>,
+    /// Rows of the table that fit on the screen, as drawn last.
+    pub(super) room: usize,
+    /// Lines of the page or of the help, as drawn last.
+    pub(super) lines: usize,
+}
+
+impl App {
+    pub(super) fn new(view: View, interval: Duration) -> App {
+        let page = TablePage { view, title: Vec::new(), cursor: 0, offset: 0, held: None };
+        App {
+            data: Data::default(),
+            pages: vec![Page::Table(page)],
+            interval,
+            paused: false,
+            marking: false,
+            typing: None,
+            help: None,
+            problem: None,
+            stacks: HashMap::new(),
+            asked: HashSet::new(),
+            unnamed: 0,
+            rows: Vec::new(),
+            look: Look::default(),
+            columns: Vec::new(),
+            room: 1,
+            lines: 0,
+        }
+    }
+
+    /// Sites that nobody has named yet, those that hold most first.
+    pub(super) fn sites_to_name(&mut self) -> Vec<u32> {
+        let Some(sample) = self.data.samples.last() else { return Vec::new() };
+        let fresh = sample.cells.iter().filter(|cell| !self.asked.contains(&cell.key.site));
+        let mut bytes: HashMap<u32, u64> = HashMap::new();
+        for cell in fresh {
+            *bytes.entry(cell.key.site).or_default() += cell.live.bytes;
+        }
+        let mut sites: Vec<(u32, u64)> = bytes.into_iter().collect();
+        sites.sort_unstable_by_key(|(site, bytes)| (std::cmp::Reverse(*bytes), *site));
+        self.asked.extend(sites.iter().map(|(site, _)| *site));
+        self.unnamed += sites.len();
+        sites.into_iter().map(|(site, _)| site).collect()
+    }
+
+    /// Reckons anew what is shown, for a screen so many columns wide.
+    pub(super) fn update(&mut self, width: u16) {
+        let moving = !self.data.is_static();
+        let (group, part) = match self.pages.last() {
+            Some(Page::Table(page)) => (page.view.group, !page.view.within.is_empty()),
+            _ => (Group::Stack, true),
+        };
+        self.columns = columns(group, part, moving, usize::from(width));
+        if let Some(Page::Table(page)) = self.pages.last() {
+            self.rows = self.data.table(&page.view);
+        }
+        self.look = self.data.look(group, self.rows.len());
+        let last = self.rows.len().saturating_sub(1);
+        if let Some(Page::Table(page)) = self.pages.last_mut() {
+            if let Some(held) = page.held
+                && let Some(place) = self.rows.iter().position(|(id, _)| *id == held)
+            {
+                page.cursor = place;
+            }
+            page.cursor = page.cursor.min(last);
+        }
+    }
+
+    /// Keeps the cursor on the screen. `room`: rows that fit.
+    pub(super) fn scroll(&mut self, room: usize) {
+        self.room = room.max(1);
+        let rows = self.rows.len();
+        if let Some(Page::Table(page)) = self.pages.last_mut() {
+            page.offset = page.offset.min(page.cursor).max((page.cursor + 1).saturating_sub(self.room));
+            page.offset = page.offset.min(rows.saturating_sub(self.room));
+        }
+    }
+
+    /// Does what a key asks for.
+    pub(super) fn key(&mut self, key: KeyEvent) -> Option<Action> {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => return Some(Action::Quit),
+            KeyCode::Char('z') if control => return Some(Action::Suspend),
+            _ => {}
+        }
+        if self.typing.is_some() {
+            self.type_filter(key.code, control);
+            return None;
+        }
+        if self.help.is_some() {
+            return self.help_key(key.code, control);
+        }
+        if let Some(step) = step(key.code, control, self.room) {
+            self.go(step);
+            return None;
+        }
+        match key.code {
+            _ if control => None,
+            KeyCode::Char('q') => Some(Action::Quit),
+            KeyCode::Char('h' | '?') | KeyCode::F(1) => {
+                self.help = Some(0);
+                None
+            }
+            KeyCode::Char('p' | ' ') => {
+                self.paused = !self.paused;
+                Some(Action::Order(Order::Pause(self.paused)))
+            }
+            KeyCode::Char('+' | '=') => self.set_interval(longer(self.interval)),
+            KeyCode::Char('-') => self.set_interval(shorter(self.interval)),
+            KeyCode::Char('m') if self.is_running() => {
+                self.marking = true;
+                Some(Action::Order(Order::Mark))
+            }
+            KeyCode::Char('M') => {
+                self.marking = false;
+                self.data.mark = None;
+                Some(Action::Order(Order::Unmark))
+            }
+            KeyCode::Esc | KeyCode::Backspace => {
+                self.back();
+                None
+            }
+            code => self.table_key(code),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.data.ending.is_none() && self.data.totals.as_ref().is_some_and(|totals| totals.identity.running)
+    }
+
+    fn set_interval(&mut self, interval: Duration) -> Option<Action> {
+        self.interval = interval;
+        Some(Action::Order(Order::Interval(interval)))
+    }
+
+    /// One page back; on the first one, without the filter.
+    fn back(&mut self) {
+        if self.pages.len() > 1 {
+            self.pages.pop();
+        } else if let Some(Page::Table(page)) = self.pages.last_mut() {
+            page.view.filter.clear();
+        }
+    }
+
+    fn table_key(&mut self, code: KeyCode) -> Option<Action> {
+        let columns = self.columns.clone();
+        let Some(Page::Table(page)) = self.pages.last_mut() else { return None };
+        let view = &mut page.view;
+        let at = Group::ALL.iter().position(|group| *group == view.group).unwrap_or(0);
+        match code {
+            KeyCode::Enter => return self.enter(),
+            KeyCode::Char(digit @ '1'..='6') => {
+                if let Some(group) = Group::ALL.get(digit as usize - '1' as usize) {
+                    page.regroup(*group);
+                }
+            }
+            KeyCode::Tab => page.regroup(Group::ALL[(at + 1) % Group::ALL.len()]),
+            KeyCode::BackTab => page.regroup(Group::ALL[(at + Group::ALL.len() - 1) % Group::ALL.len()]),
+            KeyCode::Char('s' | '>' | '.') => view.sort = next_sort(view.sort, &columns, 1),
+            KeyCode::Char('<' | ',') => view.sort = next_sort(view.sort, &columns, columns.len()),
+            KeyCode::Char('b') => view.sort = Sort::Live,
+            KeyCode::Char('n') => view.sort = Sort::Blocks,
+            KeyCode::Char('d') => view.sort = Sort::Rate,
+            KeyCode::Char('c') => view.sort = Sort::Growth,
+            KeyCode::Char('a') => view.sort = Sort::Allocated,
+            KeyCode::Char('o') => view.sort = Sort::Oldest,
+            KeyCode::Char('N') => view.sort = Sort::Name,
+            KeyCode::Char('r' | 'R') => view.reverse = !view.reverse,
+            KeyCode::Char('w') => {
+                view.wrappers = !view.wrappers;
+                page.held = None;
+            }
+            KeyCode::Char('/') => self.typing = Some(view.filter.clone()),
+            _ => {}
+        }
+        None
+    }
+
+    /// Goes into the row of the cursor.
+    fn enter(&mut self) -> Option<Action> {
+        let Some(Page::Table(page)) = self.pages.last() else { return None };
+        let (id, row) = self.rows.get(page.cursor)?;
+        let mut title = page.title.clone();
+        if let RowId::Site(site) = *id {
+            title.push(row.label.clone());
+            self.pages.push(Page::Stack { site, title, scroll: 0 });
+            return (!self.stacks.contains_key(&site)).then_some(Action::Stack(site));
+        }
+        title.push(format!("{} {}", page.view.group.name(), row.label));
+        let mut view = View { group: Group::Stack, filter: String::new(), ..page.view.clone() };
+        view.within.push((page.view.group, *id));
+        if view.sort == Sort::Allocated {
+            view.sort = Sort::Live;
+        }
+        self.pages.push(Page::Table(TablePage { view, title, cursor: 0, offset: 0, held: None }));
+        None
+    }
+
+    fn type_filter(&mut self, code: KeyCode, control: bool) {
+        let Some(text) = &mut self.typing else { return };
+        match code {
+            KeyCode::Esc => self.typing = None,
+            KeyCode::Enter => {
+                let text = std::mem::take(text);
+                self.typing = None;
+                if let Some(Page::Table(page)) = self.pages.last_mut() {
+                    page.view.filter = text;
+                    (page.cursor, page.held) = (0, None);
+                }
+            }
+            KeyCode::Backspace => {
+                text.pop();
+            }
+            KeyCode::Char('u') if control => text.clear(),
+            KeyCode::Char(letter) if !control && text.chars().count() < 200 => text.push(letter),
+            _ => {}
+        }
+    }
+
+    fn help_key(&mut self, code: KeyCode, control: bool) -> Option<Action> {
+        if let Some(step) = step(code, control, self.room) {
+            self.go(step);
+            return None;
+        }
+        if code == KeyCode::Char('q') {
+            return Some(Action::Quit);
+        }
+        self.help = None;
+        None
+    }
+
+    /// Moves the cursor, or what is read.
+    fn go(&mut self, step: Step) {
+        let to = |from: usize, last: usize| match step {
+            Step::By(by) => from.saturating_add_signed(by).min(last),
+            Step::First => 0,
+            Step::Last => last,
+        };
+        let below = self.lines.saturating_sub(self.room);
+        if let Some(scroll) = &mut self.help {
+            *scroll = to(*scroll, below);
+            return;
+        }
+        match self.pages.last_mut() {
+            Some(Page::Table(page)) => {
+                page.cursor = to(page.cursor, self.rows.len().saturating_sub(1));
+                // At the top one wants to see what is at the top.
+                page.held = self.rows.get(page.cursor).map(|(id, _)| *id).filter(|_| page.cursor != 0);
+            }
+            Some(Page::Stack { scroll, .. }) => *scroll = to(*scroll, below),
+            None => {}
+        }
+    }
+}
+
+impl TablePage {
+    fn regroup(&mut self, group: Group) {
+        self.view.group = group;
+        (self.cursor, self.offset, self.held) = (0, 0, None);
+        if self.view.sort == Sort::Allocated && !matches!(group, Group::Thread | Group::Kind) {
+            self.view.sort = Sort::Live;
+        }
+    }
+}
+
+/// A movement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    By(isize),
+    First,
+    Last,
+}
+
+/// The movement that a key stands for.
+fn step(code: KeyCode, control: bool, room: usize) -> Option<Step> {
+    let page = room.saturating_sub(1).max(1) as isize;
+    Some(match (code, control) {
+        (KeyCode::Up, _) | (KeyCode::Char('k'), false) | (KeyCode::Char('p'), true) => Step::By(-1),
+        (KeyCode::Down, _) | (KeyCode::Char('j'), false) | (KeyCode::Char('n'), true) => Step::By(1),
+        (KeyCode::PageUp, _) | (KeyCode::Char('b'), true) => Step::By(-page),
+        (KeyCode::PageDown, _) | (KeyCode::Char('f'), true) => Step::By(page),
+        (KeyCode::Char('u'), true) => Step::By(-(page / 2).max(1)),
+        (KeyCode::Char('d'), true) => Step::By((page / 2).max(1)),
+        (KeyCode::Home, _) | (KeyCode::Char('g'), false) => Step::First,
+        (KeyCode::End, _) | (KeyCode::Char('G'), false) => Step::Last,
+        _ => return None,
+    })
+}
+
+/// The order `by` columns further on, of those that are shown and the name.
+fn next_sort(sort: Sort, columns: &[Column], by: usize) -> Sort {
+    let all: Vec<Sort> =
+        columns.iter().map(|column| Sort::by(Some(*column))).chain(std::iter::once(Sort::by(None))).collect();
+    match all.iter().position(|other| *other == sort) {
+        Some(at) => all[(at + by) % all.len()],
+        None => Sort::Live,
+    }
+}
+
+/// Intervals that the keys lead through, in tenths of a second.
+const STEPS: [u64; 12] = [1, 2, 5, 10, 20, 30, 50, 100, 200, 300, 600, 1200];
+
+fn longer(interval: Duration) -> Duration {
+    let next = STEPS.iter().map(|step| Duration::from_millis(step * 100)).find(|step| *step > interval);
+    next.unwrap_or(interval).min(Duration::from_secs_f64(INTERVALS[1]))
+}
+
+fn shorter(interval: Duration) -> Duration {
+    let next = STEPS.iter().rev().map(|step| Duration::from_millis(step * 100)).find(|step| *step < interval);
+    next.unwrap_or(interval).max(Duration::from_secs_f64(INTERVALS[0]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,359 @@
+//! The screen: figures, the heap's curve, a page, the keys. What there is no room for is left out, the least needed
+//! first.
+
+use heapledger_report::{Column, LookRow, LookState, bytes, rate, short_span, span};
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::super::view::{Group, Sort, View};
+use super::app::{App, Page, TablePage};
+use super::chart::{bounds, chart};
+use super::pages;
+use super::theme::Theme;
+
+/// How much of the past the curve shows.
+const SPAN_NS: u64 = 300_000_000_000;
+/// At first, so that there is something to be seen soon.
+const SPAN_AT_FIRST_NS: u64 = 60_000_000_000;
+
+/// A place to write lines into, from the top down.
+pub(super) struct Lines<'a> {
+    pub(super) buffer: &'a mut Buffer,
+    pub(super) area: Rect,
+    pub(super) theme: Theme,
+    pub(super) used: u16,
+}
+
+/// A piece of a line.
+pub(super) type Piece = (String, Style);
+
+impl Lines<'_> {
+    pub(super) fn left(&self) -> u16 {
+        self.area.height.saturating_sub(self.used)
+    }
+
+    /// Writes a line, and at its right end another one if there is room for both.
+    pub(super) fn line(&mut self, left: &[Piece], right: &[Piece]) {
+        if self.left() == 0 {
+            return;
+        }
+        let y = self.area.y + self.used;
+        self.used += 1;
+        let width = |pieces: &[Piece]| pieces.iter().map(|(text, _)| text.chars().count()).sum::<usize>();
+        let end = self.write(self.area.x, y, left);
+        let start = usize::from(self.area.width).saturating_sub(width(right));
+        if !right.is_empty() && start > usize::from(end - self.area.x) {
+            self.write(self.area.x + start as u16, y, right);
+        }
+    }
+
+    fn write(&mut self, x: u16, y: u16, pieces: &[Piece]) -> u16 {
+        let mut at = x;
+        for (text, style) in pieces {
+            let room = usize::from(self.area.right().saturating_sub(at));
+            (at, _) = self.buffer.set_stringn(at, y, self.theme.text(text), room, *style);
+        }
+        at
+    }
+
+    /// Gives the whole of the last line a style.
+    pub(super) fn style_last(&mut self, style: Style) {
+        if let Some(row) = self.used.checked_sub(1) {
+            self.buffer.set_style(Rect { y: self.area.y + row, height: 1, ..self.area }, style);
+        }
+    }
+}
+
+/// Draws everything.
+pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
+    let area = frame.area();
+    let mut lines = Lines { buffer: frame.buffer_mut(), area, theme, used: 0 };
+    let footer = area.height >= 7;
+    lines.area.height -= u16::from(footer);
+    if let Some(scroll) = app.help {
+        let (count, room) = pages::help(&mut lines, scroll);
+        (app.lines, app.room) = (count, room);
+    } else {
+        header(&mut lines, app);
+        match app.pages.last().cloned() {
+            Some(Page::Stack { site, title, scroll }) => {
+                let (count, room) = pages::stack(&mut lines, app, site, &title, scroll);
+                (app.lines, app.room) = (count, room);
+            }
+            _ => table(&mut lines, app),
+        }
+    }
+    if footer {
+        lines.area.height += 1;
+        lines.used = area.height - 1;
+        let left = keys(app, theme);
+        lines.line(&left, &[]);
+    }
+}
+
+/// Figures and curve.
+fn header(lines: &mut Lines<'_>, app: &App) {
+    let (look, theme) = (&app.look, lines.theme);
+    let height = lines.area.height;
+    let plain = |text: &str| (text.to_owned(), theme.plain());
+    let strong = |text: String| (text, theme.strong());
+    let mut first = vec![strong(look.name()), plain("  ")];
+    let state = look.state_words().to_owned();
+    first.push((state, if look.state == LookState::Running { theme.plain() } else { theme.set() }));
+    if let Some(up) = look.uptime_ns {
+        first.push((format!("  {}", span(up)), theme.faint()));
+    }
+    lines.line(&first, &pace(app, theme));
+    if height >= 4 {
+        let mut live = vec![plain("live "), strong(look.live_words())];
+        if height < 8
+            && let Some(value) = look.bytes_per_second
+        {
+            live.push((format!("  {}", rate(value)), slope(value, theme)));
+        }
+        live.push(plain("  peak "));
+        live.push(strong(look.figures.bytes(look.peak_bytes)));
+        lines.line(&live, &[]);
+    }
+    if height >= 8 {
+        lines.line(&speeds(app, theme), &[]);
+    }
+    if let Some(problem) = &app.problem {
+        lines.line(&[(problem.clone(), theme.wrong())], &[]);
+    }
+    if let Some(age) = look.mark_age_ns.filter(|_| height >= 5) {
+        let words = format!("since the mark {} ago: {} new and alive", short_span(age), look.young_words());
+        lines.line(&[(words, theme.set())], &[]);
+    } else if app.marking {
+        lines.line(&[("setting the mark".to_owned(), theme.set())], &[]);
+    }
+    if height >= 9 {
+        for loss in look.losses.iter().take(if height >= 20 { 3 } else { 1 }) {
+            lines.line(&[(format!("not seen: {loss}"), theme.wrong())], &[]);
+        }
+    }
+    let rows = match height {
+        0..15 => 0,
+        15..20 => 2,
+        20..34 => 3,
+        _ => 5,
+    };
+    if rows > 0 && lines.area.width >= 40 && app.data.curve.span_ns() > 0 {
+        curve(lines, app, rows);
+    }
+}
+
+/// How often is looked, at the right end of the first line.
+fn pace(app: &App, theme: Theme) -> Vec<Piece> {
+    if app.look.state != LookState::Running {
+        return Vec::new();
+    }
+    if app.paused {
+        return vec![("paused".to_owned(), theme.set())];
+    }
+    let every = |ns: u128| {
+        let seconds = ns as f64 / 1e9;
+        if seconds < 10.0 && seconds.fract() > 0.05 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
+    };
+    let interval = app.interval.as_nanos();
+    let needed = u128::from(app.look.read_ns) * 10;
+    let names = if app.unnamed > 0 { format!("finding names of {} stacks  ", app.unnamed) } else { String::new() };
+    let text = if needed > interval {
+        format!("{names}every {}, table every {}", every(interval), every(needed))
+    } else {
+        format!("{names}every {}", every(interval))
+    };
+    vec![(text, theme.faint())]
+}
+
+fn slope(rate: f64, theme: Theme) -> Style {
+    if rate >= 0.5 {
+        theme.growing()
+    } else if rate <= -0.5 {
+        theme.shrinking()
+    } else {
+        theme.plain()
+    }
+}
+
+/// Growth, allocations and frees in a second; of a ledger at rest their numbers.
+fn speeds(app: &App, theme: Theme) -> Vec<Piece> {
+    let look = &app.look;
+    let count = |number: f64| look.figures.count(number.round().max(0.0) as u64);
+    let plain = |text: String| (text, theme.plain());
+    match (look.bytes_per_second, look.allocations_per_second, look.frees_per_second) {
+        (Some(growth), Some(allocations), Some(frees)) => vec![
+            plain("growth ".to_owned()),
+            (rate(growth), slope(growth, theme)),
+            plain(format!("  {} allocations/s  {} frees/s", count(allocations), count(frees))),
+        ],
+        _ => vec![plain(format!(
+            "{} allocations  {} frees",
+            look.figures.count(look.allocations),
+            look.figures.count(look.frees)
+        ))],
+    }
+}
+
+fn curve(lines: &mut Lines<'_>, app: &App, rows: usize) {
+    const LEGEND: usize = 14;
+    let theme = lines.theme;
+    let width = usize::from(lines.area.width).saturating_sub(LEGEND);
+    let span_ns = app.data.curve.span_ns().clamp(SPAN_AT_FIRST_NS, SPAN_NS);
+    let columns = app.data.curve.columns(width, span_ns);
+    let Some((low, high)) = bounds(&columns) else { return };
+    let last = chart(&columns, rows, theme.ascii);
+    for (index, line) in last.iter().enumerate() {
+        let legend = match index {
+            0 => bytes(high),
+            _ if index + 1 == rows => bytes(low),
+            _ if index == rows / 2 => format!("last {} s", span_ns / 1_000_000_000).replace("last 300 s", "last 5 min"),
+            _ => String::new(),
+        };
+        lines.line(&[(line.clone(), theme.chart()), (format!(" {legend}"), theme.faint())], &[]);
+    }
+}
+
+/// The table and what it is about.
+fn table(lines: &mut Lines<'_>, app: &mut App) {
+    let Some(Page::Table(page)) = app.pages.last() else { return };
+    let (page, theme) = (page.clone(), lines.theme);
+    if lines.left() >= 4 {
+        if page.title.is_empty() {
+            groups(lines, &page.view);
+        } else {
+            let mut path: Vec<Piece> = vec![(page.title.join(" > "), theme.strong())];
+            path.push((format!(" by {}", page.view.group.name()), theme.plain()));
+            let filter = filter(&page.view, theme);
+            lines.line(&path, &filter);
+        }
+    }
+    let marked = app.look.mark_age_ns.is_some();
+    let mut heading: Vec<Piece> = Vec::new();
+    let arrow = match (page.view.reverse, theme.ascii) {
+        (false, false) => "▼",
+        (true, false) => "▲",
+        (false, true) => "v",
+        (true, true) => "^",
+    };
+    for column in &app.columns {
+        let sorted = page.view.sort.column() == Some(*column);
+        let title = format!("{}{}", column.title(marked), if sorted { arrow } else { "" });
+        heading.push((format!("{title:>0$} ", column.width()), theme.heading()));
+    }
+    let name = page.view.group.name().to_uppercase();
+    heading.push((format!(" {name}{}", if page.view.sort == Sort::Name { arrow } else { "" }), theme.heading()));
+    lines.line(&heading, &[]);
+    lines.style_last(theme.heading());
+    let room = usize::from(lines.left());
+    app.scroll(room);
+    let Some(Page::Table(TablePage { cursor, offset, .. })) = app.pages.last() else { return };
+    let (cursor, offset) = (*cursor, *offset);
+    for (index, (_, row)) in app.rows.iter().enumerate().skip(offset).take(room) {
+        let pieces = cells(app, row, &page.view, marked, theme, usize::from(lines.area.width));
+        lines.line(&pieces, &[]);
+        if index == cursor {
+            lines.style_last(theme.chosen());
+        }
+    }
+    if app.rows.is_empty() {
+        let words = match () {
+            () if app.data.samples.last().is_none() => "reading",
+            () if !page.view.filter.is_empty() => "nothing has this in its name; Esc shows all",
+            () if marked => "nothing allocated since the mark lives",
+            () => "no blocks are live",
+        };
+        lines.line(&[(format!("  {words}"), theme.faint())], &[]);
+    }
+}
+
+fn cells(app: &App, row: &LookRow, view: &View, marked: bool, theme: Theme, width: usize) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for column in &app.columns {
+        let text = format!("{:>1$} ", column.cell(row, marked, app.look.figures), column.width());
+        let style = match column {
+            Column::Rate => slope(row.bytes_per_second.unwrap_or(0.0), theme),
+            Column::Growth => slope(row.growth_bytes as f64, theme),
+            _ => theme.plain(),
+        };
+        pieces.push((text, style));
+    }
+    let used: usize = pieces.iter().map(|(text, _)| text.chars().count()).sum();
+    let room = width.saturating_sub(used + 1);
+    // Of a path the end says most, of all else the beginning.
+    let from_end = matches!(view.group, Group::File | Group::Module);
+    pieces.push((format!(" {}", fit(&row.label, room, from_end)), theme.plain()));
+    pieces
+}
+
+/// A text without what is too much of it.
+pub(super) fn fit(text: &str, room: usize, keep_end: bool) -> String {
+    let length = text.chars().count();
+    if length <= room {
+        text.to_owned()
+    } else if keep_end {
+        let end: String = text.chars().skip(length - room.saturating_sub(2)).collect();
+        format!("..{end}")
+    } else {
+        let start: String = text.chars().take(room.saturating_sub(2)).collect();
+        format!("{start}..")
+    }
+}
+
+/// The line with the groups.
+fn groups(lines: &mut Lines<'_>, view: &View) {
+    let theme = lines.theme;
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (index, group) in Group::ALL.into_iter().enumerate() {
+        let style = if group == view.group { theme.chosen() } else { theme.plain() };
+        pieces.push((format!(" {} {} ", index + 1, group.name()), style));
+    }
+    let filter = filter(view, theme);
+    lines.line(&pieces, &filter);
+}
+
+fn filter(view: &View, theme: Theme) -> Vec<Piece> {
+    if view.filter.is_empty() { Vec::new() } else { vec![(format!("/{}", fit(&view.filter, 30, true)), theme.set())] }
+}
+
+/// The last line.
+fn keys(app: &App, theme: Theme) -> Vec<Piece> {
+    let key = |name: &str, words: &str| [(name.to_owned(), theme.strong()), (format!(" {words}  "), theme.plain())];
+    if let Some(text) = &app.typing {
+        let cursor = ("_".to_owned(), theme.chosen());
+        let mut pieces = vec![("/".to_owned(), theme.strong()), (text.clone(), theme.plain()), cursor];
+        pieces.push(("   ".to_owned(), theme.plain()));
+        pieces.extend([key("Enter", "filters"), key("Esc", "drops it")].concat());
+        return pieces;
+    }
+    if app.help.is_some() {
+        return [key("any key", "back"), key("q", "quit")].concat();
+    }
+    let mut all = Vec::new();
+    match app.pages.last() {
+        Some(Page::Stack { .. }) => all.extend([key("Esc", "back")].concat()),
+        Some(Page::Table(page)) => {
+            let stack = page.view.group == Group::Stack;
+            all.extend(key("Enter", if stack { "frames" } else { "stacks" }));
+            if app.pages.len() > 1 {
+                all.extend(key("Esc", "back"));
+            }
+        }
+        None => {}
+    }
+    let marked = app.look.mark_age_ns.is_some();
+    if app.look.state == LookState::Running {
+        all.extend(if marked { key("M", "unmark") } else { key("m", "mark") });
+    }
+    all.extend(
+        [key("/", "filter"), key("s", "sort"), key("p", if app.paused { "go on" } else { "pause" }), key("?", "help")]
+            .concat(),
+    );
+    all.extend(key("q", "quit"));
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Pages of text: a stack with its source lines, the help.
+
+use heapledger_analysis::NamedFrame;
+use heapledger_report::{bytes, clean, counted, short_name, short_rate, short_span};
+use ratatui::style::Style;
+
+use super::app::App;
+use super::draw::{Lines, fit};
+
+/// What the keys do, in the order in which one needs them.
+const HELP: &str = "\
+MOVING
+  Up Down  j k          a row
+  PgUp PgDn  ^B ^F      a page        ^U ^D  half a page
+  Home End  g G         first, last row
+  Enter                 into the row: its stacks; into a stack: its frames
+  Esc                   back
+
+WHAT ROWS ARE
+  1 function  2 stack  3 thread  4 file  5 module  6 kind      Tab: the next
+  w                     functions that allocate for others, like xmalloc, or
+                        who called them (as it is at first)
+  /                     only rows with a text in their names; Esc: all
+
+ORDER
+  s > <                 by the next column, the one before
+  b bytes   n number of blocks   d growth a second   c growth since the mark
+  a allocated   o oldest   N name                    r the other way round
+
+TIME
+  m                     mark: show what is allocated from now on and lives
+  M                     no mark any more
+  p                     pause, go on
+  + -                   look less often, more often
+
+  h ?  this help        q  quit        ^Z  stop, as always
+
+FIGURES
+  K M G are 1024 times as much as the one before. LIVE: bytes not freed. GROWTH/s:
+  over the last five seconds. GROWN: since the mark, or since this view was
+  started; below zero if less is live now than then, whatever is new. ALLOCS: blocks
+  allocated since the program started, known by thread and by kind. OLDEST: age of
+  the oldest live block. ~ marks estimates of a sampled ledger.
+
+  A mark goes by sequence number: what was there when all records were read for it
+  is old, all else is new, also where an address is used again.
+
+  The program is not stopped. Its ledger is read as a file. Where there are so many
+  blocks that reading them takes more than a tenth of the time, the table is read
+  less often, and the first line says how often.";
+
+/// Writes the help from a line on. How many lines it has, and how many there is room for.
+pub(super) fn help(lines: &mut Lines<'_>, scroll: usize) -> (usize, usize) {
+    let theme = lines.theme;
+    let all: Vec<&str> = HELP.lines().collect();
+    let room = usize::from(lines.left());
+    for line in all.iter().skip(scroll) {
+        let heading = !line.is_empty() && !line.starts_with(' ');
+        let style = if heading { theme.strong() } else { theme.plain() };
+        lines.line(&[((*line).to_owned(), style)], &[]);
+    }
+    (all.len(), room)
+}
+
+/// Writes a stack from a line on. How many lines it has, and how many there is room for.
+pub(super) fn stack(lines: &mut Lines<'_>, app: &App, site: u32, title: &[String], scroll: usize) -> (usize, usize) {
+    let theme = lines.theme;
+    let width = usize::from(lines.area.width);
+    let path = title.split_last().map_or(&[][..], |(_, path)| path).join(" > ");
+    if !path.is_empty() && lines.left() >= 4 {
+        lines.line(&[(fit(&path, width, false), theme.strong())], &[]);
+    }
+    lines.line(&[(figures(app, site), theme.plain())], &[]);
+    lines.style_last(theme.heading());
+    let mut all: Vec<(String, Style)> = Vec::new();
+    match app.stacks.get(&site) {
+        None => all.push(("  finding names".to_owned(), theme.faint())),
+        Some(stack) if stack.frames.is_empty() => {
+            all.push(("  no stack was recorded for these blocks".to_owned(), theme.faint()));
+        }
+        Some(stack) => {
+            let digits = stack.frames.len().to_string().len();
+            for (index, frame) in stack.frames.iter().enumerate() {
+                let number = format!("{:>digits$})", index + 1);
+                all.push((format!(" {number} {}", heading(frame)), theme.strong()));
+                let pad = " ".repeat(digits + 3);
+                if let Some(file) = &frame.file {
+                    let line = frame.line.map_or_else(String::new, |line| format!(":{line}"));
+                    let place = format!("{}{line}", clean(file));
+                    all.push((format!("{pad}{}", fit(&place, width.saturating_sub(pad.len()), true)), theme.plain()));
+                }
+                if let Some(source) = &frame.source {
+                    let source = clean(source.replace('\t', "    ").trim()).into_owned();
+                    all.push((format!("{pad}    {source}"), theme.chart()));
+                }
+            }
+            if stack.damaged {
+                all.push(("  the rest of this stack is damaged".to_owned(), theme.wrong()));
+            }
+        }
+    }
+    let room = usize::from(lines.left());
+    for piece in all.iter().skip(scroll).take(room) {
+        lines.line(std::slice::from_ref(piece), &[]);
+    }
+    (all.len(), room)
+}
+
+/// `main  (inlined)`, `read_line+0x12  in libfoo.so`.
+fn heading(frame: &NamedFrame) -> String {
+    let mut text = short_name(frame);
+    if frame.function.is_some()
+        && let Some(offset) = frame.symbol_offset
+    {
+        text.push_str(&format!("+{offset:#x}"));
+    }
+    if frame.inlined {
+        text.push_str("  (inlined)");
+    }
+    let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
+    if let (Some(module), true) = (module, frame.file.is_none() && frame.function.is_some()) {
+        text.push_str(&format!("  in {}", clean(module)));
+    }
+    text
+}
+
+/// What a stack holds now.
+fn figures(app: &App, site: u32) -> String {
+    let Some(now) = app.data.samples.last() else { return String::new() };
+    let held = heapledger_analysis::watch::rows(now, app.data.samples.before().map(AsRef::as_ref), None, |key| {
+        (key.site == site).then_some(())
+    });
+    let Some(row) = held.first() else { return "nothing of this stack is live now".to_owned() };
+    let totals = app.data.totals.as_ref();
+    let about = app.look.figures;
+    let marked = app.data.mark.is_some();
+    let part = if marked { row.young } else { row.live };
+    let mut text = format!("{} in {}", about.bytes(part.bytes), about.counted(part.blocks, "block", "blocks"));
+    if marked {
+        text.push_str(" since the mark");
+    }
+    if part.samples != 0 && !about.estimated && part.blocks > 1 {
+        text.push_str(&format!(", {} each on the average", bytes(part.bytes / part.blocks)));
+    }
+    if about.estimated {
+        text.push_str(&format!(" from {}", counted(part.samples, "sample", "samples")));
+    }
+    let age = |ticks| totals.and_then(|totals| totals.clock.age_ns(ticks));
+    if let Some(age) = row.oldest.and_then(age) {
+        text.push_str(&format!(", oldest {}", short_span(age)));
+    }
+    if let Some(age) = row.newest.and_then(age) {
+        text.push_str(&format!(", newest {}", short_span(age)));
+    }
+    if let Some(rate) = row.bytes_per_second {
+        text.push_str(&format!(", growth {}/s", short_rate(rate)));
+    }
+    text
+}

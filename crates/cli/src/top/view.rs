@@ -1,0 +1,384 @@
+//! What is to be seen of a watched ledger, reckoned from values alone.
+
+use std::sync::Arc;
+
+use heapledger_analysis::format::{Kind, TallyCounter};
+use heapledger_analysis::watch::{Curve, Key, Mark, RATE_WINDOW_NS, Row, Sample, Samples, Totals, per_second, rows};
+use heapledger_analysis::{Identity, Note};
+use heapledger_report::{Column, Figures, Look, LookRow, LookState, clean, sentence};
+
+use super::namer::{NameTable, UNNAMED};
+
+/// What rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub(crate) enum Group {
+    /// The function that wanted the memory
+    Function,
+    /// The call stack
+    Stack,
+    /// The thread that allocated
+    Thread,
+    /// The source file
+    File,
+    /// The program or library
+    Module,
+    /// The allocation function
+    Kind,
+}
+
+impl Group {
+    pub(crate) const ALL: [Group; 6] =
+        [Group::Function, Group::Stack, Group::Thread, Group::File, Group::Module, Group::Kind];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Group::Function => "function",
+            Group::Stack => "stack",
+            Group::Thread => "thread",
+            Group::File => "file",
+            Group::Module => "module",
+            Group::Kind => "kind",
+        }
+    }
+}
+
+/// What comes first: the greatest, or with names the first letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Sort {
+    /// Live bytes
+    Live,
+    /// Live blocks
+    Blocks,
+    /// Growth a second
+    Rate,
+    /// Growth since the mark, or since the first look
+    Growth,
+    /// Blocks allocated since the start
+    Allocated,
+    /// Age of the oldest block
+    Oldest,
+    /// The name
+    Name,
+}
+
+impl Sort {
+    /// The column that it goes by.
+    pub(crate) fn column(self) -> Option<Column> {
+        match self {
+            Sort::Live => Some(Column::Live),
+            Sort::Blocks => Some(Column::Blocks),
+            Sort::Rate => Some(Column::Rate),
+            Sort::Growth => Some(Column::Growth),
+            Sort::Allocated => Some(Column::Allocated),
+            Sort::Oldest => Some(Column::Oldest),
+            Sort::Name => None,
+        }
+    }
+
+    /// The order by a column; the name if there is none.
+    pub(crate) fn by(column: Option<Column>) -> Sort {
+        match column {
+            Some(Column::Live) => Sort::Live,
+            Some(Column::Blocks) => Sort::Blocks,
+            Some(Column::Rate) => Sort::Rate,
+            Some(Column::Growth) => Sort::Growth,
+            Some(Column::Allocated) => Sort::Allocated,
+            Some(Column::Oldest) => Sort::Oldest,
+            None => Sort::Name,
+        }
+    }
+}
+
+/// One row's identity: it stays the same while figures and order change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RowId {
+    Label(u32),
+    Site(u32),
+    Thread(Option<u32>),
+    Kind(Kind),
+}
+
+/// How a person wants to see it.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) group: Group,
+    pub(crate) sort: Sort,
+    pub(crate) reverse: bool,
+    /// Whether functions that allocate for others are named.
+    pub(crate) wrappers: bool,
+    /// Rows whose name does not contain this are left out.
+    pub(crate) filter: String,
+    /// The rows that were gone into.
+    pub(crate) within: Vec<(Group, RowId)>,
+}
+
+/// What is known of the ledger.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    pub(crate) totals: Option<Box<Totals>>,
+    /// Totals some seconds ago, for rates.
+    pub(crate) before: Vec<Rates>,
+    pub(crate) samples: Samples,
+    /// The first sample: what growth is reckoned from without a mark.
+    pub(crate) first: Option<Arc<Sample>>,
+    pub(crate) mark: Option<Mark>,
+    pub(crate) curve: Curve,
+    pub(crate) names: NameTable,
+    /// How it ended, if it did.
+    pub(crate) ending: Option<String>,
+}
+
+/// The totals that rates are reckoned from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rates {
+    at_ns: u64,
+    live_bytes: u64,
+    allocations: u64,
+    frees: u64,
+}
+
+impl Data {
+    /// Takes new totals in.
+    pub(crate) fn add_totals(&mut self, totals: Box<Totals>) {
+        self.curve.push(totals.at_ns, totals.live_bytes);
+        let now = Rates {
+            at_ns: totals.at_ns,
+            live_bytes: totals.live_bytes,
+            allocations: totals.allocations,
+            frees: totals.frees,
+        };
+        self.before.push(now);
+        // The youngest that is old enough stays, and all after it.
+        let old = |rates: &Rates| now.at_ns.saturating_sub(rates.at_ns) >= RATE_WINDOW_NS;
+        let needless = self.before.iter().take_while(|rates| old(rates)).count().saturating_sub(1);
+        self.before.drain(..needless);
+        self.totals = Some(totals);
+    }
+
+    /// Takes a new reading in.
+    pub(crate) fn add_sample(&mut self, sample: Arc<Sample>) {
+        self.first.get_or_insert_with(|| Arc::clone(&sample));
+        self.samples.push(sample);
+    }
+
+    /// Whether nothing will change any more, and nothing has changed since it was first seen.
+    pub(crate) fn is_static(&self) -> bool {
+        let ended = self.totals.as_ref().is_some_and(|totals| !totals.identity.running);
+        ended && self.before.len() < 2
+    }
+
+    /// The figures above the table.
+    pub(crate) fn look(&self, group: Group, rows_total: usize) -> Look {
+        let Some(totals) = &self.totals else { return Look { group: group.name(), ..Look::default() } };
+        let identity = &totals.identity;
+        let before = self.before.first().filter(|before| totals.at_ns > before.at_ns);
+        let rate = |now: u64, field: fn(&Rates) -> u64| {
+            before.and_then(|before| per_second(now, field(before), totals.at_ns - before.at_ns))
+        };
+        let sample = self.samples.last();
+        let marked = self.mark.as_ref();
+        Look {
+            program: identity.program.clone().unwrap_or_else(|| "unknown program".to_owned()),
+            pid: identity.pid,
+            state: match () {
+                () if self.ending.is_some() => LookState::Ended,
+                () if identity.finished => LookState::Finished,
+                () if identity.running => LookState::Running,
+                () => LookState::Ended,
+            },
+            ending: self.ending.clone().unwrap_or_else(|| ending_words(identity)),
+            uptime_ns: identity.wall_ns.or_else(|| totals.clock.span_ns()),
+            figures: Figures { estimated: totals.sampling.is_on() },
+            live_bytes: totals.live_bytes,
+            live_blocks: totals.live_blocks,
+            peak_bytes: totals.peak_bytes,
+            allocations: totals.allocations,
+            frees: totals.frees,
+            bytes_per_second: rate(totals.live_bytes, |rates| rates.live_bytes),
+            allocations_per_second: rate(totals.allocations, |rates| rates.allocations),
+            frees_per_second: rate(totals.frees, |rates| rates.frees),
+            mark_age_ns: marked.map(|mark| totals.at_ns.saturating_sub(mark.sample().at_ns)),
+            young: marked.and(sample).map(|sample| sample.young).unwrap_or_default(),
+            group: group.name(),
+            rows_total,
+            read_ns: sample.map_or(0, |sample| sample.took_ns),
+            losses: self.losses(totals),
+        }
+    }
+
+    /// What of the blocks is not seen. What concerns stacks and history is told by `stats`.
+    fn losses(&self, totals: &Totals) -> Vec<String> {
+        let about_blocks = |note: &&Note| {
+            matches!(
+                note,
+                Note::Damage(_)
+                    | Note::Full
+                    | Note::Stopped
+                    | Note::Busy
+                    | Note::Loss(
+                        TallyCounter::LostNoRecord
+                            | TallyCounter::LostNoIndex
+                            | TallyCounter::LostBusy
+                            | TallyCounter::LostNoThread
+                            | TallyCounter::FreesBusy
+                            | TallyCounter::SitesFull,
+                        _
+                    )
+            )
+        };
+        let mut losses: Vec<String> = totals.seen.notes.iter().filter(about_blocks).map(sentence).collect();
+        let folded = self.samples.last().map_or(0, |sample| sample.folded);
+        if folded != 0 {
+            losses.push(format!("{folded} blocks are shown without a stack: there are too many call sites."));
+        }
+        losses
+    }
+
+    /// The group that a key belongs to.
+    fn id(&self, group: Group, wrappers: bool, key: &Key) -> RowId {
+        let place = || {
+            let name = self.names.site(key.site)?;
+            Some(if wrappers { name.innermost } else { name.owner })
+        };
+        match group {
+            Group::Function => RowId::Label(place().map_or(UNNAMED, |place| place.function)),
+            Group::File => RowId::Label(place().map_or(UNNAMED, |place| place.file)),
+            Group::Module => RowId::Label(place().map_or(UNNAMED, |place| place.module)),
+            Group::Stack => RowId::Site(key.site),
+            Group::Thread => RowId::Thread(key.thread),
+            Group::Kind => RowId::Kind(key.kind),
+        }
+    }
+
+    /// What a row is called.
+    pub(crate) fn label(&self, id: RowId) -> String {
+        match id {
+            RowId::Label(label) => self.names.label(label).to_owned(),
+            RowId::Site(site) => self.names.label(self.names.site(site).map_or(UNNAMED, |name| name.line)).to_owned(),
+            RowId::Thread(None) => "(threads without a row)".to_owned(),
+            RowId::Thread(Some(row)) => {
+                let threads = self.totals.as_ref().map_or(&[][..], |totals| &totals.threads);
+                match threads.iter().find(|thread| thread.row == row) {
+                    None => format!("thread {row}"),
+                    Some(thread) => {
+                        let gone = match thread.state {
+                            heapledger_analysis::source::ThreadState::Gone => ", gone",
+                            heapledger_analysis::source::ThreadState::Alive => "",
+                        };
+                        format!("{} {} (thread {row}{gone})", thread.id, clean(&thread.name))
+                    }
+                }
+            }
+            RowId::Kind(kind) => kind.to_string(),
+        }
+    }
+
+    /// The rows of the table, in order.
+    pub(crate) fn table(&self, view: &View) -> Vec<(RowId, LookRow)> {
+        let Some(now) = self.samples.last() else { return Vec::new() };
+        let base = match &self.mark {
+            Some(mark) => Some(mark.sample()),
+            None => self.first.as_ref(),
+        };
+        let inside = |key: &Key| view.within.iter().all(|(group, id)| self.id(*group, view.wrappers, key) == *id);
+        let group = |key: &Key| inside(key).then(|| self.id(view.group, view.wrappers, key));
+        let before = self.samples.before().map(Arc::as_ref);
+        let wanted = view.filter.to_lowercase();
+        let marked = self.mark.is_some();
+        let mut table: Vec<(RowId, LookRow)> = Vec::new();
+        for row in rows(now, before, base.map(Arc::as_ref), group) {
+            let nothing = row.live.samples == 0 && row.growth_bytes == 0 && row.growth_blocks == 0;
+            if nothing || marked && row.young.samples == 0 {
+                continue;
+            }
+            let label = self.label(row.group);
+            if wanted.is_empty() || label.to_lowercase().contains(&wanted) {
+                table.push((row.group, self.row(&row, label, !view.within.is_empty())));
+            }
+        }
+        sort(&mut table, view, marked);
+        table
+    }
+
+    fn row(&self, row: &Row<RowId>, label: String, part: bool) -> LookRow {
+        let allocated = match &self.totals {
+            // What a whole thread or function allocated is no figure of a part of it.
+            Some(totals) if !part => match row.group {
+                RowId::Thread(number) => {
+                    let thread = totals.threads.iter().find(|thread| Some(thread.row) == number);
+                    thread.map(|thread| (thread.allocations, Some(thread.bytes_allocated)))
+                }
+                RowId::Kind(kind) => {
+                    totals.kinds.iter().find(|(other, _)| *other == kind).map(|(_, calls)| (*calls, None))
+                }
+                RowId::Label(_) | RowId::Site(_) => None,
+            },
+            _ => None,
+        };
+        let age = |ticks| self.totals.as_ref().and_then(|totals| totals.clock.age_ns(ticks));
+        LookRow {
+            label,
+            live: row.live,
+            young: row.young,
+            bytes_per_second: row.bytes_per_second,
+            blocks_per_second: row.blocks_per_second,
+            growth_bytes: row.growth_bytes,
+            growth_blocks: row.growth_blocks,
+            allocated_blocks: allocated.map(|(blocks, _)| blocks),
+            allocated_bytes: allocated.and_then(|(_, bytes)| bytes),
+            oldest_ns: row.oldest.and_then(age),
+        }
+    }
+}
+
+/// The columns of figures that there is room for, and that say anything.
+pub(crate) fn columns(group: Group, part: bool, moving: bool, width: usize) -> Vec<Column> {
+    let counted = matches!(group, Group::Thread | Group::Kind) && !part;
+    let mut columns = vec![Column::Live];
+    if width >= 40 {
+        columns.push(Column::Blocks);
+    }
+    if moving && width >= 50 {
+        columns.push(Column::Rate);
+    }
+    if moving && width >= 64 {
+        columns.push(Column::Growth);
+    }
+    if counted && width >= 74 {
+        columns.push(Column::Allocated);
+    }
+    if width >= if moving && (counted || group == Group::Function) { 100 } else { 74 } {
+        columns.push(Column::Oldest);
+    }
+    columns
+}
+
+fn sort(table: &mut [(RowId, LookRow)], view: &View, marked: bool) {
+    let held = |row: &LookRow| if marked { row.young } else { row.live };
+    let rate = |row: &LookRow| row.bytes_per_second.map_or(i64::MIN, |rate| rate.round() as i64);
+    table.sort_by(|(_, one), (_, other)| {
+        let order = match view.sort {
+            Sort::Live => held(other).bytes.cmp(&held(one).bytes),
+            Sort::Blocks => held(other).blocks.cmp(&held(one).blocks),
+            Sort::Rate => rate(other).cmp(&rate(one)),
+            Sort::Growth => other.growth_bytes.cmp(&one.growth_bytes),
+            Sort::Allocated => other.allocated_blocks.cmp(&one.allocated_blocks),
+            Sort::Oldest => other.oldest_ns.cmp(&one.oldest_ns),
+            Sort::Name => one.label.cmp(&other.label),
+        };
+        // What is equal keeps one order from look to look, or rows would dance.
+        let order = order.then_with(|| held(other).bytes.cmp(&held(one).bytes));
+        let order = if view.reverse { order.reverse() } else { order };
+        order.then_with(|| one.label.cmp(&other.label))
+    });
+}
+
+/// How a program ended, as far as its ledger says.
+pub(crate) fn ending_words(identity: &Identity) -> String {
+    match (identity.exit, identity.signal) {
+        _ if identity.replaced => "went on as another program".to_owned(),
+        (Some(status), _) => format!("ended with status {status}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => String::new(),
+    }
+}
