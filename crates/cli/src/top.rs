@@ -23,6 +23,9 @@ mod reader;
 #[cfg(feature = "tui")]
 mod screen;
 
+#[cfg(test)]
+mod testing;
+
 pub(crate) use self::view::{Group, Sort};
 
 /// A ledger that is watched: opened twice, for the thread that reads and for the one that names.

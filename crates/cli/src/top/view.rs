@@ -382,3 +382,6 @@ pub(crate) fn ending_words(identity: &Identity) -> String {
         (None, None) => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

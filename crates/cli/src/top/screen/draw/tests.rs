@@ -1,1 +1,154 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::time::Duration;
 
+use super::super::super::testing::{Made, view};
+use super::*;
+
+fn app(made: Made) -> App {
+    let mut app = App::new(view(), Duration::from_secs(1));
+    app.data = made.data;
+    app
+}
+
+fn made() -> Made {
+    let mut made = Made::new();
+    made.block(0, 0, 1000).block(1, 1, 500).look(false).block(2, 0, 4_000_000).look(false).block(1, 1, 7).look(false);
+    made
+}
+
+fn screen(app: &mut App, width: u16, height: u16, theme: Theme) -> Vec<String> {
+    app.update(width);
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+    terminal.draw(|frame| draw(frame, app, theme)).expect("drawn");
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    (0..height).map(line).collect()
+}
+
+fn press(app: &mut App, keys: &str) {
+    for letter in keys.chars() {
+        let code = if letter == '\n' { KeyCode::Enter } else { KeyCode::Char(letter) };
+        app.key(KeyEvent::new(code, KeyModifiers::NONE));
+        app.update(80);
+    }
+}
+
+#[test]
+fn a_usual_screen() {
+    let lines = screen(&mut app(made()), 80, 24, Theme::default());
+    let expected = "\
+made-up, pid 4711  running  1 min 02 s                                 every 1 s
+live 3.82 MiB in 4 blocks  peak 3.82 MiB
+growth +1.91 MiB/s  1 allocations/s  0 frees/s
+                                                                ▇█ 3.82 MiB
+                                                                ██ last 60 s
+                                                               ▁██ 1.46 KiB
+ 1 function  2 stack  3 thread  4 file  5 module  6 kind
+  LIVE▼     BLOCKS  GROWTH/s    GROWN  FUNCTION
+  3.81M          1    +1.91M   +3.81M  program+0x40
+  1.47K          3        +4       +7  library.so+0x10
+";
+    let shown = lines[..lines.len() - 1].join("\n");
+    assert_eq!(shown.trim_end(), expected.trim_end(), "\n{shown}");
+    assert_eq!(lines[23], "Enter stacks  m mark  / filter  s sort  p pause  ? help  q quit");
+}
+
+#[test]
+fn without_colour_and_letters_the_same_is_told() {
+    let ascii = Theme { color: false, ascii: true };
+    let mut app = app(made());
+    for keys in ["", "\n", "\n", "?", "x/größe"] {
+        press(&mut app, keys);
+        for line in screen(&mut app, 100, 30, ascii) {
+            assert!(line.is_ascii(), "{keys:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn every_size_is_drawn() {
+    let mut app = app(made());
+    for keys in ["", "/x", "\n", "?", "x", "\n", "\n"] {
+        press(&mut app, keys);
+        for (width, height) in [(1, 1), (2, 3), (20, 5), (19, 7), (40, 9), (80, 14), (80, 15), (300, 100)] {
+            assert_eq!(screen(&mut app, width, height, Theme::default()).len(), usize::from(height));
+        }
+    }
+}
+
+#[test]
+fn the_smallest_screen_shows_the_greatest_row() {
+    let lines = screen(&mut app(made()), 20, 5, Theme::default());
+    assert_eq!(lines[0], "made-up, pid 4711  r");
+    assert!(lines[1].starts_with("live 3.82 MiB in 4"), "{lines:?}");
+    assert!(lines[3].starts_with("  3.81M  program+0"), "{lines:?}");
+}
+
+#[test]
+fn a_stack_is_shown_frame_by_frame() {
+    let mut app = app(made());
+    press(&mut app, "2\n");
+    assert!(screen(&mut app, 80, 24, Theme::default()).join("\n").contains("finding names"));
+    let frame = |function: &str, line| heapledger_analysis::NamedFrame {
+        function: Some(function.into()),
+        file: Some("/src/leak.c".into()),
+        line: Some(line),
+        source: Some("\tkeep(malloc(n));".into()),
+        ..Default::default()
+    };
+    let Some(Page::Stack { site, .. }) = app.pages.last() else { panic!("no stack") };
+    let frames = vec![frame("keep_all", 17), frame("main", 3)];
+    app.stacks.insert(*site, heapledger_analysis::NamedStack { frames, damaged: false });
+    let lines = screen(&mut app, 80, 24, Theme::default());
+    let at = lines.iter().position(|line| line == " 1) keep_all").expect("a frame");
+    assert_eq!(lines[at + 1], "    /src/leak.c:17");
+    assert_eq!(lines[at + 2], "        keep(malloc(n));");
+    assert!(lines[at - 1].starts_with("3.81 MiB in 1 block, oldest "), "{}", lines[at - 1]);
+}
+
+#[test]
+fn a_mark_a_loss_and_an_end_are_said() {
+    let mut made = made();
+    made.look(true).block(2, 0, 12).lost(2).look(false);
+    let mut app = app(made);
+    let text = screen(&mut app, 80, 24, Theme::default()).join("\n");
+    assert!(text.contains("since the mark 1.0s ago: 12 bytes in 1 block new and alive"), "{text}");
+    assert!(text.contains("not seen: 2 blocks were not entered"), "{text}");
+    assert!(text.contains("   NEW▼") && text.contains("M unmark"), "{text}");
+    app.data.ending = Some("killed by signal 9".to_owned());
+    let text = screen(&mut app, 80, 24, Theme::default()).join("\n");
+    assert!(
+        text.lines().next().is_some_and(|line| line.starts_with("made-up, pid 4711  killed by signal 9")),
+        "{text}"
+    );
+    assert!(!text.contains("every 1 s"), "nobody looks any more");
+}
+
+#[test]
+fn slow_reading_is_said() {
+    let mut made = made();
+    made.look(false);
+    let mut app = app(made);
+    app.update(80);
+    app.look.read_ns = 800_000_000;
+    let pieces = pace(&app, Theme::default());
+    assert_eq!(pieces[0].0, "every 1 s, table every 8 s");
+}
+
+#[test]
+fn estimates_are_marked() {
+    let mut made = Made::new();
+    made.sampled().block(0, 0, 1000).look(false);
+    let text = screen(&mut app(made), 80, 24, Theme::default()).join("\n");
+    assert!(text.contains("live ~") && text.contains(" ~1."), "{text}");
+}
+
+#[test]
+fn texts_are_cut_where_they_say_least() {
+    assert_eq!(fit("/usr/lib/libfoo.so", 10, true), "..ibfoo.so");
+    assert_eq!(fit("read_all_lines", 8, false), "read_a..");
+    assert_eq!(fit("größe", 5, false), "größe");
+    assert_eq!(fit("abc", 0, true), "..");
+}
