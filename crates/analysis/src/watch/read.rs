@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use heapledger_source::format::{Entry, GlobalCounter, Kind, TallyCounter};
@@ -106,7 +107,7 @@ pub struct Sample {
     /// How long it took.
     pub took_ns: u64,
     /// The cells, by key.
-    pub cells: Vec<Cell>,
+    pub cells: Arc<Vec<Cell>>,
     /// All blocks.
     pub live: Held,
     /// Those that came after the mark.
@@ -116,6 +117,14 @@ pub struct Sample {
     /// Records whose cell there was no room for: they are added up without a call site.
     pub folded: u64,
     pub(super) numbers: Numbers,
+}
+
+impl Sample {
+    /// The same later: nothing was allocated or freed since.
+    #[must_use]
+    pub fn again(&self, at_ns: u64) -> Sample {
+        Sample { at_ns, ..self.clone() }
+    }
 }
 
 /// Reads one ledger as often as asked.
@@ -132,7 +141,8 @@ impl<'a> Reader<'a> {
         Reader { ledger, sampling: Sampling::of(ledger), began }
     }
 
-    fn now_ns(&self) -> u64 {
+    /// The time on its clock.
+    pub fn now_ns(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
@@ -191,8 +201,8 @@ impl<'a> Reader<'a> {
         }
         let mut sample = sums.sample;
         sample.in_flight = records.in_flight();
-        sample.cells = sums.cells;
-        sample.cells.sort_unstable_by_key(|cell| cell.key);
+        sums.cells.sort_unstable_by_key(|cell| cell.key);
+        sample.cells = Arc::new(sums.cells);
         sample.numbers.finish();
         sample.at_ns = self.now_ns();
         sample.took_ns = sample.at_ns - start;

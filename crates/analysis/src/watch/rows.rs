@@ -60,7 +60,7 @@ pub fn rows<G: Copy + Eq + Hash>(
         cells: 0,
     };
     let mut groups: HashMap<G, Sums> = HashMap::new();
-    for cell in &now.cells {
+    for cell in now.cells.iter() {
         let Some(group) = group(&cell.key) else { continue };
         let sums = groups.entry(group).or_insert_with(fresh);
         sums.now.join(cell.live);
@@ -75,7 +75,7 @@ pub fn rows<G: Copy + Eq + Hash>(
         }
     }
     for (sample, is_base) in [(before, false), (base, true)] {
-        for cell in sample.map_or(&[][..], |sample| &sample.cells) {
+        for cell in sample.map_or(&[][..], |sample| sample.cells.as_slice()) {
             let Some(group) = group(&cell.key) else { continue };
             let sums = groups.entry(group).or_insert_with(fresh);
             if is_base { sums.base.join(cell.live) } else { sums.before.join(cell.live) }
@@ -110,6 +110,7 @@ mod tests {
     use super::super::Cell;
     use super::*;
     use heapledger_source::format::Kind;
+    use std::sync::Arc;
 
     fn held(blocks: u64, bytes: u64) -> Held {
         Held { samples: blocks, blocks, bytes }
@@ -121,7 +122,7 @@ mod tests {
     }
 
     fn sample(at_ns: u64, cells: Vec<Cell>) -> Sample {
-        Sample { at_ns, cells, ..Sample::default() }
+        Sample { at_ns, cells: Arc::new(cells), ..Sample::default() }
     }
 
     fn by_site(mut rows: Vec<Row<u32>>) -> Vec<Row<u32>> {

@@ -67,7 +67,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
                 if shown > 0 {
                     writeln!(text)?;
                 }
-                let columns = columns(view.group, false, !data.is_static(), WIDTH);
+                let columns = columns(view.group, false, data.motion(), WIDTH);
                 look_text(text, &look, &columns, &rows, WIDTH, paint)?;
                 text.flush()?;
             }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use heapledger_analysis::source::{Ledger, SourceError};
+use heapledger_analysis::source::{Ledger, SourceError, Tallies};
 use heapledger_analysis::watch::{Mark, Reader, Sample, Totals};
 
 use super::finished;
@@ -65,6 +65,7 @@ pub(super) fn read(
         told: String::new(),
         idle: 0,
         allocations: None,
+        last: None,
     };
     if let Err(problem) = reading.go_on(orders, tell) {
         tell(Report::Failed(problem));
@@ -84,6 +85,8 @@ struct Reading<'a> {
     told: String,
     idle: u32,
     allocations: Option<(u64, u64)>,
+    /// The last reading, and the totals before it.
+    last: Option<(Tallies, Arc<Sample>)>,
 }
 
 impl Reading<'_> {
@@ -109,7 +112,7 @@ impl Reading<'_> {
                 }
             }
             if !self.paused && due(read_at) {
-                let sample = Arc::new(self.reader.sample(self.mark.as_ref(), None)?);
+                let sample = self.sample()?;
                 let took = Duration::from_nanos(sample.took_ns);
                 if !tell(Report::Sample { sample, mark: self.mark.clone() }) {
                     return Ok(());
@@ -146,14 +149,26 @@ impl Reading<'_> {
         }
     }
 
+    /// All records, or what was read last if nothing was allocated or freed since before that.
+    fn sample(&mut self) -> Result<Arc<Sample>, SourceError> {
+        let tallies = self.ledger.tallies()?;
+        let last = self.last.take().filter(|(before, sample)| *before == tallies && sample.in_flight == 0);
+        let sample = Arc::new(match last {
+            Some((_, sample)) => sample.again(self.reader.now_ns()),
+            None => self.reader.sample(self.mark.as_ref(), None)?,
+        });
+        self.last = Some((tallies, Arc::clone(&sample)));
+        Ok(sample)
+    }
+
     /// Does what it is told; true if that asks for a look at once.
     fn obey(&mut self, order: Order) -> Result<bool, SourceError> {
         match order {
             Order::Mark => {
                 let sample = self.reader.sample(None, None)?;
-                self.mark = Some(Mark::at(Arc::new(sample)));
+                (self.mark, self.last) = (Some(Mark::at(Arc::new(sample))), None);
             }
-            Order::Unmark => self.mark = None,
+            Order::Unmark => (self.mark, self.last) = (None, None),
             Order::Interval(interval) => self.interval = interval,
             Order::Pause(paused) => self.paused = paused,
         }

@@ -128,6 +128,17 @@ pub(crate) struct Data {
     pub(crate) ending: Option<String>,
 }
 
+/// Whether a ledger changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Motion {
+    /// Its program runs.
+    Running,
+    /// It does not any more; how it changed while somebody looked is known.
+    Over,
+    /// Nobody saw it change.
+    Still,
+}
+
 /// The totals that rates are reckoned from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rates {
@@ -161,17 +172,22 @@ impl Data {
         self.samples.push(sample);
     }
 
-    /// Whether nothing will change any more, and nothing has changed since it was first seen.
-    pub(crate) fn is_static(&self) -> bool {
-        let ended = self.totals.as_ref().is_some_and(|totals| !totals.identity.running);
-        ended && self.before.len() < 2
+    /// Whether anything changes.
+    pub(crate) fn motion(&self) -> Motion {
+        let ended = self.ending.is_some() || self.totals.as_ref().is_some_and(|totals| !totals.identity.running);
+        match ended {
+            false => Motion::Running,
+            true if self.before.len() > 1 => Motion::Over,
+            true => Motion::Still,
+        }
     }
 
     /// The figures above the table.
     pub(crate) fn look(&self, group: Group, rows_total: usize) -> Look {
         let Some(totals) = &self.totals else { return Look { group: group.name(), ..Look::default() } };
         let identity = &totals.identity;
-        let before = self.before.first().filter(|before| totals.at_ns > before.at_ns);
+        let running = self.motion() == Motion::Running;
+        let before = self.before.first().filter(|before| running && totals.at_ns > before.at_ns);
         let rate = |now: u64, field: fn(&Rates) -> u64| {
             before.and_then(|before| per_second(now, field(before), totals.at_ns - before.at_ns))
         };
@@ -332,7 +348,8 @@ impl Data {
 }
 
 /// The columns of figures that there is room for, and that say anything.
-pub(crate) fn columns(group: Group, part: bool, moving: bool, width: usize) -> Vec<Column> {
+pub(crate) fn columns(group: Group, part: bool, motion: Motion, width: usize) -> Vec<Column> {
+    let moving = motion == Motion::Running;
     let counted = matches!(group, Group::Thread | Group::Kind) && !part;
     let mut columns = vec![Column::Live];
     if width >= 40 {
@@ -341,7 +358,9 @@ pub(crate) fn columns(group: Group, part: bool, moving: bool, width: usize) -> V
     if moving && width >= 50 {
         columns.push(Column::Rate);
     }
-    if moving && width >= 64 {
+    // Stacks have long names.
+    let stacks = group == Group::Stack;
+    if motion != Motion::Still && width >= if stacks { 100 } else { 64 } {
         columns.push(Column::Growth);
     }
     if counted && width >= 74 {

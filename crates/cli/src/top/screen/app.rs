@@ -116,12 +116,11 @@ impl App {
 
     /// Reckons anew what is shown, for a screen so many columns wide.
     pub(super) fn update(&mut self, width: u16) {
-        let moving = !self.data.is_static();
         let (group, part) = match self.pages.last() {
             Some(Page::Table(page)) => (page.view.group, !page.view.within.is_empty()),
             _ => (Group::Stack, true),
         };
-        self.columns = columns(group, part, moving, usize::from(width));
+        self.columns = columns(group, part, self.data.motion(), usize::from(width));
         if let Some(Page::Table(page)) = self.pages.last() {
             self.rows = self.data.table(&page.view);
         }

@@ -4,6 +4,7 @@ use heapledger_analysis::NamedFrame;
 use heapledger_report::{bytes, clean, counted, short_name, short_rate, short_span};
 use ratatui::style::Style;
 
+use super::super::view::Motion;
 use super::app::App;
 use super::draw::{Lines, fit};
 
@@ -70,7 +71,11 @@ pub(super) fn stack(lines: &mut Lines<'_>, app: &App, site: u32, title: &[String
     if !path.is_empty() && lines.left() >= 4 {
         lines.line(&[(fit(&path, width, false), theme.strong())], &[]);
     }
-    lines.line(&[(figures(app, site), theme.plain())], &[]);
+    let (held, times) = figures(app, site);
+    if lines.left() >= 6 {
+        lines.line(&[(held, theme.plain())], &[]);
+    }
+    lines.line(&[(times, theme.plain())], &[]);
     lines.style_last(theme.heading());
     let mut all: Vec<(String, Style)> = Vec::new();
     match app.stacks.get(&site) {
@@ -124,36 +129,28 @@ fn heading(frame: &NamedFrame) -> String {
     text
 }
 
-/// What a stack holds now.
-fn figures(app: &App, site: u32) -> String {
-    let Some(now) = app.data.samples.last() else { return String::new() };
-    let held = heapledger_analysis::watch::rows(now, app.data.samples.before().map(AsRef::as_ref), None, |key| {
-        (key.site == site).then_some(())
-    });
-    let Some(row) = held.first() else { return "nothing of this stack is live now".to_owned() };
-    let totals = app.data.totals.as_ref();
+/// What a stack holds now: how much, and since when.
+fn figures(app: &App, site: u32) -> (String, String) {
+    let Some(now) = app.data.samples.last() else { return Default::default() };
+    let before = app.data.samples.before().map(AsRef::as_ref);
+    let held = heapledger_analysis::watch::rows(now, before, None, |key| (key.site == site).then_some(()));
+    let Some(row) = held.first() else { return ("nothing of this stack is live now".to_owned(), String::new()) };
     let about = app.look.figures;
-    let marked = app.data.mark.is_some();
+    let (marked, running) = (app.data.mark.is_some(), app.data.motion() == Motion::Running);
     let part = if marked { row.young } else { row.live };
     let mut text = format!("{} in {}", about.bytes(part.bytes), about.counted(part.blocks, "block", "blocks"));
     if marked {
         text.push_str(" since the mark");
     }
-    if part.samples != 0 && !about.estimated && part.blocks > 1 {
+    if part.blocks > 1 && !about.estimated {
         text.push_str(&format!(", {} each on the average", bytes(part.bytes / part.blocks)));
     }
     if about.estimated {
-        text.push_str(&format!(" from {}", counted(part.samples, "sample", "samples")));
+        text.push_str(&format!(", from {}", counted(part.samples, "sample", "samples")));
     }
-    let age = |ticks| totals.and_then(|totals| totals.clock.age_ns(ticks));
-    if let Some(age) = row.oldest.and_then(age) {
-        text.push_str(&format!(", oldest {}", short_span(age)));
-    }
-    if let Some(age) = row.newest.and_then(age) {
-        text.push_str(&format!(", newest {}", short_span(age)));
-    }
-    if let Some(rate) = row.bytes_per_second {
-        text.push_str(&format!(", growth {}/s", short_rate(rate)));
-    }
-    text
+    let age = |ticks| app.data.totals.as_ref().and_then(|totals| totals.clock.age_ns(ticks)).map(short_span);
+    let oldest = row.oldest.and_then(age).map(|age| format!("oldest {age}"));
+    let newest = row.newest.and_then(age).map(|age| format!("newest {age}"));
+    let growth = row.bytes_per_second.filter(|_| running).map(|rate| format!("growth {}/s", short_rate(rate)));
+    (text, [oldest, newest, growth].into_iter().flatten().collect::<Vec<_>>().join(", "))
 }

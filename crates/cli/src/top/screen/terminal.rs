@@ -8,7 +8,9 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 
 /// What a person who has no screen is told.
 const HINT: &str = "`heapledger top --batch 1` prints a look as text";
@@ -51,7 +53,11 @@ impl Screen {
     /// Takes it again, after it was somebody else's in between.
     pub(super) fn retake(&mut self) -> io::Result<()> {
         enter()?;
-        self.terminal.clear()
+        // `Terminal::clear` asks the terminal where the cursor is, and waits for an answer that the thread of the keys
+        // gets.
+        execute!(io::stdout(), Clear(ClearType::All))?;
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
     }
 }
 

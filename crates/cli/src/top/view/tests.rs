@@ -103,16 +103,18 @@ fn what_is_not_seen_is_said() {
 #[test]
 fn columns_fit_their_width() {
     for group in Group::ALL {
-        for (part, moving) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (part, motion) in
+            [(false, Motion::Still), (false, Motion::Running), (true, Motion::Over), (true, Motion::Running)]
+        {
             for width in 20..200 {
-                let columns = columns(group, part, moving, width);
+                let columns = columns(group, part, motion, width);
                 let used: usize = columns.iter().map(|column| column.width() + 1).sum();
                 assert!(used + 10 <= width || width < 40 && columns.len() == 1, "{group:?} {width}: {columns:?}");
             }
         }
     }
-    assert_eq!(columns(Group::Function, false, false, 80), [Column::Live, Column::Blocks, Column::Oldest]);
-    assert!(columns(Group::Thread, false, true, 80).contains(&Column::Allocated));
+    assert_eq!(columns(Group::Function, false, Motion::Still, 80), [Column::Live, Column::Blocks, Column::Oldest]);
+    assert!(columns(Group::Thread, false, Motion::Running, 80).contains(&Column::Allocated));
 }
 
 #[test]

@@ -105,7 +105,8 @@ fn a_stack_is_shown_frame_by_frame() {
     let at = lines.iter().position(|line| line == " 1) keep_all").expect("a frame");
     assert_eq!(lines[at + 1], "    /src/leak.c:17");
     assert_eq!(lines[at + 2], "        keep(malloc(n));");
-    assert!(lines[at - 1].starts_with("3.81 MiB in 1 block, oldest "), "{}", lines[at - 1]);
+    assert_eq!(lines[at - 2], "3.81 MiB in 1 block");
+    assert!(lines[at - 1].starts_with("oldest 1m01s, newest 1m01s, growth +1.91M/s"), "{}", lines[at - 1]);
 }
 
 #[test]
