@@ -21,7 +21,6 @@ mod selection;
 mod sites;
 mod summary;
 pub mod watch;
-mod wrappers;
 
 pub use clock::Clock;
 pub use events::{Event, EventKind, Events};
@@ -34,7 +33,6 @@ pub use sampling::{Sampled, Sampling};
 pub use selection::{Selection, Sort};
 pub use sites::{SiteTotals, Sites};
 pub use summary::{HeapTotals, KindTotals, Peak, Summary, ThreadTotals, Unwinding};
-pub use wrappers::{is_wrapper, owner};
 
 pub use heapledger_format as format;
 pub use heapledger_source as source;

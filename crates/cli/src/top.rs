@@ -7,11 +7,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use heapledger_analysis::Holders;
+use heapledger_analysis::query::{Filter, Scope};
 use heapledger_analysis::source::Ledger;
 
 use crate::commands::TopArgs;
 
 mod batch;
+mod chooser;
 mod finished;
 #[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
 mod namer;
@@ -34,18 +37,23 @@ struct Watched {
     namer: Ledger,
     began: Instant,
     interval: Duration,
+    filter: Filter,
+    holders: Holders,
 }
 
 /// Shows the ledger of `args`, until somebody has seen enough.
 pub(crate) fn run(args: &TopArgs) -> Result<()> {
     ensure!(args.batch.is_some() || !args.ledger.json, "--json needs --batch N: the number of looks to write");
+    let (filter, holders) = (args.filter.parse()?, args.filter.holders()?);
     let target = &args.ledger.ledger;
     let watched = || -> Result<Watched> {
         let reader = Ledger::open_target(target)?;
         // By its path, a process may have gone on as another program in between.
         let namer = Ledger::open_target(target)?;
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
-        Ok(Watched { reader, namer, began: Instant::now(), interval: Duration::from_secs_f64(args.interval) })
+        filter.check(&reader, Scope::Blocks)?;
+        let interval = Duration::from_secs_f64(args.interval);
+        Ok(Watched { reader, namer, began: Instant::now(), interval, filter, holders })
     };
     match args.batch {
         Some(looks) => batch::run(args, &watched()?, looks),

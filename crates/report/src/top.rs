@@ -57,6 +57,10 @@ pub struct Look {
     pub mark_age_ns: Option<u64>,
     /// What came after the mark and lives.
     pub young: Held,
+    /// Which blocks are looked at; empty: all.
+    pub condition: String,
+    /// What these hold.
+    pub chosen: Held,
     /// What rows are: `function`.
     pub group: &'static str,
     /// Rows that there are.
@@ -249,6 +253,12 @@ impl Look {
         format!("{} in {blocks}", self.figures.bytes(self.live_bytes))
     }
 
+    /// `12.3 MiB in 1,234 blocks` of those that are looked at.
+    pub fn chosen_words(&self) -> String {
+        let blocks = self.figures.counted(self.chosen.blocks, "block", "blocks");
+        format!("{} in {blocks}", self.figures.bytes(self.chosen.bytes))
+    }
+
     /// `12.3 MiB in 1,234 blocks` of what came after the mark.
     pub fn young_words(&self) -> String {
         let blocks = self.figures.counted(self.young.blocks, "block", "blocks");
@@ -275,6 +285,9 @@ pub fn look_text(
     if let (Some(allocations), Some(frees)) = (look.allocations_per_second, look.frees_per_second) {
         let each = |rate: f64| look.figures.count(rate.round().max(0.0) as u64);
         writeln!(out, "{} allocations/s, {} frees/s", each(allocations), each(frees))?;
+    }
+    if !look.condition.is_empty() {
+        writeln!(out, "where {}: {}", clean(&look.condition), look.chosen_words())?;
     }
     for loss in &look.losses {
         writeln!(out, "not seen: {}", clean(loss))?;
@@ -341,6 +354,9 @@ struct LookJson<'a> {
     allocations_per_second: Option<f64>,
     frees_per_second: Option<f64>,
     read_ns: u64,
+    r#where: Option<&'a str>,
+    chosen_bytes: u64,
+    chosen_blocks: u64,
     group: &'static str,
     rows_total: usize,
     rows: Vec<RowJson<'a>>,
@@ -410,6 +426,9 @@ impl<W: Write> LooksJson<W> {
             allocations_per_second: rounded(look.allocations_per_second),
             frees_per_second: rounded(look.frees_per_second),
             read_ns: look.read_ns,
+            r#where: Some(look.condition.as_str()).filter(|text| !text.is_empty()),
+            chosen_bytes: look.chosen.bytes,
+            chosen_blocks: look.chosen.blocks,
             group: look.group,
             rows_total: look.rows_total,
             rows: rows.collect(),

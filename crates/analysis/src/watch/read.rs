@@ -127,6 +127,9 @@ impl Sample {
     }
 }
 
+/// Decides which blocks are added up.
+pub type Wanted<'w> = dyn FnMut(&Entry) -> Result<bool, SourceError> + 'w;
+
 /// Reads one ledger as often as asked.
 #[derive(Debug)]
 pub struct Reader<'a> {
@@ -178,7 +181,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn sample(&self, mark: Option<&Mark>, wanted: Option<&dyn Fn(&Entry) -> bool>) -> Result<Sample, SourceError> {
+    pub fn sample(&self, mark: Option<&Mark>, mut wanted: Option<&mut Wanted<'_>>) -> Result<Sample, SourceError> {
         let start = self.now_ns();
         let header = self.ledger.current_header()?;
         let next = header.global(GlobalCounter::NextNumber);
@@ -194,7 +197,8 @@ impl<'a> Reader<'a> {
             for entry in chunk {
                 // Also what is not wanted now is old for a mark that is set now: what is wanted may change.
                 sums.sample.numbers.note(entry.number);
-                if wanted.is_none_or(|wanted| wanted(entry)) {
+                let is_wanted = wanted.as_mut().map_or(Ok(true), |wanted| wanted(entry))?;
+                if is_wanted {
                     sums.add(entry, mark.is_some_and(|mark| mark.is_young(entry.number)));
                 }
             }

@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::LedgerArgs;
+use super::standard::FilterArgs;
 use crate::top::{self, Group, Sort};
 
 /// Arguments of `top`.
@@ -18,6 +19,7 @@ Examples:
   heapledger top 4711                                a process that runs under heapledger now
   heapledger top heapledger.jq.4711.hl               a finished ledger, to look around in
   heapledger top --batch 10 --interval 60 4711       ten looks as text, a minute apart
+  heapledger top --where 'size >= 64K' --group stack 4711
   heapledger top --batch 1 --json --group stack 4711")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
@@ -37,9 +39,8 @@ pub(crate) struct TopArgs {
     /// Rows of a look that is printed, 0 for all
     #[arg(short, long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
-    /// Also name functions that only allocate for others, such as xmalloc
-    #[arg(short, long)]
-    pub(crate) wrappers: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
 }
 
 /// Shortest and longest interval, in seconds.

@@ -9,6 +9,7 @@ use heapledger_analysis::watch::Reader;
 use heapledger_analysis::{Sampling, Seen};
 use heapledger_report::{LookRow, LooksJson, Paint, look_text};
 
+use super::chooser::Chooser;
 use super::namer::Namer;
 use super::view::{Data, View, columns};
 use super::{Watched, finished};
@@ -27,14 +28,15 @@ enum Out {
 /// Prints so many looks; 0: until the program ends.
 pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let ledger = &watched.reader;
-    let reader = Reader::new(ledger, watched.began);
-    let mut namer = Namer::new(&watched.namer)?;
     let mut data = Data::default();
+    let reader = Reader::new(ledger, watched.began);
+    let mut namer = Namer::new(&watched.namer, watched.holders.clone())?;
+    let mut chooser = Chooser::new(ledger, watched.filter.clone(), watched.holders.clone())?;
     let view = View {
         group: args.group,
         sort: args.sort,
         reverse: false,
-        wrappers: args.wrappers,
+        wrappers: false,
         filter: String::new(),
         within: Vec::new(),
     };
@@ -51,7 +53,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         let totals = reader.totals()?;
         let running = totals.identity.running;
         data.add_totals(Box::new(totals));
-        data.add_sample(Arc::new(reader.sample(None, None)?));
+        data.add_sample(Arc::new(chooser.sample(&reader, None)?), &chooser.text());
         if !running && shown > 0 {
             data.ending = Some(ending(ledger));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
-use heapledger_analysis::{NamedFrame, NamedStack, Names, NamingOptions, owner};
+use heapledger_analysis::{Holders, NamedFrame, NamedStack, Names, NamingOptions};
 use heapledger_report::{callers, clean, short_name};
 
 /// The label of what has no name yet.
@@ -23,8 +23,8 @@ pub(crate) struct Place {
 /// Labels of a call site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SiteName {
-    /// Of the frame that wanted the memory.
-    pub(crate) owner: Place,
+    /// Of the frame that holds the block: the innermost that does not only allocate for others.
+    pub(crate) holder: Place,
     /// Of the innermost frame.
     pub(crate) innermost: Place,
     /// The innermost functions in one line.
@@ -73,6 +73,7 @@ impl NameTable {
 
 /// Finds names.
 pub(crate) struct Namer<'a> {
+    holders: Holders,
     names: Names<'a>,
     sources: SourceReader,
     ids: HashMap<Arc<str>, u32>,
@@ -80,14 +81,14 @@ pub(crate) struct Namer<'a> {
 }
 
 impl<'a> Namer<'a> {
-    pub(crate) fn new(ledger: &'a Ledger) -> Result<Namer<'a>> {
+    pub(crate) fn new(ledger: &'a Ledger, holders: Holders) -> Result<Namer<'a>> {
         let symbolizer = Symbolizer::new(symbols::Options::default());
         let names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
         let mut ids = HashMap::new();
         NameTable::default().labels.into_iter().for_each(|label| {
             ids.insert(label, UNNAMED);
         });
-        Ok(Namer { names, sources: SourceReader::new(None), ids, fresh: Vec::new() })
+        Ok(Namer { holders, names, sources: SourceReader::new(None), ids, fresh: Vec::new() })
     }
 
     /// Names of sites. What is known of code addresses is kept, so asking again costs little.
@@ -97,12 +98,13 @@ impl<'a> Namer<'a> {
         let mut found = Vec::with_capacity(sites.len());
         for site in sites {
             let stack = self.names.stack(*site)?;
-            let owner = owner(&stack).map(|frame| self.place(frame));
+            let holder = self.holders.holder(&stack).cloned().map(|frame| self.place(&frame));
             let innermost = stack.frames.first().map(|frame| self.place(frame));
             let none = self.id("(no stack recorded)");
             let none = Place { function: none, file: none, module: none };
             let line = self.id(&callers(&stack));
-            found.push((*site, SiteName { owner: owner.unwrap_or(none), innermost: innermost.unwrap_or(none), line }));
+            found
+                .push((*site, SiteName { holder: holder.unwrap_or(none), innermost: innermost.unwrap_or(none), line }));
         }
         Ok(Named { labels: std::mem::take(&mut self.fresh), sites: found })
     }

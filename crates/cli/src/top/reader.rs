@@ -5,9 +5,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use heapledger_analysis::Holders;
+use heapledger_analysis::query::Filter;
 use heapledger_analysis::source::{Ledger, SourceError, Tallies};
 use heapledger_analysis::watch::{Mark, Reader, Sample, Totals};
 
+use super::chooser::Chooser;
 use super::finished;
 use super::view::ending_words;
 
@@ -20,7 +23,7 @@ const FINISH_INTERVAL: Duration = Duration::from_millis(500);
 const IDLE_LOOKS: u32 = 2;
 
 /// What the reader is told.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Order {
     /// Everything from now on is young.
     Mark,
@@ -28,6 +31,8 @@ pub(super) enum Order {
     Unmark,
     /// How often to look.
     Interval(Duration),
+    /// Only blocks that this means.
+    Where(Filter),
     /// Stop looking, or go on.
     Pause(bool),
 }
@@ -35,10 +40,14 @@ pub(super) enum Order {
 /// What the reader says.
 pub(super) enum Report {
     Totals(Box<Totals>),
+    /// All records, and the condition for those that were added up.
     Sample {
         sample: Arc<Sample>,
         mark: Option<Mark>,
+        condition: String,
     },
+    /// This cannot be done, and why.
+    Refused(String),
     /// It has ended, in these words if any are known.
     Ended(String),
     /// It can no longer be read.
@@ -49,15 +58,23 @@ pub(super) enum Report {
 pub(super) fn read(
     ledger: &Ledger,
     pid: Option<u32>,
-    began: Instant,
-    interval: Duration,
+    chosen: (Filter, Holders),
+    (began, interval): (Instant, Duration),
     orders: &Receiver<Order>,
     tell: &dyn Fn(Report) -> bool,
 ) {
+    let chooser = match Chooser::new(ledger, chosen.0, chosen.1) {
+        Ok(chooser) => chooser,
+        Err(problem) => {
+            tell(Report::Failed(problem));
+            return;
+        }
+    };
     let reading = Reading {
         ledger,
         pid,
         reader: Reader::new(ledger, began),
+        chooser,
         interval,
         mark: None,
         paused: false,
@@ -78,6 +95,7 @@ struct Reading<'a> {
     ledger: &'a Ledger,
     pid: Option<u32>,
     reader: Reader<'a>,
+    chooser: Chooser<'a>,
     interval: Duration,
     mark: Option<Mark>,
     paused: bool,
@@ -114,7 +132,8 @@ impl Reading<'_> {
             if !self.paused && due(read_at) {
                 let sample = self.sample()?;
                 let took = Duration::from_nanos(sample.took_ns);
-                if !tell(Report::Sample { sample, mark: self.mark.clone() }) {
+                let condition = self.chooser.text();
+                if !tell(Report::Sample { sample, mark: self.mark.clone(), condition }) {
                     return Ok(());
                 }
                 read_at = now + self.interval.max(took * PART);
@@ -141,7 +160,7 @@ impl Reading<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Ok(order) => {
-                    if self.obey(order)? {
+                    if self.obey(order, tell)? {
                         (look_at, read_at) = (Instant::now(), Instant::now());
                     }
                 }
@@ -152,23 +171,32 @@ impl Reading<'_> {
     /// All records, or what was read last if nothing was allocated or freed since before that.
     fn sample(&mut self) -> Result<Arc<Sample>, SourceError> {
         let tallies = self.ledger.tallies()?;
-        let last = self.last.take().filter(|(before, sample)| *before == tallies && sample.in_flight == 0);
+        let last = self.last.take().filter(|(before, sample)| {
+            // Ages go on where nothing else does.
+            self.chooser.is_all() && *before == tallies && sample.in_flight == 0
+        });
         let sample = Arc::new(match last {
             Some((_, sample)) => sample.again(self.reader.now_ns()),
-            None => self.reader.sample(self.mark.as_ref(), None)?,
+            None => self.chooser.sample(&self.reader, self.mark.as_ref())?,
         });
         self.last = Some((tallies, Arc::clone(&sample)));
         Ok(sample)
     }
 
     /// Does what it is told; true if that asks for a look at once.
-    fn obey(&mut self, order: Order) -> Result<bool, SourceError> {
+    fn obey(&mut self, order: Order, tell: &dyn Fn(Report) -> bool) -> Result<bool, SourceError> {
         match order {
             Order::Mark => {
-                let sample = self.reader.sample(None, None)?;
+                let sample = self.chooser.sample(&self.reader, None)?;
                 (self.mark, self.last) = (Some(Mark::at(Arc::new(sample))), None);
             }
             Order::Unmark => (self.mark, self.last) = (None, None),
+            Order::Where(filter) => match self.chooser.choose(filter) {
+                Ok(()) => self.last = None,
+                Err(problem) => {
+                    tell(Report::Refused(problem));
+                }
+            },
             Order::Interval(interval) => self.interval = interval,
             Order::Pause(paused) => self.paused = paused,
         }

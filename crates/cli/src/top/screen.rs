@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use heapledger_analysis::NamedStack;
+use heapledger_analysis::{Holders, NamedStack};
 use nix::sys::signal::{SigSet, Signal};
 use ratatui::crossterm::event::{self, KeyEvent, KeyEventKind};
 
@@ -59,7 +59,7 @@ pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> 
         group: args.group,
         sort: args.sort,
         reverse: false,
-        wrappers: args.wrappers,
+        wrappers: false,
         filter: String::new(),
         within: Vec::new(),
     };
@@ -78,16 +78,18 @@ pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> 
         let tell = tell.clone();
         move || read_keys(&tell)
     });
-    let Watched { reader, namer, began, interval } = watched;
+    let Watched { reader, namer, began, interval, filter, holders } = watched;
+    let for_reader = holders.clone();
     thread::spawn({
         let tell = tell.clone();
         move || {
             let tell = |report| tell.send(Event::Read(report)).is_ok();
-            reader::read(&reader, pid.filter(|_| !reader.is_finished()), began, interval, &orders, &tell);
+            let pid = pid.filter(|_| !reader.is_finished());
+            reader::read(&reader, pid, (filter, for_reader), (began, interval), &orders, &tell);
         }
     });
     thread::spawn(move || {
-        if let Err(problem) = find_names(&namer, &questions, &tell) {
+        if let Err(problem) = find_names(&namer, holders, &questions, &tell) {
             let _ = tell.send(Event::Problem(format!("names can no longer be found: {problem:#}")));
         }
     });
@@ -179,18 +181,19 @@ impl Showing {
         let app = &mut self.app;
         match report {
             Report::Totals(totals) => app.data.add_totals(totals),
-            Report::Sample { sample, mark } => {
+            Report::Sample { sample, mark, condition } => {
                 // A mark that was taken away again meanwhile does not come back.
                 if app.marking || app.data.mark.is_some() {
                     app.marking = app.marking && mark.is_none();
-                    app.data.mark = mark;
+                    app.data.set_mark(mark, &condition);
                 }
-                app.data.add_sample(sample);
+                app.data.add_sample(sample, &condition);
                 let sites = app.sites_to_name();
                 if !sites.is_empty() {
                     let _ = self.ask.send(Question::Sites(sites));
                 }
             }
+            Report::Refused(problem) => app.said = Some(problem),
             Report::Ended(words) => app.data.ending = Some(words),
             Report::Failed(problem) => app.problem = Some(format!("the ledger can no longer be read: {problem}")),
         }
@@ -236,10 +239,11 @@ fn read_keys(tell: &Sender<Event>) {
 /// Finds names as long as anybody asks. A stack that somebody waits for comes before all others.
 fn find_names(
     ledger: &heapledger_analysis::source::Ledger,
+    holders: Holders,
     questions: &Receiver<Question>,
     tell: &Sender<Event>,
 ) -> Result<()> {
-    let mut namer = Namer::new(ledger)?;
+    let mut namer = Namer::new(ledger, holders)?;
     let mut sites: Vec<u32> = Vec::new();
     let mut first = true;
     loop {

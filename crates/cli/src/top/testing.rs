@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use heapledger_analysis::Holders;
 use heapledger_analysis::format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::source::testing::Builder;
@@ -94,10 +95,10 @@ impl Made {
         (sample.at_ns, sample.took_ns) = (at_ns, 1_000_000);
         let sample = Arc::new(sample);
         if mark {
-            self.data.mark = Some(Mark::at(Arc::clone(&sample)));
+            self.data.set_mark(Some(Mark::at(Arc::clone(&sample))), "");
         }
-        self.data.add_sample(sample);
-        let mut namer = Namer::new(&ledger).expect("read");
+        self.data.add_sample(sample, "");
+        let mut namer = Namer::new(&ledger, Holders::default()).expect("read");
         let wanted: Vec<u32> =
             self.sites.iter().copied().filter(|site| self.data.names.site(*site).is_none()).collect();
         if !wanted.is_empty() {

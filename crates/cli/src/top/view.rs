@@ -12,7 +12,7 @@ use super::namer::{NameTable, UNNAMED};
 /// What rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub(crate) enum Group {
-    /// The function that wanted the memory
+    /// The function that holds the block
     Function,
     /// The call stack
     Stack,
@@ -104,7 +104,7 @@ pub(crate) struct View {
     pub(crate) group: Group,
     pub(crate) sort: Sort,
     pub(crate) reverse: bool,
-    /// Whether functions that allocate for others are named.
+    /// Whether the innermost functions are shown, also those that allocate for others.
     pub(crate) wrappers: bool,
     /// Rows whose name does not contain this are left out.
     pub(crate) filter: String,
@@ -122,8 +122,12 @@ pub(crate) struct Data {
     /// The first sample: what growth is reckoned from without a mark.
     pub(crate) first: Option<Arc<Sample>>,
     pub(crate) mark: Option<Mark>,
+    /// Which blocks were looked at when it was set.
+    mark_condition: String,
     pub(crate) curve: Curve,
     pub(crate) names: NameTable,
+    /// The condition for blocks, as a text; empty if there is none.
+    pub(crate) condition: String,
     /// How it ended, if it did.
     pub(crate) ending: Option<String>,
 }
@@ -166,10 +170,27 @@ impl Data {
         self.totals = Some(totals);
     }
 
-    /// Takes a new reading in.
-    pub(crate) fn add_sample(&mut self, sample: Arc<Sample>) {
+    /// Takes a new reading in, of the blocks that `condition` means.
+    pub(crate) fn add_sample(&mut self, sample: Arc<Sample>, condition: &str) {
+        if self.condition != condition {
+            // What was read of other blocks is nothing to compare with.
+            (self.samples, self.first) = (Samples::default(), None);
+            self.condition = condition.to_owned();
+        }
         self.first.get_or_insert_with(|| Arc::clone(&sample));
         self.samples.push(sample);
+    }
+
+    /// Takes the mark over. If it is a new one, it was set when these blocks were looked at.
+    pub(crate) fn set_mark(&mut self, mark: Option<Mark>, condition: &str) {
+        let same = match (&mark, &self.mark) {
+            (Some(new), Some(old)) => Arc::ptr_eq(new.sample(), old.sample()),
+            _ => false,
+        };
+        if !same {
+            self.mark_condition = condition.to_owned();
+        }
+        self.mark = mark;
     }
 
     /// Whether anything changes.
@@ -215,6 +236,8 @@ impl Data {
             frees_per_second: rate(totals.frees, |rates| rates.frees),
             mark_age_ns: marked.map(|mark| totals.at_ns.saturating_sub(mark.sample().at_ns)),
             young: marked.and(sample).map(|sample| sample.young).unwrap_or_default(),
+            condition: self.condition.clone(),
+            chosen: sample.map(|sample| sample.live).unwrap_or_default(),
             group: group.name(),
             rows_total,
             read_ns: sample.map_or(0, |sample| sample.took_ns),
@@ -254,7 +277,7 @@ impl Data {
     fn id(&self, group: Group, wrappers: bool, key: &Key) -> RowId {
         let place = || {
             let name = self.names.site(key.site)?;
-            Some(if wrappers { name.innermost } else { name.owner })
+            Some(if wrappers { name.innermost } else { name.holder })
         };
         match group {
             Group::Function => RowId::Label(place().map_or(UNNAMED, |place| place.function)),
@@ -293,8 +316,8 @@ impl Data {
     pub(crate) fn table(&self, view: &View) -> Vec<(RowId, LookRow)> {
         let Some(now) = self.samples.last() else { return Vec::new() };
         let base = match &self.mark {
-            Some(mark) => Some(mark.sample()),
-            None => self.first.as_ref(),
+            Some(mark) if self.mark_condition == self.condition => Some(mark.sample()),
+            _ => self.first.as_ref(),
         };
         let inside = |key: &Key| view.within.iter().all(|(group, id)| self.id(*group, view.wrappers, key) == *id);
         let group = |key: &Key| inside(key).then(|| self.id(view.group, view.wrappers, key));

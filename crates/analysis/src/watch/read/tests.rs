@@ -38,7 +38,7 @@ fn entry(number: u64, site: u32, thread: u32, size: u64) -> Entry {
     }
 }
 
-fn read(builder: &Builder, mark: Option<&Mark>, wanted: Option<&dyn Fn(&Entry) -> bool>) -> Sample {
+fn read(builder: &Builder, mark: Option<&Mark>, wanted: Option<&mut Wanted<'_>>) -> Sample {
     let file = File::of(builder);
     let ledger = Ledger::open(&file.0).expect("a ledger");
     Reader::new(&ledger, Instant::now()).sample(mark, wanted).expect("read")
@@ -69,7 +69,7 @@ fn blocks_are_added_up_by_site_thread_and_kind() {
     assert_eq!(sample.live, Held { samples: 6, blocks: 6, bytes: 73 });
     assert_eq!(sample.young, Held::default());
     assert_eq!((sample.cells[1].oldest, sample.cells[1].newest), (Some(0), Some(20)));
-    let large = read(&builder, None, Some(&|entry| entry.size >= Some(20)));
+    let large = read(&builder, None, Some(&mut |entry| Ok(entry.size >= Some(20))));
     assert_eq!(large.live, Held { samples: 2, blocks: 2, bytes: 50 });
 }
 
@@ -93,7 +93,7 @@ fn what_came_after_the_mark_is_young() {
 fn a_mark_that_was_set_while_something_was_filtered_knows_all_blocks() {
     let mut builder = Builder::new();
     builder.global(GlobalCounter::NextNumber, 3).entry(entry(0, 1, 0, 100)).entry(entry(1, 1, 0, 1));
-    let mark = Mark::at(Arc::new(read(&builder, None, Some(&|entry| entry.size >= Some(50)))));
+    let mark = Mark::at(Arc::new(read(&builder, None, Some(&mut |entry| Ok(entry.size >= Some(50))))));
     builder.entry(entry(2, 1, 0, 9));
     assert_eq!(read(&builder, Some(&mark), None).young.bytes, 9);
 }

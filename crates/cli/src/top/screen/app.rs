@@ -4,12 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use heapledger_analysis::NamedStack;
+use heapledger_analysis::query::Filter;
 use heapledger_report::{Column, Look, LookRow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::super::reader::Order;
 use super::super::view::{Data, Group, RowId, Sort, View, columns};
 use crate::commands::top::INTERVALS;
+
+/// Most letters of what is typed.
+const TYPED_MAX: usize = 400;
 
 /// What is to be done beyond what is shown.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +26,13 @@ pub(super) enum Action {
     Order(Order),
     /// Have a stack named, with its source lines.
     Stack(u32),
+}
+
+/// Something that is being typed: a condition for blocks, or a part of a row's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Typing {
+    pub(super) condition: bool,
+    pub(super) text: String,
 }
 
 /// A table, and where one is in it.
@@ -54,8 +65,10 @@ pub(super) struct App {
     pub(super) paused: bool,
     /// A mark was asked for and is not set yet.
     pub(super) marking: bool,
-    /// A filter that is being typed.
-    pub(super) typing: Option<String>,
+    /// What is being typed.
+    pub(super) typing: Option<Typing>,
+    /// What is to be said until the next key.
+    pub(super) said: Option<String>,
     /// How far the help is scrolled, while it is shown.
     pub(super) help: Option<usize>,
     /// Why nothing new comes any more.
@@ -86,6 +99,7 @@ impl App {
             paused: false,
             marking: false,
             typing: None,
+            said: None,
             help: None,
             problem: None,
             stacks: HashMap::new(),
@@ -154,9 +168,9 @@ impl App {
             KeyCode::Char('z') if control => return Some(Action::Suspend),
             _ => {}
         }
+        self.said = None;
         if self.typing.is_some() {
-            self.type_filter(key.code, control);
-            return None;
+            return self.type_text(key.code, control);
         }
         if self.help.is_some() {
             return self.help_key(key.code, control);
@@ -181,6 +195,10 @@ impl App {
             KeyCode::Char('m') if self.is_running() => {
                 self.marking = true;
                 Some(Action::Order(Order::Mark))
+            }
+            KeyCode::Char('f') => {
+                self.typing = Some(Typing { condition: true, text: self.data.condition.clone() });
+                None
             }
             KeyCode::Char('M') => {
                 self.marking = false;
@@ -241,7 +259,7 @@ impl App {
                 view.wrappers = !view.wrappers;
                 page.held = None;
             }
-            KeyCode::Char('/') => self.typing = Some(view.filter.clone()),
+            KeyCode::Char('/') => self.typing = Some(Typing { condition: false, text: view.filter.clone() }),
             _ => {}
         }
         None
@@ -267,12 +285,26 @@ impl App {
         None
     }
 
-    fn type_filter(&mut self, code: KeyCode, control: bool) {
-        let Some(text) = &mut self.typing else { return };
+    fn type_text(&mut self, code: KeyCode, control: bool) -> Option<Action> {
+        let typing = self.typing.as_mut()?;
         match code {
             KeyCode::Esc => self.typing = None,
+            KeyCode::Enter if typing.condition => {
+                let text = typing.text.trim();
+                let filter = if text.is_empty() { Ok(Filter::all()) } else { Filter::parse(text) };
+                match filter {
+                    Ok(filter) => {
+                        self.typing = None;
+                        return Some(Action::Order(Order::Where(filter)));
+                    }
+                    Err(problem) => {
+                        let help = problem.expected().map_or_else(String::new, |help| format!(" ({help})"));
+                        self.said = Some(format!("{}{help}", problem.what()));
+                    }
+                }
+            }
             KeyCode::Enter => {
-                let text = std::mem::take(text);
+                let text = std::mem::take(&mut typing.text);
                 self.typing = None;
                 if let Some(Page::Table(page)) = self.pages.last_mut() {
                     page.view.filter = text;
@@ -280,12 +312,13 @@ impl App {
                 }
             }
             KeyCode::Backspace => {
-                text.pop();
+                typing.text.pop();
             }
-            KeyCode::Char('u') if control => text.clear(),
-            KeyCode::Char(letter) if !control && text.chars().count() < 200 => text.push(letter),
+            KeyCode::Char('u') if control => typing.text.clear(),
+            KeyCode::Char(letter) if !control && typing.text.chars().count() < TYPED_MAX => typing.text.push(letter),
             _ => {}
         }
+        None
     }
 
     fn help_key(&mut self, code: KeyCode, control: bool) -> Option<Action> {

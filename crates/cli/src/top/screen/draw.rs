@@ -88,7 +88,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     if footer {
         lines.area.height += 1;
         lines.used = area.height - 1;
-        let left = keys(app, theme);
+        let left = keys(app, theme, usize::from(area.width));
         lines.line(&left, &[]);
     }
 }
@@ -128,6 +128,10 @@ fn header(lines: &mut Lines<'_>, app: &App) {
         lines.line(&[(words, theme.set())], &[]);
     } else if app.marking {
         lines.line(&[("setting the mark".to_owned(), theme.set())], &[]);
+    }
+    if !look.condition.is_empty() && height >= 6 {
+        let words = format!("where {}: {}", look.condition, look.chosen_words());
+        lines.line(&[(words, theme.set())], &[]);
     }
     if height >= 9 {
         for loss in look.losses.iter().take(if height >= 20 { 3 } else { 1 }) {
@@ -319,11 +323,17 @@ fn filter(view: &View, theme: Theme) -> Vec<Piece> {
 }
 
 /// The last line.
-fn keys(app: &App, theme: Theme) -> Vec<Piece> {
+fn keys(app: &App, theme: Theme, width: usize) -> Vec<Piece> {
     let key = |name: &str, words: &str| [(name.to_owned(), theme.strong()), (format!(" {words}  "), theme.plain())];
-    if let Some(text) = &app.typing {
+    if let Some(said) = &app.said {
+        return vec![(said.clone(), theme.wrong())];
+    }
+    if let Some(typing) = &app.typing {
         let cursor = ("_".to_owned(), theme.chosen());
-        let mut pieces = vec![("/".to_owned(), theme.strong()), (text.clone(), theme.plain()), cursor];
+        let prompt = if typing.condition { "where: " } else { "/" };
+        // The end is where one types.
+        let text = fit(&typing.text, width.saturating_sub(prompt.len() + 1), true);
+        let mut pieces = vec![(prompt.to_owned(), theme.strong()), (text, theme.plain()), cursor];
         pieces.push(("   ".to_owned(), theme.plain()));
         pieces.extend([key("Enter", "filters"), key("Esc", "drops it")].concat());
         return pieces;

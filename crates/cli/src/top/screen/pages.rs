@@ -19,9 +19,11 @@ MOVING
 
 WHAT ROWS ARE
   1 function  2 stack  3 thread  4 file  5 module  6 kind      Tab: the next
-  w                     functions that allocate for others, like xmalloc, or
-                        who called them (as it is at first)
+  w                     the innermost functions, also such as xmalloc that only
+                        allocate for others; again: who called those
   /                     only rows with a text in their names; Esc: all
+  f                     only blocks of which something holds, as with --where:
+                        size >= 4K and age > 10s and thread == 3
 
 ORDER
   s > <                 by the next column, the one before
@@ -37,18 +39,21 @@ TIME
   h ?  this help        q  quit        ^Z  stop, as always
 
 FIGURES
-  K M G are 1024 times as much as the one before. LIVE: bytes not freed. GROWTH/s:
-  over the last five seconds. GROWN: since the mark, or since this view was
-  started; below zero if less is live now than then, whatever is new. ALLOCS: blocks
-  allocated since the program started, known by thread and by kind. OLDEST: age of
-  the oldest live block. ~ marks estimates of a sampled ledger.
+  K M G are 1024 times as much as the one before.
+  LIVE      bytes not freed
+  GROWTH/s  over the last five seconds
+  GROWN     since the mark, or since this view was started; below zero if less is
+            live now than then, whatever is new
+  ALLOCS    blocks allocated since the program started: known of threads and kinds
+  OLDEST    age of the oldest live block
+  ~         an estimate: the ledger is sampled
 
-  A mark goes by sequence number: what was there when all records were read for it
-  is old, all else is new, also where an address is used again.
+  A mark goes by sequence numbers: what was there when all records were read for
+  it is old, all else is new, also where an address is used again.
 
-  The program is not stopped. Its ledger is read as a file. Where there are so many
-  blocks that reading them takes more than a tenth of the time, the table is read
-  less often, and the first line says how often.";
+  The program is not stopped; its ledger is read as a file. Where there are so
+  many blocks that reading them takes more than a tenth of the time, the table is
+  read less often, and the first line says how often.";
 
 /// Writes the help from a line on. How many lines it has, and how many there is room for.
 pub(super) fn help(lines: &mut Lines<'_>, scroll: usize) -> (usize, usize) {
@@ -153,4 +158,16 @@ fn figures(app: &App, site: u32) -> (String, String) {
     let newest = row.newest.and_then(age).map(|age| format!("newest {age}"));
     let growth = row.bytes_per_second.filter(|_| running).map(|rate| format!("growth {}/s", short_rate(rate)));
     (text, [oldest, newest, growth].into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_fits_a_usual_screen() {
+        for line in HELP.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
 }

@@ -72,6 +72,19 @@ fn a_mark_leaves_only_what_is_new() {
 }
 
 #[test]
+fn what_was_read_of_other_blocks_is_nothing_to_compare_with() {
+    let mut made = made();
+    made.block(0, 0, 30).look(false);
+    assert_eq!(made.data.table(&view())[1].1.growth_bytes, 30);
+    let sample = made.data.samples.last().cloned().expect("read");
+    made.data.add_sample(sample, "size >= 1");
+    let row = &made.data.table(&view())[1].1;
+    assert_eq!((row.growth_bytes, row.bytes_per_second), (0, None));
+    let look = made.data.look(Group::Function, 2);
+    assert_eq!((look.condition.as_str(), look.chosen.bytes), ("size >= 1", 581));
+}
+
+#[test]
 fn rates_need_two_looks() {
     let mut made = made();
     assert_eq!(made.data.look(Group::Function, 2).bytes_per_second, None);

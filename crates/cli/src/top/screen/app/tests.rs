@@ -116,7 +116,7 @@ fn the_cursor_stays_on_its_row_and_at_the_top() {
 fn a_filter_is_typed() {
     let mut app = app();
     press(&mut app, "/libq");
-    assert_eq!(app.typing.as_deref(), Some("libq"), "q does not quit here");
+    assert_eq!(app.typing.as_ref().map(|typing| typing.text.as_str()), Some("libq"), "q does not quit here");
     app.key(KeyEvent::new(KeyCode::Backspace, KeyModifiers::NONE));
     press(&mut app, "\n");
     assert_eq!(labels(&app), ["library.so+0x10"]);
@@ -124,6 +124,20 @@ fn a_filter_is_typed() {
     assert_eq!(labels(&app), ["library.so+0x10"], "what was dropped changes nothing");
     press(&mut app, "\x1b");
     assert_eq!(app.rows.len(), 2);
+}
+
+#[test]
+fn a_condition_is_typed_and_a_wrong_one_is_told() {
+    let mut app = app();
+    assert_eq!(press(&mut app, "fsise >= 4K\n"), None);
+    assert!(app.typing.is_some(), "it can be mended");
+    assert!(app.said.as_deref().is_some_and(|said| said.contains("'sise'")), "{:?}", app.said);
+    control(&mut app, 'u');
+    assert_eq!(app.said, None);
+    let expected = Filter::parse("size >= 4K").expect("right");
+    assert_eq!(press(&mut app, "size >= 4K\n"), Some(Action::Order(Order::Where(expected))));
+    assert_eq!(press(&mut app, "f\n"), Some(Action::Order(Order::Where(Filter::all()))));
+    assert_eq!(app.typing, None);
 }
 
 #[test]

@@ -1,0 +1,61 @@
+//! Readings of those blocks that a condition means.
+
+use std::time::SystemTime;
+
+use heapledger_analysis::query::{Evaluator, Filter, Scope};
+use heapledger_analysis::source::{Ledger, SourceError};
+use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
+use heapledger_analysis::watch::{Mark, Reader, Sample};
+use heapledger_analysis::{Clock, Holders, Names};
+
+/// Has the blocks read that a condition means.
+pub(super) struct Chooser<'a> {
+    ledger: &'a Ledger,
+    filter: Filter,
+    holders: Holders,
+    /// Names found so far. Gone if the ledger could not be read.
+    names: Option<Names<'a>>,
+}
+
+impl<'a> Chooser<'a> {
+    pub(super) fn new(ledger: &'a Ledger, filter: Filter, holders: Holders) -> Result<Chooser<'a>, SourceError> {
+        let symbolizer = Symbolizer::new(symbols::Options::default());
+        let names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
+        Ok(Chooser { ledger, filter, holders, names: Some(names) })
+    }
+
+    /// The condition; empty if all blocks are meant.
+    pub(super) fn text(&self) -> String {
+        if self.filter.is_all() { String::new() } else { self.filter.to_string() }
+    }
+
+    /// Whether all blocks are meant.
+    pub(super) fn is_all(&self) -> bool {
+        self.filter.is_all()
+    }
+
+    /// Means others from now on, unless this ledger cannot tell which: then why.
+    pub(super) fn choose(&mut self, filter: Filter) -> Result<(), String> {
+        filter.check(self.ledger, Scope::Blocks).map_err(|problem| problem.to_string())?;
+        self.filter = filter;
+        Ok(())
+    }
+
+    /// Reads the blocks that are meant.
+    pub(super) fn sample(&mut self, reader: &Reader<'_>, mark: Option<&Mark>) -> Result<Sample, SourceError> {
+        let names = match self.names.take() {
+            Some(names) if !self.filter.is_all() => names,
+            other => {
+                self.names = other;
+                return reader.sample(mark, None);
+            }
+        };
+        // Ages go on: what decides is made anew each time. Names stay.
+        let clock = Clock::new(self.ledger, SystemTime::now())?;
+        let mut evaluator = Evaluator::new(self.ledger, &self.filter, clock, names, self.holders.clone())?;
+        evaluator.prepare_blocks(&mut |_| {})?;
+        let sample = reader.sample(mark, Some(&mut |entry| evaluator.block(entry)))?;
+        self.names = Some(evaluator.into_names());
+        Ok(sample)
+    }
+}
