@@ -11,6 +11,7 @@ pub mod victim;
 
 pub mod process;
 pub mod scratch;
+pub mod terminal;
 pub mod tracked;
 
 pub mod counts;

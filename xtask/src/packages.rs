@@ -42,6 +42,7 @@ pub(crate) const TEST: &[Need] = &[
     command("git", "git"),
     command("redis-server", "redis-server"),
     command("redis-benchmark", "redis-tools"),
+    command("tmux", "tmux"),
     command("heaptrack", "heaptrack"),
     command("valgrind", "valgrind"),
     library("libjemalloc.so.2", "libjemalloc2"),

@@ -12,8 +12,10 @@ use heapledger_analysis::query::{Filter, Scope};
 use heapledger_analysis::source::Ledger;
 
 use crate::commands::TopArgs;
+use crate::commands::standard::Usage;
 
 mod batch;
+#[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
 mod chooser;
 mod finished;
 #[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
@@ -27,6 +29,7 @@ mod reader;
 mod screen;
 
 #[cfg(test)]
+#[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
 mod testing;
 
 pub(crate) use self::view::{Group, Sort};
@@ -43,7 +46,9 @@ struct Watched {
 
 /// Shows the ledger of `args`, until somebody has seen enough.
 pub(crate) fn run(args: &TopArgs) -> Result<()> {
-    ensure!(args.batch.is_some() || !args.ledger.json, "--json needs --batch N: the number of looks to write");
+    if args.ledger.json && args.batch.is_none() {
+        return Err(Usage::new("--json needs --batch N: the number of looks to write").into());
+    }
     let (filter, holders) = (args.filter.parse()?, args.filter.holders()?);
     let target = &args.ledger.ledger;
     let watched = || -> Result<Watched> {

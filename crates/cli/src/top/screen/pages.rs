@@ -42,8 +42,8 @@ FIGURES
   K M G are 1024 times as much as the one before.
   LIVE      bytes not freed
   GROWTH/s  over the last five seconds
-  GROWN     since the mark, or since this view was started; below zero if less is
-            live now than then, whatever is new
+  GROWN     since the mark, or since this view was started; below zero if less
+            is live now than then, whatever is new
   ALLOCS    blocks allocated since the program started: known of threads and kinds
   OLDEST    age of the oldest live block
   ~         an estimate: the ledger is sampled
