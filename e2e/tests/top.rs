@@ -175,6 +175,8 @@ fn without_a_terminal_looks_are_text() -> Result {
     let text = tell(&["top", "--batch", "2", "--interval", "0.5", "--sort", "rate", &pid])?.good()?.out();
     check!(text.matches("\ngrowing, pid").count() == 1 && text.starts_with("growing, pid"), "{text}");
     check!(text.contains("GROWTH/s") && text.contains("allocations/s"), "{text}");
+    let marked = tell(&["top", "--batch", "2", "--interval", "0.3", "--mark", &pid])?.good()?.out();
+    check!(marked.contains("\nsince the mark") && marked.contains("   NEW "), "{marked}");
     let json = tell(&["top", "--batch", "0", "--interval", "0.2", "--json", &pid])?.good()?;
     let all = lines("top", &json.stdout)?;
     let looks: Vec<_> = all.iter().filter(|line| line["type"] == "look").collect();

@@ -286,6 +286,9 @@ pub fn look_text(
         let each = |rate: f64| look.figures.count(rate.round().max(0.0) as u64);
         writeln!(out, "{} allocations/s, {} frees/s", each(allocations), each(frees))?;
     }
+    if let Some(age) = look.mark_age_ns {
+        writeln!(out, "since the mark {} ago: {} new and alive", short_span(age), look.young_words())?;
+    }
     if !look.condition.is_empty() {
         writeln!(out, "where {}: {}", clean(&look.condition), look.chosen_words())?;
     }
@@ -353,6 +356,7 @@ struct LookJson<'a> {
     bytes_per_second: Option<f64>,
     allocations_per_second: Option<f64>,
     frees_per_second: Option<f64>,
+    mark_age_ns: Option<u64>,
     read_ns: u64,
     r#where: Option<&'a str>,
     chosen_bytes: u64,
@@ -425,6 +429,7 @@ impl<W: Write> LooksJson<W> {
             bytes_per_second: rounded(look.bytes_per_second),
             allocations_per_second: rounded(look.allocations_per_second),
             frees_per_second: rounded(look.frees_per_second),
+            mark_age_ns: look.mark_age_ns,
             read_ns: look.read_ns,
             r#where: Some(look.condition.as_str()).filter(|text| !text.is_empty()),
             chosen_bytes: look.chosen.bytes,

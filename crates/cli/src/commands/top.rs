@@ -19,6 +19,7 @@ Examples:
   heapledger top 4711                                a process that runs under heapledger now
   heapledger top heapledger.jq.4711.hl               a finished ledger, to look around in
   heapledger top --batch 10 --interval 60 4711       ten looks as text, a minute apart
+  heapledger top --batch 2 --interval 600 --mark 4711  what ten minutes left behind
   heapledger top --where 'size >= 64K' --group stack 4711
   heapledger top --batch 1 --json --group stack 4711")]
 pub(crate) struct TopArgs {
@@ -30,6 +31,9 @@ pub(crate) struct TopArgs {
     /// Print so many looks as text and end; 0: until the program ends
     #[arg(short, long, value_name = "N")]
     pub(crate) batch: Option<u64>,
+    /// Set a mark at the first look: later ones show only what was allocated since and still lives
+    #[arg(short, long)]
+    pub(crate) mark: bool,
     /// What rows are at first
     #[arg(short, long, value_enum, value_name = "GROUP", default_value_t = Group::Function)]
     pub(crate) group: Group,

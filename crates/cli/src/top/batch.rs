@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use heapledger_analysis::watch::Reader;
+use heapledger_analysis::watch::{Mark, Reader};
 use heapledger_analysis::{Sampling, Seen};
 use heapledger_report::{LookRow, LooksJson, Paint, look_text};
 
@@ -46,6 +46,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let name = args.ledger.ledger.to_string_lossy();
     let mut out =
         if args.ledger.json { Out::Json(LooksJson::new(out, &name, sampling.from(0))?) } else { Out::Text(out) };
+    let mut mark: Option<Mark> = None;
     let mut in_flight = 0;
     let mut shown = 0;
     loop {
@@ -53,7 +54,9 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         let totals = reader.totals()?;
         let running = totals.identity.running;
         data.add_totals(Box::new(totals));
-        data.add_sample(Arc::new(chooser.sample(&reader, None)?), &chooser.text());
+        let sample = Arc::new(chooser.sample(&reader, mark.as_ref())?);
+        data.add_sample(Arc::clone(&sample), &chooser.text());
+        data.set_mark(mark.clone(), &chooser.text());
         if !running && shown > 0 {
             data.ending = Some(ending(ledger));
         }
@@ -73,6 +76,9 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
                 look_text(text, &look, &columns, &rows, WIDTH, paint)?;
                 text.flush()?;
             }
+        }
+        if args.mark && mark.is_none() {
+            mark = Some(Mark::at(sample));
         }
         shown += 1;
         if shown == looks || !running {

@@ -7,10 +7,13 @@ use anyhow::Result;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
 use heapledger_analysis::{Holders, NamedFrame, NamedStack, Names, NamingOptions};
-use heapledger_report::{callers, clean, short_name};
+use heapledger_report::{clean, short_name};
 
 /// The label of what has no name yet.
 pub(crate) const UNNAMED: u32 = 0;
+
+/// Functions of a stack that are named in one line: what a wide screen has room for.
+const LINE_FRAMES: usize = 8;
 
 /// Labels of what one frame belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,7 +105,7 @@ impl<'a> Namer<'a> {
             let innermost = stack.frames.first().map(|frame| self.place(frame));
             let none = self.id("(no stack recorded)");
             let none = Place { function: none, file: none, module: none };
-            let line = self.id(&callers(&stack));
+            let line = self.id(&self.line(&stack));
             found
                 .push((*site, SiteName { holder: holder.unwrap_or(none), innermost: innermost.unwrap_or(none), line }));
         }
@@ -119,6 +122,31 @@ impl<'a> Namer<'a> {
             }
         }
         Ok(stack)
+    }
+
+    /// The functions of a stack in one line, from the one that holds the block outwards:
+    /// `hash_create (hash.c:7) < read_all < main`.
+    fn line(&self, stack: &NamedStack) -> String {
+        let inner = stack.frames.iter().position(|frame| self.holders.holds(frame)).unwrap_or(0);
+        let mut names: Vec<String> = Vec::new();
+        let mut last = String::new();
+        for frame in stack.frames.iter().skip(inner) {
+            let name = short_name(frame);
+            // A function and the part of it that the compiler made a function of its own have one name and are one.
+            if name == last {
+                continue;
+            }
+            if names.len() == LINE_FRAMES {
+                break;
+            }
+            let place = frame.file.as_deref().zip(frame.line).filter(|_| names.is_empty());
+            names.push(match place {
+                Some((file, line)) => format!("{name} ({}:{line})", clean(file.rsplit('/').next().unwrap_or(file))),
+                None => name.clone(),
+            });
+            last = name;
+        }
+        if names.is_empty() { "(no stack recorded)".to_owned() } else { names.join(" < ") }
     }
 
     fn place(&mut self, frame: &NamedFrame) -> Place {

@@ -69,7 +69,10 @@ pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> 
     let (tell, events) = mpsc::channel();
     let (order, orders) = mpsc::channel();
     let (ask, questions) = mpsc::channel();
-    let app = App::new(view, watched.interval);
+    let mut app = App::new(view, watched.interval);
+    if args.mark {
+        app.marking = order.send(Order::Mark).is_ok();
+    }
     thread::spawn({
         let tell = tell.clone();
         move || wait_for_signals(&signals, &tell)

@@ -18,7 +18,7 @@ MOVING
   Esc                   back
 
 WHAT ROWS ARE
-  1 function  2 stack  3 thread  4 file  5 module  6 kind      Tab: the next
+  1 function  2 stack  3 thread  4 file  5 module  6 kind     Tab: the next
   w                     the innermost functions, also such as xmalloc that only
                         allocate for others; again: who called those
   /                     only rows with a text in their names; Esc: all
@@ -44,7 +44,7 @@ FIGURES
   GROWTH/s  over the last five seconds
   GROWN     since the mark, or since this view was started; below zero if less
             is live now than then, whatever is new
-  ALLOCS    blocks allocated since the program started: known of threads and kinds
+  ALLOCS    blocks allocated since the program started; known of threads, kinds
   OLDEST    age of the oldest live block
   ~         an estimate: the ledger is sampled
 
@@ -52,8 +52,8 @@ FIGURES
   it is old, all else is new, also where an address is used again.
 
   The program is not stopped; its ledger is read as a file. Where there are so
-  many blocks that reading them takes more than a tenth of the time, the table is
-  read less often, and the first line says how often.";
+  many blocks that reading them takes more than a tenth of the time, the table
+  is read less often, and the first line says how often.";
 
 /// Writes the help from a line on. How many lines it has, and how many there is room for.
 pub(super) fn help(lines: &mut Lines<'_>, scroll: usize) -> (usize, usize) {
