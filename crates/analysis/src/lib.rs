@@ -10,6 +10,7 @@
 mod clock;
 mod counts;
 mod events;
+mod groups;
 mod holders;
 mod identity;
 mod memory;
@@ -23,6 +24,7 @@ mod summary;
 
 pub use clock::Clock;
 pub use events::{Event, EventKind, Events};
+pub use groups::{Group, GroupKey, Groups};
 pub use holders::Holders;
 pub use identity::Identity;
 pub use memory::{Memory, Private, Sections};

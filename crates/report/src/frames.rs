@@ -24,6 +24,8 @@ pub struct Context {
     pub sampling: Sampling,
     /// Whether text is emphasized.
     pub paint: Paint,
+    /// Letters in a line of a table; 0: as many as there are.
+    pub width: usize,
 }
 
 /// `, stands for ~40,330 blocks`, if blocks were sampled.
@@ -152,7 +154,7 @@ pub fn callers(stack: &NamedStack) -> String {
 }
 
 /// A function's name, or the next best thing.
-fn short_name(frame: &NamedFrame) -> String {
+pub(crate) fn short_name(frame: &NamedFrame) -> String {
     let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
     match (&frame.function, module, frame.offset, frame.address) {
         (Some(function), ..) => clean(function).into_owned(),

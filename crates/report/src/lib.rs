@@ -9,8 +9,10 @@
 //! * Both end with what they could not see, if there is anything.
 #![forbid(unsafe_code)]
 
+mod columns;
 mod dump;
 mod frames;
+mod groups;
 mod history;
 mod json;
 mod json_parts;
@@ -18,15 +20,19 @@ mod json_stats;
 mod memory;
 mod seen;
 mod stats;
+mod table;
 mod units;
 
-pub use dump::DumpText;
+pub use columns::{block_cell, block_column};
+pub use dump::{DumpText, dump_begin, dump_end};
 pub use frames::{Context, callers};
+pub use groups::{groups_csv, groups_json, groups_text};
 pub use history::HistoryText;
-pub use json::{DumpJson, HistoryJson, SCHEMA};
+pub use json::{DumpJson, HistoryJson, SCHEMA, dump_json_header, json_end};
 pub use json_stats::stats_json;
 pub use seen::sentence;
 pub use stats::{StatsOptions, stats_text};
+pub use table::{Cell, Column, Table, TableForm, TableStyle};
 pub use units::{Figures, Paint, bytes, bytes_exact, clean, count, counted, moment, sampled, span, within};
 
 pub use heapledger_analysis as analysis;

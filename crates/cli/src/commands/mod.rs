@@ -24,6 +24,9 @@ pub(crate) use stats::StatsArgs;
 /// Blocks or events shown to a person who did not say how many.
 const LIMIT: usize = 100;
 
+/// Letters in a line of a table.
+const WIDTH: usize = 100;
+
 /// What all reading commands take.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LedgerArgs {
@@ -87,6 +90,7 @@ impl LedgerArgs {
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
             sampling: Sampling::of(&ledger),
             paint: Paint { on: self.color.is_on() },
+            width: WIDTH,
         };
         let threads_recorded = ledger.header().options.has(Options::THREAD);
         Ok(Opened { ledger, context, threads_recorded, out: BufWriter::with_capacity(1 << 16, io::stdout()) })
