@@ -170,6 +170,46 @@ impl Total {
     }
 }
 
+/// Sums of all blocks of which the same is looked at.
+#[derive(Default)]
+struct Parts {
+    /// Whether nothing but the call site is looked at.
+    by_site: bool,
+    totals: Vec<(Raw, Total)>,
+    places: HashMap<Raw, u32, BuildHasherDefault<Mixer>>,
+    /// By call site, if nothing else is looked at: its place and 1.
+    sites: Vec<u32>,
+}
+
+/// Call sites below this have a place in a table of their own.
+const DENSE: usize = 1 << 24;
+
+impl Parts {
+    #[inline]
+    fn of(&mut self, site: u32, raw: impl Fn() -> Raw) -> &mut Total {
+        let place = match self.sites.get(site as usize) {
+            Some(place) if *place != 0 => *place as usize - 1,
+            _ => self.place(site, raw()),
+        };
+        &mut self.totals[place].1
+    }
+
+    fn place(&mut self, site: u32, raw: Raw) -> usize {
+        let next = self.totals.len() as u32;
+        let place = *self.places.entry(raw).or_insert(next);
+        if place == next {
+            self.totals.push((raw, Total::default()));
+        }
+        if self.by_site && (site as usize) < DENSE {
+            if site as usize >= self.sites.len() {
+                self.sites.resize((site as usize + 1).max(self.sites.len() * 2), 0);
+            }
+            self.sites[site as usize] = place + 1;
+        }
+        place as usize
+    }
+}
+
 impl Groups {
     /// Adds up the live blocks that `filter` means, in one pass and with memory in proportion to the groups and to the
     /// call stacks; then names what is to be told apart by names. The first `limit` groups are kept; 0 is all.
@@ -198,7 +238,7 @@ impl Groups {
         };
         let all_meant = filter.is_all();
         let sampling = Sampling::of(ledger);
-        let mut totals: HashMap<Raw, Total, BuildHasherDefault<Mixer>> = HashMap::default();
+        let mut parts = Parts { by_site: sites && !(threads || sizes || kinds || heaps), ..Parts::default() };
         let mut all = Total::default();
         let mut records = ledger.records();
         loop {
@@ -206,14 +246,15 @@ impl Groups {
             let Some(chunk) = records.next_chunk()? else { break };
             for entry in chunk {
                 if all_meant || filter.block(entry)? {
-                    totals.entry(raw(entry)).or_default().add(entry, sampling.weight(entry));
+                    parts.of(entry.site, || raw(entry)).add(entry, sampling.weight(entry));
                 }
             }
         }
         let in_flight = records.in_flight();
-        totals.values().for_each(|total| all.join(total));
+        let totals = parts.totals;
+        totals.iter().for_each(|(_, total)| all.join(total));
         if named {
-            let sites: BTreeSet<u32> = totals.keys().map(|raw| raw.site).collect();
+            let sites: BTreeSet<u32> = totals.iter().map(|(raw, _)| raw.site).collect();
             filter.names().resolve(sites, NamingOptions::default(), progress)?;
         }
         let mut holding = Holding { holders, known: HashMap::new() };
