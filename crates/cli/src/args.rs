@@ -1,13 +1,16 @@
 //! The command line: what can be typed, and what is said when it was typed wrongly.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{DumpArgs, HistoryArgs, StatsArgs};
+
+use crate::terminal;
 
 pub(crate) use self::run::{OUTPUT, RunArgs};
 
@@ -15,6 +18,9 @@ mod run;
 
 /// Exit code of wrong usage.
 const USAGE: u8 = 2;
+
+/// Columns that help takes at most: longer lines are hard to read.
+const HELP_WIDTH: usize = 100;
 
 /// What is shown to somebody who types `heapledger` and nothing else.
 const TEACH: &str = "\
@@ -35,7 +41,7 @@ The commands also take the number of a process that runs under heapledger at thi
 
 /// Every heap allocation of a program, entered in a ledger that outlives it
 #[derive(Debug, Parser)]
-#[command(name = "heapledger", version, disable_help_subcommand = false, max_term_width = 100)]
+#[command(name = "heapledger", version, disable_help_subcommand = false)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -86,14 +92,16 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Ex
         print(TEACH);
         return Err(ExitCode::SUCCESS);
     }
-    Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
+    let command = Cli::command().term_width(terminal::width().min(HELP_WIDTH));
+    let parsed = command.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             print(&error.to_string());
             ExitCode::SUCCESS
         }
         _ => {
             let text = error.to_string();
-            eprint!("heapledger: {}", text.strip_prefix("error: ").unwrap_or(&text));
+            terminal::tell(&format!("heapledger: {}", text.strip_prefix("error: ").unwrap_or(&text)));
             ExitCode::from(USAGE)
         }
     })
@@ -101,14 +109,12 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Ex
 
 /// Writes to standard output. Nobody is listening any more: that is no error (`heapledger help | head -1`).
 fn print(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().write_all(terminal::plain(text).as_bytes());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -19,6 +19,7 @@ mod finish;
 mod live;
 mod locate;
 mod output;
+mod terminal;
 mod text;
 
 #[allow(unsafe_code, reason = "notes the state of signals before Rust's runtime changes it")]
@@ -47,10 +48,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// Says something on stderr in our name. One write, so that it is not torn apart by what the program prints.
+/// Says something on stderr in our name.
 fn say(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stderr().write_all(format!("heapledger: {text}\n").as_bytes());
+    terminal::tell(&format!("heapledger: {text}\n"));
 }
 
 /// Ends this process as the program ended: by the same signal if it was one, so that a shell sees the same.

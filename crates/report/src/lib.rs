@@ -9,6 +9,7 @@
 //! * Both end with what they could not see, if there is anything.
 #![forbid(unsafe_code)]
 
+mod ascii;
 mod dump;
 mod frames;
 mod history;
@@ -20,6 +21,7 @@ mod seen;
 mod stats;
 mod units;
 
+pub use ascii::{AsciiWriter, Signs, ascii};
 pub use dump::DumpText;
 pub use frames::{Context, callers};
 pub use history::HistoryText;

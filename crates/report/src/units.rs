@@ -6,11 +6,13 @@ use std::fmt::Display;
 use anstyle::Style;
 use heapledger_analysis::Sampled;
 
-/// Whether text is emphasized. Nothing is told by it that the words do not tell.
+/// Whether text is emphasized, and what it may be drawn with. Nothing is told by it that the words do not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paint {
     /// Whether escape sequences may be written.
     pub on: bool,
+    /// Whether only ASCII may be written: see [`Paint::signs`].
+    pub ascii: bool,
 }
 
 impl Paint {
@@ -262,7 +264,7 @@ mod tests {
 
     #[test]
     fn colour_is_only_written_when_asked_for() {
-        assert_eq!(Paint { on: false }.strong("x"), "x");
-        assert_ne!(Paint { on: true }.strong("x"), "x");
+        assert_eq!(Paint::default().strong("x"), "x");
+        assert_ne!(Paint { on: true, ascii: false }.strong("x"), "x");
     }
 }
