@@ -4,7 +4,7 @@ use anyhow::Result;
 use heapledger_analysis::{Seen, Selection};
 use heapledger_report::{DumpJson, DumpText, Ending};
 
-use super::{LedgerArgs, LimitArgs, Progress, name, unless_pipe_closed};
+use super::{LedgerArgs, LimitArgs, NamingArgs, Progress, unless_pipe_closed};
 
 /// Arguments of `dump`.
 #[derive(Debug, clap::Args)]
@@ -24,6 +24,8 @@ pub(crate) struct DumpArgs {
     /// The other way round
     #[arg(short, long)]
     pub(crate) reverse: bool,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
 }
 
 /// The order of blocks.
@@ -59,7 +61,7 @@ fn show(args: &DumpArgs) -> Result<()> {
     drop(progress);
     opened.refresh()?;
     let (ledger, context, threads_recorded) = (&opened.ledger, &opened.context, opened.threads_recorded);
-    let mut names = name(ledger, selection.blocks.iter().map(|block| block.site), true)?;
+    let mut names = args.naming.name(ledger, selection.blocks.iter().map(|block| block.site), true)?;
     let mut seen = Seen::of(ledger, selection.in_flight)?;
     let shown = selection.blocks.len() as u64;
     let ending = Ending { shown, left_out: selection.left_out(), in_flight: selection.in_flight };

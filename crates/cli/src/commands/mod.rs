@@ -8,18 +8,19 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Result;
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
-use heapledger_analysis::{Clock, Names, NamingOptions, Sampling};
+use heapledger_analysis::{Clock, Sampling};
 use heapledger_report::Context;
 
 use crate::terminal::{Color, Output};
 
 pub(crate) mod dump;
 pub(crate) mod history;
+mod naming;
 pub(crate) mod stats;
 
 pub(crate) use dump::DumpArgs;
 pub(crate) use history::HistoryArgs;
+pub(crate) use naming::NamingArgs;
 pub(crate) use stats::StatsArgs;
 
 /// Blocks or events shown to a person who did not say how many.
@@ -90,15 +91,6 @@ impl Opened {
         }
         Ok(())
     }
-}
-
-/// Names of all that will be shown.
-fn name<'a>(ledger: &'a Ledger, sites: impl Iterator<Item = u32>, source_text: bool) -> Result<Names<'a>> {
-    let symbolizer = Symbolizer::new(symbols::Options::default());
-    let mut names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
-    let mut progress = Progress::new("finding names");
-    names.resolve(sites, NamingOptions { source_text, deadline: None }, &mut |part| progress.show(part))?;
-    Ok(names)
 }
 
 /// Nobody reads any further (`heapledger dump … | head`): that is no failure.

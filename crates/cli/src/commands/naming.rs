@@ -1,0 +1,51 @@
+//! How frames get their names: arguments of all commands that show frames.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
+use heapledger_analysis::{Names, NamingOptions};
+
+use super::Progress;
+
+/// Arguments of commands that name frames.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Names of functions")]
+pub(crate) struct NamingArgs {
+    /// Look for separate debug files in DIR too, laid out as /usr/lib/debug; may be given several times
+    #[arg(long, value_name = "DIR", value_parser = directory)]
+    pub(crate) debug_dir: Vec<PathBuf>,
+    /// Show C++ and Rust functions as the linker knows them
+    #[arg(long)]
+    pub(crate) no_demangle: bool,
+}
+
+/// A directory that is there: what is misspelt would else be a report without lines.
+fn directory(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_dir() { Ok(path) } else { Err("there is no such directory".to_owned()) }
+}
+
+impl NamingArgs {
+    /// What finds names for these arguments.
+    pub(crate) fn symbolizer(&self) -> Symbolizer {
+        let mut options = Options::default();
+        options.debug_dirs.splice(0..0, self.debug_dir.iter().cloned());
+        options.demangle = !self.no_demangle;
+        Symbolizer::new(options)
+    }
+
+    /// Names of all stacks that will be shown; with the text of source lines, if wanted.
+    pub(crate) fn name<'a>(
+        &self,
+        ledger: &'a Ledger,
+        sites: impl Iterator<Item = u32>,
+        source_text: bool,
+    ) -> Result<Names<'a>> {
+        let mut names = Names::new(ledger, self.symbolizer(), SourceReader::new(None))?;
+        let mut progress = Progress::new("finding names");
+        names.resolve(sites, NamingOptions { source_text, deadline: None }, &mut |part| progress.show(part))?;
+        Ok(names)
+    }
+}
