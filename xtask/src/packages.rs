@@ -44,6 +44,9 @@ pub(crate) const TEST: &[Need] = &[
     command("redis-benchmark", "redis-tools"),
     command("heaptrack", "heaptrack"),
     command("valgrind", "valgrind"),
+    command("curl", "curl"),
+    command("debuginfod-find", "debuginfod"),
+    command("script", "bsdutils"),
     library("libjemalloc.so.2", "libjemalloc2"),
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];

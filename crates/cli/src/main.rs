@@ -13,6 +13,7 @@ mod commands;
 mod recover;
 mod run;
 
+mod debuginfod;
 mod detect;
 mod exec;
 mod finish;

@@ -69,6 +69,11 @@ pub(crate) fn width() -> usize {
     size().map(|(width, _)| width).or_else(told).unwrap_or(WIDTH).max(WIDTH_MIN)
 }
 
+/// Columns of the terminal that standard error is, if it is one.
+pub(crate) fn stderr_width() -> usize {
+    terminal_size_of(io::stderr()).map_or(WIDTH, |(Width(width), _)| usize::from(width)).max(WIDTH_MIN)
+}
+
 /// Whether text may hold more than ASCII, by `LC_ALL`, `LC_CTYPE` and `LANG`. Where none is set, the locale is C.
 pub(crate) fn is_utf8() -> bool {
     locale_is_utf8(|name| std::env::var_os(name))

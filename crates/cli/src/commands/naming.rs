@@ -8,6 +8,7 @@ use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::{Names, NamingOptions};
 
 use super::Progress;
+use crate::debuginfod::Debuginfod;
 
 /// Arguments of commands that name frames.
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,9 @@ pub(crate) struct NamingArgs {
     /// Show C++ and Rust functions as the linker knows them
     #[arg(long)]
     pub(crate) no_demangle: bool,
+    /// Ask no server for debug information, even if DEBUGINFOD_URLS names some
+    #[arg(long)]
+    pub(crate) no_debuginfod: bool,
 }
 
 /// A directory that is there: what is misspelt would else be a report without lines.
@@ -33,7 +37,11 @@ impl NamingArgs {
         let mut options = Options::default();
         options.debug_dirs.splice(0..0, self.debug_dir.iter().cloned());
         options.demangle = !self.no_demangle;
-        Symbolizer::new(options)
+        let symbolizer = Symbolizer::new(options);
+        match Debuginfod::from_environment().filter(|_| !self.no_debuginfod) {
+            Some(client) => symbolizer.with_fetch(Box::new(client)),
+            None => symbolizer,
+        }
     }
 
     /// Names of all stacks that will be shown; with the text of source lines, if wanted.
