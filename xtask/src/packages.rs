@@ -47,6 +47,7 @@ pub(crate) const TEST: &[Need] = &[
     command("curl", "curl"),
     command("debuginfod-find", "debuginfod"),
     command("script", "bsdutils"),
+    command("man", "man-db"),
     library("libjemalloc.so.2", "libjemalloc2"),
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];

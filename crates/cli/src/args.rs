@@ -1,26 +1,38 @@
 //! The command line: what can be typed, and what is said when it was typed wrongly.
 
 use std::ffi::OsString;
+use std::fmt::{self, Display, Formatter};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{DumpArgs, HistoryArgs, StatsArgs};
 
-use crate::terminal;
+use crate::completions::CompletionsArgs;
+use crate::man::ManArgs;
+use crate::{help, terminal};
 
 pub(crate) use self::run::{OUTPUT, RunArgs};
 
 mod run;
 
 /// Exit code of wrong usage.
-const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 
-/// Columns that help takes at most: longer lines are hard to read.
-const HELP_WIDTH: usize = 100;
+/// Wrong usage that is found out after the command line has been read. A command that fails with it ends with status 2.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl Display for Usage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
 
 /// What is shown to somebody who types `heapledger` and nothing else.
 const TEACH: &str = "\
@@ -60,19 +72,24 @@ pub(crate) enum Command {
     History(HistoryArgs),
     /// Finish ledgers whose `run` is gone
     Recover(RecoverArgs),
+    /// Print a script with which a shell completes commands and options
+    Completions(CompletionsArgs),
+    /// Show or write manual pages
+    Man(ManArgs),
 }
 
 /// Arguments of `recover`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A ledger is left unfinished when `heapledger run` itself was killed, when finishing it was
-given up, or when the library was preloaded by hand. It lies in a directory heapledger-UID in
-$XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, or in the one given to --ledger-dir.
+A ledger is left unfinished when `heapledger run` itself was killed, when
+finishing it was given up, or when the library was preloaded by hand. It lies in
+a directory heapledger-UID in $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, or in
+the one given to --ledger-dir.
 
 Examples:
   heapledger recover --list
   heapledger recover
-  heapledger recover /dev/shm/heapledger-1000/0123456789abcdef-0.hlive -o results")]
+  heapledger recover /dev/shm/heapledger-1000 -o results")]
 pub(crate) struct RecoverArgs {
     /// Unfinished ledgers, or directories with such [default: all places where `run` puts them]
     #[arg(value_name = "DIR|FILE")]
@@ -92,11 +109,10 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Ex
         print(TEACH);
         return Err(ExitCode::SUCCESS);
     }
-    let command = Cli::command().term_width(terminal::width().min(HELP_WIDTH));
-    let parsed = command.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = help::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            print(&error.to_string());
+            print(&help::emphasized(&error.to_string()));
             ExitCode::SUCCESS
         }
         _ => {
@@ -118,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        help::command().debug_assert();
     }
 
     #[test]

@@ -8,8 +8,11 @@ use crate::args::Command;
 use crate::run::End;
 
 mod args;
+mod help;
 
 mod commands;
+mod completions;
+mod man;
 mod recover;
 mod run;
 
@@ -42,10 +45,12 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => commands::dump::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::History(arguments) => commands::history::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|problem| {
         say(&format!("{problem:#}"));
-        ExitCode::from(FAILURE)
+        ExitCode::from(if problem.is::<args::Usage>() { args::USAGE } else { FAILURE })
     })
 }
 

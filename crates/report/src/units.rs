@@ -16,7 +16,8 @@ pub struct Paint {
 }
 
 impl Paint {
-    pub(crate) fn strong(self, text: impl Display) -> String {
+    /// The text, emphasized if it may be.
+    pub fn strong(self, text: impl Display) -> String {
         self.with(Style::new().bold(), text)
     }
 

@@ -12,7 +12,7 @@ use super::{LedgerArgs, LimitArgs, NamingArgs, Progress, unless_pipe_closed};
 Examples:
   heapledger dump heapledger.jq.4711.hl
   heapledger dump --sort size --limit 10 4711
-  heapledger dump --json heapledger.jq.4711.hl | jq -r 'select(.type == \"block\") | .size'")]
+  heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'")]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,

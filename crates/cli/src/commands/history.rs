@@ -9,13 +9,13 @@ use super::{LedgerArgs, LimitArgs, NamingArgs, Progress, unless_pipe_closed};
 /// Arguments of `history`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The ledger holds every block that is allocated, and the frees of the most recent past with the
-blocks that they ended: see the option --history of `heapledger run`.
+The ledger holds every block that is allocated, and the frees of the most recent
+past with the blocks that they ended: see --history of `heapledger run`.
 
 Examples:
   heapledger history heapledger.jq.4711.hl
   heapledger history --reverse --limit 20 4711   what happened last
-  heapledger history --json heapledger.jq.4711.hl | jq 'select(.event == \"free\")'")]
+  heapledger history --json 4711 | jq 'select(.event == \"free\")'")]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,

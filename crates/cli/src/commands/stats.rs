@@ -14,8 +14,8 @@ const THREADS: usize = 40;
 #[command(after_help = "\
 Examples:
   heapledger stats heapledger.jq.4711.hl
-  heapledger stats 4711                     a process that runs under heapledger now
-  heapledger stats --json heapledger.jq.4711.hl | jq 'select(.type == \"stats\").live_bytes'")]
+  heapledger stats 4711                 a process that runs under heapledger now
+  heapledger stats --json 4711 | jq 'select(.type == \"stats\").live_bytes'")]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,

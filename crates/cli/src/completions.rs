@@ -1,0 +1,29 @@
+//! `heapledger completions`: scripts for shells, from the definition of the command line.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap_complete::Shell;
+
+use crate::commands::unless_pipe_closed;
+use crate::help;
+
+/// Arguments of `completions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  heapledger completions bash > /etc/bash_completion.d/heapledger
+  heapledger completions zsh > ~/.zfunc/_heapledger
+  heapledger completions fish > ~/.config/fish/completions/heapledger.fish")]
+pub(crate) struct CompletionsArgs {
+    /// For which shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// Prints the script that completes command lines of heapledger.
+pub(crate) fn run(args: &CompletionsArgs) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut help::command(), "heapledger", &mut script);
+    unless_pipe_closed(io::stdout().write_all(&script).map_err(Into::into))
+}
