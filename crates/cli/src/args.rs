@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -106,15 +105,11 @@ pub(crate) struct RecoverArgs {
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, ExitCode> {
     let arguments: Vec<OsString> = arguments.collect();
     if arguments.len() <= 1 {
-        print(TEACH);
-        return Err(ExitCode::SUCCESS);
+        return Err(show(TEACH));
     }
     let parsed = help::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            print(&help::emphasized(&error.to_string()));
-            ExitCode::SUCCESS
-        }
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&help::emphasized(&error.to_string())),
         _ => {
             let text = error.to_string();
             terminal::tell(&format!("heapledger: {}", text.strip_prefix("error: ").unwrap_or(&text)));
@@ -123,9 +118,15 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Ex
     })
 }
 
-/// Writes to standard output. Nobody is listening any more: that is no error (`heapledger help | head -1`).
-fn print(text: &str) {
-    let _ = std::io::stdout().write_all(terminal::plain(text).as_bytes());
+/// Shows what was asked for. The exit code says whether it could be written.
+fn show(text: &str) -> ExitCode {
+    match terminal::print(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            crate::say(&error.to_string());
+            ExitCode::from(crate::FAILURE)
+        }
+    }
 }
 
 #[cfg(test)]

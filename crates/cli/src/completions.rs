@@ -1,12 +1,9 @@
 //! `heapledger completions`: scripts for shells, from the definition of the command line.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 use clap_complete::Shell;
 
-use crate::commands::unless_pipe_closed;
-use crate::help;
+use crate::{help, terminal};
 
 /// Arguments of `completions`.
 #[derive(Debug, clap::Args)]
@@ -25,5 +22,5 @@ pub(crate) struct CompletionsArgs {
 pub(crate) fn run(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut help::command(), "heapledger", &mut script);
-    unless_pipe_closed(io::stdout().write_all(&script).map_err(Into::into))
+    Ok(terminal::print(&String::from_utf8_lossy(&script))?)
 }

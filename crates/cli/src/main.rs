@@ -54,9 +54,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// Says something on stderr in our name.
+/// Says something on stderr in our name. The system's numbers of errors are left out: the words beside them say the same.
 fn say(text: &str) {
-    terminal::tell(&format!("heapledger: {text}\n"));
+    terminal::tell(&format!("heapledger: {}\n", text::without_numbers(text)));
 }
 
 /// Ends this process as the program ended: by the same signal if it was one, so that a shell sees the same.

@@ -12,8 +12,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 use crate::args::Usage;
-use crate::commands::unless_pipe_closed;
-use crate::{exec, help};
+use crate::{exec, help, terminal};
 
 /// Arguments of `man`.
 #[derive(Debug, clap::Args)]
@@ -89,7 +88,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<()> {
     if io::stdout().is_terminal() && shown_by_man(&page).is_ok_and(|shown| shown) {
         return Ok(());
     }
-    unless_pipe_closed(io::stdout().write_all(page.as_bytes()).map_err(Into::into))
+    Ok(terminal::print(&page)?)
 }
 
 /// Has the page shown; false if `man` did not do it.

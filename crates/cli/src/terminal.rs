@@ -101,6 +101,20 @@ pub(crate) fn tell(text: &str) {
     let _ = io::stderr().write_all(plain(text).as_bytes());
 }
 
+/// Writes a line to standard output. That nobody reads it is no failure.
+pub(crate) fn line(text: &str) -> io::Result<()> {
+    print(&format!("{text}\n"))
+}
+
+/// Writes text to standard output, likewise.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(plain(text).as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
 /// Standard output, as a report wants it. When dropped, a pager is waited for.
 pub(crate) struct Output(Encoding);
 

@@ -94,7 +94,7 @@ impl Opened {
 }
 
 /// Nobody reads any further (`heapledger dump … | head`): that is no failure.
-pub(crate) fn unless_pipe_closed(result: Result<()>) -> Result<()> {
+fn unless_pipe_closed(result: Result<()>) -> Result<()> {
     let closed = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     };
