@@ -39,9 +39,14 @@ impl Clock {
         (self.tick_ns != 0).then(|| ticks.saturating_mul(self.tick_ns))
     }
 
+    /// How long ago that was, in ticks.
+    pub fn age_ticks(&self, ticks: u64) -> u64 {
+        self.end_ticks.saturating_sub(ticks)
+    }
+
     /// How long ago that was, in nanoseconds.
     pub fn age_ns(&self, ticks: u64) -> Option<u64> {
-        self.ns(self.end_ticks.saturating_sub(ticks))
+        self.ns(self.age_ticks(ticks))
     }
 
     /// How long was recorded, in nanoseconds.

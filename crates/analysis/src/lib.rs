@@ -10,10 +10,12 @@
 mod clock;
 mod counts;
 mod events;
+mod holders;
 mod identity;
 mod memory;
 mod names;
 mod notes;
+pub mod query;
 mod sampling;
 mod selection;
 mod sites;
@@ -21,6 +23,7 @@ mod summary;
 
 pub use clock::Clock;
 pub use events::{Event, EventKind, Events};
+pub use holders::Holders;
 pub use identity::Identity;
 pub use memory::{Memory, Private, Sections};
 pub use names::{NamedFrame, NamedStack, Names, NamingOptions};

@@ -105,8 +105,10 @@ impl<'a> Names<'a> {
             ids.extend(stack.codes);
         }
         let known: u64 = ids.len() as u64;
+        let mut shown = BTreeSet::new();
         for id in ids {
             let code = self.code(id)?;
+            shown.extend(code);
             if let Some(Code { module: Some(module), offset }) = code
                 && !self.frames.contains_key(&Code { module: Some(module), offset })
             {
@@ -132,16 +134,17 @@ impl<'a> Names<'a> {
             let resolved = self.symbolizer.resolve(&id, &addresses, &mut hear, options.deadline);
             done += offsets.len();
             for (offset, resolved) in offsets.into_iter().zip(resolved) {
-                if options.source_text {
-                    for frame in resolved.frames.iter() {
-                        if let (Some(file), Some(line)) = (&frame.file, frame.line) {
-                            let sources = &mut self.sources;
-                            let text = || sources.line(file.as_ref(), line).map(Arc::from);
-                            self.texts.entry((Arc::clone(file), line)).or_insert_with(text);
-                        }
-                    }
-                }
                 self.frames.insert(Code { module: Some(row), offset }, resolved.frames);
+            }
+        }
+        if options.source_text {
+            // Not only for those that are new: they may have been named before without their text.
+            for frame in shown.iter().filter_map(|code| self.frames.get(code)).flat_map(|frames| frames.iter()) {
+                if let (Some(file), Some(line)) = (&frame.file, frame.line) {
+                    let sources = &mut self.sources;
+                    let text = || sources.line(file.as_ref(), line).map(Arc::from);
+                    self.texts.entry((Arc::clone(file), line)).or_insert_with(text);
+                }
             }
         }
         Ok(())
@@ -155,36 +158,59 @@ impl<'a> Names<'a> {
         let stack = self.ledger.stack(site)?;
         let mut named = NamedStack { frames: Vec::new(), damaged: stack.damaged };
         for id in stack.codes {
-            let Some(code) = self.code(id)? else {
-                named.frames.push(NamedFrame::default());
-                continue;
-            };
-            let module = code.module.and_then(|row| self.modules.iter().find(|(module, _)| module.row == row));
-            let bias = module.map_or(0, |(module, _)| module.bias);
-            let plain = NamedFrame {
-                address: Some(code.offset.wrapping_add(bias)).filter(|_| code.module.is_none() || module.is_some()),
-                module: module.map(|(_, path)| Arc::clone(path)),
-                offset: code.module.map(|_| code.offset),
-                ..NamedFrame::default()
-            };
-            match self.frames.get(&code).filter(|frames| !frames.is_empty()) {
-                None => named.frames.push(plain),
-                Some(frames) => named.frames.extend(frames.iter().map(|frame| {
-                    let place = frame.file.clone().zip(frame.line);
-                    NamedFrame {
-                        function: frame.function.clone(),
-                        raw_name: frame.raw_name.clone(),
-                        symbol_offset: frame.offset,
-                        file: frame.file.clone(),
-                        line: frame.line,
-                        source: place.and_then(|place| self.texts.get(&place).cloned().flatten()),
-                        inlined: frame.inlined,
-                        ..plain.clone()
-                    }
-                })),
-            }
+            self.add_frames(id, &mut named.frames)?;
         }
         Ok(named)
+    }
+
+    /// The ids of the code addresses of `site`, innermost first.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn codes(&self, site: u32) -> Result<Vec<u32>, SourceError> {
+        Ok(self.ledger.stack(site)?.codes)
+    }
+
+    /// The frames of one code address, innermost first, with the names found so far.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn frames(&mut self, id: u32) -> Result<Vec<NamedFrame>, SourceError> {
+        let mut frames = Vec::new();
+        self.add_frames(id, &mut frames)?;
+        Ok(frames)
+    }
+
+    fn add_frames(&mut self, id: u32, to: &mut Vec<NamedFrame>) -> Result<(), SourceError> {
+        let Some(code) = self.code(id)? else {
+            to.push(NamedFrame::default());
+            return Ok(());
+        };
+        let module = code.module.and_then(|row| self.modules.iter().find(|(module, _)| module.row == row));
+        let bias = module.map_or(0, |(module, _)| module.bias);
+        let plain = NamedFrame {
+            address: Some(code.offset.wrapping_add(bias)).filter(|_| code.module.is_none() || module.is_some()),
+            module: module.map(|(_, path)| Arc::clone(path)),
+            offset: code.module.map(|_| code.offset),
+            ..NamedFrame::default()
+        };
+        match self.frames.get(&code).filter(|frames| !frames.is_empty()) {
+            None => to.push(plain),
+            Some(frames) => to.extend(frames.iter().map(|frame| {
+                let place = frame.file.clone().zip(frame.line);
+                NamedFrame {
+                    function: frame.function.clone(),
+                    raw_name: frame.raw_name.clone(),
+                    symbol_offset: frame.offset,
+                    file: frame.file.clone(),
+                    line: frame.line,
+                    source: place.and_then(|place| self.texts.get(&place).cloned().flatten()),
+                    inlined: frame.inlined,
+                    ..plain.clone()
+                }
+            })),
+        }
+        Ok(())
     }
 
     /// What stood in the way of names, for the modules that were asked for.

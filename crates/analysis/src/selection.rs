@@ -1,13 +1,14 @@
 //! Live blocks, sorted and limited.
 
-use std::collections::BinaryHeap;
+use std::cmp::Ordering;
 
 use heapledger_source::format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
+use crate::query::{Evaluator, SortField, SortKey, SortKeys};
 use crate::sampling::{Sampled, Sampling, Spread, Sum};
 
-/// The order of blocks.
+/// The most usual orders of blocks; any other is made of [`SortKeys`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     /// Lowest address first.
@@ -38,27 +39,57 @@ pub struct Selection {
     pub sampled: Option<Sampled>,
     /// Records that were being written.
     pub in_flight: u64,
+    /// Which blocks are meant, in the language of filters; `None` if all are.
+    pub filter: Option<String>,
 }
 
-struct Ranked {
-    key: (u64, u64),
-    entry: Entry,
+impl From<Sort> for SortKeys {
+    fn from(sort: Sort) -> SortKeys {
+        let key = |by, descending| SortKey { by, descending };
+        SortKeys::new(match sort {
+            Sort::Address => vec![key(SortField::Address, false)],
+            Sort::Size => vec![key(SortField::Size, true)],
+            Sort::Number => vec![key(SortField::Number, false)],
+            Sort::Age => vec![key(SortField::Time, false)],
+        })
+    }
 }
 
-impl PartialEq for Ranked {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
+/// The first of many blocks, by an order.
+struct First<'k> {
+    keys: &'k SortKeys,
+    limit: usize,
+    blocks: Vec<Entry>,
+    /// No block behind this one is among the first.
+    last: Option<Entry>,
 }
-impl Eq for Ranked {}
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+
+impl First<'_> {
+    #[inline]
+    fn add(&mut self, entry: &Entry) {
+        if let Some(last) = &self.last
+            && self.keys.compare(entry, last) != Ordering::Less
+        {
+            return;
+        }
+        self.blocks.push(*entry);
+        if self.limit != 0 && self.blocks.len() >= self.limit.saturating_mul(2).max(1024) {
+            self.cut();
+        }
     }
-}
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
+
+    fn cut(&mut self) {
+        if self.limit != 0 && self.blocks.len() > self.limit {
+            self.blocks.select_nth_unstable_by(self.limit - 1, |one, other| self.keys.compare(one, other));
+            self.blocks.truncate(self.limit);
+            self.last = self.blocks.last().copied();
+        }
+    }
+
+    fn sorted(mut self) -> Vec<Entry> {
+        self.cut();
+        self.blocks.sort_unstable_by(|one, other| self.keys.compare(one, other));
+        self.blocks
     }
 }
 
@@ -70,55 +101,57 @@ impl Selection {
     /// If the ledger can no longer be read.
     pub fn of(
         ledger: &Ledger,
-        sort: Sort,
+        sort: impl Into<SortKeys>,
         reverse: bool,
         limit: usize,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Selection, SourceError> {
-        let key = |entry: &Entry| {
-            let key = match sort {
-                Sort::Address => (entry.address, entry.number),
-                Sort::Size => (!entry.size.unwrap_or(0), entry.number),
-                Sort::Number => (entry.number, 0),
-                Sort::Age => (entry.time.unwrap_or(0), entry.number),
-            };
-            if reverse { (!key.0, !key.1) } else { key }
-        };
+        let keys = sort.into();
+        let keys = if reverse { keys.reversed() } else { keys };
+        Self::matching(ledger, None, &keys, limit, progress)
+    }
+
+    /// As [`Selection::of`], of those blocks that `filter` means. Totals are those of these blocks.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn matching(
+        ledger: &Ledger,
+        mut filter: Option<&mut Evaluator<'_>>,
+        keys: &SortKeys,
+        limit: usize,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Selection, SourceError> {
+        filter = filter.filter(|filter| !filter.is_all());
+        if let Some(filter) = &mut filter {
+            filter.prepare_blocks(progress)?;
+        }
         let mut selection = Selection::default();
         let sampling = Sampling::of(ledger);
         let (mut sum, mut spread) = (Sum::default(), Spread::default());
-        // The one that would be shown last is on top, so it goes first.
-        let mut best: BinaryHeap<Ranked> = BinaryHeap::new();
-        let mut all: Vec<Ranked> = Vec::new();
+        let mut first = First { keys, limit, blocks: Vec::new(), last: None };
         let mut records = ledger.records();
         loop {
             progress(records.progress());
             let Some(chunk) = records.next_chunk()? else { break };
             for entry in chunk {
+                if let Some(filter) = &mut filter
+                    && !filter.block(entry)?
+                {
+                    continue;
+                }
                 let weight = sampling.weight(entry);
                 sum.add(entry, weight);
                 spread.add(entry, weight);
-                let ranked = Ranked { key: key(entry), entry: *entry };
-                if limit == 0 {
-                    all.push(ranked);
-                } else if best.len() < limit {
-                    best.push(ranked);
-                } else if let Some(mut last) = best.peek_mut()
-                    && ranked.key < last.key
-                {
-                    *last = ranked;
-                }
+                first.add(entry);
             }
         }
         selection.in_flight = records.in_flight();
         (selection.total, selection.total_blocks, selection.total_bytes) = (sum.samples, sum.blocks, sum.bytes);
         selection.total_bytes_error = spread.bytes_error();
         selection.sampled = sampling.from(sum.samples);
-        if limit > 0 {
-            all = best.into_vec();
-        }
-        all.sort_unstable_by_key(|ranked| ranked.key);
-        selection.blocks = all.into_iter().map(|ranked| ranked.entry).collect();
+        selection.filter = filter.map(|filter| filter.text().to_owned());
+        selection.blocks = first.sorted();
         Ok(selection)
     }
 

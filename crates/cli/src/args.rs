@@ -1,7 +1,6 @@
 //! The command line: what can be typed, and what is said when it was typed wrongly.
 
 use std::ffi::OsString;
-use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,18 +19,6 @@ mod run;
 
 /// Exit code of wrong usage.
 pub(crate) const USAGE: u8 = 2;
-
-/// Wrong usage that is found out after the command line has been read. A command that fails with it ends with status 2.
-#[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
-
-impl Display for Usage {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// What is shown to somebody who types `heapledger` and nothing else.
 const TEACH: &str = "\

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     };
     result.unwrap_or_else(|problem| {
         say(&format!("{problem:#}"));
-        ExitCode::from(if problem.is::<args::Usage>() { args::USAGE } else { FAILURE })
+        ExitCode::from(if problem.is::<commands::standard::Usage>() { args::USAGE } else { FAILURE })
     })
 }
 

@@ -11,7 +11,7 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-use crate::args::Usage;
+use crate::commands::standard::Usage;
 use crate::{exec, help, terminal};
 
 /// Arguments of `man`.
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<()> {
     };
     let Some((_, page)) = pages().into_iter().find(|(name, _)| *name == wanted) else {
         let name = args.command.as_deref().unwrap_or_default();
-        bail!(Usage(format!("there is no command {name}; `heapledger help` lists them")));
+        bail!(Usage::new(format!("there is no command {name}; `heapledger help` lists them")));
     };
     if io::stdout().is_terminal() && shown_by_man(&page).is_ok_and(|shown| shown) {
         return Ok(());

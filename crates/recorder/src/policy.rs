@@ -26,6 +26,15 @@ pub trait Backend {
     /// A place for a record.
     type Slot: Copy + PartialEq + core::fmt::Debug;
 
+    /// Does what is rarely done. A backend that is compiled into its callers can have it done with a copy of itself, so that its
+    /// own fields need not lie in memory for it.
+    #[inline(always)]
+    fn aside<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R
+    where
+        Self: Sized,
+    {
+        work(self)
+    }
     /// Ticks since the ledger began.
     fn now(&mut self) -> u64;
     /// The next sequence number; `None` when they have run out.
@@ -134,11 +143,12 @@ impl<S> Detached<S> {
 /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
 #[cfg_attr(target_arch = "x86_64", inline(always))]
 pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
+    let kind = block.kind;
     let Some(slot) = backend.take_slot() else {
-        return not_entered(backend, block, None);
+        return backend.aside(|backend| not_entered(backend, kind, None));
     };
     let Some(number) = backend.number() else {
-        return not_entered(backend, block, Some(slot));
+        return backend.aside(|backend| not_entered(backend, kind, Some(slot)));
     };
     let weight = backend.weight(block.size, number);
     backend.count_call(block.kind, true, weight);
@@ -147,11 +157,11 @@ pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
 
 #[cold]
 #[inline(never)]
-fn not_entered<B: Backend>(backend: &mut B, block: &Begun, slot: Option<B::Slot>) -> bool {
+fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<B::Slot>) -> bool {
     if let Some(slot) = slot {
         backend.release_slot(slot);
     }
-    backend.count_call(block.kind, true, 1);
+    backend.count_call(kind, true, 1);
     backend.count(TallyCounter::LostNoRecord, 1);
     false
 }
@@ -173,7 +183,7 @@ fn enter<B: Backend>(backend: &mut B, block: &Begun, slot: B::Slot, number: u64,
     backend.publish(slot, &entry);
     match backend.insert(block.address, slot) {
         Inserted::Done => {}
-        Inserted::Displaced(old) => displaced(backend, old, number, time),
+        Inserted::Displaced(old) => backend.aside(|backend| displaced(backend, old, number, time)),
         Inserted::Full => {
             backend.vacate(slot);
             backend.release_slot(slot);
@@ -200,7 +210,8 @@ fn displaced<B: Backend>(backend: &mut B, old: B::Slot, number: u64, time: u64) 
 #[cfg_attr(target_arch = "x86_64", inline(always))]
 pub fn end<B: Backend>(backend: &mut B, address: u64, ended: &Ended) -> bool {
     let Some(slot) = backend.remove(address) else {
-        unknown(backend, ended.by);
+        let by = ended.by;
+        backend.aside(|backend| unknown(backend, by));
         return false;
     };
     let number = backend.number().unwrap_or(heapledger_format::record::NUMBER_MAX);

@@ -78,7 +78,8 @@ impl<'a, W: Write> DumpText<'a, W> {
         };
         if all == 0 {
             let block = if figures.estimated { "No sampled block" } else { "No block" };
-            writeln!(self.out, "{block} is allocated.")?;
+            let chosen = if selection.filter.is_some() { " of those asked for" } else { "" };
+            writeln!(self.out, "{block}{chosen} is allocated.")?;
         } else if ending.left_out == 0 {
             writeln!(self.out, "{of}, {what}.")?;
         } else {

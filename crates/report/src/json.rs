@@ -169,7 +169,14 @@ impl<'a, W: Write> DumpJson<'a, W> {
     /// # Errors
     /// If it cannot be written.
     pub fn new(mut out: W, context: &'a Context, selection: &Selection) -> io::Result<DumpJson<'a, W>> {
-        line(&mut out, &HeaderLine::new("dump", &context.ledger, selection.sampled))?;
+        #[derive(Serialize)]
+        struct First<'a> {
+            #[serde(flatten)]
+            header: HeaderLine<'a>,
+            r#where: Option<&'a str>,
+        }
+        let header = HeaderLine::new("dump", &context.ledger, selection.sampled);
+        line(&mut out, &First { header, r#where: selection.filter.as_deref() })?;
         Ok(DumpJson { out, context })
     }
 

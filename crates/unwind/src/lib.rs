@@ -75,7 +75,7 @@ mod bytes;
 
 pub use cache::{CacheCounters, RuleCache};
 pub use full::walk_in_full;
-pub use memo::{Memo, Remembered};
+pub use memo::{Candidate, Memo, PackedWords, Remembered};
 pub use row::{CfaRule, RegisterRule, Row};
 pub use rule::{BasePointer, Rule, Shape};
 pub use table::{Table, TableError};
@@ -129,6 +129,13 @@ pub trait Environment {
     fn still_hold(&self, words: &[Word], low: u64, high: u64) -> bool {
         let _ = (low, high);
         words.iter().all(|word| self.read_word(word.address) == Some(word.value))
+    }
+
+    /// The same of words that are packed.
+    fn packed_still_hold(&self, words: &PackedWords) -> bool {
+        let PackedWords { low, above, values, .. } = *words;
+        let addresses = above.iter().map(|above| low.wrapping_add(u64::from(*above) << 3));
+        addresses.zip(values).all(|(address, value)| self.read_word(address) == Some(*value))
     }
 
     /// The rule and the tag of a pc that another thread has met already.

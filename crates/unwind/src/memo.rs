@@ -2,8 +2,42 @@
 
 use crate::cache::RuleCache;
 use crate::rule::{self, Rule};
-use crate::verified::{LastStack, Word};
+use crate::verified::LastStack;
 use crate::{Environment, Registers};
+
+/// Words of a stack and what they held, in little more than half the room of as many [`Word`](crate::Word)s.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedWords<'m> {
+    /// What they count from: the lowest address of a word, or less.
+    pub low: u64,
+    /// Highest address of a word.
+    pub high: u64,
+    /// How many words each lies above `low`.
+    pub above: &'m [u16],
+    /// What each held.
+    pub values: &'m [u64],
+}
+
+impl PackedWords<'_> {
+    /// Whether each word holds what it held, as `read` says, which gets its address.
+    #[inline(always)]
+    pub fn hold(&self, read: impl Fn(u64) -> u64) -> bool {
+        let differs = |(above, value): (&u16, &u64)| read(self.low.wrapping_add(u64::from(*above) << 3)) ^ *value;
+        // Four at a time, for fewer jumps.
+        let ((above, above_rest), (values, values_rest)) = (self.above.as_chunks::<4>(), self.values.as_chunks::<4>());
+        for ([a, b, c, d], [v, w, x, y]) in above.iter().zip(values) {
+            if differs((a, v)) | differs((b, w)) | differs((c, x)) | differs((d, y)) != 0 {
+                return false;
+            }
+        }
+        for pair in above_rest.iter().zip(values_rest) {
+            if differs(pair) != 0 {
+                return false;
+            }
+        }
+        true
+    }
+}
 
 /// A stack: the state of its innermost frame, and where in the pool the words lie that unwinding it read.
 #[repr(C)]
@@ -23,18 +57,20 @@ struct Entry {
     callers: u16,
     /// All words.
     words: u16,
+    /// Where its first word lies.
+    at: u16,
     /// Whether `bp` decides where an outer frame lies.
-    is_live: u32,
+    is_live: u16,
 }
 
 const VACANT: Entry =
-    Entry { ip: 0, sp: 0, bp: 0, high: 0, first: 0, node: 0, stamp: 0, callers: 0, words: 0, is_live: 0 };
+    Entry { ip: 0, sp: 0, bp: 0, high: 0, first: 0, node: 0, stamp: 0, callers: 0, words: 0, at: 0, is_live: 0 };
 
 const WAYS: usize = 2;
 /// Notes of the entry last found, by ip and stack pointer; a power of two.
 const NOTES: usize = 1024;
 
-/// Stacks that were taken lately: in `SETS` sets of two, with `WORDS` words together, which are used in turn; both powers of two.
+/// Stacks that were taken lately: in `SETS` sets of two, with `WORDS` words together, which are used in turn.
 /// **Zeroed bytes are an empty one.**
 ///
 /// Programs allocate at few places again and again. A stack whose innermost frame has the same state, and of which every word
@@ -49,7 +85,14 @@ pub struct Memo<const SETS: usize, const WORDS: usize> {
     rest: u32,
     notes: [u16; NOTES],
     sets: [[Entry; WAYS]; SETS],
-    pool: [Word; WORDS],
+    above: [u16; WORDS],
+    values: [u64; WORDS],
+}
+
+/// The lowest word that unwinding from `registers` can have read.
+#[inline(always)]
+fn low(registers: &Registers) -> u64 {
+    registers.sp.wrapping_sub(8)
 }
 
 /// So many more stacks entered than found, and nothing is entered for a while.
@@ -64,17 +107,33 @@ pub struct Remembered {
     pub node: u32,
     /// Frames outside of the innermost one.
     pub callers: u32,
-    first: u64,
+    at: u16,
+}
+
+/// A stack that is found if `words` hold what they held.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'m> {
+    /// For [`Environment::packed_still_hold`].
+    pub words: PackedWords<'m>,
+    /// The stack.
+    pub found: Remembered,
 }
 
 impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
-    const IS_POWER_OF_TWO: () = assert!(SETS.is_power_of_two() && SETS * WAYS <= 1 << 16 && WORDS.is_power_of_two());
+    const IS_POWER_OF_TWO: () = assert!(SETS.is_power_of_two() && SETS * WAYS <= 1 << 16 && WORDS <= 1 << 16);
 
     /// An empty one.
     pub const fn new() -> Self {
         const { Self::IS_POWER_OF_TWO };
-        let pool = [Word { address: 0, value: 0 }; WORDS];
-        Self { entered: 0, poor: 0, rest: 0, notes: [0; NOTES], sets: [[VACANT; WAYS]; SETS], pool }
+        Self {
+            entered: 0,
+            poor: 0,
+            rest: 0,
+            notes: [0; NOTES],
+            sets: [[VACANT; WAYS]; SETS],
+            above: [0; WORDS],
+            values: [0; WORDS],
+        }
     }
 
     /// Where the entry is noted that was last found with the same ip and stack pointer.
@@ -113,17 +172,19 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
     /// Where the word of this number lies.
     #[inline(always)]
     fn place(number: u64) -> usize {
-        number as usize & WORDS.wrapping_sub(1)
+        number.checked_rem(WORDS as u64).unwrap_or(0) as usize
     }
 
-    /// Where the words of an entry lie, if they are still there.
+    /// The words of an entry, if they are still there.
     #[inline(always)]
-    fn words<'p>(pool: &'p [Word; WORDS], entered: u64, entry: &Entry) -> Option<&'p [Word]> {
-        if entered.wrapping_sub(entry.first) > WORDS as u64 {
+    fn words(&self, entry: &Entry, low: u64) -> Option<PackedWords<'_>> {
+        if self.entered.wrapping_sub(entry.first) > WORDS as u64 {
             return None;
         }
-        let first = Self::place(entry.first);
-        pool.get(first..first.wrapping_add(usize::from(entry.words)))
+        let first = usize::from(entry.at);
+        let places = first..first.wrapping_add(usize::from(entry.words));
+        let (above, values) = (self.above.get(places.clone())?, self.values.get(places)?);
+        Some(PackedWords { low, high: entry.high, above, values })
     }
 
     #[inline(always)]
@@ -131,19 +192,30 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         self.sets.get(index / WAYS)?.get(index % WAYS)
     }
 
-    /// The words of the entry, if it is the stack that leads to `registers`.
+    /// The entry as a candidate, if all but its words speaks for it.
     #[inline(always)]
-    fn proven<E: Environment>(&self, environment: &E, entry: &Entry, registers: &Registers, stamp: u32) -> bool {
-        entry.ip == registers.ip
+    fn candidate<'m>(&'m self, entry: &Entry, registers: &Registers, stamp: u32) -> Option<Candidate<'m>> {
+        let is_alike = entry.ip == registers.ip
             && entry.sp == registers.sp
             && entry.stamp == stamp
-            && (entry.is_live == 0 || entry.bp == registers.bp)
-            && Self::words(&self.pool, self.entered, entry)
-                .is_some_and(|words| environment.still_hold(words, registers.sp.wrapping_sub(8), entry.high))
+            && (entry.is_live == 0 || entry.bp == registers.bp);
+        if !is_alike {
+            return None;
+        }
+        let words = self.words(entry, low(registers))?;
+        let found = Remembered { node: entry.node, callers: u32::from(entry.callers), at: entry.at };
+        Some(Candidate { words, found })
     }
 
-    /// The stack that leads to `registers`, if it is here. `stamp` is a number that changes, and is not 0, whenever code is
-    /// unloaded.
+    /// The stack that was last found with the same innermost frame: it leads to `registers`, if its words still hold what they
+    /// held. `stamp` is a number that changes, and is not 0, whenever code is unloaded.
+    #[inline(always)]
+    pub fn noted(&self, registers: &Registers, stamp: u32) -> Option<Candidate<'_>> {
+        let entry = self.get(usize::from(*self.notes.get(Self::note_index(registers))?))?;
+        self.candidate(entry, registers, stamp)
+    }
+
+    /// The stack that leads to `registers`, if it is here. `stamp` is as in [`Memo::noted`].
     #[inline(always)]
     pub fn find<E: Environment, const RULES: usize>(
         &mut self,
@@ -152,13 +224,10 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         registers: &Registers,
         stamp: u32,
     ) -> Option<Remembered> {
-        let noted = usize::from(*self.notes.get(Self::note_index(registers))?);
-        let mut found = noted;
-        if !self.proven(environment, self.get(noted)?, registers, stamp) {
-            found = self.find_in_set(environment, rules, registers, stamp)?;
+        match self.noted(registers, stamp) {
+            Some(Candidate { words, found }) if environment.packed_still_hold(&words) => Some(found),
+            _ => self.find_in_set(environment, rules, registers, stamp),
         }
-        let entry = self.get(found)?;
-        Some(Remembered { node: entry.node, callers: u32::from(entry.callers), first: entry.first })
     }
 
     #[inline(never)]
@@ -168,22 +237,26 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         rules: &RuleCache<RULES>,
         registers: &Registers,
         stamp: u32,
-    ) -> Option<usize> {
+    ) -> Option<Remembered> {
         let set = Self::set(environment, rules, registers);
         let entries = self.sets.get(set)?;
-        let way = entries.iter().position(|entry| self.proven(environment, entry, registers, stamp))?;
+        let mut candidates = entries.iter().enumerate();
+        let (way, found) = candidates.find_map(|(way, entry)| {
+            let Candidate { words, found } = self.candidate(entry, registers, stamp)?;
+            environment.packed_still_hold(&words).then_some((way, found))
+        })?;
         let index = set.wrapping_mul(WAYS).wrapping_add(way);
         self.poor = self.poor.saturating_sub(1);
         if let Some(note) = self.notes.get_mut(Self::note_index(registers)) {
             *note = index as u16; // there are at most 65,536 entries
         }
-        Some(index)
+        Some(found)
     }
 
     /// The return addresses of the outer frames of a stack that was just found, outermost last.
     pub fn callers(&self, found: &Remembered) -> impl Iterator<Item = u64> {
-        let first = Self::place(found.first);
-        self.pool.iter().skip(first).take(found.callers as usize).map(|word| word.value)
+        let first = usize::from(found.at);
+        self.values.iter().skip(first).take(found.callers as usize).copied()
     }
 
     /// Forgets all of them.
@@ -230,21 +303,22 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         }
         let first = self.entered;
         self.entered = first.wrapping_add(count as u64);
-        let Some(mut pool) = self.pool.get_mut(at..) else { return };
+        let low = low(registers);
+        let (Some(above), Some(values)) = (self.above.get_mut(at..), self.values.get_mut(at..)) else { return };
+        let places = above.iter_mut().zip(values);
         // Inner words first: where stacks differ, they mostly do so there.
-        for words in all {
-            let Some((here, rest)) = pool.split_at_mut_checked(words.len()) else { return };
-            for (to, from) in here.iter_mut().zip(words.iter().rev()) {
-                *to = *from;
-            }
-            pool = rest;
+        let kept = all.into_iter().flat_map(|words| words.iter().rev());
+        for ((above, value), word) in places.zip(kept) {
+            // Of a stack that is deeper than half a megabyte nothing is kept.
+            let Ok(count) = u16::try_from(word.address.wrapping_sub(low) >> 3) else { return };
+            (*above, *value) = (count, word.value);
         }
         let node = last.node(depth);
-        let is_live = u32::from(proof.is_live);
+        let is_live = u16::from(proof.is_live);
         let Registers { ip, sp, bp, .. } = *registers;
         if let Some([newer, older]) = self.sets.get_mut(Self::set(environment, rules, registers)) {
             *older = *newer;
-            *newer = Entry { ip, sp, bp, high: proof.high, first, node, stamp, callers, words, is_live };
+            *newer = Entry { ip, sp, bp, high: proof.high, first, node, stamp, callers, words, at: at as u16, is_live };
         }
     }
 }

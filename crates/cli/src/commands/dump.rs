@@ -1,10 +1,12 @@
 //! `heapledger dump`: what is allocated, with the stacks that allocated it.
 
 use anyhow::Result;
+use heapledger_analysis::query::Scope;
 use heapledger_analysis::{Seen, Selection};
 use heapledger_report::{DumpJson, DumpText, Ending};
 
-use super::{LedgerArgs, LimitArgs, NamingArgs, Progress, unless_pipe_closed};
+use super::standard::{ExecutableArgs, FilterArgs, SortArgs};
+use super::{LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh, unless_pipe_closed};
 
 /// Arguments of `dump`.
 #[derive(Debug, clap::Args)]
@@ -12,33 +14,22 @@ use super::{LedgerArgs, LimitArgs, NamingArgs, Progress, unless_pipe_closed};
 Examples:
   heapledger dump heapledger.jq.4711.hl
   heapledger dump --sort size --limit 10 4711
+  heapledger dump --where 'size >= 4K and fn ~ \"parse\" and age > 10s' 4711
+  heapledger dump -Fthread=4 -Fsize_min=1024 -SNs heapledger.jq.4711.hl
   heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'")]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
     #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
+    #[command(flatten)]
     pub(crate) limit: LimitArgs,
-    /// What comes first
-    #[arg(short, long, value_enum, value_name = "ORDER", default_value_t = Order::Address)]
-    pub(crate) sort: Order,
-    /// The other way round
-    #[arg(short, long)]
-    pub(crate) reverse: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) sort: SortArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
-}
-
-/// The order of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Order {
-    /// Lowest address first
-    Address,
-    /// Largest first
-    Size,
-    /// First allocated first
-    Number,
-    /// Oldest first
-    Age,
 }
 
 /// Shows the live blocks of a ledger.
@@ -47,33 +38,31 @@ pub(crate) fn run(args: &DumpArgs) -> Result<()> {
 }
 
 fn show(args: &DumpArgs) -> Result<()> {
-    use heapledger_analysis::Sort;
-    let mut opened = args.ledger.open()?;
-    let sort = match args.sort {
-        Order::Address => Sort::Address,
-        Order::Size => Sort::Size,
-        Order::Number => Sort::Number,
-        Order::Age => Sort::Age,
-    };
+    args.filter.parse()?;
+    args.sort.parse()?;
+    let opened = args.ledger.open_target(args.executable.ledger(&args.ledger.ledger)?)?;
+    let Opened { ledger, mut context, threads_recorded, out } = opened;
+    let keys = args.sort.get(&ledger)?;
+    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Blocks, args.naming.no_names(&ledger)?)?;
     let limit = args.limit.get(args.ledger.json);
     let mut progress = Progress::new("reading");
-    let selection = Selection::of(&opened.ledger, sort, args.reverse, limit, &mut |part| progress.show(part))?;
+    let selection = Selection::matching(&ledger, Some(&mut filter), &keys, limit, &mut |part| progress.show(part))?;
     drop(progress);
-    opened.refresh()?;
-    let (ledger, context, threads_recorded) = (&opened.ledger, &opened.context, opened.threads_recorded);
-    let mut names = args.naming.name(ledger, selection.blocks.iter().map(|block| block.site), true)?;
-    let mut seen = Seen::of(ledger, selection.in_flight)?;
+    refresh(&ledger, &mut context)?;
+    let mut names = filter.into_names();
+    find_names(&mut names, selection.blocks.iter().map(|block| block.site), true)?;
+    let mut seen = Seen::of(&ledger, selection.in_flight)?;
     let shown = selection.blocks.len() as u64;
     let ending = Ending { shown, left_out: selection.left_out(), in_flight: selection.in_flight };
     if args.ledger.json {
-        let mut report = DumpJson::new(opened.out, context, &selection)?;
+        let mut report = DumpJson::new(out, &context, &selection)?;
         for block in &selection.blocks {
             report.block(block, &names.stack(block.site)?)?;
         }
         seen.notes.extend(names.notes());
         report.end(ending, &seen)?;
     } else {
-        let mut report = DumpText::new(opened.out, context, threads_recorded, &selection)?;
+        let mut report = DumpText::new(out, &context, threads_recorded, &selection)?;
         for block in &selection.blocks {
             report.block(block, &names.stack(block.site)?)?;
         }

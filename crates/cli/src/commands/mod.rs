@@ -1,7 +1,7 @@
 //! The commands that read a ledger. Each opens it, has it reckoned and named, and has it written.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,11 +16,12 @@ use crate::terminal::{Color, Output};
 pub(crate) mod dump;
 pub(crate) mod history;
 mod naming;
+pub(crate) mod standard;
 pub(crate) mod stats;
 
 pub(crate) use dump::DumpArgs;
 pub(crate) use history::HistoryArgs;
-pub(crate) use naming::NamingArgs;
+pub(crate) use naming::{NamingArgs, find_names};
 pub(crate) use stats::StatsArgs;
 
 /// Blocks or events shown to a person who did not say how many.
@@ -67,10 +68,15 @@ struct Opened {
 
 impl LedgerArgs {
     fn open(&self) -> Result<Opened> {
-        let ledger = Ledger::open_target(&self.ledger)?;
+        self.open_target(&self.ledger)
+    }
+
+    /// Opens something else than the first argument.
+    fn open_target(&self, target: &OsStr) -> Result<Opened> {
+        let ledger = Ledger::open_target(target)?;
         let clock = Clock::new(&ledger, SystemTime::now())?;
         let context = Context {
-            ledger: self.ledger.to_string_lossy().into_owned(),
+            ledger: target.to_string_lossy().into_owned(),
             clock,
             threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
@@ -86,11 +92,16 @@ impl LedgerArgs {
 impl Opened {
     /// What threads and heaps are called, again: more may have come while the records of a running program were read.
     fn refresh(&mut self) -> Result<()> {
-        if !self.ledger.is_finished() {
-            self.context.threads = self.ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
-        }
-        Ok(())
+        refresh(&self.ledger, &mut self.context)
     }
+}
+
+/// What threads are called, again: more may have come while the records of a running program were read.
+fn refresh(ledger: &Ledger, context: &mut Context) -> Result<()> {
+    if !ledger.is_finished() {
+        context.threads = ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
+    }
+    Ok(())
 }
 
 /// Nobody reads any further (`heapledger dump … | head`): that is no failure.

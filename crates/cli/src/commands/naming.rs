@@ -44,6 +44,11 @@ impl NamingArgs {
         }
     }
 
+    /// What will find names, and has found none yet.
+    pub(crate) fn no_names<'a>(&self, ledger: &'a Ledger) -> Result<Names<'a>> {
+        Ok(Names::new(ledger, self.symbolizer(), SourceReader::new(None))?)
+    }
+
     /// Names of all stacks that will be shown; with the text of source lines, if wanted.
     pub(crate) fn name<'a>(
         &self,
@@ -51,9 +56,15 @@ impl NamingArgs {
         sites: impl Iterator<Item = u32>,
         source_text: bool,
     ) -> Result<Names<'a>> {
-        let mut names = Names::new(ledger, self.symbolizer(), SourceReader::new(None))?;
-        let mut progress = Progress::new("finding names");
-        names.resolve(sites, NamingOptions { source_text, deadline: None }, &mut |part| progress.show(part))?;
+        let mut names = self.no_names(ledger)?;
+        find_names(&mut names, sites, source_text)?;
         Ok(names)
     }
+}
+
+/// Finds names of all that will be shown.
+pub(crate) fn find_names(names: &mut Names<'_>, sites: impl Iterator<Item = u32>, source_text: bool) -> Result<()> {
+    let mut progress = Progress::new("finding names");
+    names.resolve(sites, NamingOptions { source_text, deadline: None }, &mut |part| progress.show(part))?;
+    Ok(())
 }

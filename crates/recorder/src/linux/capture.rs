@@ -9,8 +9,8 @@ use heapledger_format::TallyCounter;
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::syscall;
 use heapledger_unwind::{
-    End, Environment, Lookup, Registers, Remembered, Rule, RuleCache, Strategy, Taken, Walk, Word, take, walk,
-    walk_in_full,
+    Candidate, End, Environment, Lookup, PackedWords, Registers, Rule, RuleCache, Strategy, Taken, Walk, Word, take,
+    walk, walk_in_full,
 };
 
 /// Pages of a stack that may be asked about at once: 8 MiB.
@@ -66,6 +66,11 @@ impl Environment for Surroundings<'_> {
         true
     }
 
+    #[inline(always)]
+    fn packed_still_hold(&self, words: &PackedWords) -> bool {
+        still_hold(self.here.get(), words)
+    }
+
     fn recall(&self, pc: u64) -> Option<(Rule, u32)> {
         self.shared.sites.recall(pc, self.generation?)
     }
@@ -75,6 +80,14 @@ impl Environment for Surroundings<'_> {
         let id = self.generation.and_then(|now| sites.code(self.shared.ledger(), modules, pc, now, Some(rule)));
         id.unwrap_or(0)
     }
+}
+
+/// Whether words that [`Environment::read_word`] gave hold what they held.
+#[inline(always)]
+fn still_hold(here: StackRange, words: &PackedWords) -> bool {
+    // SAFETY: as in `Surroundings::still_hold`: words that were read, packed.
+    let read = |address: u64| unsafe { (address as *const u64).read_volatile() };
+    here.contains(words.low as usize) && here.contains(words.high as usize) && words.hold(read)
 }
 
 impl Surroundings<'_> {
@@ -152,17 +165,30 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers, 
     let generation = shared.modules.generation();
     // A stack on the alternate stack is not among them: its stack pointer is not.
     // Of a stack that is not the thread's own nobody knows the end, nor when it goes: nothing of it is remembered.
+    if !state.on_alternate
+        && state.native.is_own()
+        && !is_checked(shared)
+        && let Some(Candidate { words, found }) = state.memo.noted(registers, stamp(generation))
+        && still_hold(state.native, &words)
+    {
+        state.count(TallyCounter::FramesVerified, u64::from(found.callers) + 1);
+        return found.node;
+    }
+    capture_elsewhere(shared, state, registers, gives)
+}
+
+/// A stack that is not the one last taken from such a place.
+#[inline(never)]
+fn capture_elsewhere(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
     if !state.on_alternate && state.native.is_own() {
         let surroundings = Surroundings::new(shared, state.native, state.native, None);
-        if let Some(Remembered { node, callers, .. }) =
-            state.memo.find(&surroundings, &state.cache, registers, stamp(generation))
-        {
-            let frames = u64::from(callers) + 1;
+        let stamp = stamp(shared.modules.generation());
+        if let Some(found) = state.memo.find(&surroundings, &state.cache, registers, stamp) {
             if is_checked(shared) {
                 check_remembered(shared, state, registers);
             }
-            state.count(TallyCounter::FramesVerified, frames);
-            return node;
+            state.count(TallyCounter::FramesVerified, u64::from(found.callers) + 1);
+            return found.node;
         }
     }
     capture_changed(shared, state, registers, gives)

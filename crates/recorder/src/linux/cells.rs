@@ -57,23 +57,20 @@ fn child_of(cells: &impl Cells, node: u32, address: u64, depth: usize) -> Option
     cells.child(node, (address >> (bits - choose)) as usize & ((1 << choose) - 1))
 }
 
-/// The same where nobody else enters or takes out anything in the address's granule meanwhile: a vacant cell is filled
-/// without a locked instruction.
+/// [`insert`] where nobody else enters or takes out anything in the address's granule meanwhile, if its cell is vacant: without a
+/// locked instruction. False: it is not.
 #[inline(always)]
-pub fn insert_alone(cells: &impl Cells, records: &impl Addresses, address: u64, slot: u32) -> Insert {
-    match cells.granule(address, true) {
-        Some(cell) if cell.load(Ordering::Relaxed) == 0 => {
-            cell.store(slot + 1, Ordering::Release);
-            Insert::Done
-        }
-        _ => insert(cells, records, address, slot),
+pub fn insert_alone(cell: &AtomicU32, slot: u32) -> bool {
+    let is_vacant = cell.load(Ordering::Relaxed) == 0;
+    if is_vacant {
+        cell.store(slot + 1, Ordering::Release);
     }
+    is_vacant
 }
 
 /// [`remove`] where there is no other thread. Finds nothing in a granule that is divided.
 #[inline(always)]
-pub fn remove_alone(cells: &impl Cells, records: &impl Addresses, address: u64) -> Option<u32> {
-    let cell = cells.granule(address, false)?;
+pub fn remove_alone(cell: &AtomicU32, records: &impl Addresses, address: u64) -> Option<u32> {
     let slot = cell.load(Ordering::Relaxed).checked_sub(1).filter(|slot| (slot + 1) & IS_NODE == 0)?;
     if records.address(slot) != address {
         return None;

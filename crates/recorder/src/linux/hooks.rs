@@ -121,13 +121,26 @@ impl Ready {
 #[inline(always)]
 pub fn block_begins(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, block: &NewBlock) {
     let sign = Sign::new();
-    match Access::enter_ready(shared, ready.map(|ready| ready.0), registers, &sign) {
-        Ok(mut access) => {
-            if access.takes(block.size) {
-                let block = begun(&mut access, registers, block);
-                policy::begin(&mut access, &block);
-            }
-        }
+    match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
+        Some(access) => enter_block(access, registers, block),
+        None => block_begins_slowly(shared, registers, *block),
+    }
+}
+
+#[inline(always)]
+fn enter_block(mut access: Access, registers: &Registers, block: &NewBlock) {
+    if access.takes(block.size) {
+        let block = begun(&mut access, registers, block);
+        policy::begin(&mut access, &block);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn block_begins_slowly(shared: &'static Shared, registers: &Registers, block: NewBlock) {
+    let sign = Sign::new();
+    match Access::enter(shared, registers, &sign) {
+        Ok(access) => enter_block(access, registers, &block),
         Err(refused) => count_refused(shared, refused, true),
     }
 }
@@ -136,15 +149,27 @@ pub fn block_begins(shared: &'static Shared, ready: Option<Ready>, registers: &R
 #[inline(always)]
 pub fn block_ends(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, address: usize, by: Kind) {
     let sign = Sign::new();
-    match Access::enter_ready(shared, ready.map(|ready| ready.0), registers, &sign) {
-        Ok(mut access) => {
-            if !access.shared.sampling.may_hold(address as u64) {
-                return;
-            }
-            access.shared.index.fetch_soon(access.shared, address as u64);
-            let ended = ended(&mut access, registers, by);
-            policy::end(&mut access, address as u64, &ended);
-        }
+    match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
+        Some(access) => take_block_out(access, registers, address, by),
+        None => block_ends_slowly(shared, registers, address, by),
+    }
+}
+
+#[inline(always)]
+fn take_block_out(mut access: Access, registers: &Registers, address: usize, by: Kind) {
+    if access.shared.sampling.may_hold(address as u64) {
+        access.prepare_end(address as u64);
+        let ended = ended(&mut access, registers, by);
+        policy::end(&mut access, address as u64, &ended);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: usize, by: Kind) {
+    let sign = Sign::new();
+    match Access::enter(shared, registers, &sign) {
+        Ok(access) => take_block_out(access, registers, address, by),
         Err(refused) => count_refused(shared, refused, false),
     }
 }

@@ -106,6 +106,7 @@ impl Index {
     }
 
     #[cold]
+    #[inline(never)]
     fn new_leaf(&self, address: u64) -> Option<usize> {
         let middle = Self::table(self.top.get((address >> MIDDLE_BITS) as usize)?, MIDDLE_BYTES)?;
         Self::table(Self::leaf_place(middle, address), LEAF_BYTES)
@@ -119,52 +120,81 @@ impl Index {
     }
 
     /// Lets `address` lead to `slot`, whose record is complete. `is_apart`: the block's allocator never starts two blocks in
-    /// one granule. As long as all allocators are like that, who was given an address has its cell to himself.
+    /// one granule. As long as all allocators are like that, who was given an address has its cell to himself. `cell`: where
+    /// [`Index::cell`] found it.
     #[inline(always)]
-    pub fn insert(&self, records: &impl Addresses, address: u64, slot: u32, is_apart: bool) -> Insert {
+    pub fn insert(
+        &self,
+        records: &impl Addresses,
+        (address, cell): (u64, Option<&AtomicU32>),
+        slot: u32,
+        is_apart: bool,
+    ) -> Insert {
         if !is_apart && !self.close_together.load(Ordering::Relaxed) {
             self.close_together.store(true, Ordering::SeqCst);
         }
-        if self.close_together.load(Ordering::Relaxed) {
-            cells::insert(self, records, address, slot)
-        } else {
-            cells::insert_alone(self, records, address, slot)
+        match cell {
+            Some(cell) if !self.close_together.load(Ordering::Relaxed) && cells::insert_alone(cell, slot) => {
+                Insert::Done
+            }
+            _ => self.insert_with_others(records, address, slot),
         }
+    }
+
+    #[inline(never)]
+    fn insert_with_others(&self, records: &impl Addresses, address: u64, slot: u32) -> Insert {
+        cells::insert(self, records, address, slot)
     }
 
     /// The slot that `address` leads to, which it no longer does. At most one caller gets it. `is_single`: there is
     /// only one thread, so a block that is freed twice is not freed twice at once; where blocks lie close together, that is no
     /// help, since a second thread may just have begun.
     #[inline(always)]
-    pub fn remove(&self, records: &impl Addresses, address: u64, is_single: bool) -> Option<u32> {
+    pub fn remove(
+        &self,
+        records: &impl Addresses,
+        (address, cell): (u64, Option<&AtomicU32>),
+        is_single: bool,
+    ) -> Option<u32> {
         if is_single
             && !self.close_together.load(Ordering::Relaxed)
-            && let Some(slot) = cells::remove_alone(self, records, address)
+            && let Some(slot) = cells::remove_alone(cell?, records, address)
         {
             return Some(slot);
         }
+        self.remove_among_others(records, address)
+    }
+
+    #[inline(never)]
+    fn remove_among_others(&self, records: &impl Addresses, address: u64) -> Option<u32> {
         cells::remove(self, records, address)
+    }
+
+    /// The cell of an address, if there is one yet. It stays for good.
+    #[inline(always)]
+    pub fn cell(&self, address: u64) -> Option<&AtomicU32> {
+        self.granule(address, false)
     }
 
     /// Starts to load what [`Index::remove`] will need, while something else is done.
     #[inline(always)]
-    pub fn fetch_soon(&self, records: &impl Addresses, address: u64) {
-        if let Some(slot) = self.granule(address, false).and_then(|cell| cell.load(Ordering::Relaxed).checked_sub(1)) {
+    pub fn fetch_record_soon(&self, records: &impl Addresses, cell: Option<&AtomicU32>) {
+        if let Some(slot) = cell.and_then(|cell| cell.load(Ordering::Relaxed).checked_sub(1)) {
             records.fetch_soon(slot);
         }
     }
 
     /// Starts to load what [`Index::insert`] will change.
     #[inline(always)]
-    pub fn fetch_cell_soon(&self, address: u64) {
-        if let Some(cell) = self.granule(address, false) {
+    pub fn fetch_cell_soon(&self, cell: Option<&AtomicU32>) {
+        if let Some(cell) = cell {
             memory::fetch_soon((&raw const *cell).cast());
         }
     }
 }
 
 impl Cells for Index {
-    #[inline]
+    #[inline(always)]
     fn granule(&self, address: u64, make: bool) -> Option<&AtomicU32> {
         let leaf = match self.leaf(address) {
             None if make => self.new_leaf(address)?,
@@ -230,12 +260,20 @@ mod tests {
             for slot in 0..1000u32 {
                 let address = base + u64::from(slot) * spacing;
                 records.0[slot as usize].store(address, Ordering::Release);
-                assert_eq!(index.insert(&records, address, slot, false), Insert::Done, "spacing {spacing}");
+                assert_eq!(
+                    index.insert(&records, (address, index.cell(address)), slot, false),
+                    Insert::Done,
+                    "spacing {spacing}"
+                );
             }
             for slot in (0..1000u32).rev() {
                 let address = base + u64::from(slot) * spacing;
-                assert_eq!(index.remove(&records, address, false), Some(slot), "spacing {spacing}");
-                assert_eq!(index.remove(&records, address, false), None);
+                assert_eq!(
+                    index.remove(&records, (address, index.cell(address)), false),
+                    Some(slot),
+                    "spacing {spacing}"
+                );
+                assert_eq!(index.remove(&records, (address, index.cell(address)), false), None);
             }
         }
     }
@@ -245,10 +283,10 @@ mod tests {
         let (index, records) = (index(), records(2));
         records.0[0].store(0x1000, Ordering::Release);
         records.0[1].store(0x1000, Ordering::Release);
-        assert_eq!(index.insert(&records, 0x1000, 0, true), Insert::Done);
-        assert_eq!(index.insert(&records, 0x1000, 1, true), Insert::Displaced(0));
-        assert_eq!(index.remove(&records, 0x1000, true), Some(1));
-        assert_eq!(index.insert(&records, 1 << 47, 0, true), Insert::Full, "kernel addresses");
+        assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), 0, true), Insert::Done);
+        assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), 1, true), Insert::Displaced(0));
+        assert_eq!(index.remove(&records, (0x1000, index.cell(0x1000)), true), Some(1));
+        assert_eq!(index.insert(&records, (1 << 47, index.cell(1 << 47)), 0, true), Insert::Full, "kernel addresses");
     }
 
     #[test]
@@ -268,17 +306,22 @@ mod tests {
                         let address = 0x10_0000 + (random >> 33) % 256 * THREADS + thread;
                         let slot = (thread * 1024 + round % 1024) as u32;
                         match live.remove(&address) {
-                            Some(slot) => assert_eq!(index.remove(records, address, false), Some(slot)),
+                            Some(slot) => {
+                                assert_eq!(index.remove(records, (address, index.cell(address)), false), Some(slot))
+                            }
                             None if live.values().all(|used| *used != slot) => {
                                 records.0[slot as usize].store(address, Ordering::Release);
-                                assert_eq!(index.insert(records, address, slot, false), Insert::Done);
+                                assert_eq!(
+                                    index.insert(records, (address, index.cell(address)), slot, false),
+                                    Insert::Done
+                                );
                                 live.insert(address, slot);
                             }
                             None => {}
                         }
                     }
                     for (address, slot) in live {
-                        assert_eq!(index.remove(records, address, false), Some(slot));
+                        assert_eq!(index.remove(records, (address, index.cell(address)), false), Some(slot));
                     }
                 })
             })

@@ -3,7 +3,7 @@
 //! ```text
 //! shared file mapping (ledger.rs)            private memory
 //!   header, section table                      shadow map: address -> slot   (index.rs)
-//!   records            <- slots.rs             hash tables over pcs and sites (sites.rs)
+//!   records            <- slots.rs             hash tables over pcs and sites (sites.rs, segments.rs)
 //!   history ring       <- history.rs           owners of history chunks       (history.rs)
 //!   sites, pcs         <- sites.rs             state of each thread           (state.rs, threads.rs)
 //!   modules, strings   <- modules.rs
@@ -16,6 +16,7 @@
 //! thread at a time, see [`threads`].
 
 pub mod access;
+mod backend;
 pub mod capture;
 pub mod cells;
 pub mod chunks;
@@ -28,9 +29,11 @@ pub mod options;
 mod place;
 pub mod publication;
 pub mod sampling;
+mod segments;
 pub mod shared;
 pub mod sites;
 pub mod slots;
 pub mod start;
 pub mod state;
 pub mod threads;
+mod wide;

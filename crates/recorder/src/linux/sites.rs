@@ -1,93 +1,47 @@
 //! Call sites: a trie of (caller's node, code address), so that common outer frames are stored once.
 //!
-//! Nodes and code addresses lie in the ledger, dense and in the order of their ids. Beside them,
-//! in private memory, hash tables that lead to ids; they grow by whole segments, so that nothing is
-//! ever moved and readers need no lock. A key is entered in a window of places (one cache line) of the
-//! first segment that has room there. All threads look at the same places in the same order before they
-//! enter a key, so two that enter the same key meet at the same place; and from there on, nothing is taken out. Who only
-//! looks begins with the newest segment, which has half of all places.
+//! Nodes and code addresses lie in the ledger, dense and in the order of their ids. Beside them, in private memory, hash tables
+//! that lead to ids: see [`segments`](super::segments). Who only looks begins with the newest segment, which has a third of all places.
 //!
 //! The table of code addresses also holds what unwinding has learnt about them, for all threads.
 
 use super::ledger::Ledger;
 use super::modules::Modules;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use super::segments::{NEIGHBOURS, SEGMENTS, Segments};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::section::{pc, site};
-use heapledger_linux::syscall;
 use heapledger_unwind::Rule;
 
-/// Windows of a segment in which a key may be: its own, and some beside it, which take what finds no room. So segments are filled to
-/// two thirds and more before another one is needed.
-const NEIGHBOURS: usize = 4;
-/// Most segments of a table; each has twice as many places as the one before.
-const SEGMENTS: usize = 17;
-
-/// Segments of a table whose windows are of `WINDOW_BYTES`; the first one has `1 << FIRST_BITS` windows.
-struct Segments<const WINDOW_BYTES: usize, const FIRST_BITS: u32> {
-    bases: [AtomicUsize; SEGMENTS],
-    count: AtomicUsize,
-}
-
-impl<const WINDOW_BYTES: usize, const FIRST_BITS: u32> Segments<WINDOW_BYTES, FIRST_BITS> {
-    const fn new() -> Self {
-        Segments { bases: [const { AtomicUsize::new(0) }; SEGMENTS], count: AtomicUsize::new(0) }
-    }
-
-    #[inline(always)]
-    fn at(base: usize, segment: usize, hash: u64, neighbour: usize) -> usize {
-        let windows = 1usize << (FIRST_BITS as usize + segment);
-        base + (((hash >> 32) as usize ^ neighbour) & (windows - 1)) * WINDOW_BYTES
-    }
-
-    /// How many segments there are.
-    #[inline(always)]
-    fn count(&self) -> usize {
-        self.count.load(Ordering::Acquire)
-    }
-
-    /// A window of a hash in a segment that is known to be there.
-    #[inline(always)]
-    fn known_window(&self, segment: usize, hash: u64, neighbour: usize) -> Option<usize> {
-        Some(Self::at(self.bases.get(segment)?.load(Ordering::Relaxed), segment, hash, neighbour))
-    }
-
-    /// A window of a hash in a segment, which is mapped if it was not.
-    fn window(&self, segment: usize, hash: u64, neighbour: usize, private_bytes: &AtomicU64) -> Option<usize> {
-        let place = self.bases.get(segment)?;
-        let bytes = WINDOW_BYTES << (FIRST_BITS as usize + segment);
-        let mut base = place.load(Ordering::Acquire);
-        if base == 0 {
-            let fresh = syscall::map_anonymous(bytes).ok()? as usize;
-            match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => {
-                    private_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-                    self.count.fetch_max(segment + 1, Ordering::AcqRel);
-                    base = fresh;
-                }
-                Err(other) => {
-                    // SAFETY: nobody else has seen the fresh memory.
-                    unsafe { syscall::unmap(fresh as *mut u8, bytes) };
-                    base = other;
-                }
-            }
-        }
-        Some(Self::at(base, segment, hash, neighbour))
-    }
-}
-
 const NODE_PLACES: usize = 16;
-/// A node's place: its id, and above it some bits of the key's hash, so that few wrong nodes are looked at.
-const ID_BITS: u32 = 26;
-const ID_MASK: u32 = (1 << ID_BITS) - 1;
+/// Most bits of a node's id.
+const ID_BITS_MAX: u32 = 26;
+
+type Nodes = Segments<{ NODE_PLACES * 4 }, 4>;
+
+/// How a node's place is divided in a segment: its id, and above it bits of the key's hash, so that few wrong nodes are looked at.
+/// While a segment is being filled ids are small yet, which leaves more bits to the hash. What is left vacant in it is
+/// not used by ids that are too large for it; two threads may then give one node two ids, which is harmless.
+const ID_MASKS: [u32; SEGMENTS] = {
+    let mut masks = [0; SEGMENTS];
+    let mut segment = 0;
+    while segment < SEGMENTS {
+        let places = Nodes::windows_up_to(segment) * NODE_PLACES as u64;
+        // Twice as many ids as there are places up to here.
+        let bits = 64 - (2 * places).leading_zeros();
+        masks[segment] = (1 << if bits < ID_BITS_MAX { bits } else { ID_BITS_MAX }) - 1;
+        segment += 1;
+    }
+    masks
+};
 
 const CODE_PLACES: usize = 8;
 const CODE_WORDS: usize = 3;
 
 /// The tables.
 pub struct Sites {
-    nodes: Segments<{ NODE_PLACES * 4 }, 8>,
-    codes: Segments<{ CODE_PLACES * CODE_WORDS * 8 }, 6>,
+    nodes: Nodes,
+    codes: Segments<{ CODE_PLACES * CODE_WORDS * 8 }, 1>,
     /// Bytes of the hash tables.
     pub private_bytes: AtomicU64,
 }
@@ -108,6 +62,10 @@ impl Code {
         Code { address: word(0), id: word(8), rule: word(16) }
     }
 
+    fn all_in(window: usize) -> impl Iterator<Item = Code> {
+        (0..CODE_PLACES).map(move |index| Code::in_window(window, index))
+    }
+
     fn stamp(generation: u32, value: u32) -> u64 {
         u64::from(generation.wrapping_add(1)) << 32 | u64::from(value)
     }
@@ -117,11 +75,6 @@ impl Code {
         let value = word.load(Ordering::Acquire);
         (value >> 32 == u64::from(generation.wrapping_add(1))).then_some(value as u32)
     }
-}
-
-/// The windows of a key in the order in which they are filled.
-fn in_order() -> impl Iterator<Item = (usize, usize)> {
-    (0..SEGMENTS).flat_map(|segment| (0..NEIGHBOURS).map(move |neighbour| (segment, neighbour)))
 }
 
 #[inline(always)]
@@ -154,9 +107,8 @@ impl Sites {
     }
 
     #[inline(always)]
-    fn tag(hash: u64) -> u32 {
-        // Not 0, which vacant places have.
-        (hash as u32 & !ID_MASK).max(1 << ID_BITS)
+    fn id_mask(segment: usize) -> u32 {
+        ID_MASKS.get(segment).copied().unwrap_or(0)
     }
 
     /// The node of a code address below its caller's node (0: outermost); `None` if a table is full.
@@ -164,49 +116,67 @@ impl Sites {
     pub fn node(&self, ledger: &Ledger, parent: u32, code: u32) -> Option<u32> {
         let key = u64::from(parent) | u64::from(code) << 32;
         let hash = mix(key);
-        let tag = Self::tag(hash);
-        let mut segment = self.nodes.count();
-        while segment > 0 {
-            segment -= 1;
+        // How many windows of each segment were full: what is not in there now will never be.
+        let mut full = [0u8; SEGMENTS];
+        for segment in (0..self.nodes.count()).rev() {
+            let id_mask = Self::id_mask(segment);
             let mut neighbour = 0;
-            loop {
+            while neighbour < NEIGHBOURS {
                 let window = self.nodes.known_window(segment, hash, neighbour)?;
-                let mut candidates = places_with_tag(window, tag);
+                let is_full = Self::is_full(window);
+                let mut candidates = places_with_tag(window, hash as u32, !id_mask);
                 while candidates != 0 {
                     let place = Self::node_place(window, candidates.trailing_zeros() as usize);
-                    let id = place.load(Ordering::Acquire) & ID_MASK;
+                    let id = place.load(Ordering::Acquire) & id_mask;
                     if Self::node_word(ledger, id).load(Ordering::Relaxed) == key {
                         return Some(id);
                     }
                     candidates &= candidates - 1;
                 }
                 // Places are taken in their order: if there is room, nothing was put elsewhere.
-                neighbour += 1;
-                if neighbour == NEIGHBOURS || Self::node_place(window, NODE_PLACES - 1).load(Ordering::Relaxed) == 0 {
+                if !is_full {
                     break;
                 }
+                neighbour += 1;
+            }
+            if let Some(full) = full.get_mut(segment) {
+                *full = neighbour as u8;
             }
         }
-        self.new_node(ledger, key, hash)
+        self.new_node(ledger, key, hash, &full)
+    }
+
+    /// Whether no place of a window is vacant. To be asked before the places are looked at.
+    #[inline(always)]
+    fn is_full(window: usize) -> bool {
+        Self::node_place(window, NODE_PLACES - 1).load(Ordering::Acquire) != 0
     }
 
     #[cold]
     #[inline(never)]
-    fn new_node(&self, ledger: &Ledger, key: u64, hash: u64) -> Option<u32> {
+    fn new_node(&self, ledger: &Ledger, key: u64, hash: u64, full: &[u8; SEGMENTS]) -> Option<u32> {
         let mut own = None;
-        for (segment, neighbour) in in_order() {
-            let window = self.nodes.window(segment, hash, neighbour, &self.private_bytes)?;
-            match Self::enter_node(ledger, window, key, hash, &mut own) {
-                Entered::Id(id) => return Some(id),
-                Entered::NoRoomHere => {}
-                Entered::NoRoom => return None,
+        for (segment, full) in full.iter().enumerate() {
+            for neighbour in usize::from(*full)..NEIGHBOURS {
+                let window = self.nodes.window(segment, hash, neighbour, &self.private_bytes)?;
+                match Self::enter_node(ledger, window, (key, hash), Self::id_mask(segment), &mut own) {
+                    Entered::Id(id) => return Some(id),
+                    Entered::NoRoomHere => {}
+                    Entered::NoRoom => return None,
+                }
             }
         }
         None
     }
 
-    fn enter_node(ledger: &Ledger, window: usize, key: u64, hash: u64, own: &mut Option<u32>) -> Entered {
-        let tag = Self::tag(hash);
+    fn enter_node(
+        ledger: &Ledger,
+        window: usize,
+        (key, hash): (u64, u64),
+        id_mask: u32,
+        own: &mut Option<u32>,
+    ) -> Entered {
+        let tag = hash as u32 & !id_mask;
         for index in 0..NODE_PLACES {
             let place = Self::node_place(window, index);
             let mut seen = place.load(Ordering::Acquire);
@@ -214,19 +184,22 @@ impl Sites {
                 let fresh = match *own {
                     Some(id) => id,
                     None => match ledger.lease(SectionKind::Sites, 1).and_then(|id| u32::try_from(id).ok()) {
-                        Some(id) if id <= ID_MASK => id,
+                        Some(id) if id >> ID_BITS_MAX == 0 => id,
                         _ => return Entered::NoRoom,
                     },
                 };
                 *own = Some(fresh);
+                if fresh & !id_mask != 0 {
+                    return Entered::NoRoomHere;
+                }
                 Self::node_word(ledger, fresh).store(key, Ordering::Release);
                 match place.compare_exchange(0, tag | fresh, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => return Entered::Id(fresh),
                     Err(other) => seen = other,
                 }
             }
-            let id = seen & ID_MASK;
-            if seen & !ID_MASK == tag && Self::node_word(ledger, id).load(Ordering::Acquire) == key {
+            let id = seen & id_mask;
+            if seen & !id_mask == tag && Self::node_word(ledger, id).load(Ordering::Acquire) == key {
                 // A node made in vain stays behind as an unused child of the root.
                 if let Some(unused) = own.filter(|own| *own != id) {
                     Self::node_word(ledger, unused).store(0, Ordering::Release);
@@ -239,18 +212,19 @@ impl Sites {
 
     /// What another thread has learnt about a code address in this generation: the rule, and the address's id.
     pub fn recall(&self, address: u64, generation: u32) -> Option<(Rule, u32)> {
-        let segments = (0..self.codes.count()).rev();
-        for (segment, neighbour) in segments.flat_map(|segment| (0..NEIGHBOURS).map(move |n| (segment, n))) {
-            let window = self.codes.known_window(segment, mix(address), neighbour)?;
-            for code in (0..CODE_PLACES).map(|index| Code::in_window(window, index)) {
-                match code.address.load(Ordering::Acquire) {
-                    0 => break,
-                    seen if seen == address => {
-                        let rule = Code::read(code.rule, generation)?;
-                        let id = Code::read(code.id, generation).filter(|id| *id != 0)?;
-                        return Some((Rule::from_bits(rule), id));
+        for segment in (0..self.codes.count()).rev() {
+            'segment: for neighbour in 0..NEIGHBOURS {
+                let window = self.codes.known_window(segment, mix(address), neighbour)?;
+                for code in Code::all_in(window) {
+                    match code.address.load(Ordering::Acquire) {
+                        0 => break 'segment,
+                        seen if seen == address => {
+                            let rule = Code::read(code.rule, generation)?;
+                            let id = Code::read(code.id, generation).filter(|id| *id != 0)?;
+                            return Some((Rule::from_bits(rule), id));
+                        }
+                        _ => {}
                     }
-                    _ => {}
                 }
             }
         }
@@ -268,9 +242,10 @@ impl Sites {
         rule: Option<Rule>,
     ) -> Option<u32> {
         let hash = mix(address);
-        for (segment, neighbour) in in_order() {
+        let windows = (0..SEGMENTS).flat_map(|segment| (0..NEIGHBOURS).map(move |neighbour| (segment, neighbour)));
+        for (segment, neighbour) in windows {
             let window = self.codes.window(segment, hash, neighbour, &self.private_bytes)?;
-            for code in (0..CODE_PLACES).map(|index| Code::in_window(window, index)) {
+            for code in Code::all_in(window) {
                 let mut seen = code.address.load(Ordering::Acquire);
                 if seen == 0 {
                     match code.address.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire) {
@@ -315,10 +290,10 @@ impl Sites {
     }
 }
 
-/// Which places of a window have this tag, a bit each: all sixteen at once, because a loop over them would be mispredicted
-/// nearly every time. A place that is being filled may be missed; then [`Sites::new_node`] finds it.
+/// Which places of a window have a tag like the hash, a bit each: all sixteen at once, because a loop over them would be mispredicted
+/// nearly every time. A place that is being filled may be missed; then [`Sites::new_node`] finds it. Volatile: [`Sites::is_full`] comes first.
 #[inline(always)]
-fn places_with_tag(window: usize, tag: u32) -> u32 {
+fn places_with_tag(window: usize, hash: u32, tag_mask: u32) -> u32 {
     let mask: u32;
     // SAFETY: reads the 64 bytes of a window, which lie on one cache line of a mapped segment. In assembly, because other
     // threads may store there meanwhile: every place is a word that is loaded whole.
@@ -326,7 +301,7 @@ fn places_with_tag(window: usize, tag: u32) -> u32 {
         core::arch::asm!(
             "movd {tags}, {tag:e}",
             "pshufd {tags}, {tags}, 0",
-            "movd {high}, {high_bits:e}",
+            "movd {high}, {tag_mask:e}",
             "pshufd {high}, {high}, 0",
             "movdqa {a}, [{window}]",
             "movdqa {b}, [{window} + 16]",
@@ -345,8 +320,8 @@ fn places_with_tag(window: usize, tag: u32) -> u32 {
             "packsswb {a}, {c}",
             "pmovmskb {mask:e}, {a}",
             window = in(reg) window,
-            tag = in(reg) tag,
-            high_bits = in(reg) !ID_MASK,
+            tag = in(reg) hash & tag_mask,
+            tag_mask = in(reg) tag_mask,
             mask = lateout(reg) mask,
             tags = out(xmm_reg) _,
             high = out(xmm_reg) _,
@@ -354,7 +329,7 @@ fn places_with_tag(window: usize, tag: u32) -> u32 {
             b = out(xmm_reg) _,
             c = out(xmm_reg) _,
             d = out(xmm_reg) _,
-            options(nostack, preserves_flags, readonly, pure),
+            options(nostack, preserves_flags, readonly),
         );
     }
     mask

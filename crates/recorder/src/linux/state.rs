@@ -15,10 +15,10 @@ use super::slots::LOCAL_MAX;
 /// Sets of a thread's rule cache: 128 KiB, of which only what is used is ever touched.
 pub const CACHE_SETS: usize = 4096;
 
-/// Sets of a thread's memory of whole stacks, and words of all stacks in it: 624 KiB, of which only what is used is ever touched.
-pub const MEMO_SETS: usize = 1024;
+/// Sets of a thread's memory of whole stacks, and words of all stacks in it: 712 KiB, of which only what is used is ever touched.
+pub const MEMO_SETS: usize = 2048;
 /// See [`MEMO_SETS`].
-pub const MEMO_WORDS: usize = 32 << 10;
+pub const MEMO_WORDS: usize = 48 << 10;
 
 /// Heaps whose ranges are followed.
 pub const HEAPS_MAX: usize = 4;

@@ -4,7 +4,7 @@
 
 use crate::maker::{LINKAGE, Maker, SIGNAL, code};
 use crate::recorder::{Stack, Thread, node_of};
-use heapledger_unwind::{Environment, Lookup, Registers, Strategy, Word, walk_in_full};
+use heapledger_unwind::{Environment, Lookup, PackedWords, Registers, Strategy, Word, walk_in_full};
 use std::cell::Cell;
 
 /// Where the stack begins.
@@ -108,6 +108,14 @@ impl Environment for World {
             self.at(word.address) == Some(word.value)
         };
         words.iter().all(holds)
+    }
+
+    fn packed_still_hold(&self, words: &PackedWords) -> bool {
+        words.hold(|address| {
+            assert!((words.low..=words.high).contains(&address), "{words:x?} {address:x}");
+            self.compared.set(self.compared.get() + 1);
+            self.at(address).expect("was read before")
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 
-use heapledger_unwind::{Environment, Lookup, Rule, Word};
+use heapledger_unwind::{Environment, Lookup, PackedWords, Rule, Word};
 
 use super::functions::{self, BARE, CODE, GENERATED};
 use crate::maker;
@@ -133,6 +133,13 @@ impl Environment for Memory {
             let value = self.get(word.address).expect("only words that could be read are compared");
             value == word.value
         })
+    }
+
+    fn packed_still_hold(&self, words: &PackedWords) -> bool {
+        let unpack =
+            |(above, value): (&u16, &u64)| Word { address: words.low + (u64::from(*above) << 3), value: *value };
+        let plain: Vec<Word> = words.above.iter().zip(words.values).map(unpack).collect();
+        self.still_hold(&plain, words.low, words.high)
     }
 
     fn recall(&self, pc: u64) -> Option<(Rule, u32)> {

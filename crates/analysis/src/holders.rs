@@ -1,0 +1,118 @@
+//! Which function of a stack holds a block: the innermost that does not merely pass allocations on.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::query::SyntaxError;
+use crate::{NamedFrame, NamedStack};
+
+/// Functions of one word whose name says that they allocate: `xmalloc`, `g_malloc0`, `PyMem_RawMalloc`, `zmalloc`,
+/// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. Then the standard libraries of C++ and Rust with their containers, and
+/// `operator new`.
+const CONVENTION: &str = concat!(
+    r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$",
+    r"|^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
+    r"|^operator new",
+    r"|^<?(?:alloc|core|std|hashbrown)::",
+    r"|^__r(?:ust|dl|g)_",
+);
+
+static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
+
+/// Which functions hold blocks. A function that is looked through holds none: its caller does. If all of a stack would
+/// be looked through, its innermost function holds.
+#[derive(Clone, Debug)]
+pub struct Holders {
+    conventional: bool,
+    hidden: Vec<Regex>,
+}
+
+impl Default for Holders {
+    /// Looks through functions whose name says that they allocate, and through the standard libraries of C++ and Rust.
+    fn default() -> Holders {
+        Holders { conventional: true, hidden: Vec::new() }
+    }
+}
+
+impl Holders {
+    /// The innermost function, whatever its name.
+    pub fn innermost() -> Holders {
+        Holders { conventional: false, hidden: Vec::new() }
+    }
+
+    /// Looks through functions with such names too.
+    ///
+    /// # Errors
+    /// If that is no pattern.
+    pub fn hide(&mut self, pattern: &str) -> Result<(), SyntaxError> {
+        self.hidden.push(crate::query::pattern(pattern)?);
+        Ok(())
+    }
+
+    /// Whether this frame's function can hold a block.
+    pub fn holds(&self, frame: &NamedFrame) -> bool {
+        frame.function.as_deref().is_none_or(|name| self.holds_name(name))
+    }
+
+    /// Whether a function of this name can hold a block.
+    pub fn holds_name(&self, name: &str) -> bool {
+        let conventional = || CONVENTIONAL.as_ref().is_some_and(|pattern| pattern.is_match(name));
+        !(self.conventional && conventional() || self.hidden.iter().any(|pattern| pattern.is_match(name)))
+    }
+
+    /// The frame that holds; `None` if the stack has no frames.
+    pub fn holder<'s>(&self, stack: &'s NamedStack) -> Option<&'s NamedFrame> {
+        stack.frames.iter().find(|frame| self.holds(frame)).or_else(|| stack.frames.first())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrappers_are_looked_through() {
+        let holders = Holders::default();
+        for name in [
+            "xmalloc",
+            "g_malloc0",
+            "PyMem_RawMalloc",
+            "_PyObject_Malloc",
+            "zmalloc_usable_internal",
+            "ztrymalloc_usable_internal",
+            "jv_mem_alloc",
+            "sqlite3MemMalloc",
+            "xstrdup",
+            "xrealloc.constprop.0",
+            "operator new(unsigned long)",
+            "std::__new_allocator<int>::allocate(unsigned long, void const*)",
+            "void std::vector<int>::_M_realloc_insert<int>(int*)",
+            "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
+            "alloc::raw_vec::RawVec<T,A>::grow_one",
+            "__rust_alloc",
+        ] {
+            assert!(!holders.holds_name(name), "{name}");
+            assert!(Holders::innermost().holds_name(name), "{name}");
+        }
+        for name in
+            ["main", "parse", "worker1(int)", "mystd::f()", "f(std::string)", "allocate_table", "dup2", "jv_parse"]
+        {
+            assert!(holders.holds_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn more_can_be_hidden() {
+        let mut holders = Holders::default();
+        holders.hide("^pool_").expect("a pattern");
+        assert!(holders.hide("(").is_err());
+        let frame = |name: &str| NamedFrame { function: Some(name.into()), ..NamedFrame::default() };
+        let stack =
+            |names: &[&str]| NamedStack { frames: names.iter().map(|name| frame(name)).collect(), damaged: false };
+        let holder = |names: &[&str]| holders.holder(&stack(names)).and_then(|frame| frame.function.clone());
+        assert_eq!(holder(&["xmalloc", "pool_get", "parse", "main"]).as_deref(), Some("parse"));
+        assert_eq!(holder(&["xmalloc", "pool_get"]).as_deref(), Some("xmalloc"));
+        assert_eq!(holder(&[]), None);
+    }
+}

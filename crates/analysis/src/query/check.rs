@@ -1,0 +1,133 @@
+//! Whether a ledger can serve a filter.
+
+use heapledger_source::Ledger;
+use heapledger_source::format::record::Options;
+use thiserror::Error;
+
+use super::expr::{Filter, Test};
+use super::field::Field;
+use super::parse::{NAMED_MAX, TESTS_MAX};
+use super::sort::{SortField, SortKeys};
+use super::value::Value;
+
+/// What a filter is to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Live blocks.
+    Blocks,
+    /// Allocations and frees.
+    Events,
+}
+
+/// Why a ledger cannot serve something that was asked for.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// It was not recorded.
+    #[error("'{asked}' cannot be asked of this ledger: it records no {what}{}", hint(.option))]
+    NotRecorded {
+        /// What was asked for.
+        asked: String,
+        /// What would have been needed.
+        what: &'static str,
+        /// What `run --without` calls it, if it has a name there.
+        option: Option<&'static str>,
+    },
+    /// Only a history has it.
+    #[error("'{0}' is known of events only: ask `history`; the blocks here are not freed")]
+    EventsOnly(Field),
+    /// The clock's ticks have no known length.
+    #[error(
+        "'{0}' cannot be compared with seconds: the ticks of this ledger's clock have no known length; write {0} >= 4000ticks"
+    )]
+    TicksOnly(Field),
+    /// Too many conditions.
+    #[error("too many conditions: {TESTS_MAX} are the most, {NAMED_MAX} of them on names of code")]
+    TooMany,
+}
+
+fn hint(option: &Option<&'static str>) -> String {
+    option.map_or_else(String::new, |option| format!(" (`run --without {option}`, or a device that cannot)"))
+}
+
+/// What must be recorded for a field.
+fn needs(field: Field) -> &'static [(u32, &'static str, Option<&'static str>)] {
+    const TIME: (u32, &str, Option<&str>) = (Options::TIME, "times", Some("time"));
+    match field {
+        Field::Actual | Field::Overhead => &[(Options::ACTUAL_SIZE, "actual sizes", Some("actual"))],
+        Field::Time | Field::Age => &[TIME],
+        Field::Lifetime => &[TIME, (Options::HISTORY, "history", Some("history"))],
+        Field::Thread => &[(Options::THREAD, "threads", Some("thread"))],
+        Field::Heap => &[(Options::HEAP, "heaps", Some("heap"))],
+        Field::Site | Field::Function | Field::Holder | Field::File | Field::Module => {
+            &[(Options::STACK, "call stacks", Some("stack"))]
+        }
+        _ => &[],
+    }
+}
+
+/// Whether `ledger` records what `field` needs. `asked` is what it was called by who asked.
+pub(crate) fn recorded(ledger: &Ledger, field: Field, asked: &str) -> Result<(), Unsupported> {
+    let options = ledger.header().options;
+    match needs(field).iter().find(|(option, ..)| !options.has(*option)) {
+        Some((_, what, option)) => Err(Unsupported::NotRecorded { asked: asked.to_owned(), what, option: *option }),
+        None => Ok(()),
+    }
+}
+
+impl Filter {
+    /// Whether `ledger` records what this asks for.
+    ///
+    /// # Errors
+    /// If not: the first field that is missing, and why.
+    pub fn check(&self, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> {
+        let Some(expr) = &self.expr else { return Ok(()) };
+        let (mut tests, mut named) = (0, 0);
+        let mut found = Ok(());
+        expr.for_each(&mut |test| {
+            tests += 1;
+            named += usize::from(test.field.needs_names());
+            if found.is_ok() {
+                found = check(test, ledger, scope);
+            }
+        });
+        if tests > TESTS_MAX || named > NAMED_MAX {
+            return Err(Unsupported::TooMany);
+        }
+        found
+    }
+}
+
+fn check(test: &Test, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> {
+    if scope == Scope::Blocks && matches!(test.field, Field::Lifetime | Field::Freed | Field::Event) {
+        return Err(Unsupported::EventsOnly(test.field));
+    }
+    recorded(ledger, test.field, test.field.name())?;
+    let seconds = |value: &Value| matches!(value, Value::Span(ns) if *ns != 0);
+    if ledger.header().tick_ns == 0 && test.values.iter().any(seconds) {
+        return Err(Unsupported::TicksOnly(test.field));
+    }
+    Ok(())
+}
+
+impl SortKeys {
+    /// Whether `ledger` records what is sorted by.
+    ///
+    /// # Errors
+    /// If not: the first key that is missing, and why.
+    pub fn check(&self, ledger: &Ledger) -> Result<(), Unsupported> {
+        for key in self.keys() {
+            let field = match key.by {
+                SortField::Actual => Field::Actual,
+                SortField::Overhead => Field::Overhead,
+                SortField::Time => Field::Time,
+                SortField::Thread => Field::Thread,
+                SortField::Heap => Field::Heap,
+                SortField::Site => Field::Site,
+                SortField::Address | SortField::Size | SortField::Number | SortField::Kind => continue,
+            };
+            recorded(ledger, field, key.by.name())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,285 @@
+//! Deciding for blocks and events.
+
+use heapledger_source::format::{Entry, FreedEntry};
+use heapledger_source::{Ledger, SourceError};
+
+use super::expr::Filter;
+use super::field::Field;
+use super::plan::{Node, Plan};
+use super::rows::Rows;
+use super::stacks::Stacks;
+use crate::{Clock, Event, EventKind, Holders, Names};
+
+/// What a filter decides on: a live block, or an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'e> {
+    block: &'e Entry,
+    /// The free, as far as it is known.
+    free: Option<&'e FreedEntry>,
+    /// Whether number, time, thread and stack are those of the free.
+    is_free: bool,
+    freed: bool,
+}
+
+impl<'e> Subject<'e> {
+    /// A live block, or its allocation.
+    pub fn live(block: &'e Entry) -> Subject<'e> {
+        Subject { block, free: None, is_free: false, freed: false }
+    }
+
+    /// The allocation of a block that was freed.
+    pub fn allocation(freed: &'e FreedEntry) -> Subject<'e> {
+        Subject { block: &freed.block, free: Some(freed), is_free: false, freed: true }
+    }
+
+    /// A free.
+    pub fn free(freed: &'e FreedEntry) -> Subject<'e> {
+        Subject { block: &freed.block, free: Some(freed), is_free: true, freed: true }
+    }
+
+    fn end(&self) -> Option<&'e FreedEntry> {
+        self.free.filter(|_| self.is_free)
+    }
+
+    #[inline]
+    fn site(&self) -> u32 {
+        self.end().map_or(self.block.site, |free| free.site)
+    }
+
+    #[inline]
+    fn ticks(&self) -> Option<u64> {
+        self.end().map_or(self.block.time, |free| free.time)
+    }
+
+    /// A figure of it, times in ticks; `None` if not known.
+    #[inline]
+    fn figure(&self, field: Field, clock: &Clock) -> Option<u64> {
+        match field {
+            Field::Size => self.block.size,
+            Field::Actual => self.block.actual,
+            Field::Overhead => Some(self.block.actual?.saturating_sub(self.block.size?)),
+            Field::Address => Some(self.block.address),
+            Field::Number => Some(self.end().map_or(self.block.number, |free| free.number)),
+            Field::Site => Some(u64::from(self.site())),
+            Field::Time => self.ticks(),
+            Field::Age => self.ticks().map(|ticks| clock.age_ticks(ticks)),
+            Field::Lifetime => Some(self.free?.time?.saturating_sub(self.block.time?)),
+            _ => None,
+        }
+    }
+
+    fn row(&self, field: Field) -> Option<u32> {
+        match field {
+            Field::Thread => self.end().map_or(self.block.thread, |free| free.thread),
+            _ => self.block.heap.map(u32::from),
+        }
+    }
+}
+
+impl<'e> From<&'e Event> for Subject<'e> {
+    /// The lifetime of a block is not known from its allocation alone: [`Subject::allocation`].
+    fn from(event: &'e Event) -> Subject<'e> {
+        match &event.kind {
+            EventKind::Allocation { freed } => Subject { freed: *freed, ..Subject::live(&event.block) },
+            EventKind::Free(freed) => Subject::free(freed),
+        }
+    }
+}
+
+/// Decides which blocks or events of a ledger a filter means.
+///
+/// Conditions on names of code are decided once for each call site. [`Evaluator::prepare_blocks`] does that for all
+/// live blocks at once, which is much faster than one by one.
+#[derive(Debug)]
+pub struct Evaluator<'a> {
+    ledger: &'a Ledger,
+    clock: Clock,
+    text: String,
+    node: Option<Node>,
+    rows: Vec<Rows>,
+    stacks: Stacks<'a>,
+}
+
+impl<'a> Evaluator<'a> {
+    /// Makes `filter` ready for `ledger`. `holders` says which functions hold blocks. Have it
+    /// [checked](Filter::check) before: what is not recorded is not found.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn new(
+        ledger: &'a Ledger,
+        filter: &Filter,
+        clock: Clock,
+        names: Names<'a>,
+        holders: Holders,
+    ) -> Result<Evaluator<'a>, SourceError> {
+        let plan = Plan::of(filter.expr());
+        let rows = plan.rows.into_iter().map(|(field, test)| Rows::new(field, test, ledger));
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let stacks = Stacks::new(plan.named, names, holders);
+        Ok(Evaluator { ledger, clock, text: filter.to_string(), node: plan.node, rows, stacks })
+    }
+
+    /// The filter, as it can be read again.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether all are meant.
+    pub fn is_all(&self) -> bool {
+        self.node.is_none()
+    }
+
+    /// Whether names of code must be found to decide.
+    pub fn needs_names(&self) -> bool {
+        !self.stacks.is_empty()
+    }
+
+    /// Finds the names that live blocks need, in one pass over the records. Nothing is done if no names are needed.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn prepare_blocks(&mut self, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
+        if !self.needs_names() {
+            return Ok(());
+        }
+        let mut records = self.ledger.records();
+        let mut sites = self.stacks.undecided();
+        while let Some(chunk) = records.next_chunk()? {
+            for block in chunk {
+                let subject = Subject::live(block);
+                if self.quick(&subject).is_none() {
+                    sites.add(subject.site());
+                }
+            }
+        }
+        self.stacks.decide(sites, progress)
+    }
+
+    /// As [`Evaluator::prepare_blocks`], for all events of the history too.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn prepare_events(&mut self, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
+        if !self.needs_names() {
+            return Ok(());
+        }
+        self.prepare_blocks(progress)?;
+        let mut sites = self.stacks.undecided();
+        let mut freed = self.ledger.freed();
+        while let Some(chunk) = freed.next_chunk()? {
+            for entry in chunk {
+                for subject in [Subject::allocation(entry), Subject::free(entry)] {
+                    if self.quick(&subject).is_none() {
+                        sites.add(subject.site());
+                    }
+                }
+            }
+        }
+        self.stacks.decide(sites, progress)
+    }
+
+    /// Whether the filter means this live block.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    #[inline]
+    pub fn block(&mut self, block: &Entry) -> Result<bool, SourceError> {
+        self.subject(&Subject::live(block))
+    }
+
+    /// Whether the filter means this event.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn event(&mut self, event: &Event) -> Result<bool, SourceError> {
+        self.subject(&Subject::from(event))
+    }
+
+    /// Whether the filter means this.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn subject(&mut self, subject: &Subject<'_>) -> Result<bool, SourceError> {
+        if self.node.is_none() {
+            return Ok(true);
+        }
+        if let Some(decided) = self.quick(subject) {
+            return Ok(decided);
+        }
+        // Came since all was prepared, or nothing was: what is not known of it is looked up now.
+        for field in [Field::Thread, Field::Heap] {
+            if let Some(row) = subject.row(field) {
+                for rows in self.rows.iter_mut().filter(|rows| rows.accepts(row).is_none()) {
+                    rows.learn(row, self.ledger)?;
+                }
+            }
+        }
+        if self.needs_names() {
+            let mut sites = self.stacks.undecided();
+            sites.add(subject.site());
+            self.stacks.decide(sites, &mut |_| {})?;
+        }
+        Ok(self.quick(subject).unwrap_or(false))
+    }
+
+    /// The names found so far, to name what is shown.
+    pub fn into_names(self) -> Names<'a> {
+        self.stacks.into_names()
+    }
+
+    /// The names found so far, to find more.
+    pub fn names(&mut self) -> &mut Names<'a> {
+        self.stacks.names()
+    }
+
+    /// Decides with what is known; `None` if that is not enough.
+    #[inline]
+    fn quick(&self, subject: &Subject<'_>) -> Option<bool> {
+        self.node.as_ref().map_or(Some(true), |node| self.node(node, subject))
+    }
+
+    fn node(&self, node: &Node, subject: &Subject<'_>) -> Option<bool> {
+        match node {
+            Node::All(parts) => self.join(parts, subject, false),
+            Node::Any(parts) => self.join(parts, subject, true),
+            Node::Not(part) => self.node(part, subject).map(|holds| !holds),
+            Node::Number(field, test) => {
+                let figure = subject.figure(*field, &self.clock);
+                let figure = match field {
+                    Field::Time | Field::Age | Field::Lifetime => figure.and_then(|ticks| self.clock.ns(ticks)),
+                    _ => figure,
+                };
+                Some(figure.is_some_and(|figure| test.holds(figure)))
+            }
+            Node::Ticks(field, test) => {
+                Some(subject.figure(*field, &self.clock).is_some_and(|ticks| test.holds(ticks)))
+            }
+            Node::Kind(holds) => {
+                let kind = subject.end().map_or(subject.block.kind, |free| free.by);
+                Some(holds.get(usize::from(kind.0)).copied().unwrap_or(false))
+            }
+            Node::Freed => Some(subject.freed),
+            Node::IsFree => Some(subject.is_free),
+            Node::Row(field, numbers, index) => match subject.row(*field) {
+                None => Some(false),
+                Some(row) if numbers.holds(u64::from(row)) => Some(true),
+                Some(row) => self.rows.get(*index).map_or(Some(false), |rows| rows.accepts(row)),
+            },
+            Node::Named(index) => self.stacks.holds(subject.site(), *index),
+        }
+    }
+
+    /// Whether one of the parts is as `wanted`; if none is, the opposite.
+    fn join(&self, parts: &[Node], subject: &Subject<'_>, wanted: bool) -> Option<bool> {
+        let mut known = true;
+        for part in parts {
+            match self.node(part, subject) {
+                Some(holds) if holds == wanted => return Some(wanted),
+                Some(_) => {}
+                None => known = false,
+            }
+        }
+        known.then_some(!wanted)
+    }
+}

@@ -1,0 +1,267 @@
+//! Orders of blocks.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use heapledger_source::format::Entry;
+
+use super::{SyntaxError, nearest};
+
+/// What blocks are put in order by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SortField {
+    /// What the allocation function returned.
+    Address,
+    /// Bytes asked for.
+    Size,
+    /// Bytes that the block really has.
+    Actual,
+    /// Actual bytes less those asked for.
+    Overhead,
+    /// Sequence number.
+    Number,
+    /// Time of the allocation.
+    Time,
+    /// Row of the thread.
+    Thread,
+    /// Name of the function of the malloc family.
+    Kind,
+    /// Row of the heap.
+    Heap,
+    /// Number of the call site.
+    Site,
+}
+
+impl SortField {
+    const NAMES: &'static [(SortField, &'static [&'static str])] = &[
+        (SortField::Address, &["addr", "address", "ptr"]),
+        (SortField::Size, &["size"]),
+        (SortField::Actual, &["actual"]),
+        (SortField::Overhead, &["overhead"]),
+        (SortField::Number, &["number", "seq", "seqno"]),
+        (SortField::Time, &["time"]),
+        (SortField::Thread, &["thread"]),
+        (SortField::Kind, &["kind"]),
+        (SortField::Heap, &["heap"]),
+        (SortField::Site, &["site"]),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(field, _)| *field == self).and_then(|(_, names)| names.first()).copied().unwrap_or("")
+    }
+
+    /// Sizes: people ask for the largest.
+    fn is_largest_first(self) -> bool {
+        matches!(self, SortField::Size | SortField::Actual | SortField::Overhead)
+    }
+
+    fn compare(self, one: &Entry, other: &Entry) -> Ordering {
+        let overhead = |entry: &Entry| entry.actual.zip(entry.size).map(|(actual, size)| actual.saturating_sub(size));
+        match self {
+            SortField::Address => one.address.cmp(&other.address),
+            SortField::Size => one.size.cmp(&other.size),
+            SortField::Actual => one.actual.cmp(&other.actual),
+            SortField::Overhead => overhead(one).cmp(&overhead(other)),
+            SortField::Number => one.number.cmp(&other.number),
+            SortField::Time => one.time.cmp(&other.time),
+            SortField::Thread => one.thread.unwrap_or(u32::MAX).cmp(&other.thread.unwrap_or(u32::MAX)),
+            SortField::Kind => match one.kind == other.kind {
+                true => Ordering::Equal,
+                false => (one.kind.name(), one.kind.0).cmp(&(other.kind.name(), other.kind.0)),
+            },
+            SortField::Heap => one.heap.cmp(&other.heap),
+            SortField::Site => one.site.cmp(&other.site),
+        }
+    }
+}
+
+/// One key of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SortKey {
+    /// By what.
+    pub by: SortField,
+    /// Whether the greatest comes first.
+    pub descending: bool,
+}
+
+/// An order: what the first key leaves equal, the second puts in order, and so on. What all leave equal is ordered by
+/// number, so that every order is a definite one. Written as a text, it can be read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortKeys {
+    keys: Vec<SortKey>,
+}
+
+impl Default for SortKeys {
+    /// Lowest address first.
+    fn default() -> SortKeys {
+        SortKeys { keys: vec![SortKey { by: SortField::Address, descending: false }] }
+    }
+}
+
+impl SortKeys {
+    /// These keys, the first one first.
+    pub fn new(keys: Vec<SortKey>) -> SortKeys {
+        SortKeys { keys }
+    }
+
+    /// Reads `size:desc,number`. A key without `:asc` or `:desc` has the direction that people mean: `size`, `actual`
+    /// and `overhead` largest first, everything else smallest first; `age` is oldest first.
+    ///
+    /// # Errors
+    /// If it cannot be understood: what, and where.
+    pub fn parse(text: &str) -> Result<SortKeys, SyntaxError> {
+        let mut keys: Vec<SortKey> = Vec::new();
+        let mut at = 0;
+        for part in text.split(',') {
+            let begin = at + part.len() - part.trim_start().len();
+            let place = begin..begin + part.trim().len();
+            at += part.len() + 1;
+            let (name, direction) = match part.trim().split_once(':') {
+                Some((name, direction)) => (name.trim(), Some(direction.trim())),
+                None => (part.trim(), None),
+            };
+            let lower = name.to_ascii_lowercase();
+            let known = SortField::NAMES.iter().find(|(_, names)| names.contains(&lower.as_str()));
+            // The older, the earlier: an age is a time the other way round.
+            let (by, is_age) = match known {
+                Some((field, _)) => (*field, false),
+                None if lower == "age" => (SortField::Time, true),
+                None => return Err(Self::unknown(name, text, place)),
+            };
+            let descending = match direction.map(str::to_ascii_lowercase).as_deref() {
+                None => by.is_largest_first(),
+                Some("asc" | "ascending") => is_age,
+                Some("desc" | "descending") => !is_age,
+                Some(_) => {
+                    let error = SyntaxError::new("unknown direction", text, place);
+                    return Err(error.help("expected asc or desc"));
+                }
+            };
+            Self::push(&mut keys, SortKey { by, descending }, text, place)?;
+        }
+        Ok(SortKeys { keys })
+    }
+
+    /// Reads `Ns`: letters, capitals for the reverse. p address, n size, s number, t thread, a function.
+    ///
+    /// # Errors
+    /// If it cannot be understood: what, and where.
+    pub fn classic(text: &str) -> Result<SortKeys, SyntaxError> {
+        let mut keys: Vec<SortKey> = Vec::new();
+        let meant = "expected letters of: p P address, n N size, s S sequence number, t T thread, a function";
+        if text.is_empty() {
+            return Err(SyntaxError::new("no sort key", text, 0..0).help(meant));
+        }
+        for (at, letter) in text.char_indices() {
+            let place = at..at + letter.len_utf8();
+            let by = match letter.to_ascii_lowercase() {
+                'p' => SortField::Address,
+                'n' => SortField::Size,
+                's' => SortField::Number,
+                't' => SortField::Thread,
+                'a' if letter == 'a' => SortField::Kind,
+                _ => return Err(SyntaxError::new("unknown sort key", text, place).help(meant)),
+            };
+            Self::push(&mut keys, SortKey { by, descending: letter.is_ascii_uppercase() }, text, place)?;
+        }
+        Ok(SortKeys { keys })
+    }
+
+    fn push(
+        keys: &mut Vec<SortKey>,
+        key: SortKey,
+        text: &str,
+        place: std::ops::Range<usize>,
+    ) -> Result<(), SyntaxError> {
+        if keys.iter().any(|known| known.by == key.by) {
+            return Err(SyntaxError::new(format!("a second key for '{}'", key.by.name()), text, place));
+        }
+        keys.push(key);
+        Ok(())
+    }
+
+    fn unknown(name: &str, text: &str, place: std::ops::Range<usize>) -> SyntaxError {
+        let names = || SortField::NAMES.iter().flat_map(|(_, names)| names.iter().copied()).chain(["age"]);
+        let firsts = SortField::NAMES.iter().filter_map(|(_, names)| names.first().copied()).chain(["age"]);
+        let what = if name.is_empty() { "a sort key is missing".to_owned() } else { "unknown sort key".to_owned() };
+        SyntaxError::new(what, text, place).help(match nearest(name, names()) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("keys are {}; each may have :asc or :desc", firsts.collect::<Vec<_>>().join(", ")),
+        })
+    }
+
+    /// The keys, the first one first.
+    pub fn keys(&self) -> &[SortKey] {
+        &self.keys
+    }
+
+    /// The other way round.
+    pub fn reversed(mut self) -> SortKeys {
+        if !self.keys.iter().any(|key| key.by == SortField::Number) {
+            self.keys.push(SortKey { by: SortField::Number, descending: false });
+        }
+        self.keys.iter_mut().for_each(|key| key.descending = !key.descending);
+        self
+    }
+
+    /// Which of two blocks comes first.
+    pub fn compare(&self, one: &Entry, other: &Entry) -> Ordering {
+        for key in &self.keys {
+            let order = key.by.compare(one, other);
+            if order != Ordering::Equal {
+                return if key.descending { order.reverse() } else { order };
+            }
+        }
+        one.number.cmp(&other.number)
+    }
+}
+
+impl fmt::Display for SortKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, key) in self.keys.iter().enumerate() {
+            let (comma, direction) = (if index > 0 { "," } else { "" }, if key.descending { "desc" } else { "asc" });
+            write!(f, "{comma}{}:{direction}", key.by.name())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<String, String> {
+        SortKeys::parse(text).map(|keys| keys.to_string()).map_err(|error| error.to_string())
+    }
+
+    fn classic(text: &str) -> Result<String, String> {
+        SortKeys::classic(text).map(|keys| keys.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn both_manners_mean_the_same() {
+        assert_eq!(parsed("size:desc,seq").as_deref(), Ok("size:desc,number:asc"));
+        assert_eq!(classic("Ns"), parsed("size:desc,seq"));
+        assert_eq!(classic("pnsta"), parsed("addr,size:asc,number,thread,kind"));
+        assert_eq!(classic("PNST"), parsed("addr:desc,size:desc,number:desc,thread:desc"));
+        assert_eq!(parsed("size").as_deref(), Ok("size:desc"));
+        assert_eq!(parsed("age").as_deref(), Ok("time:asc"));
+        assert_eq!(parsed("age:asc").as_deref(), Ok("time:desc"));
+        assert_eq!(parsed(" Size : asc , time").as_deref(), Ok("size:asc,time:asc"));
+    }
+
+    #[test]
+    fn an_error_points_at_the_key() {
+        let error = parsed("size, thraed").expect_err("wrong");
+        assert_eq!(error, "unknown sort key\n  size, thraed\n        ^^^^^^\ndid you mean 'thread'?");
+        assert!(parsed("size,").is_err_and(|why| why.contains("missing")));
+        assert!(parsed("size:down").is_err_and(|why| why.contains("asc or desc")));
+        assert!(parsed("size,size").is_err_and(|why| why.contains("second")));
+        assert!(parsed("time,age").is_err());
+        assert!(classic("NX").is_err_and(|why| why.contains(" NX\n   ^")));
+        assert!(classic("nN").is_err());
+        assert!(classic("A").is_err());
+        assert!(classic("").is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! Conditions on names of code, decided once for each code address and once for each call site.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use heapledger_source::SourceError;
+
+use super::field::Field;
+use super::plan::TextTest;
+use crate::{Holders, NamedFrame, Names, NamingOptions};
+
+/// Tests have a bit each.
+type Bits = u64;
+
+/// Spreads the numbers of call sites, which are small and dense.
+#[derive(Default)]
+struct SiteHasher(u64);
+
+impl Hasher for SiteHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        let mixed = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
+/// Call sites that are to be decided.
+#[derive(Debug)]
+pub(crate) struct Undecided(BTreeSet<u32>, u32);
+
+impl Undecided {
+    pub(crate) fn add(&mut self, site: u32) {
+        // Blocks of one site come in a row.
+        if self.1 != site || self.0.is_empty() {
+            self.0.insert(site);
+            self.1 = site;
+        }
+    }
+}
+
+/// The tests, and what is decided of them.
+#[derive(Debug)]
+pub(crate) struct Stacks<'a> {
+    tests: Vec<(Field, TextTest)>,
+    names: Names<'a>,
+    holders: Holders,
+    sites: HashMap<u32, Bits, BuildHasherDefault<SiteHasher>>,
+    codes: HashMap<u32, Code>,
+}
+
+/// What is decided of a code address.
+#[derive(Clone, Debug)]
+struct Code {
+    bits: Bits,
+    /// The bits of tests on the holder, for the innermost frame here, and for the innermost that holds.
+    innermost: Bits,
+    holder: Option<Bits>,
+}
+
+impl<'a> Stacks<'a> {
+    pub(crate) fn new(tests: Vec<(Field, TextTest)>, names: Names<'a>, holders: Holders) -> Stacks<'a> {
+        Stacks { tests, names, holders, sites: HashMap::default(), codes: HashMap::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tests.is_empty()
+    }
+
+    pub(crate) fn into_names(self) -> Names<'a> {
+        self.names
+    }
+
+    pub(crate) fn names(&mut self) -> &mut Names<'a> {
+        &mut self.names
+    }
+
+    pub(crate) fn undecided(&self) -> Undecided {
+        Undecided(BTreeSet::new(), 0)
+    }
+
+    /// Whether the test of this index holds for a site; `None` if that was not decided yet.
+    #[inline]
+    pub(crate) fn holds(&self, site: u32, index: usize) -> Option<bool> {
+        self.sites.get(&site).map(|bits| bits >> index & 1 == 1)
+    }
+
+    /// Decides for these sites.
+    pub(crate) fn decide(&mut self, sites: Undecided, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
+        let sites: Vec<u32> = sites.0.into_iter().filter(|site| !self.sites.contains_key(site)).collect();
+        self.names.resolve(sites.iter().copied(), NamingOptions::default(), progress)?;
+        for site in sites {
+            let mut bits = 0;
+            let (mut innermost, mut holder) = (None, None);
+            for id in self.names.codes(site)? {
+                let code = self.code(id)?;
+                bits |= code.bits;
+                innermost = innermost.or(Some(code.innermost));
+                holder = holder.or(code.holder);
+            }
+            bits |= holder.or(innermost).unwrap_or(0);
+            self.sites.insert(site, bits);
+        }
+        Ok(())
+    }
+
+    fn code(&mut self, id: u32) -> Result<Code, SourceError> {
+        if let Some(code) = self.codes.get(&id) {
+            return Ok(code.clone());
+        }
+        let frames = self.names.frames(id)?;
+        let on_holder = |field: Field| field == Field::Holder;
+        let bits_of = |frame: &NamedFrame, of: &dyn Fn(Field) -> bool| {
+            let tests = self.tests.iter().enumerate().filter(|(_, (field, _))| of(*field));
+            tests.fold(0, |bits: Bits, (index, (field, test))| bits | Bits::from(holds(*field, test, frame)) << index)
+        };
+        let code = Code {
+            bits: frames.iter().fold(0, |bits, frame| bits | bits_of(frame, &|field| !on_holder(field))),
+            innermost: frames.first().map_or(0, |frame| bits_of(frame, &on_holder)),
+            holder: frames.iter().find(|frame| self.holders.holds(frame)).map(|frame| bits_of(frame, &on_holder)),
+        };
+        self.codes.insert(id, code.clone());
+        Ok(code)
+    }
+}
+
+/// Whether a frame is what a test asks for.
+fn holds(field: Field, test: &TextTest, frame: &NamedFrame) -> bool {
+    match field {
+        Field::Function | Field::Holder => {
+            let readable = frame.function.as_deref();
+            readable.is_some_and(|name| test.holds(name))
+                || frame.raw_name.as_deref().is_some_and(|name| test.holds(name))
+                || matches!(test, TextTest::OneOf(_))
+                    && readable.is_some_and(|name| test.holds(without_parameters(name)))
+        }
+        Field::Module => frame.module.as_deref().is_some_and(|path| of_path(test, path)),
+        Field::File => frame.file.as_deref().is_some_and(|path| {
+            let place = || frame.line.is_some_and(|line| of_path(test, &format!("{path}:{line}")));
+            of_path(test, path) || matches!(test, TextTest::OneOf(_)) && place()
+        }),
+        _ => false,
+    }
+}
+
+/// A path, any end of it, such as its last part, or a pattern in it.
+fn of_path(test: &TextTest, path: &str) -> bool {
+    match test {
+        TextTest::OneOf(_) => {
+            test.holds(path)
+                || path.match_indices('/').any(|(at, _)| test.holds(path.get(at + 1..).unwrap_or_default()))
+        }
+        _ => test.holds(path),
+    }
+}
+
+/// `worker2(int) const` without what it is called with: `worker2`.
+fn without_parameters(name: &str) -> &str {
+    // `operator()(int)` has parentheses of its own, and so has `(anonymous namespace)::f`.
+    let from = name.find("operator()").map_or(0, |at| at + "operator()".len());
+    let open = name.get(from..).unwrap_or_default().match_indices('(').map(|(at, _)| from + at);
+    let open = open.into_iter().find(|at| *at > 0 && !name[*at..].starts_with("(anonymous namespace)"));
+    open.map_or(name, |at| &name[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_left_out() {
+        for (name, is) in [
+            ("worker2(int)", "worker2"),
+            ("main", "main"),
+            ("(anonymous namespace)::f(char const*)", "(anonymous namespace)::f"),
+            ("a::(anonymous namespace)::f(char)", "a::(anonymous namespace)::f"),
+            ("S::operator()(int) const", "S::operator()"),
+            ("", ""),
+        ] {
+            assert_eq!(without_parameters(name), is);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_path_is_enough() {
+        let test = TextTest::OneOf(["src/parse.c".to_owned(), "jq.c:7".to_owned()].into());
+        assert!(of_path(&test, "/home/me/src/parse.c") && of_path(&test, "src/parse.c") && of_path(&test, "x/jq.c:7"));
+        assert!(!of_path(&test, "/home/me/other/parse.c") && !of_path(&test, "xsrc/parse.c"));
+    }
+}

@@ -1,0 +1,167 @@
+//! Standard options: which blocks or events, in which order. The same for every command that has them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Result;
+use heapledger_analysis::query::{Evaluator, Filter, Scope, SortKeys, SyntaxError};
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::{Clock, Holders, Names};
+use thiserror::Error;
+
+/// What was typed cannot be understood. The exit code says so.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct Usage(String);
+
+impl Usage {
+    /// An error in the value of `option`.
+    pub(crate) fn in_value(option: &str, error: &SyntaxError) -> Usage {
+        Usage(format!("{option}: {error}"))
+    }
+
+    /// Anything else that was typed wrongly.
+    pub(crate) fn new(text: impl Into<String>) -> Usage {
+        Usage(text.into())
+    }
+}
+
+/// Which blocks or events are meant.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Which ones")]
+pub(crate) struct FilterArgs {
+    /// Only those of which this holds, such as 'size >= 4K and thread == "worker-3" and fn ~ "parse" and age > 10s';
+    /// several must all hold. docs/queries.md has the whole language
+    #[arg(long = "where", value_name = "CONDITION")]
+    conditions: Vec<String>,
+    /// The same in short: thread=ID, or size_, seqno_, time_, ptr_ with min=N or max=N; several must all hold
+    #[arg(short = 'F', value_name = "KEY=VALUE")]
+    filters: Vec<String>,
+    #[command(flatten)]
+    holders: HolderArgs,
+}
+
+/// Which functions hold blocks.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Which ones")]
+pub(crate) struct HolderArgs {
+    /// Look through functions with such names when saying which function holds a block; repeatable. Functions whose
+    /// name says that they allocate (xmalloc), and the standard libraries of C++ and Rust, are looked through anyway
+    #[arg(long, value_name = "REGEX")]
+    hide: Vec<String>,
+    /// Look through none but those of --hide
+    #[arg(long)]
+    no_hide: bool,
+}
+
+impl HolderArgs {
+    /// What was asked for.
+    pub(crate) fn get(&self) -> Result<Holders> {
+        let mut holders = if self.no_hide { Holders::innermost() } else { Holders::default() };
+        for pattern in &self.hide {
+            holders.hide(pattern).map_err(|error| Usage::in_value("--hide", &error))?;
+        }
+        Ok(holders)
+    }
+}
+
+impl FilterArgs {
+    /// What was typed, before a ledger is opened: so that a mistake is told at once.
+    pub(crate) fn parse(&self) -> Result<Filter> {
+        let mut all = Filter::all();
+        for text in &self.filters {
+            all = all.and(Filter::classic(text).map_err(|error| Usage::in_value("-F", &error))?);
+        }
+        for text in &self.conditions {
+            all = all.and(Filter::parse(text).map_err(|error| Usage::in_value("--where", &error))?);
+        }
+        self.holders.get()?;
+        Ok(all)
+    }
+
+    /// Which functions hold blocks.
+    pub(crate) fn holders(&self) -> Result<Holders> {
+        self.holders.get()
+    }
+
+    /// Which blocks or events of this ledger are meant. Refused if the ledger does not record what is asked for.
+    pub(crate) fn get(&self, ledger: &Ledger, scope: Scope) -> Result<Filter> {
+        let filter = self.parse()?;
+        filter.check(ledger, scope)?;
+        Ok(filter)
+    }
+
+    /// What decides for the blocks or events of this ledger. `names` will hold all names that were needed for that.
+    pub(crate) fn evaluator<'a>(
+        &self,
+        ledger: &'a Ledger,
+        clock: Clock,
+        scope: Scope,
+        names: Names<'a>,
+    ) -> Result<Evaluator<'a>> {
+        let filter = self.get(ledger, scope)?;
+        Ok(Evaluator::new(ledger, &filter, clock, names, self.holders()?)?)
+    }
+}
+
+/// In which order blocks are shown.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "In which order")]
+pub(crate) struct SortArgs {
+    /// What comes first, such as size:desc,number; keys are addr, size, actual, overhead, number, time, age, thread,
+    /// kind, heap, site [default: addr]
+    #[arg(short, long, value_name = "KEYS")]
+    sort: Option<String>,
+    /// The same in letters, capitals for the reverse: p address, n size, s sequence number, t thread, a function
+    #[arg(short = 'S', value_name = "LETTERS", conflicts_with = "sort")]
+    letters: Option<String>,
+    /// The other way round
+    #[arg(short, long)]
+    reverse: bool,
+}
+
+impl SortArgs {
+    /// What was typed, if an order was.
+    pub(crate) fn parse(&self) -> Result<Option<SortKeys>> {
+        let keys = match (&self.sort, &self.letters) {
+            (Some(text), _) => Some(SortKeys::parse(text).map_err(|error| Usage::in_value("--sort", &error))?),
+            (None, Some(text)) => Some(SortKeys::classic(text).map_err(|error| Usage::in_value("-S", &error))?),
+            (None, None) => None,
+        };
+        Ok(keys)
+    }
+
+    /// The order of this ledger's blocks. Refused if the ledger does not record what is asked for.
+    pub(crate) fn get(&self, ledger: &Ledger) -> Result<SortKeys> {
+        let keys = self.parse()?.unwrap_or_default();
+        keys.check(ledger)?;
+        Ok(if self.reverse { keys.reversed() } else { keys })
+    }
+}
+
+/// An executable before the ledger, which names do not need: they come from the modules that were recorded.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct ExecutableArgs {
+    /// The ledger, if an executable stands before it; that is not needed: names come from the recorded modules
+    #[arg(value_name = "LEDGER")]
+    second: Option<OsString>,
+}
+
+impl ExecutableArgs {
+    /// The ledger, of which `first` is the first argument.
+    pub(crate) fn ledger<'s>(&'s self, first: &'s OsStr) -> Result<&'s OsStr> {
+        let Some(second) = &self.second else { return Ok(first) };
+        let mut magic = [0; 4];
+        let read = File::open(Path::new(first)).and_then(|mut file| file.read_exact(&mut magic));
+        let shown = Path::new(first).display();
+        match read {
+            Ok(()) if magic == *b"\x7fELF" => Ok(second),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(Usage::new(format!("{shown} does not exist; before the ledger, an executable may stand")).into())
+            }
+            _ => Err(Usage::new(format!("{shown} is no executable; this command shows one ledger")).into()),
+        }
+    }
+}

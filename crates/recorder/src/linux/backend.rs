@@ -1,0 +1,362 @@
+//! What the policy needs, for a thread that is inside the recorder.
+
+use super::access::{Access, Sign};
+use super::cells::Addresses as _;
+use super::history::{self, CHUNK_ENTRIES};
+use super::hooks::NewBlock;
+use super::index::Insert;
+use super::publication;
+use super::shared::{NUMBER_LEASE, ORDER_BOUND, Shared, TICK_NS};
+use super::slots::{BATCH, LOCAL_MAX};
+use super::state::ThreadState;
+use super::threads::{add_to_row, refresh_name};
+use crate::policy::{Backend, Ended, Freed, Inserted, Measure};
+use core::mem::ManuallyDrop;
+use core::sync::atomic::{AtomicU32, Ordering};
+use heapledger_format::header::State;
+use heapledger_format::record::{NUMBER_MAX, Options, RECORD_WORDS};
+use heapledger_format::section::thread;
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter, sample};
+
+/// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
+const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
+const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
+
+/// Leases of numbers after which a thread looks for a new name of its own, and for another one that is gone.
+const LOOK_EVERY: u32 = 16;
+/// Leases of numbers after which memory is measured again.
+const MEASURE_EVERY: u64 = 4096;
+
+impl Access<'_> {
+    /// Starts to load what entering the block will change, while its stack is taken.
+    #[inline(always)]
+    pub(super) fn prepare(&mut self, block: &NewBlock) {
+        self.is_apart = block.is_apart;
+        let cell = self.find_cell(block.address as u64);
+        self.shared.index.fetch_cell_soon(cell);
+        let next = self.state.slot_count.wrapping_sub(1) as usize;
+        if let Some(slot) = self.state.slots.get(next) {
+            self.shared.fetch_soon(*slot);
+        }
+    }
+
+    /// Starts to load what taking the block out will change.
+    #[inline(always)]
+    pub(super) fn prepare_end(&mut self, address: u64) {
+        let cell = self.find_cell(address);
+        self.shared.index.fetch_record_soon(self.shared, cell);
+    }
+
+    #[inline(always)]
+    fn find_cell(&mut self, address: u64) -> Option<&'static AtomicU32> {
+        let cell = self.shared.index.cell(address);
+        self.cell = cell.map(|cell| (address, cell));
+        cell
+    }
+
+    /// The cell of an address, if it is the one that was looked for.
+    #[inline(always)]
+    fn cell(&self, address: u64) -> Option<&'static AtomicU32> {
+        match self.cell {
+            Some((known, cell)) if known == address => Some(cell),
+            _ => self.shared.index.cell(address),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn more_slots(&mut self) -> Option<u32> {
+        let shared = self.shared;
+        let count = shared.pool.pop(shared, self.state.slots.get_mut(..BATCH)?);
+        self.state.slot_count = count as u32;
+        if count > 0 {
+            return self.state.pop_slot();
+        }
+        let lease = || shared.ledger().lease(SectionKind::Records, BATCH as u64);
+        let first = match lease() {
+            Some(first) => first,
+            None => {
+                // Live blocks matter more than freed ones.
+                if !shared.history.shrink(shared.ledger()) {
+                    shared.ledger().set_state(State::Full);
+                    return None;
+                }
+                shared.ledger().retry(SectionKind::Records);
+                lease()?
+            }
+        };
+        shared.ledger().set_state(State::Recording);
+        // In reverse, so that they are used in the order in which they lie.
+        for (place, slot) in self.state.slots.iter_mut().zip((first..first + BATCH as u64).rev()) {
+            *place = slot as u32;
+        }
+        self.state.slot_count = BATCH as u32;
+        self.state.pop_slot()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new_lease(&mut self) -> bool {
+        let counter = self.shared.ledger().global(GlobalCounter::NextNumber);
+        let unused = self.state.end_number - self.state.next_number;
+        if unused > 0 {
+            self.state.count(TallyCounter::NumbersUnused, unused);
+        }
+        let first = counter.fetch_add(NUMBER_LEASE, Ordering::Relaxed);
+        if first + NUMBER_LEASE > NUMBER_MAX {
+            self.state.next_number = 0;
+            self.state.end_number = 0;
+            return false;
+        }
+        self.state.next_number = first;
+        self.state.end_number = first + NUMBER_LEASE;
+        let now = self.shared.now();
+        self.shared.ledger().global(GlobalCounter::LastTime).store(now, Ordering::Relaxed);
+        self.state.leases += 1;
+        if self.state.leases.is_power_of_two() || self.state.leases.is_multiple_of(LOOK_EVERY) {
+            refresh_name(self.state);
+            self.shared.threads.look_after_one(self.shared);
+        }
+        let made = self.state.cache.counters().made;
+        self.state.count(TallyCounter::RulesMade, made - self.state.rules_counted);
+        self.state.rules_counted = made;
+        let leases = first / NUMBER_LEASE;
+        if leases.is_power_of_two() || leases.is_multiple_of(MEASURE_EVERY) {
+            self.shared.measure();
+        }
+        true
+    }
+
+    /// Leases the next chunk of the history.
+    #[cold]
+    #[inline(never)]
+    fn new_chunk(&mut self) -> bool {
+        if self.state.end_entry != 0 {
+            self.shared.history.release(self.state.end_entry - CHUNK_ENTRIES);
+        }
+        match self.shared.history.lease(self.shared.ledger(), self.state.number_plus_1) {
+            Some(first) => {
+                self.state.next_entry = first;
+                self.state.end_entry = first + CHUNK_ENTRIES;
+                true
+            }
+            None => {
+                self.state.next_entry = 0;
+                self.state.end_entry = 0;
+                self.state.count(TallyCounter::HistoryLost, 1);
+                false
+            }
+        }
+    }
+}
+
+impl ThreadState {
+    /// The batch that was given back first leaves; the warm ones stay.
+    #[cold]
+    #[inline(never)]
+    fn give_batch(&mut self, shared: &Shared) {
+        if let Some(batch) = self.slots.get(..BATCH) {
+            shared.pool.push(shared, batch);
+        }
+        self.slots.copy_within(BATCH.., 0);
+        self.slot_count -= BATCH as u32;
+    }
+
+    #[inline(always)]
+    fn pop_slot(&mut self) -> Option<u32> {
+        let count = self.slot_count.checked_sub(1)?;
+        self.slot_count = count;
+        self.slots.get(count as usize).copied()
+    }
+}
+
+impl<'hook> Backend for Access<'hook> {
+    type Slot = u32;
+
+    #[inline(always)]
+    fn aside<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        #[cold]
+        #[inline(never)]
+        fn with_copy<'hook, R>(
+            shared: &'static Shared,
+            state: &'static mut ThreadState,
+            sign: &'hook Sign,
+            is_apart: bool,
+            work: impl FnOnce(&mut Access<'hook>) -> R,
+        ) -> R {
+            // The original gives the access back.
+            let mut copy = ManuallyDrop::new(Access { shared, state, sign, is_apart, cell: None });
+            work(&mut copy)
+        }
+        let state = &raw mut *self.state;
+        // SAFETY: states are never unmapped, and the original does not use it before `with_copy` has returned.
+        with_copy(self.shared, unsafe { &mut *state }, self.sign, self.is_apart, work)
+    }
+
+    #[inline(always)]
+    fn now(&mut self) -> u64 {
+        if !self.shared.settings().options.has(Options::TIME) {
+            return 0;
+        }
+        self.shared.clock.about_now_ns(&mut self.state.moment) / u64::from(TICK_NS)
+    }
+
+    #[inline(always)]
+    fn number(&mut self) -> Option<u64> {
+        let counter = self.shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Relaxed);
+        let state = &mut *self.state;
+        let expired = counter.wrapping_sub(state.end_number) > ORDER_BOUND - NUMBER_LEASE;
+        if (state.next_number == state.end_number || expired) && !self.aside(Access::new_lease) {
+            return None;
+        }
+        let number = self.state.next_number;
+        self.state.next_number += 1;
+        Some(number)
+    }
+
+    #[inline(always)]
+    fn thread(&mut self) -> Option<u32> {
+        Some(self.state.row)
+    }
+
+    #[inline(always)]
+    fn take_slot(&mut self) -> Option<u32> {
+        match self.state.pop_slot() {
+            Some(slot) => Some(slot),
+            None => self.aside(Access::more_slots),
+        }
+    }
+
+    #[inline(always)]
+    fn release_slot(&mut self, slot: u32) {
+        let state = &mut *self.state;
+        if state.slot_count as usize == LOCAL_MAX {
+            state.give_batch(self.shared);
+        }
+        if let Some(place) = state.slots.get_mut(state.slot_count as usize) {
+            *place = slot;
+            state.slot_count += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, slot: u32, entry: &Entry) {
+        if entry.is_wide() {
+            let entry = *entry;
+            self.aside(move |access| access.wide_put(&entry));
+        }
+        let words: [u64; RECORD_WORDS] = entry.pack();
+        // The slot's commit word is 0: it was vacated, perhaps by another thread, or is fresh.
+        publication::publish(|index| self.shared.record_word(slot, index), 0, &words);
+    }
+
+    #[inline(always)]
+    fn weight(&self, bytes: u64, number: u64) -> u64 {
+        match self.shared.settings().sample {
+            0 => 1,
+            interval => sample::weight(bytes, number, interval),
+        }
+    }
+
+    #[inline(always)]
+    fn counts_unknown(&self) -> bool {
+        self.shared.settings().sample == 0
+    }
+
+    #[inline(always)]
+    fn measure(&mut self, slot: u32) -> Option<Measure> {
+        let number = (self.shared.record_word(slot, 0).load(Ordering::Acquire) & NUMBER_MASK).checked_sub(1)?;
+        let bytes = Entry::packed_size(self.shared.record_word(slot, 2).load(Ordering::Relaxed));
+        match bytes {
+            Some(bytes) => {
+                if bytes >= UNMAPPED_BYTES_MIN {
+                    self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
+                }
+                Some(Measure { bytes, weight: self.weight(bytes, number) })
+            }
+            None => self.aside(|access| access.measure_wide(slot)),
+        }
+    }
+
+    #[inline(always)]
+    fn vacate(&mut self, slot: u32) {
+        let commit = self.shared.record_word(slot, 0);
+        if self.is_wide(slot) {
+            let number = (NUMBER_MASK & commit.load(Ordering::Relaxed)).wrapping_sub(1);
+            self.aside(|access| access.wide_clear(number));
+        }
+        publication::retract(commit);
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, address: u64, slot: u32) -> Inserted<u32> {
+        self.shared.sampling.note(address);
+        let at = (address, self.cell(address));
+        match self.shared.index.insert(self.shared, at, slot, self.is_apart) {
+            Insert::Done => Inserted::Done,
+            Insert::Displaced(old) => {
+                self.shared.sampling.forget(address); // the other one's
+                Inserted::Displaced(old)
+            }
+            Insert::Full => {
+                self.shared.sampling.forget(address);
+                Inserted::Full
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, address: u64) -> Option<u32> {
+        let at = (address, self.cell(address));
+        let slot = self.shared.index.remove(self.shared, at, self.shared.threads.is_single());
+        if slot.is_some() {
+            self.shared.sampling.forget(address);
+        }
+        slot
+    }
+
+    #[inline(always)]
+    fn history(&mut self, slot: u32, freed: &Freed) {
+        if !self.shared.history.is_on()
+            || self.state.next_entry == self.state.end_entry && !self.aside(Access::new_chunk)
+        {
+            return;
+        }
+        let entry = self.shared.ledger().section(SectionKind::History).at(self.state.next_entry);
+        self.state.next_entry += 1;
+        let block: [u64; RECORD_WORDS] =
+            core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
+        let actual = match Entry::packed_actual(&block) {
+            Some(actual) if self.shared.settings().options.has(Options::ACTUAL_SIZE) => actual,
+            Some(_) => 0,
+            None => self.aside(|access| access.wide_figure(slot)),
+        };
+        let Freed { number, ended: Ended { by, site }, time } = *freed;
+        let end = FreedEntry::pack_end(number, by, site, self.state.row, time);
+        let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
+        // SAFETY: inside the chunk that this thread has leased.
+        unsafe { history::write(entry, &words) };
+        self.state.count(TallyCounter::HistoryEntered, 1);
+    }
+
+    #[inline(always)]
+    fn count(&mut self, counter: TallyCounter, amount: u64) {
+        match counter {
+            TallyCounter::Allocations => add_to_row(self.state, thread::allocations, amount),
+            TallyCounter::BytesAllocated => add_to_row(self.state, thread::bytes_allocated, amount),
+            TallyCounter::Frees => add_to_row(self.state, thread::frees, amount),
+            _ => {}
+        }
+        self.state.count(counter, amount);
+    }
+
+    #[inline(always)]
+    fn count_call(&mut self, kind: Kind, began: bool, amount: u64) {
+        self.state.count_call(kind, began, amount);
+    }
+
+    #[inline(always)]
+    fn live(&mut self, bytes: i64, blocks: i64, _time: u64) {
+        self.shared.live(self.state, bytes, blocks);
+    }
+}
