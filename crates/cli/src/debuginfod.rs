@@ -136,7 +136,10 @@ fn ask_all(
             // Whatever a server says, only the right file goes into the cache.
             Answer::File => match check_debug_file(pending.path(), build_id) {
                 Ok(()) => match pending.place() {
-                    Ok(path) => return Fetched::File(path),
+                    Ok(path) => {
+                        cache.clean();
+                        return Fetched::File(path);
+                    }
                     Err(error) => return Fetched::Failed(format!("{}: {error}", cache.directory().display())),
                 },
                 Err(reason) => format!("{} answered with a wrong file: {reason}", server.shown()),

@@ -12,6 +12,13 @@ const MISS_FILE: &str = "cache_miss_s";
 /// How long that is if the file is not there.
 const MISS: Duration = Duration::from_secs(600);
 
+/// The file whose age says when the cache was cleaned last, and which says after how many seconds it is again.
+const INTERVAL_FILE: &str = "cache_clean_interval_s";
+const INTERVAL: Duration = Duration::from_secs(24 * 3600);
+/// The file that says how many seconds a file stays that nobody reads.
+const UNUSED_FILE: &str = "max_unused_age_s";
+const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// The directory.
 #[derive(Debug)]
 pub(super) struct Cache {
@@ -58,11 +65,55 @@ impl Cache {
         if meta.len() != 0 {
             return Cached::File(path);
         }
-        let told = fs::read_to_string(self.directory.join(MISS_FILE)).ok();
-        let miss = told.and_then(|text| text.trim().parse().ok()).map_or(MISS, Duration::from_secs);
+        let miss = self.setting(MISS_FILE, MISS);
         // A time in the future is no reason to believe it for ever.
         let age = meta.modified().ok().and_then(|modified| modified.elapsed().ok());
         if age.is_some_and(|age| age <= miss) { Cached::Nowhere } else { Cached::Unknown }
+    }
+
+    /// A time that is set by a file in the cache.
+    fn setting(&self, name: &str, otherwise: Duration) -> Duration {
+        let told = fs::read_to_string(self.directory.join(name)).ok();
+        told.and_then(|text| text.trim().parse().ok()).map_or(otherwise, Duration::from_secs)
+    }
+
+    /// Removes what nobody has read for a week, once a day, as the client of elfutils does. What cannot be removed stays.
+    pub(super) fn clean(&self) {
+        let stamp = self.directory.join(INTERVAL_FILE);
+        let interval = self.setting(INTERVAL_FILE, INTERVAL);
+        match stamp.metadata().and_then(|meta| meta.modified()) {
+            Ok(last) if last.elapsed().is_ok_and(|age| age < interval) => return,
+            // The first time: there is nothing old yet.
+            Err(_) => {
+                let _ = fs::write(&stamp, format!("{}\n", INTERVAL.as_secs()));
+                return;
+            }
+            Ok(_) => {}
+        }
+        let _ = fs::write(&stamp, format!("{}\n", interval.as_secs()));
+        let unused = self.setting(UNUSED_FILE, UNUSED);
+        let old = |path: &Path| {
+            let read = path.metadata().and_then(|meta| meta.accessed());
+            read.is_ok_and(|read| read.elapsed().is_ok_and(|age| age > unused))
+        };
+        let builds = fs::read_dir(&self.directory).into_iter().flatten().flatten().map(|item| item.path());
+        // Nothing else is ours to remove, should the variable have named some other directory.
+        let is_id = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            name.len() >= 4 && name.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        for build in builds.filter(is_id) {
+            for item in fs::read_dir(&build).into_iter().flatten().flatten() {
+                let name = item.file_name();
+                let ours = ["debuginfo", "executable", "source", "section"];
+                let ours = ours.iter().any(|kind| name.as_encoded_bytes().starts_with(kind.as_bytes()));
+                if ours && old(&item.path()) {
+                    let _ = fs::remove_file(item.path());
+                }
+            }
+            // Stays if there is something in it.
+            let _ = fs::remove_dir(&build);
+        }
     }
 
     /// Notes that no server has it.
@@ -114,5 +165,45 @@ impl Drop for Pending {
     fn drop(&mut self) {
         // It is gone already if it got there.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{File, FileTimes};
+    use std::time::SystemTime;
+
+    #[test]
+    fn what_nobody_reads_goes() {
+        let directory = env::temp_dir().join(format!("heapledger-cache-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        let cache = Cache { directory: directory.clone() };
+        let long_ago = SystemTime::now() - 8 * INTERVAL;
+        let age = |path: &Path| {
+            let file = File::options().write(true).open(path).expect("opened");
+            file.set_times(FileTimes::new().set_accessed(long_ago).set_modified(long_ago)).expect("set");
+        };
+        let file = |name: &str, old: bool| {
+            let path = directory.join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(&path, "x").expect("written");
+            if old {
+                age(&path);
+            }
+            path
+        };
+        let (read, unread) = (file("abcd01/debuginfo", false), file("abcd02/debuginfo", true));
+        let strangers = [file("abcd03/letter", true), file("Documents/debuginfo", true), file("debuginfo", true)];
+        cache.clean();
+        assert!(unread.exists() && directory.join(INTERVAL_FILE).exists(), "the first time only a stamp is made");
+        cache.clean();
+        assert!(unread.exists(), "it was cleaned just now");
+        age(&directory.join(INTERVAL_FILE));
+        cache.clean();
+        assert!(read.exists() && !unread.exists() && !directory.join("abcd02").exists());
+        assert!(strangers.iter().all(|path| path.exists()), "what is not the cache's stays");
+        assert!(directory.join(INTERVAL_FILE).metadata().expect("a stamp").modified().expect("a time") > long_ago);
+        fs::remove_dir_all(&directory).expect("removed");
     }
 }
