@@ -48,7 +48,7 @@ impl Color {
 
     /// How text is emphasized and what it may be drawn with.
     pub(crate) fn paint(self) -> Paint {
-        Paint { on: self.is_on(), ascii: !is_utf8() }
+        Paint { on: self.is_on(), ascii: !is_utf8(), columns: size().map_or(0, |(columns, _)| columns) }
     }
 }
 

@@ -26,7 +26,7 @@ const ARGUMENTS: &[(&str, &[&str], i32)] = &[
 ];
 
 /// More than a pipe holds.
-const BLOCKS: u64 = 3000;
+const BLOCKS: u64 = 900;
 
 struct Reader {
     words: Vec<String>,
@@ -224,7 +224,7 @@ fn ledgers_with_nothing_in_them_and_ledgers_that_end_early() {
     let path: PathBuf = scratch.cwd().join(LEDGER);
     let whole = fs::read(&path).expect("read");
     let empty = Builder::new().bytes();
-    let mut shown = 0;
+    let (mut shown, readers) = (0, readers());
     for (what, bytes) in [
         ("empty", &empty[..]),
         ("half", &whole[..whole.len() / 2]),
@@ -232,7 +232,7 @@ fn ledgers_with_nothing_in_them_and_ledgers_that_end_early() {
         ("nothing", &[]),
     ] {
         fs::write(&path, bytes).expect("written");
-        for reader in readers() {
+        for reader in &readers {
             for form in reader.forms() {
                 let ended = output(&mut reader.command(&scratch, form));
                 let said = text(&ended.stderr);

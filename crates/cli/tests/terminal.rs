@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{Scratch, finish, output};
+use heapledger_source::format::TallyCounter;
 use heapledger_source::testing::Builder;
 
 /// What stands on a terminal of ten lines after `heapledger` with these arguments, and its exit status in the last line.
@@ -65,6 +66,25 @@ fn long_text_goes_through_the_pager_and_short_text_does_not() {
     let own = [pager, ("HEAPLEDGER_PAGER", "X=1 tee own | tee kept")];
     assert!(on_terminal(&scratch, "dump x.hl", &own).contains("50 blocks"));
     assert_eq!(read(&kept), read(&scratch.cwd().join("own")), "a shell runs what needs one");
+}
+
+#[test]
+fn sentences_are_wrapped_on_a_terminal_only() {
+    let scratch = Scratch::new("wrapped");
+    let mut builder = Builder::new();
+    builder.block(0x1000, 24).tally(TallyCounter::FreesBusy, 3);
+    builder.write(&scratch.cwd().join("x.hl")).expect("written");
+    let told = |shown: &str| {
+        let notes = shown.split("Not seen  :").nth(1).expect("a note").to_owned();
+        let lines = notes.lines().skip(1).filter(|line| line.starts_with("  ")).map(str::to_owned);
+        lines.collect::<Vec<_>>()
+    };
+    let narrow = told(&on_terminal(&scratch, "dump x.hl", &[("NO_COLOR", "1")]));
+    assert!(narrow.len() > 1 && narrow.iter().all(|line| line.chars().count() <= 80), "{narrow:?}");
+    let wide = told(&on_terminal(&scratch, "dump x.hl | sed ''", &[]));
+    assert_eq!(wide.len(), 1, "{wide:?}");
+    let words = |lines: &[String]| lines.join(" ").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&narrow), words(&wide));
 }
 
 #[test]

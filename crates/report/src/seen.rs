@@ -6,7 +6,7 @@ use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
 use heapledger_analysis::{Note, Seen};
 
-use crate::units::{Figures, Paint, bytes, clean, count, counted};
+use crate::units::{Figures, Paint, bytes, clean, count, counted, wrapped};
 
 /// A note as a sentence for a person.
 pub fn sentence(note: &Note) -> String {
@@ -163,7 +163,7 @@ pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Resul
             writeln!(out, "{}", paint.strong(heading))?;
         }
         for note in notes {
-            writeln!(out, "  {}", clean(&sentence(note)))?;
+            writeln!(out, "{}", wrapped(&clean(&sentence(note)), paint.columns, 2))?;
         }
     }
     Ok(())
