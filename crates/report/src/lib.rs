@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod ascii;
+mod brief;
 mod dump;
 mod frames;
 mod history;
