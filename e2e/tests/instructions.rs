@@ -21,13 +21,13 @@ use heapledger_e2e::{Result, check, process, skip, victim};
 /// added to a pair. `same`: the stack stays; `burst`: the paths of a tree, four pairs at each leaf; `random`: each pair at
 /// the end of another path.
 const CEILINGS: &[(&str, u32, f64)] = &[
-    ("same", 10, 1350.0),
-    ("same", 20, 1450.0),
-    ("same", 40, 1750.0),
-    ("burst", 10, 2150.0),
-    ("burst", 20, 3050.0),
-    ("burst", 40, 6200.0),
-    ("random", 20, 4650.0),
+    ("same", 10, 1200.0),
+    ("same", 20, 1300.0),
+    ("same", 40, 1550.0),
+    ("burst", 10, 1600.0),
+    ("burst", 20, 1850.0),
+    ("burst", 40, 6900.0),
+    ("random", 20, 2300.0),
 ];
 
 /// Whole walks over the tree of paths, 2,000 pairs each. The first runs take what is done once.

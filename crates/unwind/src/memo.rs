@@ -305,13 +305,16 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         self.entered = first.wrapping_add(count as u64);
         let low = low(registers);
         let (Some(above), Some(values)) = (self.above.get_mut(at..), self.values.get_mut(at..)) else { return };
-        let places = above.iter_mut().zip(values);
+        let mut places = above.iter_mut().zip(values);
         // Inner words first: where stacks differ, they mostly do so there.
-        let kept = all.into_iter().flat_map(|words| words.iter().rev());
-        for ((above, value), word) in places.zip(kept) {
-            // Of a stack that is deeper than half a megabyte nothing is kept.
-            let Ok(count) = u16::try_from(word.address.wrapping_sub(low) >> 3) else { return };
-            (*above, *value) = (count, word.value);
+        for words in all {
+            for (word, (above, value)) in words.iter().rev().zip(&mut places) {
+                let count = word.address.wrapping_sub(low) >> 3;
+                if count > u64::from(u16::MAX) {
+                    return; // of a stack that is deeper than half a megabyte nothing is kept
+                }
+                (*above, *value) = (count as u16, word.value);
+            }
         }
         let node = last.node(depth);
         let is_live = u16::from(proof.is_live);

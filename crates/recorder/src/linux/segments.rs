@@ -1,9 +1,8 @@
 //! Hash tables that grow by whole segments: nothing in them is ever moved or taken out, so readers need no lock.
 //!
 //! A segment consists of blocks of 64 *windows*, and a window of places (a cache line or a few). A hash leads to a block, to one of
-//! its first 56 windows, and to the other eight, the *stash*: they take the keys that find their window full. With it
-//! a segment is filled to nine tenths before the first key finds no room; without, to six tenths (a model of both, and
-//! counted). All of it lies close together, because the translation of an address costs more than the line itself. A key is entered in
+//! its first 56 windows, and to two of the other eight, the *stash*: they take the keys that find their window full. So
+//! a segment is filled to eight tenths and more before the first key finds no room, and few windows have to be looked at. All of it lies close together, because the translation of an address costs more than the line itself. A key is entered in
 //! the first segment that has room for it there.
 //!
 //! All threads look at the same windows in the same order before they enter a key, and take places in their order: so two
@@ -18,9 +17,11 @@ pub(super) const SEGMENTS: usize = 24;
 pub(super) const NEIGHBOURS: usize = 1 + STASH;
 /// Windows of a block.
 const BLOCK_WINDOWS: usize = 64;
-/// Those of them that are the stash.
-const STASH: usize = 8;
-const OWN_WINDOWS: usize = BLOCK_WINDOWS - STASH;
+/// Those of them that are not of the stash.
+const OWN_WINDOWS: usize = 56;
+/// Windows of the stash for a key; it is divided into four such groups.
+const STASH: usize = 2;
+const _: () = assert!(OWN_WINDOWS + 4 * STASH == BLOCK_WINDOWS);
 /// So many times the table is doubled; from then on it grows by half, since what was just made is nearly empty.
 const DOUBLINGS: usize = 3;
 
@@ -76,8 +77,7 @@ impl<const WINDOW_BYTES: usize, const FIRST: u32> Segments<WINDOW_BYTES, FIRST> 
         let own = u64::from(block as u32) * OWN_WINDOWS as u64;
         let window = match neighbour {
             0 => (own >> 32) as usize,
-            // Half of the keys begin in the middle, so that few windows are looked at.
-            _ => OWN_WINDOWS + ((own as u32 >> 31) as usize * (STASH / 2) + neighbour - 1) % STASH,
+            _ => OWN_WINDOWS + (own as u32 >> 30) as usize * STASH + neighbour - 1,
         };
         base + ((block >> 32) as usize * BLOCK_WINDOWS + window) * WINDOW_BYTES
     }
