@@ -9,6 +9,8 @@
 //! * Both end with what they could not see, if there is anything.
 #![forbid(unsafe_code)]
 
+mod ascii;
+mod brief;
 mod columns;
 mod dump;
 mod frames;
@@ -23,6 +25,7 @@ mod stats;
 mod table;
 mod units;
 
+pub use ascii::{AsciiWriter, Signs, ascii};
 pub use columns::{block_cell, block_column};
 pub use dump::{DumpText, dump_begin, dump_end};
 pub use frames::{Context, callers};

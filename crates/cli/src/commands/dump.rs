@@ -12,7 +12,7 @@ use heapledger_report::{
 };
 
 use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, TableArgs};
-use super::{LedgerArgs, LimitArgs, Opened, Progress, find_names, no_names, refresh, unless_pipe_closed};
+use super::{LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh, unless_pipe_closed};
 
 /// Groups shown to a person who did not say how many.
 const GROUPS: usize = 20;
@@ -23,12 +23,12 @@ const GROUPS: usize = 20;
 Examples:
   heapledger dump heapledger.jq.4711.hl
   heapledger dump --sort size --limit 10 4711
-  heapledger dump --where 'size >= 4K and fn ~ \"parse\" and age > 10s' heapledger.jq.4711.hl
+  heapledger dump --where 'size >= 4K and fn ~ \"parse\" and age > 10s' 4711
   heapledger dump -Fthread=4 -Fsize_min=1024 -SNs heapledger.jq.4711.hl
   heapledger dump --group-by fn --top 10 4711                who holds what
   heapledger dump --group-by stack --where 'age > 1m' 4711   with call stacks
   heapledger dump --columns addr,size,thread,fn --sort size 4711
-  heapledger dump --json heapledger.jq.4711.hl | jq -r 'select(.type == \"block\") | .size'")]
+  heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'")]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
@@ -44,6 +44,8 @@ pub(crate) struct DumpArgs {
     pub(crate) groups: GroupArgs,
     #[command(flatten)]
     pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
 }
 
 /// Shows the live blocks of a ledger.
@@ -78,7 +80,7 @@ fn select<'l>(args: &DumpArgs, ledger: &'l Ledger, context: &Context) -> Result<
         keys = Sort::Size.into();
     }
     let limit = args.groups.top.unwrap_or_else(|| args.limit.get(args.ledger.json || args.table.csv));
-    let mut filter = args.filter.evaluator(ledger, context.clock, Scope::Blocks, no_names(ledger)?)?;
+    let mut filter = args.filter.evaluator(ledger, context.clock, Scope::Blocks, args.naming.no_names(ledger)?)?;
     let mut progress = Progress::new("reading");
     let selection = Selection::matching(ledger, Some(&mut filter), &keys, limit, &mut |part| progress.show(part))?;
     Ok((selection, filter.into_names()))
@@ -167,7 +169,7 @@ fn show_groups(args: &DumpArgs, opened: Opened, by: &[GroupBy], order: &GroupOrd
     by.iter().try_for_each(|by| by.check(&ledger))?;
     let (plain, holders) = (args.ledger.json || args.table.csv, args.filter.holders()?);
     let limit = args.groups.top.or(args.limit.limit).unwrap_or(if plain { 0 } else { GROUPS });
-    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Blocks, no_names(&ledger)?)?;
+    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Blocks, args.naming.no_names(&ledger)?)?;
     let mut progress = Progress::new("reading");
     let groups = Groups::of(&ledger, by, &mut filter, &holders, (order, limit), &mut |part| progress.show(part))?;
     drop(progress);

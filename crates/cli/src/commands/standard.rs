@@ -174,7 +174,7 @@ pub(crate) struct TableArgs {
 impl TableArgs {
     /// The look of tables in text.
     pub(crate) fn style(&self, context: &Context) -> TableStyle {
-        TableStyle { width: context.width, exact: self.bytes, paint: context.paint }
+        TableStyle { width: context.paint.columns, exact: self.bytes, paint: context.paint }
     }
 }
 

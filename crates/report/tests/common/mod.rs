@@ -44,7 +44,6 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
         heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect(),
         sampling: Sampling::of(&ledger),
         paint: Paint::default(),
-        width: 100,
     };
     let names = |sites: &mut dyn Iterator<Item = u32>| {
         let symbolizer = Symbolizer::new(symbols::Options::default());
