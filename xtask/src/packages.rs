@@ -45,6 +45,10 @@ pub(crate) const TEST: &[Need] = &[
     command("tmux", "tmux"),
     command("heaptrack", "heaptrack"),
     command("valgrind", "valgrind"),
+    command("curl", "curl"),
+    command("debuginfod-find", "debuginfod"),
+    command("script", "bsdutils"),
+    command("man", "man-db"),
     library("libjemalloc.so.2", "libjemalloc2"),
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];

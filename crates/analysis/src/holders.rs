@@ -11,7 +11,7 @@ use crate::{NamedFrame, NamedStack};
 /// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. Then the standard libraries of C++ and Rust with their containers, and
 /// `operator new`.
 const CONVENTION: &str = concat!(
-    r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$",
+    r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$",
     r"|^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
     r"|^operator new",
     r"|^<?(?:alloc|core|std|hashbrown)::",
@@ -84,6 +84,7 @@ mod tests {
             "jv_mem_alloc",
             "sqlite3MemMalloc",
             "xstrdup",
+            "CRYPTO_zalloc",
             "xrealloc.constprop.0",
             "operator new(unsigned long)",
             "std::__new_allocator<int>::allocate(unsigned long, void const*)",

@@ -10,6 +10,7 @@
 mod clock;
 mod counts;
 mod events;
+mod groups;
 mod holders;
 mod identity;
 mod memory;
@@ -24,6 +25,7 @@ pub mod watch;
 
 pub use clock::Clock;
 pub use events::{Event, EventKind, Events};
+pub use groups::{Group, GroupKey, Groups};
 pub use holders::Holders;
 pub use identity::Identity;
 pub use memory::{Memory, Private, Sections};

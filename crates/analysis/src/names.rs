@@ -220,6 +220,7 @@ impl<'a> Names<'a> {
             notes.push(Note::StacksDamaged(self.damaged));
         }
         let mut without_debug_info = BTreeSet::new();
+        let mut not_fetched: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (module, path) in self.modules.iter().filter(|(module, _)| self.asked.contains(&module.row)) {
             let status = self.symbolizer.status(&ModuleId { path: &module.path, build_id: &module.build_id });
             for note in &status.notes {
@@ -228,11 +229,19 @@ impl<'a> Names<'a> {
                     without_debug_info.insert(path.display().to_string());
                     continue;
                 }
+                // Whoever cannot be asked cannot be asked for any of them.
+                if let heapledger_symbols::Note::NotFetched { path, reason } = note {
+                    not_fetched.entry(reason.clone()).or_default().insert(path.display().to_string());
+                    continue;
+                }
                 let note = Note::Module { path: path.to_string(), reason: note.to_string() };
                 if !notes.contains(&note) {
                     notes.push(note);
                 }
             }
+        }
+        for (reason, paths) in not_fetched {
+            notes.push(Note::NotFetched { paths: paths.into_iter().collect(), reason });
         }
         if !without_debug_info.is_empty() {
             notes.push(Note::WithoutDebugInfo(without_debug_info.into_iter().collect()));

@@ -34,6 +34,13 @@ pub enum Note {
     },
     /// Modules whose functions have names, but no lines: they came without debug information. Their paths.
     WithoutDebugInfo(Vec<String>),
+    /// Modules whose debug information could not be fetched from where it may be: their paths, and why.
+    NotFetched {
+        /// Their paths.
+        paths: Vec<String>,
+        /// Half a sentence.
+        reason: String,
+    },
     /// Stacks whose trie is damaged.
     StacksDamaged(u64),
 }

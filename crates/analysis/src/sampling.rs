@@ -82,6 +82,11 @@ impl Spread {
         }
     }
 
+    pub(crate) fn join(&mut self, other: Spread) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+
     /// The standard error of the number of blocks.
     pub(crate) fn blocks_error(&self) -> u64 {
         self.blocks.sqrt().round() as u64

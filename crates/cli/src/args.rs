@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{DumpArgs, HistoryArgs, StatsArgs, TopArgs};
+
+use crate::completions::CompletionsArgs;
+use crate::man::ManArgs;
+use crate::{help, terminal};
 
 pub(crate) use self::run::{OUTPUT, RunArgs};
 
@@ -35,7 +39,7 @@ The commands also take the number of a process that runs under heapledger at thi
 
 /// Every heap allocation of a program, entered in a ledger that outlives it
 #[derive(Debug, Parser)]
-#[command(name = "heapledger", version, disable_help_subcommand = false, max_term_width = 100)]
+#[command(name = "heapledger", version, disable_help_subcommand = false)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -56,19 +60,24 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Finish ledgers whose `run` is gone
     Recover(RecoverArgs),
+    /// Print a script with which a shell completes commands and options
+    Completions(CompletionsArgs),
+    /// Show or write manual pages
+    Man(ManArgs),
 }
 
 /// Arguments of `recover`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A ledger is left unfinished when `heapledger run` itself was killed, when finishing it was
-given up, or when the library was preloaded by hand. It lies in a directory heapledger-UID in
-$XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, or in the one given to --ledger-dir.
+A ledger is left unfinished when `heapledger run` itself was killed, when
+finishing it was given up, or when the library was preloaded by hand. It lies in
+a directory heapledger-UID in $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, or in
+the one given to --ledger-dir.
 
 Examples:
   heapledger recover --list
   heapledger recover
-  heapledger recover /dev/shm/heapledger-1000/0123456789abcdef-0.hlive -o results")]
+  heapledger recover /dev/shm/heapledger-1000 -o results")]
 pub(crate) struct RecoverArgs {
     /// Unfinished ledgers, or directories with such [default: all places where `run` puts them]
     #[arg(value_name = "DIR|FILE")]
@@ -85,36 +94,37 @@ pub(crate) struct RecoverArgs {
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, ExitCode> {
     let arguments: Vec<OsString> = arguments.collect();
     if arguments.len() <= 1 {
-        print(TEACH);
-        return Err(ExitCode::SUCCESS);
+        return Err(show(TEACH));
     }
-    Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            print(&error.to_string());
-            ExitCode::SUCCESS
-        }
+    let parsed = help::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&help::emphasized(&error.to_string())),
         _ => {
             let text = error.to_string();
-            eprint!("heapledger: {}", text.strip_prefix("error: ").unwrap_or(&text));
+            terminal::tell(&format!("heapledger: {}", text.strip_prefix("error: ").unwrap_or(&text)));
             ExitCode::from(USAGE)
         }
     })
 }
 
-/// Writes to standard output. Nobody is listening any more: that is no error (`heapledger help | head -1`).
-fn print(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().write_all(text.as_bytes());
+/// Shows what was asked for. The exit code says whether it could be written.
+fn show(text: &str) -> ExitCode {
+    match terminal::print(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            crate::say(&error.to_string());
+            ExitCode::from(crate::FAILURE)
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        help::command().debug_assert();
     }
 
     #[test]

@@ -8,17 +8,22 @@ use crate::args::Command;
 use crate::run::End;
 
 mod args;
+mod help;
 
 mod commands;
+mod completions;
+mod man;
 mod recover;
 mod run;
 
+mod debuginfod;
 mod detect;
 mod exec;
 mod finish;
 mod live;
 mod locate;
 mod output;
+mod terminal;
 mod text;
 mod top;
 
@@ -42,6 +47,8 @@ fn main() -> ExitCode {
         Command::History(arguments) => commands::history::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => commands::top::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|problem| {
         say(&format!("{problem:#}"));
@@ -49,10 +56,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// Says something on stderr in our name. One write, so that it is not torn apart by what the program prints.
+/// Says something on stderr in our name. The system's numbers of errors are left out: the words beside them say the same.
 fn say(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stderr().write_all(format!("heapledger: {text}\n").as_bytes());
+    terminal::tell(&format!("heapledger: {}\n", text::without_numbers(text)));
 }
 
 /// Ends this process as the program ended: by the same signal if it was one, so that a shell sees the same.

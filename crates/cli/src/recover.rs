@@ -13,7 +13,7 @@ use heapledger_source::Ledger;
 use crate::args::{OUTPUT, RecoverArgs};
 use crate::finish::{self, Finisher};
 use crate::live::{self, Live};
-use crate::{FAILURE, say, text};
+use crate::{FAILURE, say, terminal, text};
 
 /// A recorder that has not begun after this time never will.
 const SETTING_UP: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
         }
     }
     if found.is_empty() {
-        println!("no unfinished ledger found");
+        terminal::line("no unfinished ledger found")?;
     }
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) })
 }
@@ -88,10 +88,10 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
         let modified = std::fs::metadata(&live.path).and_then(|meta| meta.modified());
         let old = modified.is_ok_and(|then| then.elapsed().is_ok_and(|age| age > SETTING_UP));
         if arguments.list || !old || live::is_mapped(&live.path) {
-            println!("{path}: nothing was recorded yet");
+            terminal::line(&format!("{path}: nothing was recorded yet"))?;
         } else {
             std::fs::remove_file(&live.path).with_context(|| path.to_string())?;
-            println!("{path}: nothing was recorded; removed");
+            terminal::line(&format!("{path}: nothing was recorded; removed"))?;
         }
         return Ok(());
     };
@@ -103,17 +103,21 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
         if explicitly && !arguments.list {
             bail!("{who} is still running: its ledger is not finished yet; read it with `heapledger stats {pid}`");
         }
-        println!("{path}: {who}, still running{}", if arguments.list { "" } else { "; left alone" });
+        terminal::line(&format!("{path}: {who}, still running{}", if arguments.list { "" } else { "; left alone" }))?;
         return Ok(());
     }
     if arguments.list {
         let bytes = ledger.storage().map_or(0, |storage| storage.file_bytes);
-        println!("{path}: {who}, ended; {}", heapledger_report::bytes(bytes));
+        terminal::line(&format!("{path}: {who}, ended; {}", heapledger_report::bytes(bytes)))?;
         return Ok(());
     }
     let written = finisher.finish(live, &ledger, &[]).with_context(|| format!("{path}: {who}"))?;
-    println!("{path}: {who} -> {} ({})", written.path.display(), heapledger_report::bytes(written.bytes));
     forget_children(live);
+    terminal::line(&format!(
+        "{path}: {who} -> {} ({})",
+        written.path.display(),
+        heapledger_report::bytes(written.bytes)
+    ))?;
     Ok(())
 }
 

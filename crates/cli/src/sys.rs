@@ -83,6 +83,15 @@ pub(crate) fn set_default(signal: i32) {
     unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
 }
 
+/// Ignores `signal`.
+pub(crate) fn ignore(signal: i32) {
+    // SAFETY: plain data for which all zeros is a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = libc::SIG_IGN;
+    // SAFETY: sets an action that runs no code of ours.
+    unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+}
+
 /// Whether the file has an extended attribute of this name.
 pub(crate) fn has_attribute(path: &CStr, name: &CStr) -> bool {
     // SAFETY: both strings end with a zero byte; with size 0 nothing is written.

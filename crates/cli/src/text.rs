@@ -34,6 +34,27 @@ pub(crate) fn shell(argument: &std::path::Path) -> String {
     }
 }
 
+/// The text without ` (os error 28)`, which the standard library puts behind what the system says.
+pub(crate) fn without_numbers(text: &str) -> String {
+    const BEGIN: &str = " (os error ";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(BEGIN) {
+        let (before, behind) = rest.split_at(at);
+        out += before;
+        let number = behind.get(BEGIN.len()..).unwrap_or_default();
+        let digits = number.len() - number.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        match number.get(digits..).and_then(|end| end.strip_prefix(')')) {
+            Some(end) if digits > 0 => rest = end,
+            _ => {
+                out += BEGIN;
+                rest = number;
+            }
+        }
+    }
+    out + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +69,19 @@ mod tests {
         }
         for text in ["", "M", "-1", "1X", "1e3", "99999999999999T", "1.2.3", "1.1234567M", "4 0"] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_errors_are_left_out() {
+        for (text, left) in [
+            ("No space left on device (os error 28)", "No space left on device"),
+            ("a (os error 1): b (os error 22)c", "a: bc"),
+            ("x (os error )", "x (os error )"),
+            ("x (os error 1", "x (os error 1"),
+            ("", ""),
+        ] {
+            assert_eq!(without_numbers(text), left);
         }
     }
 

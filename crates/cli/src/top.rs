@@ -11,8 +11,8 @@ use heapledger_analysis::Holders;
 use heapledger_analysis::query::{Filter, Scope};
 use heapledger_analysis::source::Ledger;
 
-use crate::commands::TopArgs;
 use crate::commands::standard::Usage;
+use crate::commands::{NamingArgs, TopArgs};
 
 mod batch;
 #[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
@@ -42,6 +42,7 @@ struct Watched {
     interval: Duration,
     filter: Filter,
     holders: Holders,
+    naming: NamingArgs,
 }
 
 /// Shows the ledger of `args`, until somebody has seen enough.
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
         filter.check(&reader, Scope::Blocks)?;
         let interval = Duration::from_secs_f64(args.interval);
-        Ok(Watched { reader, namer, began: Instant::now(), interval, filter, holders })
+        Ok(Watched { reader, namer, began: Instant::now(), interval, filter, holders, naming: args.naming.clone() })
     };
     match args.batch {
         Some(looks) => batch::run(args, &watched()?, looks),

@@ -35,9 +35,7 @@ impl<'a, W: Write> DumpText<'a, W> {
         threads_recorded: bool,
         selection: &Selection,
     ) -> io::Result<DumpText<'a, W>> {
-        if let Some(from) = selection.sampled {
-            writeln!(out, "{} {}\n", context.paint.strong("Sampled   :"), sampled(from, "of live blocks"))?;
-        }
+        dump_begin(&mut out, context, selection)?;
         Ok(DumpText { out, context, threads_recorded, begun: false })
     }
 
@@ -67,26 +65,51 @@ impl<'a, W: Write> DumpText<'a, W> {
         if self.begun {
             writeln!(self.out)?;
         }
-        let all = ending.shown + ending.left_out;
-        let figures = Figures::of(selection.sampled);
-        let bytes = figures.bytes_with_error(selection.total_bytes, selection.total_bytes_error);
-        let (of, what) = if figures.estimated {
-            let blocks = figures.counted(selection.total_blocks, "block", "blocks");
-            (counted(all, "sample", "samples"), format!("standing for {blocks}, {bytes}"))
-        } else {
-            (counted(all, "block", "blocks"), bytes)
-        };
-        if all == 0 {
-            let block = if figures.estimated { "No sampled block" } else { "No block" };
-            let chosen = if selection.filter.is_some() { " of those asked for" } else { "" };
-            writeln!(self.out, "{block}{chosen} is allocated.")?;
-        } else if ending.left_out == 0 {
-            writeln!(self.out, "{of}, {what}.")?;
-        } else {
-            let (shown, left_out) = (count(ending.shown), count(ending.left_out));
-            writeln!(self.out, "{shown} of {of}, {what}; {left_out} left out (--limit 0 shows all).")?;
-        }
-        seen::write(&mut self.out, seen, self.context.paint)?;
-        self.out.flush()
+        dump_end(self.out, self.context, ending, selection, seen)
     }
+}
+
+/// Writes the line with which a report of samples begins.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn dump_begin(mut out: impl Write, context: &Context, selection: &Selection) -> io::Result<()> {
+    if let Some(from) = selection.sampled {
+        writeln!(out, "{} {}\n", context.paint.strong("Sampled   :"), sampled(from, "of live blocks"))?;
+    }
+    Ok(())
+}
+
+/// Writes how many blocks there were of `selection`, and what was not seen.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn dump_end(
+    mut out: impl Write,
+    context: &Context,
+    ending: Ending,
+    selection: &Selection,
+    seen: &Seen,
+) -> io::Result<()> {
+    let all = ending.shown + ending.left_out;
+    let figures = Figures::of(selection.sampled);
+    let bytes = figures.bytes_with_error(selection.total_bytes, selection.total_bytes_error);
+    let (of, what) = if figures.estimated {
+        let blocks = figures.counted(selection.total_blocks, "block", "blocks");
+        (counted(all, "sample", "samples"), format!("standing for {blocks}, {bytes}"))
+    } else {
+        (counted(all, "block", "blocks"), bytes)
+    };
+    if all == 0 {
+        let block = if figures.estimated { "No sampled block" } else { "No block" };
+        let chosen = if selection.filter.is_some() { " of those asked for" } else { "" };
+        writeln!(out, "{block}{chosen} is allocated.")?;
+    } else if ending.left_out == 0 {
+        writeln!(out, "{of}, {what}.")?;
+    } else {
+        let (shown, left_out) = (count(ending.shown), count(ending.left_out));
+        writeln!(out, "{shown} of {of}, {what}; {left_out} left out (--limit 0 shows all).")?;
+    }
+    seen::write(&mut out, seen, context.paint)?;
+    out.flush()
 }

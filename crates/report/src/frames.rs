@@ -7,6 +7,7 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::source::{Heap, Thread};
 use heapledger_analysis::{Clock, NamedFrame, NamedStack, Sampling};
 
+use crate::brief::brief;
 use crate::units::{Figures, Paint, clean, clock, span};
 
 /// What all blocks of one report have in common.
@@ -155,7 +156,7 @@ pub fn callers(stack: &NamedStack) -> String {
 pub fn short_name(frame: &NamedFrame) -> String {
     let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
     match (&frame.function, module, frame.offset, frame.address) {
-        (Some(function), ..) => clean(function).into_owned(),
+        (Some(function), ..) => clean(&brief(function)).into_owned(),
         (None, Some(module), Some(offset), _) => format!("{}+{offset:#x}", clean(module)),
         (None, _, _, Some(address)) => format!("{address:#x}"),
         (None, ..) => "?".to_owned(),

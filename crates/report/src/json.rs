@@ -115,13 +115,13 @@ pub(crate) fn frames<S: serde::Serializer>(frames: &&[NamedFrame], serializer: S
 }
 
 #[derive(Serialize)]
-struct ThreadJson<'a> {
+pub(crate) struct ThreadJson<'a> {
     row: u32,
     id: Option<u32>,
     name: Option<&'a str>,
 }
 
-fn thread(context: &Context, row: Option<u32>) -> Option<ThreadJson<'_>> {
+pub(crate) fn thread(context: &Context, row: Option<u32>) -> Option<ThreadJson<'_>> {
     row.map(|row| {
         let thread = context.threads.get(&row);
         ThreadJson { row, id: thread.map(|thread| thread.id), name: thread.map(|thread| thread.name.as_str()) }
@@ -157,6 +157,29 @@ struct BlockLine<'a> {
     frames: &'a [NamedFrame],
 }
 
+/// Writes the first line of a report of `selection`.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn dump_json_header(mut out: impl Write, context: &Context, selection: &Selection) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct First<'a> {
+        #[serde(flatten)]
+        header: HeaderLine<'a>,
+        r#where: Option<&'a str>,
+    }
+    let header = HeaderLine::new("dump", &context.ledger, selection.sampled);
+    line(&mut out, &First { header, r#where: selection.filter.as_deref() })
+}
+
+/// Writes the last line of a report.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn json_end(mut out: impl Write, ending: Ending, seen: &Seen) -> io::Result<()> {
+    end(&mut out, ending, seen)
+}
+
 /// Live blocks as JSON.
 pub struct DumpJson<'a, W> {
     out: W,
@@ -169,14 +192,7 @@ impl<'a, W: Write> DumpJson<'a, W> {
     /// # Errors
     /// If it cannot be written.
     pub fn new(mut out: W, context: &'a Context, selection: &Selection) -> io::Result<DumpJson<'a, W>> {
-        #[derive(Serialize)]
-        struct First<'a> {
-            #[serde(flatten)]
-            header: HeaderLine<'a>,
-            r#where: Option<&'a str>,
-        }
-        let header = HeaderLine::new("dump", &context.ledger, selection.sampled);
-        line(&mut out, &First { header, r#where: selection.filter.as_deref() })?;
+        dump_json_header(&mut out, context, selection)?;
         Ok(DumpJson { out, context })
     }
 

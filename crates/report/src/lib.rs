@@ -9,8 +9,12 @@
 //! * Both end with what they could not see, if there is anything.
 #![forbid(unsafe_code)]
 
+mod ascii;
+mod brief;
+mod columns;
 mod dump;
 mod frames;
+mod groups;
 mod history;
 mod json;
 mod json_parts;
@@ -18,18 +22,23 @@ mod json_stats;
 mod memory;
 mod seen;
 mod stats;
+mod table;
 mod top;
 mod units;
 
-pub use dump::DumpText;
+pub use ascii::{AsciiWriter, Signs, ascii};
+pub use columns::{block_cell, block_column};
+pub use dump::{DumpText, dump_begin, dump_end};
 pub use frames::{Context, callers, short_name};
+pub use groups::{groups_csv, groups_json, groups_text};
 pub use history::HistoryText;
-pub use json::{DumpJson, HistoryJson, SCHEMA};
+pub use json::{DumpJson, HistoryJson, SCHEMA, dump_json_header, json_end};
 pub use json_stats::stats_json;
 pub use seen::sentence;
 pub use stats::{StatsOptions, stats_text};
+pub use table::{Cell, Column, Table, TableForm, TableStyle};
 pub use top::{
-    Column, Look, LookRow, LookState, LooksJson, look_text, rate, short, short_rate, short_signed, short_span,
+    Look, LookColumn, LookRow, LookState, LooksJson, look_text, rate, short, short_rate, short_signed, short_span,
 };
 pub use units::{Figures, Paint, bytes, bytes_exact, clean, count, counted, moment, sampled, span, within};
 

@@ -6,7 +6,7 @@ use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
 use heapledger_analysis::{Note, Seen};
 
-use crate::units::{Figures, Paint, bytes, clean, count, counted};
+use crate::units::{Figures, Paint, bytes, clean, count, counted, wrapped};
 
 /// A note as a sentence for a person.
 pub fn sentence(note: &Note) -> String {
@@ -31,9 +31,11 @@ pub fn sentence(note: &Note) -> String {
         Note::Stopped => "Recording stopped before the program ended.".to_owned(),
         Note::Busy => "The target was halted in the middle of an update: one block may be half entered.".to_owned(),
         Note::Module { reason, .. } => format!("{}.", capital(reason)),
+        Note::NotFetched { paths, reason } => {
+            format!("Debug information of {} could not be fetched: {reason}.", file_names(paths))
+        }
         Note::WithoutDebugInfo(paths) => {
-            let names: Vec<&str> = paths.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect();
-            let modules = names.join(", ");
+            let modules = file_names(paths);
             format!(
                 "No debug information was found for {modules}: no lines, no inlined callers, and names as far as symbol tables go."
             )
@@ -42,6 +44,11 @@ pub fn sentence(note: &Note) -> String {
             format!("{} damaged in the ledger and shown in part.", was(*number, "stack is", "stacks are"))
         }
     }
+}
+
+fn file_names(paths: &[String]) -> String {
+    let names: Vec<&str> = paths.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect();
+    names.join(", ")
 }
 
 /// One name for programs, the same for the same kind of note.
@@ -56,6 +63,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::Busy => "busy",
         Note::Module { .. } => "module",
         Note::WithoutDebugInfo(_) => "without_debug_info",
+        Note::NotFetched { .. } => "not_fetched",
         Note::StacksDamaged(_) => "stacks_damaged",
     }
 }
@@ -146,14 +154,16 @@ fn damaged(damage: &Damage) -> String {
 /// Writes the notes, if there are any.
 pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Result<()> {
     // That names are missing is the usual case and no loss of the ledger's.
-    let (names, losses): (Vec<&Note>, Vec<&Note>) =
-        seen.notes.iter().partition(|note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_)));
+    let (names, losses): (Vec<&Note>, Vec<&Note>) = seen
+        .notes
+        .iter()
+        .partition(|note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_) | Note::NotFetched { .. }));
     for (heading, notes) in [("Not seen  :", losses), ("Names     :", names)] {
         if !notes.is_empty() {
             writeln!(out, "{}", paint.strong(heading))?;
         }
         for note in notes {
-            writeln!(out, "  {}", clean(&sentence(note)))?;
+            writeln!(out, "{}", wrapped(&clean(&sentence(note)), paint.columns, 2))?;
         }
     }
     Ok(())

@@ -98,7 +98,7 @@ pub struct LookRow {
 
 /// A column of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Column {
+pub enum LookColumn {
     /// Bytes that live; with a mark, of those that came after it.
     Live,
     /// Blocks, likewise.
@@ -113,28 +113,28 @@ pub enum Column {
     Oldest,
 }
 
-impl Column {
+impl LookColumn {
     /// Its heading. `marked`: only what came after a mark is shown.
     pub fn title(self, marked: bool) -> &'static str {
         match self {
-            Column::Live if marked => "NEW",
-            Column::Live => "LIVE",
-            Column::Blocks => "BLOCKS",
-            Column::Rate => "GROWTH/s",
-            Column::Growth => "GROWN",
-            Column::Allocated => "ALLOCS",
-            Column::Oldest => "OLDEST",
+            LookColumn::Live if marked => "NEW",
+            LookColumn::Live => "LIVE",
+            LookColumn::Blocks => "BLOCKS",
+            LookColumn::Rate => "GROWTH/s",
+            LookColumn::Growth => "GROWN",
+            LookColumn::Allocated => "ALLOCS",
+            LookColumn::Oldest => "OLDEST",
         }
     }
 
     /// Letters that it takes.
     pub fn width(self) -> usize {
         match self {
-            Column::Live => 7,
-            Column::Blocks | Column::Allocated => 10,
-            Column::Rate => 9,
-            Column::Growth => 8,
-            Column::Oldest => 7,
+            LookColumn::Live => 7,
+            LookColumn::Blocks | LookColumn::Allocated => 10,
+            LookColumn::Rate => 9,
+            LookColumn::Growth => 8,
+            LookColumn::Oldest => 7,
         }
     }
 
@@ -143,14 +143,14 @@ impl Column {
         let held = if marked { row.young } else { row.live };
         let about = if figures.estimated { "~" } else { "" };
         match self {
-            Column::Live => format!("{about}{}", short(held.bytes)),
-            Column::Blocks => format!("{about}{}", short_count(held.blocks)),
-            Column::Rate => row.bytes_per_second.map_or_else(|| "-".to_owned(), short_rate),
-            Column::Growth => short_signed(row.growth_bytes),
-            Column::Allocated => {
+            LookColumn::Live => format!("{about}{}", short(held.bytes)),
+            LookColumn::Blocks => format!("{about}{}", short_count(held.blocks)),
+            LookColumn::Rate => row.bytes_per_second.map_or_else(|| "-".to_owned(), short_rate),
+            LookColumn::Growth => short_signed(row.growth_bytes),
+            LookColumn::Allocated => {
                 row.allocated_blocks.map_or_else(|| "-".to_owned(), |blocks| format!("{about}{}", short_count(blocks)))
             }
-            Column::Oldest => row.oldest_ns.map_or_else(|| "-".to_owned(), short_span),
+            LookColumn::Oldest => row.oldest_ns.map_or_else(|| "-".to_owned(), short_span),
         }
     }
 }
@@ -273,7 +273,7 @@ impl Look {
 pub fn look_text(
     out: &mut dyn Write,
     look: &Look,
-    columns: &[Column],
+    columns: &[LookColumn],
     rows: &[LookRow],
     width: usize,
     paint: Paint,

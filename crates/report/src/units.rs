@@ -6,15 +6,20 @@ use std::fmt::Display;
 use anstyle::Style;
 use heapledger_analysis::Sampled;
 
-/// Whether text is emphasized. Nothing is told by it that the words do not tell.
+/// Whether text is emphasized, and what it may be drawn with. Nothing is told by it that the words do not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paint {
     /// Whether escape sequences may be written.
     pub on: bool,
+    /// Whether only ASCII may be written: see [`Paint::signs`].
+    pub ascii: bool,
+    /// Columns of the terminal, at which sentences are wrapped; 0 if there is none, so that a line stays a line.
+    pub columns: usize,
 }
 
 impl Paint {
-    pub(crate) fn strong(self, text: impl Display) -> String {
+    /// The text, emphasized if it may be.
+    pub fn strong(self, text: impl Display) -> String {
         self.with(Style::new().bold(), text)
     }
 
@@ -134,6 +139,27 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A text in lines of at most so many columns, broken between words, each behind the indent; one line if `columns` is 0.
+/// A word that is longer has a line of its own.
+pub(crate) fn wrapped(text: &str, columns: usize, indent: usize) -> String {
+    let mut out = " ".repeat(indent);
+    let mut column = indent;
+    for (index, word) in text.split(' ').enumerate() {
+        let width = word.chars().count();
+        if index > 0 && columns != 0 && column + 1 + width > columns {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if index > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out
+}
+
 /// How blocks and their bytes are written: estimates are marked with `~` and never look exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -221,6 +247,15 @@ mod tests {
     }
 
     #[test]
+    fn sentences_are_wrapped_between_words() {
+        assert_eq!(wrapped("one two  three", 0, 2), "  one two  three");
+        assert_eq!(wrapped("one two three", 9, 2), "  one two\n  three");
+        assert_eq!(wrapped("one two three", 8, 2), "  one\n  two\n  three");
+        assert_eq!(wrapped("a verylongword b", 6, 2), "  a\n  verylongword\n  b");
+        assert_eq!(wrapped("", 10, 2), "  ");
+    }
+
+    #[test]
     fn estimates_are_marked() {
         let exact = Figures::default();
         let about = Figures::of(Some(Sampled { interval_bytes: 1, samples: 1 }));
@@ -262,7 +297,7 @@ mod tests {
 
     #[test]
     fn colour_is_only_written_when_asked_for() {
-        assert_eq!(Paint { on: false }.strong("x"), "x");
-        assert_ne!(Paint { on: true }.strong("x"), "x");
+        assert_eq!(Paint::default().strong("x"), "x");
+        assert_ne!(Paint { on: true, ..Paint::default() }.strong("x"), "x");
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! * A file whose build id differs from the recorded one is never used: a wrong name is
 //!   worse than none. [`ModuleStatus`] says in sentences what could not be seen and why.
+//! * What is not on disk may be brought by a [`Fetch`]; this crate itself asks no network.
 //! * Files are memory-mapped and read piecewise: one compilation unit at a time is parsed,
 //!   answered from, and dropped.
 //! * Nothing in a file is believed. Forged ELF or DWARF costs bounded time and memory and
@@ -33,6 +34,7 @@
 
 mod symbolizer;
 
+mod fetch;
 mod frame;
 mod locate;
 mod status;
@@ -47,6 +49,7 @@ mod symtab;
 
 mod source;
 
+pub use fetch::{Fetch, Fetched, check_debug_file};
 pub use frame::{Frame, Resolved};
 pub use source::SourceReader;
 pub use status::{ModuleStatus, Note, Seen};

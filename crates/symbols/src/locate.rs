@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::debugdir;
 use crate::elf::{DebugLink, Image};
+use crate::fetch::{Fetch, Fetched, check_debug_file};
 use crate::status::Note;
 use crate::symbolizer::{Level, ModuleId, Options, under};
 
@@ -22,16 +23,25 @@ pub(crate) struct Located {
 
 impl Located {
     /// Searches for the files of `module`.
-    pub(crate) fn find(module: &ModuleId<'_>, options: &Options) -> Located {
+    pub(crate) fn find(
+        module: &ModuleId<'_>,
+        options: &Options,
+        mut fetch: Option<&mut (dyn Fetch + 'static)>,
+    ) -> Located {
         let mut located = Located::default();
         if is_no_file(module.path) {
             located.notes.push(Note::NotAFile { name: module.path.to_owned() });
             return located;
         }
         located.binary = located.find_binary(module, options);
-        located.find_debug(module, options);
+        let build_id = located.find_debug(module, options);
         if options.level == Level::Full {
-            located.find_shared(options);
+            if located.debug.is_none()
+                && let Some(fetch) = fetch.as_deref_mut()
+            {
+                located.debug = located.fetch(module.path, &build_id, fetch);
+            }
+            located.find_shared(module.path, options, fetch);
         }
         located
     }
@@ -65,7 +75,8 @@ impl Located {
         })
     }
 
-    fn find_debug(&mut self, module: &ModuleId<'_>, options: &Options) {
+    /// Looks for the debug file on disk. Returns the build id that it must have.
+    fn find_debug(&mut self, module: &ModuleId<'_>, options: &Options) -> Vec<u8> {
         let enough = |image: &Image| match options.level {
             Level::SymbolsOnly => image.has_symtab(),
             Level::Full => image.has_debug_info(),
@@ -74,7 +85,7 @@ impl Located {
             && enough(binary)
         {
             self.debug = Some(Arc::clone(binary));
-            return;
+            return Vec::new();
         }
         let own_id = self.binary.as_ref().map(|binary| binary.build_id.clone());
         let build_id = own_id.filter(|id| !id.is_empty()).unwrap_or_else(|| module.build_id.to_vec());
@@ -83,6 +94,29 @@ impl Located {
         // Checking a checksum reads the whole file: too slow where only names are wanted.
         if self.debug.is_none() && options.level == Level::Full {
             self.debug = self.follow_debug_link(&build_id, options);
+        }
+        build_id
+    }
+
+    /// Asks for a debug file of this build that is not on disk.
+    fn fetch(&mut self, module: &Path, build_id: &[u8], fetch: &mut (dyn Fetch + 'static)) -> Option<Arc<Image>> {
+        if build_id.is_empty() {
+            return None;
+        }
+        match fetch.debug_info(module, build_id) {
+            // Whoever brought it may be wrong, and a wrong name is worse than none.
+            Fetched::File(path) => match check_debug_file(&path, build_id) {
+                Ok(()) => self.open(&path),
+                Err(reason) => {
+                    self.notes.push(Note::Unreadable { path, reason });
+                    None
+                }
+            },
+            Fetched::Unknown => None,
+            Fetched::Failed(reason) => {
+                self.notes.push(Note::NotFetched { path: module.to_owned(), reason });
+                None
+            }
         }
     }
 
@@ -100,7 +134,7 @@ impl Located {
         None
     }
 
-    fn find_shared(&mut self, options: &Options) {
+    fn find_shared(&mut self, module: &Path, options: &Options, fetch: Option<&mut (dyn Fetch + 'static)>) {
         let Some(debug) = &self.debug else { return };
         let Some(wanted) = debug.shared_debug.clone() else { return };
         let own = debug.path.clone();
@@ -118,6 +152,11 @@ impl Located {
         }
         candidates.extend(debugdir::by_build_id(options, &wanted.build_id, ".debug"));
         self.shared = candidates.iter().find_map(|path| self.open_debug(path, &wanted.build_id));
+        if self.shared.is_none()
+            && let Some(fetch) = fetch
+        {
+            self.shared = self.fetch(module, &wanted.build_id, fetch);
+        }
         if self.shared.is_none() {
             self.notes.push(Note::NoSharedDebugFile { path: own, wanted: wanted.path });
         }

@@ -109,6 +109,14 @@ pub enum Note {
         /// The module.
         path: PathBuf,
     },
+    /// Debug information that somebody elsewhere may have, and that could not be had.
+    #[error("debug information of {} could not be fetched: {reason}", path.display())]
+    NotFetched {
+        /// The module.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// The file that `dwz` moved shared debug information to is missing.
     #[error("{} needs the shared debug file {}, which was not found: some inlined functions have no names", path.display(), wanted.display())]
     NoSharedDebugFile {

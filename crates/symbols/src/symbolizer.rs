@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::dwarf::{Batch, DebugInfo, Opened};
+use crate::fetch::Fetch;
 use crate::frame::{Frame, Resolved};
 use crate::intern::Interner;
 use crate::locate::Located;
@@ -74,6 +75,7 @@ pub struct Symbolizer {
     options: Options,
     interner: Interner,
     modules: HashMap<(PathBuf, Vec<u8>), Module>,
+    fetch: Option<Box<dyn Fetch>>,
 }
 
 #[derive(Debug)]
@@ -90,7 +92,14 @@ impl Symbolizer {
     /// A symbolizer that has opened nothing yet.
     pub fn new(options: Options) -> Self {
         let interner = Interner::new(options.demangle);
-        Symbolizer { options, interner, modules: HashMap::new() }
+        Symbolizer { options, interner, modules: HashMap::new(), fetch: None }
+    }
+
+    /// The same, with somebody who is asked for debug information that is not on this machine. Not with
+    /// [`Level::SymbolsOnly`].
+    #[must_use]
+    pub fn with_fetch(self, fetch: Box<dyn Fetch>) -> Self {
+        Symbolizer { fetch: Some(fetch), ..self }
     }
 
     /// Names a batch of addresses of one module. The answers are in the order of
@@ -132,15 +141,15 @@ impl Symbolizer {
     fn open(&mut self, id: &ModuleId<'_>) -> (PathBuf, Vec<u8>) {
         let key = (id.path.to_owned(), id.build_id.to_vec());
         if !self.modules.contains_key(&key) {
-            self.modules.insert(key.clone(), Module::open(id, &self.options));
+            self.modules.insert(key.clone(), Module::open(id, &self.options, self.fetch.as_deref_mut()));
         }
         key
     }
 }
 
 impl Module {
-    fn open(id: &ModuleId<'_>, options: &Options) -> Module {
-        let mut located = Located::find(id, options);
+    fn open(id: &ModuleId<'_>, options: &Options, fetch: Option<&mut (dyn Fetch + 'static)>) -> Module {
+        let mut located = Located::find(id, options, fetch);
         let mut notes = std::mem::take(&mut located.notes);
         let images = located.images();
         let with_debug = located.debug.as_ref().filter(|image| options.level == Level::Full && image.has_debug_info());

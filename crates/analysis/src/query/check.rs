@@ -66,6 +66,11 @@ fn needs(field: Field) -> &'static [(u32, &'static str, Option<&'static str>)] {
     }
 }
 
+/// Whether `ledger` records what is asked for under that name.
+pub(crate) fn recorded_for(ledger: &Ledger, field: Option<Field>, asked: &str) -> Result<(), Unsupported> {
+    field.map_or(Ok(()), |field| recorded(ledger, field, asked))
+}
+
 /// Whether `ledger` records what `field` needs. `asked` is what it was called by who asked.
 pub(crate) fn recorded(ledger: &Ledger, field: Field, asked: &str) -> Result<(), Unsupported> {
     let options = ledger.header().options;
@@ -120,7 +125,7 @@ impl SortKeys {
             let field = match key.by {
                 SortField::Actual => Field::Actual,
                 SortField::Overhead => Field::Overhead,
-                SortField::Time => Field::Time,
+                SortField::Time | SortField::Age => Field::Time,
                 SortField::Thread => Field::Thread,
                 SortField::Heap => Field::Heap,
                 SortField::Site => Field::Site,

@@ -11,10 +11,13 @@
 
 mod check;
 mod classic;
+mod columns;
 mod error;
 mod eval;
 mod expr;
 mod field;
+mod group;
+mod keys;
 mod lex;
 mod parse;
 mod plan;
@@ -24,10 +27,12 @@ mod stacks;
 mod value;
 
 pub use check::{Scope, Unsupported};
+pub use columns::BlockColumn;
 pub use error::SyntaxError;
 pub use eval::{Evaluator, Subject};
 pub use expr::{Expr, Filter, Test};
 pub use field::{Field, Op};
+pub use group::{GroupBy, GroupField, GroupOrder};
 pub use sort::{SortField, SortKey, SortKeys};
 pub use value::Value;
 

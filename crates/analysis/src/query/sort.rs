@@ -5,7 +5,7 @@ use std::fmt;
 
 use heapledger_source::format::Entry;
 
-use super::{SyntaxError, nearest};
+use super::{SyntaxError, keys};
 
 /// What blocks are put in order by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,8 @@ pub enum SortField {
     Number,
     /// Time of the allocation.
     Time,
+    /// How long ago that was: a time the other way round.
+    Age,
     /// Row of the thread.
     Thread,
     /// Name of the function of the malloc family.
@@ -33,13 +35,14 @@ pub enum SortField {
 }
 
 impl SortField {
-    const NAMES: &'static [(SortField, &'static [&'static str])] = &[
+    const NAMES: &'static keys::Known<SortField> = &[
         (SortField::Address, &["addr", "address", "ptr"]),
         (SortField::Size, &["size"]),
         (SortField::Actual, &["actual"]),
         (SortField::Overhead, &["overhead"]),
         (SortField::Number, &["number", "seq", "seqno"]),
         (SortField::Time, &["time"]),
+        (SortField::Age, &["age"]),
         (SortField::Thread, &["thread"]),
         (SortField::Kind, &["kind"]),
         (SortField::Heap, &["heap"]),
@@ -48,12 +51,12 @@ impl SortField {
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(field, _)| *field == self).and_then(|(_, names)| names.first()).copied().unwrap_or("")
+        keys::name_of(Self::NAMES, &self)
     }
 
-    /// Sizes: people ask for the largest.
-    fn is_largest_first(self) -> bool {
-        matches!(self, SortField::Size | SortField::Actual | SortField::Overhead)
+    /// People ask for the largest and the oldest.
+    fn descends(self) -> bool {
+        matches!(self, SortField::Size | SortField::Actual | SortField::Overhead | SortField::Age)
     }
 
     fn compare(self, one: &Entry, other: &Entry) -> Ordering {
@@ -65,6 +68,7 @@ impl SortField {
             SortField::Overhead => overhead(one).cmp(&overhead(other)),
             SortField::Number => one.number.cmp(&other.number),
             SortField::Time => one.time.cmp(&other.time),
+            SortField::Age => other.time.cmp(&one.time),
             SortField::Thread => one.thread.unwrap_or(u32::MAX).cmp(&other.thread.unwrap_or(u32::MAX)),
             SortField::Kind => match one.kind == other.kind {
                 true => Ordering::Equal,
@@ -111,36 +115,8 @@ impl SortKeys {
     /// # Errors
     /// If it cannot be understood: what, and where.
     pub fn parse(text: &str) -> Result<SortKeys, SyntaxError> {
-        let mut keys: Vec<SortKey> = Vec::new();
-        let mut at = 0;
-        for part in text.split(',') {
-            let begin = at + part.len() - part.trim_start().len();
-            let place = begin..begin + part.trim().len();
-            at += part.len() + 1;
-            let (name, direction) = match part.trim().split_once(':') {
-                Some((name, direction)) => (name.trim(), Some(direction.trim())),
-                None => (part.trim(), None),
-            };
-            let lower = name.to_ascii_lowercase();
-            let known = SortField::NAMES.iter().find(|(_, names)| names.contains(&lower.as_str()));
-            // The older, the earlier: an age is a time the other way round.
-            let (by, is_age) = match known {
-                Some((field, _)) => (*field, false),
-                None if lower == "age" => (SortField::Time, true),
-                None => return Err(Self::unknown(name, text, place)),
-            };
-            let descending = match direction.map(str::to_ascii_lowercase).as_deref() {
-                None => by.is_largest_first(),
-                Some("asc" | "ascending") => is_age,
-                Some("desc" | "descending") => !is_age,
-                Some(_) => {
-                    let error = SyntaxError::new("unknown direction", text, place);
-                    return Err(error.help("expected asc or desc"));
-                }
-            };
-            Self::push(&mut keys, SortKey { by, descending }, text, place)?;
-        }
-        Ok(SortKeys { keys })
+        let keys = keys::sort(SortField::NAMES, SortField::descends, text)?;
+        Ok(SortKeys { keys: keys.into_iter().map(|(by, descending)| SortKey { by, descending }).collect() })
     }
 
     /// Reads `Ns`: letters, capitals for the reverse. p address, n size, s number, t thread, a function.
@@ -163,32 +139,12 @@ impl SortKeys {
                 'a' if letter == 'a' => SortField::Kind,
                 _ => return Err(SyntaxError::new("unknown sort key", text, place).help(meant)),
             };
-            Self::push(&mut keys, SortKey { by, descending: letter.is_ascii_uppercase() }, text, place)?;
+            if keys.iter().any(|known| known.by == by) {
+                return Err(SyntaxError::new(format!("a second key for '{}'", by.name()), text, place));
+            }
+            keys.push(SortKey { by, descending: letter.is_ascii_uppercase() });
         }
         Ok(SortKeys { keys })
-    }
-
-    fn push(
-        keys: &mut Vec<SortKey>,
-        key: SortKey,
-        text: &str,
-        place: std::ops::Range<usize>,
-    ) -> Result<(), SyntaxError> {
-        if keys.iter().any(|known| known.by == key.by) {
-            return Err(SyntaxError::new(format!("a second key for '{}'", key.by.name()), text, place));
-        }
-        keys.push(key);
-        Ok(())
-    }
-
-    fn unknown(name: &str, text: &str, place: std::ops::Range<usize>) -> SyntaxError {
-        let names = || SortField::NAMES.iter().flat_map(|(_, names)| names.iter().copied()).chain(["age"]);
-        let firsts = SortField::NAMES.iter().filter_map(|(_, names)| names.first().copied()).chain(["age"]);
-        let what = if name.is_empty() { "a sort key is missing".to_owned() } else { "unknown sort key".to_owned() };
-        SyntaxError::new(what, text, place).help(match nearest(name, names()) {
-            Some(near) => format!("did you mean '{near}'?"),
-            None => format!("keys are {}; each may have :asc or :desc", firsts.collect::<Vec<_>>().join(", ")),
-        })
     }
 
     /// The keys, the first one first.
@@ -246,8 +202,8 @@ mod tests {
         assert_eq!(classic("pnsta"), parsed("addr,size:asc,number,thread,kind"));
         assert_eq!(classic("PNST"), parsed("addr:desc,size:desc,number:desc,thread:desc"));
         assert_eq!(parsed("size").as_deref(), Ok("size:desc"));
-        assert_eq!(parsed("age").as_deref(), Ok("time:asc"));
-        assert_eq!(parsed("age:asc").as_deref(), Ok("time:desc"));
+        assert_eq!(parsed("age").as_deref(), Ok("age:desc"));
+        assert_eq!(parsed("age:asc").as_deref(), Ok("age:asc"));
         assert_eq!(parsed(" Size : asc , time").as_deref(), Ok("size:asc,time:asc"));
     }
 
@@ -257,8 +213,7 @@ mod tests {
         assert_eq!(error, "unknown sort key\n  size, thraed\n        ^^^^^^\ndid you mean 'thread'?");
         assert!(parsed("size,").is_err_and(|why| why.contains("missing")));
         assert!(parsed("size:down").is_err_and(|why| why.contains("asc or desc")));
-        assert!(parsed("size,size").is_err_and(|why| why.contains("second")));
-        assert!(parsed("time,age").is_err());
+        assert!(parsed("size,size").is_err_and(|why| why.contains("twice")));
         assert!(classic("NX").is_err_and(|why| why.contains(" NX\n   ^")));
         assert!(classic("nN").is_err());
         assert!(classic("A").is_err());

@@ -1,7 +1,6 @@
 //! Conditions on names of code, decided once for each code address and once for each call site.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
 
 use heapledger_source::SourceError;
 
@@ -12,38 +11,67 @@ use crate::{Holders, NamedFrame, Names, NamingOptions};
 /// Tests have a bit each.
 type Bits = u64;
 
-/// Spreads the numbers of call sites, which are small and dense.
-#[derive(Default)]
-struct SiteHasher(u64);
+/// Sites below this have a place of their own; what lies above is looked up. No ledger of a sane size has more.
+const DENSE: usize = 1 << 24;
 
-impl Hasher for SiteHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// Call sites that are to be decided.
+#[derive(Debug, Default)]
+pub(crate) struct Undecided {
+    /// One bit a site.
+    dense: Vec<u64>,
+    sparse: BTreeSet<u32>,
+}
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32(u32::from(*byte));
+impl Undecided {
+    #[inline]
+    pub(crate) fn add(&mut self, site: u32) {
+        let at = site as usize;
+        if at >= DENSE {
+            self.sparse.insert(site);
+            return;
         }
+        if at / 64 >= self.dense.len() {
+            self.dense.resize((at / 64 + 1).max(self.dense.len() * 2), 0);
+        }
+        self.dense[at / 64] |= 1 << (at % 64);
     }
 
-    fn write_u32(&mut self, number: u32) {
-        let mixed = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ mixed >> 32;
+    fn sites(&self) -> impl Iterator<Item = u32> {
+        let words = self.dense.iter().enumerate().filter(|(_, word)| **word != 0);
+        let dense = words.flat_map(|(at, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| (at * 64 + bit) as u32)
+        });
+        dense.chain(self.sparse.iter().copied())
     }
 }
 
-/// Call sites that are to be decided.
-#[derive(Debug)]
-pub(crate) struct Undecided(BTreeSet<u32>, u32);
+/// What is decided of call sites.
+#[derive(Debug, Default)]
+struct Decided {
+    /// By site.
+    dense: Vec<Option<Bits>>,
+    sparse: HashMap<u32, Bits>,
+}
 
-impl Undecided {
-    pub(crate) fn add(&mut self, site: u32) {
-        // Blocks of one site come in a row.
-        if self.1 != site || self.0.is_empty() {
-            self.0.insert(site);
-            self.1 = site;
+impl Decided {
+    #[inline]
+    fn get(&self, site: u32) -> Option<Bits> {
+        if (site as usize) < DENSE {
+            return self.dense.get(site as usize).copied().flatten();
         }
+        self.sparse.get(&site).copied()
+    }
+
+    fn set(&mut self, site: u32, bits: Bits) {
+        let at = site as usize;
+        if at >= DENSE {
+            self.sparse.insert(site, bits);
+            return;
+        }
+        if at >= self.dense.len() {
+            self.dense.resize((at + 1).max(self.dense.len() * 2), None);
+        }
+        self.dense[at] = Some(bits);
     }
 }
 
@@ -53,7 +81,7 @@ pub(crate) struct Stacks<'a> {
     tests: Vec<(Field, TextTest)>,
     names: Names<'a>,
     holders: Holders,
-    sites: HashMap<u32, Bits, BuildHasherDefault<SiteHasher>>,
+    sites: Decided,
     codes: HashMap<u32, Code>,
 }
 
@@ -68,7 +96,7 @@ struct Code {
 
 impl<'a> Stacks<'a> {
     pub(crate) fn new(tests: Vec<(Field, TextTest)>, names: Names<'a>, holders: Holders) -> Stacks<'a> {
-        Stacks { tests, names, holders, sites: HashMap::default(), codes: HashMap::new() }
+        Stacks { tests, names, holders, sites: Decided::default(), codes: HashMap::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -84,18 +112,18 @@ impl<'a> Stacks<'a> {
     }
 
     pub(crate) fn undecided(&self) -> Undecided {
-        Undecided(BTreeSet::new(), 0)
+        Undecided::default()
     }
 
     /// Whether the test of this index holds for a site; `None` if that was not decided yet.
     #[inline]
     pub(crate) fn holds(&self, site: u32, index: usize) -> Option<bool> {
-        self.sites.get(&site).map(|bits| bits >> index & 1 == 1)
+        self.sites.get(site).map(|bits| bits >> index & 1 == 1)
     }
 
     /// Decides for these sites.
     pub(crate) fn decide(&mut self, sites: Undecided, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
-        let sites: Vec<u32> = sites.0.into_iter().filter(|site| !self.sites.contains_key(site)).collect();
+        let sites: Vec<u32> = sites.sites().filter(|site| self.sites.get(*site).is_none()).collect();
         self.names.resolve(sites.iter().copied(), NamingOptions::default(), progress)?;
         for site in sites {
             let mut bits = 0;
@@ -107,7 +135,7 @@ impl<'a> Stacks<'a> {
                 holder = holder.or(code.holder);
             }
             bits |= holder.or(innermost).unwrap_or(0);
-            self.sites.insert(site, bits);
+            self.sites.set(site, bits);
         }
         Ok(())
     }

@@ -11,6 +11,17 @@ use crate::run::options::{OPTIONS, Settings};
 /// Where the ledger goes if nobody says otherwise.
 pub(crate) const OUTPUT: &str = "heapledger.%n.%p.hl";
 
+/// What a person must know before anything else.
+const PASSING: &str = "\
+The program runs as it would without us: same arguments, environment, streams,
+exit status and signals. What was seen is printed on stderr when it has ended.";
+
+const EXAMPLES: &str = "\
+Examples:
+  heapledger run -- jq . big.json
+  heapledger run -o work.hl --depth 64 -- python3 script.py
+  heapledger run --sample 512K -q -- redis-server --port 7777";
+
 /// Arguments of `run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunArgs {
@@ -32,14 +43,9 @@ impl Args for RunArgs {
     fn augment_args(command: Command) -> Command {
         let mut command = command
             .override_usage("heapledger run [OPTIONS] [--] PROGRAM [ARGUMENTS]…")
-            .after_help(
-                "The program runs as it would without us: same arguments, environment, streams, exit status and\n\
-                 signals. What was seen is printed on stderr when it has ended.\n\n\
-                 Examples:\n  \
-                 heapledger run -- jq . big.json\n  \
-                 heapledger run -o work.hl --depth 64 -- python3 script.py\n\n\
-                 `heapledger run --help` also tells how to preload the library by hand.",
-            )
+            .after_help(format!(
+                "{PASSING}\n\n`heapledger run --help` also tells how to preload the library by hand.\n\n{EXAMPLES}"
+            ))
             .after_long_help(after_long_help())
             .arg(
                 Arg::new("output")
@@ -101,20 +107,23 @@ impl Args for RunArgs {
 }
 
 fn after_long_help() -> String {
-    let mut out = String::from(
-        "The program runs as it would without us: same arguments, environment, streams, exit status and signals.\n\
-         Exit status: the program's own; if it died of a signal, so does run. 125: run itself failed; 126: the program\n\
-         cannot be executed; 127: there is no such program.\n\n\
-         Preloaded by hand, without run, the library reads the same options from one environment variable:\n  \
-         LD_PRELOAD=…/libheapledger_preload.so HEAPLEDGER=depth=64,history=1000 PROGRAM\n\
-         Its items, separated by commas (a comma inside a value is written %2C, a percent sign %25):\n",
+    let mut out = format!(
+        "{PASSING}\n\n\
+         Exit status: the program's own; if it died of a signal, so does run. 125: run\n\
+         itself failed; 126: the program cannot be executed; 127: there is no such\n\
+         program.\n\n\
+         Preloaded by hand, without run, the library reads the same options from one\n\
+         environment variable:\n\n  \
+         LD_PRELOAD=…/libheapledger_preload.so HEAPLEDGER=depth=64,history=1000 PROGRAM\n\n\
+         Its items, separated by commas (a comma inside a value is written %2C, a percent\n\
+         sign %25):\n\n"
     );
     for option in OPTIONS.iter().filter(|option| !option.hidden) {
         out += &format!("  {:<18} as --{}\n", option.item(), option.flag);
     }
-    out += "There, sizes are in bytes and lists are joined by +. What is set already is used by run too, unless a flag\n\
-            says otherwise.";
-    out
+    out += "\nThere, sizes are in bytes and lists are joined by +. What is set already is used\n\
+            by run too, unless a flag says otherwise.\n\n";
+    out + EXAMPLES
 }
 
 impl FromArgMatches for RunArgs {

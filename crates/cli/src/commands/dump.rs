@@ -1,12 +1,21 @@
 //! `heapledger dump`: what is allocated, with the stacks that allocated it.
 
-use anyhow::Result;
-use heapledger_analysis::query::Scope;
-use heapledger_analysis::{Seen, Selection};
-use heapledger_report::{DumpJson, DumpText, Ending};
+use std::io::Write;
 
-use super::standard::{ExecutableArgs, FilterArgs, SortArgs};
-use super::{LedgerArgs, LimitArgs, Opened, Progress, find_names, no_names, refresh, unless_pipe_closed};
+use anyhow::Result;
+use heapledger_analysis::query::{BlockColumn, GroupBy, GroupOrder, Scope};
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::{Groups, NamedStack, Names, Seen, Selection, Sort};
+use heapledger_report::{
+    Cell, Context, DumpJson, DumpText, Ending, Table, TableForm, block_cell, block_column, dump_begin, dump_end,
+    dump_json_header, groups_csv, groups_json, groups_text, json_end, sentence,
+};
+
+use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, TableArgs};
+use super::{LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh, unless_pipe_closed};
+
+/// Groups shown to a person who did not say how many.
+const GROUPS: usize = 20;
 
 /// Arguments of `dump`.
 #[derive(Debug, clap::Args)]
@@ -14,9 +23,12 @@ use super::{LedgerArgs, LimitArgs, Opened, Progress, find_names, no_names, refre
 Examples:
   heapledger dump heapledger.jq.4711.hl
   heapledger dump --sort size --limit 10 4711
-  heapledger dump --where 'size >= 4K and fn ~ \"parse\" and age > 10s' heapledger.jq.4711.hl
+  heapledger dump --where 'size >= 4K and fn ~ \"parse\" and age > 10s' 4711
   heapledger dump -Fthread=4 -Fsize_min=1024 -SNs heapledger.jq.4711.hl
-  heapledger dump --json heapledger.jq.4711.hl | jq -r 'select(.type == \"block\") | .size'")]
+  heapledger dump --group-by fn --top 10 4711                who holds what
+  heapledger dump --group-by stack --where 'age > 1m' 4711   with call stacks
+  heapledger dump --columns addr,size,thread,fn --sort size 4711
+  heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'")]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
@@ -28,6 +40,12 @@ pub(crate) struct DumpArgs {
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) sort: SortArgs,
+    #[command(flatten)]
+    pub(crate) groups: GroupArgs,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
 }
 
 /// Shows the live blocks of a ledger.
@@ -36,36 +54,148 @@ pub(crate) fn run(args: &DumpArgs) -> Result<()> {
 }
 
 fn show(args: &DumpArgs) -> Result<()> {
+    // Mistakes are told before anything is read.
     args.filter.parse()?;
-    args.sort.parse()?;
+    let (by, columns) = (args.groups.by()?, args.groups.columns()?);
+    let order = by.is_some().then(|| args.sort.groups()).transpose()?;
+    if by.is_none() {
+        args.sort.parse()?;
+    }
     let opened = args.ledger.open_target(args.executable.ledger(&args.ledger.ledger)?)?;
-    let Opened { ledger, mut context, threads_recorded, out } = opened;
-    let keys = args.sort.get(&ledger)?;
-    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Blocks, no_names(&ledger)?)?;
-    let limit = args.limit.get(args.ledger.json);
+    match (by, order, columns) {
+        (Some(by), Some(order), _) => show_groups(args, opened, &by, &order),
+        (_, _, Some(columns)) => show_table(args, opened, columns),
+        _ if args.table.csv => {
+            let columns = BlockColumn::usual(&opened.ledger);
+            show_table(args, opened, columns)
+        }
+        _ => show_blocks(args, opened),
+    }
+}
+
+/// The blocks to show, and the names found on the way.
+fn select<'l>(args: &DumpArgs, ledger: &'l Ledger, context: &Context) -> Result<(Selection, Names<'l>)> {
+    let mut keys = args.sort.get(ledger)?;
+    if args.groups.top.is_some() && !args.sort.is_given() {
+        keys = Sort::Size.into();
+    }
+    let limit = args.groups.top.unwrap_or_else(|| args.limit.get(args.ledger.json || args.table.csv));
+    let mut filter = args.filter.evaluator(ledger, context.clock, Scope::Blocks, args.naming.no_names(ledger)?)?;
     let mut progress = Progress::new("reading");
-    let selection = Selection::matching(&ledger, Some(&mut filter), &keys, limit, &mut |part| progress.show(part))?;
-    drop(progress);
+    let selection = Selection::matching(ledger, Some(&mut filter), &keys, limit, &mut |part| progress.show(part))?;
+    Ok((selection, filter.into_names()))
+}
+
+fn ending(selection: &Selection) -> Ending {
+    let shown = selection.blocks.len() as u64;
+    Ending { shown, left_out: selection.left_out(), in_flight: selection.in_flight }
+}
+
+fn show_blocks(args: &DumpArgs, opened: Opened) -> Result<()> {
+    let Opened { ledger, mut context, threads_recorded, out } = opened;
+    let (selection, mut names) = select(args, &ledger, &context)?;
     refresh(&ledger, &mut context)?;
-    let mut names = filter.into_names();
     find_names(&mut names, selection.blocks.iter().map(|block| block.site), true)?;
     let mut seen = Seen::of(&ledger, selection.in_flight)?;
-    let shown = selection.blocks.len() as u64;
-    let ending = Ending { shown, left_out: selection.left_out(), in_flight: selection.in_flight };
     if args.ledger.json {
         let mut report = DumpJson::new(out, &context, &selection)?;
         for block in &selection.blocks {
             report.block(block, &names.stack(block.site)?)?;
         }
         seen.notes.extend(names.notes());
-        report.end(ending, &seen)?;
+        report.end(ending(&selection), &seen)?;
     } else {
         let mut report = DumpText::new(out, &context, threads_recorded, &selection)?;
         for block in &selection.blocks {
             report.block(block, &names.stack(block.site)?)?;
         }
         seen.notes.extend(names.notes());
-        report.end(ending, &selection, &seen)?;
+        report.end(ending(&selection), &selection, &seen)?;
     }
     Ok(())
+}
+
+/// Blocks as a table.
+fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Result<()> {
+    let Opened { ledger, mut context, mut out, .. } = opened;
+    columns.iter().try_for_each(|column| column.check(&ledger))?;
+    let (selection, mut names) = select(args, &ledger, &context)?;
+    refresh(&ledger, &mut context)?;
+    let named = columns.iter().any(|column| column.needs_names());
+    if named {
+        find_names(&mut names, selection.blocks.iter().map(|block| block.site), false)?;
+    }
+    let mut seen = Seen::of(&ledger, selection.in_flight)?;
+    let holders = args.filter.holders()?;
+    let form = match (args.ledger.json, args.table.csv) {
+        (true, _) => TableForm::Json("row"),
+        (_, true) => TableForm::Csv,
+        _ => TableForm::Text(args.table.style(&context)),
+    };
+    match form {
+        TableForm::Json(_) => dump_json_header(&mut out, &context, &selection)?,
+        TableForm::Text(_) => dump_begin(&mut out, &context, &selection)?,
+        TableForm::Csv => {}
+    }
+    let mut table = Table::new(out, form, columns.iter().map(|column| block_column(*column)).collect())?;
+    for block in &selection.blocks {
+        let stack = if named { names.stack(block.site)? } else { NamedStack::default() };
+        let cells: Vec<Cell> =
+            columns.iter().map(|column| block_cell(*column, &context, &holders, block, &stack)).collect();
+        table.row(&cells)?;
+    }
+    let mut out = table.end()?;
+    seen.notes.extend(names.notes());
+    let ending = ending(&selection);
+    match form {
+        TableForm::Json(_) => json_end(&mut out, ending, &seen)?,
+        TableForm::Csv => {
+            out.flush()?;
+            say_notes(&seen);
+        }
+        TableForm::Text(_) => {
+            if !selection.blocks.is_empty() {
+                writeln!(out)?;
+            }
+            dump_end(out, &context, ending, &selection, &seen)?;
+        }
+    }
+    Ok(())
+}
+
+/// Blocks, added up.
+fn show_groups(args: &DumpArgs, opened: Opened, by: &[GroupBy], order: &GroupOrder) -> Result<()> {
+    let Opened { ledger, mut context, out, .. } = opened;
+    by.iter().try_for_each(|by| by.check(&ledger))?;
+    let (plain, holders) = (args.ledger.json || args.table.csv, args.filter.holders()?);
+    let limit = args.groups.top.or(args.limit.limit).unwrap_or(if plain { 0 } else { GROUPS });
+    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Blocks, args.naming.no_names(&ledger)?)?;
+    let mut progress = Progress::new("reading");
+    let groups = Groups::of(&ledger, by, &mut filter, &holders, (order, limit), &mut |part| progress.show(part))?;
+    drop(progress);
+    refresh(&ledger, &mut context)?;
+    let mut names = filter.into_names();
+    let mut stacks = Vec::new();
+    if args.ledger.json || by.contains(&GroupBy::Stack) {
+        find_names(&mut names, groups.groups.iter().map(|group| group.site), true)?;
+        stacks = groups.groups.iter().map(|group| names.stack(group.site)).collect::<Result<_, _>>()?;
+    }
+    let mut seen = Seen::of(&ledger, groups.in_flight)?;
+    seen.notes.extend(names.notes());
+    if args.ledger.json {
+        groups_json(out, &context, &groups, &stacks, &seen)?;
+    } else if args.table.csv {
+        groups_csv(out, &context, &groups, &stacks)?;
+        say_notes(&seen);
+    } else {
+        groups_text(out, &context, &groups, &stacks, args.table.style(&context), &seen)?;
+    }
+    Ok(())
+}
+
+/// CSV has no place for what was not seen.
+fn say_notes(seen: &Seen) {
+    for note in &seen.notes {
+        crate::say(&sentence(note));
+    }
 }

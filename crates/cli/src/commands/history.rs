@@ -4,18 +4,18 @@ use anyhow::Result;
 use heapledger_analysis::{Events, Seen};
 use heapledger_report::{Ending, HistoryJson, HistoryText};
 
-use super::{LedgerArgs, LimitArgs, Progress, name, unless_pipe_closed};
+use super::{LedgerArgs, LimitArgs, NamingArgs, Progress, unless_pipe_closed};
 
 /// Arguments of `history`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The ledger holds every block that is allocated, and the frees of the most recent past with the
-blocks that they ended: see the option --history of `heapledger run`.
+The ledger holds every block that is allocated, and the frees of the most recent
+past with the blocks that they ended: see --history of `heapledger run`.
 
 Examples:
   heapledger history heapledger.jq.4711.hl
   heapledger history --reverse --limit 20 4711   what happened last
-  heapledger history --json heapledger.jq.4711.hl | jq 'select(.event == \"free\")'")]
+  heapledger history --json 4711 | jq 'select(.event == \"free\")'")]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
@@ -24,6 +24,8 @@ pub(crate) struct HistoryArgs {
     /// Last event first
     #[arg(short, long)]
     pub(crate) reverse: bool,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
 }
 
 /// Shows the events of a ledger.
@@ -39,7 +41,7 @@ fn show(args: &HistoryArgs) -> Result<()> {
     drop(progress);
     opened.refresh()?;
     let (ledger, context, threads_recorded) = (&opened.ledger, &opened.context, opened.threads_recorded);
-    let mut names = name(ledger, events.events.iter().map(|event| event.site()), true)?;
+    let mut names = args.naming.name(ledger, events.events.iter().map(|event| event.site()), true)?;
     let mut seen = Seen::of(ledger, events.in_flight)?;
     let ending = Ending { shown: events.events.len() as u64, left_out: events.left_out(), in_flight: events.in_flight };
     if args.ledger.json {

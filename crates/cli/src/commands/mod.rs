@@ -2,24 +2,27 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
-use heapledger_analysis::{Clock, Names, NamingOptions, Sampling};
-use heapledger_report::{Context, Paint};
+use heapledger_analysis::{Clock, Sampling};
+use heapledger_report::Context;
+
+use crate::terminal::{Color, Output};
 
 pub(crate) mod dump;
 pub(crate) mod history;
+mod naming;
 pub(crate) mod standard;
 pub(crate) mod stats;
 pub(crate) mod top;
 
 pub(crate) use dump::DumpArgs;
 pub(crate) use history::HistoryArgs;
+pub(crate) use naming::{NamingArgs, find_names};
 pub(crate) use stats::StatsArgs;
 pub(crate) use top::TopArgs;
 
@@ -38,17 +41,9 @@ pub(crate) struct LedgerArgs {
     /// When to emphasize with colour
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     pub(crate) color: Color,
-}
-
-/// When to use colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
+    /// Do not show long text through a pager ($HEAPLEDGER_PAGER, $PAGER, less)
+    #[arg(long)]
+    pub(crate) no_pager: bool,
 }
 
 /// How many blocks or events are shown.
@@ -70,7 +65,7 @@ struct Opened {
     ledger: Ledger,
     context: Context,
     threads_recorded: bool,
-    out: BufWriter<Stdout>,
+    out: Output,
 }
 
 impl LedgerArgs {
@@ -88,10 +83,11 @@ impl LedgerArgs {
             threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
             sampling: Sampling::of(&ledger),
-            paint: Paint { on: self.color.is_on() },
+            paint: self.color.paint(),
         };
         let threads_recorded = ledger.header().options.has(Options::THREAD);
-        Ok(Opened { ledger, context, threads_recorded, out: BufWriter::with_capacity(1 << 16, io::stdout()) })
+        let out = if self.json { Output::data() } else { Output::text(!self.no_pager) };
+        Ok(Opened { ledger, context, threads_recorded, out })
     }
 }
 
@@ -107,39 +103,6 @@ fn refresh(ledger: &Ledger, context: &mut Context) -> Result<()> {
     if !ledger.is_finished() {
         context.threads = ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
     }
-    Ok(())
-}
-
-impl Color {
-    pub(crate) fn is_on(self) -> bool {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        match self {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto if set("NO_COLOR") => false,
-            Color::Auto if set("CLICOLOR_FORCE") => true,
-            Color::Auto => io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
-        }
-    }
-}
-
-/// Names of all that will be shown.
-fn name<'a>(ledger: &'a Ledger, sites: impl Iterator<Item = u32>, source_text: bool) -> Result<Names<'a>> {
-    let mut names = no_names(ledger)?;
-    find_names(&mut names, sites, source_text)?;
-    Ok(names)
-}
-
-/// What will find names, and has found none yet.
-fn no_names(ledger: &Ledger) -> Result<Names<'_>> {
-    let symbolizer = Symbolizer::new(symbols::Options::default());
-    Ok(Names::new(ledger, symbolizer, SourceReader::new(None))?)
-}
-
-/// Finds names of all that will be shown.
-fn find_names(names: &mut Names<'_>, sites: impl Iterator<Item = u32>, source_text: bool) -> Result<()> {
-    let mut progress = Progress::new("finding names");
-    names.resolve(sites, NamingOptions { source_text, deadline: None }, &mut |part| progress.show(part))?;
     Ok(())
 }
 

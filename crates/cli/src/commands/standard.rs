@@ -6,9 +6,10 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use heapledger_analysis::query::{Evaluator, Filter, Scope, SortKeys, SyntaxError};
+use heapledger_analysis::query::{BlockColumn, Evaluator, Filter, GroupBy, GroupOrder, Scope, SortKeys, SyntaxError};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Holders, Names};
+use heapledger_report::{Context, TableStyle};
 use thiserror::Error;
 
 /// What was typed cannot be understood. The exit code says so.
@@ -133,11 +134,78 @@ impl SortArgs {
         Ok(keys)
     }
 
+    /// What was typed, as an order of groups.
+    pub(crate) fn groups(&self) -> Result<GroupOrder> {
+        if self.letters.is_some() {
+            return Err(
+                Usage::new("-S orders blocks; for groups write --sort bytes, blocks, largest, oldest or name").into()
+            );
+        }
+        let order = self.sort.as_deref().map(GroupOrder::parse).transpose();
+        let order = order.map_err(|error| Usage::in_value("--sort", &error))?.unwrap_or_default();
+        Ok(if self.reverse { order.reversed() } else { order })
+    }
+
+    /// Whether an order was asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        self.sort.is_some() || self.letters.is_some()
+    }
+
     /// The order of this ledger's blocks. Refused if the ledger does not record what is asked for.
     pub(crate) fn get(&self, ledger: &Ledger) -> Result<SortKeys> {
         let keys = self.parse()?.unwrap_or_default();
         keys.check(ledger)?;
         Ok(if self.reverse { keys.reversed() } else { keys })
+    }
+}
+
+/// How a table looks.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "How it looks")]
+pub(crate) struct TableArgs {
+    /// Write a table as CSV: plain numbers, bytes and nanoseconds
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    /// In tables, write bytes exactly, without units
+    #[arg(long)]
+    bytes: bool,
+}
+
+impl TableArgs {
+    /// The look of tables in text.
+    pub(crate) fn style(&self, context: &Context) -> TableStyle {
+        TableStyle { width: context.paint.columns, exact: self.bytes, paint: context.paint }
+    }
+}
+
+/// Blocks as a table, or added up.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "How it looks")]
+pub(crate) struct GroupArgs {
+    /// Add blocks up by one or several of fn, file, module, stack, thread, size, kind, heap. fn, file and module are
+    /// those of the function that holds a block; --sort takes bytes, blocks, largest, oldest, name then
+    #[arg(short, long, value_name = "LIST")]
+    group_by: Option<String>,
+    /// Show only the first N groups, 0 for all [default: 20; with --json or --csv all]; of blocks, the N largest
+    #[arg(long, value_name = "N", conflicts_with = "limit")]
+    pub(crate) top: Option<usize>,
+    /// Show blocks as a table with these columns: addr, size, actual, overhead, number, time, age, thread, kind, heap,
+    /// site, weight, fn, file, module, stack
+    #[arg(long, value_name = "LIST", conflicts_with = "group_by")]
+    columns: Option<String>,
+}
+
+impl GroupArgs {
+    /// What blocks are added up by, if they are.
+    pub(crate) fn by(&self) -> Result<Option<Vec<GroupBy>>> {
+        let by = self.group_by.as_deref().map(GroupBy::parse).transpose();
+        Ok(by.map_err(|error| Usage::in_value("--group-by", &error))?)
+    }
+
+    /// The columns that were asked for.
+    pub(crate) fn columns(&self) -> Result<Option<Vec<BlockColumn>>> {
+        let columns = self.columns.as_deref().map(BlockColumn::parse).transpose();
+        Ok(columns.map_err(|error| Usage::in_value("--columns", &error))?)
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use heapledger_analysis::Summary;
 use heapledger_report::{StatsOptions, stats_json, stats_text};
 
-use super::{LedgerArgs, Progress, name, unless_pipe_closed};
+use super::{LedgerArgs, NamingArgs, Progress, unless_pipe_closed};
 
 /// Threads shown to a person who did not ask for all.
 const THREADS: usize = 40;
@@ -14,8 +14,8 @@ const THREADS: usize = 40;
 #[command(after_help = "\
 Examples:
   heapledger stats heapledger.jq.4711.hl
-  heapledger stats 4711                     a process that runs under heapledger now
-  heapledger stats --json heapledger.jq.4711.hl | jq 'select(.type == \"stats\").live_bytes'")]
+  heapledger stats 4711                 a process that runs under heapledger now
+  heapledger stats --json 4711 | jq 'select(.type == \"stats\").live_bytes'")]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
@@ -25,6 +25,8 @@ pub(crate) struct StatsArgs {
     /// Show all threads, not only the 40 that hold most
     #[arg(short, long)]
     pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
 }
 
 /// Shows the totals of a ledger.
@@ -39,7 +41,7 @@ fn show(args: &StatsArgs) -> Result<()> {
     let mut summary = Summary::of(ledger, opened.context.clock, args.top, &mut |part| progress.show(part))?;
     drop(progress);
     let sites: Vec<u32> = summary.sites.top.iter().map(|totals| totals.site).collect();
-    let mut names = name(ledger, sites.iter().copied(), args.ledger.json)?;
+    let mut names = args.naming.name(ledger, sites.iter().copied(), args.ledger.json)?;
     let stacks = sites.iter().map(|site| names.stack(*site)).collect::<Result<Vec<_>, _>>()?;
     summary.seen.notes.extend(names.notes());
     if args.ledger.json {

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::LedgerArgs;
 use super::standard::FilterArgs;
+use super::{LedgerArgs, NamingArgs};
 use crate::top::{self, Group, Sort};
 
 /// Arguments of `top`.
@@ -45,6 +45,8 @@ pub(crate) struct TopArgs {
     pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
 }
 
 /// Shortest and longest interval, in seconds.

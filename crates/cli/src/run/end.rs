@@ -18,6 +18,7 @@ use super::{End, remove};
 use crate::args::RunArgs;
 use crate::finish::{self, Finisher, Written};
 use crate::live::{self, Live};
+use crate::terminal;
 use crate::text::shell;
 use crate::{end_as, say};
 
@@ -87,7 +88,7 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
             Ok(reckoning) => {
                 let summary =
                     Summary { outcome, reckoning: &reckoning, written: &written, earlier: &earlier, children };
-                eprint!("{summary}");
+                terminal::tell(&summary.to_string());
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),
         }

@@ -1,28 +1,27 @@
 //! Looks as text or JSON, for logs and programs.
 
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use heapledger_analysis::watch::{Mark, Reader};
 use heapledger_analysis::{Sampling, Seen};
-use heapledger_report::{LookRow, LooksJson, Paint, look_text};
+use heapledger_report::{LookRow, LooksJson, look_text};
 
 use super::chooser::Chooser;
 use super::namer::Namer;
 use super::view::{Data, View, columns};
 use super::{Watched, finished};
 use crate::commands::TopArgs;
+use crate::terminal::{self, Output};
 
-/// Columns of text that nobody's terminal limits.
-const WIDTH: usize = 120;
 /// How long the finished ledger of a program that has just ended is waited for.
 const FINISH_PATIENCE: Duration = Duration::from_secs(2);
 
 enum Out {
-    Text(BufWriter<io::Stdout>),
-    Json(LooksJson<BufWriter<io::Stdout>>),
+    Text(Output),
+    Json(LooksJson<Output>),
 }
 
 /// Prints so many looks; 0: until the program ends.
@@ -30,8 +29,9 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let ledger = &watched.reader;
     let mut data = Data::default();
     let reader = Reader::new(ledger, watched.began);
-    let mut namer = Namer::new(&watched.namer, watched.holders.clone())?;
-    let mut chooser = Chooser::new(ledger, watched.filter.clone(), watched.holders.clone())?;
+    let mut namer = Namer::new(&watched.namer, watched.holders.clone(), watched.naming.quiet_symbolizer())?;
+    let mut chooser =
+        Chooser::new(ledger, watched.filter.clone(), watched.holders.clone(), watched.naming.quiet_symbolizer())?;
     let view = View {
         group: args.group,
         sort: args.sort,
@@ -40,12 +40,15 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         filter: String::new(),
         within: Vec::new(),
     };
-    let paint = Paint { on: args.ledger.color.is_on() };
-    let out = BufWriter::new(io::stdout());
+    let paint = args.ledger.color.paint();
+    let width = terminal::width();
     let sampling = Sampling::of(ledger);
     let name = args.ledger.ledger.to_string_lossy();
-    let mut out =
-        if args.ledger.json { Out::Json(LooksJson::new(out, &name, sampling.from(0))?) } else { Out::Text(out) };
+    let mut out = if args.ledger.json {
+        Out::Json(LooksJson::new(Output::data(), &name, sampling.from(0))?)
+    } else {
+        Out::Text(Output::text(false))
+    };
     let mut mark: Option<Mark> = None;
     let mut in_flight = 0;
     let mut shown = 0;
@@ -72,8 +75,8 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
                 if shown > 0 {
                     writeln!(text)?;
                 }
-                let columns = columns(view.group, false, data.motion(), WIDTH);
-                look_text(text, &look, &columns, &rows, WIDTH, paint)?;
+                let columns = columns(view.group, false, data.motion(), width);
+                look_text(text, &look, &columns, &rows, width, paint)?;
                 text.flush()?;
             }
         }

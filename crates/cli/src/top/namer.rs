@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
+use heapledger_analysis::symbols::{SourceReader, Symbolizer};
 use heapledger_analysis::{Holders, NamedFrame, NamedStack, Names, NamingOptions};
 use heapledger_report::{clean, short_name};
 
@@ -84,8 +84,7 @@ pub(crate) struct Namer<'a> {
 }
 
 impl<'a> Namer<'a> {
-    pub(crate) fn new(ledger: &'a Ledger, holders: Holders) -> Result<Namer<'a>> {
-        let symbolizer = Symbolizer::new(symbols::Options::default());
+    pub(crate) fn new(ledger: &'a Ledger, holders: Holders, symbolizer: Symbolizer) -> Result<Namer<'a>> {
         let names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
         let mut ids = HashMap::new();
         NameTable::default().labels.into_iter().for_each(|label| {

@@ -13,6 +13,7 @@ use heapledger_analysis::watch::{Mark, Reader, Sample, Totals};
 use super::chooser::Chooser;
 use super::finished;
 use super::view::ending_words;
+use crate::commands::NamingArgs;
 
 /// Reading all records takes at most one part in so many of the time.
 const PART: u32 = 10;
@@ -58,12 +59,12 @@ pub(super) enum Report {
 pub(super) fn read(
     ledger: &Ledger,
     pid: Option<u32>,
-    chosen: (Filter, Holders),
+    (filter, holders, naming): (Filter, Holders, NamingArgs),
     (began, interval): (Instant, Duration),
     orders: &Receiver<Order>,
     tell: &dyn Fn(Report) -> bool,
 ) {
-    let chooser = match Chooser::new(ledger, chosen.0, chosen.1) {
+    let chooser = match Chooser::new(ledger, filter, holders, naming.quiet_symbolizer()) {
         Ok(chooser) => chooser,
         Err(problem) => {
             tell(Report::Failed(problem));

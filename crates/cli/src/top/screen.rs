@@ -16,7 +16,7 @@ use super::Watched;
 use super::namer::{Named, Namer};
 use super::reader::{self, Order, Report};
 use super::view::View;
-use crate::commands::TopArgs;
+use crate::commands::{NamingArgs, TopArgs};
 use crate::run::End;
 use crate::{end_as, sys};
 
@@ -54,7 +54,7 @@ enum Question {
 /// Shows a ledger until a person has seen enough.
 pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> Result<()> {
     let watched = watched()?;
-    let theme = Theme { color: args.ledger.color.is_on(), ascii: theme::is_ascii(|name| std::env::var(name).ok()) };
+    let theme = Theme { color: args.ledger.color.is_on(), ascii: !crate::terminal::is_utf8() };
     let view = View {
         group: args.group,
         sort: args.sort,
@@ -81,18 +81,18 @@ pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> 
         let tell = tell.clone();
         move || read_keys(&tell)
     });
-    let Watched { reader, namer, began, interval, filter, holders } = watched;
-    let for_reader = holders.clone();
+    let Watched { reader, namer, began, interval, filter, holders, naming } = watched;
+    let for_reader = (filter, holders.clone(), naming.clone());
     thread::spawn({
         let tell = tell.clone();
         move || {
             let tell = |report| tell.send(Event::Read(report)).is_ok();
             let pid = pid.filter(|_| !reader.is_finished());
-            reader::read(&reader, pid, (filter, for_reader), (began, interval), &orders, &tell);
+            reader::read(&reader, pid, for_reader, (began, interval), &orders, &tell);
         }
     });
     thread::spawn(move || {
-        if let Err(problem) = find_names(&namer, holders, &questions, &tell) {
+        if let Err(problem) = find_names(&namer, (holders, naming), &questions, &tell) {
             let _ = tell.send(Event::Problem(format!("names can no longer be found: {problem:#}")));
         }
     });
@@ -242,11 +242,11 @@ fn read_keys(tell: &Sender<Event>) {
 /// Finds names as long as anybody asks. A stack that somebody waits for comes before all others.
 fn find_names(
     ledger: &heapledger_analysis::source::Ledger,
-    holders: Holders,
+    (holders, naming): (Holders, NamingArgs),
     questions: &Receiver<Question>,
     tell: &Sender<Event>,
 ) -> Result<()> {
-    let mut namer = Namer::new(ledger, holders)?;
+    let mut namer = Namer::new(ledger, holders, naming.quiet_symbolizer())?;
     let mut sites: Vec<u32> = Vec::new();
     let mut first = true;
     loop {

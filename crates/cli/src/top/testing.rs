@@ -9,6 +9,7 @@ use heapledger_analysis::Holders;
 use heapledger_analysis::format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::source::testing::Builder;
+use heapledger_analysis::symbols::{Options, Symbolizer};
 use heapledger_analysis::watch::{Mark, Reader};
 
 use super::namer::Namer;
@@ -98,7 +99,7 @@ impl Made {
             self.data.set_mark(Some(Mark::at(Arc::clone(&sample))), "");
         }
         self.data.add_sample(sample, "");
-        let mut namer = Namer::new(&ledger, Holders::default()).expect("read");
+        let mut namer = Namer::new(&ledger, Holders::default(), Symbolizer::new(Options::default())).expect("read");
         let wanted: Vec<u32> =
             self.sites.iter().copied().filter(|site| self.data.names.site(*site).is_none()).collect();
         if !wanted.is_empty() {

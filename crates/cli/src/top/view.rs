@@ -5,7 +5,7 @@ use std::sync::Arc;
 use heapledger_analysis::format::{Kind, TallyCounter};
 use heapledger_analysis::watch::{Curve, Key, Mark, RATE_WINDOW_NS, Row, Sample, Samples, Totals, per_second, rows};
 use heapledger_analysis::{Identity, Note};
-use heapledger_report::{Column, Figures, Look, LookRow, LookState, clean, sentence};
+use heapledger_report::{Figures, Look, LookColumn, LookRow, LookState, clean, sentence};
 
 use super::namer::{NameTable, UNNAMED};
 
@@ -63,27 +63,27 @@ pub(crate) enum Sort {
 
 impl Sort {
     /// The column that it goes by.
-    pub(crate) fn column(self) -> Option<Column> {
+    pub(crate) fn column(self) -> Option<LookColumn> {
         match self {
-            Sort::Live => Some(Column::Live),
-            Sort::Blocks => Some(Column::Blocks),
-            Sort::Rate => Some(Column::Rate),
-            Sort::Growth => Some(Column::Growth),
-            Sort::Allocated => Some(Column::Allocated),
-            Sort::Oldest => Some(Column::Oldest),
+            Sort::Live => Some(LookColumn::Live),
+            Sort::Blocks => Some(LookColumn::Blocks),
+            Sort::Rate => Some(LookColumn::Rate),
+            Sort::Growth => Some(LookColumn::Growth),
+            Sort::Allocated => Some(LookColumn::Allocated),
+            Sort::Oldest => Some(LookColumn::Oldest),
             Sort::Name => None,
         }
     }
 
     /// The order by a column; the name if there is none.
-    pub(crate) fn by(column: Option<Column>) -> Sort {
+    pub(crate) fn by(column: Option<LookColumn>) -> Sort {
         match column {
-            Some(Column::Live) => Sort::Live,
-            Some(Column::Blocks) => Sort::Blocks,
-            Some(Column::Rate) => Sort::Rate,
-            Some(Column::Growth) => Sort::Growth,
-            Some(Column::Allocated) => Sort::Allocated,
-            Some(Column::Oldest) => Sort::Oldest,
+            Some(LookColumn::Live) => Sort::Live,
+            Some(LookColumn::Blocks) => Sort::Blocks,
+            Some(LookColumn::Rate) => Sort::Rate,
+            Some(LookColumn::Growth) => Sort::Growth,
+            Some(LookColumn::Allocated) => Sort::Allocated,
+            Some(LookColumn::Oldest) => Sort::Oldest,
             None => Sort::Name,
         }
     }
@@ -371,26 +371,26 @@ impl Data {
 }
 
 /// The columns of figures that there is room for, and that say anything.
-pub(crate) fn columns(group: Group, part: bool, motion: Motion, width: usize) -> Vec<Column> {
+pub(crate) fn columns(group: Group, part: bool, motion: Motion, width: usize) -> Vec<LookColumn> {
     let moving = motion == Motion::Running;
     let counted = matches!(group, Group::Thread | Group::Kind) && !part;
-    let mut columns = vec![Column::Live];
+    let mut columns = vec![LookColumn::Live];
     if width >= 40 {
-        columns.push(Column::Blocks);
+        columns.push(LookColumn::Blocks);
     }
     if moving && width >= 50 {
-        columns.push(Column::Rate);
+        columns.push(LookColumn::Rate);
     }
     // Stacks have long names.
     let stacks = group == Group::Stack;
     if motion != Motion::Still && width >= if stacks { 100 } else { 64 } {
-        columns.push(Column::Growth);
+        columns.push(LookColumn::Growth);
     }
     if counted && width >= 74 {
-        columns.push(Column::Allocated);
+        columns.push(LookColumn::Allocated);
     }
     if width >= if moving && (counted || group == Group::Function) { 100 } else { 74 } {
-        columns.push(Column::Oldest);
+        columns.push(LookColumn::Oldest);
     }
     columns
 }

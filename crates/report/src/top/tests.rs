@@ -39,7 +39,7 @@ fn rows() -> Vec<LookRow> {
 
 fn text(look: &Look, rows: &[LookRow]) -> String {
     let mut out = Vec::new();
-    let columns = [Column::Live, Column::Blocks, Column::Rate, Column::Growth, Column::Oldest];
+    let columns = [LookColumn::Live, LookColumn::Blocks, LookColumn::Rate, LookColumn::Growth, LookColumn::Oldest];
     look_text(&mut out, look, &columns, rows, 80, Paint::default()).expect("memory");
     String::from_utf8(out).expect("text")
 }
@@ -100,10 +100,10 @@ fn figures_are_short() {
         86_399_000_000_000,
         34_000_000_000_000_000,
     ] {
-        assert!(short_span(ns).len() <= Column::Oldest.width() + 1, "{}", short_span(ns));
+        assert!(short_span(ns).len() <= LookColumn::Oldest.width() + 1, "{}", short_span(ns));
     }
     assert_eq!((short_span(3_240_000_000), short_span(725_000_000_000)), ("3.2s".to_owned(), "12m05s".to_owned()));
-    assert_eq!(short_count(9_999_999).len(), Column::Blocks.width() - 1, "there is room for a tilde");
+    assert_eq!(short_count(9_999_999).len(), LookColumn::Blocks.width() - 1, "there is room for a tilde");
 }
 
 #[test]

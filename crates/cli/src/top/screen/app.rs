@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use heapledger_analysis::NamedStack;
 use heapledger_analysis::query::Filter;
-use heapledger_report::{Column, Look, LookRow};
+use heapledger_report::{Look, LookColumn, LookRow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::super::reader::Order;
@@ -82,7 +82,7 @@ pub(super) struct App {
     /// What is shown, reckoned from all the above.
     pub(super) rows: Vec<(RowId, LookRow)>,
     pub(super) look: Look,
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<LookColumn>,
     /// Rows of the table that fit on the screen, as drawn last.
     pub(super) room: usize,
     /// Lines of the page or of the help, as drawn last.
@@ -392,7 +392,7 @@ fn step(code: KeyCode, control: bool, room: usize) -> Option<Step> {
 }
 
 /// The order `by` columns further on, of those that are shown and the name.
-fn next_sort(sort: Sort, columns: &[Column], by: usize) -> Sort {
+fn next_sort(sort: Sort, columns: &[LookColumn], by: usize) -> Sort {
     let all: Vec<Sort> =
         columns.iter().map(|column| Sort::by(Some(*column))).chain(std::iter::once(Sort::by(None))).collect();
     match all.iter().position(|other| *other == sort) {

@@ -1,7 +1,7 @@
 //! The screen: figures, the heap's curve, a page, the keys. What there is no room for is left out, the least needed
 //! first.
 
-use heapledger_report::{Column, LookRow, LookState, bytes, rate, short_span, span};
+use heapledger_report::{LookColumn, LookRow, LookState, bytes, rate, short_span, span};
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -278,8 +278,8 @@ fn cells(app: &App, row: &LookRow, view: &View, marked: bool, theme: Theme, widt
     for column in &app.columns {
         let text = format!("{:>1$} ", column.cell(row, marked, app.look.figures), column.width());
         let style = match column {
-            Column::Rate => slope(row.bytes_per_second.unwrap_or(0.0), theme),
-            Column::Growth => slope(row.growth_bytes as f64, theme),
+            LookColumn::Rate => slope(row.bytes_per_second.unwrap_or(0.0), theme),
+            LookColumn::Growth => slope(row.growth_bytes as f64, theme),
             _ => theme.plain(),
         };
         pieces.push((text, style));

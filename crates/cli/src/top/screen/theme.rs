@@ -77,30 +77,9 @@ impl Theme {
     }
 }
 
-/// Whether the locale knows no more than ASCII.
-pub(super) fn is_ascii(value: impl Fn(&str) -> Option<String>) -> bool {
-    let locale =
-        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| value(name).filter(|text| !text.is_empty()));
-    let locale = locale.unwrap_or_default().to_ascii_lowercase();
-    !(locale.contains("utf-8") || locale.contains("utf8"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_locale_decides_about_letters() {
-        let of = |pairs: &[(&str, &str)]| {
-            is_ascii(|name| pairs.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned()))
-        };
-        assert!(of(&[]));
-        assert!(of(&[("LANG", "C")]));
-        assert!(!of(&[("LANG", "de_DE.UTF-8")]));
-        assert!(!of(&[("LANG", "C.utf8"), ("LC_ALL", "")]));
-        assert!(of(&[("LANG", "C.UTF-8"), ("LC_ALL", "POSIX")]));
-        assert!(of(&[("LANG", "C.UTF-8"), ("LC_CTYPE", "en_US.ISO-8859-1")]));
-    }
 
     #[test]
     fn letters_that_cannot_be_shown_are_replaced() {

@@ -126,8 +126,11 @@ fn columns_fit_their_width() {
             }
         }
     }
-    assert_eq!(columns(Group::Function, false, Motion::Still, 80), [Column::Live, Column::Blocks, Column::Oldest]);
-    assert!(columns(Group::Thread, false, Motion::Running, 80).contains(&Column::Allocated));
+    assert_eq!(
+        columns(Group::Function, false, Motion::Still, 80),
+        [LookColumn::Live, LookColumn::Blocks, LookColumn::Oldest]
+    );
+    assert!(columns(Group::Thread, false, Motion::Running, 80).contains(&LookColumn::Allocated));
 }
 
 #[test]

@@ -1,0 +1,160 @@
+//! What blocks are added up by, and in which order the sums are shown.
+
+use std::cmp::Ordering;
+
+use heapledger_source::Ledger;
+
+use super::check::recorded_for;
+use super::{Field, SyntaxError, Unsupported, keys};
+use crate::Group;
+
+/// What blocks are added up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GroupBy {
+    /// The function that holds: see [`crate::Holders`].
+    Function,
+    /// The source file of that function.
+    File,
+    /// The module of that function.
+    Module,
+    /// The call stack.
+    Stack,
+    /// The thread.
+    Thread,
+    /// The size asked for.
+    Size,
+    /// The function of the malloc family.
+    Kind,
+    /// The heap.
+    Heap,
+}
+
+impl GroupBy {
+    const NAMES: &'static keys::Known<GroupBy> = &[
+        (GroupBy::Function, &["fn", "function", "func", "holder"]),
+        (GroupBy::File, &["file"]),
+        (GroupBy::Module, &["module", "lib"]),
+        (GroupBy::Stack, &["stack", "site"]),
+        (GroupBy::Thread, &["thread"]),
+        (GroupBy::Size, &["size"]),
+        (GroupBy::Kind, &["kind"]),
+        (GroupBy::Heap, &["heap"]),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        keys::name_of(Self::NAMES, &self)
+    }
+
+    /// Reads `fn,thread`.
+    ///
+    /// # Errors
+    /// If it cannot be understood: what, and where.
+    pub fn parse(text: &str) -> Result<Vec<GroupBy>, SyntaxError> {
+        if let Some((_, place)) = keys::parts(text).find(|(part, _)| part.eq_ignore_ascii_case("label")) {
+            return Err(SyntaxError::new("no ledger of this version has labels", text, place));
+        }
+        keys::list(Self::NAMES, "group", text)
+    }
+
+    /// Whether names of code must be found to tell groups apart.
+    pub fn needs_names(self) -> bool {
+        matches!(self, GroupBy::Function | GroupBy::File | GroupBy::Module)
+    }
+
+    /// Whether `ledger` records that.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check(self, ledger: &Ledger) -> Result<(), Unsupported> {
+        let field = match self {
+            GroupBy::Function | GroupBy::File | GroupBy::Module | GroupBy::Stack => Some(Field::Site),
+            GroupBy::Thread => Some(Field::Thread),
+            GroupBy::Heap => Some(Field::Heap),
+            GroupBy::Size | GroupBy::Kind => None,
+        };
+        recorded_for(ledger, field, self.name())
+    }
+}
+
+/// What groups are put in order by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GroupField {
+    /// Bytes in all.
+    Bytes,
+    /// Blocks.
+    Blocks,
+    /// The largest block.
+    Largest,
+    /// The age of the oldest block.
+    Oldest,
+    /// What they are grouped by.
+    Name,
+}
+
+impl GroupField {
+    const NAMES: &'static keys::Known<GroupField> = &[
+        (GroupField::Bytes, &["bytes", "size"]),
+        (GroupField::Blocks, &["blocks", "count"]),
+        (GroupField::Largest, &["largest"]),
+        (GroupField::Oldest, &["oldest", "age"]),
+        (GroupField::Name, &["name"]),
+    ];
+
+    fn descends(self) -> bool {
+        self != GroupField::Name
+    }
+
+    fn compare(self, one: &Group, other: &Group) -> Ordering {
+        match self {
+            GroupField::Bytes => one.bytes.cmp(&other.bytes),
+            GroupField::Blocks => one.blocks.cmp(&other.blocks),
+            GroupField::Largest => one.largest.cmp(&other.largest),
+            // The smaller the time, the greater the age.
+            GroupField::Oldest => match (one.oldest, other.oldest) {
+                (Some(one), Some(other)) => other.cmp(&one),
+                (one, other) => one.is_some().cmp(&other.is_some()),
+            },
+            GroupField::Name => one.keys.cmp(&other.keys),
+        }
+    }
+}
+
+/// An order of groups. What all keys leave equal is ordered by bytes, blocks, and what they are grouped by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupOrder(Vec<(GroupField, bool)>);
+
+impl Default for GroupOrder {
+    /// Most bytes first.
+    fn default() -> GroupOrder {
+        GroupOrder(vec![(GroupField::Bytes, true)])
+    }
+}
+
+impl GroupOrder {
+    /// Reads `blocks:desc,name`. Without a direction, the greatest comes first, but for names.
+    ///
+    /// # Errors
+    /// If it cannot be understood: what, and where.
+    pub fn parse(text: &str) -> Result<GroupOrder, SyntaxError> {
+        keys::sort(GroupField::NAMES, GroupField::descends, text).map(GroupOrder)
+    }
+
+    /// The other way round.
+    pub fn reversed(mut self) -> GroupOrder {
+        self.0.iter_mut().for_each(|(_, descending)| *descending = !*descending);
+        self
+    }
+
+    /// Which of two groups comes first.
+    pub fn compare(&self, one: &Group, other: &Group) -> Ordering {
+        let rest = [(GroupField::Bytes, true), (GroupField::Blocks, true), (GroupField::Name, false)];
+        for (field, descending) in self.0.iter().chain(&rest) {
+            let order = field.compare(one, other);
+            if order != Ordering::Equal {
+                return if *descending { order.reverse() } else { order };
+            }
+        }
+        Ordering::Equal
+    }
+}

@@ -1,0 +1,211 @@
+//! What is known of the terminal and the locale, and the way that text takes to them.
+//!
+//! Text goes to standard output; in ASCII if the locale demands it, and through a pager if it is longer than the
+//! screen. Data (JSON, CSV) is for programs and goes out as it is.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+
+use heapledger_report::{AsciiWriter, Paint};
+use terminal_size::{Height, Width, terminal_size_of};
+
+use self::pager::Pager;
+
+mod pager;
+
+/// Columns where nobody says how many there are: files and pipes.
+const WIDTH: usize = 100;
+/// Narrower terminals are written to as if they were so wide.
+const WIDTH_MIN: usize = 20;
+/// Bytes that are written at a time.
+const BUFFER: usize = 1 << 16;
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Whether escape sequences may be written to standard output.
+    pub(crate) fn is_on(self) -> bool {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        match self {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto if set("NO_COLOR").is_some() => false,
+            Color::Auto if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
+            Color::Auto if set("CLICOLOR").is_some_and(|value| value == "0") => false,
+            Color::Auto => io::stdout().is_terminal() && !is_dumb(),
+        }
+    }
+
+    /// How text is emphasized and what it may be drawn with.
+    pub(crate) fn paint(self) -> Paint {
+        Paint { on: self.is_on(), ascii: !is_utf8(), columns: size().map_or(0, |(columns, _)| columns) }
+    }
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Columns and lines of the terminal that standard output is, if it is one and tells.
+pub(crate) fn size() -> Option<(usize, usize)> {
+    let (Width(width), Height(height)) = terminal_size_of(io::stdout())?;
+    // A terminal that nobody has given a size says zero.
+    (width != 0 && height != 0).then_some((usize::from(width), usize::from(height)))
+}
+
+/// Columns that text may take: the terminal's, else what `COLUMNS` says, else 100.
+pub(crate) fn width() -> usize {
+    let told = || std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|width| *width != 0);
+    size().map(|(width, _)| width).or_else(told).unwrap_or(WIDTH).max(WIDTH_MIN)
+}
+
+/// Columns of the terminal that standard error is, if it is one.
+pub(crate) fn stderr_width() -> usize {
+    terminal_size_of(io::stderr()).map_or(WIDTH, |(Width(width), _)| usize::from(width)).max(WIDTH_MIN)
+}
+
+/// Whether text may hold more than ASCII, by `LC_ALL`, `LC_CTYPE` and `LANG`. Where none is set, the locale is C.
+pub(crate) fn is_utf8() -> bool {
+    locale_is_utf8(|name| std::env::var_os(name))
+}
+
+fn locale_is_utf8(get: impl Fn(&str) -> Option<OsString>) -> bool {
+    // The first that is set decides; an empty one counts as not set.
+    let locale =
+        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| get(name).filter(|value| !value.is_empty()));
+    let locale = locale.map(|locale| locale.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    // `de_DE.UTF-8@euro`: language, character set, modifier.
+    let set =
+        locale.split('@').next().and_then(|locale| locale.split_once('.')).map_or(locale.as_str(), |(_, set)| set);
+    matches!(set, "utf-8" | "utf8")
+}
+
+/// A text of ours as the locale can show it.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if is_utf8() { Cow::Borrowed(text) } else { heapledger_report::ascii(text) }
+}
+
+/// Says something on standard error. One write, so that it is not torn apart by what a program prints; where it cannot be
+/// said there is nowhere to say that.
+pub(crate) fn tell(text: &str) {
+    let _ = io::stderr().write_all(plain(text).as_bytes());
+}
+
+/// Writes a line to standard output. That nobody reads it is no failure.
+pub(crate) fn line(text: &str) -> io::Result<()> {
+    print(&format!("{text}\n"))
+}
+
+/// Writes text to standard output, likewise.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(plain(text).as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Standard output, as a report wants it. When dropped, a pager is waited for.
+pub(crate) struct Output(Encoding);
+
+enum Encoding {
+    AsIs(Stream),
+    Ascii(AsciiWriter<Stream>),
+}
+
+enum Stream {
+    /// Standard output.
+    Direct(BufWriter<Stdout>),
+    /// To a terminal: it goes through the pager if it gets longer than the screen.
+    Paged(Box<Pager>),
+}
+
+impl Output {
+    /// For people: as the locale demands, and through a pager if there is a terminal and `pager` permits it.
+    pub(crate) fn text(pager: bool) -> Output {
+        let terminal = io::stdout().is_terminal() && !is_dumb();
+        let stream = match Pager::new().filter(|_| pager && terminal) {
+            Some(pager) => Stream::Paged(Box::new(pager)),
+            None => Stream::direct(),
+        };
+        Output(if is_utf8() { Encoding::AsIs(stream) } else { Encoding::Ascii(AsciiWriter::new(stream)) })
+    }
+
+    /// For programs: the bytes as they are.
+    pub(crate) fn data() -> Output {
+        Output(Encoding::AsIs(Stream::direct()))
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match &mut self.0 {
+            Encoding::AsIs(stream) => stream,
+            Encoding::Ascii(writer) => writer,
+        }
+    }
+}
+
+impl Stream {
+    fn direct() -> Stream {
+        Stream::Direct(BufWriter::with_capacity(BUFFER, io::stdout()))
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Direct(out) => out.write(bytes),
+            Stream::Paged(pager) => pager.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Direct(out) => out.flush(),
+            Stream::Paged(pager) => pager.flush(),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer().flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn utf8(variables: &[(&str, &str)]) -> bool {
+        let get = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| OsString::from(value));
+        locale_is_utf8(get)
+    }
+
+    #[test]
+    fn the_locale_decides() {
+        for locale in ["C.UTF-8", "en_US.UTF-8", "de_DE.utf8@euro", "UTF-8", "C.utf8"] {
+            assert!(utf8(&[("LANG", locale)]), "{locale}");
+        }
+        for locale in ["", "C", "POSIX", "de_DE", "de_DE@euro", "de_DE.ISO-8859-15@euro", "zh_CN.GB18030"] {
+            assert!(!utf8(&[("LANG", locale)]), "{locale}");
+        }
+        assert!(!utf8(&[]));
+        assert!(!utf8(&[("LC_ALL", "C"), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C.UTF-8")]));
+        assert!(utf8(&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C")]));
+        assert!(!utf8(&[("LC_CTYPE", "C"), ("LANG", "C.UTF-8")]));
+    }
+}

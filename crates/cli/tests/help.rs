@@ -1,0 +1,144 @@
+//! Help, completions and manual pages: all from one definition, and all usable.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use common::{Scratch, heapledger, output};
+
+fn told(arguments: &[&str]) -> String {
+    let output = output(heapledger().args(arguments).env("LANG", "C.UTF-8").env_remove("LC_ALL"));
+    assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// All commands but `help`, as `heapledger help` lists them.
+fn commands() -> Vec<String> {
+    let help = told(&["help"]);
+    let list = help.split("`heapledger help COMMAND`").next().unwrap_or_default();
+    let lines = list.lines().filter_map(|line| line.strip_prefix("  "));
+    let names = lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned);
+    let names: Vec<String> = names.filter(|name| name != "help").collect();
+    assert!(names.len() >= 7 && names.iter().any(|name| name == "dump"), "{names:?} in {help}");
+    names
+}
+
+/// What bash would offer for the last of these words.
+fn bash_offers(script: &str, words: &[&str]) -> BTreeSet<String> {
+    let ask = r#"source /dev/stdin <<< "$SCRIPT"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+        spec=$(complete -p heapledger); spec=${spec##*-F }; function=${spec%% *}
+        "$function" heapledger "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", ask, "bash"]).args(words).env("SCRIPT", script).stdin(Stdio::null());
+    let output = output(&mut bash);
+    assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes() {
+    let script = told(&["completions", "bash"]);
+    let offered = bash_offers(&script, &["heapledger", ""]);
+    for name in commands() {
+        assert!(offered.contains(&name), "{name} is not among {offered:?}");
+        // Every long option that help knows is offered.
+        let offered = bash_offers(&script, &["heapledger", &name, "--"]);
+        let help = told(&[&name, "--help"]);
+        let options = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+        let long = options.filter_map(|line| line.split([' ', ',']).find(|word| word.starts_with("--")));
+        for option in long {
+            assert!(offered.contains(option), "{name} {option} is not among {offered:?}");
+        }
+    }
+    assert_eq!(bash_offers(&script, &["heapledger", "his"]), BTreeSet::from(["history".to_owned()]));
+    let colours = bash_offers(&script, &["heapledger", "dump", "--color", ""]);
+    assert!(["auto", "always", "never"].iter().all(|when| colours.contains(*when)), "{colours:?}");
+}
+
+#[test]
+fn every_shell_has_a_script() {
+    for (shell, check) in [("bash", "bash"), ("zsh", "zsh"), ("fish", "fish"), ("elvish", ""), ("powershell", "")] {
+        let scratch = Scratch::new(&format!("completions-{shell}"));
+        let script = told(&["completions", shell]);
+        assert!(script.contains("heapledger") && script.contains("recover"), "{shell}");
+        let path = scratch.0.join("script");
+        fs::write(&path, script).expect("written");
+        // Not every machine has every shell.
+        if let Ok(output) = Command::new(check).arg("-n").arg(&path).output() {
+            assert!(output.status.success() && output.stderr.is_empty(), "{shell}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let scratch = Scratch::new("man");
+    let directory = scratch.0.join("man1");
+    told(&["man", "--dir", &directory.to_string_lossy()]);
+    let expected: BTreeSet<String> = commands().iter().map(|name| format!("heapledger-{name}.1")).collect();
+    let files = fs::read_dir(&directory).expect("list").map(|file| file.expect("a file").file_name());
+    let mut files: BTreeSet<String> = files.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert!(files.remove("heapledger.1") && files == expected, "{files:?}");
+    files.insert("heapledger.1".to_owned());
+
+    for file in &files {
+        let path = directory.join(file);
+        let page = fs::read_to_string(&path).expect("read");
+        assert!(page.is_ascii(), "{file} needs a preprocessor");
+        let name = file.trim_end_matches(".1");
+        let typed: Vec<&str> = ["man"].into_iter().chain(name.strip_prefix("heapledger-")).collect();
+        assert_eq!(told(&typed), page, "{typed:?}");
+        for section in ["NAME", "SYNOPSIS", "OPTIONS", "EXAMPLES", "SEE ALSO"] {
+            let quoted = format!(".SH \"{section}\"");
+            assert!(page.lines().any(|line| line == format!(".SH {section}") || line == quoted), "{file}: {section}");
+        }
+        let mut man = Command::new("man");
+        man.args(["--warnings", "-l"]).arg(&path).env("LANG", "C.UTF-8").env("MANWIDTH", "80").env("MANPAGER", "cat");
+        man.env_remove("LC_ALL").stdin(Stdio::null());
+        let shown = output(&mut man);
+        let text = String::from_utf8_lossy(&shown.stdout);
+        assert!(
+            shown.status.success() && shown.stderr.is_empty(),
+            "{file}: {}",
+            String::from_utf8_lossy(&shown.stderr)
+        );
+        assert!(text.contains("EXAMPLES") && text.contains("heapledger") && text.contains("--help"), "{file}: {text}");
+        // What is kept as it is may be as wide as help, and is indented.
+        let long = text.lines().find(|line| line.chars().count() > 85);
+        assert!(long.is_none(), "{file}: {long:?}");
+    }
+}
+
+/// One way to say it: who speaks, what is wrong, where help is; status 2, and nothing on standard output.
+#[test]
+fn wrong_usage_is_told_in_one_way() {
+    let mut wrong: Vec<Vec<String>> = [
+        &["bogus"][..],
+        &["--bogus"],
+        &["help", "bogus"],
+        &["completions"],
+        &["completions", "bogus"],
+        &["man", "--dir"],
+        &["man", "dump", "--dir", "x"],
+        &["man", "bogus"],
+        &["dump", "--limit", "many", "x"],
+        &["dump", "--color", "pink", "x"],
+        &["dump", "--debug-dir", "/no/such/directory", "x"],
+    ]
+    .iter()
+    .map(|words| words.iter().map(|word| (*word).to_owned()).collect())
+    .collect();
+    for name in commands() {
+        wrong.push(vec![name, "--no-such-option".to_owned()]);
+    }
+    for words in wrong {
+        let output = output(heapledger().args(&words).env("LANG", "C"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.starts_with("heapledger: ") && said.is_ascii(), "{words:?}: {said}");
+        assert!(output.stdout.is_empty() && said.contains("help"), "{words:?}: {said}");
+    }
+}

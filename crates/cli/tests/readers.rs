@@ -1,0 +1,263 @@
+//! What all commands that read ledgers have in common, whatever they show: tried for every one that `heapledger help`
+//! lists as such.
+
+mod common;
+
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use common::{Scratch, finish, heapledger, output};
+use heapledger_source::format::{Entry, FreedEntry, Kind};
+use heapledger_source::testing::Builder;
+use serde_json::Value;
+
+/// What stands for a ledger in [`ARGUMENTS`]: of many blocks, and of the same program a little later.
+const LEDGER: &str = "x.hl";
+const LATER: &str = "later.hl";
+
+/// Commands that want other arguments than a ledger, or end with another status. A command that is not here is called
+/// with one ledger and has to end with 0.
+const ARGUMENTS: &[(&str, &[&str], i32)] = &[
+    ("stats", &["--all", LEDGER], 0),
+    ("dump", &["--limit", "0", LEDGER], 0),
+    ("history", &["--limit", "0", LEDGER], 0),
+];
+
+/// More than a pipe holds.
+const BLOCKS: u64 = 900;
+
+struct Reader {
+    words: Vec<String>,
+    status: i32,
+    /// Whether it has `--json`.
+    json: bool,
+}
+
+impl Reader {
+    fn command(&self, scratch: &Scratch, more: &[&str]) -> Command {
+        let mut command = heapledger();
+        let (name, rest) = self.words.split_first().expect("a command");
+        command.arg(name).args(more).args(rest).current_dir(scratch.cwd());
+        for name in ["LC_ALL", "LC_CTYPE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "DEBUGINFOD_URLS"] {
+            command.env_remove(name);
+        }
+        command.env("LANG", "C.UTF-8").stdin(Stdio::null());
+        command
+    }
+
+    /// Text, and where there is one JSON.
+    fn forms(&self) -> Vec<&'static [&'static str]> {
+        if self.json { vec![&[], &["--json"]] } else { vec![&[]] }
+    }
+}
+
+/// All commands below the heading of those that read.
+fn readers() -> Vec<Reader> {
+    let help = output(heapledger().arg("help"));
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let list = help.lines().skip_while(|line| !line.starts_with("Reading")).skip(1).take_while(|line| !line.is_empty());
+    let names: Vec<&str> = list.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(ARGUMENTS.iter().all(|(name, ..)| names.contains(name)), "{names:?}: {help}");
+    let reader = |name: &&str| {
+        let own = ARGUMENTS.iter().find(|(own, ..)| own == name);
+        let (words, status) = own.map_or((&[LEDGER][..], 0), |(_, words, status)| (*words, *status));
+        let words = [*name].iter().chain(words).map(|word| (*word).to_owned()).collect();
+        let own_help = output(heapledger().args([*name, "--help"]));
+        let json = String::from_utf8_lossy(&own_help.stdout).contains("--json");
+        Reader { words, status, json }
+    };
+    names.iter().map(reader).collect()
+}
+
+fn ledger(blocks: u64) -> Builder {
+    let mut builder = Builder::new();
+    let module = builder.module("/nonexistent/größe\u{1b}[31m", &[7; 20], 0x10_0000, 0x10_0000, 0x20_0000);
+    let site = builder.stack(&[(Some(module), 0x1234), (Some(module), 0x5678), (None, 0xdead_beef)]);
+    builder.thread(0, 4242, 0x7f00, "tröt", [blocks, blocks, 0]).heap("brk heap", 0x1000, 0x100_0000);
+    builder.process("program", "schöner").process("args", "schöner\u{2028}\n--laut");
+    for number in 0..blocks {
+        let (size, actual, kind) = (Some(24 + number % 7), Some(40), Kind::MALLOC);
+        let (thread, heap, time) = (Some(0), Some(0), Some(number * 10));
+        let block = Entry { number, address: 0x1000 + number * 64, size, actual, kind, site, thread, heap, time };
+        if number % 3 == 0 {
+            let ended = FreedEntry { block, number: blocks + number, by: Kind::FREE, site, thread, time };
+            builder.freed(ended);
+        } else {
+            builder.entry(block);
+        }
+    }
+    builder
+}
+
+fn prepared(name: &str) -> Scratch {
+    let scratch = Scratch::new(name);
+    ledger(BLOCKS).write(&scratch.cwd().join(LEDGER)).expect("written");
+    ledger(BLOCKS + 100).write(&scratch.cwd().join(LATER)).expect("written");
+    scratch
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// It ended as it should, and said nothing on standard error.
+fn assert_quiet(output: &Output, reader: &Reader, what: &str) {
+    let error = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(reader.status) && error.is_empty(),
+        "{:?}, {what}: {} {error}",
+        reader.words,
+        output.status
+    );
+}
+
+/// JSON lines, the first a header and the last an end.
+fn assert_json(bytes: &[u8], what: &str) {
+    let text = text(bytes);
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{what}: {error}: {line}")))
+        .collect();
+    let (first, last) = (lines.first().expect("a first line"), lines.last().expect("a last line"));
+    assert!(first["type"] == "header" && first["schema"] == "heapledger/1", "{what}: {first}");
+    assert!(last["type"] == "end" && last["notes"].is_array() && lines.len() >= 2, "{what}: {last}");
+    assert!(text.ends_with('\n'), "{what}: the last line has no end");
+}
+
+#[test]
+fn text_and_json_are_what_they_should_be() {
+    let scratch = prepared("readers-forms");
+    for reader in readers() {
+        let plain = output(&mut reader.command(&scratch, &[]));
+        assert_quiet(&plain, &reader, "text");
+        let shown = text(&plain.stdout);
+        assert!(!shown.is_empty() && shown.ends_with('\n'), "{:?}: {shown}", reader.words);
+        let odd = shown.chars().find(|letter| letter.is_control() && *letter != '\n');
+        assert_eq!(odd, None, "{:?} writes a control character, perhaps out of a name", reader.words);
+
+        let mut forced = reader.command(&scratch, &[]);
+        let forced = output(forced.env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1"));
+        assert_eq!(text(&forced.stdout), shown, "{:?}: NO_COLOR comes first", reader.words);
+
+        let ascii = output(reader.command(&scratch, &[]).env("LANG", "C"));
+        assert_quiet(&ascii, &reader, "LANG=C");
+        assert!(ascii.stdout.is_ascii() && !ascii.stdout.is_empty(), "{:?}: not ASCII in C", reader.words);
+
+        if reader.json {
+            for locale in ["C", "C.UTF-8"] {
+                let json = output(reader.command(&scratch, &["--json"]).env("LANG", locale).env("CLICOLOR_FORCE", "1"));
+                assert_quiet(&json, &reader, "JSON");
+                assert_json(&json.stdout, &format!("{:?} in {locale}", reader.words));
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_has_to_read_to_the_end() {
+    let scratch = prepared("readers-head");
+    for reader in readers() {
+        for form in reader.forms() {
+            let mut command = reader.command(&scratch, form);
+            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+            let mut byte = [0];
+            // As `| head -c 1` does.
+            child.stdout.take().expect("a pipe").read_exact(&mut byte).expect("a byte");
+            let ended = finish(child);
+            assert_quiet(&ended, &reader, &format!("pipe closed {form:?}"));
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_failure() {
+    let scratch = prepared("readers-full");
+    for reader in readers() {
+        for form in reader.forms() {
+            let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+            let child = reader.command(&scratch, form).stdout(full).stderr(Stdio::piped()).spawn().expect("started");
+            let ended = finish(child);
+            let said = text(&ended.stderr);
+            assert_eq!(ended.status.code(), Some(1), "{:?} {form:?}: {said}", reader.words);
+            let one = said.starts_with("heapledger: ") && said.lines().count() == 1;
+            assert!(
+                one && said.contains("No space left") && !said.contains("os error"),
+                "{:?} {form:?}: {said}",
+                reader.words
+            );
+        }
+    }
+}
+
+#[test]
+fn so_it_is_for_what_is_no_report() {
+    let scratch = prepared("readers-others");
+    for words in [
+        &[][..],
+        &["help"],
+        &["dump", "--help"],
+        &["--version"],
+        &["man"],
+        &["completions", "bash"],
+        &["recover", "--list", "."],
+    ] {
+        let command = || {
+            let mut command = heapledger();
+            command.args(words).current_dir(scratch.cwd()).env("LANG", "C").stdin(Stdio::null());
+            command
+        };
+        let good = output(&mut command());
+        assert!(good.status.success() && good.stdout.is_ascii() && !good.stdout.is_empty(), "{words:?}: {good:?}");
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+        let child = command().stdout(full).stderr(Stdio::piped()).spawn().expect("started");
+        let ended = finish(child);
+        let said = text(&ended.stderr);
+        assert_eq!((ended.status.code(), &*said), (Some(1), "heapledger: No space left on device\n"), "{words:?}");
+    }
+}
+
+#[test]
+fn ledgers_with_nothing_in_them_and_ledgers_that_end_early() {
+    let scratch = prepared("readers-odd");
+    let path: PathBuf = scratch.cwd().join(LEDGER);
+    let whole = fs::read(&path).expect("read");
+    let empty = Builder::new().bytes();
+    let (mut shown, readers) = (0, readers());
+    for (what, bytes) in [
+        ("empty", &empty[..]),
+        ("half", &whole[..whole.len() / 2]),
+        ("a tenth", &whole[..whole.len() / 10]),
+        ("nothing", &[]),
+    ] {
+        fs::write(&path, bytes).expect("written");
+        for reader in &readers {
+            for form in reader.forms() {
+                let ended = output(&mut reader.command(&scratch, form));
+                let said = text(&ended.stderr);
+                let code = ended.status.code();
+                assert!(
+                    code.is_some_and(|code| code <= 2),
+                    "{:?} {form:?} of {what}: {} {said}",
+                    reader.words,
+                    ended.status
+                );
+                if said.is_empty() {
+                    shown += 1;
+                    assert!(!ended.stdout.is_empty(), "{:?} {form:?} of {what} says nothing", reader.words);
+                    if !form.is_empty() {
+                        assert_json(&ended.stdout, &format!("{:?} of {what}", reader.words));
+                    }
+                } else {
+                    assert!(
+                        said.starts_with("heapledger: ") && code != Some(0),
+                        "{:?} {form:?} of {what}: {said}",
+                        reader.words
+                    );
+                }
+            }
+        }
+    }
+    assert!(shown >= 12, "only {shown} reports");
+}

@@ -1,0 +1,113 @@
+//! Live blocks as a table, with the columns that somebody asks for.
+
+use heapledger_analysis::format::Entry;
+use heapledger_analysis::query::{BlockColumn, GroupBy};
+use heapledger_analysis::{GroupKey, Holders, NamedFrame, NamedStack};
+
+use crate::frames::short_name;
+use crate::{Cell, Column, Context};
+
+/// The column of a table of blocks.
+pub fn block_column(column: BlockColumn) -> Column {
+    let name = column.name();
+    match column {
+        BlockColumn::Address | BlockColumn::Kind => Column::word(name),
+        BlockColumn::Thread | BlockColumn::Heap => Column::text(name),
+        BlockColumn::Function | BlockColumn::File | BlockColumn::Module | BlockColumn::Stack => Column::text(name),
+        BlockColumn::Weight => Column::number(name).estimated(true),
+        BlockColumn::Time => Column::number(name).key("time_ns"),
+        BlockColumn::Age => Column::number(name).key("age_ns"),
+        _ => Column::number(name),
+    }
+}
+
+/// What stands at a column for a block.
+pub fn block_cell(
+    column: BlockColumn,
+    context: &Context,
+    holders: &Holders,
+    block: &Entry,
+    stack: &NamedStack,
+) -> Cell {
+    let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
+    let holder = || holders.holder(stack);
+    let text = |text: Option<String>| text.map_or(Cell::Nothing, Cell::Text);
+    match column {
+        BlockColumn::Address => Cell::Address(block.address),
+        BlockColumn::Size => Cell::maybe(block.size, Cell::Bytes),
+        BlockColumn::Actual => Cell::maybe(block.actual, Cell::Bytes),
+        BlockColumn::Overhead => {
+            let overhead = block.actual.zip(block.size).map(|(actual, size)| actual.saturating_sub(size));
+            Cell::maybe(overhead, Cell::Bytes)
+        }
+        BlockColumn::Number => Cell::Plain(block.number),
+        BlockColumn::Time => match ns(block.time) {
+            Some(ns) => Cell::Clock(ns),
+            None => text(block.time.map(|ticks| format!("{ticks} ticks"))),
+        },
+        BlockColumn::Age => Cell::maybe(block.time.and_then(|ticks| context.clock.age_ns(ticks)), Cell::Span),
+        BlockColumn::Thread => block.thread.map_or(Cell::Nothing, |row| thread_cell(context, row)),
+        BlockColumn::Kind => Cell::Text(block.kind.to_string()),
+        BlockColumn::Heap => block.heap.map_or(Cell::Nothing, |row| heap_cell(context, row)),
+        BlockColumn::Site => Cell::Plain(u64::from(block.site)),
+        BlockColumn::Weight => Cell::Count(context.sampling.weight(block)),
+        BlockColumn::Function => text(holder().map(short_name)),
+        BlockColumn::File => text(holder().and_then(place)),
+        BlockColumn::Module => text(holder().and_then(|frame| frame.module.as_deref().map(str::to_owned))),
+        BlockColumn::Stack => text(Some(folded(stack)).filter(|folded| !folded.is_empty())),
+    }
+}
+
+/// All functions of a stack in a line, innermost first.
+pub(crate) fn folded(stack: &NamedStack) -> String {
+    stack.frames.iter().map(short_name).collect::<Vec<_>>().join(" < ")
+}
+
+/// `parse.c:120`.
+fn place(frame: &NamedFrame) -> Option<String> {
+    let file = frame.file.as_deref()?;
+    Some(frame.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
+}
+
+/// `3 worker-3`.
+fn thread_cell(context: &Context, row: u32) -> Cell {
+    Cell::Named(row, context.threads.get(&row).map(|thread| thread.name.clone()).unwrap_or_default())
+}
+
+fn heap_cell(context: &Context, row: u8) -> Cell {
+    let row = u32::from(row);
+    Cell::Named(row, context.heaps.get(&row).map(|heap| heap.name.clone()).unwrap_or_default())
+}
+
+/// The column of a table of groups.
+pub(crate) fn group_column(by: GroupBy) -> Column {
+    match by {
+        GroupBy::Size => Column::number("size"),
+        GroupBy::Kind => Column::word("kind"),
+        GroupBy::Function => Column::text("function"),
+        _ => Column::text(by.name()),
+    }
+}
+
+/// What the blocks of a group have in common, in a cell.
+pub(crate) fn group_cell(key: &GroupKey, context: &Context) -> Cell {
+    let unnamed = |what: &str| Cell::Text(format!("({what})"));
+    match key {
+        GroupKey::Function { name: Some(name), .. } => Cell::Text(name.to_string()),
+        GroupKey::Function { name: None, module: Some(module) } => {
+            Cell::Text(format!("(code without a name in {})", module.rsplit('/').next().unwrap_or(module)))
+        }
+        GroupKey::Function { .. } => unnamed("unknown code"),
+        GroupKey::File(file) => {
+            file.as_ref().map_or_else(|| unnamed("no source file known"), |file| Cell::Text(file.to_string()))
+        }
+        GroupKey::Module(module) => {
+            module.as_ref().map_or_else(|| unnamed("unknown code"), |module| Cell::Text(module.to_string()))
+        }
+        GroupKey::Stack(site) => Cell::Plain(u64::from(*site)),
+        GroupKey::Thread(row) => row.map_or_else(|| unnamed("a thread without a row"), |row| thread_cell(context, row)),
+        GroupKey::Size(size) => Cell::maybe(*size, Cell::Bytes),
+        GroupKey::Kind(kind) => Cell::Text(kind.to_string()),
+        GroupKey::Heap(row) => row.map_or(Cell::Nothing, |row| heap_cell(context, row)),
+    }
+}

@@ -1,0 +1,283 @@
+//! Live blocks, added up: as text, CSV or JSON.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::query::GroupBy;
+use heapledger_analysis::{Group, GroupKey, Groups, NamedFrame, NamedStack, Seen};
+use serde::Serialize;
+use serde::ser::SerializeMap;
+
+use crate::columns::{folded, group_cell, group_column};
+use crate::json::{HeaderLine, frames as frames_json, line, thread};
+use crate::table::percent;
+use crate::units::{Figures, counted, sampled, span};
+use crate::{Cell, Column, Context, Ending, Table, TableForm, TableStyle, frames, seen};
+
+/// Which part of `groups` a group is.
+fn share(groups: &Groups, group: &Group) -> f64 {
+    if groups.total_bytes == 0 { 0.0 } else { group.bytes as f64 / groups.total_bytes as f64 }
+}
+
+/// Writes groups as text. `stacks` are those of the groups, if that is what blocks are grouped by: each is written
+/// below its figures. Anything else is a table.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn groups_text(
+    mut out: impl Write,
+    context: &Context,
+    groups: &Groups,
+    stacks: &[NamedStack],
+    style: TableStyle,
+    seen: &Seen,
+) -> io::Result<()> {
+    if let Some(from) = groups.sampled {
+        writeln!(out, "{} {}\n", context.paint.strong("Sampled   :"), sampled(from, "of live blocks"))?;
+    }
+    let figures = Figures::of(groups.sampled);
+    if groups.by.contains(&GroupBy::Stack) {
+        for (group, stack) in groups.groups.iter().zip(stacks) {
+            heading(&mut out, context, groups, group, style)?;
+            frames::stack(&mut out, stack, context.paint)?;
+            writeln!(out)?;
+        }
+    } else {
+        let mut table = Table::new(&mut out, TableForm::Text(style), columns(groups, figures.estimated))?;
+        for group in &groups.groups {
+            table.row(&cells(context, groups, group))?;
+        }
+        table.end()?;
+        if !groups.groups.is_empty() {
+            writeln!(out)?;
+        }
+    }
+    let total = if style.exact && !figures.estimated {
+        counted(groups.total_bytes, "byte", "bytes")
+    } else {
+        figures.bytes_with_error(groups.total_bytes, groups.total_bytes_error)
+    };
+    let (all, left_out) = (counted(groups.total, "group", "groups"), groups.left_out());
+    let blocks = figures.counted(groups.total_blocks, "block", "blocks");
+    if groups.total == 0 {
+        let block = if figures.estimated { "No sampled block" } else { "No block" };
+        let chosen = if groups.filter.is_some() { " of those asked for" } else { "" };
+        writeln!(out, "{block}{chosen} is allocated.")?;
+    } else if left_out == 0 {
+        writeln!(out, "{all}: {blocks}, {total}.")?;
+    } else {
+        let shown: u64 = groups.groups.iter().map(|group| group.bytes).sum();
+        let part = percent(shown as f64 / groups.total_bytes.max(1) as f64);
+        let number = groups.groups.len();
+        writeln!(out, "{number} of {all}, with {part} of {blocks}, {total} (--top 0 shows all).")?;
+    }
+    seen::write(&mut out, seen, context.paint)?;
+    out.flush()
+}
+
+/// `1.24 MiB (12.3 %) in 1,234 blocks of thread 3 worker-3, largest 4.00 KiB, oldest 12.1 s, stack 17`.
+fn heading(
+    out: &mut dyn Write,
+    context: &Context,
+    groups: &Groups,
+    group: &Group,
+    style: TableStyle,
+) -> io::Result<()> {
+    let figures = Figures::of(groups.sampled);
+    let bytes = |number: u64| match style.exact {
+        true => figures.counted(number, "byte", "bytes"),
+        false => figures.bytes(number),
+    };
+    let exactly = Figures::default();
+    let largest = group.largest.map_or_else(String::new, |size| {
+        let size = if style.exact { exactly.counted(size, "byte", "bytes") } else { exactly.bytes(size) };
+        format!(", largest {size}")
+    });
+    let oldest = group.oldest.and_then(|ticks| context.clock.age_ns(ticks));
+    let oldest = oldest.map_or_else(String::new, |age| format!(", oldest {}", span(age)));
+    let mut of = String::new();
+    for key in &group.keys {
+        let what = match key {
+            GroupKey::Stack(_) => continue,
+            GroupKey::Function { .. } => "held by",
+            GroupKey::File(_) => "in",
+            GroupKey::Module(_) => "from",
+            GroupKey::Thread(_) => "by thread",
+            GroupKey::Size(_) => "of",
+            GroupKey::Kind(_) => "by",
+            GroupKey::Heap(_) => "in heap",
+        };
+        let cell = match group_cell(key, context) {
+            Cell::Named(row, name) => format!("{row} {}", crate::clean(&name)).trim_end().to_owned(),
+            Cell::Text(text) => crate::clean(&text).into_owned(),
+            Cell::Bytes(size) => exactly.counted(size, "byte", "bytes"),
+            _ => "unknown".to_owned(),
+        };
+        of.push_str(&format!(" {what} {cell}"));
+    }
+    let blocks = figures.counted(group.blocks, "block", "blocks");
+    let strong = context.paint.strong(bytes(group.bytes));
+    let part = percent(share(groups, group));
+    writeln!(out, "{strong} ({part}) in {blocks}{of}{largest}{oldest}, stack {}", group.site)
+}
+
+/// The column with the largest block, which says nothing new where all are of one size.
+const LARGEST: usize = 3;
+
+fn columns(groups: &Groups, estimated: bool) -> Vec<Column> {
+    let mut columns = vec![
+        Column::number("bytes").estimated(estimated),
+        Column::number("share"),
+        Column::number("blocks").estimated(estimated),
+        Column::number("largest"),
+        Column::number("oldest").key("oldest_age_ns"),
+    ];
+    if groups.by.contains(&GroupBy::Size) {
+        columns.remove(LARGEST);
+    }
+    columns.extend(groups.by.iter().map(|by| group_column(*by)));
+    columns
+}
+
+fn cells(context: &Context, groups: &Groups, group: &Group) -> Vec<Cell> {
+    let oldest = group.oldest.and_then(|ticks| context.clock.age_ns(ticks));
+    let mut cells = vec![
+        Cell::Bytes(group.bytes),
+        Cell::Share(share(groups, group)),
+        Cell::Count(group.blocks),
+        Cell::maybe(group.largest, Cell::Bytes),
+        Cell::maybe(oldest, Cell::Span),
+    ];
+    if groups.by.contains(&GroupBy::Size) {
+        cells.remove(LARGEST);
+    }
+    cells.extend(group.keys.iter().map(|key| group_cell(key, context)));
+    cells
+}
+
+/// Writes groups as CSV, one line each. Grouped by stack, the functions of the stack stand in one more column.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn groups_csv(mut out: impl Write, context: &Context, groups: &Groups, stacks: &[NamedStack]) -> io::Result<()> {
+    let by_stack = groups.by.contains(&GroupBy::Stack);
+    let mut columns = columns(groups, false);
+    if by_stack {
+        columns.push(Column::text("functions"));
+    }
+    let mut table = Table::new(&mut out, TableForm::Csv, columns)?;
+    for (index, group) in groups.groups.iter().enumerate() {
+        let mut cells = cells(context, groups, group);
+        if by_stack {
+            cells.push(Cell::Text(stacks.get(index).map(folded).unwrap_or_default()));
+        }
+        table.row(&cells)?;
+    }
+    table.end()?;
+    out.flush()
+}
+
+/// What the blocks of a group have in common.
+struct Keys<'g>(&'g Groups, &'g Group, &'g Context);
+
+impl Serialize for Keys<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Keys(groups, group, context) = *self;
+        let mut map = serializer.serialize_map(Some(group.keys.len()))?;
+        for (by, key) in groups.by.iter().zip(&group.keys) {
+            match key {
+                GroupKey::Function { name, module } => {
+                    map.serialize_entry(by.name(), &name.as_deref())?;
+                    if name.is_none() && !groups.by.contains(&GroupBy::Module) {
+                        map.serialize_entry("module", &module.as_deref())?;
+                    }
+                }
+                GroupKey::File(text) | GroupKey::Module(text) => map.serialize_entry(by.name(), &text.as_deref())?,
+                GroupKey::Stack(site) => map.serialize_entry(by.name(), site)?,
+                GroupKey::Thread(row) => map.serialize_entry(by.name(), &thread(context, *row))?,
+                GroupKey::Size(size) => map.serialize_entry(by.name(), size)?,
+                GroupKey::Kind(kind) => map.serialize_entry(by.name(), &kind.to_string())?,
+                GroupKey::Heap(_) => map.serialize_entry(by.name(), &group_cell(key, context))?,
+            }
+        }
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct GroupLine<'g> {
+    r#type: &'static str,
+    keys: Keys<'g>,
+    bytes: u64,
+    share: f64,
+    blocks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_error: Option<u64>,
+    largest: Option<u64>,
+    oldest_time_ns: Option<u64>,
+    oldest_age_ns: Option<u64>,
+    youngest_age_ns: Option<u64>,
+    site: u32,
+    #[serde(serialize_with = "frames_json")]
+    frames: &'g [NamedFrame],
+}
+
+#[derive(Serialize)]
+struct First<'g> {
+    #[serde(flatten)]
+    header: HeaderLine<'g>,
+    r#where: Option<&'g str>,
+    group_by: Vec<&'static str>,
+    groups: u64,
+    blocks: u64,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_error: Option<u64>,
+}
+
+/// Writes groups as JSON, one object each. `stacks` are the stacks of their sites.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn groups_json(
+    mut out: impl Write,
+    context: &Context,
+    groups: &Groups,
+    stacks: &[NamedStack],
+    seen: &Seen,
+) -> io::Result<()> {
+    let estimated = groups.sampled.is_some();
+    let header = First {
+        header: HeaderLine::new("dump", &context.ledger, groups.sampled),
+        r#where: groups.filter.as_deref(),
+        group_by: groups.by.iter().map(|by| by.name()).collect(),
+        groups: groups.total,
+        blocks: groups.total_blocks,
+        bytes: groups.total_bytes,
+        bytes_error: estimated.then_some(groups.total_bytes_error),
+    };
+    line(&mut out, &header)?;
+    let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
+    let age = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.age_ns(ticks));
+    for (group, stack) in groups.groups.iter().zip(stacks) {
+        let object = GroupLine {
+            r#type: "group",
+            keys: Keys(groups, group, context),
+            bytes: group.bytes,
+            share: (share(groups, group) * 1e6).round() / 1e6,
+            blocks: group.blocks,
+            samples: estimated.then_some(group.samples),
+            bytes_error: estimated.then_some(group.bytes_error),
+            largest: group.largest,
+            oldest_time_ns: ns(group.oldest),
+            oldest_age_ns: age(group.oldest),
+            youngest_age_ns: age(group.youngest),
+            site: group.site,
+            frames: &stack.frames,
+        };
+        line(&mut out, &object)?;
+    }
+    let shown = groups.groups.len() as u64;
+    crate::json::end(&mut out, Ending { shown, left_out: groups.left_out(), in_flight: groups.in_flight }, seen)
+}
