@@ -44,6 +44,7 @@ pub(crate) const TEST: &[Need] = &[
     command("redis-benchmark", "redis-tools"),
     command("heaptrack", "heaptrack"),
     command("valgrind", "valgrind"),
+    command("chromium", "chromium"),
     library("libjemalloc.so.2", "libjemalloc2"),
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];

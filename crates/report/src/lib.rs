@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod dump;
+mod flame;
 mod frames;
 mod history;
 mod json;
@@ -18,15 +19,18 @@ mod json_stats;
 mod memory;
 mod seen;
 mod stats;
+mod tree;
 mod units;
 
 pub use dump::DumpText;
+pub use flame::{FlameFacts, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
 pub use frames::{Context, callers};
 pub use history::HistoryText;
 pub use json::{DumpJson, HistoryJson, SCHEMA};
 pub use json_stats::stats_json;
 pub use seen::sentence;
 pub use stats::{StatsOptions, stats_text};
+pub use tree::{TreeView, history_gap, measure_name, thread_name, tree_json, tree_text};
 pub use units::{Figures, Paint, bytes, bytes_exact, clean, count, counted, moment, sampled, span, within};
 
 pub use heapledger_analysis as analysis;
