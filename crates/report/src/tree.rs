@@ -229,7 +229,8 @@ impl Tree<'_> {
         let names: Vec<String> = chain.iter().map(|id| self.name(*id)).collect();
         let below = format!("{prefix}{}", if last { "  " } else { "│ " });
         let rest = self.push_below(end, &below, level + 1, work);
-        let mut tail = self.place(end);
+        // That of the function which is nearest to the allocation.
+        let mut tail = self.place(if self.view.tree.inverted { id } else { end });
         if rest.nodes > 0 {
             tail.push_str(&format!("  … {} below", count(rest.nodes)));
         }
@@ -351,10 +352,9 @@ impl Tree<'_> {
         let heading = format!("{:>first$} {:>second$} {:>third$}  {}", heads[0], heads[1], heads[2], "function");
         writeln!(out, "{}", paint.strong(heading))?;
         let taken = first + second + third + 4;
-        let arrow = if tree.inverted { " ← " } else { " → " };
         for line in &self.lines {
             let room = if width == 0 { usize::MAX } else { width.saturating_sub(taken).max(20) };
-            let (names, tail) = fitted(line, arrow, room);
+            let (names, tail) = fitted(line, tree.inverted, room);
             let tail = if tail.is_empty() { tail } else { paint.faint(tail) };
             let Line { value, share, other, prefix, .. } = line;
             writeln!(out, "{value:>first$} {share:>second$} {other:>third$}  {prefix}{names}{tail}")?;

@@ -77,11 +77,11 @@ srv.hl: call tree of srv, pid 4711, allocating functions first
 
 live bytes share blocks  function
   78.1 KiB 80.0%    800  ├ xmalloc  xmalloc.c:3
-  58.6 KiB 60.0%    600  │ ├ parse ← serve ← main ← _start
-  19.5 KiB 20.0%    200  │ └ intern ← parse ← serve ← main ← _start
-  11.3 KiB 11.6%    116  ├ std::vector<int, std::allocator<int> >::push_back(int&&) ← worker ← start_thread
-  4.88 KiB  5.0%     50  ├ serve ← main ← _start
-  2.93 KiB  3.0%     30  ├ setup ← main ← _start
+  58.6 KiB 60.0%    600  │ ├ parse ← serve ← main ← _start  parse.c:7
+  19.5 KiB 20.0%    200  │ └ intern ← parse ← serve ← main ← _start  parse.c:70
+  11.3 KiB 11.6%    116  ├ std::vector<int, std::allocator<int> >::push_back(int&&) ← worker ← start_thread  in srv
+  4.88 KiB  5.0%     50  ├ serve ← main ← _start  srv.c:40…
+  2.93 KiB  3.0%     30  ├ setup ← main ← _start  in srv
  400 bytes  0.4%      4  └ … 4 more
 ";
     assert_eq!(text(&server().tree().inverted(|_| false), |_| {}), expected);

@@ -47,11 +47,11 @@ pub(crate) struct FlameArgs {
     /// What is written [default: by the name of the file; else html]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    #[command(flatten)]
-    pub(crate) shape: ShapeArgs,
     /// What comes first is at the bottom
     #[arg(short, long)]
     pub(crate) upwards: bool,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
 }
 
 /// What is written.

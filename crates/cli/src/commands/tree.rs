@@ -32,8 +32,6 @@ Examples:
 pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    #[command(flatten)]
-    pub(crate) shape: ShapeArgs,
     /// Sum up what holds less: a share such as 0.5%, or an amount such as 64K [default: 1%; with --json 0]
     #[arg(short, long, value_name = "LEAST", value_parser = parse_least)]
     pub(crate) min: Option<Least>,
@@ -43,6 +41,8 @@ pub(crate) struct TreeArgs {
     /// Show at most so many functions below each, 0 for all
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) top: usize,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
 }
 
 /// How a tree is made, by all commands that show one.
@@ -166,6 +166,11 @@ impl ShapeArgs {
     }
 }
 
+/// Columns of the terminal that is written to; 0 if it is none, or does not tell.
+fn width() -> usize {
+    terminal_size::terminal_size_of(std::io::stdout()).map_or(0, |(width, _)| usize::from(width.0))
+}
+
 /// Shows the call tree of a ledger.
 pub(crate) fn run(args: &TreeArgs) -> Result<()> {
     unless_pipe_closed(show(args))
@@ -190,7 +195,7 @@ fn show(args: &TreeArgs) -> Result<()> {
         least,
         depth: args.depth,
         top: args.top,
-        width: 0,
+        width: width(),
         paint: opened.context.paint,
     };
     if args.ledger.json {

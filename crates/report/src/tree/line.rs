@@ -16,29 +16,40 @@ fn wide(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The names of a line, and what comes behind, in at most `room` columns. The middle of a chain goes first, then what
-/// comes behind, then the end of the last name.
-pub(super) fn fitted(line: &Line, arrow: &str, room: usize) -> (String, String) {
+/// The names of a line, and what comes behind, in at most `room` columns. What is furthest from the allocation goes
+/// first: with callers first the middle of a chain, upside down its end. Then goes what comes behind, then the end of a
+/// name.
+pub(super) fn fitted(line: &Line, inverted: bool, room: usize) -> (String, String) {
+    let arrow = if inverted { " ← " } else { " → " };
     let room = room.saturating_sub(wide(&line.prefix));
     let whole = line.names.join(arrow);
     if wide(&whole).saturating_add(wide(&line.tail)) <= room {
         return (whole, line.tail.clone());
     }
-    let last = line.names.last().map_or("", String::as_str);
+    let near = if inverted { line.names.first() } else { line.names.last() };
+    let near = near.map_or("", String::as_str);
     for tail in [line.tail.as_str(), ""] {
-        if let Some(names) = shortened(&line.names, arrow, room.saturating_sub(wide(tail))) {
+        if let Some(names) = shortened(&line.names, inverted, arrow, room.saturating_sub(wide(tail))) {
             return (names, tail.to_owned());
         }
     }
-    if wide(last) <= room {
-        return (last.to_owned(), String::new());
+    if wide(near) <= room {
+        return (near.to_owned(), String::new());
     }
-    let kept: String = last.chars().take(room.saturating_sub(1).max(8)).collect();
+    let kept: String = near.chars().take(room.saturating_sub(1).max(8)).collect();
     (format!("{kept}…"), String::new())
 }
 
-/// A chain whose middle is left out; `None` if not even its last name fits.
-fn shortened(names: &[String], arrow: &str, room: usize) -> Option<String> {
+/// A chain of which a part is left out; `None` if not even the name nearest to the allocation fits.
+fn shortened(names: &[String], inverted: bool, arrow: &str, room: usize) -> Option<String> {
+    if inverted {
+        return (1..names.len().max(2)).rev().find_map(|kept| {
+            let left_out = names.len().saturating_sub(kept);
+            let gap = (left_out > 0).then(|| format!("… {left_out} …"));
+            let parts: Vec<&str> = names.iter().take(kept).chain(gap.as_ref()).map(String::as_str).collect();
+            Some(parts.join(arrow)).filter(|text| wide(text) <= room)
+        });
+    }
     let (last, before) = names.split_last()?;
     if before.is_empty() {
         return (wide(last) <= room).then(|| last.clone());
@@ -73,7 +84,7 @@ mod tests {
     fn a_chain_loses_its_middle_first() {
         let long = line(&["_start", "main", "parse", "parse_value", "xmalloc"], "  xmalloc.c:7");
         let fit = |room| {
-            let (names, tail) = fitted(&long, " → ", room);
+            let (names, tail) = fitted(&long, false, room);
             assert!(wide(&names) + wide(&tail) + 2 <= room.max(10), "{room}: {names}{tail}");
             format!("{names}{tail}")
         };
@@ -88,7 +99,12 @@ mod tests {
         for room in 10..70 {
             fit(room);
         }
+        let up = |room| fitted(&line(&["xmalloc", "parse", "main", "_start"], "  in x"), true, room);
+        assert_eq!(up(40).0, "xmalloc ← parse ← main ← _start");
+        assert_eq!(up(35), ("xmalloc ← parse ← … 2 …".to_owned(), "  in x".to_owned()));
+        assert_eq!(up(20), ("xmalloc ← … 3 …".to_owned(), String::new()));
+        assert_eq!(up(10).0, "xmalloc");
         let template = line(&["std::vector<std::string>::push_back"], "  stl.h:1");
-        assert_eq!(fitted(&template, " → ", 20).0, "std::vector<std::…");
+        assert_eq!(fitted(&template, false, 20).0, "std::vector<std::…");
     }
 }
