@@ -250,3 +250,32 @@ fn a_filter_decides_for_live_and_freed_blocks() {
     let sums = of("size > 500");
     assert_eq!((sums.total.live_bytes, sums.total.freed_bytes), (1000, 5600));
 }
+
+#[test]
+fn no_damage_upsets_a_tree() {
+    let path = std::env::temp_dir().join(format!("heapledger-tree-damage-{}", std::process::id()));
+    let bytes = sample(ByteOrder::Little, WordSize::W64).bytes();
+    let holders = Holders::innermost();
+    let (mut grown, mut deepest) = (0, 0);
+    for at in (0..bytes.len()).filter(|at| *at < 700 || at % 19 == 0) {
+        let mut forged = bytes.clone();
+        forged[at] ^= [0x01, 0x80, 0xff][at % 3];
+        std::fs::write(&path, &forged).expect("written");
+        let Ok(ledger) = Ledger::open(&path) else { continue };
+        let Ok(sums) = SiteSums::of(&ledger, at % 2 == 0, None, &mut |_| {}) else { continue };
+        let mut names =
+            Names::new(&ledger, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
+        let mut builder = TreeBuilder::new(false, &holders);
+        builder.add(Side::New, &ledger, &sums, &mut names, &|row| format!("{row:?}")).expect("readable");
+        let tree = builder.finish();
+        check_sums(&tree);
+        check_sums(&tree.inverted(|_| false));
+        assert_eq!(tree.root().total[0], sums.total);
+        grown += 1;
+        deepest = deepest.max(tree.nodes.iter().map(|node| node.depth).max().unwrap_or(0));
+    }
+    let _ = std::fs::remove_file(&path);
+    assert!(grown > 300, "{grown} trees");
+    // A trie that leads in a circle is followed so far.
+    assert!(deepest <= 4097, "{deepest} levels");
+}

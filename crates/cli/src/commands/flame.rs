@@ -7,11 +7,13 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::tree::CallTree;
 use heapledger_analysis::{Clock, Identity};
 use heapledger_report::{FlameFacts, FlameSource, FlameView, bytes, clean, flame_html, flame_svg, folded, limited};
+
+use nix::errno::Errno;
 
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
@@ -139,49 +141,51 @@ fn show(args: &FlameArgs) -> Result<()> {
     }
     let write = |out: &mut dyn Write| write(out, args, format, &tree, &facts);
     match target {
-        Target::Stdout => write(&mut BufWriter::new(io::stdout().lock())),
-        Target::Named(path) => {
-            let into = |error| anyhow::Error::from(error).context(format!("{} cannot be written", path.display()));
-            // A device, or a pipe that has a name, is written to; a file is replaced when the new one is complete.
-            if fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) {
-                return write(&mut BufWriter::new(File::create(&path).map_err(into)?));
-            }
-            place(Pending::new(path.clone()).map_err(into)?, true, &tree, write)
+        Target::Stdout => Ok(write(&mut BufWriter::new(io::stdout().lock()))?),
+        // A device, or a pipe that has a name, is written to; a file is replaced when the new one is complete.
+        Target::Named(path) if fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) => {
+            let result = File::create(&path).and_then(|file| write(&mut BufWriter::new(file)));
+            result.map_err(|error| unwritten(&path, &error))
         }
-        Target::Free(path) => {
-            let into = |error| anyhow::Error::from(error).context(format!("{} cannot be written", path.display()));
-            place(Pending::new(path.clone()).map_err(into)?, false, &tree, write)
-        }
+        Target::Named(path) => place(&path, true, &tree, write),
+        Target::Free(path) => place(&path, false, &tree, write),
     }
+}
+
+/// Why a file could not be written, in a sentence.
+fn unwritten(path: &Path, error: &io::Error) -> anyhow::Error {
+    let reason = error.raw_os_error().map_or_else(|| error.to_string(), |code| Errno::from_raw(code).desc().to_owned());
+    anyhow!("{} cannot be written: {reason}", path.display())
 }
 
 /// Writes a file and gives it its name when it is complete.
 fn place(
-    pending: Pending,
+    path: &Path,
     force: bool,
     tree: &CallTree,
-    write: impl FnOnce(&mut dyn Write) -> Result<()>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
-    let failed = format!("{} cannot be written", pending.wanted().display());
-    write(&mut BufWriter::new(File::create(pending.temporary()).with_context(|| failed.clone())?))
-        .with_context(|| failed.clone())?;
-    let path = pending.place(force, &mut BTreeSet::new()).context(failed)?;
+    let placed = || {
+        let pending = Pending::new(path.to_owned())?;
+        write(&mut BufWriter::new(File::create(pending.temporary())?))?;
+        pending.place(force, &mut BTreeSet::new())
+    };
+    let path = placed().map_err(|error| unwritten(path, &error))?;
     let size = fs::metadata(&path).map_or(0, |meta| meta.len());
     let places = heapledger_report::counted(tree.nodes.len() as u64 - 1, "place", "places");
     crate::say(&format!("{} ({}, {places} in the call tree)", clean(&path.to_string_lossy()), bytes(size)));
     Ok(())
 }
 
-fn write(out: &mut dyn Write, args: &FlameArgs, format: Format, tree: &CallTree, facts: &FlameFacts) -> Result<()> {
+fn write(out: &mut dyn Write, args: &FlameArgs, format: Format, tree: &CallTree, facts: &FlameFacts) -> io::Result<()> {
     let shape = &args.shape;
     let view = FlameView { measure: shape.by.measure(), inverted: shape.inverted, upwards: args.upwards };
     match format {
-        Format::Html => flame_html(out, tree, facts, view)?,
-        Format::Svg => flame_svg(out, tree, facts, view)?,
-        Format::Folded if shape.inverted => folded(out, &tree.inverted(|_| false), view.measure, args.diff.is_some())?,
-        Format::Folded => folded(out, tree, view.measure, args.diff.is_some())?,
+        Format::Html => flame_html(out, tree, facts, view),
+        Format::Svg => flame_svg(out, tree, facts, view),
+        Format::Folded if shape.inverted => folded(out, &tree.inverted(|_| false), view.measure, args.diff.is_some()),
+        Format::Folded => folded(out, tree, view.measure, args.diff.is_some()),
     }
-    Ok(())
 }
 
 fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown) -> Result<FlameFacts> {

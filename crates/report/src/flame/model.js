@@ -136,7 +136,9 @@ const walk = (path) => {
 const rebuild = (path) => {
   measure();
   const ends = [];
-  if (state.inverted) for (let i = 1; i < count; i++) if (ownWidths[i] > 0) ends.push(i);
+  // Those that have no width now count in the other figures.
+  const holds = (i) => own.some((amounts) => [0, 1, 2, 3].some((k) => amounts[i * 4 + k] > 0));
+  if (state.inverted) for (let i = 0; i < count; i++) if (holds(i)) ends.push(i);
   root = make(null, data.level[0], [0], state.inverted ? ends : null);
   zoom = walk(path);
   hover = selected = null;
