@@ -21,6 +21,7 @@ mod sampling;
 mod selection;
 mod sites;
 mod summary;
+pub mod tree;
 
 pub use clock::Clock;
 pub use events::{Event, EventKind, Events};

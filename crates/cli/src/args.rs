@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{DumpArgs, HistoryArgs, StatsArgs};
+use crate::commands::{DumpArgs, FlameArgs, HistoryArgs, StatsArgs, TreeArgs};
 
 use crate::completions::CompletionsArgs;
 use crate::man::ManArgs;
@@ -56,6 +56,10 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// What was allocated and freed, in order
     History(HistoryArgs),
+    /// Who holds how much, as a tree of calls
+    Tree(TreeArgs),
+    /// A flame graph, in one HTML or SVG file
+    Flame(FlameArgs),
     /// Finish ledgers whose `run` is gone
     Recover(RecoverArgs),
     /// Print a script with which a shell completes commands and options

@@ -14,15 +14,19 @@ use heapledger_report::Context;
 use crate::terminal::{Color, Output};
 
 pub(crate) mod dump;
+pub(crate) mod flame;
 pub(crate) mod history;
 mod naming;
 pub(crate) mod standard;
 pub(crate) mod stats;
+pub(crate) mod tree;
 
 pub(crate) use dump::DumpArgs;
+pub(crate) use flame::FlameArgs;
 pub(crate) use history::HistoryArgs;
 pub(crate) use naming::{NamingArgs, find_names};
 pub(crate) use stats::StatsArgs;
+pub(crate) use tree::TreeArgs;
 
 /// Blocks or events shown to a person who did not say how many.
 const LIMIT: usize = 100;
