@@ -41,7 +41,15 @@ impl<'a, W: Write> HistoryText<'a, W> {
         if events.frees_missing != 0 {
             let frees = Figures::of(events.sampled).counted(events.frees_missing, "free is", "frees are");
             let caution = format!("Caution: history is incomplete: {frees} no longer in the ring.");
-            writeln!(out, "{}\n", context.paint.strong(caution))?;
+            writeln!(out, "{}", context.paint.strong(caution))?;
+            for (index, gap) in events.gaps.iter().enumerate().filter(|(_, gap)| **gap != 0 && events.gaps.len() > 1) {
+                let frees = Figures::of(events.sampled).counted(*gap, "free", "frees");
+                match index {
+                    0 => writeln!(out, "  {frees} before the first ledger")?,
+                    _ => writeln!(out, "  {frees} between ledgers {index} and {}", index + 1)?,
+                }
+            }
+            writeln!(out)?;
         }
         Ok(HistoryText { out, context, threads_recorded, begun: false })
     }

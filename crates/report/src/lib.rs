@@ -10,21 +10,31 @@
 #![forbid(unsafe_code)]
 
 mod dump;
+pub mod ecos;
+mod ecos_stats;
+mod format;
 mod frames;
 mod history;
 mod json;
+mod json_lives;
 mod json_parts;
 mod json_stats;
+mod lives;
 mod memory;
+mod record;
 mod seen;
 mod stats;
 mod units;
 
 pub use dump::DumpText;
+pub use ecos_stats::ecos_stats;
+pub use format::{Abilities, CONVERSIONS, Format, FormatError};
 pub use frames::{Context, callers};
 pub use history::HistoryText;
 pub use json::{DumpJson, HistoryJson, SCHEMA};
+pub use json_lives::LivesJson;
 pub use json_stats::stats_json;
+pub use lives::LivesText;
 pub use seen::sentence;
 pub use stats::{StatsOptions, stats_text};
 pub use units::{Figures, Paint, bytes, bytes_exact, clean, count, counted, moment, sampled, span, within};

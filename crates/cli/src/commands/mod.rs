@@ -13,12 +13,17 @@ use heapledger_analysis::{Clock, Names, NamingOptions, Sampling};
 use heapledger_report::{Context, Paint};
 
 pub(crate) mod dump;
+mod frames_args;
 pub(crate) mod history;
+mod ledgers;
+mod shape;
 pub(crate) mod standard;
 pub(crate) mod stats;
 
 pub(crate) use dump::DumpArgs;
+pub(crate) use frames_args::FramesArgs;
 pub(crate) use history::HistoryArgs;
+pub(crate) use shape::{ShapeArgs, StyleArgs};
 pub(crate) use stats::StatsArgs;
 
 /// Blocks or events shown to a person who did not say how many.
@@ -78,10 +83,15 @@ impl LedgerArgs {
 
     /// Opens something else than the first argument.
     fn open_target(&self, target: &OsStr) -> Result<Opened> {
-        let ledger = Ledger::open_target(target)?;
+        self.opened(&[target], Ledger::open_target(target)?)
+    }
+
+    /// A report on `ledger`, which is the last of several that were named, or the only one.
+    fn opened(&self, named: &[&OsStr], ledger: Ledger) -> Result<Opened> {
+        let named: Vec<_> = named.iter().map(|name| name.to_string_lossy()).collect();
         let clock = Clock::new(&ledger, SystemTime::now())?;
         let context = Context {
-            ledger: target.to_string_lossy().into_owned(),
+            ledger: named.join(" "),
             clock,
             threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),

@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use heapledger_analysis::Summary;
-use heapledger_report::{StatsOptions, stats_json, stats_text};
+use heapledger_report::{Ending, StatsOptions, ecos_stats, stats_json, stats_text};
 
-use super::{LedgerArgs, Progress, name, unless_pipe_closed};
+use super::shape::tell_ending;
+use super::{LedgerArgs, Progress, StyleArgs, name, unless_pipe_closed};
 
 /// Threads shown to a person who did not ask for all.
 const THREADS: usize = 40;
@@ -25,6 +26,8 @@ pub(crate) struct StatsArgs {
     /// Show all threads, not only the 40 that hold most
     #[arg(short, long)]
     pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) style: StyleArgs,
 }
 
 /// Shows the totals of a ledger.
@@ -38,6 +41,11 @@ fn show(args: &StatsArgs) -> Result<()> {
     let mut progress = Progress::new("reading");
     let mut summary = Summary::of(ledger, opened.context.clock, args.top, &mut |part| progress.show(part))?;
     drop(progress);
+    if args.style.is_ecos() {
+        ecos_stats(opened.out, &opened.context.ledger, &summary)?;
+        tell_ending(Ending::default(), &summary.seen);
+        return Ok(());
+    }
     let sites: Vec<u32> = summary.sites.top.iter().map(|totals| totals.site).collect();
     let mut names = name(ledger, sites.iter().copied(), args.ledger.json)?;
     let stacks = sites.iter().map(|site| names.stack(*site)).collect::<Result<Vec<_>, _>>()?;
