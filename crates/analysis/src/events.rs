@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::query::{Evaluator, Subject};
 use crate::{Sampled, Sampling};
 
 /// What happened.
@@ -86,22 +87,44 @@ pub struct Events {
     pub sampled: Option<Sampled>,
     /// Elements that were being written.
     pub in_flight: u64,
+    /// Which events are meant, in the language of filters; `None` if all are.
+    pub filter: Option<String>,
 }
 
 type Key = (u64, u64, bool, u64);
 
 /// Which of a run's events are shown.
-pub struct Wanted<'w> {
+pub struct Wanted<'w, 'l> {
     /// The last event first.
     pub reverse: bool,
     /// So many at most; 0 is all of them.
     pub limit: usize,
-    /// Of those for which this holds; of all if there is none.
-    pub keep: Option<&'w mut Keep<'w>>,
+    /// Of those that this means; of all if there is none.
+    pub filter: Option<&'w mut Evaluator<'l>>,
 }
 
-/// Decides about an event.
-pub type Keep<'k> = dyn FnMut(&Event) -> Result<bool, SourceError> + 'k;
+impl Wanted<'_, '_> {
+    /// Finds at once all names that the filter needs.
+    pub(crate) fn prepare(&mut self, ledgers: &[&Ledger], progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
+        if let Some(filter) = &mut self.filter {
+            filter.prepare_blocks(progress)?;
+            for ledger in ledgers {
+                filter.prepare_freed(ledger, progress)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the filter means this.
+    pub(crate) fn means(&mut self, subject: &Subject<'_>) -> Result<bool, SourceError> {
+        self.filter.as_mut().map_or(Ok(true), |filter| filter.subject(subject))
+    }
+
+    /// The filter, as it can be read again.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.filter.as_ref().filter(|filter| !filter.is_all()).map(|filter| filter.text().to_owned())
+    }
+}
 
 /// The events that come first, as many as are wanted. In memory there are never more.
 struct Chosen {
@@ -162,7 +185,7 @@ impl Events {
         limit: usize,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Events, SourceError> {
-        Events::of_run(&[ledger], Wanted { reverse, limit, keep: None }, progress)
+        Events::of_run(&[ledger], Wanted { reverse, limit, filter: None }, progress)
     }
 
     /// The events of several ledgers of [one run](crate::in_order), oldest first, as one history: what was freed by
@@ -172,20 +195,14 @@ impl Events {
     /// If a ledger can no longer be read.
     pub fn of_run(
         ledgers: &[&Ledger],
-        wanted: Wanted<'_>,
+        mut wanted: Wanted<'_, '_>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Events, SourceError> {
-        let Wanted { reverse, limit, mut keep } = wanted;
         let Some((last, _)) = ledgers.split_last() else { return Ok(Events::default()) };
+        wanted.prepare(ledgers, progress)?;
         let sampling = Sampling::of(last);
+        let Wanted { reverse, limit, .. } = wanted;
         let mut chosen = Chosen { best: BTreeMap::new(), all: Vec::new(), limit, reverse, total: 0 };
-        let mut add = |event: Event| -> Result<(), SourceError> {
-            let wanted = keep.as_mut().map_or(Ok(true), |keep| keep(&event))?;
-            if wanted {
-                chosen.add(event);
-            }
-            Ok(())
-        };
         let (mut in_flight, mut blocks) = (0, 0u64);
         // First what lives: a block of a running program that is freed before its history is read is found in both.
         let mut records = last.records();
@@ -194,7 +211,9 @@ impl Events {
             let Some(chunk) = records.next_chunk()? else { break };
             for block in chunk {
                 blocks += 1;
-                add(Event { block: *block, kind: EventKind::Allocation { freed: false } })?;
+                if wanted.means(&Subject::live(block))? {
+                    chosen.add(Event { block: *block, kind: EventKind::Allocation { freed: false } });
+                }
             }
         }
         in_flight += records.in_flight();
@@ -210,8 +229,12 @@ impl Events {
                     }
                     blocks += 1;
                     entered = entered.saturating_add(sampling.weight(&entry.block));
-                    add(Event { block: entry.block, kind: EventKind::Allocation { freed: true } })?;
-                    add(Event { block: entry.block, kind: EventKind::Free(*entry) })?;
+                    if wanted.means(&Subject::allocation(entry))? {
+                        chosen.add(Event { block: entry.block, kind: EventKind::Allocation { freed: true } });
+                    }
+                    if wanted.means(&Subject::free(entry))? {
+                        chosen.add(Event { block: entry.block, kind: EventKind::Free(*entry) });
+                    }
                 }
             }
             in_flight += freed.in_flight();
@@ -227,6 +250,7 @@ impl Events {
             gaps,
             sampled: sampling.from(blocks),
             in_flight,
+            filter: wanted.text(),
         })
     }
 

@@ -25,7 +25,7 @@ mod sites;
 mod summary;
 
 pub use clock::Clock;
-pub use events::{Event, EventKind, Events, Keep, Wanted};
+pub use events::{Event, EventKind, Events, Wanted};
 pub use holders::Holders;
 pub use identity::Identity;
 pub use lives::{Chain, Life, Lives};

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use heapledger_source::format::{Entry, FreedEntry, Kind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
-use crate::{Sampled, Sampling};
+use crate::query::Subject;
+use crate::{Sampled, Sampling, Wanted};
 
 /// The life of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Lives {
     pub sampled: Option<Sampled>,
     /// Elements that were being written.
     pub in_flight: u64,
+    /// Which blocks are meant, in the language of filters; `None` if all are.
+    pub filter: Option<String>,
 }
 
 fn is_realloc(kind: Kind) -> bool {
@@ -105,24 +108,30 @@ impl Links {
 
 impl Lives {
     /// The lives of `address` by ledgers of [one run](crate::in_order), oldest first: of the first `limit` blocks
-    /// that contained it, or of the last ones; 0 is all of them. In memory there are these, and a few words for each
-    /// `realloc` in the history.
+    /// that contained it, or of the last ones; 0 is all of them. A filter must mean the allocation or the free of such
+    /// a block. In memory there are these, and a few words for each `realloc` in the history.
     ///
     /// # Errors
     /// If a ledger can no longer be read.
     pub fn of(
         ledgers: &[&Ledger],
         address: u64,
-        reverse: bool,
-        limit: usize,
+        mut wanted: Wanted<'_, '_>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Lives, SourceError> {
         let Some((last, _)) = ledgers.split_last() else { return Ok(Lives::default()) };
+        wanted.prepare(ledgers, progress)?;
+        let Wanted { reverse, limit, .. } = wanted;
         let sampling = Sampling::of(last);
         let (mut links, mut holding) = (Links::default(), Vec::new());
         let (mut known, mut entered) = (HashSet::new(), 0u64);
         let in_flight = walk(ledgers, progress, &mut |block, end| {
-            if contains(block, address) {
+            if contains(block, address)
+                && match end {
+                    None => wanted.means(&Subject::live(block))?,
+                    Some(end) => wanted.means(&Subject::allocation(end))? || wanted.means(&Subject::free(end))?,
+                }
+            {
                 holding.push(block.number);
             }
             if let Some(end) = end
@@ -131,6 +140,7 @@ impl Lives {
                 entered = entered.saturating_add(sampling.weight(block));
                 links.add(end);
             }
+            Ok(())
         })?;
         drop(known);
         holding.sort_unstable();
@@ -143,14 +153,15 @@ impl Lives {
             holding.truncate(limit);
         }
         let firsts = links.firsts(&holding);
-        let wanted: HashSet<u64> = firsts.iter().flat_map(|first| links.from(*first)).collect();
+        let chained: HashSet<u64> = firsts.iter().flat_map(|first| links.from(*first)).collect();
         let mut found: BTreeMap<u64, Life> = BTreeMap::new();
         walk(ledgers, progress, &mut |block, end| {
-            if wanted.contains(&block.number) {
+            if chained.contains(&block.number) {
                 let holds = contains(block, address);
                 let life = found.entry(block.number).or_insert(Life { block: *block, end: None, holds });
                 life.end = end.copied().or(life.end);
             }
+            Ok(())
         })?;
         let mut chains: Vec<Chain> = firsts
             .into_iter()
@@ -170,31 +181,31 @@ impl Lives {
             frees_missing: frees.saturating_sub(entered),
             sampled: sampling.from(total),
             in_flight,
+            filter: wanted.text(),
         })
     }
 }
 
+/// Hears a block and its end.
+type EachBlock<'e> = dyn FnMut(&Entry, Option<&FreedEntry>) -> Result<(), SourceError> + 'e;
+
 /// Calls `each` with all blocks that live by the last ledger, and then with all that were freed by any, and their ends.
 /// Returns how many elements were being written.
-fn walk(
-    ledgers: &[&Ledger],
-    progress: &mut dyn FnMut(f32),
-    each: &mut dyn FnMut(&Entry, Option<&FreedEntry>),
-) -> Result<u64, SourceError> {
+fn walk(ledgers: &[&Ledger], progress: &mut dyn FnMut(f32), each: &mut EachBlock<'_>) -> Result<u64, SourceError> {
     let mut in_flight = 0;
     if let Some(last) = ledgers.last() {
         let mut records = last.records();
         loop {
             progress(records.progress());
             let Some(chunk) = records.next_chunk()? else { break };
-            chunk.iter().for_each(|block| each(block, None));
+            chunk.iter().try_for_each(|block| each(block, None))?;
         }
         in_flight += records.in_flight();
     }
     for ledger in ledgers {
         let mut freed = ledger.freed();
         while let Some(chunk) = freed.next_chunk()? {
-            chunk.iter().for_each(|entry| each(&entry.block, Some(entry)));
+            chunk.iter().try_for_each(|entry| each(&entry.block, Some(entry)))?;
         }
         in_flight += freed.in_flight();
     }

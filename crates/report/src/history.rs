@@ -90,14 +90,15 @@ impl<'a, W: Write> HistoryText<'a, W> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
+    pub fn end(mut self, ending: Ending, events: &Events, seen: &Seen) -> io::Result<()> {
         if self.begun {
             writeln!(self.out)?;
         }
         let all = ending.shown + ending.left_out;
+        let chosen = if events.filter.is_some() { " of those asked for" } else { "" };
         let events = counted(all, "event", "events");
         if all == 0 {
-            writeln!(self.out, "No event is recorded.")?;
+            writeln!(self.out, "No event{chosen} is recorded.")?;
         } else if ending.left_out == 0 {
             writeln!(self.out, "{events}.")?;
         } else {

@@ -266,11 +266,15 @@ impl<'a, W: Write> HistoryJson<'a, W> {
             complete: bool,
             frees_missing: u64,
             gaps: &'a [u64],
+            r#where: Option<&'a str>,
         }
         let header = HeaderLine::new("history", &context.ledger, events.sampled);
         let frees_missing = events.frees_missing;
         let gaps = &events.gaps;
-        line(&mut out, &First { header, complete: frees_missing == 0, frees_missing, gaps })?;
+        line(
+            &mut out,
+            &First { header, complete: frees_missing == 0, frees_missing, gaps, r#where: events.filter.as_deref() },
+        )?;
         Ok(HistoryJson { out, context })
     }
 

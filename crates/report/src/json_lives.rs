@@ -56,10 +56,12 @@ impl<'a, W: Write> LivesJson<'a, W> {
             address: Hex,
             complete: bool,
             frees_missing: u64,
+            r#where: Option<&'a str>,
         }
         let header = HeaderLine::new("history", &context.ledger, lives.sampled);
         let frees_missing = lives.frees_missing;
-        line(&mut out, &First { header, address: Hex(address), complete: frees_missing == 0, frees_missing })?;
+        let (complete, r#where) = (frees_missing == 0, lives.filter.as_deref());
+        line(&mut out, &First { header, address: Hex(address), complete, frees_missing, r#where })?;
         Ok(LivesJson { out, context, chains: 0 })
     }
 

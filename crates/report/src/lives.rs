@@ -131,7 +131,8 @@ impl<'a, W: Write> LivesText<'a, W> {
         let address = format!("{:#010x}", self.address);
         let blocks = counted(lives.total, "block", "blocks");
         if lives.total == 0 {
-            writeln!(self.out, "No block that the ledger knows has contained {address}.")?;
+            let chosen = if lives.filter.is_some() { " of those asked for" } else { "" };
+            writeln!(self.out, "No block{chosen} that the ledger knows has contained {address}.")?;
         } else if lives.left_out == 0 {
             writeln!(self.out, "{blocks} contained {address}.")?;
         } else {

@@ -1,6 +1,7 @@
 //! `heapledger history`: allocations and frees in the order in which they happened, or the lives of one address.
 
 use anyhow::Result;
+use heapledger_analysis::query::{Evaluator, Scope};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Event, EventKind, Events, Life, Lives, NamedStack, Names, Seen, Wanted};
 use heapledger_report::ecos::{RecordsText, Shape};
@@ -8,7 +9,10 @@ use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, LivesJson
 
 use super::ledgers::{MoreLedgers, open_run};
 use super::shape::tell_ending;
-use super::{FramesArgs, LedgerArgs, LimitArgs, Opened, Progress, ShapeArgs, name, unless_pipe_closed};
+use super::standard::FilterArgs;
+use super::{
+    FramesArgs, LedgerArgs, LimitArgs, Opened, Progress, ShapeArgs, find_names, no_names, refresh, unless_pipe_closed,
+};
 use crate::say;
 
 /// Arguments of `history`.
@@ -26,6 +30,7 @@ Examples:
   heapledger history heapledger.jq.4711.hl
   heapledger history --reverse --limit 20 4711   what happened last
   heapledger history --addr 0x55d0c0ffee10 4711  every block that contained this address
+  heapledger history --where 'fn ~ \"^parse\" and size > 1M' heapledger.jq.4711.hl
   heapledger history -r -f '%a %p, %n bytes, seqno %s' app.hl.0 app.hl.1 app.hl.2
   heapledger history --json heapledger.jq.4711.hl | jq 'select(.event == \"free\")'"))]
 pub(crate) struct HistoryArgs {
@@ -42,6 +47,8 @@ pub(crate) struct HistoryArgs {
     /// realloc moved them from and to
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) addr: Option<u64>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
     #[command(flatten)]
@@ -63,6 +70,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<()> {
 }
 
 fn show(args: &HistoryArgs) -> Result<()> {
+    args.filter.parse()?;
     let targets = args.more.targets(&args.ledger.ledger);
     let mut ledgers = open_run(&targets)?;
     let Some(last) = ledgers.pop() else { return Ok(()) };
@@ -75,44 +83,48 @@ fn show(args: &HistoryArgs) -> Result<()> {
     }
 }
 
-fn limit(args: &HistoryArgs) -> usize {
-    args.limit.get(args.ledger.json || args.shape.is_for_programs())
+/// Which of the events or lives are wanted.
+fn wanted<'w, 'l>(args: &HistoryArgs, filter: &'w mut Evaluator<'l>) -> Wanted<'w, 'l> {
+    let limit = args.limit.get(args.ledger.json || args.shape.is_for_programs());
+    Wanted { reverse: args.reverse, limit, filter: Some(filter) }
 }
 
 /// Names of all that will be shown, as far as the shape shows names.
 fn names<'a>(
     args: &HistoryArgs,
-    ledger: &'a Ledger,
+    filter: Evaluator<'a>,
     sites: impl Iterator<Item = u32>,
     shape: Option<&Shape>,
 ) -> Result<Names<'a>> {
-    let wanted = shape.is_none_or(Shape::needs_names);
+    let named = shape.is_none_or(Shape::needs_names);
     let source_text = shape.is_none_or(Shape::needs_source_text);
-    let mut names = name(ledger, sites.filter(|_| wanted), source_text)?;
+    let mut names = filter.into_names();
     names.pass_over(args.frames.passing());
+    find_names(&mut names, sites.filter(|_| named), source_text)?;
     Ok(names)
 }
 
-fn show_events(args: &HistoryArgs, earlier: &[Ledger], mut opened: Opened, shape: Option<&Shape>) -> Result<()> {
-    let all: Vec<&Ledger> = earlier.iter().chain([&opened.ledger]).collect();
+fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Option<&Shape>) -> Result<()> {
+    let Opened { ledger, mut context, threads_recorded, out } = opened;
+    let all: Vec<&Ledger> = earlier.iter().chain([&ledger]).collect();
+    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Events, no_names(&ledger)?)?;
     let mut progress = Progress::new("reading");
-    let wanted = Wanted { reverse: args.reverse, limit: limit(args), keep: None };
-    let events = Events::of_run(&all, wanted, &mut |part| progress.show(part))?;
+    let events = Events::of_run(&all, wanted(args, &mut filter), &mut |part| progress.show(part))?;
     drop(progress);
-    opened.refresh()?;
-    let (ledger, context, threads_recorded) = (&opened.ledger, &opened.context, opened.threads_recorded);
-    let mut names = names(args, ledger, events.events.iter().map(Event::site), shape)?;
+    refresh(&ledger, &mut context)?;
+    let (ledger, context) = (&ledger, &context);
+    let mut names = names(args, filter, events.events.iter().map(Event::site), shape)?;
     let mut seen = Seen::of(ledger, events.in_flight)?;
     let ending = Ending { shown: events.events.len() as u64, left_out: events.left_out(), in_flight: events.in_flight };
     if args.ledger.json {
-        let mut report = HistoryJson::new(opened.out, context, &events)?;
+        let mut report = HistoryJson::new(out, context, &events)?;
         for event in &events.events {
             report.event(event, &names.stack(event.site())?)?;
         }
         seen.notes.extend(names.notes());
         report.end(ending, &seen)?;
     } else if let Some(shape) = shape {
-        let mut report = RecordsText::new(opened.out, context, shape);
+        let mut report = RecordsText::new(out, context, shape);
         if events.frees_missing != 0 {
             caution(args, &mut report, events.frees_missing)?;
         }
@@ -123,12 +135,12 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], mut opened: Opened, shape
         seen.notes.extend(names.notes());
         tell_ending(ending, &seen);
     } else {
-        let mut report = HistoryText::new(opened.out, context, threads_recorded, &events)?;
+        let mut report = HistoryText::new(out, context, threads_recorded, &events)?;
         for event in &events.events {
             report.event(event, &names.stack(event.site())?)?;
         }
         seen.notes.extend(names.notes());
-        report.end(ending, &seen)?;
+        report.end(ending, &events, &seen)?;
     }
     Ok(())
 }
@@ -145,29 +157,31 @@ fn caution(args: &HistoryArgs, report: &mut RecordsText<'_, impl std::io::Write>
 fn show_lives(
     args: &HistoryArgs,
     earlier: &[Ledger],
-    mut opened: Opened,
+    opened: Opened,
     shape: Option<&Shape>,
     address: u64,
 ) -> Result<()> {
-    let all: Vec<&Ledger> = earlier.iter().chain([&opened.ledger]).collect();
+    let Opened { ledger, mut context, threads_recorded, out } = opened;
+    let all: Vec<&Ledger> = earlier.iter().chain([&ledger]).collect();
+    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Events, no_names(&ledger)?)?;
     let mut progress = Progress::new("reading");
-    let lives = Lives::of(&all, address, args.reverse, limit(args), &mut |part| progress.show(part))?;
+    let lives = Lives::of(&all, address, wanted(args, &mut filter), &mut |part| progress.show(part))?;
     drop(progress);
-    opened.refresh()?;
-    let (ledger, context, threads_recorded) = (&opened.ledger, &opened.context, opened.threads_recorded);
+    refresh(&ledger, &mut context)?;
+    let (ledger, context) = (&ledger, &context);
     let shown = lives.chains.iter().flat_map(|chain| &chain.lives);
     let sites = shown.flat_map(|life| [Some(life.block.site), life.end.map(|end| end.site)]).flatten();
-    let mut names = names(args, ledger, sites, shape)?;
+    let mut names = names(args, filter, sites, shape)?;
     let mut seen = Seen::of(ledger, lives.in_flight)?;
     if args.ledger.json {
-        let mut report = LivesJson::new(opened.out, context, address, &lives)?;
+        let mut report = LivesJson::new(out, context, address, &lives)?;
         each_life(&lives, &mut names, |life, around, [begin, end]| {
             Ok(report.life(life, around, &begin, life.end.map(|_| &end))?)
         })?;
         seen.notes.extend(names.notes());
         report.end(&lives, &seen)?;
     } else if let Some(shape) = shape {
-        let mut report = RecordsText::new(opened.out, context, shape);
+        let mut report = RecordsText::new(out, context, shape);
         if lives.frees_missing != 0 {
             caution(args, &mut report, lives.frees_missing)?;
         }
@@ -184,7 +198,7 @@ fn show_lives(
         let ending = Ending { shown: lives.total - lives.left_out, left_out: lives.left_out, in_flight: 0 };
         tell_ending(ending, &seen);
     } else {
-        let mut report = LivesText::new(opened.out, context, threads_recorded, address, &lives)?;
+        let mut report = LivesText::new(out, context, threads_recorded, address, &lives)?;
         each_life(&lives, &mut names, |life, around, [begin, end]| {
             Ok(report.life(life, around, &begin, life.end.map(|_| &end))?)
         })?;

@@ -105,6 +105,7 @@ impl LedgerArgs {
 
 impl Opened {
     /// What threads and heaps are called, again: more may have come while the records of a running program were read.
+    #[allow(dead_code, reason = "for commands that borrow nothing of it meanwhile: diff")]
     fn refresh(&mut self) -> Result<()> {
         refresh(&self.ledger, &mut self.context)
     }
