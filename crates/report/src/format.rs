@@ -13,7 +13,7 @@ use crate::units::clean;
 pub const CONVERSIONS: &str = "  %p  address                      %t  thread, as in `stats`
   %n  bytes asked for              %h  the thread's handle
   %m  bytes that the block has     %N  the thread's name
-  %o  the difference               %b1 return address of level 1, the innermost; %b2 …
+  %o  the difference               %b1 return address of level 1, %b2 …
   %s  sequence number              %f1 function of level 1
   %a  function, as malloc()        %w1 its file:line
   %T  time, in ticks               %l1 its source line
