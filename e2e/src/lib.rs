@@ -18,6 +18,7 @@ pub mod counts;
 pub mod expect;
 pub mod ledger;
 
+pub mod browser;
 pub mod cases;
 pub mod programs;
 pub mod unwinding;

@@ -49,6 +49,7 @@ pub(crate) const TEST: &[Need] = &[
     command("debuginfod-find", "debuginfod"),
     command("script", "bsdutils"),
     command("man", "man-db"),
+    command("chromium", "chromium"),
     library("libjemalloc.so.2", "libjemalloc2"),
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];

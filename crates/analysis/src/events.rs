@@ -1,10 +1,11 @@
-//! The history: allocations and frees in the order in which they happened.
+//! The history: allocations and frees in the order in which they happened, of one ledger or of several of one run.
 
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::query::{Evaluator, Subject};
 use crate::{Sampled, Sampling};
 
 /// What happened.
@@ -61,9 +62,11 @@ impl Event {
         }
     }
 
-    /// Time, number, and of the two halves of a `realloc`, which share a number, the free first.
-    fn key(&self) -> (u64, u64, bool) {
-        (self.time().unwrap_or(0), self.number(), matches!(self.kind, EventKind::Allocation { .. }))
+    /// Time, number, and of the two halves of a `realloc`, which share a number, the free first. Nothing else that
+    /// happened to this block has the same.
+    fn key(&self) -> Key {
+        let is_allocation = matches!(self.kind, EventKind::Allocation { .. });
+        (self.time().unwrap_or(0), self.number(), is_allocation, self.block.number)
     }
 }
 
@@ -72,41 +75,62 @@ impl Event {
 pub struct Events {
     /// The events to show.
     pub events: Vec<Event>,
-    /// How many the ledger holds in all.
+    /// How many the ledgers hold in all of those that were asked for. A block that is freed while it is being read
+    /// may count twice.
     pub total: u64,
     /// Frees that are counted and no longer in the history: with them the allocations of their blocks. An
     /// estimate if the ledger is sampled.
     pub frees_missing: u64,
+    /// The same for each ledger, in the order given: frees since the one before it that neither has.
+    pub gaps: Vec<u64>,
     /// What estimates come from; `None` if every block was entered.
     pub sampled: Option<Sampled>,
     /// Elements that were being written.
     pub in_flight: u64,
+    /// Which events are meant, in the language of filters; `None` if all are.
+    pub filter: Option<String>,
 }
 
-struct Ranked {
-    key: (u64, u64, bool),
-    event: Event,
+type Key = (u64, u64, bool, u64);
+
+/// Which of a run's events are shown.
+pub struct Wanted<'w, 'l> {
+    /// The last event first.
+    pub reverse: bool,
+    /// So many at most; 0 is all of them.
+    pub limit: usize,
+    /// Of those that this means; of all if there is none.
+    pub filter: Option<&'w mut Evaluator<'l>>,
 }
 
-impl PartialEq for Ranked {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
+impl Wanted<'_, '_> {
+    /// Finds at once all names that the filter needs.
+    pub(crate) fn prepare(&mut self, ledgers: &[&Ledger], progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
+        if let Some(filter) = &mut self.filter {
+            filter.prepare_blocks(progress)?;
+            for ledger in ledgers {
+                filter.prepare_freed(ledger, progress)?;
+            }
+        }
+        Ok(())
     }
-}
-impl Eq for Ranked {}
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+
+    /// Whether the filter means this.
+    pub(crate) fn means(&mut self, subject: &Subject<'_>) -> Result<bool, SourceError> {
+        self.filter.as_mut().map_or(Ok(true), |filter| filter.subject(subject))
     }
-}
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
+
+    /// The filter, as it can be read again.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.filter.as_ref().filter(|filter| !filter.is_all()).map(|filter| filter.text().to_owned())
     }
 }
 
+/// The events that come first, as many as are wanted. In memory there are never more.
 struct Chosen {
-    best: BinaryHeap<Ranked>,
+    best: BTreeMap<Key, Event>,
+    /// Instead, if all are wanted.
+    all: Vec<(Key, Event)>,
     limit: usize,
     reverse: bool,
     total: u64,
@@ -115,15 +139,38 @@ struct Chosen {
 impl Chosen {
     fn add(&mut self, event: Event) {
         self.total += 1;
-        let (time, number, half) = event.key();
-        let key = if self.reverse { (!time, !number, !half) } else { (time, number, half) };
-        if self.limit == 0 || self.best.len() < self.limit {
-            self.best.push(Ranked { key, event });
-        } else if let Some(mut last) = self.best.peek_mut()
-            && key < last.key
-        {
-            *last = Ranked { key, event };
+        let (time, number, half, block) = event.key();
+        let key = if self.reverse { (!time, !number, !half, !block) } else { (time, number, half, block) };
+        if self.limit == 0 {
+            self.all.push((key, event));
+            return;
         }
+        if self.best.len() >= self.limit && self.best.last_key_value().is_some_and(|(last, _)| *last < key) {
+            return;
+        }
+        // A block that was freed while it was read is found twice; what came later is what holds.
+        if self.best.insert(key, event).is_some() {
+            self.total -= 1;
+        } else if self.best.len() > self.limit {
+            self.best.pop_last();
+        }
+    }
+
+    fn into_events(mut self) -> (Vec<Event>, u64) {
+        if self.limit != 0 {
+            return (self.best.into_values().collect(), self.total);
+        }
+        // Stable: of two that are the same, the later one stays.
+        self.all.sort_by_key(|(key, _)| *key);
+        self.all.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                std::mem::swap(later, kept);
+            }
+            same
+        });
+        let total = self.all.len() as u64;
+        (self.all.into_iter().map(|(_, event)| event).collect(), total)
     }
 }
 
@@ -138,53 +185,72 @@ impl Events {
         limit: usize,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Events, SourceError> {
-        let mut chosen = Chosen { best: BinaryHeap::new(), limit, reverse, total: 0 };
-        let mut in_flight = 0;
-        // A block that is freed between the reading of the records and that of the history is found in both.
-        // It must show up once, as freed; so the live ones of a running program wait.
-        let mut seen = HashSet::new();
-        let sampling = Sampling::of(ledger);
-        let (mut freed_blocks, mut entries) = (0u64, 0u64);
-        let mut live: Vec<Entry> = Vec::new();
-        let keep_live = ledger.is_running();
-        let mut records = ledger.records();
+        Events::of_run(&[ledger], Wanted { reverse, limit, filter: None }, progress)
+    }
+
+    /// The events of several ledgers of [one run](crate::in_order), oldest first, as one history: what was freed by
+    /// all of them, each once, and what lives by the last.
+    ///
+    /// # Errors
+    /// If a ledger can no longer be read.
+    pub fn of_run(
+        ledgers: &[&Ledger],
+        mut wanted: Wanted<'_, '_>,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Events, SourceError> {
+        let Some((last, _)) = ledgers.split_last() else { return Ok(Events::default()) };
+        wanted.prepare(ledgers, progress)?;
+        let sampling = Sampling::of(last);
+        let Wanted { reverse, limit, .. } = wanted;
+        let mut chosen = Chosen { best: BTreeMap::new(), all: Vec::new(), limit, reverse, total: 0 };
+        let (mut in_flight, mut blocks) = (0, 0u64);
+        // First what lives: a block of a running program that is freed before its history is read is found in both.
+        let mut records = last.records();
         loop {
             progress(records.progress());
             let Some(chunk) = records.next_chunk()? else { break };
-            if keep_live {
-                live.extend_from_slice(chunk);
-            } else {
-                for block in chunk {
+            for block in chunk {
+                blocks += 1;
+                if wanted.means(&Subject::live(block))? {
                     chosen.add(Event { block: *block, kind: EventKind::Allocation { freed: false } });
                 }
             }
         }
         in_flight += records.in_flight();
-        let mut freed = ledger.freed();
-        while let Some(chunk) = freed.next_chunk()? {
-            for entry in chunk {
-                entries += 1;
-                freed_blocks = freed_blocks.saturating_add(sampling.weight(&entry.block));
-                if keep_live {
-                    seen.insert(entry.block.number);
+        let mut known = HashSet::new();
+        let (mut gaps, mut frees_before) = (Vec::new(), 0u64);
+        for ledger in ledgers {
+            let mut entered = 0u64;
+            let mut freed = ledger.freed();
+            while let Some(chunk) = freed.next_chunk()? {
+                for entry in chunk {
+                    if ledgers.len() > 1 && !known.insert(entry.block.number) {
+                        continue;
+                    }
+                    blocks += 1;
+                    entered = entered.saturating_add(sampling.weight(&entry.block));
+                    if wanted.means(&Subject::allocation(entry))? {
+                        chosen.add(Event { block: entry.block, kind: EventKind::Allocation { freed: true } });
+                    }
+                    if wanted.means(&Subject::free(entry))? {
+                        chosen.add(Event { block: entry.block, kind: EventKind::Free(*entry) });
+                    }
                 }
-                chosen.add(Event { block: entry.block, kind: EventKind::Allocation { freed: true } });
-                chosen.add(Event { block: entry.block, kind: EventKind::Free(*entry) });
             }
+            in_flight += freed.in_flight();
+            let frees = ledger.tallies()?.get(TallyCounter::Frees).max(frees_before);
+            gaps.push((frees - frees_before).saturating_sub(entered));
+            frees_before = frees;
         }
-        in_flight += freed.in_flight();
-        for block in live.into_iter().filter(|block| !seen.contains(&block.number)) {
-            chosen.add(Event { block, kind: EventKind::Allocation { freed: false } });
-        }
-        let frees = ledger.tallies()?.get(TallyCounter::Frees);
-        let mut events: Vec<Ranked> = chosen.best.into_vec();
-        events.sort_unstable_by_key(|ranked| ranked.key);
+        let (events, total) = chosen.into_events();
         Ok(Events {
-            events: events.into_iter().map(|ranked| ranked.event).collect(),
-            total: chosen.total,
-            frees_missing: frees.saturating_sub(freed_blocks),
-            sampled: sampling.from(chosen.total - entries),
+            events,
+            total,
+            frees_missing: gaps.iter().fold(0, |sum, gap| sum.saturating_add(*gap)),
+            gaps,
+            sampled: sampling.from(blocks),
             in_flight,
+            filter: wanted.text(),
         })
     }
 

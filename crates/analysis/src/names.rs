@@ -8,6 +8,7 @@ use heapledger_source::{Code, Ledger, Module, SourceError};
 use heapledger_symbols::{Frame, ModuleId, SourceReader, Symbolizer};
 
 use crate::notes::Note;
+use crate::passing::Passing;
 
 /// One line of a stack. An address has several when functions were inlined into each other there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct NamedFrame {
     pub source: Option<Arc<str>>,
     /// Whether this function was inlined into the next one.
     pub inlined: bool,
+    /// Whether the next one says more: see [`Passing`].
+    pub passed_over: bool,
 }
 
 /// A stack, innermost frame first.
@@ -64,6 +67,7 @@ pub struct Names<'a> {
     texts: HashMap<(Arc<str>, u32), Option<Arc<str>>>,
     asked: BTreeSet<u16>,
     damaged: u64,
+    passing: Passing,
 }
 
 impl<'a> Names<'a> {
@@ -82,7 +86,13 @@ impl<'a> Names<'a> {
             texts: HashMap::new(),
             asked: BTreeSet::new(),
             damaged: 0,
+            passing: Passing::default(),
         })
+    }
+
+    /// Which files are looked through: those of headers, unless asked otherwise.
+    pub fn pass_over(&mut self, passing: Passing) {
+        self.passing = passing;
     }
 
     /// Looks up all frames of all these `sites`, module by module. Call it once with all that will be shown:
@@ -186,6 +196,7 @@ impl<'a> Names<'a> {
             to.push(NamedFrame::default());
             return Ok(());
         };
+        let before = to.len();
         let module = code.module.and_then(|row| self.modules.iter().find(|(module, _)| module.row == row));
         let bias = module.map_or(0, |(module, _)| module.bias);
         let plain = NamedFrame {
@@ -210,6 +221,7 @@ impl<'a> Names<'a> {
                 }
             })),
         }
+        self.passing.apply(to.get_mut(before..).unwrap_or_default());
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{DumpArgs, HistoryArgs, StatsArgs, TopArgs};
+use crate::commands::{DumpArgs, FlameArgs, HistoryArgs, StatsArgs, TopArgs, TreeArgs};
 
 use crate::completions::CompletionsArgs;
 use crate::man::ManArgs;
@@ -56,6 +56,10 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// What was allocated and freed, in order
     History(HistoryArgs),
+    /// Who holds how much, as a tree of calls
+    Tree(TreeArgs),
+    /// A flame graph, in one HTML or SVG file
+    Flame(FlameArgs),
     /// What grows in a program that runs, on a screen that is alive
     Top(TopArgs),
     /// Finish ledgers whose `run` is gone

@@ -45,6 +45,8 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => commands::stats::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Dump(arguments) => commands::dump::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::History(arguments) => commands::history::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Tree(arguments) => commands::tree::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Flame(arguments) => commands::flame::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => commands::top::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments).map(|()| ExitCode::SUCCESS),

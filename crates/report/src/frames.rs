@@ -78,13 +78,17 @@ pub(crate) fn thread(out: &mut dyn Write, context: &Context, row: Option<u32>, r
     }
 }
 
-/// The numbered frames of a stack.
+/// The frames of a stack, numbered by return address: what was inlined into a function is at the same address.
 pub(crate) fn stack(out: &mut dyn Write, stack: &NamedStack, paint: Paint) -> io::Result<()> {
-    let width = stack.frames.len().to_string().len() + 1;
-    for (index, frame) in stack.frames.iter().enumerate() {
-        let number = format!("{:>width$}", format!("{})", index + 1));
-        let pad = " ".repeat(number.len());
-        writeln!(out, "  {number} {}", heading(frame, paint))?;
+    let width = stack.levels().count().to_string().len() + 1;
+    let pad = " ".repeat(width);
+    let frames = stack.levels().enumerate().flat_map(|(index, level)| {
+        let shown = level.iter().filter(|frame| !frame.passed_over).enumerate();
+        shown.map(move |(line, frame)| ((line == 0).then_some(index + 1), frame))
+    });
+    for (level, frame) in frames {
+        let number = level.map(|level| format!("{level})")).unwrap_or_default();
+        writeln!(out, "  {number:>width$} {}", heading(frame, paint))?;
         if let Some(file) = &frame.file {
             match frame.line {
                 Some(line) => writeln!(out, "  {pad} {}:{line}", clean(file))?,
@@ -134,7 +138,7 @@ const LINE_FRAMES: usize = 3;
 pub fn callers(stack: &NamedStack) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut last = None;
-    for frame in &stack.frames {
+    for frame in stack.shown() {
         let name = short_name(frame);
         if last.as_ref() == Some(&name) {
             continue;

@@ -41,7 +41,15 @@ impl<'a, W: Write> HistoryText<'a, W> {
         if events.frees_missing != 0 {
             let frees = Figures::of(events.sampled).counted(events.frees_missing, "free is", "frees are");
             let caution = format!("Caution: history is incomplete: {frees} no longer in the ring.");
-            writeln!(out, "{}\n", context.paint.strong(caution))?;
+            writeln!(out, "{}", context.paint.strong(caution))?;
+            for (index, gap) in events.gaps.iter().enumerate().filter(|(_, gap)| **gap != 0 && events.gaps.len() > 1) {
+                let frees = Figures::of(events.sampled).counted(*gap, "free", "frees");
+                match index {
+                    0 => writeln!(out, "  {frees} before the first ledger")?,
+                    _ => writeln!(out, "  {frees} between ledgers {index} and {}", index + 1)?,
+                }
+            }
+            writeln!(out)?;
         }
         Ok(HistoryText { out, context, threads_recorded, begun: false })
     }
@@ -82,14 +90,15 @@ impl<'a, W: Write> HistoryText<'a, W> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
+    pub fn end(mut self, ending: Ending, events: &Events, seen: &Seen) -> io::Result<()> {
         if self.begun {
             writeln!(self.out)?;
         }
         let all = ending.shown + ending.left_out;
+        let chosen = if events.filter.is_some() { " of those asked for" } else { "" };
         let events = counted(all, "event", "events");
         if all == 0 {
-            writeln!(self.out, "No event is recorded.")?;
+            writeln!(self.out, "No event{chosen} is recorded.")?;
         } else if ending.left_out == 0 {
             writeln!(self.out, "{events}.")?;
         } else {

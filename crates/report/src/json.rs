@@ -94,6 +94,7 @@ pub(crate) struct FrameJson<'a> {
     line: Option<u32>,
     source: Option<&'a str>,
     inlined: bool,
+    passed_over: bool,
 }
 
 pub(crate) fn frames<S: serde::Serializer>(frames: &&[NamedFrame], serializer: S) -> Result<S::Ok, S::Error> {
@@ -109,6 +110,7 @@ pub(crate) fn frames<S: serde::Serializer>(frames: &&[NamedFrame], serializer: S
             line: frame.line,
             source: frame.source.as_deref(),
             inlined: frame.inlined,
+            passed_over: frame.passed_over,
         })?;
     }
     list.end()
@@ -129,11 +131,11 @@ pub(crate) fn thread(context: &Context, row: Option<u32>) -> Option<ThreadJson<'
 }
 
 /// For how many blocks it stands, if blocks were sampled.
-fn weight(context: &Context, block: &Entry) -> Option<u64> {
+pub(crate) fn weight(context: &Context, block: &Entry) -> Option<u64> {
     context.sampling.is_on().then(|| context.sampling.weight(block))
 }
 
-fn heap(context: &Context, block: &Entry) -> Option<String> {
+pub(crate) fn heap(context: &Context, block: &Entry) -> Option<String> {
     let row = u32::from(block.heap?);
     Some(context.heaps.get(&row).map_or_else(|| row.to_string(), |heap| heap.name.clone()))
 }
@@ -279,10 +281,16 @@ impl<'a, W: Write> HistoryJson<'a, W> {
             header: HeaderLine<'a>,
             complete: bool,
             frees_missing: u64,
+            gaps: &'a [u64],
+            r#where: Option<&'a str>,
         }
         let header = HeaderLine::new("history", &context.ledger, events.sampled);
         let frees_missing = events.frees_missing;
-        line(&mut out, &First { header, complete: frees_missing == 0, frees_missing })?;
+        let gaps = &events.gaps;
+        line(
+            &mut out,
+            &First { header, complete: frees_missing == 0, frees_missing, gaps, r#where: events.filter.as_deref() },
+        )?;
         Ok(HistoryJson { out, context })
     }
 

@@ -13,33 +13,47 @@ mod ascii;
 mod brief;
 mod columns;
 mod dump;
+pub mod ecos;
+mod ecos_stats;
+mod flame;
+mod format;
 mod frames;
 mod groups;
 mod history;
 mod json;
+mod json_lives;
 mod json_parts;
 mod json_stats;
+mod lives;
 mod memory;
+mod record;
 mod seen;
 mod stats;
 mod table;
 mod top;
+mod tree;
 mod units;
 
 pub use ascii::{AsciiWriter, Signs, ascii};
 pub use columns::{block_cell, block_column};
 pub use dump::{DumpText, dump_begin, dump_end};
+pub use ecos_stats::ecos_stats;
+pub use flame::{FlameFacts, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
+pub use format::{Abilities, CONVERSIONS, Format, FormatError};
 pub use frames::{Context, callers, short_name};
 pub use groups::{groups_csv, groups_json, groups_text};
 pub use history::HistoryText;
 pub use json::{DumpJson, HistoryJson, SCHEMA, dump_json_header, json_end};
+pub use json_lives::LivesJson;
 pub use json_stats::stats_json;
+pub use lives::LivesText;
 pub use seen::sentence;
 pub use stats::{StatsOptions, stats_text};
 pub use table::{Cell, Column, Table, TableForm, TableStyle};
 pub use top::{
     Look, LookColumn, LookRow, LookState, LooksJson, look_text, rate, short, short_rate, short_signed, short_span,
 };
+pub use tree::{TreeView, history_gap, measure_name, thread_name, tree_json, tree_text};
 pub use units::{Figures, Paint, bytes, bytes_exact, clean, count, counted, moment, sampled, span, within};
 
 pub use heapledger_analysis as analysis;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::ThreadState;
-use heapledger_analysis::{Identity, NamedStack, Summary, ThreadTotals};
+use heapledger_analysis::{Clock, Identity, NamedStack, Summary, ThreadTotals};
 
 use crate::units::{Figures, bytes, clean, clock, count, counted, moment, sampled, span, within};
 use crate::{Paint, frames, memory, seen};
@@ -57,7 +57,7 @@ pub fn stats_text(
     if let Some(from) = summary.sampled {
         fields.line("Sampled", sampled(from, "of live blocks"))?;
     }
-    fields.field("Program", &program(&summary.identity, summary))?;
+    fields.field("Program", &program(&summary.identity, summary.clock))?;
     fields.field("Heap", &heaps(summary))?;
     let (allocations, frees) = (figures.count(summary.allocations), figures.count(summary.frees));
     fields.line("History", format!("{allocations} memory allocations, {frees} frees"))?;
@@ -89,16 +89,17 @@ pub fn stats_text(
     out.flush()
 }
 
-fn program(identity: &Identity, summary: &Summary) -> Vec<String> {
+/// The program, what became of it, and what it was called with: a line each.
+pub(crate) fn program(identity: &Identity, at: Clock) -> Vec<String> {
     let name = identity.program.as_deref().unwrap_or("unknown");
     let mut first = clean(name).into_owned();
     if let Some(pid) = identity.pid {
         let _ = write!(first, ", pid {pid}");
     }
-    if let Some(start) = summary.clock.start_unix_ns() {
+    if let Some(start) = at.start_unix_ns() {
         let _ = write!(first, ", began {}", moment(start));
     }
-    let after = identity.wall_ns.or_else(|| summary.clock.span_ns()).map(span);
+    let after = identity.wall_ns.or_else(|| at.span_ns()).map(span);
     let after = |word: &str| after.as_ref().map_or_else(String::new, |after| format!(" {word} {after}"));
     let end = match (identity.exit, identity.signal) {
         _ if identity.running => format!("running{}", after("for")),

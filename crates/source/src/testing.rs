@@ -31,6 +31,9 @@ pub struct Builder {
     tallies: Vec<(TallyCounter, u64)>,
     counters: [usize; 2],
     skew: usize,
+    id: [u8; 16],
+    depth_limit: u16,
+    tick_ns: u32,
 }
 
 impl Default for Builder {
@@ -57,6 +60,9 @@ impl Builder {
             tallies: Vec::new(),
             counters: [GlobalCounter::COUNT, TallyCounter::COUNT],
             skew: 0,
+            id: *b"made for testing",
+            depth_limit: 512,
+            tick_ns: 1000,
         }
     }
 
@@ -184,6 +190,24 @@ impl Builder {
     /// Has only so many counters that exist once, and that are summed, as an older writer or a chip.
     pub fn counters(&mut self, globals: usize, tallies: usize) -> &mut Self {
         self.counters = [globals, tallies];
+        self
+    }
+
+    /// Which run it is of: ledgers of one id are of one run.
+    pub fn id(&mut self, id: [u8; 16]) -> &mut Self {
+        self.id = id;
+        self
+    }
+
+    /// Most frames of a stack.
+    pub fn depth_limit(&mut self, frames: u16) -> &mut Self {
+        self.depth_limit = frames;
+        self
+    }
+
+    /// Nanoseconds of a tick.
+    pub fn tick_ns(&mut self, ns: u32) -> &mut Self {
+        self.tick_ns = ns;
         self
     }
 
@@ -319,11 +343,11 @@ impl Builder {
         let mut header = Header::new(self.codec, self.layout(), self.options);
         header.limit_counters(self.counters[0], self.counters.iter().sum());
         header.flags = flag::PUBLISHED_SINGLY;
-        header.tick_ns = 1000;
+        header.tick_ns = self.tick_ns;
         header.start_unix_ns = 1_700_000_000_000_000_000;
-        header.id = *b"made for testing";
+        header.id = self.id;
         header.order_bound = 4096;
-        header.depth_limit = 512;
+        header.depth_limit = self.depth_limit;
         header.state = State::Recording;
         for (counter, value) in &self.globals {
             header.set_global(*counter, *value);

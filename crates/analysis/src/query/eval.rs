@@ -161,12 +161,21 @@ impl<'a> Evaluator<'a> {
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn prepare_events(&mut self, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
+        self.prepare_blocks(progress)?;
+        self.prepare_freed(self.ledger, progress)
+    }
+
+    /// As [`Evaluator::prepare_events`], for what was freed by `ledger` alone: another one of the same run, whose
+    /// call sites have the same numbers.
+    ///
+    /// # Errors
+    /// If that ledger can no longer be read.
+    pub fn prepare_freed(&mut self, ledger: &Ledger, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
         if !self.needs_names() {
             return Ok(());
         }
-        self.prepare_blocks(progress)?;
         let mut sites = self.stacks.undecided();
-        let mut freed = self.ledger.freed();
+        let mut freed = ledger.freed();
         while let Some(chunk) = freed.next_chunk()? {
             for entry in chunk {
                 for subject in [Subject::allocation(entry), Subject::free(entry)] {

@@ -6,20 +6,28 @@ use anyhow::Result;
 use heapledger_analysis::query::{BlockColumn, GroupBy, GroupOrder, Scope};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Groups, NamedStack, Names, Seen, Selection, Sort};
+use heapledger_report::ecos::{RecordsText, Shape};
 use heapledger_report::{
-    Cell, Context, DumpJson, DumpText, Ending, Table, TableForm, block_cell, block_column, dump_begin, dump_end,
-    dump_json_header, groups_csv, groups_json, groups_text, json_end, sentence,
+    CONVERSIONS, Cell, Context, DumpJson, DumpText, Ending, Table, TableForm, block_cell, block_column, dump_begin,
+    dump_end, dump_json_header, groups_csv, groups_json, groups_text, json_end, sentence,
 };
 
-use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, TableArgs};
-use super::{LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh, unless_pipe_closed};
+use super::shape::tell_ending;
+use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, TableArgs, Usage};
+use super::{
+    FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, unless_pipe_closed,
+};
 
 /// Groups shown to a person who did not say how many.
 const GROUPS: usize = 20;
 
 /// Arguments of `dump`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(override_usage = "heapledger dump [OPTIONS] [EXECUTABLE] <FILE|PID>")]
+#[command(after_help = format!("\
+Conversions of --format:
+{CONVERSIONS}
+
 Examples:
   heapledger dump heapledger.jq.4711.hl
   heapledger dump --sort size --limit 10 4711
@@ -28,7 +36,8 @@ Examples:
   heapledger dump --group-by fn --top 10 4711                who holds what
   heapledger dump --group-by stack --where 'age > 1m' 4711   with call stacks
   heapledger dump --columns addr,size,thread,fn --sort size 4711
-  heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'")]
+  heapledger dump -f '%p : %a %n bytes by %f1' heapledger.jq.4711.hl
+  heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'"))]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
@@ -44,6 +53,10 @@ pub(crate) struct DumpArgs {
     pub(crate) groups: GroupArgs,
     #[command(flatten)]
     pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+    #[command(flatten)]
+    pub(crate) frames: FramesArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
 }
@@ -61,7 +74,12 @@ fn show(args: &DumpArgs) -> Result<()> {
     if by.is_none() {
         args.sort.parse()?;
     }
+    if args.shape.is_for_programs() && (by.is_some() || columns.is_some() || args.table.csv) {
+        return Err(Usage::new("--format and --style are for single blocks, not for tables").into());
+    }
     let opened = args.ledger.open_target(args.executable.ledger(&args.ledger.ledger)?)?;
+    args.frames.explain(&opened.ledger);
+    let shape = args.shape.get(&opened.ledger)?;
     match (by, order, columns) {
         (Some(by), Some(order), _) => show_groups(args, opened, &by, &order),
         (_, _, Some(columns)) => show_table(args, opened, columns),
@@ -69,7 +87,7 @@ fn show(args: &DumpArgs) -> Result<()> {
             let columns = BlockColumn::usual(&opened.ledger);
             show_table(args, opened, columns)
         }
-        _ => show_blocks(args, opened),
+        _ => show_blocks(args, opened, shape.as_ref()),
     }
 }
 
@@ -79,11 +97,14 @@ fn select<'l>(args: &DumpArgs, ledger: &'l Ledger, context: &Context) -> Result<
     if args.groups.top.is_some() && !args.sort.is_given() {
         keys = Sort::Size.into();
     }
-    let limit = args.groups.top.unwrap_or_else(|| args.limit.get(args.ledger.json || args.table.csv));
+    let for_programs = args.ledger.json || args.table.csv || args.shape.is_for_programs();
+    let limit = args.groups.top.unwrap_or_else(|| args.limit.get(for_programs));
     let mut filter = args.filter.evaluator(ledger, context.clock, Scope::Blocks, args.naming.no_names(ledger)?)?;
     let mut progress = Progress::new("reading");
     let selection = Selection::matching(ledger, Some(&mut filter), &keys, limit, &mut |part| progress.show(part))?;
-    Ok((selection, filter.into_names()))
+    let mut names = filter.into_names();
+    names.pass_over(args.frames.passing());
+    Ok((selection, names))
 }
 
 fn ending(selection: &Selection) -> Ending {
@@ -91,11 +112,13 @@ fn ending(selection: &Selection) -> Ending {
     Ending { shown, left_out: selection.left_out(), in_flight: selection.in_flight }
 }
 
-fn show_blocks(args: &DumpArgs, opened: Opened) -> Result<()> {
+fn show_blocks(args: &DumpArgs, opened: Opened, shape: Option<&Shape>) -> Result<()> {
     let Opened { ledger, mut context, threads_recorded, out } = opened;
     let (selection, mut names) = select(args, &ledger, &context)?;
     refresh(&ledger, &mut context)?;
-    find_names(&mut names, selection.blocks.iter().map(|block| block.site), true)?;
+    let named = shape.is_none_or(Shape::needs_names);
+    let source_text = shape.is_none_or(Shape::needs_source_text);
+    find_names(&mut names, selection.blocks.iter().map(|block| block.site).filter(|_| named), source_text)?;
     let mut seen = Seen::of(&ledger, selection.in_flight)?;
     if args.ledger.json {
         let mut report = DumpJson::new(out, &context, &selection)?;
@@ -104,6 +127,14 @@ fn show_blocks(args: &DumpArgs, opened: Opened) -> Result<()> {
         }
         seen.notes.extend(names.notes());
         report.end(ending(&selection), &seen)?;
+    } else if let Some(shape) = shape {
+        let mut report = RecordsText::new(out, &context, shape);
+        for block in &selection.blocks {
+            report.block(block, &names.stack(block.site)?)?;
+        }
+        report.end()?;
+        seen.notes.extend(names.notes());
+        tell_ending(ending(&selection), &seen);
     } else {
         let mut report = DumpText::new(out, &context, threads_recorded, &selection)?;
         for block in &selection.blocks {

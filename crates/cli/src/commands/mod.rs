@@ -14,17 +14,26 @@ use heapledger_report::Context;
 use crate::terminal::{Color, Output};
 
 pub(crate) mod dump;
+pub(crate) mod flame;
+mod frames_args;
 pub(crate) mod history;
+mod ledgers;
 mod naming;
+mod shape;
 pub(crate) mod standard;
 pub(crate) mod stats;
 pub(crate) mod top;
+pub(crate) mod tree;
 
 pub(crate) use dump::DumpArgs;
+pub(crate) use flame::FlameArgs;
+pub(crate) use frames_args::FramesArgs;
 pub(crate) use history::HistoryArgs;
 pub(crate) use naming::{NamingArgs, find_names};
+pub(crate) use shape::{ShapeArgs, StyleArgs};
 pub(crate) use stats::StatsArgs;
 pub(crate) use top::TopArgs;
+pub(crate) use tree::TreeArgs;
 
 /// Blocks or events shown to a person who did not say how many.
 const LIMIT: usize = 100;
@@ -75,10 +84,15 @@ impl LedgerArgs {
 
     /// Opens something else than the first argument.
     fn open_target(&self, target: &OsStr) -> Result<Opened> {
-        let ledger = Ledger::open_target(target)?;
+        self.opened(&[target], Ledger::open_target(target)?)
+    }
+
+    /// A report on `ledger`, which is the last of several that were named, or the only one.
+    fn opened(&self, named: &[&OsStr], ledger: Ledger) -> Result<Opened> {
+        let named: Vec<_> = named.iter().map(|name| name.to_string_lossy()).collect();
         let clock = Clock::new(&ledger, SystemTime::now())?;
         let context = Context {
-            ledger: target.to_string_lossy().into_owned(),
+            ledger: named.join(" "),
             clock,
             threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
@@ -93,6 +107,7 @@ impl LedgerArgs {
 
 impl Opened {
     /// What threads and heaps are called, again: more may have come while the records of a running program were read.
+    #[allow(dead_code, reason = "for commands that borrow nothing of it meanwhile: diff")]
     fn refresh(&mut self) -> Result<()> {
         refresh(&self.ledger, &mut self.context)
     }

@@ -82,6 +82,16 @@ impl FilterArgs {
         Ok(all)
     }
 
+    /// Which functions stay where all functions are shown: those of --hide go, and if `conventional`, those that are
+    /// looked through anyway.
+    pub(crate) fn shown(&self, conventional: bool) -> Result<Holders> {
+        let mut holders = if conventional { Holders::default() } else { Holders::innermost() };
+        for pattern in &self.holders.hide {
+            holders.hide(pattern).map_err(|error| Usage::in_value("--hide", &error))?;
+        }
+        Ok(holders)
+    }
+
     /// Which functions hold blocks.
     pub(crate) fn holders(&self) -> Result<Holders> {
         self.holders.get()

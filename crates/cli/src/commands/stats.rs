@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use heapledger_analysis::Summary;
-use heapledger_report::{StatsOptions, stats_json, stats_text};
+use heapledger_report::{Ending, StatsOptions, ecos_stats, stats_json, stats_text};
 
-use super::{LedgerArgs, NamingArgs, Progress, unless_pipe_closed};
+use super::shape::tell_ending;
+use super::{LedgerArgs, NamingArgs, Progress, StyleArgs, unless_pipe_closed};
 
 /// Threads shown to a person who did not ask for all.
 const THREADS: usize = 40;
@@ -26,6 +27,8 @@ pub(crate) struct StatsArgs {
     #[arg(short, long)]
     pub(crate) all: bool,
     #[command(flatten)]
+    pub(crate) style: StyleArgs,
+    #[command(flatten)]
     pub(crate) naming: NamingArgs,
 }
 
@@ -40,6 +43,11 @@ fn show(args: &StatsArgs) -> Result<()> {
     let mut progress = Progress::new("reading");
     let mut summary = Summary::of(ledger, opened.context.clock, args.top, &mut |part| progress.show(part))?;
     drop(progress);
+    if args.style.is_ecos() {
+        ecos_stats(opened.out, &opened.context.ledger, &summary)?;
+        tell_ending(Ending::default(), &summary.seen);
+        return Ok(());
+    }
     let sites: Vec<u32> = summary.sites.top.iter().map(|totals| totals.site).collect();
     let mut names = args.naming.name(ledger, sites.iter().copied(), args.ledger.json)?;
     let stacks = sites.iter().map(|site| names.stack(*site)).collect::<Result<Vec<_>, _>>()?;

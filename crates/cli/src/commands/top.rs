@@ -9,18 +9,21 @@ use crate::top::{self, Group, Sort};
 /// Arguments of `top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Keys: ? lists all. Enter goes into a row: its stacks, then a stack with source lines; Esc goes back. m sets a
-mark: from then on only what was allocated since and still lives is shown; M takes it away. / filters by text.
+Keys: ? lists all. Enter goes into a row: its stacks, then a stack with source
+lines; Esc goes back. m sets a mark: from then on only what was allocated since
+and still lives is shown; M takes it away. / chooses rows by name, f blocks by
+a condition.
 
-The program is not stopped and not slowed down: the ledger is a file, and it is only read. With very many live
-blocks the table is read less often than the figures above it; the first line says how often.
+The program is not stopped and not slowed down: its ledger is a file, and is only
+read. With very many live blocks the table is read less often than the figures
+above it; the first line says how often.
 
 Examples:
-  heapledger top 4711                                a process that runs under heapledger now
-  heapledger top heapledger.jq.4711.hl               a finished ledger, to look around in
-  heapledger top --batch 10 --interval 60 4711       ten looks as text, a minute apart
-  heapledger top --batch 2 --interval 600 --mark 4711  what ten minutes left behind
+  heapledger top 4711                    a process that runs under heapledger now
+  heapledger top heapledger.jq.4711.hl   a finished ledger, to look around in
   heapledger top --where 'size >= 64K' --group stack 4711
+  heapledger top --batch 10 -i 60 4711   ten looks as text, a minute apart
+  heapledger top --batch 2 -i 600 --mark 4711   what ten minutes left behind
   heapledger top --batch 1 --json --group stack 4711")]
 pub(crate) struct TopArgs {
     #[command(flatten)]

@@ -89,7 +89,7 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
     }
     let shown = events.events.len() as u64;
     let ending = Ending { shown, left_out: events.left_out(), in_flight: events.in_flight };
-    text.end(ending, &seen).expect("written");
+    text.end(ending, &events, &seen).expect("written");
     json.end(ending, &seen).expect("written");
     Ok(out.map(|bytes| String::from_utf8(bytes).expect("text")))
 }

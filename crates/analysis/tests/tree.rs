@@ -1,0 +1,281 @@
+//! Call trees of made ledgers: every sum holds, either way up.
+
+use std::path::PathBuf;
+
+use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
+use heapledger_analysis::format::{Entry, FreedEntry, Kind};
+use heapledger_analysis::query::{Evaluator, Filter};
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::source::testing::{Builder, sample};
+use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
+use heapledger_analysis::tree::{Amounts, CallTree, Measure, Node, Side, SiteSums, TreeBuilder};
+use heapledger_analysis::{Clock, Holders, Names, Summary};
+
+/// A ledger in a file of its own.
+struct Made(PathBuf, Ledger);
+
+impl Made {
+    fn new(test: &str, builder: &Builder) -> Made {
+        let path = std::env::temp_dir().join(format!("heapledger-tree-{test}-{}", std::process::id()));
+        builder.write(&path).expect("written");
+        let ledger = Ledger::open(&path).expect("a ledger");
+        Made(path, ledger)
+    }
+
+    fn sums(&self, by_thread: bool) -> SiteSums {
+        SiteSums::of(&self.1, by_thread, None, &mut |_| {}).expect("readable")
+    }
+
+    fn add(&self, builder: &mut TreeBuilder<'_>, side: Side, by_thread: bool) {
+        let symbolizer = Symbolizer::new(Options::default());
+        let mut names = Names::new(&self.1, symbolizer, SourceReader::new(None)).expect("readable");
+        let thread = |row: Option<u32>| format!("thread {row:?}");
+        builder.add(side, &self.1, &self.sums(by_thread), &mut names, &thread).expect("readable");
+    }
+
+    fn tree(&self, by_thread: bool, holders: &Holders) -> CallTree {
+        let mut builder = TreeBuilder::new(false, holders);
+        self.add(&mut builder, Side::New, by_thread);
+        builder.finish()
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Every node is its own part and its children, and stands behind its parent.
+fn check_sums(tree: &CallTree) {
+    let mut sums: Vec<[Amounts; 2]> = tree.nodes.iter().map(|node| node.own).collect();
+    for (index, node) in tree.nodes.iter().enumerate().skip(1) {
+        assert!((node.parent as usize) < index);
+        assert_eq!(node.depth, tree.nodes[node.parent as usize].depth + 1);
+        for (sum, part) in sums[node.parent as usize].iter_mut().zip(node.total) {
+            *sum += part;
+        }
+    }
+    for (node, sum) in tree.nodes.iter().zip(sums) {
+        assert_eq!(node.total, sum);
+    }
+}
+
+/// `outer;inner own-live-bytes own-freed-bytes`, in order.
+fn lines(tree: &CallTree) -> Vec<String> {
+    let path = |node: &Node| {
+        let mut node = *node;
+        let mut names = Vec::new();
+        while node.depth > 0 {
+            names.push(tree.level(&node).name.to_string());
+            node = tree.nodes[node.parent as usize];
+        }
+        names.reverse();
+        names.join(";")
+    };
+    let with_own = tree.nodes.iter().filter(|node| !node.own[0].is_zero());
+    let mut lines: Vec<String> =
+        with_own.map(|node| format!("{} {} {}", path(node), node.own[0].live_bytes, node.own[0].freed_bytes)).collect();
+    lines.sort();
+    lines
+}
+
+fn block(number: u64, site: u32, size: u64) -> Entry {
+    Entry {
+        number,
+        address: 0x1000 + number * 4096,
+        size: Some(size),
+        actual: Some(size),
+        kind: Kind::MALLOC,
+        site,
+        thread: Some(number as u32 % 2),
+        heap: None,
+        time: Some(number),
+    }
+}
+
+fn freed(block: Entry) -> FreedEntry {
+    FreedEntry { number: block.number + 100, by: Kind::FREE, site: 0, thread: Some(0), time: block.time, block }
+}
+
+/// Three stacks: main > parse > alloc, main > alloc, main > parse; and blocks without a stack.
+fn three() -> Builder {
+    let mut builder = Builder::new();
+    let module = builder.module("/nonexistent/x", &[], 0, 0, 0x10_0000);
+    let [main, parse, alloc] = [0x100, 0x200, 0x300].map(|offset| (Some(module), offset));
+    let deep = builder.stack(&[alloc, parse, main]);
+    let flat = builder.stack(&[alloc, main]);
+    let short = builder.stack(&[parse, main]);
+    builder.thread(1, 1, 1, "a", [0; 3]).thread(1, 2, 2, "b", [0; 3]);
+    builder.entry(block(0, deep, 1000)).entry(block(1, deep, 200)).entry(block(2, flat, 30)).entry(block(3, 0, 4));
+    builder.freed(freed(block(4, deep, 5000))).freed(freed(block(5, short, 600)));
+    builder
+}
+
+#[test]
+fn stacks_lie_over_each_other() {
+    let made = Made::new("stacks", &three());
+    let tree = made.tree(false, &Holders::innermost());
+    check_sums(&tree);
+    let expected = [
+        "code without a stack 4 0",
+        "x+0x100;x+0x200 0 600",
+        "x+0x100;x+0x200;x+0x300 1200 5000",
+        "x+0x100;x+0x300 30 0",
+    ];
+    assert_eq!(lines(&tree), expected);
+    let root = tree.root();
+    assert_eq!(root.value(Measure::LiveBytes), 1234);
+    assert_eq!(root.value(Measure::LiveBlocks), 4);
+    assert_eq!(root.value(Measure::FreedBytes), 5600);
+    assert_eq!(root.value(Measure::AllocatedBytes), 6834);
+    assert_eq!(root.value(Measure::AllocatedBlocks), 6);
+    let children = tree.children(|node| std::cmp::Reverse(node.value(Measure::LiveBytes)));
+    let names: Vec<&str> = children.of(0).iter().map(|id| &*tree.level(&tree.nodes[*id as usize]).name).collect();
+    assert_eq!(names, ["x+0x100", "code without a stack"]);
+}
+
+#[test]
+fn upside_down_the_allocating_function_is_on_top() {
+    let made = Made::new("inverted", &three());
+    let tree = made.tree(false, &Holders::innermost()).inverted(|_| false);
+    check_sums(&tree);
+    assert_eq!(
+        lines(&tree),
+        [
+            "code without a stack 4 0",
+            "x+0x200;x+0x100 0 600",
+            "x+0x300;x+0x100 30 0",
+            "x+0x300;x+0x200;x+0x100 1200 5000"
+        ]
+    );
+    let cut = made.tree(false, &Holders::innermost()).inverted(|node| node.value(Measure::LiveBytes) < 1000);
+    check_sums(&cut);
+    assert_eq!(cut.root().total, tree.root().total);
+    assert!(cut.nodes.len() < tree.nodes.len());
+}
+
+#[test]
+fn threads_are_the_first_level() {
+    let made = Made::new("threads", &three());
+    let tree = made.tree(true, &Holders::innermost());
+    for tree in [tree.inverted(|_| false), tree] {
+        check_sums(&tree);
+        let tops: Vec<(&str, u64)> = tree
+            .nodes
+            .iter()
+            .filter(|node| node.depth == 1)
+            .map(|node| (&*tree.level(node).name, node.value(Measure::LiveBytes)))
+            .collect();
+        assert_eq!(tops, [("thread Some(0)", 1030), ("thread Some(1)", 204)]);
+        assert_eq!(tree.root().value(Measure::FreedBytes), 5600);
+    }
+}
+
+#[test]
+fn what_a_hidden_function_holds_is_its_callers() {
+    let made = Made::new("hide", &three());
+    let hidden = |pattern: &str| {
+        let mut holders = Holders::innermost();
+        holders.hide(pattern).expect("a pattern");
+        let tree = made.tree(false, &holders);
+        check_sums(&tree);
+        lines(&tree)
+    };
+    assert_eq!(hidden("0x300"), ["code without a stack 4 0", "x+0x100 30 0", "x+0x100;x+0x200 1200 5600"]);
+    assert_eq!(hidden("^x[+]"), ["code without a stack 4 0", "hidden functions 1230 5600"]);
+}
+
+#[test]
+fn what_is_pruned_is_its_callers() {
+    let made = Made::new("pruned", &three());
+    let whole = made.tree(false, &Holders::innermost());
+    let tree = whole.pruned(|node| node.value(Measure::LiveBytes) >= 1000);
+    check_sums(&tree);
+    assert_eq!(tree.root().total, whole.root().total);
+    assert_eq!(lines(&tree), [" 4 0", "x+0x100 30 0", "x+0x100;x+0x200 0 600", "x+0x100;x+0x200;x+0x300 1200 5000"]);
+}
+
+#[test]
+fn two_ledgers_lie_over_each_other_by_name() {
+    let old = Made::new("old", &three());
+    let mut builder = three();
+    builder.entry(block(9, 3, 7));
+    let new = Made::new("new", &builder);
+    let all = Holders::innermost();
+    let mut both = TreeBuilder::new(true, &all);
+    new.add(&mut both, Side::New, false);
+    old.add(&mut both, Side::Old, false);
+    let tree = both.finish();
+    check_sums(&tree);
+    check_sums(&tree.inverted(|_| false));
+    assert_eq!(tree.nodes.len(), new.tree(false, &Holders::innermost()).nodes.len());
+    let [total_new, total_old] = tree.root().total;
+    assert_eq!((total_new.live_bytes, total_old.live_bytes), (1241, 1234));
+    assert!(tree.levels.iter().all(|level| level.module.is_none()));
+}
+
+#[test]
+fn the_tree_and_the_totals_agree() {
+    let made = Made::new("totals", &sample(ByteOrder::Little, WordSize::W64));
+    let clock = Clock::new(&made.1, std::time::SystemTime::UNIX_EPOCH).expect("a clock");
+    let summary = Summary::of(&made.1, clock, 0, &mut |_| {}).expect("readable");
+    for by_thread in [false, true] {
+        let sums = made.sums(by_thread);
+        let root = made.tree(by_thread, &Holders::innermost()).root().total[0];
+        assert_eq!(root, sums.total);
+        assert_eq!((root.live_bytes, root.live_blocks), (summary.live_bytes, summary.live_blocks));
+        assert_eq!(root.get(Measure::AllocatedBytes), summary.bytes_allocated);
+        assert_eq!((root.freed_bytes, root.freed_blocks), (summary.bytes_freed, summary.frees));
+        assert_eq!(sums.frees_missing, 0);
+    }
+    let mut builder = sample(ByteOrder::Little, WordSize::W64);
+    builder.tally(heapledger_analysis::format::TallyCounter::Frees, 9);
+    assert_eq!(Made::new("missing", &builder).sums(false).frees_missing, 9);
+}
+
+#[test]
+fn a_filter_decides_for_live_and_freed_blocks() {
+    let made = Made::new("filter", &three());
+    let of = |text: &str| {
+        let names =
+            Names::new(&made.1, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
+        let clock = Clock::new(&made.1, std::time::SystemTime::UNIX_EPOCH).expect("a clock");
+        let filter = Filter::parse(text).expect("a filter");
+        let mut filter = Evaluator::new(&made.1, &filter, clock, names, Holders::default()).expect("readable");
+        SiteSums::of(&made.1, false, Some(&mut filter), &mut |_| {}).expect("readable")
+    };
+    let sums = of("size == 30");
+    assert_eq!((sums.total.live_bytes, sums.total.freed_blocks, sums.sites.len()), (30, 0, 1));
+    let sums = of("size > 500");
+    assert_eq!((sums.total.live_bytes, sums.total.freed_bytes), (1000, 5600));
+}
+
+#[test]
+fn no_damage_upsets_a_tree() {
+    let path = std::env::temp_dir().join(format!("heapledger-tree-damage-{}", std::process::id()));
+    let bytes = sample(ByteOrder::Little, WordSize::W64).bytes();
+    let holders = Holders::innermost();
+    let (mut grown, mut deepest) = (0, 0);
+    for at in (0..bytes.len()).filter(|at| *at < 700 || at % 19 == 0) {
+        let mut forged = bytes.clone();
+        forged[at] ^= [0x01, 0x80, 0xff][at % 3];
+        std::fs::write(&path, &forged).expect("written");
+        let Ok(ledger) = Ledger::open(&path) else { continue };
+        let Ok(sums) = SiteSums::of(&ledger, at % 2 == 0, None, &mut |_| {}) else { continue };
+        let mut names =
+            Names::new(&ledger, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
+        let mut builder = TreeBuilder::new(false, &holders);
+        builder.add(Side::New, &ledger, &sums, &mut names, &|row| format!("{row:?}")).expect("readable");
+        let tree = builder.finish();
+        check_sums(&tree);
+        check_sums(&tree.inverted(|_| false));
+        assert_eq!(tree.root().total[0], sums.total);
+        grown += 1;
+        deepest = deepest.max(tree.nodes.iter().map(|node| node.depth).max().unwrap_or(0));
+    }
+    let _ = std::fs::remove_file(&path);
+    assert!(grown > 300, "{grown} trees");
+    // A trie that leads in a circle is followed so far.
+    assert!(deepest <= 4097, "{deepest} levels");
+}

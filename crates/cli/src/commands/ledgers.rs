@@ -1,0 +1,67 @@
+//! Several ledgers of one run, and an executable that may stand before them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::{Clock, Identity, NotOneRun, in_order};
+use heapledger_report::moment;
+
+/// Behind the first argument: more ledgers.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct MoreLedgers {
+    /// More ledgers of the same run. An executable before them is not needed, names come from the recorded modules
+    #[arg(value_name = "LEDGER")]
+    more: Vec<OsString>,
+}
+
+impl MoreLedgers {
+    /// The ledgers, of which `first` is the first argument, without the executable.
+    pub(crate) fn targets<'s>(&'s self, first: &'s OsStr) -> Vec<&'s OsStr> {
+        let all = std::iter::once(first).chain(self.more.iter().map(OsString::as_os_str));
+        all.skip(usize::from(!self.more.is_empty() && is_executable(Path::new(first)))).collect()
+    }
+}
+
+/// Whether this is an ELF file that can run. A core dump is none: that can be a ledger.
+fn is_executable(path: &Path) -> bool {
+    let mut start = [0u8; 18];
+    if File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_err() {
+        return false;
+    }
+    let [magic @ .., low, high] = start;
+    // Little-endian, or not: programs and shared objects are types 2 and 3.
+    magic.starts_with(b"\x7fELF") && matches!([low, high], [2 | 3, 0] | [0, 2 | 3])
+}
+
+/// Opens the ledgers of one run, oldest first.
+pub(crate) fn open_run(targets: &[&OsStr]) -> Result<Vec<Ledger>> {
+    let ledgers = targets.iter().map(|target| Ledger::open_target(target)).collect::<Result<Vec<_>, _>>()?;
+    let order = match in_order(&ledgers) {
+        Ok(order) => order,
+        Err(error) => bail!("{}", other_run(&ledgers, targets, error)),
+    };
+    let mut places: Vec<Option<Ledger>> = ledgers.into_iter().map(Some).collect();
+    Ok(order.into_iter().filter_map(|place| places.get_mut(place)?.take()).collect())
+}
+
+/// Why two ledgers cannot be shown as one.
+fn other_run(ledgers: &[Ledger], targets: &[&OsStr], error: NotOneRun) -> String {
+    let told = |place: usize| {
+        let name = targets.get(place).map(|target| target.to_string_lossy().into_owned()).unwrap_or_default();
+        let Some(ledger) = ledgers.get(place) else { return name };
+        let identity = Identity::of(ledger);
+        let program = identity.program.unwrap_or_else(|| "an unknown program".to_owned());
+        let pid = identity.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
+        let clock = Clock::new(ledger, std::time::UNIX_EPOCH).ok();
+        let began = clock.and_then(|clock| clock.start_unix_ns()).map(moment);
+        let began = began.map(|began| format!(", began {began}")).unwrap_or_default();
+        format!("{name} ({program}{pid}{began})")
+    };
+    let reason =
+        if error.by_exec { "the process called exec and began a new ledger" } else { "they are of different runs" };
+    format!("{} and {} are no single history: {reason}", told(error.first), told(error.second))
+}

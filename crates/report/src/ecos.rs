@@ -1,0 +1,197 @@
+//! Reports in the shape of `ecosmdd`, which eCos users know.
+//!
+//! The shape has no place for what a report could not see; whoever writes one says that elsewhere.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::format::Entry;
+use heapledger_analysis::{Event, NamedStack};
+
+use crate::format::Format;
+use crate::frames::Context;
+use crate::record::{self, Record, function, place, source_line};
+use crate::units::clean;
+
+/// What a record looks like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// All that is known, as `ecosmdd` shows it.
+    Ecos,
+    /// As a person wants it.
+    Format(Format),
+}
+
+impl Shape {
+    /// Whether functions and lines must be looked up for it.
+    pub fn needs_names(&self) -> bool {
+        match self {
+            Shape::Ecos => true,
+            Shape::Format(format) => format.needs_names(),
+        }
+    }
+
+    /// Whether source files must be read for it.
+    pub fn needs_source_text(&self) -> bool {
+        match self {
+            Shape::Ecos => true,
+            Shape::Format(format) => format.needs_source_text(),
+        }
+    }
+}
+
+/// Writes records one by one, of live blocks or of what happened, and nothing else.
+///
+/// ```text
+/// 0x000c0f50 : malloc() 13 bytes, actual size 32 (+19), seqno 229605, time 3960
+///   By thread 3, 0x000739b0 thread_0
+///   1) backtrace 0x00040ed8 function worker2()
+///      /tmp/mdd/consume.cxx:393
+///      "            allocs[index].data.c    = malloc(size);"
+/// ```
+pub struct RecordsText<'a, W> {
+    out: W,
+    context: &'a Context,
+    shape: &'a Shape,
+}
+
+impl<'a, W: Write> RecordsText<'a, W> {
+    /// Records of that `shape` to `out`.
+    pub fn new(out: W, context: &'a Context, shape: &'a Shape) -> RecordsText<'a, W> {
+        RecordsText { out, context, shape }
+    }
+
+    /// Writes a line that belongs to no record: a heading.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{text}")
+    }
+
+    /// Writes the caution with which a history begins that is not complete.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn caution(&mut self) -> io::Result<()> {
+        self.line("Caution: history is incomplete.\n")
+    }
+
+    /// Writes a live block.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn block(&mut self, block: &Entry, stack: &NamedStack) -> io::Result<()> {
+        let record = Record::of_block(block, stack);
+        match self.shape {
+            Shape::Format(format) => record::write(&mut self.out, format, self.context, &record),
+            Shape::Ecos => {
+                let (function, size) = (function(record.by), size(&record));
+                let (address, rest) = (block.address, rest(&record));
+                writeln!(self.out, "{address:#010x} : {function} {size}{rest}")?;
+                by(&mut self.out, self.context, &record)
+            }
+        }
+    }
+
+    /// Writes what happened.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn event(&mut self, event: &Event, stack: &NamedStack) -> io::Result<()> {
+        let record = Record::of_event(event, stack);
+        match self.shape {
+            Shape::Format(format) => record::write(&mut self.out, format, self.context, &record),
+            Shape::Ecos => {
+                let (function, size) = (function(record.by), size(&record));
+                let freed = if record.freed { " (freed)" } else { "" };
+                let (address, rest) = (event.block.address, rest(&record));
+                writeln!(self.out, "{function} {size}: {address:#010x}{freed} {rest}")?;
+                by(&mut self.out, self.context, &record)
+            }
+        }
+    }
+
+    /// Ends the report.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn end(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn size(record: &Record<'_>) -> String {
+    record.block.size.map_or_else(|| "unknown bytes".to_owned(), |size| format!("{size} bytes"))
+}
+
+/// `, actual size 32 (+19), seqno 229605, time 3960`.
+fn rest(record: &Record<'_>) -> String {
+    let actual = record.block.actual.zip(record.overhead());
+    let actual = actual.map(|(actual, more)| format!(", actual size {actual} (+{more})")).unwrap_or_default();
+    let time = record.time.map(|ticks| format!(", time {ticks}")).unwrap_or_default();
+    format!("{actual}, seqno {}{time}", record.number)
+}
+
+/// The thread and the stack.
+fn by(out: &mut dyn Write, context: &Context, record: &Record<'_>) -> io::Result<()> {
+    if let Some(row) = record.thread {
+        match context.threads.get(&row) {
+            Some(thread) => writeln!(out, "  By thread {row}, {:#010x} {}", thread.handle, clean(&thread.name))?,
+            None => writeln!(out, "  By thread {row}")?,
+        }
+    }
+    for (index, frame) in record::levels(record.stack).enumerate() {
+        let level = format!("{})", index + 1);
+        let address = frame.address.unwrap_or(0);
+        match &frame.function {
+            Some(name) => writeln!(out, "  {level} backtrace {address:#010x} function {}", clean(name))?,
+            None => writeln!(out, "  {level} backtrace return address {address:#010x}")?,
+        }
+        let pad = level.len() + 2;
+        if let Some(place) = place(frame) {
+            writeln!(out, "{:pad$} {place}", "")?;
+        }
+        if let Some(source) = &frame.source {
+            writeln!(out, "{:pad$} \"{}\"", "", source_line(source))?;
+        }
+    }
+    Ok(())
+}
+
+/// One of the two ledgers that `diff` compares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffSide {
+    /// What it is called.
+    pub name: String,
+    /// Live blocks.
+    pub blocks: u64,
+    /// Bytes asked for in them.
+    pub bytes: u64,
+}
+
+/// Writes with what `diff` begins. Behind it come the new blocks under [`diff_new`], and those that are gone under
+/// [`diff_gone`].
+///
+/// # Errors
+/// If it cannot be written.
+pub fn diff_head(mut out: impl Write, sides: [&DiffSide; 2], new: u64, gone: u64) -> io::Result<()> {
+    for side in sides {
+        let (name, kib) = (clean(&side.name), side.bytes / 1024);
+        writeln!(out, "File {name} : {kib}K ({} bytes) used in {} allocations.", side.bytes, side.blocks)?;
+    }
+    let [first, second] = sides.map(|side| clean(&side.name));
+    writeln!(out, "{new} new allocations in {second} but not in {first}")?;
+    writeln!(out, "{gone} allocations in {first} but freed in {second}\n")
+}
+
+/// The heading of the blocks that only the second ledger has.
+pub fn diff_new(sides: [&DiffSide; 2]) -> String {
+    let [first, second] = sides.map(|side| clean(&side.name));
+    format!("New allocations in {second} but not in {first}")
+}
+
+/// The heading of the blocks that only the first ledger has.
+pub fn diff_gone(sides: [&DiffSide; 2]) -> String {
+    let [first, second] = sides.map(|side| clean(&side.name));
+    format!("Allocations in {first} but freed in {second}")
+}

@@ -1,0 +1,71 @@
+//! What stands around a flame graph.
+
+use heapledger_analysis::tree::{Measure, SiteSums};
+use heapledger_analysis::{Clock, Identity, Note, Seen};
+
+use super::FlameFacts;
+use crate::seen;
+use crate::stats::program;
+use crate::tree::history_gap;
+use crate::units::{Figures, sampled};
+
+/// A ledger that a flame graph is of.
+#[derive(Clone, Copy, Debug)]
+pub struct FlameSource<'a> {
+    /// What it is called.
+    pub ledger: &'a str,
+    /// Its program.
+    pub identity: &'a Identity,
+    /// Its clock.
+    pub clock: Clock,
+    /// What was added up.
+    pub sums: &'a SiteSums,
+}
+
+impl FlameFacts {
+    /// The facts of one ledger, or of two, the newer one first.
+    pub fn of(sources: &[FlameSource<'_>], seen: &Seen) -> FlameFacts {
+        let mut facts = FlameFacts::default();
+        let name = |source: &FlameSource<'_>| crate::tree::program(source.identity);
+        let [old, new] = match sources {
+            [new, old, ..] => [old.ledger, new.ledger].map(str::to_owned),
+            [] | [_] => Default::default(),
+        };
+        if let Some(source) = sources.first() {
+            facts.title = format!("Heap of {}", name(source));
+        }
+        if sources.len() > 1 {
+            facts.title.push_str(&format!(": {old} → {new}"));
+            facts
+                .facts
+                .push("Red has grown, blue has shrunk; stacks are matched by the names of functions.".to_owned());
+            facts.compared = Some([old, new]);
+        }
+        let mut gaps = Vec::new();
+        for source in sources {
+            let SiteSums { sampled: from, total, .. } = source.sums;
+            let figures = Figures::of(*from);
+            facts.estimated |= from.is_some();
+            facts.facts.push(format!("{}: {}", source.ledger, program(source.identity, source.clock).join("; ")));
+            let blocks = |bytes, blocks| {
+                let blocks = figures.counted(total.get(blocks), "block", "blocks");
+                format!("{} in {blocks}", figures.bytes_exact(total.get(bytes)))
+            };
+            let live = blocks(Measure::LiveBytes, Measure::LiveBlocks);
+            let freed = blocks(Measure::FreedBytes, Measure::FreedBlocks);
+            let all = figures.counted(source.sums.frees, "free", "frees");
+            facts.facts.push(format!("{live} live; the history holds {freed}, of {all}"));
+            facts.facts.extend(source.sums.filter.as_ref().map(|chosen| format!("only where {chosen}")));
+            facts.facts.extend(from.map(|from| sampled(from, "of these blocks")));
+            let which = if sources.len() > 1 { format!("{}: ", source.ledger) } else { String::new() };
+            gaps.extend(history_gap(source.sums).map(|gap| format!("{which}{gap}")));
+        }
+        facts.gap = (!gaps.is_empty()).then(|| format!("Caution: {}.", gaps.join("; ")));
+        // That names are missing is the usual case, and comes last.
+        let is_name = |note: &&Note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_));
+        let (names, losses): (Vec<&Note>, Vec<&Note>) = seen.notes.iter().partition(is_name);
+        facts.notes = losses.into_iter().map(seen::sentence).collect();
+        facts.names = names.into_iter().map(seen::sentence).collect();
+        facts
+    }
+}

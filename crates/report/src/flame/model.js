@@ -1,0 +1,188 @@
+// What a page shows, and in which words: the first half of one function, before page.js.
+
+// The data: a tree in columns, parents before children. What a node holds are four figures: live bytes, live blocks,
+// freed bytes, freed blocks; of the newer ledger, and in a comparison of the older one too.
+const data = JSON.parse(document.getElementById('data').textContent);
+const count = data.level.length;
+const compared = data.compared !== null;
+const THREAD = 2;
+const BY = ['live_bytes', 'live_blocks', 'allocated_bytes', 'allocated_blocks', 'freed_bytes', 'freed_blocks'];
+const LABEL = BY.map((name) => name.replace('_', ' '));
+const ROW = 19;
+const LEAST = 0.3;
+const $ = (id) => document.getElementById(id);
+const graph = $('graph'), room = $('room'), canvas = $('canvas'), pen = canvas.getContext('2d');
+
+const figure = (amounts, at, by) => {
+  switch (by) {
+    case 0: return amounts[at];
+    case 1: return amounts[at + 1];
+    case 2: return amounts[at] + amounts[at + 2];
+    case 3: return amounts[at + 1] + amounts[at + 3];
+    case 4: return amounts[at + 2];
+    default: return amounts[at + 3];
+  }
+};
+
+// --- the tree -----------------------------------------------------------------------------------------------
+const parent = new Int32Array(count);
+for (let i = 1; i < count; i++) parent[i] = i - data.up[i];
+const spread = (sparse) => {
+  const own = new Float64Array(count * 4);
+  for (let i = 0; i < sparse.length; i += 5) own.set(sparse.slice(i + 1, i + 5), sparse[i] * 4);
+  return own;
+};
+const summed = (own, each) => {
+  const total = Float64Array.from(own);
+  for (let i = count - 1; i > 0; i--) for (let k = 0; k < each; k++) total[parent[i] * each + k] += total[i * each + k];
+  return total;
+};
+const own = [spread(data.own), spread(data.old)];
+const total = own.map((amounts) => summed(amounts, 4));
+const starts = new Int32Array(count + 2), below = new Int32Array(Math.max(0, count - 1));
+for (let i = 1; i < count; i++) starts[parent[i] + 2]++;
+for (let i = 2; i < starts.length; i++) starts[i] += starts[i - 1];
+for (let i = 1; i < count; i++) below[starts[parent[i] + 1]++] = i;
+const isTop = (i) => i === 0 || data.kinds[data.level[i]] === THREAD;
+
+// --- what is shown ------------------------------------------------------------------------------------------
+const state = { by: 0, width: 'larger', inverted: false, upwards: false, search: '' };
+let root, zoom, hover = null, selected = null, rows = [], pattern = null, matches = null, pending = false;
+let widths = null, ownWidths = null;
+
+// Widths add up: a node is as wide as what it holds itself and all below it.
+const measure = () => {
+  ownWidths = new Float64Array(count);
+  for (let i = 0; i < count; i++) {
+    const [now, then] = [0, 1].map((side) => figure(own[side], i * 4, state.by));
+    ownWidths[i] = !compared || state.width === 'new' ? now : state.width === 'old' ? then : Math.max(now, then);
+  }
+  widths = summed(ownWidths, 1);
+};
+
+// A node of the view. `at` are nodes of the data; upside down, `ends` are those whose stacks come through here.
+const make = (above, level, at, ends) => {
+  const node = { above, level, at, ends, depth: above ? above.depth + 1 : 0, kids: null, w: 0, amounts: null };
+  if (ends) for (const i of ends) node.w += ownWidths[i];
+  else node.w = widths[at[0]];
+  return node;
+};
+const grouped = (above, at, ends) => {
+  const groups = new Map();
+  for (let i = 0; i < at.length; i++) {
+    const level = data.level[at[i]];
+    let group = groups.get(level);
+    if (!group) groups.set(level, group = [[], []]);
+    group[0].push(at[i]);
+    group[1].push(ends[i]);
+  }
+  return [...groups].map(([level, [at, ends]]) => make(above, level, at, ends));
+};
+const kids = (node) => {
+  if (node.kids) return node.kids;
+  if (!node.ends) {
+    const first = node.at[0] === 0 ? 0 : starts[node.at[0]];
+    node.kids = Array.from(below.subarray(first, starts[node.at[0] + 1]), (i) => make(node, data.level[i], [i], null));
+  } else if (!node.above && data.byThread) {
+    const ends = new Map();
+    for (const i of node.ends) {
+      let top = i;
+      while (parent[top] !== 0) top = parent[top];
+      if (!ends.has(top)) ends.set(top, []);
+      ends.get(top).push(i);
+    }
+    node.kids = [...ends].map(([top, ends]) => make(node, data.level[top], [top], ends));
+  } else if (isTop(node.at[0])) {
+    const ends = node.ends.filter((i) => !isTop(i));
+    node.kids = grouped(node, ends, ends);
+  } else {
+    const at = [], ends = [];
+    node.at.forEach((i, n) => {
+      if (!isTop(parent[i])) {
+        at.push(parent[i]);
+        ends.push(node.ends[n]);
+      }
+    });
+    node.kids = grouped(node, at, ends);
+  }
+  node.kids = node.kids.filter((kid) => kid.w > 0).sort((a, b) => b.w - a.w || a.level - b.level);
+  return node.kids;
+};
+const amounts = (node) => {
+  if (node.amounts) return node.amounts;
+  node.amounts = [0, 1].map((side) => {
+    if (!node.ends) return total[side].slice(node.at[0] * 4, node.at[0] * 4 + 4);
+    const sum = new Float64Array(4);
+    for (const i of node.ends) for (let k = 0; k < 4; k++) sum[k] += own[side][i * 4 + k];
+    return sum;
+  });
+  return node.amounts;
+};
+const levels = (node) => {
+  const path = [];
+  for (; node.above; node = node.above) path.push(node.level);
+  return path.reverse();
+};
+const walk = (path) => {
+  let node = root;
+  for (const level of path) {
+    const next = kids(node).find((kid) => kid.level === level);
+    if (!next) break;
+    node = next;
+  }
+  return node;
+};
+// Makes the tree of the view anew; what was zoomed to stays as far as it is there.
+const rebuild = (path) => {
+  measure();
+  const ends = [];
+  // Those that have no width now count in the other figures.
+  const holds = (i) => own.some((amounts) => [0, 1, 2, 3].some((k) => amounts[i * 4 + k] > 0));
+  if (state.inverted) for (let i = 0; i < count; i++) if (holds(i)) ends.push(i);
+  root = make(null, data.level[0], [0], state.inverted ? ends : null);
+  zoom = walk(path);
+  hover = selected = null;
+};
+
+// --- words --------------------------------------------------------------------------------------------------
+const commas = (n) => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
+const bytes = (n) => {
+  if (n < 1024) return `${n} ${n === 1 ? 'byte' : 'bytes'}`;
+  let unit = -1;
+  do { n /= 1024; unit++; } while (n >= 1023.5 && unit < 5);
+  return `${n.toFixed(n < 9.995 ? 2 : n < 99.95 ? 1 : 0)} ${['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'][unit]}`;
+};
+const words = (by, n) => (data.estimated ? '~' : '') + (by % 2 === 0 ? bytes(n) : commas(n));
+const share = (part, whole) => {
+  const percent = part * 100 / whole;
+  if (!(whole > 0) || part === 0) return '0%';
+  if (part === whole) return '100%';
+  return percent < 0.05 ? '<0.1%' : percent >= 99.95 && percent < 100 ? '>99.9%' : `${percent.toFixed(1)}%`;
+};
+const change = (by, now, then) => {
+  const by_how_much = now === then ? 'unchanged' : `${now > then ? '+' : '−'}${words(by, Math.abs(now - then))}`;
+  const span = document.createElement('span');
+  span.className = now > then ? 'grown' : now < then ? 'shrunk' : '';
+  span.textContent = by_how_much;
+  return span;
+};
+const nameOf = (node) => (node.above ? data.names[node.level] : 'all');
+const placeOf = (node) => {
+  if (!node.above) return '';
+  // Upside down several places may lie under one name: the one that most comes through.
+  let best = node.at[0];
+  if (node.ends) {
+    const sums = new Map();
+    node.at.forEach((i, n) => sums.set(i, (sums.get(i) || 0) + ownWidths[node.ends[n]]));
+    for (const [i, w] of sums) if (w > sums.get(best)) best = i;
+  }
+  const parts = [];
+  if (data.file[best] >= 0) {
+    const line = data.line[best] > 0 ? `:${data.line[best]}` : '';
+    parts.push(data.files[data.file[best]] + line + (data.flags[best] & 2 ? ' and other lines' : ''));
+  }
+  if (data.flags[best] & 1) parts.push('inlined');
+  const module = data.moduleOf[node.level];
+  if (module >= 0) parts.push(`in ${data.modules[module]}`);
+  return parts.join(', ');
+};

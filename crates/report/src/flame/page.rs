@@ -1,0 +1,150 @@
+//! The data of a page, compact: the tree in columns.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use heapledger_analysis::tree::{CallTree, LevelKind, Measure, Side};
+use serde::Serialize;
+
+use super::{FlameFacts, FlameView, hues};
+use crate::units::clean;
+
+/// The function is inlined everywhere in this node.
+const INLINED: u8 = 1;
+/// Other lines lead through this node too.
+const SEVERAL_LINES: u8 = 2;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Data<'a> {
+    compared: &'a Option<[String; 2]>,
+    estimated: bool,
+    gap: &'a Option<String>,
+    by_thread: bool,
+    view: View,
+    names: Vec<std::borrow::Cow<'a, str>>,
+    /// By level: function, address, thread, none.
+    kinds: Vec<u8>,
+    /// By level: index into `modules`, or -1. The first modules hold most.
+    module_of: Vec<i64>,
+    modules: Vec<std::borrow::Cow<'a, str>>,
+    files: Vec<std::borrow::Cow<'a, str>>,
+    /// By node: how many nodes back its parent is.
+    up: Vec<u32>,
+    level: Vec<u32>,
+    /// By node: index into `files`, or -1.
+    file: Vec<i64>,
+    /// By node: the line, or 0.
+    line: Vec<u32>,
+    flags: Vec<u8>,
+    /// Of nodes with something of their own: node, live bytes, live blocks, freed bytes, freed blocks.
+    own: Vec<u64>,
+    old: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct View {
+    by: &'static str,
+    inverted: bool,
+    upwards: bool,
+}
+
+/// A figure's name in data.
+fn figure(measure: Measure) -> &'static str {
+    match measure {
+        Measure::LiveBytes => "live_bytes",
+        Measure::LiveBlocks => "live_blocks",
+        Measure::AllocatedBytes => "allocated_bytes",
+        Measure::AllocatedBlocks => "allocated_blocks",
+        Measure::FreedBytes => "freed_bytes",
+        Measure::FreedBlocks => "freed_blocks",
+    }
+}
+
+fn own(tree: &CallTree, side: Side) -> Vec<u64> {
+    let all = tree.nodes.iter().zip(0u64..).map(|(node, id)| (id, node.own[side as usize]));
+    all.filter(|(_, own)| !own.is_zero())
+        .flat_map(|(id, own)| [id, own.live_bytes, own.live_blocks, own.freed_bytes, own.freed_blocks])
+        .collect()
+}
+
+/// Writes the data of `tree`. In it there is no `<`: nothing can end the element that it stands in.
+pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, view: FlameView) -> io::Result<()> {
+    let hues = hues(tree);
+    let mut modules: Vec<(&str, usize)> = hues.iter().map(|(module, hue)| (*module, *hue)).collect();
+    modules.sort_unstable_by_key(|(_, hue)| *hue);
+    // Only levels and files that occur: a tree may have been pruned.
+    let mut places: HashMap<u32, u32> = HashMap::new();
+    let mut levels: Vec<u32> = Vec::new();
+    let mut file_places: HashMap<u32, usize> = HashMap::new();
+    let mut files: Vec<u32> = Vec::new();
+    let mut level_of = Vec::with_capacity(tree.nodes.len());
+    let mut file_of = Vec::with_capacity(tree.nodes.len());
+    for node in &tree.nodes {
+        level_of.push(*places.entry(node.level).or_insert_with(|| {
+            levels.push(node.level);
+            levels.len() as u32 - 1
+        }));
+        file_of.push(node.file.map_or(-1, |file| {
+            *file_places.entry(file).or_insert_with(|| {
+                files.push(file);
+                files.len() - 1
+            }) as i64
+        }));
+    }
+    let level = |index: &u32| &tree.levels[*index as usize];
+    let data = Data {
+        compared: &facts.compared,
+        estimated: facts.estimated,
+        gap: &facts.gap,
+        by_thread: tree.by_thread,
+        view: View { by: figure(view.measure), inverted: view.inverted, upwards: view.upwards },
+        names: levels.iter().map(|index| clean(&level(index).name)).collect(),
+        kinds: levels
+            .iter()
+            .map(|index| match level(index).kind {
+                LevelKind::Function => 0,
+                LevelKind::Address => 1,
+                LevelKind::Thread => 2,
+                LevelKind::NoStack => 3,
+            })
+            .collect(),
+        module_of: levels
+            .iter()
+            .map(|index| level(index).module.as_deref().and_then(|path| hues.get(path)).map_or(-1, |hue| *hue as i64))
+            .collect(),
+        modules: modules.iter().map(|(module, _)| clean(module)).collect(),
+        files: files.iter().map(|index| clean(&tree.files[*index as usize])).collect(),
+        up: tree.nodes.iter().zip(0u32..).map(|(node, id)| id - node.parent).collect(),
+        level: level_of,
+        file: file_of,
+        line: tree.nodes.iter().map(|node| node.line.unwrap_or(0)).collect(),
+        flags: tree
+            .nodes
+            .iter()
+            .map(|node| u8::from(node.inlined) * INLINED + u8::from(node.several_lines) * SEVERAL_LINES)
+            .collect(),
+        own: own(tree, Side::New),
+        old: own(tree, Side::Old),
+    };
+    serde_json::to_writer(Unopened(out), &data).map_err(io::Error::from)
+}
+
+/// Writes `<` as `\u003c`. In JSON it occurs in strings only.
+struct Unopened<W>(W);
+
+impl<W: Write> Write for Unopened<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for (index, part) in bytes.split(|byte| *byte == b'<').enumerate() {
+            if index > 0 {
+                self.0.write_all(b"\\u003c")?;
+            }
+            self.0.write_all(part)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

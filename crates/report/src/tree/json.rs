@@ -1,0 +1,140 @@
+//! A call tree as JSON, a node a line. Described in `docs/json.md`.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::tree::{Amounts, LevelKind, Measure};
+use heapledger_analysis::{Seen, source::Thread};
+use serde::Serialize;
+
+use super::{TreeView, measure_name};
+use crate::Ending;
+use crate::json::{HeaderLine, end, line};
+
+/// What a node holds.
+#[derive(Serialize)]
+struct AmountsJson {
+    live_bytes: u64,
+    live_blocks: u64,
+    allocated_bytes: u64,
+    allocated_blocks: u64,
+    freed_bytes: u64,
+    freed_blocks: u64,
+}
+
+impl AmountsJson {
+    fn of(amounts: &Amounts) -> AmountsJson {
+        let get = |measure| amounts.get(measure);
+        AmountsJson {
+            live_bytes: get(Measure::LiveBytes),
+            live_blocks: get(Measure::LiveBlocks),
+            allocated_bytes: get(Measure::AllocatedBytes),
+            allocated_blocks: get(Measure::AllocatedBlocks),
+            freed_bytes: get(Measure::FreedBytes),
+            freed_blocks: get(Measure::FreedBlocks),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct First<'a> {
+    #[serde(flatten)]
+    header: HeaderLine<'a>,
+    r#where: Option<&'a str>,
+    program: Option<&'a str>,
+    pid: Option<u32>,
+    inverted: bool,
+    by_thread: bool,
+    by: String,
+    complete: bool,
+    frees: u64,
+    frees_missing: u64,
+}
+
+#[derive(Serialize)]
+struct NodeLine<'a> {
+    r#type: &'static str,
+    id: u32,
+    parent: Option<u32>,
+    depth: u32,
+    kind: &'static str,
+    function: Option<&'a str>,
+    module: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    several_lines: bool,
+    inlined: bool,
+    #[serde(flatten)]
+    total: AmountsJson,
+    own: AmountsJson,
+}
+
+/// Writes the tree: the root, then each node behind the one that it belongs to, greatest first.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn tree_json(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::Result<()> {
+    let TreeView { tree, sums, measure, identity, .. } = *view;
+    let first = First {
+        header: HeaderLine::new("tree", view.ledger, sums.sampled),
+        r#where: sums.filter.as_deref(),
+        program: identity.program.as_deref(),
+        pid: identity.pid,
+        inverted: tree.inverted,
+        by_thread: tree.by_thread,
+        by: measure_name(measure).replace(' ', "_"),
+        complete: sums.frees_missing == 0,
+        frees: sums.frees,
+        frees_missing: sums.frees_missing,
+    };
+    line(&mut out, &first)?;
+    let children = tree.children(|node| (!node.value(measure), !node.value(measure.other()), node.level));
+    let mut waiting = vec![0u32];
+    let mut shown = 0u64;
+    while let Some(id) = waiting.pop() {
+        let node = &tree.nodes[id as usize];
+        let level = tree.level(node);
+        let kind = match level.kind {
+            _ if id == 0 => "root",
+            LevelKind::Function => "function",
+            LevelKind::Address => "address",
+            LevelKind::Thread => "thread",
+            LevelKind::NoStack => "no_stack",
+        };
+        let object = NodeLine {
+            r#type: "node",
+            id,
+            parent: (id != 0).then_some(node.parent),
+            depth: node.depth,
+            kind,
+            function: (id != 0).then_some(&*level.name),
+            module: level.module.as_deref(),
+            file: tree.file(node).map(|file| &**file),
+            line: node.line,
+            several_lines: node.several_lines,
+            inlined: node.inlined,
+            total: AmountsJson::of(&node.total[0]),
+            own: AmountsJson::of(&node.own[0]),
+        };
+        line(&mut out, &object)?;
+        shown += 1;
+        if view.depth != 0 && node.depth as usize >= view.depth {
+            continue;
+        }
+        let kept = children.of(id).iter().filter(|id| tree.nodes[**id as usize].value(measure) >= view.least);
+        let top = if view.top == 0 { usize::MAX } else { view.top };
+        let kept: Vec<u32> = kept.take(top).copied().collect();
+        waiting.extend(kept.into_iter().rev());
+    }
+    let left_out = tree.nodes.len() as u64 - shown;
+    end(&mut out, Ending { shown, left_out, in_flight: sums.in_flight }, seen)
+}
+
+/// What a thread is called where it is a level of a tree.
+pub fn thread_name(row: Option<u32>, thread: Option<&Thread>) -> String {
+    match (row, thread) {
+        (None, _) => "no thread recorded".to_owned(),
+        (Some(row), Some(thread)) if thread.name.is_empty() => format!("thread {row}, {}", thread.id),
+        (Some(row), Some(thread)) => format!("thread {row}, {} {}", thread.id, thread.name),
+        (Some(row), None) => format!("thread {row}"),
+    }
+}

@@ -1,0 +1,236 @@
+//! Histories of real programs: lives of an address, several ledgers of one run, formats, and what headers inlined.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use heapledger_e2e::ledger::read;
+use heapledger_e2e::process::{self, PATIENCE, Ran, Running, children, kill, until};
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, heapledger};
+use heapledger_e2e::tracked::{run_cleanly, under_run};
+use heapledger_e2e::{Result, check, victim};
+use serde_json::Value;
+
+fn recorded(scratch: &Scratch, name: &str, options: &[&str]) -> Result<PathBuf> {
+    let program = victim::named(name)?.build()?;
+    run_cleanly(scratch, &mut under_run(scratch, name, options, &program, &[]))?.good()?;
+    Ok(scratch.path(&format!("{name}.hl")))
+}
+
+fn ask(arguments: &[&str], ledgers: &[&Path]) -> Result<Ran> {
+    process::run(command(heapledger()).args(arguments).args(ledgers))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The innermost function of frames.
+fn function(line: &Value) -> String {
+    text(&line["frames"][0]["function"])
+}
+
+#[test]
+fn lives_of_an_address() -> Result {
+    let scratch = Scratch::new();
+    let ledger = recorded(&scratch, "address_lives", &["--history", "65536"])?;
+    let lines = read("history", &ledger, &[])?;
+    let first = lines.iter().find(|line| line["event"] == "allocation" && function(line) == "first");
+    let address = text(&first.ok_or("no block of first()")?["address"]);
+    let lives = read("history", &ledger, &["--addr", &address])?;
+    check!(lives[0]["address"] == address.as_str() && lives[0]["complete"] == true, "it begins with {}", lives[0]);
+    let told: Vec<String> = lives
+        .iter()
+        .filter(|line| line["type"] == "life")
+        .map(|life| {
+            let end = if life["free"].is_null() { "lives".to_owned() } else { function(&life["free"]) };
+            format!("{} {} {} {end}", life["chain"], life["contains"], function(&life["allocation"]))
+        })
+        .collect();
+    let chain = ["1 true first grow", "1 false grow grow_more", "1 false grow_more lives", "2 true second end_second"];
+    check!(told.starts_with(&chain.map(str::to_owned)), "the lives are {told:?}");
+    let blocks: Vec<&Value> = lives.iter().filter(|line| line["type"] == "life").collect();
+    check!(blocks[0]["moved_to"] == blocks[1]["address"], "moved to {}", blocks[0]["moved_to"]);
+    check!(blocks[1]["moved_from"] == address.as_str(), "moved from {}", blocks[1]["moved_from"]);
+    check!(blocks[0]["free"]["number"] == blocks[1]["allocation"]["number"], "the halves have two numbers");
+
+    // From within the block, and from where it was moved to.
+    let inside = u64::from_str_radix(address.trim_start_matches("0x"), 16).map_err(|error| error.to_string())? + 999;
+    let same = read("history", &ledger, &["--addr", &inside.to_string()])?;
+    check!(same.len() >= chain.len() && same[1]["contains"] == true, "from within: {}", same[1]);
+    let moved = read("history", &ledger, &["--addr", &text(&blocks[2]["address"])])?;
+    check!(function(&moved[1]["allocation"]) == "first" && moved[1]["contains"] == false, "from its end: {}", moved[1]);
+
+    let ran = ask(&["history", "--addr", &address], &[&ledger])?.good()?;
+    for words in ["malloc 1000 bytes", "  Moved     : realloc, number ", "by the call above, from 0x", " end_second\n"]
+    {
+        check!(ran.out().contains(words), "{words:?} is not in {}", ran.out());
+    }
+    let ran = ask(&["history", "--addr", &address, "-r", "--limit", "1", "-f", "%a by %f1"], &[&ledger])?.good()?;
+    check!(ran.out().lines().count() % 2 == 0, "an allocation and a free each: {}", ran.out());
+    let none = ask(&["history", "--addr", "1"], &[&ledger])?.good()?;
+    check!(none.out().starts_with("No block that the ledger knows has contained 0x00000001."), "{none}");
+    Ok(())
+}
+
+fn stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"))
+}
+
+/// Copies the ledger of a stopped program, and lets it go on.
+fn copy(scratch: &Scratch, pid: u32, name: &str) -> Result<PathBuf> {
+    until("the program has stopped itself", || stopped(pid))?;
+    let live = scratch.unfinished().into_iter().next().ok_or("no ledger")?;
+    let copy = scratch.path(name);
+    process::run(Command::new("cp").arg("--sparse=always").arg(live).arg(&copy))?.good()?;
+    kill(pid.into(), "CONT")?;
+    Ok(copy)
+}
+
+/// Numbers and kinds of events of these ledgers, as they come, and the first line.
+fn events(ledgers: &[&Path], more: &[&str]) -> Result<(Vec<(u64, String)>, Value)> {
+    let (last, earlier) = ledgers.split_last().ok_or("no ledger")?;
+    let mut arguments: Vec<&str> = earlier.iter().filter_map(|path| path.to_str()).collect();
+    arguments.extend(more);
+    let lines = read("history", last, &arguments)?;
+    let events = lines.iter().filter(|line| line["type"] == "event");
+    let told = |line: &Value| (line["number"].as_u64().unwrap_or(0), text(&line["event"]));
+    Ok((events.map(told).collect(), lines[0].clone()))
+}
+
+#[test]
+fn several_ledgers_are_one_history() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("address_lives")?.build()?;
+    let mut command = under_run(&scratch, "x", &["--history", "1024"], &program, &["stop".into()]);
+    let running: Running = process::start(command.stdin(std::process::Stdio::null()))?;
+    until("the program runs", || children(running.pid()).first().is_some_and(|pid| stopped(*pid)))?;
+    let pid = *children(running.pid()).first().ok_or("no child")?;
+    let first = copy(&scratch, pid, "one")?;
+    until("it goes on", || !stopped(pid) || !scratch.unfinished().is_empty())?;
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let second = copy(&scratch, pid, "two")?;
+    running.finish(PATIENCE)?.good()?;
+    let last = scratch.path("x.hl");
+
+    let (alone, told) = events(&[&second], &[])?;
+    check!(told["complete"] == false && told["frees_missing"].as_u64() >= Some(500), "the second alone: {told}");
+    let (both, told) = events(&[&first, &second], &[])?;
+    check!(told["complete"] == true && told["frees_missing"] == 0, "the first two: {told}");
+    check!(both.len() > alone.len() + 1000, "{} events of both, {} of the second", both.len(), alone.len());
+    let distinct: BTreeSet<&(u64, String)> = both.iter().collect();
+    check!(distinct.len() == both.len(), "{} of {} events are there twice", both.len() - distinct.len(), both.len());
+    let frees = both.iter().filter(|(_, event)| event == "free").count();
+    check!(frees >= 1700, "only {frees} frees");
+    check!(events(&[&second, &program, &first], &[]).is_err(), "an executable in the middle is accepted");
+    check!(events(&[&program, &second, &first], &[])?.0 == both, "their order on the command line matters");
+    let (reversed, _) = events(&[&first, &second], &["--reverse"])?;
+    check!(reversed.iter().rev().eq(&both), "backwards it is another history");
+    let (some, _) = events(&[&first, &second], &["--limit", "100"])?;
+    check!(both.starts_with(&some) && some.len() == 100, "the first 100 are others");
+
+    let (all, told) = events(&[&first, &second, &last], &[])?;
+    let missing = told["frees_missing"].as_u64().unwrap_or(0);
+    check!((1900..=2100).contains(&missing), "of the last 3,000 frees about 1,000 are there: {told}");
+    check!(told["gaps"][0] == 0 && told["gaps"][1] == 0 && told["gaps"][2] == missing, "{told}");
+    let here = all.iter().filter(|(_, event)| event == "free").count() as u64;
+    check!((here + missing).abs_diff(4_700) < 50, "{here} frees are there and {missing} are not");
+    let ran = ask(&["history", "--limit", "1"], &[&first, &second, &last])?.good()?;
+    check!(ran.out().starts_with("Caution: history is incomplete: "), "{ran}");
+    check!(ran.out().contains(" frees between ledgers 2 and 3\n"), "{}", ran.out());
+    let ran = ask(&["history", "--style", "ecos", "-r", "-f%a %p, %n bytes, seqno %s"], &[&first, &last])?.good()?;
+    check!(ran.out().starts_with("Caution: history is incomplete.\n\nfree() 0x"), "{ran}");
+
+    let other = recorded(&scratch, "inlined_header", &[])?;
+    let refused = ask(&["history"], &[&first, &other])?;
+    check!(refused.status.code() == Some(1) && refused.err().contains("they are of different runs"), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn formats_say_what_json_says() -> Result {
+    let scratch = Scratch::new();
+    let ledger = recorded(&scratch, "address_lives", &["--history", "65536"])?;
+    let format = r"-f%p\t%n\t%m\t%s\t%a\t%t\t%N\t%b1\t%f1\t%l1\t%b2\t%f2\t%W";
+    for (command, kind) in [("dump", "block"), ("history", "event")] {
+        let ran = ask(&[command, format], &[&ledger])?.good()?;
+        let lines = read(command, &ledger, &[])?;
+        let lines: Vec<&Value> = lines.iter().filter(|line| line["type"] == kind).collect();
+        let known = |value: &Value| if value.is_null() { "?".to_owned() } else { text(value) };
+        let mut compared = 0;
+        for (shown, line) in ran.out().lines().zip(&lines) {
+            let (inner, outer) = (&line["frames"][0], &line["frames"][1]);
+            check!(inner["inlined"] == false && inner["function"].is_string(), "an odd frame: {inner}");
+            let expected = [
+                known(&line["address"]),
+                known(&line["size"]),
+                known(&line["actual"]),
+                known(&line["number"]),
+                format!("{}()", known(&line["function"])),
+                known(&line["thread"]["row"]),
+                known(&line["thread"]["name"]),
+                known(&inner["address"]),
+                known(&inner["function"]),
+                known(&inner["source"]),
+                known(&outer["address"]),
+                known(&outer["function"]),
+                "1".to_owned(),
+            ];
+            check!(shown == expected.join("\t"), "{command} says {shown:?} and not {expected:?}");
+            compared += 1;
+        }
+        check!(compared == lines.len() && compared > 0, "{compared} lines, {} in JSON", lines.len());
+    }
+    for (arguments, code, words) in [
+        (&["dump", "-f", "%p %q"][..], 2, "%q is no conversion; there are "),
+        (&["dump", "-f", "%p %q"], 2, "\n  %p %q\n     ^^\n"),
+        (&["history", "-f", "%b9999"], 1, "this ledger has stacks of 512 levels at most\n  %b9999\n  ^^^^^^\n"),
+        (&["dump", "-f", "%p", "--json"], 2, "cannot be used with"),
+        (&["history", "--addr", "main"], 2, "an address is written 0x"),
+    ] {
+        let ran = ask(arguments, &[&ledger])?;
+        check!(ran.status.code() == Some(code) && ran.err().contains(words), "{arguments:?}: {ran}\n{}", ran.err());
+        check!(ran.out().is_empty(), "{arguments:?} writes {}", ran.out());
+    }
+    let bare = recorded(&scratch, "inlined_header", &["--without", "time,thread,stack,actual"])?;
+    for (format, words) in [("%T", "times"), ("%t", "threads"), ("%f1", "call stacks"), ("%m", "actual sizes")] {
+        let ran = ask(&["dump", "-f", format], &[&bare])?;
+        let told = format!("{words} are not recorded in this ledger\n  {format}\n");
+        check!(ran.status.code() == Some(1) && ran.err().contains(&told), "{format}: {}", ran.err());
+    }
+    Ok(())
+}
+
+#[test]
+fn headers_are_passed_over() -> Result {
+    let scratch = Scratch::new();
+    let ledger = recorded(&scratch, "inlined_header", &[])?;
+    let of_tom = |more: &[&str]| -> Result<String> {
+        let mut arguments = vec!["dump", "-Fsize_min=100", "-Fsize_max=100", "-f", "%f1 %w1 %f2"];
+        arguments.extend(more);
+        let ran = ask(&arguments, &[&ledger])?.good()?;
+        let first = ran.out().lines().next().unwrap_or_default().to_owned();
+        Ok(first)
+    };
+    for (more, function, file) in [
+        (&[][..], "own ", "victims/inlined_header.c:8 main"),
+        (&["-n"], "dick ", "victims/include/harry.h:6 main"),
+        (&["-I", "*.h"], "own ", "victims/inlined_header.c:8 main"),
+        (&["-I*.c"], "dick ", "victims/include/harry.h:6 main"),
+        (&["-I*.[ch]"], "tom ", "victims/inlined_header.c:14 main"),
+    ] {
+        let seen = of_tom(more)?;
+        check!(seen.starts_with(function) && seen.ends_with(file), "{more:?}: {seen}");
+    }
+    let plain = ask(&["dump", "--where", "size == 100", "--limit", "1"], &[&ledger])?.good()?.out();
+    let all = ask(&["dump", "--where", "size == 100", "--limit", "1", "-n"], &[&ledger])?.good()?.out();
+    check!(!plain.contains(" dick (inlined)") && all.contains(" dick (inlined)\n"), "{plain}\n{all}");
+    check!(all.lines().filter(|line| line.trim_start().starts_with("2) ")).all(|line| line.contains(" main")), "{all}");
+    let told = ask(&["dump", "-Adeepthought-elf"], &[&ledger])?.good()?;
+    let words = "heapledger: -A deepthought-elf is not needed: no objdump is run, and the ledger says that its program is \
+                 for x86-64\n";
+    check!(told.err() == words, "{}", told.err());
+    Ok(())
+}
