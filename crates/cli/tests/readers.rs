@@ -25,6 +25,9 @@ const ARGUMENTS: &[(&str, &[&str], i32)] = &[
     ("history", &["--limit", "0", LEDGER], 0),
 ];
 
+/// Commands that read a ledger and write a file of their own: what is tried here is not for them.
+const WRITERS: &[&str] = &["flame", "snapshot"];
+
 /// More than a pipe holds.
 const BLOCKS: u64 = 900;
 
@@ -68,7 +71,7 @@ fn readers() -> Vec<Reader> {
         let json = String::from_utf8_lossy(&own_help.stdout).contains("--json");
         Reader { words, status, json }
     };
-    names.iter().map(reader).collect()
+    names.iter().filter(|name| !WRITERS.contains(name)).map(reader).collect()
 }
 
 fn ledger(blocks: u64) -> Builder {

@@ -25,11 +25,13 @@ const NODES_MAX: usize = 200_000;
 /// Arguments of `flame`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The page is one file that needs nothing from elsewhere: click to zoom, search, switch between
-live, allocated and freed, turn it upside down. --by, --inverted and --upwards say how it opens.
-The picture (SVG) is the same without a script. `folded` is the stacks in lines, for other tools.
+The page is one file that needs nothing from elsewhere: click to zoom, search,
+switch between live, allocated and freed, turn it upside down. --by, --inverted
+and --upwards say how it opens. The picture (SVG) is the same without a script.
+`folded` is the stacks in lines, for other tools.
 
-Without -o the file gets the ledger's name, in the working directory, and replaces none.
+Without -o the file gets the ledger's name, in the working directory, and
+replaces none.
 
 Examples:
   heapledger flame heapledger.jq.4711.hl

@@ -21,8 +21,8 @@ use crate::say;
 #[command(after_help = format!("\
 The ledger holds every block that is allocated, and the frees of the most recent
 past with the blocks that they ended: see --history of `heapledger run`. Several
-ledgers of one run (snapshots, say) are one history: all the frees that any of them
-holds, and what lives by the last.
+ledgers of one run (snapshots, say) are one history: all the frees that any of
+them holds, and what lives by the last.
 
 Conversions of --format, in which a record is an allocation or a free:
 {CONVERSIONS}
@@ -30,10 +30,10 @@ Conversions of --format, in which a record is an allocation or a free:
 Examples:
   heapledger history heapledger.jq.4711.hl
   heapledger history --reverse --limit 20 4711   what happened last
-  heapledger history --addr 0x55d0c0ffee10 4711  every block that contained this address
-  heapledger history --where 'fn ~ \"^parse\" and size > 1M' heapledger.jq.4711.hl
-  heapledger history -r -f '%a %p, %n bytes, seqno %s' app.hl.0 app.hl.1 app.hl.2
-  heapledger history --json heapledger.jq.4711.hl | jq 'select(.event == \"free\")'"))]
+  heapledger history --addr 0x55d0c0ffee10 4711  all blocks that contained it
+  heapledger history --where 'fn ~ \"^parse\" and size > 1M' 4711
+  heapledger history -r -f '%a %p, %n bytes, seqno %s' a.hl.0 a.hl.1 a.hl.2
+  heapledger history --json 4711 | jq 'select(.event == \"free\")'"))]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,

@@ -17,18 +17,19 @@ use crate::text::parse_size;
 /// Arguments of `tree`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Chains of functions that call only one other are one line. What holds less than --min is summed
-up. Allocated and freed figures are of the live blocks and of those frees that the ledger still
-holds (see --history of `heapledger run`); a freed block counts where it was allocated.
-Functions of --hide are not shown; what they hold counts for their callers.
-In a terminal lines are cut to its width; in files and pipes they are whole.
+Chains of functions that call only one other are one line. What holds less than
+--min is summed up. Allocated and freed figures are of the live blocks and of
+those frees that the ledger still holds (see --history of `heapledger run`); a
+freed block counts where it was allocated. Functions of --hide are not shown;
+what they hold counts for their callers. In a terminal lines are cut to its
+width; in files and pipes they are whole.
 
 Examples:
   heapledger tree heapledger.jq.4711.hl
   heapledger tree --inverted --no-wrappers --hide '^my_alloc' --min 5% 4711
   heapledger tree --where 'age > 10s and size >= 4K' 4711
   heapledger tree --by allocated --threads --depth 3 heapledger.jq.4711.hl
-  heapledger tree --json heapledger.jq.4711.hl | jq 'select(.function == \"main\") | .live_bytes'")]
+  heapledger tree --json 4711 | jq 'select(.function == \"main\").live_bytes'")]
 pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
