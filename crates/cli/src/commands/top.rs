@@ -14,7 +14,7 @@ lines; Esc goes back. m sets a mark: from then on only what was allocated since
 and still lives is shown; M takes it away. / chooses rows by name, f blocks by
 a condition.
 
-The program is not stopped and not slowed down: its ledger is a file, and is only
+The program is not stopped and not slowed down: its ledger is a file and only
 read. With very many live blocks the table is read less often than the figures
 above it; the first line says how often.
 
@@ -38,7 +38,7 @@ pub(crate) struct TopArgs {
     #[arg(short, long)]
     pub(crate) mark: bool,
     /// What rows are at first
-    #[arg(short, long, value_enum, value_name = "GROUP", default_value_t = Group::Function)]
+    #[arg(short, long, alias = "group-by", value_enum, value_name = "GROUP", default_value_t = Group::Function)]
     pub(crate) group: Group,
     /// What comes first
     #[arg(short, long, value_enum, value_name = "COLUMN", default_value_t = Sort::Live)]

@@ -13,6 +13,7 @@ use super::namer::{NameTable, UNNAMED};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub(crate) enum Group {
     /// The function that holds the block
+    #[value(alias = "fn")]
     Function,
     /// The call stack
     Stack,
