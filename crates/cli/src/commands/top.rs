@@ -14,12 +14,12 @@ lines; Esc goes back. m sets a mark: from then on only what was allocated since
 and still lives is shown; M takes it away. / chooses rows by name, f blocks by
 a condition.
 
-The program is not stopped and not slowed down: its ledger is a file and only
+The program is not stopped and not slowed down: its ledger is a file, only
 read. With very many live blocks the table is read less often than the figures
 above it; the first line says how often.
 
 Examples:
-  heapledger top 4711                    a process that runs under heapledger now
+  heapledger top 4711                    a process that is being recorded
   heapledger top heapledger.jq.4711.hl   a finished ledger, to look around in
   heapledger top --where 'size >= 64K' --group stack 4711
   heapledger top --batch 10 -i 60 4711   ten looks as text, a minute apart
