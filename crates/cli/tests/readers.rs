@@ -23,6 +23,7 @@ const ARGUMENTS: &[(&str, &[&str], i32)] = &[
     ("stats", &["--all", LEDGER], 0),
     ("dump", &["--limit", "0", LEDGER], 0),
     ("history", &["--limit", "0", LEDGER], 0),
+    ("top", &["--batch", "1", "--group", "stack", LEDGER], 0),
 ];
 
 /// Commands that read a ledger and write a file of their own: what is tried here is not for them.
