@@ -7,7 +7,7 @@ mod inputs;
 mod json;
 mod kit;
 mod ledger;
-mod machine;
+pub(crate) mod machine;
 mod program;
 mod report;
 mod sample;

@@ -1,9 +1,12 @@
 //! Live blocks by kind, thread, heap and call site, added up in one pass.
 
-use heapledger_source::format::Entry;
+use heapledger_source::format::{Entry, Kind, SectionKind};
+use heapledger_source::{Ledger, SourceError};
 
 use crate::sampling::{Sampling, Spread, Sum};
 
+/// Bytes of a record, about.
+const RECORD_BYTES: u64 = 32;
 /// Rows of threads in the widest record.
 const THREAD_ROWS: usize = 1 << 16;
 
@@ -22,11 +25,14 @@ pub(crate) struct Counts {
     pub(crate) actual: u64,
     pub(crate) sizes_unknown: u64,
     pub(crate) last_time: u64,
+    /// What the last blocks had in common, which is nearly always much: they are added up first by themselves.
+    run: (Kind, Option<u8>, Option<u32>),
+    run_sum: Sum,
 }
 
 impl Counts {
     /// Sites from `site_limit` on are not believed.
-    pub(crate) fn new(sampling: Sampling, site_limit: usize) -> Counts {
+    fn new(sampling: Sampling, site_limit: usize) -> Counts {
         Counts {
             sampling,
             kinds: [Sum::default(); 256],
@@ -40,30 +46,90 @@ impl Counts {
             actual: 0,
             sizes_unknown: 0,
             last_time: 0,
+            run: (Kind(0), None, None),
+            run_sum: Sum::default(),
         }
     }
 
-    pub(crate) fn add(&mut self, entry: &Entry) {
+    /// Adds up the records of `ledger`, and says how many were being written.
+    pub(crate) fn of(
+        ledger: &Ledger,
+        site_limit: usize,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<(Counts, u64), SourceError> {
+        let sampling = Sampling::of(ledger);
+        // Each worker has sums of its own for all sites. They are worth that only as long as the records take more.
+        let records_bytes = ledger.count(SectionKind::Records)?.saturating_mul(RECORD_BYTES);
+        let sums_bytes = (site_limit as u64).saturating_mul(size_of::<Sum>() as u64).max(1);
+        let workers = records_bytes / 4 / sums_bytes;
+        let scanned = ledger.scan_records(
+            usize::try_from(workers).unwrap_or(usize::MAX),
+            &|| Counts::new(sampling, site_limit),
+            &|counts, entries| entries.iter().for_each(|entry| counts.add(entry)),
+            progress,
+        )?;
+        let mut all = Counts::new(sampling, site_limit);
+        scanned.states.into_iter().for_each(|counts| all.join(counts));
+        Ok((all, scanned.in_flight))
+    }
+
+    /// Adds what another has added up.
+    fn join(&mut self, mut other: Counts) {
+        fn join_all(own: &mut Vec<Sum>, other: &mut Vec<Sum>) {
+            if other.len() > own.len() {
+                std::mem::swap(own, other);
+            }
+            own.iter_mut().zip(other).for_each(|(own, other)| own.join(*other));
+        }
+        other.end_run();
+        self.kinds.iter_mut().zip(other.kinds).for_each(|(own, other)| own.join(other));
+        self.heaps.iter_mut().zip(other.heaps).for_each(|(own, other)| own.join(other));
+        join_all(&mut self.threads, &mut other.threads);
+        join_all(&mut self.sites, &mut other.sites);
+        self.without_thread.join(other.without_thread);
+        self.all.join(other.all);
+        self.spread.join(other.spread);
+        self.actual = self.actual.saturating_add(other.actual);
+        self.sizes_unknown += other.sizes_unknown;
+        self.last_time = self.last_time.max(other.last_time);
+    }
+
+    fn add(&mut self, entry: &Entry) {
         let weight = self.sampling.weight(entry);
-        self.all.add(entry, weight);
         self.spread.add(entry, weight);
         let actual = entry.actual.or(entry.size).unwrap_or(0);
         self.actual = self.actual.saturating_add(actual.saturating_mul(weight));
         self.sizes_unknown += u64::from(entry.size.is_none());
         self.last_time = self.last_time.max(entry.time.unwrap_or(0));
-        if let Some(sum) = self.kinds.get_mut(usize::from(entry.kind.0)) {
-            sum.add(entry, weight);
+        let run = (entry.kind, entry.heap, entry.thread);
+        if run != self.run {
+            self.end_run();
+            self.run = run;
         }
-        if let Some(sum) = entry.heap.and_then(|heap| self.heaps.get_mut(usize::from(heap))) {
-            sum.add(entry, weight);
-        }
-        match entry.thread.map(|row| row as usize).filter(|row| *row < THREAD_ROWS) {
-            Some(row) => at(&mut self.threads, row).add(entry, weight),
-            None => self.without_thread.add(entry, weight),
-        }
+        self.run_sum.add(entry, weight);
         let site = entry.site as usize;
         if site < self.site_limit {
             at(&mut self.sites, site).add(entry, weight);
+        }
+    }
+
+    /// Adds a run to what it belongs to.
+    fn end_run(&mut self) {
+        let sum = std::mem::take(&mut self.run_sum);
+        if sum.samples == 0 {
+            return;
+        }
+        let (kind, heap, thread) = self.run;
+        self.all.join(sum);
+        if let Some(kind) = self.kinds.get_mut(usize::from(kind.0)) {
+            kind.join(sum);
+        }
+        if let Some(heap) = heap.and_then(|heap| self.heaps.get_mut(usize::from(heap))) {
+            heap.join(sum);
+        }
+        match thread.map(|row| row as usize).filter(|row| *row < THREAD_ROWS) {
+            Some(row) => at(&mut self.threads, row).join(sum),
+            None => self.without_thread.join(sum),
         }
     }
 }

@@ -120,9 +120,116 @@ impl Wanted<'_, '_> {
         self.filter.as_mut().map_or(Ok(true), |filter| filter.subject(subject))
     }
 
+    /// Adds the allocations of blocks that live to `chosen`; says how many were being written, and how many there are.
+    fn add_living(
+        &mut self,
+        ledger: &Ledger,
+        chosen: &mut Chosen,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<(u64, u64), SourceError> {
+        let event = |block: &Entry| Event { block: *block, kind: EventKind::Allocation { freed: false } };
+        let (decided, reverse, limit) = (self.filter.as_deref(), self.reverse, self.limit);
+        let scanned = ledger.scan_records(
+            usize::MAX,
+            &|| (Chosen::new(reverse, limit), Vec::new(), 0u64),
+            &|(chosen, undecided, blocks), entries| {
+                *blocks += entries.len() as u64;
+                for block in entries {
+                    match decided.map_or(Some(true), |filter| filter.known(block)) {
+                        Some(true) => chosen.add(event(block)),
+                        Some(false) => {}
+                        None => undecided.push(*block),
+                    }
+                }
+            },
+            progress,
+        )?;
+        let mut all = 0;
+        for (part, undecided, blocks) in scanned.states {
+            all += blocks;
+            chosen.join(part);
+            for block in &undecided {
+                if self.means(&Subject::live(block))? {
+                    chosen.add(event(block));
+                }
+            }
+        }
+        Ok((scanned.in_flight, all))
+    }
+
+    /// Adds what the history of `ledger` tells to `chosen`.
+    fn add_freed(&mut self, ledger: &Ledger, chosen: &mut Chosen, sampling: Sampling) -> Result<Freed, SourceError> {
+        let (decided, reverse, limit) = (self.filter.as_deref(), self.reverse, self.limit);
+        let known = |subject: Subject<'_>| decided.map_or(Some(true), |filter| filter.known_subject(&subject));
+        let scanned = ledger.scan_freed(
+            usize::MAX,
+            &|| (Chosen::new(reverse, limit), Vec::new(), Freed::default()),
+            &|(chosen, undecided, freed), entries| {
+                for entry in entries {
+                    freed.add(entry, sampling);
+                    match (known(Subject::allocation(entry)), known(Subject::free(entry))) {
+                        (Some(allocation), Some(free)) => chosen.add_both(entry, allocation, free),
+                        _ => undecided.push(*entry),
+                    }
+                }
+            },
+            &mut |_| {},
+        )?;
+        let mut all = Freed { in_flight: scanned.in_flight, ..Freed::default() };
+        for (part, undecided, freed) in scanned.states {
+            all.blocks += freed.blocks;
+            all.weight = all.weight.saturating_add(freed.weight);
+            chosen.join(part);
+            for entry in &undecided {
+                let allocation = self.means(&Subject::allocation(entry))?;
+                chosen.add_both(entry, allocation, self.means(&Subject::free(entry))?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The same without blocks that are `known` from another ledger. What is known is one set, so one thread must do.
+    fn add_new_freed(
+        &mut self,
+        ledger: &Ledger,
+        chosen: &mut Chosen,
+        known: &mut HashSet<u64>,
+        sampling: Sampling,
+    ) -> Result<Freed, SourceError> {
+        let mut all = Freed::default();
+        let mut freed = ledger.freed();
+        while let Some(chunk) = freed.next_chunk()? {
+            for entry in chunk {
+                if known.insert(entry.block.number) {
+                    all.add(entry, sampling);
+                    let allocation = self.means(&Subject::allocation(entry))?;
+                    chosen.add_both(entry, allocation, self.means(&Subject::free(entry))?);
+                }
+            }
+        }
+        all.in_flight = freed.in_flight();
+        Ok(all)
+    }
+
     /// The filter, as it can be read again.
     pub(crate) fn text(&self) -> Option<String> {
         self.filter.as_ref().filter(|filter| !filter.is_all()).map(|filter| filter.text().to_owned())
+    }
+}
+
+/// What a history told.
+#[derive(Default)]
+struct Freed {
+    blocks: u64,
+    /// How many they stand for.
+    weight: u64,
+    in_flight: u64,
+}
+
+impl Freed {
+    fn add(&mut self, entry: &FreedEntry, sampling: Sampling) {
+        self.blocks += 1;
+        self.weight = self.weight.saturating_add(sampling.weight(&entry.block));
     }
 }
 
@@ -137,6 +244,31 @@ struct Chosen {
 }
 
 impl Chosen {
+    fn new(reverse: bool, limit: usize) -> Chosen {
+        Chosen { best: BTreeMap::new(), all: Vec::new(), limit, reverse, total: 0 }
+    }
+
+    /// Adds what another has chosen.
+    fn join(&mut self, mut other: Chosen) {
+        let kept = (other.best.len() + other.all.len()) as u64;
+        self.total += other.total.saturating_sub(kept);
+        if self.limit == 0 {
+            self.total += kept;
+            self.all.append(&mut other.all);
+        }
+        other.best.into_values().for_each(|event| self.add(event));
+    }
+
+    /// The two events of a freed block, as far as they are meant.
+    fn add_both(&mut self, entry: &FreedEntry, allocation: bool, free: bool) {
+        if allocation {
+            self.add(Event { block: entry.block, kind: EventKind::Allocation { freed: true } });
+        }
+        if free {
+            self.add(Event { block: entry.block, kind: EventKind::Free(*entry) });
+        }
+    }
+
     fn add(&mut self, event: Event) {
         self.total += 1;
         let (time, number, half, block) = event.key();
@@ -202,42 +334,19 @@ impl Events {
         wanted.prepare(ledgers, progress)?;
         let sampling = Sampling::of(last);
         let Wanted { reverse, limit, .. } = wanted;
-        let mut chosen = Chosen { best: BTreeMap::new(), all: Vec::new(), limit, reverse, total: 0 };
-        let (mut in_flight, mut blocks) = (0, 0u64);
+        let mut chosen = Chosen::new(reverse, limit);
         // First what lives: a block of a running program that is freed before its history is read is found in both.
-        let mut records = last.records();
-        loop {
-            progress(records.progress());
-            let Some(chunk) = records.next_chunk()? else { break };
-            for block in chunk {
-                blocks += 1;
-                if wanted.means(&Subject::live(block))? {
-                    chosen.add(Event { block: *block, kind: EventKind::Allocation { freed: false } });
-                }
-            }
-        }
-        in_flight += records.in_flight();
+        let (mut in_flight, mut blocks) = wanted.add_living(last, &mut chosen, progress)?;
         let mut known = HashSet::new();
         let (mut gaps, mut frees_before) = (Vec::new(), 0u64);
         for ledger in ledgers {
-            let mut entered = 0u64;
-            let mut freed = ledger.freed();
-            while let Some(chunk) = freed.next_chunk()? {
-                for entry in chunk {
-                    if ledgers.len() > 1 && !known.insert(entry.block.number) {
-                        continue;
-                    }
-                    blocks += 1;
-                    entered = entered.saturating_add(sampling.weight(&entry.block));
-                    if wanted.means(&Subject::allocation(entry))? {
-                        chosen.add(Event { block: entry.block, kind: EventKind::Allocation { freed: true } });
-                    }
-                    if wanted.means(&Subject::free(entry))? {
-                        chosen.add(Event { block: entry.block, kind: EventKind::Free(*entry) });
-                    }
-                }
-            }
-            in_flight += freed.in_flight();
+            let freed = match ledgers {
+                [_] => wanted.add_freed(ledger, &mut chosen, sampling)?,
+                _ => wanted.add_new_freed(ledger, &mut chosen, &mut known, sampling)?,
+            };
+            blocks += freed.blocks;
+            in_flight += freed.in_flight;
+            let entered = freed.weight;
             let frees = ledger.tallies()?.get(TallyCounter::Frees).max(frees_before);
             gaps.push((frees - frees_before).saturating_sub(entered));
             frees_before = frees;

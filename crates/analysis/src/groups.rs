@@ -238,19 +238,33 @@ impl Groups {
         };
         let all_meant = filter.is_all();
         let sampling = Sampling::of(ledger);
-        let mut parts = Parts { by_site: sites && !(threads || sizes || kinds || heaps), ..Parts::default() };
-        let mut all = Total::default();
-        let mut records = ledger.records();
-        loop {
-            progress(records.progress());
-            let Some(chunk) = records.next_chunk()? else { break };
-            for entry in chunk {
-                if all_meant || filter.block(entry)? {
-                    parts.of(entry.site, || raw(entry)).add(entry, sampling.weight(entry));
+        let by_site = sites && !(threads || sizes || kinds || heaps);
+        let decided = &*filter;
+        let scanned = ledger.scan_records(
+            usize::MAX,
+            &|| (Parts { by_site, ..Parts::default() }, Vec::new()),
+            &|(parts, undecided), entries| {
+                for entry in entries {
+                    match decided.known(entry) {
+                        Some(true) => parts.of(entry.site, || raw(entry)).add(entry, sampling.weight(entry)),
+                        Some(false) => {}
+                        None => undecided.push(*entry),
+                    }
+                }
+            },
+            progress,
+        )?;
+        let in_flight = scanned.in_flight;
+        let mut parts = Parts { by_site, ..Parts::default() };
+        for (part, undecided) in scanned.states {
+            part.totals.into_iter().for_each(|(raw, total)| parts.of(raw.site, || raw).join(&total));
+            for entry in undecided {
+                if filter.block(&entry)? {
+                    parts.of(entry.site, || raw(&entry)).add(&entry, sampling.weight(&entry));
                 }
             }
         }
-        let in_flight = records.in_flight();
+        let mut all = Total::default();
         let totals = parts.totals;
         totals.iter().for_each(|(_, total)| all.join(total));
         if named {

@@ -93,6 +93,30 @@ impl First<'_> {
     }
 }
 
+/// What one worker has found.
+struct Chosen<'k> {
+    sum: Sum,
+    spread: Spread,
+    first: First<'k>,
+    /// What the filter cannot decide on with what it knows: new threads and stacks of a running program.
+    undecided: Vec<Entry>,
+}
+
+impl Chosen<'_> {
+    fn new(keys: &SortKeys, limit: usize) -> Chosen<'_> {
+        let first = First { keys, limit, blocks: Vec::new(), last: None };
+        Chosen { sum: Sum::default(), spread: Spread::default(), first, undecided: Vec::new() }
+    }
+
+    #[inline]
+    fn add(&mut self, entry: &Entry, sampling: Sampling) {
+        let weight = sampling.weight(entry);
+        self.sum.add(entry, weight);
+        self.spread.add(entry, weight);
+        self.first.add(entry);
+    }
+}
+
 impl Selection {
     /// The first `limit` live blocks in the order of `sort`, or in the reverse; 0 is all of them, and then
     /// all of them are held in memory (72 bytes each).
@@ -126,33 +150,47 @@ impl Selection {
         if let Some(filter) = &mut filter {
             filter.prepare_blocks(progress)?;
         }
-        let mut selection = Selection::default();
         let sampling = Sampling::of(ledger);
-        let (mut sum, mut spread) = (Sum::default(), Spread::default());
-        let mut first = First { keys, limit, blocks: Vec::new(), last: None };
-        let mut records = ledger.records();
-        loop {
-            progress(records.progress());
-            let Some(chunk) = records.next_chunk()? else { break };
-            for entry in chunk {
-                if let Some(filter) = &mut filter
-                    && !filter.block(entry)?
-                {
-                    continue;
+        let decided = filter.as_deref();
+        let scanned = ledger.scan_records(
+            usize::MAX,
+            &|| Chosen::new(keys, limit),
+            &|chosen, entries| {
+                for entry in entries {
+                    match decided.map_or(Some(true), |filter| filter.known(entry)) {
+                        Some(true) => chosen.add(entry, sampling),
+                        Some(false) => {}
+                        None => chosen.undecided.push(*entry),
+                    }
                 }
-                let weight = sampling.weight(entry);
-                sum.add(entry, weight);
-                spread.add(entry, weight);
-                first.add(entry);
+            },
+            progress,
+        )?;
+        let mut all = Chosen::new(keys, limit);
+        for part in scanned.states {
+            all.sum.join(part.sum);
+            all.spread.join(part.spread);
+            part.first.blocks.iter().for_each(|entry| all.first.add(entry));
+            for entry in &part.undecided {
+                let meant = match &mut filter {
+                    Some(filter) => filter.block(entry)?,
+                    None => true,
+                };
+                if meant {
+                    all.add(entry, sampling);
+                }
             }
         }
-        selection.in_flight = records.in_flight();
-        (selection.total, selection.total_blocks, selection.total_bytes) = (sum.samples, sum.blocks, sum.bytes);
-        selection.total_bytes_error = spread.bytes_error();
-        selection.sampled = sampling.from(sum.samples);
-        selection.filter = filter.map(|filter| filter.text().to_owned());
-        selection.blocks = first.sorted();
-        Ok(selection)
+        Ok(Selection {
+            blocks: all.first.sorted(),
+            total: all.sum.samples,
+            total_blocks: all.sum.blocks,
+            total_bytes: all.sum.bytes,
+            total_bytes_error: all.spread.bytes_error(),
+            sampled: sampling.from(all.sum.samples),
+            in_flight: scanned.in_flight,
+            filter: filter.map(|filter| filter.text().to_owned()),
+        })
     }
 
     /// Blocks that there are and that are not shown.

@@ -82,18 +82,23 @@ impl Sites {
     /// The call sites of `ledger`, whose records are in `counts`, and how many entries the history has.
     pub(crate) fn of(ledger: &Ledger, counts: &Counts, top: usize) -> Result<(Sites, u64), SourceError> {
         let count = usize::try_from(ledger.count(SectionKind::Sites)?).map_or(NODES_MAX, |count| count.min(NODES_MAX));
-        let mut ends = Bits::default();
-        let mut history_entries = 0u64;
-        let mut freed = ledger.freed();
-        while let Some(chunk) = freed.next_chunk()? {
-            for entry in chunk {
-                history_entries += 1;
-                for site in [entry.block.site, entry.site] {
+        let scanned = ledger.scan_freed(
+            usize::MAX,
+            &|| (Bits::default(), 0u64),
+            &|(ends, entries), freed| {
+                *entries += freed.len() as u64;
+                for site in freed.iter().flat_map(|entry| [entry.block.site, entry.site]) {
                     if site != 0 && (site as usize) < count {
                         ends.set(site as usize);
                     }
                 }
-            }
+            },
+            &mut |_| {},
+        )?;
+        let (mut ends, mut history_entries) = (Bits::default(), 0);
+        for (bits, entries) in scanned.states {
+            ends.join(bits);
+            history_entries += entries;
         }
         let used = |(_, sum): &(u32, &Sum)| sum.samples != 0;
         let live = || (0u32..=u32::MAX).zip(&counts.sites).skip(1).filter(used);
@@ -223,6 +228,13 @@ impl Bits {
             self.0.resize((index / 64 + 1).max(self.0.len() * 2), 0);
         }
         self.0[index / 64] |= 1 << (index % 64);
+    }
+
+    fn join(&mut self, mut other: Bits) {
+        if other.0.len() > self.0.len() {
+            std::mem::swap(self, &mut other);
+        }
+        self.0.iter_mut().zip(other.0).for_each(|(own, other)| *own |= other);
     }
 
     fn get(&self, index: usize) -> bool {

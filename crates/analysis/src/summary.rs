@@ -158,14 +158,8 @@ impl Summary {
         let before = ledger.tallies()?;
         let site_limit = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
         // A program that runs adds call sites meanwhile; they are found all the same.
-        let mut counts = Counts::new(sampling, if running { site_limit.saturating_add(1 << 20) } else { site_limit });
-        let mut records = ledger.records();
-        loop {
-            progress(records.progress());
-            let Some(chunk) = records.next_chunk()? else { break };
-            chunk.iter().for_each(|entry| counts.add(entry));
-        }
-        let in_flight = records.in_flight();
+        let site_limit = if running { site_limit.saturating_add(1 << 20) } else { site_limit };
+        let (counts, in_flight) = Counts::of(ledger, site_limit, progress)?;
         let tallies = ledger.tallies()?;
         let (sites, history_entries) = Sites::of(ledger, &counts, top)?;
         let unaccounted = unaccounted(&before, &tallies, counts.all.blocks, in_flight);

@@ -43,6 +43,9 @@ pub enum Packing {
     None = 0,
     /// One Zstandard frame.
     Zstd = 1,
+    /// One Zstandard frame of the elements' planes: byte `c` of element `i` lies at `c * elements + i`, combined by
+    /// exclusive or with byte `c` of the element before.
+    ZstdPlanes = 2,
 }
 
 /// The header of a piece.
@@ -76,6 +79,7 @@ impl PieceHeader {
         let packing = match bytes.get(8)? {
             0 => Packing::None,
             1 => Packing::Zstd,
+            2 => Packing::ZstdPlanes,
             _ => return None,
         };
         let header = PieceHeader {

@@ -5,10 +5,11 @@
 
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::layout::{Field, RecordLayout, mask};
+use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS, THREAD_OTHER, layout_64};
 use heapledger_format::{Entry, FreedEntry, Kind};
 
 /// Where one field lies: a word and a run of bits in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Place {
     word_at: usize,
     shift: u32,
@@ -21,6 +22,10 @@ pub(crate) struct Decoder {
     codec: Codec,
     /// Bytes that every element must have.
     needed: usize,
+    /// Whether the fields of a record lie where [`Entry::pack`] puts them, as far as they are recorded.
+    standard: bool,
+    /// The same of a history entry and [`FreedEntry::pack`], if all of them are recorded.
+    standard_end: bool,
     number: Option<Place>,
     address: Option<Place>,
     size: Option<Place>,
@@ -41,6 +46,17 @@ pub(crate) struct Decoder {
 impl Decoder {
     /// For elements of `element_bytes`; fields that lie beyond count as not recorded.
     pub(crate) fn new(layout: &RecordLayout, codec: Codec, element_bytes: usize) -> Decoder {
+        let mut decoder = Decoder::places(layout, codec, element_bytes);
+        let whole = Decoder::places(&layout_64(Options::ALL), codec, element_bytes);
+        decoder.standard = codec == Codec { order: ByteOrder::Little, word: WordSize::W64 }
+            && element_bytes >= RECORD_WORDS * 8
+            && decoder.has_part_of(&whole);
+        decoder.standard_end =
+            decoder.standard && element_bytes >= HISTORY_WORDS * 8 && decoder.end_places() == whole.end_places();
+        decoder
+    }
+
+    fn places(layout: &RecordLayout, codec: Codec, element_bytes: usize) -> Decoder {
         let word_bytes = codec.word.bytes();
         let place = |field| {
             let descriptor = layout.find(field)?;
@@ -54,6 +70,8 @@ impl Decoder {
         Decoder {
             codec,
             needed: element_bytes,
+            standard: false,
+            standard_end: false,
             number: place(Field::Number),
             address: place(Field::Address),
             size: place(Field::Size),
@@ -70,6 +88,25 @@ impl Decoder {
             freed_time: place(Field::FreedTime),
             freed_wide: place(Field::FreedWide),
         }
+    }
+
+    /// Whether the fields of a record are some of those of `whole`, and those that are always there.
+    fn has_part_of(&self, whole: &Decoder) -> bool {
+        let always = [(self.number, whole.number), (self.address, whole.address), (self.size, whole.size)];
+        let some = [
+            (self.excess, whole.excess),
+            (self.site, whole.site),
+            (self.thread, whole.thread),
+            (self.heap, whole.heap),
+            (self.time, whole.time),
+        ];
+        self.kind == whole.kind
+            && always.iter().all(|(own, place)| own == place)
+            && some.iter().all(|(own, place)| own.is_none() || own == place)
+    }
+
+    fn end_places(&self) -> [Option<Place>; 6] {
+        [self.freed_number, self.freed_by, self.freed_site, self.freed_thread, self.freed_time, self.freed_wide]
     }
 
     #[inline]
@@ -104,6 +141,30 @@ impl Decoder {
     #[inline]
     pub(crate) fn entry(&self, bytes: &[u8]) -> Option<Entry> {
         let bytes = bytes.get(..self.needed)?;
+        match bytes.first_chunk() {
+            Some(record) if self.standard => self.standard_entry(record),
+            _ => self.any_entry(bytes),
+        }
+    }
+
+    #[inline]
+    fn standard_entry(&self, record: &[u8; RECORD_WORDS * 8]) -> Option<Entry> {
+        let (words, _) = record.as_chunks::<8>();
+        let words: [u64; RECORD_WORDS] = std::array::from_fn(|word| u64::from_le_bytes(words[word]));
+        let mut entry = Entry::unpack(&words)?;
+        if self.excess.is_none() {
+            entry.actual = None;
+        }
+        if self.site.is_none() {
+            entry.site = 0;
+        }
+        entry.thread = entry.thread.filter(|row| self.thread.is_some() && *row != THREAD_OTHER);
+        entry.heap = entry.heap.filter(|_| self.heap.is_some());
+        entry.time = entry.time.filter(|_| self.time.is_some());
+        Some(entry)
+    }
+
+    fn any_entry(&self, bytes: &[u8]) -> Option<Entry> {
         let number = self.get(bytes, self.number)?.checked_sub(1)?;
         let size = self.unescaped(bytes, self.size);
         let excess = self.unescaped(bytes, self.excess);
@@ -132,17 +193,47 @@ impl Decoder {
     }
 
     /// A history entry; `None` if vacant or being written.
+    #[inline]
     pub(crate) fn freed(&self, bytes: &[u8]) -> Option<FreedEntry> {
         let bytes = bytes.get(..self.needed)?;
-        let number = self.get(bytes, self.freed_number)?.checked_sub(1)?;
-        let mut block = self.entry(bytes)?;
-        if let Some(wide) = self.get(bytes, self.freed_wide).filter(|wide| *wide != 0) {
+        match bytes.first_chunk() {
+            Some(entry) if self.standard_end => self.standard_freed(entry),
+            _ => self.any_freed(bytes),
+        }
+    }
+
+    #[inline]
+    fn standard_freed(&self, entry: &[u8; HISTORY_WORDS * 8]) -> Option<FreedEntry> {
+        let (words, _) = entry.as_chunks::<8>();
+        let [end, by, time, wide] = std::array::from_fn(|word| u64::from_le_bytes(words[RECORD_WORDS + word]));
+        let number = (end & mask(48)).checked_sub(1)?;
+        let block = self.with_wide(self.entry(entry)?, wide);
+        Some(FreedEntry {
+            block,
+            number,
+            by: Kind((by >> 32 & 63) as u8),
+            site: by as u32,
+            thread: Some((end >> 48) as u32).filter(|row| *row != THREAD_OTHER),
+            time: Some(time & mask(44)),
+        })
+    }
+
+    /// The block with the one figure for which a history entry has room.
+    #[inline]
+    fn with_wide(&self, mut block: Entry, wide: u64) -> Entry {
+        if wide != 0 {
             if block.size.is_none() {
                 block.size = Some(wide);
             } else if block.actual.is_none() && self.excess.is_some() {
                 block.actual = Some(wide);
             }
         }
+        block
+    }
+
+    fn any_freed(&self, bytes: &[u8]) -> Option<FreedEntry> {
+        let number = self.get(bytes, self.freed_number)?.checked_sub(1)?;
+        let block = self.with_wide(self.entry(bytes)?, self.get(bytes, self.freed_wide).unwrap_or(0));
         Some(FreedEntry {
             block,
             number,
@@ -157,7 +248,6 @@ impl Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapledger_format::record::{Options, layout_64};
 
     #[test]
     fn agrees_with_the_format_crate_on_any_bytes() {

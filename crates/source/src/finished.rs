@@ -1,8 +1,7 @@
 //! A finished ledger: pieces, found by the index or, where that is damaged, by walking the chain.
 
-use std::cell::RefCell;
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::header::Header;
@@ -13,7 +12,8 @@ use heapledger_format::{SectionKind, crc::crc32};
 
 use crate::cache::Cache;
 use crate::file::LedgerFile;
-use crate::{Damage, SourceError};
+use crate::planes::from_planes;
+use crate::{Damage, SourceError, locked};
 
 /// Numbers of the container, whatever the ledger's own are.
 const CODEC: Codec = Codec { order: ByteOrder::Little, word: WordSize::W64 };
@@ -39,9 +39,9 @@ pub(crate) struct Pieces {
     pub(crate) file: LedgerFile,
     /// By kind, then by first element; none overlaps another.
     refs: Vec<PieceRef>,
-    damage: RefCell<Damage>,
-    bad: RefCell<HashSet<u64>>,
-    cache: RefCell<Cache<u64>>,
+    damage: Mutex<Damage>,
+    bad: Mutex<HashSet<u64>>,
+    cache: Mutex<Cache<u64>>,
 }
 
 impl Pieces {
@@ -71,9 +71,9 @@ impl Pieces {
         let pieces = Pieces {
             file,
             refs,
-            damage: RefCell::new(damage),
-            bad: RefCell::default(),
-            cache: RefCell::new(Cache::new(CACHE_BYTES)),
+            damage: Mutex::new(damage),
+            bad: Mutex::default(),
+            cache: Mutex::new(Cache::new(CACHE_BYTES)),
         };
         pieces.count_missing(header);
         Ok(pieces)
@@ -89,7 +89,10 @@ impl Pieces {
         let Some(header) = Self::piece_header(file, at)?.filter(|header| header.kind == INDEX_KIND) else {
             return Ok(None);
         };
-        let Some(index) = Self::unpack(file, at, &header, file_bytes)? else { return Ok(None) };
+        let mut index = Vec::new();
+        if !Unpacker::default().unpack(file, at, &header, file_bytes, &mut index)? {
+            return Ok(None);
+        }
         let refs = index.chunks_exact(INDEX_BYTES).map(|element| PieceRef {
             at: CODEC.u64(element, 0),
             first: CODEC.u64(element, 8),
@@ -167,40 +170,17 @@ impl Pieces {
         Ok(PieceHeader::parse(bytes.get(..there).unwrap_or(&[])))
     }
 
-    /// The payload, checked and unpacked; `None` if it is damaged.
-    fn unpack(
-        file: &LedgerFile,
-        at: u64,
-        header: &PieceHeader,
-        file_bytes: u64,
-    ) -> Result<Option<Vec<u8>>, SourceError> {
-        let place = at.saturating_add(HEADER_BYTES as u64);
-        if place.saturating_add(u64::from(header.packed_bytes)) > file_bytes {
-            return Ok(None);
-        }
-        let mut packed = vec![0u8; header.packed_bytes as usize];
-        if file.read_at(&mut packed, place)? < packed.len() || crc32fast::hash(&packed) != header.payload_crc {
-            return Ok(None);
-        }
-        Ok(match header.packing {
-            Packing::None => Some(packed),
-            Packing::Zstd => zstd::bulk::decompress(&packed, header.unpacked_bytes as usize)
-                .ok()
-                .filter(|bytes| bytes.len() == header.unpacked_bytes as usize),
-        })
-    }
-
     fn count_missing(&self, header: &Header) {
         let mut missing = 0u64;
         for section in header.sections() {
             let held: u64 = self.of_number(section.kind).iter().map(|piece| piece.count).sum();
             missing = missing.saturating_add(section.used.saturating_sub(held));
         }
-        self.damage.borrow_mut().elements_missing = missing;
+        locked(&self.damage).elements_missing = missing;
     }
 
     pub(crate) fn damage(&self) -> Damage {
-        *self.damage.borrow()
+        *locked(&self.damage)
     }
 
     fn of_number(&self, kind: u16) -> &[PieceRef] {
@@ -227,26 +207,35 @@ impl Pieces {
         })
     }
 
-    /// The bytes of a piece; `None` if it is damaged, which is counted once.
-    pub(crate) fn load(&self, piece: &PieceRef, element_bytes: usize) -> Result<Option<Vec<u8>>, SourceError> {
-        if self.bad.borrow().contains(&piece.at) {
-            return Ok(None);
+    /// The bytes of a piece, into `elements`; false if it is damaged, which is counted once.
+    pub(crate) fn load(
+        &self,
+        piece: &PieceRef,
+        element_bytes: usize,
+        unpacker: &mut Unpacker,
+        elements: &mut Vec<u8>,
+    ) -> Result<bool, SourceError> {
+        if locked(&self.bad).contains(&piece.at) {
+            elements.clear();
+            return Ok(false);
         }
         let header = Self::piece_header(&self.file, piece.at)?.filter(|header| {
             (header.kind, header.first, header.count) == (piece.kind, piece.first, piece.count)
                 && usize::from(header.element_bytes) == element_bytes
         });
-        let bytes = match header {
-            Some(header) => Self::unpack(&self.file, piece.at, &header, self.file.metadata()?.len())?,
-            None => None,
+        let whole = match header {
+            Some(header) => unpacker.unpack(&self.file, piece.at, &header, self.file.metadata()?.len(), elements)?,
+            None => false,
         };
-        if bytes.is_none() {
-            self.bad.borrow_mut().insert(piece.at);
-            let mut damage = self.damage.borrow_mut();
-            damage.pieces_lost += 1;
-            damage.elements_missing = damage.elements_missing.saturating_add(piece.count);
+        if !whole {
+            elements.clear();
+            if locked(&self.bad).insert(piece.at) {
+                let mut damage = locked(&self.damage);
+                damage.pieces_lost += 1;
+                damage.elements_missing = damage.elements_missing.saturating_add(piece.count);
+            }
         }
-        Ok(bytes)
+        Ok(whole)
     }
 
     /// The piece that holds element `index`, and how far in that element lies.
@@ -258,13 +247,16 @@ impl Pieces {
         if inside >= piece.count {
             return Ok(None);
         }
-        let held = self.cache.borrow_mut().get(piece.at);
+        let held = locked(&self.cache).get(piece.at);
         let bytes = match held {
             Some(bytes) => bytes,
             None => {
-                let Some(bytes) = self.load(piece, element_bytes)? else { return Ok(None) };
+                let mut bytes = Vec::new();
+                if !self.load(piece, element_bytes, &mut Unpacker::default(), &mut bytes)? {
+                    return Ok(None);
+                }
                 let bytes: Arc<[u8]> = bytes.into();
-                self.cache.borrow_mut().put(piece.at, Arc::clone(&bytes));
+                locked(&self.cache).put(piece.at, Arc::clone(&bytes));
                 bytes
             }
         };
@@ -298,5 +290,67 @@ impl Pieces {
             bytes.extend_from_slice(piece.get(at..at + rest).unwrap_or(&[]));
         }
         Ok(bytes)
+    }
+}
+
+/// Checks and unpacks payloads. Keeps its memory from one piece to the next.
+#[derive(Default)]
+pub(crate) struct Unpacker {
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    packed: Vec<u8>,
+    planes: Vec<u8>,
+}
+
+impl Unpacker {
+    /// The payload of the piece at `at`, into `out`; false if it is damaged.
+    fn unpack(
+        &mut self,
+        file: &LedgerFile,
+        at: u64,
+        header: &PieceHeader,
+        file_bytes: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, SourceError> {
+        let place = at.saturating_add(HEADER_BYTES as u64);
+        if place.saturating_add(u64::from(header.packed_bytes)) > file_bytes {
+            return Ok(false);
+        }
+        self.packed.resize(header.packed_bytes as usize, 0);
+        if file.read_at(&mut self.packed, place)? < self.packed.len()
+            || crc32fast::hash(&self.packed) != header.payload_crc
+        {
+            return Ok(false);
+        }
+        let length = header.unpacked_bytes as usize;
+        match header.packing {
+            Packing::None => std::mem::swap(out, &mut self.packed),
+            Packing::Zstd => {
+                if !Self::decompress(&mut self.zstd, &self.packed, length, out) {
+                    return Ok(false);
+                }
+            }
+            Packing::ZstdPlanes => {
+                if !Self::decompress(&mut self.zstd, &self.packed, length, &mut self.planes) {
+                    return Ok(false);
+                }
+                from_planes(&self.planes, usize::from(header.element_bytes), out);
+            }
+        }
+        Ok(true)
+    }
+
+    fn decompress(
+        zstd: &mut Option<zstd::bulk::Decompressor<'static>>,
+        packed: &[u8],
+        length: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if zstd.is_none() {
+            *zstd = zstd::bulk::Decompressor::new().ok();
+        }
+        out.clear();
+        out.reserve(length);
+        let done = zstd.as_mut().and_then(|zstd| zstd.decompress_to_buffer(packed, out).ok());
+        done.is_some() && out.len() == length
     }
 }

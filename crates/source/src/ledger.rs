@@ -1,19 +1,20 @@
 //! A ledger, opened.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
 use heapledger_format::section::wide;
 use heapledger_format::{FormatError, GlobalCounter, SectionKind};
 
 use crate::file::LedgerFile;
-use crate::finished::Pieces;
+use crate::finished::{Pieces, Unpacker};
 use crate::live::Live;
 use crate::records::{FreedRecords, Records};
-use crate::{Damage, ProcessInfo, SourceError, system};
+use crate::{Damage, ProcessInfo, SourceError, locked, system};
 
 /// Bytes of elements read at a time.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
@@ -40,8 +41,8 @@ pub struct Ledger {
     process: ProcessInfo,
     /// The process as this system numbers it, if it was asked for by number.
     asked_pid: Option<u32>,
-    wide: RefCell<Option<HashMap<u64, (u64, u64)>>>,
-    pub(crate) wrong: Cell<u64>,
+    wide: Mutex<Option<HashMap<u64, (u64, u64)>>>,
+    wrong: AtomicU64,
 }
 
 impl Ledger {
@@ -130,8 +131,8 @@ impl Ledger {
             store,
             process: ProcessInfo::default(),
             asked_pid: None,
-            wide: RefCell::default(),
-            wrong: Cell::new(0),
+            wide: Mutex::default(),
+            wrong: AtomicU64::new(0),
         };
         let bytes = ledger.count(SectionKind::Process)?.min(PROCESS_BYTES_MAX);
         ledger.process = ProcessInfo::parse(&ledger.byte_range(SectionKind::Process, 0, bytes)?);
@@ -204,7 +205,7 @@ impl Ledger {
             Store::Live(live) => live.damage(),
             Store::Finished(pieces) => pieces.damage(),
         };
-        damage.elements_wrong = self.wrong.get();
+        damage.elements_wrong = self.wrong.load(Ordering::Relaxed);
         damage
     }
 
@@ -274,8 +275,9 @@ impl Ledger {
         }
         match &self.store {
             Store::Finished(pieces) => {
+                let (mut unpacker, mut bytes) = (Unpacker::default(), Vec::new());
                 for piece in pieces.of(kind) {
-                    if let Some(bytes) = pieces.load(piece, element_bytes)? {
+                    if pieces.load(piece, element_bytes, &mut unpacker, &mut bytes)? {
                         each(piece.first, &bytes)?;
                     }
                 }
@@ -300,7 +302,7 @@ impl Ledger {
 
     /// Size and actual size of the block whose record says that they do not fit.
     pub(crate) fn wide(&self, number: u64) -> Result<Option<(u64, u64)>, SourceError> {
-        if let Some(found) = self.wide.borrow().as_ref().map(|known| known.get(&number).copied())
+        if let Some(found) = locked(&self.wide).as_ref().map(|known| known.get(&number).copied())
             && (found.is_some() || self.is_finished())
         {
             return Ok(found);
@@ -320,11 +322,11 @@ impl Ledger {
             })?;
         }
         let found = known.get(&number).copied();
-        *self.wide.borrow_mut() = Some(known);
+        *locked(&self.wide) = Some(known);
         Ok(found)
     }
 
     pub(crate) fn count_wrong(&self, elements: u64) {
-        self.wrong.set(self.wrong.get().saturating_add(elements));
+        self.wrong.fetch_add(elements, Ordering::Relaxed);
     }
 }

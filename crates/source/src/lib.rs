@@ -36,8 +36,10 @@ mod finish;
 mod finished;
 mod ledger;
 mod live;
+mod planes;
 mod process;
 mod records;
+mod scan;
 mod sites;
 mod storage;
 mod system;
@@ -51,9 +53,15 @@ pub use finish::{Finished, finish};
 pub use ledger::Ledger;
 pub use process::ProcessInfo;
 pub use records::{FreedRecords, Records};
+pub use scan::Scanned;
 pub use sites::{Code, Stack};
 pub use storage::{SectionStorage, Storage};
 pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
 
 /// The layout that all of this is written in.
 pub use heapledger_format as format;
+
+/// What a mutex protects. A thread that panicked meanwhile left it as whole as any other: nothing here unwinds.
+fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,7 +1,6 @@
 //! A ledger that a program maps, or mapped when it died: sections in place, in a sparse file.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use heapledger_format::SectionKind;
 use heapledger_format::header::{HEADER_BYTES_MAX, Header};
@@ -9,7 +8,7 @@ use heapledger_format::section::{SectionRow, row};
 
 use crate::cache::Cache;
 use crate::file::LedgerFile;
-use crate::{Damage, SourceError};
+use crate::{Damage, SourceError, locked};
 
 /// Bytes of a block of elements that is looked into at random.
 const BLOCK_BYTES: u64 = 64 << 10;
@@ -27,17 +26,17 @@ pub(crate) struct Extent {
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) file: LedgerFile,
-    blocks: RefCell<Cache<(u16, u64)>>,
-    damage: RefCell<Damage>,
+    blocks: Mutex<Cache<(u16, u64)>>,
+    damage: Mutex<Damage>,
 }
 
 impl Live {
     pub(crate) fn new(file: LedgerFile) -> Live {
-        Live { file, blocks: RefCell::new(Cache::new(CACHE_BYTES)), damage: RefCell::default() }
+        Live { file, blocks: Mutex::new(Cache::new(CACHE_BYTES)), damage: Mutex::default() }
     }
 
     pub(crate) fn damage(&self) -> Damage {
-        *self.damage.borrow()
+        *locked(&self.damage)
     }
 
     /// The header as it is now.
@@ -57,7 +56,7 @@ impl Live {
         let section = SectionRow::read(header.codec, bytes);
         if section.element_bytes == 0 || section.offset < header.bytes() as u64 {
             if section.used > 0 {
-                self.damage.borrow_mut().header = true;
+                locked(&self.damage).header = true;
             }
             return Ok(Extent::default());
         }
@@ -65,7 +64,7 @@ impl Live {
         let there = self.file.metadata()?.len().saturating_sub(section.offset) / element_bytes;
         let wanted = section.used.min(section.backed).min(section.capacity);
         if wanted > there {
-            let mut damage = self.damage.borrow_mut();
+            let mut damage = locked(&self.damage);
             damage.cut_at = Some(self.file.metadata()?.len());
         }
         Ok(Extent {
@@ -84,7 +83,7 @@ impl Live {
                 missing += section.used.min(section.backed).min(section.capacity).saturating_sub(extent.count);
             }
         }
-        self.damage.borrow_mut().elements_missing = missing;
+        locked(&self.damage).elements_missing = missing;
         Ok(())
     }
 
@@ -115,7 +114,7 @@ impl Live {
         let per_block = (BLOCK_BYTES / element_bytes).max(1);
         let key = (kind as u16, index / per_block);
         let in_block = (index % per_block * element_bytes) as usize;
-        let found = if cached { self.blocks.borrow_mut().get(key) } else { None };
+        let found = if cached { locked(&self.blocks).get(key) } else { None };
         let block = match found {
             Some(block) if block.len() > in_block => block,
             _ => {
@@ -128,7 +127,7 @@ impl Live {
                 let there = self.read(&extent, first, &mut bytes)?;
                 bytes.truncate((there * element_bytes) as usize);
                 let block: Arc<[u8]> = bytes.into();
-                let mut blocks = self.blocks.borrow_mut();
+                let mut blocks = locked(&self.blocks);
                 blocks.forget(key);
                 blocks.put(key, Arc::clone(&block));
                 block

@@ -5,10 +5,13 @@
 //! of the same non-zero commit word was not touched meanwhile. A chunk is read three times, A, B, C:
 //! system calls are in order, bytes within one are not, therefore the words of A and C frame the body of B.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use heapledger_format::{Entry, FreedEntry, SectionKind};
 
 use crate::SourceError;
 use crate::decode::Decoder;
+use crate::finished::Unpacker;
 use crate::ledger::{CHUNK_BYTES, Ledger, Store};
 use crate::live::{Extent, Live};
 
@@ -17,78 +20,104 @@ const RETRIES: usize = 8;
 /// How often the `wide` section is read again for figures of blocks that came later.
 const WIDE_SCANS: usize = 16;
 
-/// A walk over the elements of a section, as bytes of elements that are whole.
-pub(crate) struct Walk<'a> {
-    ledger: &'a Ledger,
+/// The elements of a section that are published one by one. Several threads may read at once, each with its own
+/// [`Buffers`].
+pub(crate) struct Elements<'a> {
+    pub(crate) ledger: &'a Ledger,
     kind: SectionKind,
     element_bytes: usize,
     commit: fn(&Decoder, &[u8]) -> u64,
-    decoder: Decoder,
-    next: u64,
-    pub(crate) in_flight: u64,
-    buffers: [Vec<u8>; 3],
+    pub(crate) decoder: Decoder,
 }
 
-impl<'a> Walk<'a> {
-    pub(crate) fn new(ledger: &'a Ledger, kind: SectionKind, commit: fn(&Decoder, &[u8]) -> u64) -> Walk<'a> {
+/// What reading needs of memory, kept from one chunk to the next.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    copies: [Vec<u8>; 3],
+    unpacker: Unpacker,
+}
+
+/// What was read at a time.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Step {
+    /// Elements that were looked at; pieces, in a finished ledger.
+    pub(crate) passed: u64,
+    /// Elements that changed each time they were looked at.
+    pub(crate) in_flight: u64,
+}
+
+impl<'a> Elements<'a> {
+    fn new(ledger: &'a Ledger, kind: SectionKind, commit: fn(&Decoder, &[u8]) -> u64) -> Elements<'a> {
         let element_bytes = ledger.element_bytes(kind);
         let header = ledger.header();
-        Walk {
-            ledger,
-            kind,
-            element_bytes,
-            commit,
-            decoder: Decoder::new(&header.layout, header.codec, element_bytes),
-            next: 0,
-            in_flight: 0,
-            buffers: Default::default(),
+        let decoder = Decoder::new(&header.layout, header.codec, element_bytes);
+        Elements { ledger, kind, element_bytes, commit, decoder }
+    }
+
+    pub(crate) fn records(ledger: &'a Ledger) -> Elements<'a> {
+        Self::new(ledger, SectionKind::Records, Decoder::commit)
+    }
+
+    pub(crate) fn history(ledger: &'a Ledger) -> Elements<'a> {
+        Self::new(ledger, SectionKind::History, Decoder::freed_commit)
+    }
+
+    /// How far [`Elements::read`] goes at a time, in its own measure.
+    pub(crate) fn stride(&self) -> u64 {
+        match &self.ledger.store {
+            Store::Finished(_) => 1,
+            Store::Live(_) => (CHUNK_BYTES / self.element_bytes.max(1)).max(1) as u64,
         }
     }
 
-    /// Calls `each` with the elements of the next chunk; false at the end.
-    pub(crate) fn step(&mut self, each: &mut dyn FnMut(&Decoder, &[u8])) -> Result<bool, SourceError> {
+    /// The end, in the measure of [`Elements::read`]; it may move in a live ledger.
+    pub(crate) fn end(&self) -> u64 {
+        match &self.ledger.store {
+            Store::Finished(pieces) => pieces.of(self.kind).len() as u64,
+            Store::Live(live) => live.extent(self.ledger.header(), self.kind).map_or(0, |extent| extent.count),
+        }
+    }
+
+    /// Calls `each` with the elements from `first` on, a chunk of them: a piece of a finished ledger, which `first`
+    /// counts, or elements of a live one, only those that are not vacant. Nothing has passed at the end.
+    pub(crate) fn read(
+        &self,
+        first: u64,
+        buffers: &mut Buffers,
+        each: &mut impl FnMut(&Decoder, &[u8]),
+    ) -> Result<Step, SourceError> {
         if self.element_bytes == 0 {
-            return Ok(false);
+            return Ok(Step::default());
         }
         match &self.ledger.store {
             Store::Finished(pieces) => {
-                let Some(piece) = pieces.of(self.kind).get(self.next as usize) else { return Ok(false) };
-                self.next += 1;
-                for element in
-                    pieces.load(piece, self.element_bytes)?.unwrap_or_default().chunks_exact(self.element_bytes)
-                {
-                    if (self.commit)(&self.decoder, element) != 0 {
-                        each(&self.decoder, element);
-                    }
-                }
-                Ok(true)
+                let piece = usize::try_from(first).ok().and_then(|first| pieces.of(self.kind).get(first));
+                let Some(piece) = piece else { return Ok(Step::default()) };
+                let [bytes, ..] = &mut buffers.copies;
+                pieces.load(piece, self.element_bytes, &mut buffers.unpacker, bytes)?;
+                bytes.chunks_exact(self.element_bytes).for_each(|element| each(&self.decoder, element));
+                Ok(Step { passed: 1, in_flight: 0 })
             }
-            Store::Live(live) => {
-                let extent = live.extent(self.ledger.header(), self.kind)?;
-                self.step_live(live, &extent, each)
-            }
+            Store::Live(live) => self.read_live(live, first, &mut buffers.copies, each),
         }
     }
 
-    fn step_live(
-        &mut self,
+    fn read_live(
+        &self,
         live: &Live,
-        extent: &Extent,
-        each: &mut dyn FnMut(&Decoder, &[u8]),
-    ) -> Result<bool, SourceError> {
-        let room = ((CHUNK_BYTES / self.element_bytes).max(1) as u64).min(extent.count.saturating_sub(self.next));
-        let room = room as usize * self.element_bytes;
+        first: u64,
+        copies: &mut [Vec<u8>; 3],
+        each: &mut impl FnMut(&Decoder, &[u8]),
+    ) -> Result<Step, SourceError> {
+        let extent = live.extent(self.ledger.header(), self.kind)?;
+        let room = self.stride().min(extent.count.saturating_sub(first)) as usize * self.element_bytes;
         let mut count = u64::MAX;
-        for buffer in &mut self.buffers {
-            buffer.resize(room, 0);
-            count = count.min(live.read(extent, self.next, buffer)?);
+        for copy in &mut *copies {
+            copy.resize(room, 0);
+            count = count.min(live.read(&extent, first, copy)?);
         }
-        if count == 0 {
-            return Ok(false);
-        }
-        let first = self.next;
-        self.next += count;
-        let [before, body, after] = &self.buffers;
+        let mut step = Step { passed: count, in_flight: 0 };
+        let [before, body, after] = &*copies;
         let elements = before.chunks_exact(self.element_bytes).zip(body.chunks_exact(self.element_bytes));
         let elements = elements.zip(after.chunks_exact(self.element_bytes)).take(count as usize);
         for (index, ((before, body), after)) in elements.enumerate() {
@@ -99,23 +128,14 @@ impl<'a> Walk<'a> {
                     each(&self.decoder, body);
                 }
             } else {
-                match self.again(live, extent, first + index as u64)? {
+                match self.again(live, &extent, first + index as u64)? {
                     Again::Whole(element) => each(&self.decoder, &element),
                     Again::Vacant => {}
-                    Again::Changing => self.in_flight += 1,
+                    Again::Changing => step.in_flight += 1,
                 }
             }
         }
-        Ok(true)
-    }
-
-    /// How far the walk is, from 0 to 1.
-    pub(crate) fn progress(&self) -> f32 {
-        let end = match &self.ledger.store {
-            Store::Finished(pieces) => pieces.of(self.kind).len() as u64,
-            Store::Live(live) => live.extent(self.ledger.header(), self.kind).map_or(0, |extent| extent.count),
-        };
-        if end == 0 { 1.0 } else { (self.next as f32 / end as f32).min(1.0) }
+        Ok(step)
     }
 
     /// Reads an element that changed again, alone.
@@ -135,6 +155,52 @@ impl<'a> Walk<'a> {
         }
         Ok(Again::Changing)
     }
+
+    /// Adds what stands in the `wide` section to records whose figures did not fit. A live ledger may have got such a
+    /// figure after the section was read; but it is not read again for each of many whose figure was lost: `scans`
+    /// counts how often it was.
+    pub(crate) fn add_wide(&self, entries: &mut [Entry], scans: &AtomicUsize) -> Result<(), SourceError> {
+        for entry in entries.iter_mut().filter(|entry| self.decoder.escaped(entry)) {
+            if scans.load(Ordering::Relaxed) < WIDE_SCANS || self.ledger.is_finished() {
+                match self.ledger.wide(entry.number)? {
+                    Some((size, actual)) => {
+                        entry.size = Some(size);
+                        entry.actual = Some(actual).filter(|_| self.decoder.records_actual());
+                    }
+                    None => drop(scans.fetch_add(1, Ordering::Relaxed)),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A walk over the elements of a section, as bytes of elements that are whole.
+pub(crate) struct Walk<'a> {
+    elements: Elements<'a>,
+    buffers: Buffers,
+    next: u64,
+    pub(crate) in_flight: u64,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(elements: Elements<'a>) -> Walk<'a> {
+        Walk { elements, buffers: Buffers::default(), next: 0, in_flight: 0 }
+    }
+
+    /// Calls `each` with the elements of the next chunk; false at the end.
+    pub(crate) fn step(&mut self, each: &mut impl FnMut(&Decoder, &[u8])) -> Result<bool, SourceError> {
+        let step = self.elements.read(self.next, &mut self.buffers, each)?;
+        self.next += step.passed;
+        self.in_flight += step.in_flight;
+        Ok(step.passed != 0)
+    }
+
+    /// How far the walk is, from 0 to 1.
+    pub(crate) fn progress(&self) -> f32 {
+        let end = self.elements.end();
+        if end == 0 { 1.0 } else { (self.next as f32 / end as f32).min(1.0) }
+    }
 }
 
 enum Again {
@@ -147,12 +213,13 @@ enum Again {
 pub struct Records<'a> {
     walk: Walk<'a>,
     entries: Vec<Entry>,
-    wide_scans: usize,
+    wide_scans: AtomicUsize,
 }
 
 impl<'a> Records<'a> {
     pub(crate) fn new(ledger: &'a Ledger) -> Records<'a> {
-        Records { walk: Walk::new(ledger, SectionKind::Records, Decoder::commit), entries: Vec::new(), wide_scans: 0 }
+        let walk = Walk::new(Elements::records(ledger));
+        Records { walk, entries: Vec::new(), wide_scans: AtomicUsize::new(0) }
     }
 
     /// The next records; `None` at the end. A chunk may be empty.
@@ -165,18 +232,7 @@ impl<'a> Records<'a> {
         if !self.walk.step(&mut |decoder, bytes| entries.extend(decoder.entry(bytes)))? {
             return Ok(None);
         }
-        for entry in entries.iter_mut().filter(|entry| self.walk.decoder.escaped(entry)) {
-            // A live ledger may have got its wide figure after the section was read; but do not
-            // read it again for each of many whose figure was lost.
-            if self.wide_scans < WIDE_SCANS || self.walk.ledger.is_finished() {
-                self.wide_scans += 1;
-                if let Some((size, actual)) = self.walk.ledger.wide(entry.number)? {
-                    self.wide_scans -= 1;
-                    entry.size = Some(size);
-                    entry.actual = Some(actual).filter(|_| self.walk.decoder.records_actual());
-                }
-            }
-        }
+        self.walk.elements.add_wide(entries, &self.wide_scans)?;
         Ok(Some(entries))
     }
 
@@ -199,7 +255,7 @@ pub struct FreedRecords<'a> {
 
 impl<'a> FreedRecords<'a> {
     pub(crate) fn new(ledger: &'a Ledger) -> FreedRecords<'a> {
-        FreedRecords { walk: Walk::new(ledger, SectionKind::History, Decoder::freed_commit), entries: Vec::new() }
+        FreedRecords { walk: Walk::new(Elements::history(ledger)), entries: Vec::new() }
     }
 
     /// The next entries; `None` at the end. A chunk may be empty.

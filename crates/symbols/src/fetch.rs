@@ -9,7 +9,7 @@ use crate::elf::Image;
 ///
 /// It is asked once for each module whose addresses are to be named and for which no debug information was found. What
 /// it brings is only used if its build id is the one that was asked for.
-pub trait Fetch: Debug + Send {
+pub trait Fetch: Debug + Send + Sync {
     /// Brings the debug file of a build. `module` is for messages.
     fn debug_info(&mut self, module: &Path, build_id: &[u8]) -> Fetched;
 }

@@ -26,7 +26,7 @@ fn line(path: &str, key: &str) -> Option<String> {
 }
 
 /// The processor, the kernel, the system.
-pub(super) fn description() -> String {
+pub(crate) fn description() -> String {
     let processor = line("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".into());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn versions() -> String {
 }
 
 /// How many processes wanted a processor in the last minute.
-pub(super) fn load() -> String {
+pub(crate) fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("unknown").to_owned()
 }

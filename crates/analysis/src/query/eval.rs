@@ -143,16 +143,16 @@ impl<'a> Evaluator<'a> {
         if !self.needs_names() {
             return Ok(());
         }
-        let mut records = self.ledger.records();
+        let scanned = self.ledger.scan_records(
+            usize::MAX,
+            &|| self.stacks.undecided(),
+            &|sites, blocks| {
+                blocks.iter().filter(|block| self.known(block).is_none()).for_each(|block| sites.add(block.site));
+            },
+            &mut |_| {},
+        )?;
         let mut sites = self.stacks.undecided();
-        while let Some(chunk) = records.next_chunk()? {
-            for block in chunk {
-                let subject = Subject::live(block);
-                if self.quick(&subject).is_none() {
-                    sites.add(subject.site());
-                }
-            }
-        }
+        scanned.states.into_iter().for_each(|part| sites.join(part));
         self.stacks.decide(sites, progress)
     }
 
@@ -174,17 +174,18 @@ impl<'a> Evaluator<'a> {
         if !self.needs_names() {
             return Ok(());
         }
+        let scanned = ledger.scan_freed(
+            usize::MAX,
+            &|| self.stacks.undecided(),
+            &|sites, freed| {
+                let subjects = freed.iter().flat_map(|entry| [Subject::allocation(entry), Subject::free(entry)]);
+                let unknown = subjects.filter(|subject| self.quick(subject).is_none());
+                unknown.for_each(|subject| sites.add(subject.site()));
+            },
+            &mut |_| {},
+        )?;
         let mut sites = self.stacks.undecided();
-        let mut freed = ledger.freed();
-        while let Some(chunk) = freed.next_chunk()? {
-            for entry in chunk {
-                for subject in [Subject::allocation(entry), Subject::free(entry)] {
-                    if self.quick(&subject).is_none() {
-                        sites.add(subject.site());
-                    }
-                }
-            }
-        }
+        scanned.states.into_iter().for_each(|part| sites.join(part));
         self.stacks.decide(sites, progress)
     }
 
@@ -195,6 +196,18 @@ impl<'a> Evaluator<'a> {
     #[inline]
     pub fn block(&mut self, block: &Entry) -> Result<bool, SourceError> {
         self.subject(&Subject::live(block))
+    }
+
+    /// The same from what is known by now, for several threads at once; `None` if that is not enough.
+    #[inline]
+    pub fn known(&self, block: &Entry) -> Option<bool> {
+        self.quick(&Subject::live(block))
+    }
+
+    /// As [`Evaluator::known`], of whatever it is.
+    #[inline]
+    pub fn known_subject(&self, subject: &Subject<'_>) -> Option<bool> {
+        self.quick(subject)
     }
 
     /// Whether the filter means this event.

@@ -36,6 +36,14 @@ impl Undecided {
         self.dense[at / 64] |= 1 << (at % 64);
     }
 
+    pub(crate) fn join(&mut self, mut other: Undecided) {
+        if other.dense.len() > self.dense.len() {
+            std::mem::swap(&mut self.dense, &mut other.dense);
+        }
+        self.dense.iter_mut().zip(other.dense).for_each(|(own, other)| *own |= other);
+        self.sparse.extend(other.sparse);
+    }
+
     fn sites(&self) -> impl Iterator<Item = u32> {
         let words = self.dense.iter().enumerate().filter(|(_, word)| **word != 0);
         let dense = words.flat_map(|(at, word)| {
