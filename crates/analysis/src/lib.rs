@@ -7,6 +7,7 @@
 //! Memory is in proportion to what is shown and to the tables of the ledger, not to the number of blocks.
 #![forbid(unsafe_code)]
 
+mod check;
 mod clock;
 mod counts;
 mod events;
@@ -24,9 +25,13 @@ mod sampling;
 mod selection;
 mod sites;
 mod summary;
+mod suppress;
 pub mod tree;
 pub mod watch;
 
+pub use check::{
+    Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check, grown, losses,
+};
 pub use clock::Clock;
 pub use events::{Event, EventKind, Events, Wanted};
 pub use groups::{Group, GroupKey, Groups};
@@ -42,6 +47,7 @@ pub use sampling::{Sampled, Sampling};
 pub use selection::{Selection, Sort};
 pub use sites::{SiteTotals, Sites};
 pub use summary::{HeapTotals, KindTotals, Peak, Summary, ThreadTotals, Unwinding};
+pub use suppress::{SuppressionError, Suppressions, is_kept_by_design};
 
 pub use heapledger_format as format;
 pub use heapledger_source as source;

@@ -11,6 +11,7 @@
 
 mod ascii;
 mod brief;
+mod check;
 mod columns;
 mod dump;
 pub mod ecos;
@@ -35,6 +36,7 @@ mod tree;
 mod units;
 
 pub use ascii::{AsciiWriter, Signs, ascii};
+pub use check::{CheckOutcome, CheckReport};
 pub use columns::{block_cell, block_column};
 pub use dump::{DumpText, dump_begin, dump_end};
 pub use ecos_stats::ecos_stats;

@@ -13,6 +13,7 @@ use heapledger_report::Context;
 
 use crate::terminal::{Color, Output};
 
+pub(crate) mod check;
 pub(crate) mod dump;
 pub(crate) mod flame;
 mod frames_args;
@@ -25,6 +26,7 @@ pub(crate) mod stats;
 pub(crate) mod top;
 pub(crate) mod tree;
 
+pub(crate) use check::CheckArgs;
 pub(crate) use dump::DumpArgs;
 pub(crate) use flame::FlameArgs;
 pub(crate) use frames_args::FramesArgs;

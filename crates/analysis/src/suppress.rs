@@ -1,0 +1,171 @@
+//! Which stacks are not to be held against a program: files of lines `leak:pattern`, as LeakSanitizer reads them.
+
+use std::fmt;
+
+use crate::{NamedFrame, NamedStack};
+
+/// What a person or the C library has excused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Suppressions {
+    patterns: Vec<Pattern>,
+}
+
+/// Text that a name must hold; `*` stands for anything, `^` for the beginning, `$` for the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pattern {
+    shown: String,
+    parts: Vec<String>,
+    from_start: bool,
+    to_end: bool,
+}
+
+/// A line of a file of suppressions that is not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuppressionError {
+    /// Its number, from 1.
+    pub line: usize,
+    /// What stands there.
+    pub text: String,
+}
+
+impl fmt::Display for SuppressionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {:?} is not of the form leak:PATTERN", self.line, self.text)
+    }
+}
+
+impl std::error::Error for SuppressionError {}
+
+impl Suppressions {
+    /// Reads `leak:pattern` lines. Empty ones and those that begin with `#` say nothing.
+    ///
+    /// # Errors
+    /// At the first line that is neither.
+    pub fn parse(text: &str) -> Result<Suppressions, SuppressionError> {
+        let mut patterns = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let pattern = line.strip_prefix("leak:").map(str::trim).filter(|pattern| !pattern.is_empty());
+            let Some(pattern) = pattern else {
+                return Err(SuppressionError { line: index + 1, text: line.to_owned() });
+            };
+            patterns.push(Pattern::new(pattern));
+        }
+        Ok(Suppressions { patterns })
+    }
+
+    /// The pattern, as it was written, that some frame of this stack agrees with: by function, source file or module.
+    pub fn find(&self, stack: &NamedStack) -> Option<&str> {
+        let excuses = |pattern: &&Pattern| stack.frames.iter().any(|frame| pattern.excuses(frame));
+        self.patterns.iter().find(excuses).map(|pattern| pattern.shown.as_str())
+    }
+}
+
+impl Pattern {
+    fn new(text: &str) -> Pattern {
+        let (inner, from_start) = text.strip_prefix('^').map_or((text, false), |rest| (rest, true));
+        let (inner, to_end) = inner.strip_suffix('$').map_or((inner, false), |rest| (rest, true));
+        let parts = inner.split('*').map(str::to_owned).collect();
+        Pattern { shown: text.to_owned(), parts, from_start, to_end }
+    }
+
+    fn excuses(&self, frame: &NamedFrame) -> bool {
+        let names = [&frame.function, &frame.raw_name, &frame.file, &frame.module];
+        names.into_iter().flatten().any(|name| self.holds(name))
+    }
+
+    /// The parts must come in this order. Taking each at its first place never misses: what is left is longest then.
+    fn holds(&self, name: &str) -> bool {
+        let Some((last, before)) = self.parts.split_last() else { return true };
+        let mut rest = name;
+        for (index, part) in before.iter().enumerate() {
+            rest = match (index == 0 && self.from_start, rest.find(part.as_str())) {
+                (true, _) if !rest.starts_with(part.as_str()) => return false,
+                (true, _) => &rest[part.len()..],
+                (false, Some(at)) => &rest[at + part.len()..],
+                (false, None) => return false,
+            };
+        }
+        match (before.is_empty() && self.from_start, self.to_end) {
+            (true, true) => rest == last,
+            (true, false) => rest.starts_with(last.as_str()),
+            (false, true) => rest.ends_with(last.as_str()),
+            (false, false) => rest.contains(last.as_str()),
+        }
+    }
+}
+
+/// Functions of the C library that keep what they allocate until the process ends: buffers of streams, and what the
+/// loader holds for threads.
+const KEEPERS: &[&str] = &["_IO_file_doallocate", "_IO_wfile_doallocate", "_dl_allocate_tls", "allocate_dtv"];
+/// Modules that allocate when they are loaded and keep it: the emergency pool for exceptions.
+const KEEPING_MODULES: &[&str] = &["libstdc++.so"];
+/// What runs constructors of modules.
+const LOADERS: &[&str] = &["_dl_init", "call_init"];
+
+/// Whether the C or the C++ library keeps blocks of this stack by design, in every program that uses it so.
+pub fn is_kept_by_design(stack: &NamedStack) -> bool {
+    let is_one_of = |frame: &NamedFrame, names: &[&str]| {
+        // glibc's debug information has its inner names, which differ in their beginning.
+        let plain = |function: &str| names.contains(&function.trim_start_matches("__GI_"));
+        frame.function.as_deref().is_some_and(plain)
+    };
+    let module = |frame: &NamedFrame| {
+        let name = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
+        name.is_some_and(|name| KEEPING_MODULES.iter().any(|keeper| name.starts_with(keeper)))
+    };
+    stack.frames.iter().any(|frame| is_one_of(frame, KEEPERS))
+        || stack.frames.first().is_some_and(module) && stack.frames.iter().any(|frame| is_one_of(frame, LOADERS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(functions: &[(&str, &str)]) -> NamedStack {
+        let frame = |(function, module): &(&str, &str)| NamedFrame {
+            function: Some((*function).into()),
+            module: Some((*module).into()),
+            ..NamedFrame::default()
+        };
+        NamedStack { frames: functions.iter().map(frame).collect(), damaged: false }
+    }
+
+    #[test]
+    fn patterns_are_found_as_in_leak_sanitizer() {
+        let leaks = stack(&[("xmalloc", "/usr/bin/tool"), ("cache_fill(int)", "/opt/lib/libcache.so.2")]);
+        for good in
+            ["leak:xmalloc", "leak:cache*int", "leak:libcache.so", "leak:^xm", "leak:loc$", "leak:^x*c$", "leak:*"]
+        {
+            let known = Suppressions::parse(good).expect("good");
+            assert_eq!(known.find(&leaks), good.strip_prefix("leak:"), "{good}");
+        }
+        for other in ["leak:malloc_x", "leak:^malloc", "leak:xm$", "leak:int*cache", "leak:^fill", "leak:^x*q$"] {
+            assert_eq!(Suppressions::parse(other).expect("good").find(&leaks), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn files_have_comments_and_errors_have_lines() {
+        let known = Suppressions::parse("# ours\n\n  leak:one  \nleak:two\n").expect("good");
+        assert_eq!(known.patterns.len(), 2);
+        for odd in ["leak:", "race:x", "one"] {
+            let error = Suppressions::parse(&format!("leak:a\n{odd}")).expect_err(odd);
+            assert_eq!((error.line, error.text.as_str()), (2, odd));
+        }
+    }
+
+    #[test]
+    fn only_the_libraries_own_keeping_is_excused() {
+        let libc = "/lib/libc.so.6";
+        assert!(is_kept_by_design(&stack(&[("malloc", libc), ("_IO_file_doallocate", libc), ("puts", libc)])));
+        assert!(is_kept_by_design(&stack(&[("__GI__IO_file_doallocate", libc), ("puts", libc)])));
+        let libstdcxx = "/lib/libstdc++.so.6";
+        assert!(is_kept_by_design(&stack(&[("pool::pool", libstdcxx), ("call_init", "/lib/ld.so")])));
+        assert!(!is_kept_by_design(&stack(&[("operator new", libstdcxx), ("main", "/x")])));
+        assert!(!is_kept_by_design(&stack(&[("leaky", "/x"), ("call_init", "/lib/ld.so")])));
+    }
+}

@@ -1,0 +1,385 @@
+//! `heapledger check`: whether a program kept its limits, for build servers.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result, bail};
+use heapledger_analysis::query::Scope;
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::{
+    Clock, Figure, Finding, Growth, Held, Leaked, Limits, Names, NamingOptions, Responsible, SiteTotals, Summary,
+    Suppressions, Verdict, allocated_by_site, check, grown, is_kept_by_design, losses,
+};
+use heapledger_report::{CheckReport, Paint};
+
+use super::standard::{FilterArgs, Usage};
+use super::{LedgerArgs, NamingArgs, Progress, unless_pipe_closed};
+use crate::terminal::Output;
+use crate::text::parse_size;
+
+/// Exit code when there is nothing to be checked: wrong usage, no ledger.
+const UNUSABLE: u8 = 2;
+/// What a comparison allows if nothing is said.
+const GROWTH: Growth = Growth::Percent(5.0);
+/// Why blocks of the C and the C++ library do not count.
+const BY_DESIGN: &str = "kept by the C or C++ library by design (--all-leaks counts it)";
+
+/// Arguments of `check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit status: 0 all limits hold, 1 a limit is exceeded, 2 nothing could be
+checked (wrong usage, no ledger), 3 no limit is known to be exceeded, but blocks
+are missing in the ledger.
+
+Not freed (--max-leaked) is every block that was still allocated when the
+program ended, whether or not a pointer to it was left. What the C and C++
+libraries keep until the end by design (buffers of streams, the emergency pool
+for exceptions) does not count. A program that runs has no leaks yet: there,
+--max-live is what you want. Files for --suppress have lines leak:PATTERN as for
+LeakSanitizer: text in a function, source file or module of the stack, with
+* ^ $.
+
+In a sampled ledger figures are estimates. One that is above its limit by less
+than twice its standard error is a warning and not a failure; --max-leaked 0
+fails at the first block.
+
+Examples:
+  heapledger check --max-leaked 0 --suppress known.supp mytest.hl
+  heapledger check --max-peak 512M --max-allocs 2000000 mytest.hl
+  heapledger check --baseline main.hl --max-growth 2% --format github new.hl
+  heapledger check --where 'fn ~ \"cache\"' --max-live 64M 4711
+  heapledger check --max-live 64M --format junit -o report.xml mytest.hl")]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    /// Most bytes in blocks that live: now, or when the program ended
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_live: Option<u64>,
+    /// Most blocks that live
+    #[arg(long, value_name = "N")]
+    pub(crate) max_live_blocks: Option<u64>,
+    /// Most bytes that were not freed when the program ended; 0: not one block
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_leaked: Option<u64>,
+    /// Most bytes that lived at a time
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_peak: Option<u64>,
+    /// Most allocations
+    #[arg(long, value_name = "N")]
+    pub(crate) max_allocs: Option<u64>,
+    /// Most bytes allocated in all
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_allocated: Option<u64>,
+    /// An earlier ledger: live bytes and the peak must not be much above its own
+    #[arg(long, value_name = "OLD")]
+    pub(crate) baseline: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// How much above: 5%, or a size [default: 5%]
+    #[arg(long, value_name = "PERCENT|SIZE", value_parser = parse_growth, requires = "baseline")]
+    pub(crate) max_growth: Option<Growth>,
+    /// Stacks that may leak, one leak:PATTERN a line; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) suppress: Vec<PathBuf>,
+    /// Count also what the C and C++ libraries keep until the end by design
+    #[arg(long)]
+    pub(crate) all_leaks: bool,
+    /// Do not fail because blocks are missing in the ledger
+    #[arg(long)]
+    pub(crate) allow_losses: bool,
+    /// Stacks shown for each limit that is exceeded
+    #[arg(short, long, value_name = "N", default_value_t = 5)]
+    pub(crate) top: usize,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
+    /// For whom
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Write it to this file, and the text to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// In which form it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// JUnit's XML
+    Junit,
+    /// SARIF 2.1.0
+    Sarif,
+    /// Annotations of GitHub's actions
+    Github,
+    /// One JSON object a line
+    Json,
+}
+
+/// `5%`, `0.5%`, `4M`.
+fn parse_growth(text: &str) -> Result<Growth, String> {
+    match text.strip_suffix('%') {
+        Some(number) => number
+            .trim()
+            .parse()
+            .ok()
+            .filter(|percent: &f64| percent.is_finite() && *percent >= 0.0)
+            .map(Growth::Percent)
+            .ok_or_else(|| format!("'{text}' is not a percentage such as 5%")),
+        None => parse_size(text).map(Growth::Bytes),
+    }
+}
+
+/// Checks a ledger.
+pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
+    let mut code = UNUSABLE;
+    match unless_pipe_closed(checked(args, &mut code)) {
+        Ok(()) => Ok(ExitCode::from(code)),
+        Err(problem) => {
+            crate::say(&format!("{problem:#}"));
+            Ok(ExitCode::from(UNUSABLE))
+        }
+    }
+}
+
+impl CheckArgs {
+    fn limits(&self) -> Result<Limits> {
+        let limits = Limits {
+            live: self.max_live,
+            live_blocks: self.max_live_blocks,
+            leaked: self.max_leaked,
+            peak: self.max_peak,
+            allocations: self.max_allocs,
+            allocated: self.max_allocated,
+            growth: self.baseline.as_ref().map(|_| self.max_growth.unwrap_or(GROWTH)),
+        };
+        if limits == Limits::default() {
+            bail!(
+                "there is no limit to check: give one of --max-live, --max-live-blocks, --max-leaked, --max-peak, \
+                 --max-allocs, --max-allocated, --baseline"
+            );
+        }
+        let of_all = limits.peak.or(limits.allocations).or(limits.allocated);
+        if of_all.is_some() && !self.filter.parse()?.is_all() {
+            return Err(Usage::new(
+                "--where and -F choose among live blocks: --max-peak, --max-allocs and --max-allocated are of all blocks",
+            )
+            .into());
+        }
+        Ok(limits)
+    }
+
+    fn suppressions(&self) -> Result<Suppressions> {
+        let mut text = String::new();
+        for path in &self.suppress {
+            let shown = || path.display().to_string();
+            let own = std::fs::read_to_string(path).with_context(shown)?;
+            // Each by itself first, so that an error tells the line of its own file.
+            Suppressions::parse(&own).with_context(shown)?;
+            text += &own;
+            text.push('\n');
+        }
+        Ok(Suppressions::parse(&text)?)
+    }
+}
+
+fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
+    let limits = args.limits()?;
+    let suppressions = args.suppressions()?;
+    let opened = args.ledger.open()?;
+    let ledger = &opened.ledger;
+    if limits.leaked.is_some() && ledger.is_running() {
+        let name = ledger.process().program().unwrap_or_else(|| "the program".to_owned());
+        bail!(
+            "{name} is running: what it leaks is known when it has ended; --max-live has a limit for what it holds now"
+        );
+    }
+    let filtered = !args.filter.parse()?.is_all();
+    let mut summary = totals(args, ledger, opened.context.clock)?;
+    let baseline = args.baseline.as_deref().map(Baseline::open).transpose()?;
+    let before = baseline.as_ref().map(|(ledger, clock)| totals(args, ledger, *clock)).transpose()?;
+    let sites = std::mem::take(&mut summary.sites.top);
+    let mut naming = Naming { names: None, args: &args.naming, ledger, sites: &sites };
+    let leaked = match limits.leaked {
+        Some(_) => Some(leaked(args, &suppressions, &summary, &sites, &mut naming)?),
+        None => None,
+    };
+    let mut findings = check(&summary, &limits, leaked.as_ref(), before.as_ref());
+    findings.retain(|finding| !(filtered && finding.figure == Figure::PeakGrowth));
+    let exceeded = |finding: &&mut Finding| finding.verdict != Verdict::Holds;
+    for finding in findings.iter_mut().filter(exceeded) {
+        finding.responsible = match (finding.figure, &baseline, &before) {
+            (Figure::LiveGrowth | Figure::PeakGrowth, Some((old, _)), Some(before)) => {
+                grown_stacks(args, old, before, &sites, naming.all()?)?
+            }
+            (Figure::Leaked, ..) => naming.some(leaked.as_ref().map_or(&[][..], |leaked| &leaked.sites), args.top)?,
+            (Figure::Allocations, ..) => naming.some(&allocated_by_site(ledger, &sites, false)?, args.top)?,
+            (Figure::Allocated, ..) => naming.some(&allocated_by_site(ledger, &sites, true)?, args.top)?,
+            (Figure::LiveBlocks, ..) => {
+                let mut by_blocks = sites.clone();
+                by_blocks.sort_by_key(|totals| !totals.blocks);
+                naming.some(&by_blocks, args.top)?
+            }
+            _ => naming.some(&sites, args.top)?,
+        };
+    }
+    let mut seen = summary.seen.clone();
+    seen.notes.extend(naming.names.iter_mut().flat_map(|names| names.notes()));
+    let mut lost = Vec::new();
+    if !args.allow_losses {
+        lost.extend(losses(&summary));
+        lost.extend(before.iter().flat_map(losses));
+    }
+    let base = std::env::current_dir().map(|path| format!("{}/", path.display())).unwrap_or_default();
+    let report = CheckReport {
+        ledger: &opened.context.ledger,
+        summary: &summary,
+        findings: &findings,
+        leaked: leaked.as_ref(),
+        losses: &lost,
+        seen: &seen,
+        base: &base,
+    };
+    *code = report.outcome().code();
+    write(args, &report, opened.out, opened.context.paint)
+}
+
+/// Writes the report to where it was asked for.
+fn write(args: &CheckArgs, report: &CheckReport<'_>, out: Output, paint: Paint) -> Result<()> {
+    let format = if args.ledger.json { Format::Json } else { args.format };
+    match &args.output {
+        None if format == Format::Text => written(report, format, out, paint)?,
+        None => written(report, format, Output::data(), Paint::default())?,
+        Some(path) => {
+            let file = File::create(path).with_context(|| path.display().to_string())?;
+            written(report, format, BufWriter::new(file), Paint::default())
+                .with_context(|| path.display().to_string())?;
+            written(report, Format::Text, out, paint)?;
+        }
+    }
+    Ok(())
+}
+
+fn written(report: &CheckReport<'_>, format: Format, out: impl Write, paint: Paint) -> io::Result<()> {
+    match format {
+        Format::Text => report.text(out, paint),
+        Format::Junit => report.junit(out),
+        Format::Sarif => report.sarif(out, env!("CARGO_PKG_VERSION")),
+        Format::Github => report.github(out),
+        Format::Json => report.json(out),
+    }
+}
+
+/// The totals with all call sites; of live blocks only those that are meant.
+fn totals(args: &CheckArgs, ledger: &Ledger, clock: Clock) -> Result<Summary> {
+    let mut progress = Progress::new("reading");
+    let mut summary = Summary::of(ledger, clock, usize::MAX, &mut |part| progress.show(part))?;
+    let mut filter = args.filter.evaluator(ledger, clock, Scope::Blocks, args.naming.no_names(ledger)?)?;
+    if !filter.is_all() {
+        let held = Held::of(ledger, &mut filter, &mut |part| progress.show(part))?;
+        (summary.live_blocks, summary.live_blocks_error) = (held.blocks, held.blocks_error);
+        (summary.live_bytes, summary.live_bytes_error) = (held.bytes, held.bytes_error);
+        summary.sites.top = held.sites;
+    }
+    Ok(summary)
+}
+
+struct Baseline;
+
+impl Baseline {
+    fn open(path: &Path) -> Result<(Ledger, Clock)> {
+        let ledger = Ledger::open_target(path.as_os_str())?;
+        let clock = Clock::new(&ledger, SystemTime::now())?;
+        Ok((ledger, clock))
+    }
+}
+
+/// Names of stacks, as far as they are needed: debug information is gone through once a call.
+struct Naming<'a> {
+    names: Option<Names<'a>>,
+    args: &'a NamingArgs,
+    ledger: &'a Ledger,
+    sites: &'a [SiteTotals],
+}
+
+impl<'a> Naming<'a> {
+    /// Names of all stacks that hold blocks.
+    fn all(&mut self) -> Result<&mut Names<'a>> {
+        self.of(self.sites)
+    }
+
+    fn of(&mut self, sites: &[SiteTotals]) -> Result<&mut Names<'a>> {
+        let wanted = sites.iter().map(|totals| totals.site);
+        let names = match self.names.take() {
+            Some(mut names) => {
+                names.resolve(wanted, NamingOptions::default(), &mut |_| {})?;
+                names
+            }
+            None => self.args.name(self.ledger, wanted, false)?,
+        };
+        Ok(self.names.insert(names))
+    }
+
+    /// The first `top` of `sites` with their stacks.
+    fn some(&mut self, sites: &[SiteTotals], top: usize) -> Result<Vec<Responsible>> {
+        let first = sites.get(..top.min(sites.len())).unwrap_or(sites);
+        let names = self.of(first)?;
+        let with_stack = |totals: &SiteTotals| Ok(Responsible { totals: *totals, stack: names.stack(totals.site)? });
+        first.iter().map(with_stack).collect()
+    }
+}
+
+/// What is held against the program of what it did not free.
+fn leaked(
+    args: &CheckArgs,
+    suppressions: &Suppressions,
+    summary: &Summary,
+    sites: &[SiteTotals],
+    naming: &mut Naming<'_>,
+) -> Result<Leaked> {
+    let names = naming.all()?;
+    let mut excuses: HashMap<u32, String> = HashMap::new();
+    for totals in sites {
+        let stack = names.stack(totals.site)?;
+        if let Some(pattern) = suppressions.find(&stack) {
+            excuses.insert(totals.site, format!("leak:{pattern}"));
+        } else if !args.all_leaks && is_kept_by_design(&stack) {
+            excuses.insert(totals.site, BY_DESIGN.to_owned());
+        }
+    }
+    Ok(Leaked::of(summary, sites, |site| excuses.remove(&site)))
+}
+
+/// The stacks that hold more than in the baseline.
+fn grown_stacks(
+    args: &CheckArgs,
+    old: &Ledger,
+    before: &Summary,
+    sites: &[SiteTotals],
+    names: &mut Names<'_>,
+) -> Result<Vec<Responsible>> {
+    let mut old_names = args.naming.name(old, before.sites.top.iter().map(|totals| totals.site), false)?;
+    let old_stacks: Result<Vec<_>, _> =
+        before.sites.top.iter().map(|totals| old_names.stack(totals.site).map(|stack| (stack, *totals))).collect();
+    let mut grown = grown(sites, &old_stacks?, |site| names.stack(site))?;
+    grown.truncate(args.top);
+    Ok(grown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_a_percentage_or_a_size() {
+        assert_eq!(parse_growth("5%"), Ok(Growth::Percent(5.0)));
+        assert_eq!(parse_growth("0.5 %"), Ok(Growth::Percent(0.5)));
+        assert_eq!(parse_growth("4M"), Ok(Growth::Bytes(4 << 20)));
+        for odd in ["", "%", "-1%", "inf%", "NaN%", "5%%", "x"] {
+            assert!(parse_growth(odd).is_err(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Annotations of GitHub's actions: commands that a step prints.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::Verdict;
+
+use super::{CheckReport, own_frame, rule, stack_lines};
+use crate::seen::sentence;
+
+impl CheckReport<'_> {
+    /// Writes a command for each stack that has part in an exceeded limit, at its place in the program's own source.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn github(&self, mut out: impl Write) -> io::Result<()> {
+        for finding in self.findings {
+            let level = match finding.verdict {
+                Verdict::Holds => continue,
+                Verdict::Uncertain => "warning",
+                Verdict::Exceeded => "error",
+            };
+            let said = self.sentence(finding);
+            let title = format!("heapledger {}", rule(finding.figure));
+            if finding.responsible.is_empty() {
+                writeln!(out, "::{level} title={}::{}", property(&title), data(&said))?;
+            }
+            for responsible in &finding.responsible {
+                let place = own_frame(&responsible.stack).map_or_else(String::new, |(_, file, line)| {
+                    format!("file={},line={line},", property(self.file(file)))
+                });
+                let stack = stack_lines(&responsible.stack);
+                let message = format!("{said}\n{}\n{stack}", self.responsible(finding, responsible));
+                writeln!(out, "::{level} {place}title={}::{}", property(&title), data(message.trim_end()))?;
+            }
+        }
+        for note in self.losses {
+            writeln!(out, "::error title=heapledger ledger not complete::{}", data(&sentence(note)))?;
+        }
+        out.flush()
+    }
+}
+
+/// Text behind the colons.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The value of a property, where colons and commas mean something, too.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_end_a_command_is_written_out() {
+        assert_eq!(data("50 %\r\nstd::string"), "50 %25%0D%0Astd::string");
+        assert_eq!(property("a,b:c\n"), "a%2Cb%3Ac%0A");
+    }
+}

@@ -1,0 +1,105 @@
+//! JSON lines, described in `docs/json.md`.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::{NamedFrame, Verdict};
+use serde::Serialize;
+
+use super::{CheckOutcome, CheckReport, rule};
+use crate::json::{HeaderLine, NoteJson, frames, line};
+
+#[derive(Serialize)]
+struct LimitLine<'a> {
+    r#type: &'static str,
+    limit: &'static str,
+    verdict: &'static str,
+    found: u64,
+    most: u64,
+    margin: u64,
+    baseline: Option<u64>,
+    blocks: Option<u64>,
+    text: String,
+    responsible: Vec<ResponsibleJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResponsibleJson<'a> {
+    blocks: u64,
+    bytes: u64,
+    #[serde(serialize_with = "frames")]
+    stack: &'a [NamedFrame],
+}
+
+#[derive(Serialize)]
+struct ExcusedJson<'a> {
+    by: &'a str,
+    blocks: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct CheckEndLine<'a> {
+    r#type: &'static str,
+    outcome: &'static str,
+    exit: u8,
+    limits: usize,
+    exceeded: usize,
+    uncertain: usize,
+    not_counted: Vec<ExcusedJson<'a>>,
+    losses: Vec<NoteJson>,
+    notes: Vec<NoteJson>,
+}
+
+impl CheckReport<'_> {
+    /// Writes a line for each limit between the header and the end.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn json(&self, mut out: impl Write) -> io::Result<()> {
+        line(&mut out, &HeaderLine::new("check", self.ledger, self.summary.sampled))?;
+        for finding in self.findings {
+            let responsible = finding.responsible.iter().map(|responsible| ResponsibleJson {
+                blocks: responsible.totals.blocks,
+                bytes: responsible.totals.bytes,
+                stack: &responsible.stack.frames,
+            });
+            let limit = LimitLine {
+                r#type: "limit",
+                limit: rule(finding.figure),
+                verdict: match finding.verdict {
+                    Verdict::Holds => "holds",
+                    Verdict::Uncertain => "uncertain",
+                    Verdict::Exceeded => "exceeded",
+                },
+                found: finding.found,
+                most: finding.limit,
+                margin: finding.margin,
+                baseline: finding.before,
+                blocks: finding.blocks,
+                text: self.sentence(finding),
+                responsible: responsible.collect(),
+            };
+            line(&mut out, &limit)?;
+        }
+        let excused = self.leaked.iter().flat_map(|leaked| &leaked.excused);
+        let end = CheckEndLine {
+            r#type: "end",
+            outcome: match self.outcome() {
+                CheckOutcome::Held => "held",
+                CheckOutcome::Exceeded => "exceeded",
+                CheckOutcome::Inconclusive => "inconclusive",
+            },
+            exit: self.outcome().code(),
+            limits: self.findings.len(),
+            exceeded: self.count(Verdict::Exceeded),
+            uncertain: self.count(Verdict::Uncertain),
+            not_counted: excused
+                .map(|(by, blocks, bytes)| ExcusedJson { by, blocks: *blocks, bytes: *bytes })
+                .collect(),
+            losses: self.losses.iter().map(|note| NoteJson::of(note)).collect(),
+            notes: self.seen.notes.iter().map(NoteJson::of).collect(),
+        };
+        line(&mut out, &end)?;
+        out.flush()
+    }
+}

@@ -1,0 +1,87 @@
+//! JUnit's XML, as build servers read it.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use heapledger_analysis::Verdict;
+
+use super::{CheckReport, rule, stack_lines};
+use crate::seen::sentence;
+
+impl CheckReport<'_> {
+    /// Writes a test case for each limit, and one for the ledger's being complete.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn junit(&self, mut out: impl Write) -> io::Result<()> {
+        let tests = self.findings.len() + 1;
+        let failures = self.count(Verdict::Exceeded);
+        let errors = usize::from(!self.losses.is_empty());
+        let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\"");
+        let seconds = self.summary.identity.wall_ns.unwrap_or(0) as f64 / 1e9;
+        writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+        writeln!(out, "<testsuites name=\"heapledger check\" {counts}>")?;
+        let name = escaped(self.ledger);
+        writeln!(out, "  <testsuite name=\"{name}\" {counts} skipped=\"0\" time=\"{seconds:.3}\">")?;
+        let class = escaped(self.program());
+        for finding in self.findings {
+            let name = rule(finding.figure);
+            write!(out, "    <testcase classname=\"heapledger.{class}\" name=\"{name}\" time=\"0\"")?;
+            let said = self.sentence(finding);
+            match finding.verdict {
+                Verdict::Holds => writeln!(out, "/>")?,
+                Verdict::Uncertain => {
+                    writeln!(out, ">\n      <system-out>{}</system-out>\n    </testcase>", escaped(&said))?;
+                }
+                Verdict::Exceeded => {
+                    let mut body = String::new();
+                    for responsible in &finding.responsible {
+                        let _ = writeln!(body, "{}", self.responsible(finding, responsible));
+                        body += &stack_lines(&responsible.stack);
+                    }
+                    let (said, body) = (escaped(&said), escaped(&body));
+                    writeln!(out, ">\n      <failure message=\"{said}\" type=\"{name}\">{body}</failure>")?;
+                    writeln!(out, "    </testcase>")?;
+                }
+            }
+        }
+        write!(out, "    <testcase classname=\"heapledger.{class}\" name=\"ledger-complete\" time=\"0\"")?;
+        if self.losses.is_empty() {
+            writeln!(out, "/>")?;
+        } else {
+            let sentences: Vec<String> = self.losses.iter().map(|note| escaped(&sentence(note))).collect();
+            let message = "blocks are missing in the ledger: limits that seem to hold may not";
+            let body = sentences.join("\n");
+            writeln!(out, ">\n      <error message=\"{message}\" type=\"losses\">{body}</error>\n    </testcase>")?;
+        }
+        writeln!(out, "  </testsuite>\n</testsuites>")?;
+        out.flush()
+    }
+}
+
+/// Text within an element or an attribute. Characters that XML does not know at all become U+FFFD.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\t' | '\n' => out.push(letter),
+            '\u{0}'..'\u{20}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_breaks_the_document() {
+        assert_eq!(escaped("vec<a&b>\"\u{1b}[1m\u{0}\n"), "vec&lt;a&amp;b&gt;&quot;\u{fffd}[1m\u{fffd}\n");
+    }
+}

@@ -1,0 +1,210 @@
+//! Whether limits hold: for people, and in the forms that build servers read.
+
+mod github;
+mod json;
+mod junit;
+mod sarif;
+mod text;
+
+use heapledger_analysis::{Figure, Finding, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict};
+
+use crate::frames::callers;
+use crate::units::{Figures, bytes, clean, counted, within};
+
+/// What a check has found.
+#[derive(Debug)]
+pub struct CheckReport<'a> {
+    /// What the ledger is called.
+    pub ledger: &'a str,
+    /// Its totals.
+    pub summary: &'a Summary,
+    /// One for each limit.
+    pub findings: &'a [Finding],
+    /// What the limit of leaked bytes was held against, if there is one.
+    pub leaked: Option<&'a Leaked>,
+    /// What makes figures doubtful by an amount that nobody knows; empty if losses are allowed.
+    pub losses: &'a [&'a Note],
+    /// What was not seen, losses included.
+    pub seen: &'a Seen,
+    /// Source files below this directory, with a `/` at its end, are named from there.
+    pub base: &'a str,
+}
+
+/// What came of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckOutcome {
+    /// All limits hold.
+    Held,
+    /// At least one does not.
+    Exceeded,
+    /// No limit is known to be exceeded, but blocks are missing in the ledger.
+    Inconclusive,
+}
+
+impl CheckOutcome {
+    /// The exit code of `heapledger check`.
+    pub fn code(self) -> u8 {
+        match self {
+            CheckOutcome::Held => 0,
+            CheckOutcome::Exceeded => 1,
+            CheckOutcome::Inconclusive => 3,
+        }
+    }
+}
+
+impl CheckReport<'_> {
+    /// What came of it. What is missing in the ledger does not excuse what is exceeded without it.
+    pub fn outcome(&self) -> CheckOutcome {
+        if self.count(Verdict::Exceeded) != 0 {
+            CheckOutcome::Exceeded
+        } else if !self.losses.is_empty() {
+            CheckOutcome::Inconclusive
+        } else {
+            CheckOutcome::Held
+        }
+    }
+
+    fn count(&self, verdict: Verdict) -> usize {
+        self.findings.iter().filter(|finding| finding.verdict == verdict).count()
+    }
+
+    fn figures(&self) -> Figures {
+        Figures::of(self.summary.sampled)
+    }
+
+    fn program(&self) -> &str {
+        self.summary.identity.program.as_deref().unwrap_or("unknown")
+    }
+
+    fn amount(&self, figure: Figure, number: u64) -> String {
+        match figure {
+            figure if figure.is_bytes() => self.figures().bytes(number),
+            Figure::Allocations => self.figures().counted(number, "allocation", "allocations"),
+            _ => self.figures().counted(number, "block", "blocks"),
+        }
+    }
+
+    /// `1.95 GiB in 20,000,004 blocks`.
+    fn found(&self, finding: &Finding) -> String {
+        let mut text = match (finding.figure, finding.margin) {
+            (Figure::Peak | Figure::PeakGrowth, 1..) if self.summary.sampled.is_none() => {
+                within(finding.found, finding.margin)
+            }
+            (figure, _) => self.amount(figure, finding.found),
+        };
+        if let Some(blocks) = finding.blocks {
+            text += &format!(" in {}", self.figures().counted(blocks, "block", "blocks"));
+        }
+        if let Some(before) = finding.before {
+            text += &format!(", {} in the baseline", bytes(before));
+        }
+        text
+    }
+
+    /// The limit as it is told: `64.0 MiB`.
+    fn limit(&self, finding: &Finding) -> String {
+        match finding.figure {
+            figure if figure.is_bytes() => bytes(finding.limit),
+            Figure::Allocations => counted(finding.limit, "allocation", "allocations"),
+            _ => counted(finding.limit, "block", "blocks"),
+        }
+    }
+
+    /// The finding in a sentence without its end: `live at the end: 1.95 GiB in 20,000,004 blocks, the limit is 64.0 MiB`.
+    fn sentence(&self, finding: &Finding) -> String {
+        let name = name(finding.figure, self.summary);
+        let text = format!("{name}: {}, the limit is {}", self.found(finding), self.limit(finding));
+        match finding.verdict {
+            Verdict::Uncertain => format!("{text}, but the figure may be off by {}", bytes_or_count(finding)),
+            Verdict::Holds | Verdict::Exceeded => text,
+        }
+    }
+
+    /// `1.28 MiB in 8,796 blocks   block (bench.c:36) < end_of_path < main`.
+    fn responsible(&self, finding: &Finding, responsible: &Responsible) -> String {
+        let totals = &responsible.totals;
+        let more = if finding.figure.is_growth() { "+" } else { "" };
+        let bytes = self.figures().bytes(totals.bytes);
+        let blocks = self.figures().counted(totals.blocks, "block", "blocks");
+        format!("{more}{bytes} in {more}{blocks}   {}", callers(&responsible.stack))
+    }
+
+    /// The name of a source file as others look for it: from the base, if it lies below that.
+    fn file<'a>(&self, file: &'a str) -> &'a str {
+        file.strip_prefix(self.base).filter(|_| !self.base.is_empty()).unwrap_or(file)
+    }
+}
+
+fn bytes_or_count(finding: &Finding) -> String {
+    if finding.figure.is_bytes() { bytes(finding.margin) } else { crate::units::count(finding.margin) }
+}
+
+/// The figure's name, as in the options and for programs.
+pub(crate) fn rule(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Live => "max-live",
+        Figure::LiveBlocks => "max-live-blocks",
+        Figure::Leaked => "max-leaked",
+        Figure::Peak => "max-peak",
+        Figure::Allocations => "max-allocs",
+        Figure::Allocated => "max-allocated",
+        Figure::LiveGrowth => "max-growth-live",
+        Figure::PeakGrowth => "max-growth-peak",
+    }
+}
+
+/// What a figure is, for a person.
+fn name(figure: Figure, summary: &Summary) -> &'static str {
+    match figure {
+        Figure::Live | Figure::LiveBlocks | Figure::LiveGrowth if summary.identity.running => "live now",
+        Figure::Live | Figure::LiveBlocks | Figure::LiveGrowth => "live at the end",
+        Figure::Leaked => "not freed at the end",
+        Figure::Peak | Figure::PeakGrowth => "peak",
+        Figure::Allocations | Figure::Allocated => "allocated in all",
+    }
+}
+
+/// A sentence about a rule.
+fn rule_text(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Live => "Bytes in live blocks must stay within a limit.",
+        Figure::LiveBlocks => "The number of live blocks must stay within a limit.",
+        Figure::Leaked => "Bytes in blocks that are not freed when the program ends must stay within a limit.",
+        Figure::Peak => "The highest number of bytes in live blocks must stay within a limit.",
+        Figure::Allocations => "The number of allocations must stay within a limit.",
+        Figure::Allocated => "The bytes allocated in all must stay within a limit.",
+        Figure::LiveGrowth => "Bytes in live blocks must not grow beyond a baseline.",
+        Figure::PeakGrowth => "The peak must not grow beyond a baseline.",
+    }
+}
+
+/// Where files lie that belong to the system.
+const SYSTEM: &[&str] = &["/usr/include/", "/usr/lib", "/usr/src/", "/lib/", "/lib32/", "/lib64/", "/rustc/"];
+
+/// The innermost frame whose source is the program's own: not in a header or a library of the system.
+fn own_frame(stack: &NamedStack) -> Option<(&NamedFrame, &str, u32)> {
+    let is_system = |path: &str| SYSTEM.iter().any(|place| path.starts_with(place)) || path.contains("/include/c++/");
+    stack.frames.iter().find_map(|frame| {
+        let (file, line) = frame.file.as_deref().zip(frame.line)?;
+        let own = !is_system(file) && !frame.module.as_deref().is_some_and(is_system);
+        own.then_some((frame, file, line))
+    })
+}
+
+/// The frames of a stack, one a line.
+fn stack_lines(stack: &NamedStack) -> String {
+    let mut text = String::new();
+    for frame in &stack.frames {
+        let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
+        let function = frame.function.as_deref().unwrap_or("?");
+        text.push_str("    ");
+        text.push_str(&clean(function));
+        match (&frame.file, frame.line, module) {
+            (Some(file), Some(line), _) => text.push_str(&format!(" at {}:{line}", clean(file))),
+            (_, _, Some(module)) => text.push_str(&format!(" in {}", clean(module))),
+            _ => {}
+        }
+        text.push('\n');
+    }
+    text
+}
