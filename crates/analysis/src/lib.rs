@@ -9,6 +9,7 @@
 
 mod clock;
 mod counts;
+pub mod diff;
 mod events;
 mod groups;
 mod holders;

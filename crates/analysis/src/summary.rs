@@ -165,11 +165,13 @@ impl Summary {
             let Some(chunk) = records.next_chunk()? else { break };
             chunk.iter().for_each(|entry| counts.add(entry));
         }
-        let in_flight = records.in_flight();
+        let taken = ledger.taken().unwrap_or_default();
+        let in_flight = records.in_flight() + taken.in_flight;
         let tallies = ledger.tallies()?;
         let (sites, history_entries) = Sites::of(ledger, &counts, top)?;
-        let unaccounted = unaccounted(&before, &tallies, counts.all.blocks, in_flight);
-        let mut seen = Seen::of(ledger, in_flight)?;
+        let unaccounted =
+            unaccounted(taken.before.unwrap_or(allocations_and_frees(&before)), &tallies, counts.all.blocks, in_flight);
+        let mut seen = Seen::of(ledger, records.in_flight())?;
         if unaccounted != 0 {
             seen.notes.push(Note::Unaccounted { blocks: unaccounted, estimated: sampling.is_on() });
         }
@@ -284,11 +286,10 @@ impl Summary {
 
 /// By how much totals and records disagree. In a running program the totals move while the records are
 /// read; only what lies outside of what they were before and after is a disagreement.
-fn unaccounted(before: &Tallies, after: &Tallies, live: u64, in_flight: u64) -> i64 {
-    let allocations = |tallies: &Tallies| i128::from(tallies.get(TallyCounter::Allocations));
-    let frees = |tallies: &Tallies| i128::from(tallies.get(TallyCounter::Frees));
-    let low = allocations(before) - frees(after);
-    let high = allocations(after) - frees(before);
+fn unaccounted(before: [u64; 2], after: &Tallies, live: u64, in_flight: u64) -> i64 {
+    let [before, after] = [before, allocations_and_frees(after)].map(|totals| totals.map(i128::from));
+    let low = before[0] - after[1];
+    let high = after[0] - before[1];
     let seen = i128::from(live) + i128::from(in_flight);
     let missing = if seen < low {
         low - seen
@@ -298,4 +299,8 @@ fn unaccounted(before: &Tallies, after: &Tallies, live: u64, in_flight: u64) -> 
         0
     };
     missing.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+fn allocations_and_frees(tallies: &Tallies) -> [u64; 2] {
+    [tallies.get(TallyCounter::Allocations), tallies.get(TallyCounter::Frees)]
 }

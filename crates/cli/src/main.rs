@@ -20,6 +20,7 @@ mod debuginfod;
 mod detect;
 mod exec;
 mod finish;
+mod freeze;
 mod live;
 mod locate;
 mod output;
@@ -48,6 +49,8 @@ fn main() -> ExitCode {
         Command::Tree(arguments) => commands::tree::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Flame(arguments) => commands::flame::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => commands::top::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Diff(arguments) => commands::diff::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Snapshot(arguments) => commands::snapshot::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -39,6 +39,7 @@ mod live;
 mod process;
 mod records;
 mod sites;
+mod snapshot;
 mod storage;
 mod system;
 mod tables;
@@ -52,6 +53,7 @@ pub use ledger::Ledger;
 pub use process::ProcessInfo;
 pub use records::{FreedRecords, Records};
 pub use sites::{Code, Stack};
+pub use snapshot::{Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
 pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
 

@@ -26,6 +26,8 @@ pub(crate) struct Walk<'a> {
     decoder: Decoder,
     next: u64,
     pub(crate) in_flight: u64,
+    /// Nobody writes meanwhile: reading once is enough.
+    still: bool,
     buffers: [Vec<u8>; 3],
 }
 
@@ -41,8 +43,15 @@ impl<'a> Walk<'a> {
             decoder: Decoder::new(&header.layout, header.codec, element_bytes),
             next: 0,
             in_flight: 0,
+            still: false,
             buffers: Default::default(),
         }
+    }
+
+    /// The same over a ledger that nobody writes as long as this walk lasts.
+    pub(crate) fn over_still(mut self) -> Walk<'a> {
+        self.still = true;
+        self
     }
 
     /// Calls `each` with the elements of the next chunk; false at the end.
@@ -79,6 +88,18 @@ impl<'a> Walk<'a> {
         let room = ((CHUNK_BYTES / self.element_bytes).max(1) as u64).min(extent.count.saturating_sub(self.next));
         let room = room as usize * self.element_bytes;
         let mut count = u64::MAX;
+        if self.still {
+            let [_, body, _] = &mut self.buffers;
+            body.resize(room, 0);
+            count = live.read(extent, self.next, body)?;
+            self.next += count;
+            for element in body.chunks_exact(self.element_bytes).take(count as usize) {
+                if (self.commit)(&self.decoder, element) != 0 {
+                    each(&self.decoder, element);
+                }
+            }
+            return Ok(count != 0);
+        }
         for buffer in &mut self.buffers {
             buffer.resize(room, 0);
             count = count.min(live.read(extent, self.next, buffer)?);
