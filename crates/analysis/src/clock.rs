@@ -29,7 +29,9 @@ impl Clock {
             let now = u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(header.start_unix_ns);
             now.checked_div(tick_ns).unwrap_or(last).max(last)
         } else {
-            last.max(ended.unwrap_or(0))
+            let taken = ledger.taken().map(|taken| taken.unix_ns.saturating_sub(header.start_unix_ns));
+            let taken = taken.and_then(|ns| ns.checked_div(tick_ns));
+            last.max(ended.or(taken).unwrap_or(0))
         };
         Ok(Clock { tick_ns, start_unix_ns: header.start_unix_ns, end_ticks })
     }

@@ -1,7 +1,7 @@
 //! Which program a ledger tells of, and what became of it.
 
-use heapledger_source::Ledger;
 use heapledger_source::format::header::State;
+use heapledger_source::{Ledger, Taken};
 
 /// The program, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Identity {
     pub replaced: bool,
     /// How long it ran, in nanoseconds.
     pub wall_ns: Option<u64>,
+    /// Of what moment this is a snapshot, if it is one: the program went on.
+    pub taken: Option<Taken>,
     /// Whether the ledger is finished.
     pub finished: bool,
     /// Whether recording went on to the end: the ledger was not full and not stopped.
@@ -53,6 +55,7 @@ impl Identity {
             signal: process.number("signal"),
             replaced: process.get("ended") == Some(b"exec".as_slice()),
             wall_ns: process.number("wall_ns"),
+            taken: ledger.taken(),
             finished: ledger.is_finished(),
             recording: state == State::Recording,
             full: state == State::Full,

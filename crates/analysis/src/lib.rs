@@ -10,6 +10,7 @@
 mod check;
 mod clock;
 mod counts;
+pub mod diff;
 mod events;
 mod groups;
 mod holders;

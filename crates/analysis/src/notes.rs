@@ -99,6 +99,7 @@ impl Seen {
         let losses = LOSSES.iter().filter(|counter| !expected(**counter));
         let losses = losses.map(|counter| (*counter, tallies.get(*counter))).filter(|(_, count)| *count != 0);
         notes.extend(losses.map(|(counter, count)| Note::Loss(counter, count)));
+        let in_flight = in_flight + ledger.taken().map_or(0, |taken| taken.in_flight);
         if in_flight != 0 {
             notes.push(Note::InFlight(in_flight));
         }

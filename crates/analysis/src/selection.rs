@@ -56,7 +56,7 @@ impl From<Sort> for SortKeys {
 }
 
 /// The first of many blocks, by an order.
-struct First<'k> {
+pub(crate) struct First<'k> {
     keys: &'k SortKeys,
     limit: usize,
     blocks: Vec<Entry>,
@@ -64,9 +64,14 @@ struct First<'k> {
     last: Option<Entry>,
 }
 
-impl First<'_> {
+impl<'k> First<'k> {
+    /// None yet; `limit` 0 is all.
+    pub(crate) fn new(keys: &'k SortKeys, limit: usize) -> First<'k> {
+        First { keys, limit, blocks: Vec::new(), last: None }
+    }
+
     #[inline]
-    fn add(&mut self, entry: &Entry) {
+    pub(crate) fn add(&mut self, entry: &Entry) {
         if let Some(last) = &self.last
             && self.keys.compare(entry, last) != Ordering::Less
         {
@@ -86,7 +91,8 @@ impl First<'_> {
         }
     }
 
-    fn sorted(mut self) -> Vec<Entry> {
+    /// These, in order.
+    pub(crate) fn sorted(mut self) -> Vec<Entry> {
         self.cut();
         self.blocks.sort_unstable_by(|one, other| self.keys.compare(one, other));
         self.blocks

@@ -159,11 +159,14 @@ impl Summary {
         let site_limit = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
         // A program that runs adds call sites meanwhile; they are found all the same.
         let site_limit = if running { site_limit.saturating_add(1 << 20) } else { site_limit };
-        let (counts, in_flight) = Counts::of(ledger, site_limit, progress)?;
+        let (counts, read_in_flight) = Counts::of(ledger, site_limit, progress)?;
+        let taken = ledger.taken().unwrap_or_default();
+        let in_flight = read_in_flight + taken.in_flight;
         let tallies = ledger.tallies()?;
         let (sites, history_entries) = Sites::of(ledger, &counts, top)?;
-        let unaccounted = unaccounted(&before, &tallies, counts.all.blocks, in_flight);
-        let mut seen = Seen::of(ledger, in_flight)?;
+        let unaccounted =
+            unaccounted(taken.before.unwrap_or(allocations_and_frees(&before)), &tallies, counts.all.blocks, in_flight);
+        let mut seen = Seen::of(ledger, read_in_flight)?;
         if unaccounted != 0 {
             seen.notes.push(Note::Unaccounted { blocks: unaccounted, estimated: sampling.is_on() });
         }
@@ -278,11 +281,10 @@ impl Summary {
 
 /// By how much totals and records disagree. In a running program the totals move while the records are
 /// read; only what lies outside of what they were before and after is a disagreement.
-fn unaccounted(before: &Tallies, after: &Tallies, live: u64, in_flight: u64) -> i64 {
-    let allocations = |tallies: &Tallies| i128::from(tallies.get(TallyCounter::Allocations));
-    let frees = |tallies: &Tallies| i128::from(tallies.get(TallyCounter::Frees));
-    let low = allocations(before) - frees(after);
-    let high = allocations(after) - frees(before);
+fn unaccounted(before: [u64; 2], after: &Tallies, live: u64, in_flight: u64) -> i64 {
+    let [before, after] = [before, allocations_and_frees(after)].map(|totals| totals.map(i128::from));
+    let low = before[0] - after[1];
+    let high = after[0] - before[1];
     let seen = i128::from(live) + i128::from(in_flight);
     let missing = if seen < low {
         low - seen
@@ -292,4 +294,8 @@ fn unaccounted(before: &Tallies, after: &Tallies, live: u64, in_flight: u64) -> 
         0
     };
     missing.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+fn allocations_and_frees(tallies: &Tallies) -> [u64; 2] {
+    [tallies.get(TallyCounter::Allocations), tallies.get(TallyCounter::Frees)]
 }

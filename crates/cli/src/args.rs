@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{CheckArgs, DumpArgs, FlameArgs, HistoryArgs, StatsArgs, TopArgs, TreeArgs};
+use crate::commands::{
+    CheckArgs, DiffArgs, DumpArgs, FlameArgs, HistoryArgs, SnapshotArgs, StatsArgs, TopArgs, TreeArgs,
+};
 
 use crate::completions::CompletionsArgs;
 use crate::man::ManArgs;
@@ -56,6 +58,10 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// What was allocated and freed, in order
     History(HistoryArgs),
+    /// What became of the blocks between two ledgers, or two moments
+    Diff(DiffArgs),
+    /// A ledger of this moment, of a program that goes on
+    Snapshot(SnapshotArgs),
     /// Who holds how much, as a tree of calls
     Tree(TreeArgs),
     /// A flame graph, in one HTML or SVG file

@@ -55,7 +55,7 @@ impl Finisher {
         let _held = hold(&live.path)?;
         let process = ledger.process();
         let program = process.program().unwrap_or_else(|| "unknown".to_owned());
-        let names = Names { program: OsStr::new(&program), pid: process.pid().unwrap_or(0) };
+        let names = Names { program: OsStr::new(&program), pid: process.pid().unwrap_or(0), index: None };
         let wanted = expand(&self.pattern, &names)?;
         check(&wanted)?;
         let pending = Pending::new(wanted).context("the finished ledger cannot be written")?;
@@ -84,7 +84,7 @@ impl Finisher {
 }
 
 /// The message for a person: about the file that was asked for, not about our temporary one.
-fn plain(error: SourceError, wanted: &std::path::Path) -> anyhow::Error {
+pub(crate) fn plain(error: SourceError, wanted: &std::path::Path) -> anyhow::Error {
     match error {
         SourceError::Write { reason, .. } if reason.kind() == io::ErrorKind::StorageFull => {
             anyhow::anyhow!("there is no room on the disk for {}", wanted.display())
@@ -103,7 +103,7 @@ pub(crate) fn open(live: &Live) -> Result<Option<Ledger>> {
     }
 }
 
-fn remember(workplace: Option<PathBuf>) {
+pub(crate) fn remember(workplace: Option<PathBuf>) {
     *WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner) = workplace;
 }
 

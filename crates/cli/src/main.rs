@@ -20,6 +20,7 @@ mod debuginfod;
 mod detect;
 mod exec;
 mod finish;
+mod freeze;
 mod live;
 mod locate;
 mod output;
@@ -49,6 +50,8 @@ fn main() -> ExitCode {
         Command::Flame(arguments) => commands::flame::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => commands::top::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Diff(arguments) => commands::diff::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Snapshot(arguments) => commands::snapshot::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -23,6 +23,8 @@ pub(crate) struct Names<'a> {
     pub(crate) program: &'a OsStr,
     /// `%p`.
     pub(crate) pid: u32,
+    /// `%i`, where outputs are numbered.
+    pub(crate) index: Option<u32>,
 }
 
 /// Puts the names into a pattern.
@@ -43,6 +45,9 @@ pub(crate) fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf> {
                 out.extend(names.program.as_bytes().iter().map(|byte| if *byte == b'/' { b'_' } else { *byte }))
             }
             Some(b'p') => out.extend_from_slice(names.pid.to_string().as_bytes()),
+            Some(b'i') if names.index.is_some() => {
+                out.extend_from_slice(names.index.unwrap_or(0).to_string().as_bytes());
+            }
             Some(b'h') => out.extend_from_slice(nix::unistd::gethostname().unwrap_or_default().as_bytes()),
             Some(b't') => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -50,7 +55,11 @@ pub(crate) fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf> {
             }
             Some(b'%') => out.push(b'%'),
             Some(other) => {
-                bail!("%{} in the output's name means nothing; there are %n %p %h %t %%", char::from(*other))
+                bail!(
+                    "%{} in the output's name means nothing; there are %n %p{} %h %t %%",
+                    char::from(*other),
+                    if names.index.is_some() { " %i" } else { "" }
+                )
             }
             None => bail!("the output's name ends in a single %; write %%"),
         }
@@ -118,6 +127,17 @@ impl Pending {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name"))
     }
 
+    /// Gives the file the first of these names that is free.
+    pub(crate) fn place_at_first(self, names: impl IntoIterator<Item = PathBuf>) -> io::Result<PathBuf> {
+        let temporary = self.temporary();
+        for path in names.into_iter().take(TRIES as usize) {
+            if rename_to_free(&temporary, &path)? {
+                return Ok(path);
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name"))
+    }
+
     /// The name that was asked for.
     pub(crate) fn wanted(&self) -> &Path {
         &self.wanted
@@ -154,7 +174,7 @@ mod tests {
     use super::*;
 
     fn expanded(pattern: &str) -> Result<String> {
-        let names = Names { program: OsStr::new("a/jq"), pid: 42 };
+        let names = Names { program: OsStr::new("a/jq"), pid: 42, index: None };
         Ok(expand(OsStr::new(pattern), &names)?.to_string_lossy().into_owned())
     }
 
@@ -185,6 +205,23 @@ mod tests {
         assert_eq!(put("3", true, &mut BTreeSet::new()), wanted);
         assert_eq!(fs::read_to_string(&wanted).expect("read"), "3");
         assert_eq!(fs::read_dir(&base).expect("list").count(), 3, "no temporary file is left");
+        fs::remove_dir_all(&base).expect("removed");
+    }
+
+    #[test]
+    fn numbered_names_go_on_where_they_end() {
+        let base = std::env::temp_dir().join(format!("heapledger-numbered-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("a directory");
+        let name = |index| {
+            let names = Names { program: OsStr::new("jq"), pid: 42, index: Some(index) };
+            base.join(expand(OsStr::new("%n.%i"), &names).expect("good"))
+        };
+        for wanted in ["jq.0", "jq.1", "jq.2"] {
+            let pending = Pending::new(name(0)).expect("a directory");
+            fs::write(pending.temporary(), wanted).expect("written");
+            assert_eq!(pending.place_at_first((0..).map(name)).expect("placed"), base.join(wanted));
+        }
+        assert_eq!(fs::read_to_string(name(0)).expect("read"), "jq.0");
         fs::remove_dir_all(&base).expect("removed");
     }
 

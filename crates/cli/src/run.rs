@@ -74,7 +74,7 @@ fn run_or_fail(mut arguments: RunArgs) -> Result<End> {
         Err(reason) => return Ok(refused(&name, reason)),
     };
     let short = locate::short_name(&name).to_owned();
-    output::check(&output::expand(&arguments.output, &output::Names { program: &short, pid: 0 })?)?;
+    output::check(&output::expand(&arguments.output, &output::Names { program: &short, pid: 0, index: None })?)?;
 
     let verdict = detect::examine(&program, &arguments.command, &|name| exec::find(name).ok());
     if verdict.why.is_some() {

@@ -76,3 +76,8 @@ pub(crate) fn restore() {
     // SAFETY: reads a valid mask. Last, so that a signal that waited meets the right disposition.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut()) };
 }
+
+/// Whether this process was started with the signal ignored.
+pub(crate) fn was_ignored(signal: i32) -> bool {
+    IGNORED.load(Relaxed) & 1 << (signal - 1) != 0
+}

@@ -97,3 +97,67 @@ pub(crate) fn has_attribute(path: &CStr, name: &CStr) -> bool {
     // SAFETY: both strings end with a zero byte; with size 0 nothing is written.
     unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
+
+/// What a thread that is held did when it stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It is not there any more.
+    Gone,
+    /// It was about to get this signal.
+    Signal(i32),
+    /// It stopped because it was asked to.
+    Asked,
+    /// Its process had been stopped by this signal before.
+    Group(i32),
+}
+
+/// Becomes the tracer of a thread, which goes on. Ends with this process.
+pub(crate) fn seize(thread: i32) -> io::Result<()> {
+    trace(libc::PTRACE_SEIZE, thread, 0)
+}
+
+/// Asks a seized thread to stop.
+pub(crate) fn interrupt(thread: i32) -> io::Result<()> {
+    trace(libc::PTRACE_INTERRUPT, thread, 0)
+}
+
+/// Lets a stopped thread go on, with a signal that it was about to get, or 0.
+pub(crate) fn resume(thread: i32, signal: i32) -> io::Result<()> {
+    trace(libc::PTRACE_CONT, thread, signal)
+}
+
+/// The same, and leaves it alone from now on.
+pub(crate) fn detach(thread: i32, signal: i32) -> io::Result<()> {
+    trace(libc::PTRACE_DETACH, thread, signal)
+}
+
+fn trace(request: libc::c_uint, thread: i32, data: i32) -> io::Result<()> {
+    let nothing: *mut libc::c_void = std::ptr::null_mut();
+    let data = std::ptr::without_provenance_mut::<libc::c_void>(data as usize);
+    // SAFETY: none of the four requests reads or writes memory of either process; data is a number.
+    if unsafe { libc::ptrace(request, thread, nothing, data) } == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether a seized thread has stopped. Does not wait.
+pub(crate) fn look_at_thread(thread: i32) -> io::Result<Option<Stop>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a valid place.
+        match unsafe { libc::waitpid(thread, &mut status, libc::WNOHANG | libc::__WALL) } {
+            0 => return Ok(None),
+            -1 => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Some(Stop::Gone)),
+                error => return Err(error),
+            },
+            _ if !libc::WIFSTOPPED(status) => return Ok(Some(Stop::Gone)),
+            _ => {
+                return Ok(Some(match (status >> 16, libc::WSTOPSIG(status)) {
+                    (0, signal) => Stop::Signal(signal),
+                    (libc::PTRACE_EVENT_STOP, signal) if signal != libc::SIGTRAP => Stop::Group(signal),
+                    _ => Stop::Asked,
+                }));
+            }
+        }
+    }
+}

@@ -1,5 +1,10 @@
 //! What a person types, and can type again.
 
+use std::time::Duration;
+
+const SPAN_MIN: Duration = Duration::from_millis(10);
+const SPAN_MAX: Duration = Duration::from_secs(3_600_000);
+
 const UNITS: &[(&str, u32)] = &[("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 
 /// Bytes from `4096`, `512M`, `4GiB`, `1.5g`: units are powers of 1024.
@@ -21,6 +26,22 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
         bytes = bytes.checked_add(part.saturating_mul(1 << shift) / 10_u64.pow(places)).ok_or_else(problem)?;
     }
     Ok(bytes)
+}
+
+const SPANS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3600.0), ("", 1.0)];
+
+/// A span of time from `500ms`, `10s`, `1.5m`, `2h`; a number alone is seconds.
+pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
+    let problem = || format!("'{text}' is not a time such as 500ms, 10s or 1m");
+    let digits = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.trim().get(digits.len()..).unwrap_or_default();
+    let seconds = SPANS.iter().find(|(name, _)| *name == unit).ok_or_else(problem)?.1;
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number: f64 = digits.parse().ok().filter(|_| plain).ok_or_else(problem)?;
+    match Duration::try_from_secs_f64(number * seconds) {
+        Ok(span) if (SPAN_MIN..=SPAN_MAX).contains(&span) => Ok(span),
+        _ => Err(format!("'{text}' is not between 10ms and 1000h")),
+    }
 }
 
 /// An argument as it can be typed into a shell again.
@@ -82,6 +103,16 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(without_numbers(text), left);
+        }
+    }
+
+    #[test]
+    fn spans_are_read() {
+        for (text, ms) in [("500ms", 500), ("10s", 10_000), ("10", 10_000), ("1.5m", 90_000), ("2h", 7_200_000)] {
+            assert_eq!(parse_span(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "-1s", "1x", "1e3s", "0", "1ms", "inf", "nan", "9999999h", "1 2", "1..2"] {
+            assert!(parse_span(text).is_err(), "{text}");
         }
     }
 

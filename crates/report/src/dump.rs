@@ -49,12 +49,7 @@ impl<'a, W: Write> DumpText<'a, W> {
             writeln!(self.out)?;
         }
         self.begun = true;
-        let address = context.paint.strong(format!("{:#010x}", block.address));
-        let time = frames::time(&context.clock, block.time, true);
-        let (size, weight) = (frames::size(block), frames::weight(context, block));
-        writeln!(self.out, "{address} : {} {size}{weight}, number {}{time}", block.kind, block.number)?;
-        frames::thread(&mut self.out, context, block.thread, self.threads_recorded)?;
-        frames::stack(&mut self.out, stack, context.paint)
+        block_text(&mut self.out, context, self.threads_recorded, block, stack)
     }
 
     /// Writes how many there were of `selection`, and what was not seen.
@@ -112,4 +107,20 @@ pub fn dump_end(
     }
     seen::write(&mut out, seen, context.paint)?;
     out.flush()
+}
+
+/// One block with all that is known of it.
+pub(crate) fn block_text(
+    out: &mut dyn Write,
+    context: &Context,
+    threads_recorded: bool,
+    block: &Entry,
+    stack: &NamedStack,
+) -> io::Result<()> {
+    let address = context.paint.strong(format!("{:#010x}", block.address));
+    let time = frames::time(&context.clock, block.time, true);
+    let (size, weight) = (frames::size(block), frames::weight(context, block));
+    writeln!(out, "{address} : {} {size}{weight}, number {}{time}", block.kind, block.number)?;
+    frames::thread(out, context, block.thread, threads_recorded)?;
+    frames::stack(out, stack, context.paint)
 }

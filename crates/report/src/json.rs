@@ -141,8 +141,10 @@ pub(crate) fn heap(context: &Context, block: &Entry) -> Option<String> {
 }
 
 #[derive(Serialize)]
-struct BlockLine<'a> {
+pub(crate) struct BlockLine<'a> {
     r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<&'static str>,
     address: Hex,
     size: Option<u64>,
     actual: Option<u64>,
@@ -182,6 +184,33 @@ pub fn json_end(mut out: impl Write, ending: Ending, seen: &Seen) -> io::Result<
     end(&mut out, ending, seen)
 }
 
+impl<'a> BlockLine<'a> {
+    /// `change` is what became of the block, where that is told.
+    pub(crate) fn of(
+        context: &'a Context,
+        block: &Entry,
+        stack: &'a NamedStack,
+        change: Option<&'static str>,
+    ) -> BlockLine<'a> {
+        BlockLine {
+            r#type: "block",
+            change,
+            address: Hex(block.address),
+            size: block.size,
+            actual: block.actual,
+            weight: weight(context, block),
+            function: block.kind.to_string(),
+            number: block.number,
+            time_ns: block.time.and_then(|ticks| context.clock.ns(ticks)),
+            age_ns: block.time.and_then(|ticks| context.clock.age_ns(ticks)),
+            thread: thread(context, block.thread),
+            heap: heap(context, block),
+            site: block.site,
+            frames: &stack.frames,
+        }
+    }
+}
+
 /// Live blocks as JSON.
 pub struct DumpJson<'a, W> {
     out: W,
@@ -203,23 +232,7 @@ impl<'a, W: Write> DumpJson<'a, W> {
     /// # Errors
     /// If it cannot be written.
     pub fn block(&mut self, block: &Entry, stack: &NamedStack) -> io::Result<()> {
-        let context = self.context;
-        let object = BlockLine {
-            r#type: "block",
-            address: Hex(block.address),
-            size: block.size,
-            actual: block.actual,
-            weight: weight(context, block),
-            function: block.kind.to_string(),
-            number: block.number,
-            time_ns: block.time.and_then(|ticks| context.clock.ns(ticks)),
-            age_ns: block.time.and_then(|ticks| context.clock.age_ns(ticks)),
-            thread: thread(context, block.thread),
-            heap: heap(context, block),
-            site: block.site,
-            frames: &stack.frames,
-        };
-        line(&mut self.out, &object)
+        line(&mut self.out, &BlockLine::of(self.context, block, stack, None))
     }
 
     /// Writes the last line.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use heapledger_analysis::format::record::Options;
-use heapledger_analysis::source::{Module, ThreadState};
+use heapledger_analysis::source::{Module, Taken, ThreadState};
 use heapledger_analysis::{NamedFrame, NamedStack, Note, Summary};
 use serde::Serialize;
 
@@ -107,6 +107,20 @@ struct ProcessJson<'a> {
     replaced: bool,
     start_unix_ns: Option<u64>,
     wall_ns: Option<u64>,
+    snapshot: Option<SnapshotJson>,
+}
+
+#[derive(Serialize)]
+struct SnapshotJson {
+    unix_ns: u64,
+    held_ns: Option<u64>,
+    in_flight: u64,
+}
+
+impl SnapshotJson {
+    fn of(taken: Taken) -> SnapshotJson {
+        SnapshotJson { unix_ns: taken.unix_ns, held_ns: taken.held_ns, in_flight: taken.in_flight }
+    }
 }
 
 #[derive(Serialize)]
@@ -300,5 +314,6 @@ fn process(summary: &Summary) -> ProcessJson<'_> {
         replaced: identity.replaced,
         start_unix_ns: summary.clock.start_unix_ns(),
         wall_ns: identity.wall_ns,
+        snapshot: identity.taken.map(SnapshotJson::of),
     }
 }

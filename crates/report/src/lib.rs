@@ -13,6 +13,9 @@ mod ascii;
 mod brief;
 mod check;
 mod columns;
+mod diff;
+mod diff_groups;
+mod diff_json;
 mod dump;
 pub mod ecos;
 mod ecos_stats;
@@ -29,6 +32,7 @@ mod lives;
 mod memory;
 mod record;
 mod seen;
+mod snapshot;
 mod stats;
 mod table;
 mod top;
@@ -38,6 +42,9 @@ mod units;
 pub use ascii::{AsciiWriter, Signs, ascii};
 pub use check::{CheckOutcome, CheckReport};
 pub use columns::{block_cell, block_column};
+pub use diff::{DiffSide, DiffText};
+pub use diff_groups::{DiffGroups, diff_groups, group_label};
+pub use diff_json::DiffJson;
 pub use dump::{DumpText, dump_begin, dump_end};
 pub use ecos_stats::ecos_stats;
 pub use flame::{FlameFacts, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
@@ -50,13 +57,16 @@ pub use json_lives::LivesJson;
 pub use json_stats::stats_json;
 pub use lives::LivesText;
 pub use seen::sentence;
+pub use snapshot::{SnapshotReport, snapshot_json, snapshot_text};
 pub use stats::{StatsOptions, stats_text};
 pub use table::{Cell, Column, Table, TableForm, TableStyle};
 pub use top::{
     Look, LookColumn, LookRow, LookState, LooksJson, look_text, rate, short, short_rate, short_signed, short_span,
 };
 pub use tree::{TreeView, history_gap, measure_name, thread_name, tree_json, tree_text};
-pub use units::{Figures, Paint, bytes, bytes_exact, clean, count, counted, moment, sampled, span, within};
+pub use units::{
+    Figures, Paint, bytes, bytes_exact, clean, count, counted, growth, growth_counted, moment, sampled, span, within,
+};
 
 pub use heapledger_analysis as analysis;
 

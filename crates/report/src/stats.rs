@@ -103,6 +103,7 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> Vec<String> {
     let after = |word: &str| after.as_ref().map_or_else(String::new, |after| format!(" {word} {after}"));
     let end = match (identity.exit, identity.signal) {
         _ if identity.running => format!("running{}", after("for")),
+        _ if identity.taken.is_some() => "went on".to_owned(),
         (_, Some(signal)) => format!("killed by signal {signal}{}", after("after")),
         (Some(status), _) => format!("exited with status {status}{}", after("after")),
         _ if identity.replaced => format!("went on as another program (exec){}", after("after about")),
@@ -112,6 +113,11 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> Vec<String> {
     let args: Vec<String> = identity.args.iter().map(|arg| quoted(arg)).collect();
     if !args.is_empty() {
         lines.push(args.join(" "));
+    }
+    if let Some(taken) = identity.taken {
+        let after = at.span_ns().map_or_else(String::new, |ns| format!(", after {}", span(ns)));
+        let held = taken.held_ns.map_or_else(String::new, |ns| format!("; it was held for {}", span(ns)));
+        lines.push(format!("(a snapshot of {}{after}{held})", moment(taken.unix_ns)));
     }
     if identity.image != 0 {
         lines.push(format!("(program {} of this process: it has called exec)", identity.image + 1));

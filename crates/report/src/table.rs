@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 
 use crate::json::{Hex, line};
-use crate::units::{Figures, Paint, bytes, clean, clock, span};
+use crate::units::{Figures, Paint, bytes, clean, clock, sign, span};
 
 /// Rows that tell how wide columns are.
 const MEASURED: usize = 1000;
@@ -102,6 +102,10 @@ pub enum Cell {
     Plain(u64),
     /// Bytes.
     Bytes(u64),
+    /// By how many bytes something grew.
+    Growth(i64),
+    /// By how many it grew.
+    GrowthCount(i64),
     /// A part of 1.
     Share(f64),
     /// A span of time in nanoseconds.
@@ -132,6 +136,12 @@ impl Cell {
                 let short = if *number < 1024 { format!("{number} B") } else { bytes(*number) };
                 if column.estimated { format!("~{short}") } else { short }
             }
+            Cell::Growth(number) | Cell::GrowthCount(number) => {
+                let amount = number.unsigned_abs();
+                let cell = if matches!(self, Cell::Growth(_)) { Cell::Bytes(amount) } else { Cell::Count(amount) };
+                let shown = cell.shown(style, &column.clone().estimated(false));
+                format!("{}{}{shown}", if column.estimated { "~" } else { "" }, sign(*number))
+            }
             Cell::Share(share) => percent(*share),
             Cell::Span(ns) => span(*ns),
             Cell::Clock(ns) => clock(*ns),
@@ -157,6 +167,7 @@ impl Cell {
             | Cell::Bytes(number)
             | Cell::Span(number)
             | Cell::Clock(number) => number.to_string(),
+            Cell::Growth(number) | Cell::GrowthCount(number) => number.to_string(),
             Cell::Share(share) => format!("{share:.6}"),
             Cell::Address(address) => format!("{address:#x}"),
         }
@@ -179,6 +190,7 @@ impl Serialize for Cell {
             | Cell::Bytes(number)
             | Cell::Span(number)
             | Cell::Clock(number) => serializer.serialize_u64(*number),
+            Cell::Growth(number) | Cell::GrowthCount(number) => serializer.serialize_i64(*number),
             Cell::Share(share) => serializer.serialize_f64((share * 1e6).round() / 1e6),
             Cell::Address(address) => Hex(*address).serialize(serializer),
         }

@@ -75,6 +75,24 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.places$} {unit}")
 }
 
+/// By how much something grew: `+12.3 MiB`, `-1 byte`, `0 bytes`.
+pub fn growth(number: i64) -> String {
+    format!("{}{}", sign(number), bytes(number.unsigned_abs()))
+}
+
+/// By how many: `+512 blocks`, `-1 block`.
+pub fn growth_counted(number: i64, one: &str, many: &str) -> String {
+    format!("{}{}", sign(number), counted(number.unsigned_abs(), one, many))
+}
+
+pub(crate) fn sign(number: i64) -> &'static str {
+    match number {
+        1.. => "+",
+        0 => "",
+        _ => "-",
+    }
+}
+
 /// Bytes with a unit, and exactly: `1.24 MiB (1,298,850 bytes)`.
 pub fn bytes_exact(number: u64) -> String {
     if number < 1024 { bytes(number) } else { format!("{} ({} bytes)", bytes(number), count(number)) }
@@ -253,6 +271,13 @@ mod tests {
         assert_eq!(wrapped("one two three", 8, 2), "  one\n  two\n  three");
         assert_eq!(wrapped("a verylongword b", 6, 2), "  a\n  verylongword\n  b");
         assert_eq!(wrapped("", 10, 2), "  ");
+    }
+
+    #[test]
+    fn growth_has_a_sign() {
+        assert_eq!([growth(1536), growth(0), growth(-1)], ["+1.50 KiB", "0 bytes", "-1 byte"]);
+        assert_eq!(growth(i64::MIN), "-8.00 EiB");
+        assert_eq!(growth_counted(-1234, "block", "blocks"), "-1,234 blocks");
     }
 
     #[test]

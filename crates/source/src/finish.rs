@@ -75,7 +75,7 @@ pub struct Finished {
 /// beside it, then renamed. `extra` is appended to what is known of the process. `progress` hears of bytes
 /// done and bytes in all, at most once a piece.
 ///
-/// Meant for a program that has ended. If it runs on, stacks of blocks that it enters meanwhile may be missing.
+/// Meant for a program that has ended. Of one that runs on, take a [`Snapshot`](crate::Snapshot).
 ///
 /// # Errors
 /// If `live` is finished already, cannot be read, or `path` cannot be written; then nothing is left behind.
@@ -201,7 +201,7 @@ fn write_all(
 }
 
 /// All but layout and sections.
-fn copy_figures(from: &Header, to: &mut Header) {
+pub(crate) fn copy_figures(from: &Header, to: &mut Header) {
     use heapledger_format::GlobalCounter;
     to.machine = from.machine;
     to.flags = from.flags;
@@ -298,6 +298,8 @@ fn process_bytes(live: &Ledger, extra: &[(&str, String)]) -> Result<Vec<u8>, Sou
         bytes.extend(value.iter().filter(|byte| **byte != 0));
         bytes.push(0);
     };
+    // What somebody else knows better: a copy takes other storage than the ledger that it was made of.
+    let taken = taken.into_iter().filter(|(key, _)| !extra.iter().any(|(known, _)| known == key)).collect::<Vec<_>>();
     for (key, value) in live.process().pairs() {
         if !extra.iter().chain(&taken).any(|(newer, _)| newer == key) {
             add(key, value);

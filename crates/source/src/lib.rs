@@ -41,6 +41,7 @@ mod process;
 mod records;
 mod scan;
 mod sites;
+mod snapshot;
 mod storage;
 mod system;
 mod tables;
@@ -55,6 +56,7 @@ pub use process::ProcessInfo;
 pub use records::{FreedRecords, Records};
 pub use scan::Scanned;
 pub use sites::{Code, Stack};
+pub use snapshot::{Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
 pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
 

@@ -14,6 +14,7 @@ use heapledger_report::Context;
 use crate::terminal::{Color, Output};
 
 pub(crate) mod check;
+pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod flame;
 mod frames_args;
@@ -21,18 +22,21 @@ pub(crate) mod history;
 mod ledgers;
 mod naming;
 mod shape;
+pub(crate) mod snapshot;
 pub(crate) mod standard;
 pub(crate) mod stats;
 pub(crate) mod top;
 pub(crate) mod tree;
 
 pub(crate) use check::CheckArgs;
+pub(crate) use diff::DiffArgs;
 pub(crate) use dump::DumpArgs;
 pub(crate) use flame::FlameArgs;
 pub(crate) use frames_args::FramesArgs;
 pub(crate) use history::HistoryArgs;
 pub(crate) use naming::{NamingArgs, find_names};
 pub(crate) use shape::{ShapeArgs, StyleArgs};
+pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use top::TopArgs;
 pub(crate) use tree::TreeArgs;
@@ -104,14 +108,6 @@ impl LedgerArgs {
         let threads_recorded = ledger.header().options.has(Options::THREAD);
         let out = if self.json { Output::data() } else { Output::text(!self.no_pager) };
         Ok(Opened { ledger, context, threads_recorded, out })
-    }
-}
-
-impl Opened {
-    /// What threads and heaps are called, again: more may have come while the records of a running program were read.
-    #[allow(dead_code, reason = "for commands that borrow nothing of it meanwhile: diff")]
-    fn refresh(&mut self) -> Result<()> {
-        refresh(&self.ledger, &mut self.context)
     }
 }
 

@@ -114,6 +114,7 @@ pub(crate) fn sums(tree: &CallTree) -> SiteSums {
 /// A program.
 pub(crate) fn identity() -> Identity {
     Identity {
+        taken: None,
         program: Some("srv".to_owned()),
         args: vec!["srv".to_owned(), "--all".to_owned()],
         pid: Some(4711),

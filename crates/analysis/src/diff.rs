@@ -1,0 +1,388 @@
+//! What became of the blocks between two ledgers.
+//!
+//! Within one run a block is known by its number, so an address that is used again fools nobody: a block is in both
+//! ledgers, or only in the first (it was freed), or only in the second (it is new). Stacks are known by their number in
+//! the trie, which only grows.
+//!
+//! Across runs there is nothing but the stacks, by the names of their functions: see [`StackKeys`]. What is added up by
+//! stack can be compared then, and no more.
+//!
+//! Memory is in proportion to the call sites; within one run 8 bytes for each block of the earlier ledger come to that.
+
+use std::collections::HashMap;
+
+use heapledger_source::format::{Entry, SectionKind, TallyCounter};
+use heapledger_source::{Ledger, SourceError};
+
+use crate::sampling::{Sampled, Sampling};
+
+mod amount;
+mod blocks;
+mod groups;
+mod keys;
+mod numbers;
+
+pub use amount::Amount;
+pub use blocks::OnlyHere;
+pub use groups::GroupChange;
+pub use keys::{StackKey, StackKeys, plain_name};
+pub use numbers::Numbers;
+
+/// Says whether a block counts.
+pub type Accept<'a> = dyn FnMut(&Entry) -> Result<bool, SourceError> + 'a;
+
+/// Call sites that a running program may add while it is read.
+const SITES_MORE: usize = 1 << 20;
+
+/// Whether two ledgers are of one run of one program.
+pub fn one_run(a: &Ledger, b: &Ledger) -> bool {
+    let [a, b] = [a, b].map(|ledger| ledger.header());
+    // A chip may have nothing to make an id of.
+    a.id == b.id && a.id != [0; 16] && (a.start_unix_ns, a.tick_ns) == (b.start_unix_ns, b.tick_ns)
+}
+
+/// Blocks of a ledger, added up by call site.
+#[derive(Clone, Debug, Default)]
+pub struct Census {
+    /// How blocks were chosen.
+    pub sampling: Sampling,
+    /// All blocks.
+    pub all: Amount,
+    /// Blocks entered until then, whether they count or not: more of them, later.
+    pub allocations: u64,
+    /// Records that were being written.
+    pub in_flight: u64,
+    sites: Vec<Amount>,
+    numbers: Numbers,
+}
+
+/// Those blocks of a census that an earlier one had already.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    all: Amount,
+    sites: Vec<Amount>,
+}
+
+impl Census {
+    /// Goes through `ledger` once. `numbers` says whether a later one is to be compared by number.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn of(
+        ledger: &Ledger,
+        accept: &mut Accept<'_>,
+        numbers: bool,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Census, SourceError> {
+        Ok(Self::take(ledger, accept, numbers, None, progress)?.0)
+    }
+
+    fn take(
+        ledger: &Ledger,
+        accept: &mut Accept<'_>,
+        numbers: bool,
+        earlier: Option<&Numbers>,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<(Census, Kept), SourceError> {
+        let sampling = Sampling::of(ledger);
+        let allocations = ledger.tallies()?.get(TallyCounter::Allocations);
+        let mut census = Census { sampling, allocations, ..Census::default() };
+        let mut kept = Kept::default();
+        let mut search = earlier.map(Numbers::search);
+        // A site beyond the table is not believed: it would cost memory without bound.
+        let known = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
+        let limit = if ledger.is_finished() { known } else { known.saturating_add(SITES_MORE) };
+        let mut records = ledger.records();
+        loop {
+            progress(records.progress());
+            let Some(chunk) = records.next_chunk()? else { break };
+            for entry in chunk {
+                if !accept(entry)? {
+                    continue;
+                }
+                let weight = sampling.weight(entry);
+                // Blocks without a stack, and with one that is nowhere, are together.
+                let site = Some(entry.site as usize).filter(|site| *site < limit).unwrap_or(0);
+                census.all.add(entry, weight);
+                at(&mut census.sites, site).add(entry, weight);
+                if numbers {
+                    census.numbers.push(entry.number);
+                }
+                if search.as_mut().is_some_and(|search| search.has(entry.number)) {
+                    kept.all.add(entry, weight);
+                    at(&mut kept.sites, site).add(entry, weight);
+                }
+            }
+        }
+        census.numbers.settle();
+        census.in_flight = records.in_flight() + ledger.taken().map_or(0, |taken| taken.in_flight);
+        Ok((census, kept))
+    }
+
+    /// What estimates come from; `None` if every block was entered.
+    pub fn sampled(&self) -> Option<Sampled> {
+        self.sampling.from(self.all.samples)
+    }
+
+    /// Sites that hold blocks.
+    pub fn sites(&self) -> impl Iterator<Item = u32> + '_ {
+        (0u32..).zip(&self.sites).filter(|(_, amount)| amount.samples != 0).map(|(site, _)| site)
+    }
+
+    /// The numbers of its blocks, if they were kept.
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    fn site(&self, site: usize) -> Amount {
+        self.sites.get(site).copied().unwrap_or_default()
+    }
+}
+
+/// The amount at `index`, made if it is not there.
+fn at(amounts: &mut Vec<Amount>, index: usize) -> &mut Amount {
+    if index >= amounts.len() {
+        amounts.resize((index + 1).max(amounts.len() * 2), Amount::default());
+    }
+    &mut amounts[index]
+}
+
+/// What became of the blocks of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChangeKind {
+    /// There were none before.
+    New,
+    /// There are more bytes, or as many in more blocks.
+    Grown,
+    /// There are fewer bytes, or as many in fewer blocks.
+    Shrunk,
+    /// There are none any more.
+    Gone,
+}
+
+/// What became of the blocks of one stack.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// In one word.
+    pub kind: ChangeKind,
+    /// The stack in the first ledger and in the second. Across runs, that which holds most of all that have the same
+    /// functions. Within one run both are the same.
+    pub sites: [Option<u32>; 2],
+    /// How many stacks have the same functions.
+    pub stacks: u64,
+    /// Blocks in the first ledger.
+    pub before: Amount,
+    /// Blocks in the second.
+    pub after: Amount,
+    /// Of these, blocks that are not in the first: within one run.
+    pub born: Option<Amount>,
+    /// Blocks of the first that are not in the second: within one run.
+    pub freed: Option<Amount>,
+}
+
+impl Change {
+    /// By how many bytes it grew.
+    pub fn bytes(&self) -> i64 {
+        difference(self.after.bytes, self.before.bytes)
+    }
+
+    /// By how many blocks it grew.
+    pub fn blocks(&self) -> i64 {
+        difference(self.after.blocks, self.before.blocks)
+    }
+
+    /// The standard error of [`Change::bytes`]; 0 if exact. What is in both ledgers of a run does not add to it.
+    pub fn bytes_error(&self) -> u64 {
+        self.born.unwrap_or(self.after).error_with(&self.freed.unwrap_or(self.before))
+    }
+
+    /// Whether the growth is no more than what chance makes of a sample: less than twice its standard error.
+    pub fn is_within_error(&self) -> bool {
+        is_within(self.bytes(), self.bytes_error())
+    }
+
+    fn kind(before: &Amount, after: &Amount) -> Option<ChangeKind> {
+        let grown = (after.bytes, after.blocks).cmp(&(before.bytes, before.blocks));
+        match grown {
+            _ if before.samples == 0 => Some(ChangeKind::New),
+            _ if after.samples == 0 => Some(ChangeKind::Gone),
+            std::cmp::Ordering::Greater => Some(ChangeKind::Grown),
+            std::cmp::Ordering::Less => Some(ChangeKind::Shrunk),
+            std::cmp::Ordering::Equal => None,
+        }
+    }
+
+    /// Most growth first.
+    fn order(&self) -> impl Ord + use<> {
+        let [a, b] = self.sites.map(|site| site.unwrap_or(u32::MAX));
+        (std::cmp::Reverse((self.bytes(), self.blocks())), b, a)
+    }
+}
+
+fn difference(after: u64, before: u64) -> i64 {
+    i64::try_from(i128::from(after) - i128::from(before)).unwrap_or(if after > before { i64::MAX } else { i64::MIN })
+}
+
+fn is_within(growth: i64, error: u64) -> bool {
+    error != 0 && growth.unsigned_abs() < error.saturating_mul(2)
+}
+
+/// Two ledgers compared, stack by stack.
+#[derive(Clone, Debug, Default)]
+pub struct Diff {
+    /// Blocks of the first and of the second.
+    pub all: [Amount; 2],
+    /// Blocks of the second that are not in the first: within one run.
+    pub born: Option<Amount>,
+    /// Blocks of the first that are not in the second: within one run.
+    pub freed: Option<Amount>,
+    /// Whether the first is the later one.
+    pub reversed: bool,
+    /// What estimates of the one and of the other come from.
+    pub sampled: [Option<Sampled>; 2],
+    /// Records of both that were being written.
+    pub in_flight: u64,
+    /// Stacks that changed, most growth first.
+    pub changes: Vec<Change>,
+    /// Stacks that hold as much as before, though perhaps in other blocks.
+    pub unchanged: u64,
+}
+
+impl Diff {
+    /// Compares `ledger` with what was there earlier in the same run; `earlier` has the numbers. The census of `ledger`
+    /// comes with it, with its numbers if these are wanted for a next time.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn since(
+        earlier: &Census,
+        ledger: &Ledger,
+        accept: &mut Accept<'_>,
+        numbers: bool,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<(Diff, Census), SourceError> {
+        let (later, kept) = Census::take(ledger, accept, numbers, Some(&earlier.numbers), progress)?;
+        let mut diff = Diff::totals(earlier, &later);
+        diff.born = Some(later.all.less(&kept.all));
+        diff.freed = Some(earlier.all.less(&kept.all));
+        diff.reversed = earlier.allocations > later.allocations;
+        for site in 0..earlier.sites.len().max(later.sites.len()) {
+            let (before, after) = (earlier.site(site), later.site(site));
+            let kept = kept.sites.get(site).copied().unwrap_or_default();
+            let both = Some(site as u32);
+            diff.add(Change {
+                kind: ChangeKind::New,
+                sites: [both.filter(|_| before.samples != 0), both.filter(|_| after.samples != 0)],
+                stacks: 1,
+                before,
+                after,
+                born: Some(after.less(&kept)),
+                freed: Some(before.less(&kept)),
+            });
+        }
+        diff.changes.sort_by_key(Change::order);
+        Ok((diff, later))
+    }
+
+    /// Compares two censuses by the functions of their stacks. `key` is asked for the stack of a site of the first (0)
+    /// or of the second (1).
+    ///
+    /// # Errors
+    /// Those of `key`.
+    pub fn across<E>(
+        a: &Census,
+        b: &Census,
+        key: &mut dyn FnMut(usize, u32) -> Result<StackKey, E>,
+    ) -> Result<Diff, E> {
+        #[derive(Default)]
+        struct Both {
+            amounts: [Amount; 2],
+            /// That which holds most, and how much.
+            best: [Option<(u64, u32)>; 2],
+            stacks: [u64; 2],
+        }
+        let mut diff = Diff::totals(a, b);
+        let mut found: HashMap<StackKey, Both> = HashMap::new();
+        for (side, census) in [a, b].into_iter().enumerate() {
+            for site in census.sites() {
+                let amount = census.site(site as usize);
+                let both = found.entry(key(side, site)?).or_default();
+                both.amounts[side].join(&amount);
+                both.stacks[side] += 1;
+                let rank = Some((amount.bytes, site));
+                if both.best[side].is_none_or(|best| best.0 < amount.bytes) {
+                    both.best[side] = rank;
+                }
+            }
+        }
+        for both in found.into_values() {
+            let [before, after] = both.amounts;
+            diff.add(Change {
+                kind: ChangeKind::New,
+                sites: both.best.map(|best| best.map(|(_, site)| site)),
+                stacks: both.stacks.into_iter().max().unwrap_or(1),
+                before,
+                after,
+                born: None,
+                freed: None,
+            });
+        }
+        diff.changes.sort_by_key(Change::order);
+        Ok(diff)
+    }
+
+    fn totals(a: &Census, b: &Census) -> Diff {
+        Diff {
+            all: [a.all, b.all],
+            sampled: [a.sampled(), b.sampled()],
+            in_flight: a.in_flight + b.in_flight,
+            ..Diff::default()
+        }
+    }
+
+    fn add(&mut self, change: Change) {
+        if change.before.samples == 0 && change.after.samples == 0 {
+            return;
+        }
+        match Change::kind(&change.before, &change.after) {
+            Some(kind) => self.changes.push(Change { kind, ..change }),
+            None => self.unchanged += 1,
+        }
+    }
+
+    /// By how many bytes all grew.
+    pub fn bytes(&self) -> i64 {
+        difference(self.all[1].bytes, self.all[0].bytes)
+    }
+
+    /// By how many blocks all grew.
+    pub fn blocks(&self) -> i64 {
+        difference(self.all[1].blocks, self.all[0].blocks)
+    }
+
+    /// The standard error of [`Diff::bytes`]; 0 if exact.
+    pub fn bytes_error(&self) -> u64 {
+        self.born.unwrap_or(self.all[1]).error_with(&self.freed.unwrap_or(self.all[0]))
+    }
+
+    /// Whether any of it is an estimate.
+    pub fn is_estimated(&self) -> bool {
+        self.sampled.iter().any(Option::is_some)
+    }
+
+    /// Stacks that grew or are new: how many, and by how many bytes in all.
+    pub fn growth(&self) -> (u64, i64) {
+        self.sum(true)
+    }
+
+    /// Stacks that shrank or are gone: how many, and by how many bytes in all (not above 0).
+    pub fn shrinkage(&self) -> (u64, i64) {
+        self.sum(false)
+    }
+
+    fn sum(&self, up: bool) -> (u64, i64) {
+        let of = |change: &&Change| matches!(change.kind, ChangeKind::New | ChangeKind::Grown) == up;
+        let changes = self.changes.iter().filter(of);
+        changes.fold((0, 0), |(count, bytes), change| (count + 1, bytes.saturating_add(change.bytes())))
+    }
+}

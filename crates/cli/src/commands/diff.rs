@@ -1,0 +1,498 @@
+//! `heapledger diff`: what became of the blocks between two ledgers, or two moments of a process.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, bail, ensure};
+use heapledger_analysis::diff::{Amount, Census, Change, ChangeKind, Diff, OnlyHere, StackKeys, one_run};
+use heapledger_analysis::format::Entry;
+use heapledger_analysis::query::{Evaluator, Scope, SortKeys};
+use heapledger_analysis::source::Ledger;
+use heapledger_analysis::{NamedStack, Names, Note, Seen};
+use heapledger_report::ecos::{self, RecordsText, Shape};
+use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending};
+
+use super::shape::tell_ending;
+use super::standard::{FilterArgs, SortArgs, TableArgs, Usage};
+use super::{FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, unless_pipe_closed};
+use crate::terminal::{Color, Output};
+use crate::text::parse_span;
+
+mod groups;
+mod watch;
+
+/// Stacks of each list that are shown to a person who did not say how many.
+const STACKS: usize = 10;
+/// Blocks of each list that are shown to a person who did not say how many.
+const BLOCKS: usize = 100;
+/// Frames of a stack that are shown to a person who did not say how many.
+const FRAMES: usize = 10;
+
+/// Arguments of `diff`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = format!("\
+Two ledgers of one run (two snapshots, or one and the process itself) are
+compared by number: an address that is freed and used again fools nobody.
+Ledgers of two runs, of two builds too, are compared by stack: by the names of
+functions, whatever their lines and addresses are. Stacks that grew come first,
+most growth first. One process is compared with itself, by --every or --after.
+
+Examples:
+  heapledger diff 4711.0.hl 4711.1.hl          what grew between two snapshots
+  heapledger diff --group-by fn 4711.0.hl 4711.1.hl   a table, by function
+  heapledger diff --blocks 4711.0.hl 4711.1.hl each new block, each freed one
+  heapledger diff 4711.0.hl 4711               since then, in the process itself
+  heapledger diff old-build.hl new-build.hl    what the new build holds more
+  heapledger diff --every 10s 4711             what grows now, until Ctrl-C
+  heapledger diff --after 1m 4711              what grows within a minute
+  heapledger diff --where 'thread == \"io\"' a.hl b.hl  of one thread only
+  heapledger diff -Fsize_min=10240 -f '%n bytes at %p by %f1' -SN a.hl b.hl
+  heapledger diff --json a.hl b.hl | jq 'select(.change == \"new\")'
+
+Conversions of --format, which shows blocks one by one:
+{CONVERSIONS}"))]
+pub(crate) struct DiffArgs {
+    /// Two ledgers, the earlier one first: files, or numbers of processes that are being recorded (which are not
+    /// stopped); or one such process with --every or --after. An executable before them is not needed
+    #[arg(value_name = "FILE|PID", required = true, num_args = 1..=3)]
+    pub(crate) ledgers: Vec<OsString>,
+    /// Compare a process with itself, so often: 500ms, 10s, 1m
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) every: Option<Duration>,
+    /// Stop after so many intervals
+    #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Compare a process with itself after this time
+    #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "every")]
+    pub(crate) after: Option<Duration>,
+    /// Show blocks one by one; within one run
+    #[arg(short, long, conflicts_with_all = ["every", "after"])]
+    pub(crate) blocks: bool,
+    /// Compare sums by one or several of fn, file, module, thread, size, kind, heap; fn, file and module are those of
+    /// the function that holds a block [default: by call stack]
+    #[arg(short, long, value_name = "LIST", conflicts_with_all = ["every", "after", "blocks"])]
+    pub(crate) group_by: Option<String>,
+    /// Show at most so many of each list, 0 for all [default: 10 stacks, 20 groups or 100 blocks; with --json all]
+    #[arg(short, long, visible_alias = "top", value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// Show so many frames of each stack, 0 for all [default: 10; of intervals none]
+    #[arg(long, value_name = "N")]
+    pub(crate) frames: Option<usize>,
+    /// One JSON object a line, as described in docs/json.md
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// When to emphasize with colour
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
+    pub(crate) color: Color,
+    /// Do not show long text through a pager ($HEAPLEDGER_PAGER, $PAGER, less)
+    #[arg(long)]
+    pub(crate) no_pager: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) sort: SortArgs,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+    #[command(flatten)]
+    pub(crate) lines: FramesArgs,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
+}
+
+impl DiffArgs {
+    /// Which blocks of a ledger are meant, as seen at the time of another.
+    fn filter_for<'a>(&self, opened: &'a Opened, at: &Opened) -> Result<Evaluator<'a>> {
+        self.filter.evaluator(&opened.ledger, at.context.clock, Scope::Blocks, self.names(&opened.ledger)?)
+    }
+
+    /// What will find names, and has found none yet.
+    fn names<'a>(&self, ledger: &'a Ledger) -> Result<Names<'a>> {
+        let mut names = self.naming.no_names(ledger)?;
+        names.pass_over(self.lines.passing());
+        Ok(names)
+    }
+
+    fn limit(&self, otherwise: usize) -> usize {
+        self.limit.unwrap_or(if self.json || self.shape.is_for_programs() { 0 } else { otherwise })
+    }
+
+    /// Whether blocks are shown one by one.
+    fn one_by_one(&self) -> bool {
+        self.blocks || self.shape.is_for_programs()
+    }
+
+    fn open(&self, target: &OsStr) -> Result<Opened> {
+        let ledger = target.to_owned();
+        let opened = LedgerArgs { ledger, json: self.json, color: self.color, no_pager: true }.open()?;
+        self.lines.explain(&opened.ledger);
+        Ok(opened)
+    }
+
+    fn out(&self, pager: bool) -> Output {
+        if self.json { Output::data() } else { Output::text(pager && !self.no_pager) }
+    }
+}
+
+/// Compares.
+pub(crate) fn run(args: &DiffArgs) -> Result<()> {
+    args.filter.parse()?;
+    if args.shape.is_for_programs() && (args.group_by.is_some() || args.every.or(args.after).is_some()) {
+        return Err(Usage::new("--format and --style are for single blocks of two ledgers").into());
+    }
+    if args.sort.parse()?.is_some() && !args.one_by_one() {
+        return Err(Usage::new("an order is one of blocks: add --blocks; stacks come with most growth first").into());
+    }
+    groups::by(args)?;
+    let mut ledgers = args.ledgers.as_slice();
+    let interval = args.every.or(args.after);
+    let wanted = if interval.is_some() { 1 } else { 2 };
+    if let [first, rest @ ..] = ledgers
+        && ledgers.len() == wanted + 1
+    {
+        if !is_program(Path::new(first)) {
+            let first = Path::new(first).display();
+            return Err(Usage::new(format!("{first} is no executable, and one ledger too many")).into());
+        }
+        ledgers = rest;
+    }
+    let result = match (ledgers, interval) {
+        ([one], Some(interval)) => watch::run(args, one, interval),
+        ([a, b], None) => two(args, a, b),
+        (_, Some(_)) => return Err(Usage::new("--every and --after take one process").into()),
+        (_, None) => {
+            return Err(Usage::new("two ledgers are needed, or one process with --every or --after").into());
+        }
+    };
+    unless_pipe_closed(result)
+}
+
+/// Whether this is an ELF file: names come from the modules that the ledger tells of, so it is not read.
+fn is_program(path: &Path) -> bool {
+    let mut magic = [0u8; 4];
+    path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
+}
+
+fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
+    let opened = [args.open(a)?, args.open(b)?];
+    let [a, b] = &opened;
+    let by_number = one_run(&a.ledger, &b.ledger);
+    ensure!(
+        by_number || !args.one_by_one(),
+        "{} and {} are of different runs: blocks can only be compared one by one within one run",
+        a.context.ledger,
+        b.context.ledger
+    );
+    if let Some(by) = groups::by(args)? {
+        return groups::show(args, &opened, by_number, &by);
+    }
+    let keys = args.sort.get(&b.ledger)?;
+    let shape = args.shape.get(&a.ledger)?.and(args.shape.get(&b.ledger)?);
+    // What is so many seconds old is the same block in both, if it is one.
+    let mut filters = [args.filter_for(a, if by_number { b } else { a })?, args.filter_for(b, b)?];
+    let [filter_a, filter_b] = &mut filters;
+    let mut progress = Progress::new("reading");
+    let a_moment = moment_of(&a.ledger, SystemTime::now());
+    filter_a.prepare_blocks(&mut |_| ())?;
+    let mut meant = |block: &Entry| filter_a.block(block);
+    let before = Census::of(&a.ledger, &mut meant, by_number, &mut |part| progress.show(part / 2.0))?;
+    let b_moment = moment_of(&b.ledger, SystemTime::now());
+    filter_b.prepare_blocks(&mut |_| ())?;
+    let mut meant = |block: &Entry| filter_b.block(block);
+    let mut show = |part| progress.show(0.5 + part / 2.0);
+    let (diff, after) = if by_number {
+        Diff::since(&before, &b.ledger, &mut meant, args.one_by_one(), &mut show)?
+    } else {
+        let after = Census::of(&b.ledger, &mut meant, false, &mut show)?;
+        (across(args, [&a.ledger, &b.ledger], &mut filters, &before, &after)?, after)
+    };
+    drop(progress);
+    let [name_a, name_b] = [a.context.ledger.as_str(), b.context.ledger.as_str()];
+    let sides = [DiffSide { ledger: name_a, unix_ns: a_moment }, DiffSide { ledger: name_b, unix_ns: b_moment }];
+    let mut out = args.out(true);
+    if let Some(shape) = &shape {
+        return shaped(args, &opened, &mut filters, [&before, &after], (&keys, shape), &diff, &mut out);
+    }
+    let mut report = Report::new(args, out, &diff, [name_a, name_b], b.context.paint, &filters[1])?;
+    report.totals(&diff, sides)?;
+    if args.blocks {
+        return blocks(args, &opened, &mut filters, [&before, &after], &keys, report);
+    }
+    let mut names = ChangeNames { names: filters.map(Evaluator::into_names) };
+    grouped(args, [&a.ledger, &b.ledger], &diff, &mut names, report)
+}
+
+/// What both could not see, each thing once.
+fn seen_of(ledgers: [&Ledger; 2]) -> Result<Seen> {
+    let mut seen = Seen::of(ledgers[0], 0)?;
+    add_notes(&mut seen, Seen::of(ledgers[1], 0)?.notes);
+    Ok(seen)
+}
+
+fn add_notes(seen: &mut Seen, notes: Vec<Note>) {
+    for note in notes {
+        if !seen.notes.contains(&note) {
+            seen.notes.push(note);
+        }
+    }
+}
+
+/// The moment that a ledger tells of, in nanoseconds since 1970.
+fn moment_of(ledger: &Ledger, now: SystemTime) -> Option<u64> {
+    if let Some(taken) = ledger.taken() {
+        return Some(taken.unix_ns);
+    }
+    if ledger.is_running() {
+        return Some(u64::try_from(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX));
+    }
+    // When it ended, as far as that is known.
+    let start = Some(ledger.header().start_unix_ns).filter(|start| *start != 0)?;
+    let wall = ledger.process().number("wall_ns");
+    wall.and_then(|wall| start.checked_add(wall))
+}
+
+/// Two runs: all stacks are named, and compared by their functions.
+fn across(
+    args: &DiffArgs,
+    [a, b]: [&Ledger; 2],
+    filters: &mut [Evaluator<'_>; 2],
+    before: &Census,
+    after: &Census,
+) -> Result<Diff> {
+    let mut keys = StackKeys::new(&a.modules()?, &b.modules()?);
+    find_names(filters[0].names(), before.sites(), args.json)?;
+    find_names(filters[1].names(), after.sites(), args.json)?;
+    Diff::across(before, after, &mut |side, site| Ok(keys.key(&filters[side.min(1)].names().stack(site)?)))
+}
+
+/// Where a comparison is written to.
+enum Report {
+    Text(DiffText<Output>),
+    Json(DiffJson<Output>),
+}
+
+impl Report {
+    fn new(
+        args: &DiffArgs,
+        out: Output,
+        diff: &Diff,
+        ledgers: [&str; 2],
+        paint: heapledger_report::Paint,
+        filter: &Evaluator<'_>,
+    ) -> Result<Report> {
+        let filter = Some(filter.text()).filter(|_| !filter.is_all());
+        if args.json {
+            return Ok(Report::Json(DiffJson::new(out, ledgers, diff.sampled, filter)?));
+        }
+        let mut text = DiffText::new(out, diff, args.frames.unwrap_or(FRAMES), paint);
+        if let Some(filter) = filter {
+            text.filter(filter)?;
+        }
+        Ok(Report::Text(text))
+    }
+
+    fn totals(&mut self, diff: &Diff, sides: [DiffSide<'_>; 2]) -> Result<()> {
+        match self {
+            Report::Text(text) => text.totals(diff, sides)?,
+            Report::Json(json) => json.totals(diff, sides, true)?,
+        }
+        Ok(())
+    }
+}
+
+/// The changes that are shown, of `Grown` and of `Shrunk`: most change first.
+fn shown(diff: &Diff, limit: usize) -> [Vec<&Change>; 2] {
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let up = |change: &&Change| matches!(change.kind, ChangeKind::New | ChangeKind::Grown);
+    let grown = diff.changes.iter().filter(up).take(limit).collect();
+    let shrunk = diff.changes.iter().rev().filter(|change| !up(change)).take(limit).collect();
+    [grown, shrunk]
+}
+
+/// Names of the stacks of changes: as the second ledger knows them, or the first where they are gone.
+struct ChangeNames<'a> {
+    names: [Names<'a>; 2],
+}
+
+impl ChangeNames<'_> {
+    fn find(&mut self, lists: &[Vec<&Change>; 2], source_text: bool) -> Result<()> {
+        for (side, names) in self.names.iter_mut().enumerate() {
+            let places = lists.iter().flatten().map(|change| Self::place(change));
+            let sites = places.filter(|place| place.0 == side).map(|place| place.1);
+            find_names(names, sites, source_text)?;
+        }
+        Ok(())
+    }
+
+    fn place(change: &Change) -> (usize, u32) {
+        match change.sites {
+            [_, Some(site)] => (1, site),
+            [site, None] => (0, site.unwrap_or(0)),
+        }
+    }
+
+    fn stack(&mut self, change: &Change) -> Result<NamedStack> {
+        let (side, site) = Self::place(change);
+        Ok(self.names[side].stack(site)?)
+    }
+
+    fn add_notes(&mut self, seen: &mut Seen) {
+        self.names.iter_mut().for_each(|names| add_notes(seen, names.notes()));
+    }
+}
+
+fn grouped(
+    args: &DiffArgs,
+    ledgers: [&Ledger; 2],
+    diff: &Diff,
+    names: &mut ChangeNames<'_>,
+    report: Report,
+) -> Result<()> {
+    let lists = shown(diff, args.limit(STACKS));
+    names.find(&lists, args.json)?;
+    let mut seen = seen_of(ledgers)?;
+    match report {
+        Report::Json(mut json) => {
+            for change in lists.iter().flatten() {
+                json.change(change, &names.stack(change)?)?;
+            }
+            names.add_notes(&mut seen);
+            let shown = lists.iter().map(Vec::len).sum::<usize>() as u64;
+            let left_out = (diff.changes.len() as u64).saturating_sub(shown);
+            json.end(Ending { shown, left_out, in_flight: diff.in_flight }, &seen)?;
+        }
+        Report::Text(mut text) => {
+            for (heading, list, sum) in [("Grown", &lists[0], diff.growth()), ("Shrunk", &lists[1], diff.shrinkage())] {
+                if list.is_empty() {
+                    continue;
+                }
+                text.list(heading, sum, list.iter().copied())?;
+                for change in list {
+                    text.change(change, &names.stack(change)?, true)?;
+                }
+                let bytes = list.iter().map(|change| change.bytes()).sum::<i64>();
+                if let left @ 1.. = sum.0 - list.len() as u64 {
+                    text.left_out(left, sum.1.saturating_sub(bytes))?;
+                }
+            }
+            if diff.changes.is_empty() {
+                text.line("\nNo stack holds more or less than before.")?;
+            }
+            names.add_notes(&mut seen);
+            text.end(&seen)?;
+        }
+    }
+    Ok(())
+}
+
+fn blocks(
+    args: &DiffArgs,
+    opened: &[Opened; 2],
+    filters: &mut [Evaluator<'_>; 2],
+    censuses: [&Census; 2],
+    keys: &SortKeys,
+    mut report: Report,
+) -> Result<()> {
+    let [a, b] = opened.each_ref().map(|opened| opened.context.ledger.as_str());
+    let mut seen = seen_of([&opened[0].ledger, &opened[1].ledger])?;
+    let mut ending = Ending::default();
+    for (side, heading) in
+        [(1, format!("New allocations in {b} but not in {a}")), (0, format!("Allocations in {a} but freed in {b}"))]
+    {
+        let Opened { ledger, context, threads_recorded, .. } = &opened[side];
+        let mut context = context.clone();
+        let filter = &mut filters[side];
+        let mut progress = Progress::new("reading");
+        let mut show = |part| progress.show(part);
+        let order = (keys, args.limit(BLOCKS));
+        let other = censuses[1 - side].numbers();
+        let only = OnlyHere::of(ledger, other, &mut |block| filter.block(block), order, &mut show)?;
+        drop(progress);
+        refresh(ledger, &mut context)?;
+        let names = filter.names();
+        find_names(names, only.blocks.iter().map(|block| block.site), true)?;
+        ending.shown += only.blocks.len() as u64;
+        ending.left_out += only.left_out();
+        if let Report::Text(text) = &mut report {
+            text.blocks(&heading)?;
+        }
+        for (index, block) in only.blocks.iter().enumerate() {
+            let stack = names.stack(block.site)?;
+            match &mut report {
+                Report::Json(json) => json.block(&context, block, &stack, side == 1)?,
+                Report::Text(text) => {
+                    if index > 0 {
+                        text.line("")?;
+                    }
+                    text.block(&context, *threads_recorded, block, &stack)?;
+                }
+            }
+        }
+        if let Report::Text(text) = &mut report {
+            text.blocks_left_out(&only)?;
+        }
+        add_notes(&mut seen, names.notes());
+    }
+    match report {
+        Report::Json(json) => json.end(ending, &seen)?,
+        Report::Text(text) => text.end(&seen)?,
+    }
+    Ok(())
+}
+
+/// Blocks one by one, as somebody wants to see them, or in the shape of `ecosmdd`.
+fn shaped(
+    args: &DiffArgs,
+    opened: &[Opened; 2],
+    filters: &mut [Evaluator<'_>; 2],
+    censuses: [&Census; 2],
+    (keys, shape): (&SortKeys, &Shape),
+    diff: &Diff,
+    out: &mut Output,
+) -> Result<()> {
+    let mut seen = seen_of([&opened[0].ledger, &opened[1].ledger])?;
+    let sides = [0, 1].map(|side: usize| ecos::DiffSide {
+        name: opened[side].context.ledger.clone(),
+        blocks: diff.all[side].blocks,
+        bytes: diff.all[side].bytes,
+    });
+    let both = sides.each_ref();
+    let count = |amount: Option<Amount>| amount.unwrap_or_default().blocks;
+    ecos::diff_head(&mut *out, both, count(diff.born), count(diff.freed))?;
+    let mut ending = Ending::default();
+    for (side, heading) in [(1, ecos::diff_new(both)), (0, format!("\n{}", ecos::diff_gone(both)))] {
+        let (ledger, mut context) = (&opened[side].ledger, opened[side].context.clone());
+        let filter = &mut filters[side];
+        let order = (keys, args.limit(0));
+        let other = censuses[1 - side].numbers();
+        let only = OnlyHere::of(ledger, other, &mut |block| filter.block(block), order, &mut |_| ())?;
+        refresh(ledger, &mut context)?;
+        let names = filter.names();
+        if shape.needs_names() {
+            find_names(names, only.blocks.iter().map(|block| block.site), shape.needs_source_text())?;
+        }
+        let mut records = RecordsText::new(&mut *out, &context, shape);
+        records.line(&heading)?;
+        for block in &only.blocks {
+            records.block(block, &names.stack(block.site)?)?;
+        }
+        records.end()?;
+        ending.shown += only.blocks.len() as u64;
+        ending.left_out += only.left_out();
+        add_notes(&mut seen, names.notes());
+    }
+    tell_ending(ending, &seen);
+    Ok(())
+}
+
+/// Refuses what nobody writes any more.
+fn must_run(ledger: &Ledger, shown: &str) -> Result<()> {
+    if !ledger.is_running() {
+        bail!("{shown} has ended: there is nothing to wait for");
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Sums of two ledgers by something else than the call stack.
+
+use std::time::SystemTime;
+
+use anyhow::Result;
+use heapledger_analysis::diff::{ChangeKind, GroupChange};
+use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
+use heapledger_analysis::{Groups, Seen};
+use heapledger_report::{DiffGroups, DiffSide, TableForm, diff_groups, group_label};
+
+use super::{DiffArgs, Usage, add_notes, moment_of};
+use crate::commands::{Opened, Progress};
+
+/// Groups of each list that are shown to a person who did not say how many.
+const GROUPS: usize = 20;
+
+/// What sums are made by, if not by call stack.
+pub(super) fn by(args: &DiffArgs) -> Result<Option<Vec<GroupBy>>> {
+    let Some(text) = &args.group_by else {
+        if args.table.csv {
+            return Err(Usage::new("--csv is for tables: add --group-by").into());
+        }
+        return Ok(None);
+    };
+    let by = GroupBy::parse(text).map_err(|error| Usage::in_value("--group-by", &error))?;
+    match by.as_slice() {
+        [GroupBy::Stack] if !args.table.csv => Ok(None),
+        by if by.contains(&GroupBy::Stack) => {
+            Err(Usage::new("--group-by: stacks are compared alone, and not as a table").into())
+        }
+        _ => Ok(Some(by)),
+    }
+}
+
+/// Compares and shows.
+pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[GroupBy]) -> Result<()> {
+    let mut seen = Seen::default();
+    let mut both = Vec::new();
+    let mut moments = [None; 2];
+    let mut progress = Progress::new("reading");
+    for (side, here) in opened.iter().enumerate() {
+        by.iter().try_for_each(|by| by.check(&here.ledger))?;
+        moments[side] = moment_of(&here.ledger, SystemTime::now());
+        // What is so many seconds old is the same block in both, if it is one.
+        let clock = if one_run { opened[1].context.clock } else { here.context.clock };
+        let mut filter = args.filter.evaluator(&here.ledger, clock, Scope::Blocks, args.names(&here.ledger)?)?;
+        let order = (&GroupOrder::default(), 0);
+        let mut show = |part: f32| progress.show((side as f32 + part) / 2.0);
+        both.push(Groups::of(&here.ledger, by, &mut filter, &args.filter.holders()?, order, &mut show)?);
+        add_notes(&mut seen, Seen::of(&here.ledger, 0)?.notes);
+        add_notes(&mut seen, filter.into_names().notes());
+    }
+    drop(progress);
+    let [a, b] = both.as_slice() else { return Ok(()) };
+    let mut contexts = opened.each_ref().map(|opened| opened.context.clone());
+    for (context, here) in contexts.iter_mut().zip(opened) {
+        crate::commands::refresh(&here.ledger, context)?;
+    }
+    let changes = GroupChange::of(a, b, &|side, key| group_label(key, &contexts[side.min(1)], one_run));
+    let limit = match args.limit {
+        Some(limit) => limit,
+        None if args.json || args.table.csv => 0,
+        None => GROUPS,
+    };
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let up = |change: &&GroupChange| matches!(change.kind, ChangeKind::New | ChangeKind::Grown);
+    let grown: Vec<&GroupChange> = changes.iter().filter(up).take(limit).collect();
+    // The most shrunk are kept, and stand last: one table from the most grown to the most shrunk.
+    let mut shrunk: Vec<&GroupChange> = changes.iter().rev().filter(|change| !up(change)).take(limit).collect();
+    shrunk.reverse();
+    let shown: Vec<&GroupChange> = grown.into_iter().chain(shrunk).collect();
+    let sides = [0, 1].map(|side: usize| DiffSide { ledger: &opened[side].context.ledger, unix_ns: moments[side] });
+    let form = match () {
+        () if args.json => TableForm::Json("change"),
+        () if args.table.csv => TableForm::Csv,
+        () => TableForm::Text(args.table.style(&contexts[1])),
+    };
+    let report =
+        DiffGroups { groups: [a, b], sides, one_run, by, shown: &shown, all: changes.len() as u64, seen: &seen };
+    diff_groups(args.out(!args.table.csv), form, &report)?;
+    Ok(())
+}

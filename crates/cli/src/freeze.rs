@@ -1,0 +1,226 @@
+//! Holding all threads of a process still for a moment, and letting them go.
+//!
+//! A stop signal would be seen by the parent: a shell would take the terminal back and call the job stopped. It would
+//! also stay if we were killed in between. So we trace: nobody but the kernel and we know of it, and whatever becomes of
+//! us, the kernel lets the threads go. A process that was stopped before stays stopped.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::sys::{self, Stop};
+
+/// A thread that does not stop in this time waits in the kernel for something that cannot be interrupted.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks at a thread that is to stop.
+const LOOK: Duration = Duration::from_micros(20);
+/// How long a thread that is in the middle of an entry gets, to finish it.
+const NUDGE: Duration = Duration::from_micros(50);
+/// How often.
+const NUDGES: u32 = 400;
+/// How the name of the library begins that does the entering.
+const LIBRARY: &str = "libheapledger";
+
+/// A process whose threads stand still as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Held {
+    process: i32,
+    threads: Vec<Thread>,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Thread {
+    id: i32,
+    stopped: Option<Stop>,
+}
+
+impl Held {
+    /// Stops all threads, none of them in the middle of an entry as far as that can be told.
+    ///
+    /// # Errors
+    /// If the process may not be traced, is traced by somebody else, is gone, or does not stop. Then it runs.
+    pub(crate) fn hold(process: i32) -> Result<Held> {
+        let mut held = Held { process, threads: Vec::new(), since: Instant::now() };
+        let mut seen = BTreeSet::new();
+        // Threads that run begin new ones until all of them stand.
+        loop {
+            let fresh: Vec<i32> = threads(process).into_iter().filter(|id| seen.insert(*id)).collect();
+            if fresh.is_empty() {
+                break;
+            }
+            let before = held.threads.len();
+            for id in fresh {
+                match sys::seize(id) {
+                    Ok(()) => {
+                        held.threads.push(Thread { id, stopped: None });
+                        // One that has ended since is found out below.
+                        let _ = sys::interrupt(id);
+                    }
+                    Err(error) if is_gone(process, id) => drop(error),
+                    Err(error) => return Err(refused(process, &error)),
+                }
+            }
+            held.wait_for(before)?;
+        }
+        if held.threads.is_empty() {
+            bail!("process {process} has ended");
+        }
+        held.leave_entries()?;
+        Ok(held)
+    }
+
+    /// For how long it has been standing.
+    pub(crate) fn span(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Waits until the threads from `first` on stand; forgets those that are gone.
+    fn wait_for(&mut self, first: usize) -> Result<()> {
+        let began = Instant::now();
+        for thread in self.threads.iter_mut().skip(first) {
+            while thread.stopped.is_none() {
+                thread.stopped = sys::look_at_thread(thread.id)?;
+                if thread.stopped.is_none() {
+                    if began.elapsed() > PATIENCE {
+                        bail!(
+                            "thread {} of process {} cannot be held: it waits in the kernel",
+                            thread.id,
+                            self.process
+                        );
+                    }
+                    sleep(LOOK);
+                }
+            }
+        }
+        self.threads.retain(|thread| thread.stopped != Some(Stop::Gone));
+        Ok(())
+    }
+
+    /// Lets threads that stopped inside our library go on alone until they are out of it.
+    fn leave_entries(&mut self) -> Result<()> {
+        let code = library_code(self.process);
+        for _ in 0..NUDGES {
+            let mut inside: Vec<usize> = Vec::new();
+            for (index, thread) in self.threads.iter().enumerate() {
+                // A process that somebody else stopped does not take a step on our account.
+                let may_step = !matches!(thread.stopped, Some(Stop::Group(_)));
+                let address = instruction(self.process, thread.id).filter(|_| may_step);
+                if address.is_some_and(|address| code.iter().any(|range| range.contains(&address))) {
+                    inside.push(index);
+                }
+            }
+            if inside.is_empty() {
+                break;
+            }
+            for index in &inside {
+                let Some(thread) = self.threads.get_mut(*index) else { continue };
+                let _ = sys::resume(thread.id, pending(thread.stopped.take()));
+            }
+            sleep(NUDGE);
+            for thread in self.threads.iter().filter(|thread| thread.stopped.is_none()) {
+                let _ = sys::interrupt(thread.id);
+            }
+            self.wait_for(0)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Only a thread that stands can be let go. Those that do not are let go when this process ends.
+        if self.threads.iter().any(|thread| thread.stopped.is_none()) {
+            let _ = self.wait_for(0);
+        }
+        for thread in self.threads.iter().filter(|thread| thread.stopped.is_some()) {
+            let _ = sys::detach(thread.id, pending(thread.stopped));
+        }
+    }
+}
+
+/// The signal that a stopped thread was about to get; 0 for none.
+fn pending(stop: Option<Stop>) -> i32 {
+    match stop {
+        Some(Stop::Signal(signal)) => signal,
+        _ => 0,
+    }
+}
+
+fn threads(process: i32) -> Vec<i32> {
+    let number = |item: io::Result<fs::DirEntry>| item.ok()?.file_name().to_str()?.parse().ok();
+    fs::read_dir(format!("/proc/{process}/task"))
+        .map_or_else(|_| Vec::new(), |items| items.filter_map(number).collect())
+}
+
+/// Ended, or about to.
+fn is_gone(process: i32, thread: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/task/{thread}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    state.is_none_or(|state| matches!(state, 'Z' | 'X'))
+}
+
+/// Why a process cannot be held, in words.
+fn refused(process: i32, error: &io::Error) -> anyhow::Error {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).map_or("0", str::trim);
+    if tracer != "0" {
+        let name = fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
+        return anyhow!("process {process} cannot be held: process {tracer} ({}) traces it already", name.trim());
+    }
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match error.raw_os_error() {
+        Some(libc::EPERM) if !matches!(scope.trim(), "" | "0") => anyhow!(
+            "process {process} cannot be held by you: kernel.yama.ptrace_scope is {}; try as root, or without --freeze",
+            scope.trim()
+        ),
+        Some(libc::EPERM) => {
+            anyhow!("process {process} cannot be held by you: it belongs to another user, or is protected")
+        }
+        Some(libc::ESRCH) => anyhow!("process {process} has ended"),
+        _ => anyhow!("process {process} cannot be held: {error}"),
+    }
+}
+
+/// Where our library's code lies in the process, and the code that the kernel gives it, which our library calls.
+fn library_code(process: i32) -> Vec<Range<u64>> {
+    let maps = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+    let maps = String::from_utf8_lossy(&maps);
+    let ours = |line: &&str| {
+        let name = line.rsplit('/').next().unwrap_or_default();
+        line.split_ascii_whitespace().nth(1).is_some_and(|rights| rights.contains('x'))
+            && (line.ends_with("[vdso]") || line.contains('/') && name.starts_with(LIBRARY))
+    };
+    let range = |line: &str| {
+        let (low, high) = line.split_ascii_whitespace().next()?.split_once('-')?;
+        Some(u64::from_str_radix(low, 16).ok()?..u64::from_str_radix(high, 16).ok()?)
+    };
+    maps.lines().filter(ours).filter_map(range).collect()
+}
+
+/// Where a thread that stands would go on. The line is `NUMBER ARGUMENTS… SP PC`, or `-1 SP PC` outside of a call.
+fn instruction(process: i32, thread: i32) -> Option<u64> {
+    let line = fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall")).ok()?;
+    let word = line.split_ascii_whitespace().next_back()?;
+    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_threads_and_no_library() {
+        let own = std::process::id() as i32;
+        assert!(threads(own).contains(&own));
+        assert!(!is_gone(own, own));
+        assert!(is_gone(own, i32::MAX));
+        assert_eq!(library_code(own).len(), 1, "the vdso");
+        assert!(Held::hold(i32::MAX).is_err());
+    }
+}

@@ -1,0 +1,301 @@
+//! What became of the blocks between two ledgers, as text.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::diff::{Amount, Change, ChangeKind, Diff, OnlyHere};
+use heapledger_analysis::format::Entry;
+use heapledger_analysis::{NamedStack, Sampled, Seen};
+
+use crate::dump::block_text;
+use crate::frames::{callers, short_name};
+use crate::units::{Figures, Paint, clean, count, counted, growth, growth_counted, sampled, span};
+use crate::{Context, seen};
+
+/// One of the two ledgers.
+#[derive(Clone, Copy, Debug)]
+pub struct DiffSide<'a> {
+    /// What it is called.
+    pub ledger: &'a str,
+    /// Of what moment it is, in nanoseconds since 1970, if that is known.
+    pub unix_ns: Option<u64>,
+}
+
+/// Writes a comparison part by part.
+///
+/// ```text
+/// A         : redis.0.hl, 1.46 MiB (1,532,048 bytes) used in 2,543 allocations
+/// B         : redis.1.hl, 1.51 MiB (1,588,769 bytes) used in 2,683 allocations, 10.0 s later
+/// New       : 231 allocations, 71.2 KiB, in B but not in A
+/// Freed     : 91 allocations, 15.8 KiB, in A but freed in B
+/// Growth    : +55.4 KiB (+56,721 bytes), +140 blocks; by number, within one run
+///
+/// Grown     : 3 stacks, +60.1 KiB
+/// +48.0 KiB  +100 blocks  zmalloc (zmalloc.c:102) < createObject < lpushCommand
+///                         62.0 KiB in 130 blocks now, 14.0 KiB in 30 before; 120 new, 20 freed
+///                         1) zmalloc        zmalloc.c:102
+///                         2) createObject   object.c:44
+/// ```
+pub struct DiffText<W> {
+    out: W,
+    paint: Paint,
+    figures: Figures,
+    /// Frames shown of a stack, 0 for all.
+    frames: usize,
+    /// Columns of bytes and blocks.
+    widths: [usize; 2],
+}
+
+/// The samples of both ledgers together.
+pub(crate) fn sampled_in_all(both: [Option<Sampled>; 2]) -> Option<Sampled> {
+    let all = both.into_iter().flatten();
+    all.reduce(|one, other| Sampled { samples: one.samples + other.samples, ..one })
+}
+
+/// Widest column of functions.
+const FUNCTION_WIDTH: usize = 44;
+
+impl<W: Write> DiffText<W> {
+    /// A report of `diff` to `out`, with so many frames of each stack (0: all).
+    pub fn new(out: W, diff: &Diff, frames: usize, paint: Paint) -> DiffText<W> {
+        DiffText { out, paint, figures: Figures { estimated: diff.is_estimated() }, frames, widths: [0; 2] }
+    }
+
+    /// Writes totals: of both, what is new, what was freed, and by how much it grew.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn totals(&mut self, diff: &Diff, [a, b]: [DiffSide<'_>; 2]) -> io::Result<()> {
+        if let Some(from) = sampled_in_all(diff.sampled) {
+            self.field("Sampled", &sampled(from, "of live blocks"))?;
+        }
+        let later = a.unix_ns.zip(b.unix_ns).map_or_else(String::new, |(a, b)| match b.checked_sub(a) {
+            Some(0) => String::new(),
+            Some(ns) => format!(", {} later", span(ns)),
+            None => format!(", {} earlier", span(a - b)),
+        });
+        for (name, side, amount, sampled, when) in
+            [("A", a, diff.all[0], diff.sampled[0], ""), ("B", b, diff.all[1], diff.sampled[1], later.as_str())]
+        {
+            let figures = Figures::of(sampled);
+            let used = figures.bytes_with_error(amount.bytes, amount.bytes_error());
+            let blocks = figures.counted(amount.blocks, "allocation", "allocations");
+            self.field(name, &format!("{}, {used} used in {blocks}{when}", clean(side.ledger)))?;
+        }
+        if let Some((born, freed)) = diff.born.zip(diff.freed) {
+            let amount = |amount: Amount| {
+                let blocks = self.figures.counted(amount.blocks, "allocation", "allocations");
+                format!("{blocks}, {}", self.figures.bytes(amount.bytes))
+            };
+            let (born, freed) = (amount(born), amount(freed));
+            self.field("New", &format!("{born}, in B but not in A"))?;
+            self.field("Freed", &format!("{freed}, in A but freed in B"))?;
+        }
+        let how = if diff.born.is_some() { "by number, within one run" } else { "by stack, across runs" };
+        let (bytes, blocks) = (diff.bytes(), growth_counted(diff.blocks(), "block", "blocks"));
+        let text = if self.figures.estimated {
+            format!("~{} ± {}, ~{blocks}", growth(bytes), crate::bytes(diff.bytes_error()))
+        } else if bytes.unsigned_abs() < 1024 {
+            format!("{}, {blocks}", growth(bytes))
+        } else {
+            let sign = if bytes < 0 { "-" } else { "+" };
+            format!("{} ({sign}{} bytes), {blocks}", growth(bytes), count(bytes.unsigned_abs()))
+        };
+        self.field("Growth", &format!("{text}; {how}"))?;
+        if diff.reversed {
+            self.field("Caution", "A is the later of the two: what is new here was freed, and what is freed is new")?;
+        }
+        Ok(())
+    }
+
+    /// Writes which blocks are meant.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn filter(&mut self, filter: &str) -> io::Result<()> {
+        self.field("Only", &clean(filter))
+    }
+
+    fn field(&mut self, name: &str, text: &str) -> io::Result<()> {
+        let name = self.paint.strong(format!("{name:<10}:"));
+        writeln!(self.out, "{name} {text}")
+    }
+
+    /// Begins a list: `Grown    : 3 stacks, +60.1 KiB`; the changes that follow are aligned.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn list<'c>(
+        &mut self,
+        name: &str,
+        (stacks, bytes): (u64, i64),
+        shown: impl Iterator<Item = &'c Change>,
+    ) -> io::Result<()> {
+        self.align(shown);
+        writeln!(self.out)?;
+        let mark = if self.figures.estimated { "~" } else { "" };
+        self.field(name, &format!("{}, {mark}{}", counted(stacks, "stack", "stacks"), growth(bytes)))
+    }
+
+    /// Makes columns wide enough for these.
+    pub fn align<'c>(&mut self, shown: impl Iterator<Item = &'c Change>) {
+        self.widths = shown.fold([0; 2], |widths, change| {
+            let [bytes, blocks] = self.columns(change);
+            [widths[0].max(bytes.chars().count()), widths[1].max(blocks.chars().count())]
+        });
+    }
+
+    fn columns(&self, change: &Change) -> [String; 2] {
+        let mark = if self.figures.estimated { "~" } else { "" };
+        let blocks = growth_counted(change.blocks(), "block", "blocks");
+        [format!("{mark}{}", growth(change.bytes())), format!("{mark}{blocks}")]
+    }
+
+    /// Writes a change: its line, and with `details` what it was before, and the stack.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn change(&mut self, change: &Change, stack: &NamedStack, details: bool) -> io::Result<()> {
+        let [bytes, blocks] = self.columns(change);
+        let [bytes_width, blocks_width] = self.widths;
+        let uncertain = if change.is_within_error() {
+            format!(" (no more than chance: ± {})", crate::bytes(change.bytes_error()))
+        } else {
+            String::new()
+        };
+        let fill = bytes_width.saturating_sub(bytes.chars().count());
+        let bytes = self.paint.strong(bytes);
+        let who = self.paint.strong(callers(stack));
+        writeln!(self.out, "{:fill$}{bytes}  {blocks:>blocks_width$}  {who}{uncertain}", "")?;
+        if !details {
+            return Ok(());
+        }
+        let indent = bytes_width + blocks_width + 4;
+        writeln!(self.out, "{:indent$}{}", "", self.history(change))?;
+        self.stack(stack, indent)
+    }
+
+    fn history(&self, change: &Change) -> String {
+        let held = |amount: &Amount| {
+            let blocks = self.figures.counted(amount.blocks, "block", "blocks");
+            format!("{} in {blocks}", self.figures.bytes(amount.bytes))
+        };
+        let mut text = match change.kind {
+            ChangeKind::New => "new: there were none before".to_owned(),
+            ChangeKind::Gone => format!("{} before, none now", held(&change.before)),
+            ChangeKind::Grown | ChangeKind::Shrunk => {
+                format!("{} now, {} before", held(&change.after), held(&change.before))
+            }
+        };
+        if let Some((born, freed)) = change.born.zip(change.freed)
+            && born.samples != 0
+            && freed.samples != 0
+        {
+            let [born, freed] = [born, freed].map(|amount| self.figures.count(amount.blocks));
+            text.push_str(&format!("; {born} new, {freed} freed"));
+        }
+        if change.stacks > 1 {
+            text.push_str(&format!("; {} stacks of the same functions, the largest:", count(change.stacks)));
+        }
+        text
+    }
+
+    fn stack(&mut self, stack: &NamedStack, indent: usize) -> io::Result<()> {
+        let limit = if self.frames == 0 { usize::MAX } else { self.frames };
+        // One frame more is shown rather than a line that says so.
+        let shown = if stack.frames.len() <= limit.saturating_add(1) { stack.frames.len() } else { limit };
+        let frames: Vec<(String, String)> = stack
+            .frames
+            .iter()
+            .take(shown)
+            .map(|frame| {
+                let inlined = if frame.inlined { " (inlined)" } else { "" };
+                let place = match (&frame.file, frame.line, &frame.module) {
+                    (Some(file), Some(line), _) => format!("{}:{line}", clean(file)),
+                    (Some(file), None, _) => clean(file).into_owned(),
+                    (None, _, Some(module)) if frame.function.is_some() => {
+                        format!("in {}", clean(module.rsplit('/').next().unwrap_or(module)))
+                    }
+                    _ => String::new(),
+                };
+                (format!("{}{inlined}", short_name(frame)), place)
+            })
+            .collect();
+        let widest = frames.iter().map(|(name, _)| name.chars().count()).filter(|width| *width <= FUNCTION_WIDTH);
+        let width = widest.max().unwrap_or(0);
+        let digits = shown.to_string().len() + 1;
+        for (index, (name, place)) in frames.iter().enumerate() {
+            let number = format!("{})", index + 1);
+            let line = format!("{:indent$}{number:>digits$} {name:<width$}  {place}", "");
+            writeln!(self.out, "{}", line.trim_end())?;
+        }
+        let left = stack.frames.len() - shown;
+        if left > 0 {
+            writeln!(self.out, "{:indent$}{:digits$} … and {left} more (--frames 0 shows all)", "", "")?;
+        }
+        if stack.damaged {
+            writeln!(self.out, "{:indent$}(the rest of this stack is damaged)", "")?;
+        }
+        Ok(())
+    }
+
+    /// Says how many changes of a list were left out, and how many bytes these are.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn left_out(&mut self, stacks: u64, bytes: i64) -> io::Result<()> {
+        let stacks = counted(stacks, "more stack", "more stacks");
+        writeln!(self.out, "… and {stacks}, {} (--limit 0 shows all)", growth(bytes))
+    }
+
+    /// Begins a list of blocks.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn blocks(&mut self, heading: &str) -> io::Result<()> {
+        writeln!(self.out, "\n{}", self.paint.strong(heading))
+    }
+
+    /// Writes one block.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn block(
+        &mut self,
+        context: &Context,
+        threads_recorded: bool,
+        block: &Entry,
+        stack: &NamedStack,
+    ) -> io::Result<()> {
+        block_text(&mut self.out, context, threads_recorded, block, stack)
+    }
+
+    /// Says how many blocks of a list were left out.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn blocks_left_out(&mut self, blocks: &OnlyHere) -> io::Result<()> {
+        match blocks.left_out() {
+            0 if blocks.blocks.is_empty() => writeln!(self.out, "none"),
+            0 => Ok(()),
+            left => writeln!(self.out, "… and {} more (--limit 0 shows all)", count(left)),
+        }
+    }
+
+    /// One line of any text.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{text}")?;
+        self.out.flush()
+    }
+
+    /// Writes what the two ledgers could not show.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn end(mut self, seen: &Seen) -> io::Result<()> {
+        seen::write(&mut self.out, seen, self.paint)?;
+        self.out.flush()
+    }
+}

@@ -1,0 +1,179 @@
+//! Groups of two ledgers compared: what they are called, and a table.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::diff::{GroupChange, plain_name};
+use heapledger_analysis::query::GroupBy;
+use heapledger_analysis::{GroupKey, Groups, Sampled, Seen};
+use serde::Serialize;
+
+use crate::columns::{group_cell, group_column};
+use crate::diff::sampled_in_all;
+use crate::json::{HeaderLine, end, line};
+use crate::units::{Figures, clean, counted, growth, sampled};
+use crate::{Cell, Column, Context, DiffSide, Ending, Table, TableForm, seen};
+
+/// What a key is called, so that it means the same in both ledgers: within one run rows of tables do, across runs
+/// names.
+pub fn group_label(key: &GroupKey, context: &Context, one_run: bool) -> String {
+    if let GroupKey::Function { name: Some(name), .. } = key {
+        return plain_name(name).to_owned();
+    }
+    match group_cell(key, context) {
+        Cell::Named(row, name) if one_run => format!("{row} {name}").trim_end().to_owned(),
+        Cell::Named(_, name) if name.is_empty() => "(without a name)".to_owned(),
+        Cell::Named(_, name) | Cell::Text(name) => name,
+        Cell::Bytes(number) | Cell::Plain(number) | Cell::Count(number) => number.to_string(),
+        _ => "-".to_owned(),
+    }
+}
+
+/// A comparison of groups.
+pub struct DiffGroups<'d> {
+    /// All groups of the first ledger and of the second.
+    pub groups: [&'d Groups; 2],
+    /// The ledgers.
+    pub sides: [DiffSide<'d>; 2],
+    /// Whether they are of one run.
+    pub one_run: bool,
+    /// What was added up by.
+    pub by: &'d [GroupBy],
+    /// The changes that are shown.
+    pub shown: &'d [&'d GroupChange],
+    /// How many there are in all.
+    pub all: u64,
+    /// What could not be seen.
+    pub seen: &'d Seen,
+}
+
+impl DiffGroups<'_> {
+    fn estimated(&self) -> Option<Sampled> {
+        sampled_in_all(self.groups.map(|groups| groups.sampled))
+    }
+
+    fn growth(&self) -> i64 {
+        let [a, b] = self.groups.map(|groups| i128::from(groups.total_bytes));
+        (b - a).clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+}
+
+/// Writes it in any form: for people with the totals above, as CSV the table alone, as JSON with a line of type `change`
+/// for each group.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn diff_groups(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>) -> io::Result<()> {
+    let estimated = report.estimated();
+    let left_out = report.all.saturating_sub(report.shown.len() as u64);
+    match form {
+        TableForm::Text(style) => {
+            let figures = Figures::of(estimated);
+            let field = |name: &str| style.paint.strong(format!("{name:<10}:"));
+            if let Some(from) = estimated {
+                writeln!(out, "{} {}", field("Sampled"), sampled(from, "of live blocks"))?;
+            }
+            if let Some(filter) = &report.groups[1].filter {
+                writeln!(out, "{} {}", field("Only"), clean(filter))?;
+            }
+            for (name, groups, side) in
+                [("A", report.groups[0], report.sides[0]), ("B", report.groups[1], report.sides[1])]
+            {
+                let used = figures.bytes_with_error(groups.total_bytes, groups.total_bytes_error);
+                let blocks = figures.counted(groups.total_blocks, "allocation", "allocations");
+                writeln!(out, "{} {}, {used} used in {blocks}", field(name), clean(side.ledger))?;
+            }
+            let mark = if figures.estimated { "~" } else { "" };
+            writeln!(out, "{} {mark}{}\n", field("Growth"), growth(report.growth()))?;
+            if report.all == 0 {
+                writeln!(out, "No group holds more or less than before.")?;
+            }
+            table(&mut out, form, report, estimated.is_some())?;
+            if left_out > 0 {
+                writeln!(out, "… and {} (--limit 0 shows all)", counted(left_out, "more group", "more groups"))?;
+            }
+            seen::write(&mut out, report.seen, style.paint)?;
+            out.flush()
+        }
+        TableForm::Csv => {
+            table(&mut out, form, report, estimated.is_some())?;
+            out.flush()
+        }
+        TableForm::Json(_) => {
+            #[derive(Serialize)]
+            struct First<'a> {
+                #[serde(flatten)]
+                header: HeaderLine<'a>,
+                before: &'a str,
+                r#where: Option<&'a str>,
+                group_by: Vec<&'static str>,
+            }
+            #[derive(Serialize)]
+            struct Side {
+                blocks: u64,
+                bytes: u64,
+                bytes_error: u64,
+                unix_ns: Option<u64>,
+            }
+            #[derive(Serialize)]
+            struct Totals {
+                r#type: &'static str,
+                one_run: bool,
+                before: Side,
+                after: Side,
+                growth_bytes: i64,
+            }
+            let [a, b] = report.sides;
+            let first = First {
+                header: HeaderLine::new("diff", b.ledger, estimated),
+                before: a.ledger,
+                r#where: report.groups[1].filter.as_deref(),
+                group_by: report.by.iter().map(|by| by.name()).collect(),
+            };
+            line(&mut out, &first)?;
+            let [before, after] = [0, 1].map(|side: usize| Side {
+                blocks: report.groups[side].total_blocks,
+                bytes: report.groups[side].total_bytes,
+                bytes_error: report.groups[side].total_bytes_error,
+                unix_ns: report.sides[side].unix_ns,
+            });
+            let growth_bytes = report.growth();
+            line(&mut out, &Totals { r#type: "diff", one_run: report.one_run, before, after, growth_bytes })?;
+            table(&mut out, form, report, estimated.is_some())?;
+            let in_flight = report.groups.iter().map(|groups| groups.in_flight).sum();
+            end(&mut out, Ending { shown: report.shown.len() as u64, left_out, in_flight }, report.seen)
+        }
+    }
+}
+
+fn table(out: &mut dyn Write, form: TableForm, report: &DiffGroups<'_>, estimated: bool) -> io::Result<()> {
+    let figure = |name: &str, key: &str| Column::number(name).key(key).estimated(estimated);
+    let mut columns = vec![
+        figure("growth", "growth_bytes"),
+        figure("blocks", "growth_blocks"),
+        figure("now", "after_bytes"),
+        figure("blocks", "after_blocks"),
+        figure("before", "before_bytes"),
+        figure("blocks", "before_blocks"),
+    ];
+    if estimated {
+        columns.insert(1, Column::number("± error").key("growth_bytes_error"));
+    }
+    columns.extend(report.by.iter().map(|by| group_column(*by)));
+    let mut table = Table::new(out, form, columns)?;
+    for change in report.shown {
+        let mut cells = vec![
+            Cell::Growth(change.bytes()),
+            Cell::GrowthCount(change.blocks()),
+            Cell::Bytes(change.after[1]),
+            Cell::Count(change.after[0]),
+            Cell::Bytes(change.before[1]),
+            Cell::Count(change.before[0]),
+        ];
+        if estimated {
+            cells.insert(1, Cell::Bytes(change.bytes_error));
+        }
+        cells.extend(change.labels.iter().map(|label| Cell::Text(label.clone())));
+        table.row(&cells)?;
+    }
+    table.end().map(drop)
+}

@@ -1,0 +1,91 @@
+//! What a snapshot was taken of.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::Seen;
+use heapledger_analysis::source::Taken;
+use serde::Serialize;
+
+use crate::json::{HeaderLine, end, line};
+use crate::units::{bytes, clean, counted, span};
+use crate::{Ending, analysis::Note};
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug)]
+pub struct SnapshotReport<'a> {
+    /// What was asked for: a process or a file.
+    pub ledger: &'a str,
+    /// The snapshot.
+    pub path: &'a str,
+    /// Where it should have been, if another file was there.
+    pub instead_of: Option<&'a str>,
+    /// The program.
+    pub program: &'a str,
+    /// Its number.
+    pub pid: Option<u32>,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// The moment.
+    pub taken: Taken,
+    /// Records in it.
+    pub records: u64,
+    /// Bytes of its file.
+    pub bytes: u64,
+}
+
+/// One line, and another one if the file has not the name that was asked for.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn snapshot_text(mut out: impl Write, report: &SnapshotReport<'_>) -> io::Result<()> {
+    if let Some(wanted) = report.instead_of {
+        writeln!(out, "{} was there already", clean(wanted))?;
+    }
+    let who = report.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+    let records = counted(report.records, "record", "records");
+    let size = bytes(report.bytes);
+    write!(out, "{}{who} -> {} ({size}): {records}", clean(report.program), clean(report.path))?;
+    match report.taken.held_ns {
+        Some(ns) => write!(out, "; it was held for {}", span(ns))?,
+        None if report.ended => write!(out, "; it has ended")?,
+        None => {}
+    }
+    if report.taken.in_flight != 0 || (report.taken.held_ns.is_none() && !report.ended) {
+        write!(out, ", {} in flight", report.taken.in_flight)?;
+    }
+    writeln!(out)?;
+    out.flush()
+}
+
+/// The same as JSON.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn snapshot_json(mut out: impl Write, report: &SnapshotReport<'_>) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct SnapshotLine<'a> {
+        r#type: &'static str,
+        path: &'a str,
+        program: &'a str,
+        pid: Option<u32>,
+        unix_ns: u64,
+        held_ns: Option<u64>,
+        records: u64,
+        file_bytes: u64,
+    }
+    line(&mut out, &HeaderLine::new("snapshot", report.ledger, None))?;
+    let object = SnapshotLine {
+        r#type: "snapshot",
+        path: report.path,
+        program: report.program,
+        pid: report.pid,
+        unix_ns: report.taken.unix_ns,
+        held_ns: report.taken.held_ns,
+        records: report.records,
+        file_bytes: report.bytes,
+    };
+    line(&mut out, &object)?;
+    let in_flight = report.taken.in_flight;
+    let notes = if in_flight == 0 { Vec::new() } else { vec![Note::InFlight(in_flight)] };
+    end(&mut out, Ending { shown: report.records, left_out: 0, in_flight }, &Seen { notes })
+}

@@ -1,0 +1,157 @@
+//! Comparisons of made ledgers, as text and JSON.
+
+use std::path::PathBuf;
+
+use heapledger_analysis::diff::{Census, Diff};
+use heapledger_analysis::format::{Entry, Kind};
+use heapledger_analysis::source::testing::Builder;
+use heapledger_analysis::source::{Ledger, Taken};
+use heapledger_analysis::{NamedFrame, NamedStack, Seen};
+use heapledger_report::{DiffJson, DiffSide, DiffText, Ending, Paint, SnapshotReport, snapshot_text};
+
+fn ledger(name: &str, blocks: &[(u64, u64, u32)]) -> (PathBuf, Ledger) {
+    let mut builder = Builder::new();
+    builder.stack(&[(None, 1), (None, 0x1000)]);
+    builder.stack(&[(None, 2), (None, 0x1000)]);
+    for (number, size, site) in blocks {
+        builder.entry(Entry {
+            number: *number,
+            address: 0x1000 + number * 16,
+            size: Some(*size),
+            actual: None,
+            kind: Kind::MALLOC,
+            site: *site,
+            thread: None,
+            heap: None,
+            time: None,
+        });
+    }
+    let path = std::env::temp_dir().join(format!("heapledger-report-diff-{name}-{}", std::process::id()));
+    builder.write(&path).expect("written");
+    let ledger = Ledger::open(&path).expect("a ledger");
+    (path, ledger)
+}
+
+fn diff(test: &str) -> Diff {
+    let a = ledger(&format!("{test}-a"), &[(1, 100, 2), (2, 30_000, 2), (3, 64, 3)]);
+    let b = ledger(&format!("{test}-b"), &[(2, 30_000, 2), (4, 2_000_000, 2), (5, 48, 2), (6, 5, 0)]);
+    let mut all = |_: &Entry| Ok(true);
+    let before = Census::of(&a.1, &mut all, true, &mut |_| ()).expect("read");
+    let (diff, _) = Diff::since(&before, &b.1, &mut all, false, &mut |_| ()).expect("read");
+    for path in [a.0, b.0] {
+        std::fs::remove_file(path).expect("removed");
+    }
+    diff
+}
+
+fn stack(site: u32) -> NamedStack {
+    let frame = |name: &str, file: Option<&str>| NamedFrame {
+        function: Some(name.into()),
+        file: file.map(Into::into),
+        line: file.map(|_| 42),
+        module: Some("/usr/bin/prog\x1b[31m".into()),
+        ..NamedFrame::default()
+    };
+    let frames = match site {
+        0 => vec![],
+        2 => vec![frame("keep", Some("/src/keep.c")), frame("serve", None), frame("main", None), frame("_start", None)],
+        _ => vec![frame("lose", Some("/src/lose.c"))],
+    };
+    NamedStack { frames, damaged: false }
+}
+
+const SIDES: [DiffSide<'_>; 2] = [
+    DiffSide { ledger: "a.hl", unix_ns: Some(1_000_000_000) },
+    DiffSide { ledger: "b.hl", unix_ns: Some(11_000_000_000) },
+];
+
+#[test]
+fn text_is_aligned_and_says_what_became_of_what() {
+    let diff = diff("text");
+    let mut out = Vec::new();
+    let mut text = DiffText::new(&mut out, &diff, 2, Paint::default());
+    text.totals(&diff, SIDES).expect("written");
+    text.list("Grown", diff.growth(), diff.changes.iter().take(2)).expect("written");
+    for change in &diff.changes {
+        let site = change.sites[1].or(change.sites[0]).expect("a site");
+        text.change(change, &stack(site), true).expect("written");
+    }
+    text.end(&Seen::default()).expect("written");
+    let out = String::from_utf8(out).expect("text");
+    assert_eq!(
+        out,
+        "\
+A         : a.hl, 29.5 KiB (30,164 bytes) used in 3 allocations
+B         : b.hl, 1.94 MiB (2,030,053 bytes) used in 4 allocations, 10.0 s later
+New       : 3 allocations, 1.91 MiB, in B but not in A
+Freed     : 2 allocations, 164 bytes, in A but freed in B
+Growth    : +1.91 MiB (+1,999,889 bytes), +1 block; by number, within one run
+
+Grown     : 2 stacks, +1.91 MiB
++1.91 MiB  +1 block  keep (keep.c:42) < serve < main
+                     1.94 MiB in 3 blocks now, 29.4 KiB in 2 blocks before; 2 new, 1 freed
+                     1) keep   /src/keep.c:42
+                     2) serve  in prog\\u{1b}[31m
+                        … and 2 more (--frames 0 shows all)
+ +5 bytes  +1 block  code without a stack
+                     new: there were none before
+-64 bytes  -1 block  lose (lose.c:42)
+                     64 bytes in 1 block before, none now
+                     1) lose  /src/lose.c:42
+"
+    );
+}
+
+#[test]
+fn json_holds_all_of_it() {
+    let diff = diff("json");
+    let mut out = Vec::new();
+    let mut json = DiffJson::new(&mut out, ["a.hl", "b.hl"], diff.sampled, Some("size > 1")).expect("written");
+    json.totals(&diff, SIDES, true).expect("written");
+    json.change(&diff.changes[0], &stack(2)).expect("written");
+    json.end(Ending { shown: 1, left_out: 2, in_flight: 0 }, &Seen::default()).expect("written");
+    let text = String::from_utf8(out).expect("text");
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let [header, totals, change, end] = lines.as_slice() else { panic!("{text}") };
+    assert_eq!(
+        (&header["before"], &header["ledger"], &header["where"]),
+        (&"a.hl".into(), &"b.hl".into(), &"size > 1".into())
+    );
+    assert_eq!(
+        (&totals["type"], &totals["one_run"], &totals["growth_bytes"]),
+        (&"diff".into(), &true.into(), &1_999_889.into())
+    );
+    assert_eq!(totals["freed"], serde_json::json!({"blocks": 2, "bytes": 164}));
+    assert_eq!(totals["shrunk"], serde_json::json!({"stacks": 1, "bytes": -64}));
+    assert_eq!(change["change"], "grown");
+    assert_eq!(change["sites"], serde_json::json!([2, 2]));
+    assert_eq!(change["frames"][0]["function"], "keep");
+    assert_eq!(end["left_out"], 2);
+}
+
+#[test]
+fn a_snapshot_is_one_line() {
+    let report = |held_ns, ended, in_flight| {
+        let taken = Taken { unix_ns: 1, held_ns, in_flight, before: None };
+        let report = SnapshotReport {
+            ledger: "42",
+            path: "x.0.hl",
+            instead_of: None,
+            program: "x",
+            pid: Some(42),
+            ended,
+            taken,
+            records: 1234,
+            bytes: 2048,
+        };
+        let mut out = Vec::new();
+        snapshot_text(&mut out, &report).expect("written");
+        String::from_utf8(out).expect("text")
+    };
+    let begin = "x (process 42) -> x.0.hl (2.00 KiB): 1,234 records";
+    assert_eq!(report(Some(1_500_000), false, 0), format!("{begin}; it was held for 1.5 ms\n"));
+    assert_eq!(report(None, false, 0), format!("{begin}, 0 in flight\n"));
+    assert_eq!(report(None, true, 0), format!("{begin}; it has ended\n"));
+    assert_eq!(report(Some(1_500_000), false, 2), format!("{begin}; it was held for 1.5 ms, 2 in flight\n"));
+}

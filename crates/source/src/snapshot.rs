@@ -1,0 +1,272 @@
+//! Snapshots: finished ledgers of a moment, of a program that goes on.
+//!
+//! First a plain copy is made, in the order in which nothing that is referred to can be missing: records before the
+//! stacks that they name, all tables before the strings. A program can be held for this part, which takes as long as
+//! the memory is read. Then the copy is packed, which takes longer, and the program runs again.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
+use heapledger_format::section::SectionRow;
+use heapledger_format::{SectionKind, TallyCounter};
+
+use crate::decode::Decoder;
+use crate::finish::copy_figures;
+use crate::ledger::{CHUNK_BYTES, Ledger};
+use crate::records::{Elements, Walk};
+use crate::{Finished, ProcessInfo, SourceError, finish, storage};
+
+/// In this order, so that what refers to something is read before that.
+const ORDER: &[SectionKind] = &[
+    SectionKind::Records,
+    SectionKind::History,
+    SectionKind::Tallies,
+    SectionKind::Wide,
+    SectionKind::Sites,
+    SectionKind::Pcs,
+    SectionKind::Modules,
+    SectionKind::Heaps,
+    SectionKind::Threads,
+    SectionKind::Labels,
+    SectionKind::Marks,
+    SectionKind::Windows,
+    SectionKind::Errors,
+    SectionKind::Anchors,
+    SectionKind::Strings,
+    SectionKind::Process,
+];
+
+/// Sections begin at multiples of this.
+const ALIGN: u64 = 64;
+
+/// Keys of the `process` section.
+const MOMENT: &str = "snapshot_unix_ns";
+const HELD: &str = "snapshot_held_ns";
+const IN_FLIGHT: &str = "snapshot_in_flight";
+const BEFORE: &str = "snapshot_before";
+
+/// What a ledger says of the moment that it is a snapshot of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// When it was taken.
+    pub unix_ns: u64,
+    /// For how long the program was held; `None` if it ran on meanwhile.
+    pub held_ns: Option<u64>,
+    /// Records that were being written, and are not in it.
+    pub in_flight: u64,
+    /// Allocations and frees when the copy was begun: of a program that ran on, totals are of a later moment than
+    /// the first records.
+    pub before: Option<[u64; 2]>,
+}
+
+impl Taken {
+    pub(crate) fn of(process: &ProcessInfo) -> Option<Taken> {
+        let before = process.text(BEFORE).and_then(|text| {
+            let (allocations, frees) = text.split_once(':')?;
+            Some([allocations.parse().ok()?, frees.parse().ok()?])
+        });
+        Some(Taken {
+            unix_ns: process.number(MOMENT)?,
+            held_ns: process.number(HELD),
+            in_flight: process.number(IN_FLIGHT).unwrap_or(0),
+            before,
+        })
+    }
+
+    fn pairs(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = vec![(MOMENT, self.unix_ns.to_string()), (IN_FLIGHT, self.in_flight.to_string())];
+        pairs.extend(self.held_ns.map(|ns| (HELD, ns.to_string())));
+        pairs.extend(self.before.map(|[allocations, frees]| (BEFORE, format!("{allocations}:{frees}"))));
+        pairs
+    }
+}
+
+impl Ledger {
+    /// Of what moment it is a snapshot; `None` if it is none.
+    pub fn taken(&self) -> Option<Taken> {
+        if self.header().flags & flag::SNAPSHOT == 0 { None } else { Taken::of(self.process()) }
+    }
+}
+
+/// A plain copy of a ledger that is being written. The file goes when this value goes.
+#[derive(Debug)]
+pub struct Snapshot {
+    path: PathBuf,
+    storage: [(&'static str, String); 2],
+    /// What is known of the moment. The caller knows how long the program was held.
+    pub taken: Taken,
+    /// Records in it.
+    pub records: u64,
+    /// By how much its totals and its records disagree: allocations less frees less records. Of a program that was
+    /// held this is what calls were in the middle of. Nothing can be said of a sampled ledger or of one that went on.
+    pub unsettled: Option<i64>,
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        // Nothing better can be done about a file that cannot be removed.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Snapshot {
+    /// Copies what `live` holds now to a new file `path`. `still` says that its program is held; if it is not, each
+    /// record is whole as it was at some time during the copy, or absent.
+    ///
+    /// # Errors
+    /// If `live` is finished, can no longer be read, or `path` cannot be written.
+    pub fn copy(live: &Ledger, path: &Path, unix_ns: u64, still: bool) -> Result<Snapshot, SourceError> {
+        if live.is_finished() {
+            return Err(SourceError::AlreadyFinished(live.path().to_owned()));
+        }
+        let failed = |reason| SourceError::Write { path: path.to_owned(), reason };
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        let totals = live.tallies()?;
+        let before = [totals.get(TallyCounter::Allocations), totals.get(TallyCounter::Frees)];
+        let header = live.current_header()?;
+        // From here on the file is removed if something fails.
+        let mut snapshot = Snapshot {
+            path: path.to_owned(),
+            storage: [
+                ("ledger_bytes", live.storage()?.ledger_bytes.to_string()),
+                (storage::SECTIONS_KEY, storage::sections_text(&header)),
+            ],
+            taken: Taken { unix_ns, held_ns: None, in_flight: 0, before: (!still).then_some(before) },
+            records: 0,
+            unsettled: None,
+        };
+        let mut copy = Copy { live, still, out: BufWriter::with_capacity(1 << 20, &file), at: 0, failed: &failed };
+        copy.go_to(HEADER_BYTES_MAX as u64)?;
+        let mut new = Header::new(header.codec, header.layout, header.options);
+        new.limit_counters(header.global_count(), header.counter_count());
+        for kind in ORDER {
+            let Some(row) = header.section(*kind).filter(|row| row.element_bytes != 0).copied() else { continue };
+            copy.go_to(copy.at.next_multiple_of(ALIGN))?;
+            let offset = copy.at;
+            snapshot.taken.in_flight += copy.section(*kind)?;
+            let count = (copy.at - offset) / u64::from(row.element_bytes);
+            if *kind == SectionKind::Records {
+                snapshot.records = count;
+            }
+            let capacity = row.capacity.max(count);
+            new.add_section(SectionRow { offset, capacity, used: count, backed: count, ..row });
+        }
+        copy.out.flush().map_err(failed)?;
+        drop(copy);
+        // Counters last: by then they hold at least what the records hold.
+        copy_figures(&live.current_header()?, &mut new);
+        new.flags |= flag::SNAPSHOT;
+        let mut bytes = vec![0u8; HEADER_BYTES_MAX];
+        new.write(&mut bytes).ok_or_else(|| failed(io::Error::other("the header is too long")))?;
+        file.write_all_at(&bytes, 0).map_err(failed)?;
+        if still && live.sample_interval() == 0 {
+            let [allocations, frees] = before.map(|total| total as i64);
+            snapshot.unsettled = Some(allocations - frees - snapshot.records as i64);
+        }
+        Ok(snapshot)
+    }
+
+    /// Packs it to a finished ledger at `path`, as [`finish`] does.
+    ///
+    /// # Errors
+    /// If it cannot be read or written; then nothing is left behind at `path`.
+    pub fn finish(
+        self,
+        path: &Path,
+        extra: &[(&str, String)],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Finished, SourceError> {
+        if self.taken.before.is_some() {
+            self.forget_freed()?;
+        }
+        let mut all = extra.to_vec();
+        all.extend(self.storage.iter().cloned());
+        all.extend(self.taken.pairs());
+        finish(&Ledger::open(&self.path)?, path, &all, progress)
+    }
+
+    /// A block that was freed while the copy was made may be in it twice, as a record and in the history. The free is
+    /// what happened last.
+    fn forget_freed(&self) -> Result<(), SourceError> {
+        let ledger = Ledger::open(&self.path)?;
+        let mut freed = Vec::new();
+        let mut history = ledger.freed();
+        while let Some(chunk) = history.next_chunk()? {
+            freed.extend(chunk.iter().map(|entry| entry.block.number));
+        }
+        freed.sort_unstable();
+        let Some(row) = ledger.header().section(SectionKind::Records).filter(|_| !freed.is_empty()) else {
+            return Ok(());
+        };
+        let failed = |reason| SourceError::Write { path: self.path.clone(), reason };
+        let file = OpenOptions::new().write(true).open(&self.path).map_err(failed)?;
+        let element_bytes = usize::from(row.element_bytes);
+        let decoder = Decoder::new(&ledger.header().layout, ledger.header().codec, element_bytes);
+        let vacant = vec![0u8; element_bytes];
+        ledger.for_each_chunk(SectionKind::Records, &mut |first, bytes| {
+            for (index, element) in (first..).zip(bytes.chunks_exact(element_bytes)) {
+                let number = decoder.commit(element).checked_sub(1);
+                if number.is_some_and(|number| freed.binary_search(&number).is_ok()) {
+                    let at = row.offset + index * element_bytes as u64;
+                    file.write_all_at(&vacant, at).map_err(failed)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A copy that is being made.
+struct Copy<'a> {
+    live: &'a Ledger,
+    still: bool,
+    out: BufWriter<&'a File>,
+    at: u64,
+    failed: &'a dyn Fn(io::Error) -> SourceError,
+}
+
+impl Copy<'_> {
+    fn go_to(&mut self, at: u64) -> Result<(), SourceError> {
+        if at != self.at {
+            self.out.seek(SeekFrom::Start(at)).map_err(self.failed)?;
+            self.at = at;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
+        self.out.write_all(bytes).map_err(self.failed)?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Copies a section; returns how many elements were being written.
+    fn section(&mut self, kind: SectionKind) -> Result<u64, SourceError> {
+        let live = self.live;
+        let mut elements = match kind {
+            SectionKind::Records => Elements::records(live),
+            SectionKind::History => Elements::history(live),
+            _ => {
+                live.for_each_chunk(kind, &mut |_, bytes| self.write(bytes))?;
+                return Ok(0);
+            }
+        };
+        if self.still {
+            elements = elements.over_still();
+        }
+        let mut walk = Walk::new(elements);
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        loop {
+            chunk.clear();
+            if !walk.step(&mut |_, element| chunk.extend_from_slice(element))? {
+                break;
+            }
+            self.write(&chunk)?;
+        }
+        // An entry of the history that was being written is a free whose block is a record still, or was one.
+        Ok(if kind == SectionKind::Records { walk.in_flight } else { 0 })
+    }
+}
