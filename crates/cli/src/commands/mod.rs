@@ -41,7 +41,7 @@ const LIMIT: usize = 100;
 /// What all reading commands take.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LedgerArgs {
-    /// A ledger, or the number of a process that is being recorded (it is not stopped)
+    /// A ledger, the number of a process that is being recorded (it is not stopped), or a core dump
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
     /// One JSON object a line, as described in docs/json.md
