@@ -27,6 +27,7 @@ mod sites;
 mod summary;
 pub mod tree;
 pub mod watch;
+pub mod whereis;
 
 pub use clock::Clock;
 pub use events::{Event, EventKind, Events, Wanted};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{DumpArgs, FlameArgs, HistoryArgs, StatsArgs, TopArgs, TreeArgs};
+use crate::commands::{DumpArgs, FlameArgs, HistoryArgs, StatsArgs, TopArgs, TreeArgs, WhereisArgs};
 
 use crate::completions::CompletionsArgs;
 use crate::man::ManArgs;
@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Flame(FlameArgs),
     /// What grows in a program that runs, on a screen that is alive
     Top(TopArgs),
+    /// Which block an address is in, and who had it before
+    Whereis(WhereisArgs),
     /// Finish ledgers whose `run` is gone
     Recover(RecoverArgs),
     /// Print a script with which a shell completes commands and options

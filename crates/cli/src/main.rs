@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Command::Tree(arguments) => commands::tree::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Flame(arguments) => commands::flame::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => commands::top::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Whereis(arguments) => commands::whereis::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -25,6 +25,7 @@ mod json_lives;
 mod json_parts;
 mod json_stats;
 mod lives;
+mod json_whereis;
 mod memory;
 mod record;
 mod seen;
@@ -33,6 +34,7 @@ mod table;
 mod top;
 mod tree;
 mod units;
+mod whereis;
 
 pub use ascii::{AsciiWriter, Signs, ascii};
 pub use columns::{block_cell, block_column};
@@ -47,6 +49,7 @@ pub use json::{DumpJson, HistoryJson, SCHEMA, dump_json_header, json_end};
 pub use json_lives::LivesJson;
 pub use json_stats::stats_json;
 pub use lives::LivesText;
+pub use json_whereis::WhereisJson;
 pub use seen::sentence;
 pub use stats::{StatsOptions, stats_text};
 pub use table::{Cell, Column, Table, TableForm, TableStyle};
@@ -55,6 +58,7 @@ pub use top::{
 };
 pub use tree::{TreeView, history_gap, measure_name, thread_name, tree_json, tree_text};
 pub use units::{Figures, Paint, bytes, bytes_exact, clean, count, counted, moment, sampled, span, within};
+pub use whereis::WhereisText;
 
 pub use heapledger_analysis as analysis;
 

@@ -218,6 +218,12 @@ impl Ledger {
         system::running(pid).is_some_and(|running| Some(running.start_ticks) == self.process.start_ticks())
     }
 
+    /// What the system says of the memory at `address`, if the program is running here and may be asked.
+    pub fn mapping_at(&self, address: u64) -> Option<system::Mapping> {
+        let pid = self.asked_pid.or_else(|| self.process.pid()).filter(|_| self.is_running())?;
+        system::mapping_at(pid, address)
+    }
+
     /// What could not be read so far. Pieces are checked when they are first needed, so ask after reading.
     pub fn damage(&self) -> Damage {
         let mut damage = match &self.store {

@@ -58,6 +58,7 @@ pub use process::ProcessInfo;
 pub use records::{FreedRecords, Records};
 pub use sites::{Code, Stack};
 pub use storage::{SectionStorage, Storage};
+pub use system::Mapping;
 pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
 
 /// The layout that all of this is written in.

@@ -24,6 +24,7 @@ pub(crate) mod standard;
 pub(crate) mod stats;
 pub(crate) mod top;
 pub(crate) mod tree;
+pub(crate) mod whereis;
 
 pub(crate) use dump::DumpArgs;
 pub(crate) use flame::FlameArgs;
@@ -34,6 +35,7 @@ pub(crate) use shape::{ShapeArgs, StyleArgs};
 pub(crate) use stats::StatsArgs;
 pub(crate) use top::TopArgs;
 pub(crate) use tree::TreeArgs;
+pub(crate) use whereis::WhereisArgs;
 
 /// Blocks or events shown to a person who did not say how many.
 const LIMIT: usize = 100;
