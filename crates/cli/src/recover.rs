@@ -74,7 +74,7 @@ fn named(path: &Path) -> Result<Live> {
         return Ok(live);
     }
     let ledger = Ledger::open(path)?;
-    if ledger.found().is_some() {
+    if ledger.found().is_some() || ledger.is_copy() {
         bail!("{} is not an unfinished ledger; every reading command takes it as it is", path.display());
     }
     if ledger.is_finished() {

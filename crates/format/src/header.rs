@@ -79,6 +79,8 @@ pub mod flag {
     pub const FINISHED: u16 = 1;
     /// Records are published one by one: a reader need not halt the writer.
     pub const PUBLISHED_SINGLY: u16 = 2;
+    /// A copy of a ledger in place, as of one moment: nobody writes it any more, whatever its process does.
+    pub const COPY: u16 = 4;
 }
 
 /// What the recorder was doing when it last said so.

@@ -163,6 +163,7 @@ impl Hits {
     /// Looks until there is an answer. In a core dump of Linux that is the anchor.
     fn of(file: &LedgerFile, core: Option<&CoreDump>) -> Result<Hits, SourceError> {
         let mut hits = Hits::default();
+        let mut header: Option<u64> = None;
         let anchored = core.is_some_and(|core| !core.ledgers.is_empty());
         search(file, core, &mut |hit| match hit {
             Hit::Anchor(anchor) => {
@@ -173,7 +174,12 @@ impl Hits {
                 hits.ledger.get_or_insert(address);
                 anchored
             }
+            Hit::Header(address) => {
+                header.get_or_insert(address);
+                true
+            }
         })?;
+        hits.ledger = hits.ledger.or(header);
         Ok(hits)
     }
 }

@@ -165,9 +165,11 @@ impl Ledger {
         self.found.as_ref()
     }
 
-    /// Whether it lies in an image of memory: nothing changes in it any more, whatever its process does.
-    fn is_image(&self) -> bool {
-        self.found.as_ref().is_some_and(|found| matches!(found.source, FoundIn::Itself { .. }))
+    /// Whether it is of one moment, in an image of memory or a copy that a debugger made: nothing changes in it any
+    /// more, whatever its process does.
+    pub fn is_copy(&self) -> bool {
+        self.header.flags & flag::COPY != 0
+            || self.found.as_ref().is_some_and(|found| matches!(found.source, FoundIn::Itself { .. }))
     }
 
     /// Whether this is a finished ledger: pieces with checksums, and nobody writes it any more.
@@ -211,7 +213,7 @@ impl Ledger {
 
     /// Whether the process that the ledger tells of is running on this system.
     pub fn is_running(&self) -> bool {
-        if self.is_finished() || self.is_image() {
+        if self.is_finished() || self.is_copy() {
             return false;
         }
         let Some(pid) = self.asked_pid.or_else(|| self.process.pid()) else { return false };

@@ -46,8 +46,11 @@ impl Anchor {
 #[derive(Debug)]
 pub(crate) enum Hit {
     Anchor(Anchor),
-    /// A ledger begins at this address.
+    /// A ledger begins at this address, and its records are there.
     Ledger(u64),
+    /// The header of a ledger is at this address, and its records are not in this memory: the rest of it is missing,
+    /// or somebody had a copy of a header.
+    Header(u64),
 }
 
 /// Looks through memory; `each` says whether to go on.
@@ -151,11 +154,10 @@ fn look(file: &LedgerFile, core: Option<&CoreDump>, address: u64) -> Result<Opti
     }
     let Ok(header) = Header::parse(bytes) else { return Ok(None) };
     let Some(records) = header.section(SectionKind::Records) else { return Ok(None) };
-    let in_place = header.flags & flag::FINISHED == 0
-        && records.element_bytes > 0
-        && records.offset >= header.bytes() as u64
-        && memory.end_from(records.offset)? > records.offset;
-    Ok(in_place.then_some(Hit::Ledger(address)))
+    let in_place =
+        header.flags & flag::FINISHED == 0 && records.element_bytes > 0 && records.offset >= header.bytes() as u64;
+    let there = memory.end_from(records.offset)? > records.offset;
+    Ok(in_place.then_some(if there { Hit::Ledger(address) } else { Hit::Header(address) }))
 }
 
 #[cfg(test)]
