@@ -21,7 +21,7 @@ const NOT_IN_A_BLOCK: u8 = 1;
 #[command(after_help = "\
 The history holds the most recent frees: see --history of `heapledger run`.
 
-Exit status: 0 each address is in a live block, 1 one is not, 2 it cannot be told.
+Exit status: 0 all addresses are in live blocks, 1 one is not, 2 it is unknown.
 
 Examples:
   heapledger whereis 4711 0x55d0c0f5a0
