@@ -34,6 +34,7 @@ pub(crate) const TEST: &[Need] = &[
     command("g++", "g++"),
     command("nm", "binutils"),
     command("gdb", "gdb"),
+    command("gdbserver", "gdbserver"),
     command("jq", "jq"),
     command("python3", "python3"),
     command("perl", "perl"),

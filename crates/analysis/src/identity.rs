@@ -20,6 +20,8 @@ pub struct Identity {
     pub image: u64,
     /// Whether it is running now.
     pub running: bool,
+    /// Whether this is the ledger as of one moment while the program went on: from a core dump, or copied by a debugger.
+    pub copied: bool,
     /// Its exit status, if it exited.
     pub exit: Option<u64>,
     /// The signal that ended it.
@@ -51,6 +53,7 @@ impl Identity {
             cwd: process.text("cwd"),
             image: process.number("image").unwrap_or(0),
             running: ledger.is_running(),
+            copied: ledger.is_copy(),
             exit: process.number("exit"),
             signal: process.number("signal"),
             replaced: process.get("ended") == Some(b"exec".as_slice()),

@@ -17,6 +17,7 @@ mod holders;
 mod identity;
 mod lives;
 mod memory;
+mod moment;
 mod names;
 mod notes;
 mod one_run;
@@ -29,6 +30,7 @@ mod summary;
 mod suppress;
 pub mod tree;
 pub mod watch;
+pub mod whereis;
 
 pub use check::{
     Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check, grown, losses,
@@ -40,6 +42,7 @@ pub use holders::Holders;
 pub use identity::Identity;
 pub use lives::{Chain, Life, Lives};
 pub use memory::{Memory, Private, Sections};
+pub use moment::{FoundBy, Moment};
 pub use names::{NamedFrame, NamedStack, Names, NamingOptions};
 pub use notes::{Note, Seen};
 pub use one_run::{NotOneRun, in_order};

@@ -3,9 +3,13 @@
 use heapledger_source::format::TallyCounter;
 use heapledger_source::{Damage, Ledger, SourceError};
 
+use crate::FoundBy;
+
 /// One thing that was not seen. Reports turn it into a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
+    /// What was opened is a core dump or an image of memory: where its ledger was, and of which moment.
+    FoundBy(FoundBy),
     /// A loss that the recorder counted.
     Loss(TallyCounter, u64),
     /// Elements that were being written when they were read.
@@ -78,7 +82,7 @@ impl Seen {
     /// If the ledger can no longer be read.
     pub fn of(ledger: &Ledger, in_flight: u64) -> Result<Seen, SourceError> {
         use heapledger_source::format::header::State;
-        let mut notes = Vec::new();
+        let mut notes: Vec<Note> = FoundBy::of(ledger)?.map(Note::FoundBy).into_iter().collect();
         let damage = ledger.damage();
         if damage.is_any() {
             notes.push(Note::Damage(damage));

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    CheckArgs, DiffArgs, DumpArgs, FlameArgs, HistoryArgs, SnapshotArgs, StatsArgs, TopArgs, TreeArgs,
+    CheckArgs, DiffArgs, DumpArgs, FlameArgs, HistoryArgs, SnapshotArgs, StatsArgs, TopArgs, TreeArgs, WhereisArgs,
 };
 
 use crate::completions::CompletionsArgs;
@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Whether limits hold, for build servers: exit status, short reasons, JUnit, SARIF
     Check(CheckArgs),
+    /// Which block an address is in, and who had it before
+    Whereis(WhereisArgs),
     /// Finish ledgers whose `run` is gone
     Recover(RecoverArgs),
     /// Print a script with which a shell completes commands and options

@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Diff(arguments) => commands::diff::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Snapshot(arguments) => commands::snapshot::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Whereis(arguments) => commands::whereis::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),

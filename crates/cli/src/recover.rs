@@ -74,6 +74,9 @@ fn named(path: &Path) -> Result<Live> {
         return Ok(live);
     }
     let ledger = Ledger::open(path)?;
+    if ledger.found().is_some() || ledger.is_copy() {
+        bail!("{} is not an unfinished ledger; every reading command takes it as it is", path.display());
+    }
     if ledger.is_finished() {
         bail!("{} is finished already; read it with `heapledger stats {}`", path.display(), text::shell(path));
     }

@@ -81,6 +81,8 @@ pub mod flag {
     pub const PUBLISHED_SINGLY: u16 = 2;
     /// A finished ledger of a moment: its program went on.
     pub const SNAPSHOT: u16 = 4;
+    /// A copy of a ledger in place, as of one moment: nobody writes it any more, whatever its process does.
+    pub const COPY: u16 = 8;
 }
 
 /// What the recorder was doing when it last said so.

@@ -14,6 +14,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod anchor;
 pub mod bytes;
 pub mod counter;
 pub mod crc;

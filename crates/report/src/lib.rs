@@ -28,6 +28,7 @@ mod json;
 mod json_lives;
 mod json_parts;
 mod json_stats;
+mod json_whereis;
 mod lives;
 mod memory;
 mod record;
@@ -38,6 +39,7 @@ mod table;
 mod top;
 mod tree;
 mod units;
+mod whereis;
 
 pub use ascii::{AsciiWriter, Signs, ascii};
 pub use check::{CheckOutcome, CheckReport};
@@ -55,6 +57,7 @@ pub use history::HistoryText;
 pub use json::{DumpJson, HistoryJson, SCHEMA, dump_json_header, json_end};
 pub use json_lives::LivesJson;
 pub use json_stats::stats_json;
+pub use json_whereis::WhereisJson;
 pub use lives::LivesText;
 pub use seen::sentence;
 pub use snapshot::{SnapshotReport, snapshot_json, snapshot_text};
@@ -67,6 +70,7 @@ pub use tree::{TreeView, history_gap, measure_name, thread_name, tree_json, tree
 pub use units::{
     Figures, Paint, bytes, bytes_exact, clean, count, counted, growth, growth_counted, moment, sampled, span, within,
 };
+pub use whereis::WhereisText;
 
 pub use heapledger_analysis as analysis;
 

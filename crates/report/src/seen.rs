@@ -4,13 +4,14 @@ use std::io::{self, Write};
 
 use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
-use heapledger_analysis::{Note, Seen};
+use heapledger_analysis::{FoundBy, Moment, Note, Seen};
 
-use crate::units::{Figures, Paint, bytes, clean, count, counted, wrapped};
+use crate::units::{Figures, Paint, bytes, clean, count, counted, span, wrapped};
 
 /// A note as a sentence for a person.
 pub fn sentence(note: &Note) -> String {
     match note {
+        Note::FoundBy(found) => moment(found),
         Note::Loss(counter, number) => loss(*counter, *number),
         Note::InFlight(number) => {
             format!("{} being entered while the ledger was read.", was(*number, "element was", "elements were"))
@@ -54,6 +55,7 @@ fn file_names(paths: &[String]) -> String {
 /// One name for programs, the same for the same kind of note.
 pub(crate) fn name(note: &Note) -> &'static str {
     match note {
+        Note::FoundBy(_) => "found_by",
         Note::Loss(counter, _) => counter.name(),
         Note::InFlight(_) => "in_flight",
         Note::Unaccounted { .. } => "unaccounted",
@@ -66,6 +68,35 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::NotFetched { .. } => "not_fetched",
         Note::StacksDamaged(_) => "stacks_damaged",
     }
+}
+
+/// Which moment the report is of.
+fn moment(found: &FoundBy) -> String {
+    let (image, read) = (&found.image, &found.read);
+    let mut text = match found.moment {
+        Moment::OfImage if found.is_core => format!("The ledger was read from {image} itself: it is as of then."),
+        Moment::OfImage => {
+            format!("The ledger was found {} bytes into {image}.", found.address.unwrap_or(0))
+        }
+        Moment::Now => {
+            format!("{image} leads to {read}, and the program runs: the report is of now, not of that moment.")
+        }
+        Moment::Crash => {
+            format!("{image} leads to {read}: the report is of the program's end, when the core dump was written.")
+        }
+        Moment::End => format!(
+            "{image} leads to {read}: the report is of the program's end; nothing was entered after the core dump's \
+             time stamp."
+        ),
+        Moment::Later(by) => {
+            let ns = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+            format!("{image} leads to {read}: the report is of the program's end, {} after that moment.", span(ns))
+        }
+    };
+    if found.cut {
+        text.push_str(" The core dump itself ends early.");
+    }
+    text
 }
 
 fn was(number: u64, one: &str, many: &str) -> String {
@@ -158,7 +189,8 @@ pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Resul
         .notes
         .iter()
         .partition(|note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_) | Note::NotFetched { .. }));
-    for (heading, notes) in [("Not seen  :", losses), ("Names     :", names)] {
+    let (found, losses) = losses.into_iter().partition(|note| matches!(note, Note::FoundBy(_)));
+    for (heading, notes) in [("Moment    :", found), ("Not seen  :", losses), ("Names     :", names)] {
         if !notes.is_empty() {
             writeln!(out, "{}", paint.strong(heading))?;
         }

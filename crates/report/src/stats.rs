@@ -102,6 +102,7 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> Vec<String> {
     let after = identity.wall_ns.or_else(|| at.span_ns()).map(span);
     let after = |word: &str| after.as_ref().map_or_else(String::new, |after| format!(" {word} {after}"));
     let end = match (identity.exit, identity.signal) {
+        _ if identity.copied => format!("as it was when this was copied{}", after("after about")),
         _ if identity.running => format!("running{}", after("for")),
         _ if identity.taken.is_some() => "went on".to_owned(),
         (_, Some(signal)) => format!("killed by signal {signal}{}", after("after")),

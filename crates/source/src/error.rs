@@ -77,6 +77,51 @@ pub enum SourceError {
         /// Whose it is.
         owner: String,
     },
+    /// A core dump, or another ELF file, whose headers make no sense.
+    #[error("{} is a damaged core dump: {what}", path.display())]
+    CoreDamaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, as a sentence.
+        what: &'static str,
+    },
+    /// A core dump without a ledger, and without a way to one.
+    #[error(
+        "{} holds no ledger and leads to none: {}",
+        path.display(),
+        if *cut { "the file ends early, and what is missing may have been it" }
+        else { "its process was not recorded by heapledger" }
+    )]
+    CoreWithout {
+        /// The core dump.
+        path: PathBuf,
+        /// Whether the file ends before its headers say.
+        cut: bool,
+    },
+    /// A core dump of a forked child, which is not recorded.
+    #[error(
+        "{} is of a forked child of a recorded process, and children are not recorded; the ledger of its parent is {}",
+        path.display(), parent.display()
+    )]
+    CoreOfChild {
+        /// The core dump.
+        path: PathBuf,
+        /// The live file of its parent.
+        parent: PathBuf,
+    },
+    /// A core dump whose ledger lies nowhere that was looked at.
+    #[error(
+        "{} leads to {}, which is gone, and its finished ledger is not in {searched}; name that ledger instead",
+        path.display(), live.display()
+    )]
+    CoreLost {
+        /// The core dump.
+        path: PathBuf,
+        /// The live file.
+        live: PathBuf,
+        /// Directories, with "or" between.
+        searched: String,
+    },
     /// A finished ledger was given where only a live one makes sense.
     #[error("{} is finished already", .0.display())]
     AlreadyFinished(PathBuf),

@@ -1,17 +1,33 @@
 //! Positioned reads that stop at the end of the file instead of failing there.
+//!
+//! A ledger may also lie inside another file, in parts: in a core dump or an image of memory. Then places are
+//! counted from the start of the ledger, and a part that was not dumped reads like the end of the file.
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::SourceError;
 
 /// A file, its name for messages, and how long it was when it was last asked.
 #[derive(Debug)]
 pub(crate) struct LedgerFile {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
+    /// Where the ledger lies in the file; `None`: it is the file. In order, none overlaps another.
+    parts: Option<Vec<Part>>,
+}
+
+/// A part of a ledger that lies in one piece in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// From the start of the ledger.
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
+    /// From the start of the file.
+    pub(crate) place: u64,
 }
 
 impl LedgerFile {
@@ -31,11 +47,48 @@ impl LedgerFile {
             return Err(SourceError::NotAFile { path: shown.to_owned(), what });
         }
         let file = File::open(path).map_err(|reason| SourceError::opening(shown.to_owned(), reason))?;
-        Ok(LedgerFile { file, path: shown.to_owned() })
+        Ok(LedgerFile { file: Arc::new(file), path: shown.to_owned(), parts: None })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The ledger that lies in the file in `parts`, each within the file.
+    pub(crate) fn within(&self, parts: Vec<Part>) -> LedgerFile {
+        LedgerFile { file: Arc::clone(&self.file), path: self.path.clone(), parts: Some(parts) }
+    }
+
+    /// The file itself, whatever part of it is the ledger.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The part that holds the byte `at`.
+    fn part(parts: &[Part], at: u64) -> Option<&Part> {
+        let index = parts.partition_point(|part| part.at <= at).checked_sub(1)?;
+        parts.get(index).filter(|part| at - part.at < part.bytes)
+    }
+
+    /// One past the last byte that can be read from `at` on without a gap.
+    pub(crate) fn end_from(&self, mut at: u64) -> Result<u64, SourceError> {
+        match &self.parts {
+            None => Ok(self.metadata()?.len()),
+            Some(parts) => {
+                while let Some(part) = Self::part(parts, at) {
+                    at = part.at.saturating_add(part.bytes);
+                }
+                Ok(at)
+            }
+        }
+    }
+
+    /// Bytes of storage that the ledger takes, holes not counted.
+    pub(crate) fn stored_bytes(&self) -> Result<u64, SourceError> {
+        match &self.parts {
+            None => Ok(self.metadata()?.blocks().saturating_mul(512)),
+            Some(parts) => Ok(parts.iter().fold(0, |sum, part| part.bytes.saturating_add(sum))),
+        }
     }
 
     pub(crate) fn metadata(&self) -> Result<std::fs::Metadata, SourceError> {
@@ -46,7 +99,16 @@ impl LedgerFile {
     pub(crate) fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<usize, SourceError> {
         let mut done = 0;
         while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            let Some(place) = at.checked_add(done as u64).filter(|place| *place <= i64::MAX as u64) else { break };
+            let Some(at) = at.checked_add(done as u64) else { break };
+            let (place, room) = match &self.parts {
+                None => (at, u64::MAX),
+                Some(parts) => match Self::part(parts, at) {
+                    Some(part) => (part.place.saturating_add(at - part.at), part.bytes - (at - part.at)),
+                    None => break,
+                },
+            };
+            let room = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
+            let Some(rest) = rest.get_mut(..room).filter(|_| place <= i64::MAX as u64) else { break };
             match self.file.read_at(rest, place) {
                 Ok(0) => break,
                 Ok(count) => done += count,
@@ -57,7 +119,7 @@ impl LedgerFile {
         Ok(done)
     }
 
-    fn failed(&self, reason: io::Error) -> SourceError {
+    pub(crate) fn failed(&self, reason: io::Error) -> SourceError {
         SourceError::Read { path: self.path.clone(), reason }
     }
 }

@@ -14,7 +14,7 @@ use crate::file::LedgerFile;
 use crate::finished::{Pieces, Unpacker};
 use crate::live::Live;
 use crate::records::{FreedRecords, Records};
-use crate::{Damage, ProcessInfo, SourceError, locked, system};
+use crate::{Damage, Found, FoundIn, ProcessInfo, SourceError, found, locked, system};
 
 /// Bytes of elements read at a time.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
@@ -41,18 +41,27 @@ pub struct Ledger {
     process: ProcessInfo,
     /// The process as this system numbers it, if it was asked for by number.
     asked_pid: Option<u32>,
+    found: Option<Found>,
     wide: Mutex<Option<HashMap<u64, (u64, u64)>>>,
     wrong: AtomicU64,
 }
 
 impl Ledger {
-    /// Opens the ledger at `path`.
+    /// Opens the ledger at `path`, or the one that a core dump or an image of memory at `path` holds or leads to:
+    /// see [`Ledger::found`].
     ///
     /// # Errors
     /// If there is nothing to be read: no file, no permission, no ledger, a newer one.
     pub fn open(path: impl AsRef<Path>) -> Result<Ledger, SourceError> {
         let path = path.as_ref();
-        Self::from_file(LedgerFile::open(path, path)?)
+        let file = LedgerFile::open(path, path)?;
+        match found::open_inside(&file)? {
+            Some((mut ledger, found)) => {
+                ledger.found = Some(found);
+                Ok(ledger)
+            }
+            None => Self::from_file(file),
+        }
     }
 
     /// Opens what a person named: a file, or, if all are digits and there is no such file, a process.
@@ -104,7 +113,7 @@ impl Ledger {
         Err(failure)
     }
 
-    fn from_file(file: LedgerFile) -> Result<Ledger, SourceError> {
+    pub(crate) fn from_file(file: LedgerFile) -> Result<Ledger, SourceError> {
         let mut bytes = vec![0u8; HEADER_BYTES_MAX];
         let there = file.read_at(&mut bytes, 0)?;
         bytes.truncate(there);
@@ -131,6 +140,7 @@ impl Ledger {
             store,
             process: ProcessInfo::default(),
             asked_pid: None,
+            found: None,
             wide: Mutex::default(),
             wrong: AtomicU64::new(0),
         };
@@ -149,6 +159,18 @@ impl Ledger {
     /// The name it was opened by; of a process, the path that the process knows.
     pub fn path(&self) -> &Path {
         self.file().path()
+    }
+
+    /// How it was found, if what was opened was a core dump or an image of memory.
+    pub fn found(&self) -> Option<&Found> {
+        self.found.as_ref()
+    }
+
+    /// Whether it is of one moment, in an image of memory or a copy that a debugger made: nothing changes in it any
+    /// more, whatever its process does.
+    pub fn is_copy(&self) -> bool {
+        self.header.flags & flag::COPY != 0
+            || self.found.as_ref().is_some_and(|found| matches!(found.source, FoundIn::Itself { .. }))
     }
 
     /// Whether this is a finished ledger: pieces with checksums, and nobody writes it any more.
@@ -192,11 +214,17 @@ impl Ledger {
 
     /// Whether the process that the ledger tells of is running on this system.
     pub fn is_running(&self) -> bool {
-        if self.is_finished() {
+        if self.is_finished() || self.is_copy() {
             return false;
         }
         let Some(pid) = self.asked_pid.or_else(|| self.process.pid()) else { return false };
         system::running(pid).is_some_and(|running| Some(running.start_ticks) == self.process.start_ticks())
+    }
+
+    /// What the system says of the memory at `address`, if the program is running here and may be asked.
+    pub fn mapping_at(&self, address: u64) -> Option<system::Mapping> {
+        let pid = self.asked_pid.or_else(|| self.process.pid()).filter(|_| self.is_running())?;
+        system::mapping_at(pid, address)
     }
 
     /// What could not be read so far. Pieces are checked when they are first needed, so ask after reading.

@@ -1,4 +1,5 @@
-//! Opens a ledger wherever it lies: a live file that a program still maps, a finished file, a process.
+//! Opens a ledger wherever it lies: a live file that a program still maps, a finished file, a process, a core
+//! dump, an image of memory.
 //!
 //! You supply a path or a process id; this crate answers with entries, stacks, threads, heaps,
 //! modules and totals, in bounded pieces. It names nothing and reckons nothing.
@@ -28,18 +29,21 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod coredump;
 mod damage;
 mod decode;
 mod error;
 mod file;
 mod finish;
 mod finished;
+mod found;
 mod ledger;
 mod live;
 mod planes;
 mod process;
 mod records;
 mod scan;
+mod search;
 mod sites;
 mod snapshot;
 mod storage;
@@ -51,6 +55,7 @@ pub mod testing;
 pub use damage::Damage;
 pub use error::SourceError;
 pub use finish::{Finished, finish};
+pub use found::{Found, FoundIn};
 pub use ledger::Ledger;
 pub use process::ProcessInfo;
 pub use records::{FreedRecords, Records};
@@ -58,6 +63,7 @@ pub use scan::Scanned;
 pub use sites::{Code, Stack};
 pub use snapshot::{Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
+pub use system::Mapping;
 pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
 
 /// The layout that all of this is written in.

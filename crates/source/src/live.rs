@@ -61,11 +61,12 @@ impl Live {
             return Ok(Extent::default());
         }
         let element_bytes = u64::from(section.element_bytes);
-        let there = self.file.metadata()?.len().saturating_sub(section.offset) / element_bytes;
+        let end = self.file.end_from(section.offset)?;
+        let there = end.saturating_sub(section.offset) / element_bytes;
         let wanted = section.used.min(section.backed).min(section.capacity);
         if wanted > there {
             let mut damage = locked(&self.damage);
-            damage.cut_at = Some(self.file.metadata()?.len());
+            damage.cut_at = Some(end);
         }
         Ok(Extent {
             offset: section.offset,

@@ -1,7 +1,5 @@
 //! What a ledger takes up: in the program that wrote it, and in its file.
 
-use std::os::unix::fs::MetadataExt;
-
 use heapledger_format::header::{HEADER_BYTES_MAX, Header};
 use heapledger_format::{GlobalCounter, SectionKind};
 
@@ -55,14 +53,15 @@ impl Ledger {
     /// If the file can no longer be read.
     pub fn storage(&self) -> Result<Storage, SourceError> {
         let header = self.current_header()?;
-        let metadata = self.file().metadata()?;
         let backed = || {
             let bytes = header.sections().iter().map(|row| row.backed.saturating_mul(u64::from(row.element_bytes)));
             bytes.fold(HEADER_BYTES_MAX as u64, u64::saturating_add)
         };
         let (file_bytes, ledger_bytes) = match &self.store {
-            Store::Live(_) => (metadata.blocks().saturating_mul(512), backed()),
-            Store::Finished(_) => (metadata.len(), self.process().number("ledger_bytes").unwrap_or_else(backed)),
+            Store::Live(_) => (self.file().stored_bytes()?, backed()),
+            Store::Finished(_) => {
+                (self.file().metadata()?.len(), self.process().number("ledger_bytes").unwrap_or_else(backed))
+            }
         };
         Ok(Storage { file_bytes, ledger_bytes, private_bytes: header.global(GlobalCounter::PrivateBytes) })
     }

@@ -106,6 +106,68 @@ fn unescape(path: &[u8]) -> Vec<u8> {
     plain
 }
 
+/// A range of a running process's memory, as the system tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub low: u64,
+    /// One past the last address.
+    pub high: u64,
+    /// What may be done with it: `rw-p`.
+    pub rights: String,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The file, or what the system calls it (`[heap]`); empty for memory without a name.
+    pub name: String,
+    /// The thread whose stack it is.
+    pub stack_of: Option<u32>,
+}
+
+/// The mapping of `pid` that holds `address`; `None` if there is none or it may not be asked.
+pub(crate) fn mapping_at(pid: u32, address: u64) -> Option<Mapping> {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let mut mapping = maps.split(|byte| *byte == b'\n').filter_map(parse_map).find(|mapping| mapping.holds(address))?;
+    if mapping.name == "[stack]" {
+        mapping.stack_of = Some(pid);
+    } else if mapping.name.is_empty() && mapping.rights.starts_with("rw") {
+        mapping.stack_of = threads(pid).into_iter().find(|thread| {
+            let call = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).unwrap_or_default();
+            stack_pointer(&call).is_some_and(|pointer| mapping.holds(pointer))
+        });
+    }
+    Some(mapping)
+}
+
+impl Mapping {
+    fn holds(&self, address: u64) -> bool {
+        self.low <= address && address < self.high
+    }
+}
+
+fn threads(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The stack pointer of a thread that waits in the kernel: the last but one figure of `/proc/PID/task/TID/syscall`.
+fn stack_pointer(call: &str) -> Option<u64> {
+    let mut figures = call.split_ascii_whitespace().rev();
+    figures.next()?;
+    u64::from_str_radix(figures.next()?.strip_prefix("0x")?, 16).ok()
+}
+
+/// `start-end rights offset device inode name`.
+fn parse_map(line: &[u8]) -> Option<Mapping> {
+    let line = String::from_utf8_lossy(line);
+    let mut fields = line.splitn(6, ' ');
+    let (low, high) = fields.next()?.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let rights = fields.next()?.to_owned();
+    let offset = number(fields.next()?)?;
+    let name = fields.nth(2).unwrap_or("").trim_start().to_owned();
+    Some(Mapping { low: number(low)?, high: number(high)?, rights, offset, name, stack_of: None })
+}
+
 /// Where the file that `pid` knows as `mapped` may be opened, best first.
 pub(crate) fn candidates(pid: u32, mapped: &Mapped) -> [PathBuf; 3] {
     let inside = mapped.path.strip_prefix("/").unwrap_or(&mapped.path);
@@ -129,6 +191,23 @@ mod tests {
         assert_eq!(innermost_pid(b"Name:\tx\nNSpid:\t4711\t12\t1\n"), Some(1));
         let own = running(std::process::id()).expect("this process");
         assert_eq!(own.inner_pid, std::process::id());
+    }
+
+    #[test]
+    fn memory_is_told_by_address() {
+        let line = b"7f00-7f10 rw-p 00001000 00:19 77                 /usr/lib/a b.so";
+        let mapping = parse_map(line).expect("a mapping");
+        assert_eq!((mapping.low, mapping.high, mapping.offset), (0x7f00, 0x7f10, 0x1000));
+        assert_eq!((mapping.rights.as_str(), mapping.name.as_str()), ("rw-p", "/usr/lib/a b.so"));
+        assert_eq!(parse_map(b"7f00-7f10 rw-p 0 00:00 0").expect("a mapping").name, "");
+        assert_eq!(parse_map(b"nonsense"), None);
+        assert_eq!(stack_pointer("35 0x7ff0 0x0 0x0 0x0 0x0 0x0 0x7ffc10 0x7f22\n"), Some(0x7f_fc10));
+        assert_eq!(stack_pointer("running\n"), None);
+        let local = 0u8;
+        let address = std::ptr::from_ref(&local) as u64;
+        let own = mapping_at(std::process::id(), address).expect("this stack");
+        assert!(own.holds(address) && own.rights.starts_with("rw"), "{own:?}");
+        assert_eq!(mapping_at(std::process::id(), 1), None);
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(crate) mod standard;
 pub(crate) mod stats;
 pub(crate) mod top;
 pub(crate) mod tree;
+pub(crate) mod whereis;
 
 pub(crate) use check::CheckArgs;
 pub(crate) use diff::DiffArgs;
@@ -40,6 +41,7 @@ pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use top::TopArgs;
 pub(crate) use tree::TreeArgs;
+pub(crate) use whereis::WhereisArgs;
 
 /// Blocks or events shown to a person who did not say how many.
 const LIMIT: usize = 100;
@@ -47,7 +49,7 @@ const LIMIT: usize = 100;
 /// What all reading commands take.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LedgerArgs {
-    /// A ledger, or the number of a process that is being recorded (it is not stopped)
+    /// A ledger, the number of a process that is being recorded (it is not stopped), or a core dump
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
     /// One JSON object a line, as described in docs/json.md

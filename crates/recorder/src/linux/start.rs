@@ -10,9 +10,9 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::header::State;
 use heapledger_format::record::Options;
 use heapledger_format::section::heap;
-use heapledger_format::{GlobalCounter, MAGIC, SectionKind};
+use heapledger_format::{GlobalCounter, MAGIC, SectionKind, anchor};
 use heapledger_linux::memory::PATH_BYTES_MAX;
-use heapledger_linux::syscall::{self, open_flag};
+use heapledger_linux::syscall::{self, advice, open_flag};
 use heapledger_linux::text::Text;
 use heapledger_linux::{loader, process};
 
@@ -210,13 +210,21 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
     described && pair(b"program", program.bytes())
 }
 
-/// A page of private memory from which a core dump leads to the ledger's file.
+/// A page of private memory from which a core dump leads to the ledger: its file, its id, and where the finished
+/// ledger probably lies. A forked child does not get it, because its blocks are not in that ledger.
 fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
     let (Ok(page), Some(mapping)) = (syscall::map_anonymous(PAGE_BYTES), ledger.mapping()) else { return };
-    let mut text = Text::<1024>::new();
-    text.push(&MAGIC).push(b"anchor\n").push(mapping.path().bytes()).push(b"\n");
+    // A kernel before 4.14 cannot: then a child's core dump leads to its parent's ledger.
+    let _ = syscall::advise(page, PAGE_BYTES, advice::WIPE_ON_FORK);
+    let mut text = Text::<2048>::new();
+    text.push(&MAGIC).push(anchor::MARK).push(mapping.path().bytes()).push(b"\n");
     for part in id.chunks(8) {
         text.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
+    }
+    text.push(b"\npid=").push_number(u64::from(syscall::getpid()));
+    let cwd = process::link::<1024>(c"/proc/self/cwd");
+    if !cwd.is_cut() && !cwd.bytes().contains(&b'\n') {
+        text.push(b"\ncwd=").push(cwd.bytes());
     }
     text.push(b"\n");
     // SAFETY: a fresh page, longer than the text; nobody else knows it.

@@ -122,6 +122,7 @@ pub(crate) fn identity() -> Identity {
         cwd: None,
         image: 0,
         running: false,
+        copied: false,
         exit: Some(0),
         signal: None,
         replaced: false,

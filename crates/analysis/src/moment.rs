@@ -1,0 +1,81 @@
+//! Which moment a report is of, when what was opened is a core dump or an image of memory.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use heapledger_source::format::GlobalCounter;
+use heapledger_source::{FoundIn, Ledger, SourceError};
+
+/// Which moment a report is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The moment of the core dump: the ledger lies in it.
+    OfImage,
+    /// Now: the program runs on.
+    Now,
+    /// The end of the program, for which the core dump was written: the same signal.
+    Crash,
+    /// The end of the program; nothing was entered after the time stamp of the core dump's file.
+    End,
+    /// The end of the program, so long after the core dump was written.
+    Later(Duration),
+}
+
+/// A ledger that was found through something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundBy {
+    /// What was opened.
+    pub image: String,
+    /// Whether that is a core dump.
+    pub is_core: bool,
+    /// What was read; the same as `image` if the ledger lies in it.
+    pub read: String,
+    /// Where in it the ledger begins, if it lies in it.
+    pub address: Option<u64>,
+    /// The moment.
+    pub moment: Moment,
+    /// Whether the core dump ends early.
+    pub cut: bool,
+}
+
+impl FoundBy {
+    /// What there is to say of `ledger`; `None` if it was opened by its own name.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn of(ledger: &Ledger) -> Result<Option<FoundBy>, SourceError> {
+        let Some(found) = ledger.found() else { return Ok(None) };
+        let (read, address, moment) = match &found.source {
+            FoundIn::Itself { address } => (&found.image, Some(*address), Moment::OfImage),
+            FoundIn::LiveFile(path) if ledger.is_running() => (path, None, Moment::Now),
+            FoundIn::LiveFile(path) | FoundIn::FinishedFile(path) => {
+                let ended_by = ledger.process().number("signal");
+                let same = found.signal.is_some() && found.signal.map(u64::from) == ended_by;
+                let moment = match went_on(ledger, found.written)? {
+                    _ if same => Moment::Crash,
+                    Some(later) => Moment::Later(later),
+                    None => Moment::End,
+                };
+                (path, None, moment)
+            }
+        };
+        Ok(Some(FoundBy {
+            image: found.image.display().to_string(),
+            is_core: found.is_core,
+            read: read.display().to_string(),
+            address,
+            moment,
+            cut: found.cut,
+        }))
+    }
+}
+
+/// How long the program went on recording after `written`.
+fn went_on(ledger: &Ledger, written: Option<SystemTime>) -> Result<Option<Duration>, SourceError> {
+    let header = ledger.current_header()?;
+    let ticks = header.global(GlobalCounter::LastTime);
+    let wall = ledger.process().number("wall_ns").unwrap_or(0);
+    let last = ticks.saturating_mul(u64::from(header.tick_ns)).max(wall);
+    let last = UNIX_EPOCH.checked_add(Duration::from_nanos(header.start_unix_ns.saturating_add(last)));
+    let known = header.start_unix_ns != 0 && header.tick_ns != 0;
+    Ok(last.zip(written).filter(|_| known).and_then(|(last, written)| last.duration_since(written).ok()))
+}

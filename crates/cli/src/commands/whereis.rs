@@ -1,0 +1,130 @@
+//! `heapledger whereis`: which block an address belongs to, and what it was before.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use heapledger_analysis::whereis::{ADDRESSES_MAX, Found, Places};
+use heapledger_analysis::{NamedStack, Names, Seen};
+use heapledger_report::{Ending, WhereisJson, WhereisText};
+
+use super::standard::Usage;
+use super::{LedgerArgs, NamingArgs, Progress, refresh, unless_pipe_closed};
+use crate::{args, say};
+
+/// Earlier lives shown unless told otherwise.
+const LIVES: usize = 5;
+/// Exit code: an address is in no live block.
+const NOT_IN_A_BLOCK: u8 = 1;
+
+/// Arguments of `whereis`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The history holds the most recent frees: see --history of `heapledger run`.
+
+Exit status: 0 all addresses are in live blocks, 1 one is not, 2 it is unknown.
+
+Examples:
+  heapledger whereis 4711 0x55d0c0f5a0
+  heapledger whereis core.4711 0x55d0c0f5a0 0x7f12a4000b20
+  heapledger whereis --json heapledger.jq.4711.hl 0x55d0c0f5a0 |
+    jq -r 'select(.type == \"place\").found'")]
+pub(crate) struct WhereisArgs {
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    /// Addresses: 0x… or decimal
+    #[arg(value_name = "ADDRESS", required = true, value_parser = parse_address)]
+    pub(crate) addresses: Vec<u64>,
+    /// Show at most so many earlier lives of an address, 0 for all
+    #[arg(short, long, value_name = "N", default_value_t = LIVES)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
+}
+
+/// `0x7f12a4000b20`, or decimal digits.
+fn parse_address(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16).ok(),
+        Some(_) => None,
+        None => text.parse().ok().filter(|_| !text.starts_with('+')),
+    };
+    parsed.ok_or_else(|| "an address is 0x and hexadecimal digits, or a decimal number".to_owned())
+}
+
+/// Says where addresses belong.
+pub(crate) fn run(args: &WhereisArgs) -> Result<ExitCode> {
+    let mut code = ExitCode::SUCCESS;
+    let result = show(args).map(|in_blocks| {
+        if !in_blocks {
+            code = ExitCode::from(NOT_IN_A_BLOCK);
+        }
+    });
+    match unless_pipe_closed(result) {
+        Ok(()) => Ok(code),
+        Err(problem) => {
+            say(&format!("{problem:#}"));
+            Ok(ExitCode::from(args::USAGE))
+        }
+    }
+}
+
+/// Whether all of them are in live blocks.
+fn show(args: &WhereisArgs) -> Result<bool> {
+    if args.addresses.len() > ADDRESSES_MAX {
+        return Err(Usage::new(format!("at most {ADDRESSES_MAX} addresses at a time")).into());
+    }
+    let mut opened = args.ledger.open()?;
+    let mut progress = Progress::new("reading");
+    let places = Places::of(&opened.ledger, &args.addresses, args.limit, &mut |part| progress.show(part))?;
+    drop(progress);
+    refresh(&opened.ledger, &mut opened.context)?;
+    let (ledger, context) = (&opened.ledger, &opened.context);
+    let mut names = args.naming.name(ledger, places.sites().into_iter(), true)?;
+    let mut seen = Seen::of(ledger, places.in_flight)?;
+    let in_blocks = places.all_in_blocks();
+    if args.ledger.json {
+        let mut report = WhereisJson::new(opened.out, context, &places)?;
+        each(&places, &mut names, |place, stack, lives| report.place(place, stack, lives))?;
+        seen.notes.extend(names.notes());
+        let shown = places.places.iter().filter(|place| place.found != Found::Nothing).count() as u64;
+        report.end(Ending { shown, left_out: 0, in_flight: places.in_flight }, &seen)?;
+    } else {
+        let mut report = WhereisText::new(opened.out, context, opened.threads_recorded);
+        each(&places, &mut names, |place, stack, lives| report.place(place, stack, lives))?;
+        seen.notes.extend(names.notes());
+        report.end(&places, &seen)?;
+    }
+    Ok(in_blocks)
+}
+
+/// Hands out each place with its stacks.
+fn each(
+    places: &Places,
+    names: &mut Names<'_>,
+    mut out: impl FnMut(&heapledger_analysis::whereis::Place, &NamedStack, &[[NamedStack; 2]]) -> std::io::Result<()>,
+) -> Result<()> {
+    for place in &places.places {
+        let stack = place.block.map(|block| names.stack(block.site)).transpose()?.unwrap_or_default();
+        let mut lives = Vec::new();
+        for life in &place.lives {
+            lives.push([names.stack(life.block.site)?, names.stack(life.site)?]);
+        }
+        out(place, &stack, &lives)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        assert_eq!(parse_address("0x7F12a"), Ok(0x7f12a));
+        assert_eq!(parse_address("0Xff"), Ok(255));
+        assert_eq!(parse_address("4096"), Ok(4096));
+        for text in ["", "0x", "7f12a", "-1", "+5", "0x+5", "0x-5", "0x10000000000000000", "x"] {
+            assert!(parse_address(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,572 @@
+# heapledger in gdb: dumps of a ledger, and what the ledger says of the program at hand.
+#
+#   source heapledger.gdb            in gdb, or in ~/.gdbinit
+#
+#   mdd_dump                 writes the ledger to mddout.0, the next time to mddout.1, and so on, and empties the
+#                            history ring of the target, so that the next file goes on where this one ends.
+#                            Refused while the target is in the middle of an update (busy mark)
+#   mdd_dumpnow              the same without asking
+#   mdd_reset                begins with mddout.0 again
+#   heapledger COMMAND ...   stats, dump, history, whereis ADDRESS ... of the program at hand; any other command as
+#                            in a shell
+#   heapledger watch ADDRESS stops when somebody writes behind the end of the block that holds the address
+#
+# It works on a process that gdb runs or is attached to, on a core dump and on a remote target. The command
+# `heapledger` must be on the PATH, or named by the environment variable HEAPLEDGER_COMMAND.
+#
+# Where the ledger is: $heapledger_ledger if you set it, else the symbol heapledger_ledger (firmware), else the mapping
+# of the ledger's file (Linux). On firmware, break on the functions that the recorder is told to call:
+#   tbreak heapledger_update_done    an update is complete: mdd_dump is safe
+#   break heapledger_history_full    the history ring is full: mdd_dump here each time, and nothing of it is lost
+# A Linux ledger never has the busy mark: its elements are published one by one, and one that is being written is
+# passed over by readers. Its ring goes round without a call; see the option --history of `heapledger run`.
+#
+# `set $mdd_keep_history = 1` leaves the history ring of the target alone.
+#
+# The first part needs no Python; the second, in a gdb that has it, replaces it and is quicker.
+
+set $mdd_number = 0
+
+# -- Part 1: plain ----------------------------------------------------------------------------------------------------
+
+define mdd_reset
+  set $mdd_number = 0
+  printf "The next dump is mddout.0.\n"
+end
+document mdd_reset
+Begin with mddout.0 again.
+end
+
+# Asks gdb about the program at hand and reads the answer as commands: sets $mdd_pid, $mdd_is_core, $mdd_map.
+define mdd_ask
+  set $mdd_pid = 0
+  set $mdd_is_core = 0
+  set $mdd_is_remote = 0
+  set $mdd_map = 0
+  shell rm -f .mddout.ask .mddout.core
+  pipe info inferiors | awk '/^[*]/ { if (match($0, /process [0-9]+/)) print "set $mdd_pid = " substr($0, RSTART + 8, RLENGTH - 8); if (/[(]core[)]/) print "set $mdd_is_core = 1"; if (/remote/) print "set $mdd_is_remote = 1" }' > .mddout.ask
+  source .mddout.ask
+  if $mdd_is_core
+    pipe info files | awk -v q="'" '/^Local core dump file/ { take = 1; next } take { sub(/^[^`]*`/, ""); sub(q ", file type .*", ""); print; take = 0 }' > .mddout.core
+  end
+  if $mdd_pid != 0
+    pipe info proc mappings | awk '$NF ~ /[.]hlive$/ && $4 == "0x0" && !seen++ { print "set $mdd_map = " $1 }' > .mddout.ask
+    source .mddout.ask
+  end
+  shell rm -f .mddout.ask
+end
+
+# Sets $mdd_base, or fails.
+define mdd_find
+  mdd_ask
+  if $_isvoid($heapledger_ledger)
+    if $mdd_map != 0
+      set $mdd_base = (unsigned char *) $mdd_map
+    else
+      set $mdd_base = (unsigned char *) &heapledger_ledger
+    end
+  else
+    set $mdd_base = (unsigned char *) $heapledger_ledger
+  end
+  set $mdd_ok = *(unsigned int *) $mdd_base == 0x454c4889 || *(unsigned int *) $mdd_base == 0x89484c45
+  if !$mdd_ok
+    printf "There is no ledger at %p.\n", $mdd_base
+  end
+end
+
+define mdd_dump_in_c
+  mdd_find
+  if $mdd_ok && $mdd_asked && *(unsigned short *) ($mdd_base + 54) != 0
+    printf "A dump may be unsafe now: the target is in the middle of an update.\n"
+    printf "Let it run to heapledger_update_done (tbreak, continue), or use mdd_dumpnow.\n"
+    set $mdd_ok = 0
+  end
+  if $mdd_ok
+    mdd_write
+  end
+end
+
+define mdd_dump
+  set $mdd_asked = 1
+  with language c -- mdd_dump_in_c
+end
+document mdd_dump
+Write the ledger to mddout.N, unless the target is in the middle of an update.
+end
+
+define mdd_dumpnow
+  set $mdd_asked = 0
+  with language c -- mdd_dump_in_c
+end
+document mdd_dumpnow
+Write the ledger to mddout.N, whatever the target is doing.
+end
+
+# $mdd_offset, $mdd_length: part of the ledger, to the same place of the file.
+define mdd_part
+  eval "dump binary memory .mddout.part %p %p", $mdd_base + $mdd_offset, $mdd_base + $mdd_offset + $mdd_length
+  eval "shell dd if=.mddout.part of=mddout.%d oflag=seek_bytes seek=%lu conv=notrunc status=none", $mdd_number, $mdd_offset
+end
+
+define mdd_write
+  set $mdd_word = (unsigned long) *($mdd_base + 11)
+  set $mdd_descriptors = (long) *($mdd_base + 56)
+  set $mdd_counters = (long) *($mdd_base + 57)
+  set $mdd_sections = (long) *($mdd_base + 58)
+  set $mdd_first = 64 + $mdd_word * $mdd_counters
+  set $mdd_row = ($mdd_first + 4 * $mdd_descriptors + $mdd_word - 1) / $mdd_word * $mdd_word
+  eval "shell rm -f mddout.%d", $mdd_number
+  set $mdd_offset = (unsigned long) 0
+  set $mdd_length = (unsigned long) *(unsigned short *) ($mdd_base + 52)
+  mdd_part
+  # Flag bit 3: a copy, as of one moment.
+  set $mdd_low = 14
+  if *(unsigned char *) ($mdd_base + 8) == 1
+    set $mdd_low = 15
+  end
+  eval "shell printf '\\%o' | dd of=mddout.%d oflag=seek_bytes seek=%d conv=notrunc status=none", (int) *($mdd_base + $mdd_low) | 8, $mdd_number, $mdd_low
+  set $mdd_ring_count = 0
+  set $mdd_left = $mdd_sections
+  set $mdd_place = $mdd_base + $mdd_row
+  while $mdd_left > 0
+    set $mdd_kind = *(unsigned short *) $mdd_place
+    set $mdd_bytes = (unsigned long) *(unsigned short *) ($mdd_place + 2)
+    if $mdd_word == 8
+      set $mdd_offset = *(unsigned long *) ($mdd_place + 8)
+      set $mdd_count = *(unsigned long *) ($mdd_place + 24)
+      set $mdd_backed = *(unsigned long *) ($mdd_place + 32)
+      set $mdd_place = $mdd_place + 40
+    else
+      set $mdd_offset = (unsigned long) *(unsigned int *) ($mdd_place + 4)
+      set $mdd_count = (unsigned long) *(unsigned int *) ($mdd_place + 12)
+      set $mdd_backed = (unsigned long) *(unsigned int *) ($mdd_place + 16)
+      set $mdd_place = $mdd_place + 20
+    end
+    if $mdd_backed < $mdd_count
+      set $mdd_count = $mdd_backed
+    end
+    if $mdd_count > 0
+      set $mdd_length = $mdd_count * $mdd_bytes
+      mdd_part
+    end
+    if $mdd_kind == 2
+      set $mdd_ring = $mdd_base + $mdd_offset
+      set $mdd_ring_count = $mdd_count
+      set $mdd_ring_bytes = $mdd_bytes
+    end
+    set $mdd_left = $mdd_left - 1
+  end
+  shell rm -f .mddout.part
+  printf "The ledger is in mddout.%d.\n", $mdd_number
+  set $mdd_number = $mdd_number + 1
+  if $mdd_ring_count > 0 && ($_isvoid($mdd_keep_history) || !$mdd_keep_history) && !$mdd_is_core
+    mdd_empty_history
+  end
+end
+
+# Sets the commit word of each history entry to 0: a vacant entry. Nothing else is touched, so that a thread that was
+# halted while it was writing one loses nothing.
+define mdd_empty_history
+  set $mdd_left = $mdd_descriptors
+  set $mdd_place = $mdd_base + $mdd_first
+  set $mdd_commit = 0
+  while $mdd_left > 0
+    if *$mdd_place == 64
+      set $mdd_commit = *(unsigned short *) ($mdd_place + 2) / (8 * $mdd_word) * $mdd_word
+    end
+    set $mdd_place = $mdd_place + 4
+    set $mdd_left = $mdd_left - 1
+  end
+  set $mdd_place = $mdd_ring + $mdd_commit
+  while $mdd_commit != 0 && $mdd_ring_count > 0
+    if $mdd_word == 8
+      if *(unsigned long *) $mdd_place != 0
+        set var *(unsigned long *) $mdd_place = 0
+      end
+    else
+      if *(unsigned int *) $mdd_place != 0
+        set var *(unsigned int *) $mdd_place = 0
+      end
+    end
+    set $mdd_place = $mdd_place + $mdd_ring_bytes
+    set $mdd_ring_count = $mdd_ring_count - 1
+  end
+end
+
+# The ledger's commands about the program at hand: a process by its number, a core dump by its name. What lies in memory
+# only is to be dumped first.
+define mdd_target
+  mdd_ask
+  set $mdd_ok = $mdd_is_core || $mdd_map != 0 && !$mdd_is_remote
+  if $mdd_is_core
+    shell mv .mddout.core .mddout.target
+  else
+    eval "shell echo %d > .mddout.target", $mdd_pid
+  end
+  if !$mdd_ok
+    printf "Write the ledger to a file (mdd_dumpnow), and give that to the command in a shell.\n"
+  end
+end
+
+define-prefix heapledger
+
+# $arg0 is the command, the others are its options.
+define mdd_say
+  mdd_target
+  if $mdd_ok && $argc == 1
+    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`"
+  end
+  if $mdd_ok && $argc == 2
+    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`" $arg1
+  end
+  if $mdd_ok && $argc == 3
+    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`" $arg1 $arg2
+  end
+  if $mdd_ok && $argc == 4
+    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`" $arg1 $arg2 $arg3
+  end
+  if $mdd_ok && $argc == 5
+    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`" $arg1 $arg2 $arg3 $arg4
+  end
+  shell rm -f .mddout.target .mddout.core
+end
+
+define heapledger stats
+  if $argc == 0
+    mdd_say stats
+  end
+  if $argc == 1
+    mdd_say stats $arg0
+  end
+  if $argc == 2
+    mdd_say stats $arg0 $arg1
+  end
+  if $argc == 3
+    mdd_say stats $arg0 $arg1 $arg2
+  end
+  if $argc >= 4
+    mdd_say stats $arg0 $arg1 $arg2 $arg3
+  end
+end
+document heapledger stats
+heapledger stats of the process or the core dump at hand; up to four options.
+end
+
+define heapledger dump
+  if $argc == 0
+    mdd_say dump
+  end
+  if $argc == 1
+    mdd_say dump $arg0
+  end
+  if $argc == 2
+    mdd_say dump $arg0 $arg1
+  end
+  if $argc == 3
+    mdd_say dump $arg0 $arg1 $arg2
+  end
+  if $argc >= 4
+    mdd_say dump $arg0 $arg1 $arg2 $arg3
+  end
+end
+document heapledger dump
+heapledger dump of the process or the core dump at hand; up to four options.
+end
+
+define heapledger history
+  if $argc == 0
+    mdd_say history
+  end
+  if $argc == 1
+    mdd_say history $arg0
+  end
+  if $argc == 2
+    mdd_say history $arg0 $arg1
+  end
+  if $argc == 3
+    mdd_say history $arg0 $arg1 $arg2
+  end
+  if $argc >= 4
+    mdd_say history $arg0 $arg1 $arg2 $arg3
+  end
+end
+document heapledger history
+heapledger history of the process or the core dump at hand; up to four options.
+end
+
+define heapledger whereis
+  mdd_target
+  if $mdd_ok
+    eval "shell ${HEAPLEDGER_COMMAND:-heapledger} whereis \"`cat .mddout.target`\" %#lx", (unsigned long) ($arg0)
+  end
+  shell rm -f .mddout.target .mddout.core
+end
+document heapledger whereis
+heapledger whereis ADDRESS: which block it is in. An expression without blanks.
+end
+
+# -- Part 2: Python ---------------------------------------------------------------------------------------------------
+# A gdb without Python lacks the function $_strlen, which is written in it.
+
+if !$_isvoid($_strlen)
+  python
+import json, os, shlex, shutil, struct, subprocess, tempfile
+import gdb
+
+MAGIC = b"\x89HLEDG\r\n"
+RECORDS, HISTORY, FREED_NUMBER = 1, 2, 64
+COPY = 8
+STEP = 1 << 20
+DONE, FULL = "heapledger_update_done", "heapledger_history_full"
+
+def program():
+    return os.environ.get("HEAPLEDGER_COMMAND", "heapledger")
+
+def fail(text):
+    raise gdb.GdbError("heapledger: " + text)
+
+def output(words):
+    try:
+        return subprocess.run([program()] + words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as reason:
+        fail("%s: %s; put it on the PATH, or name it in HEAPLEDGER_COMMAND" % (program(), reason.strerror))
+
+def show(words):
+    gdb.write(output(words).stdout.decode(errors="replace"))
+
+def in_c(expression):
+    """The value of an expression of C, whatever language the program is in."""
+    language = gdb.parameter("language")
+    gdb.execute("set language c", to_string=True)
+    try:
+        return gdb.parse_and_eval(expression)
+    finally:
+        gdb.execute("set language " + language, to_string=True)
+
+def number(text):
+    """An address as a person types it: an expression."""
+    try:
+        value = gdb.parse_and_eval(text)
+        if value.type.strip_typedefs().code == gdb.TYPE_CODE_ARRAY:
+            value = value.address
+        return int(value) & (1 << 64) - 1
+    except gdb.error:
+        return int(in_c("(unsigned long) (%s)" % text))
+
+class Target:
+    """The program at hand: how gdb sees it, and where its ledger is."""
+
+    def __init__(self):
+        self.inferior = gdb.selected_inferior()
+        if not self.inferior.pid and not self.inferior.threads():
+            fail("no program: run or attach to one, connect to a target, or open a core dump")
+        try:
+            kind = self.inferior.connection.type
+        except AttributeError:
+            kind = ""
+        self.is_core = kind == "core"
+        self.is_native = kind == "native"
+        self.core = self.core_file() if self.is_core else None
+
+    @staticmethod
+    def core_file():
+        lines = iter(gdb.execute("info files", to_string=True).splitlines())
+        for line in lines:
+            if line.startswith("Local core dump file"):
+                return next(lines, "").strip()[1:].split("', file type ")[0] or None
+        return None
+
+    def mapping(self):
+        """Where the first page of a live file is mapped."""
+        try:
+            lines = gdb.execute("info proc mappings", to_string=True).splitlines()
+        except gdb.error:
+            return None
+        for line in lines:
+            words = line.replace(" (deleted)", "").split()
+            if words and words[-1].endswith(".hlive"):
+                figures = [int(word, 16) for word in words[:4] if word.startswith("0x")]
+                if len(figures) >= 4 and figures[3] == 0:
+                    return figures[0]
+        return None
+
+    def symbol(self):
+        given = gdb.convenience_variable("heapledger_ledger")
+        if given is not None:
+            return int(given)
+        try:
+            return int(in_c("(unsigned long) &heapledger_ledger"))
+        except gdb.error:
+            return None
+
+    def read(self, address, count):
+        return bytes(self.inferior.read_memory(address, count))
+
+    def ledger(self):
+        address = self.symbol()
+        if address is None:
+            address = self.mapping()
+        if address is None:
+            fail("no ledger found: no symbol heapledger_ledger and no mapped ledger; set $heapledger_ledger to its address")
+        return Ledger(self, address)
+
+    def name(self, keep):
+        """What the command is given: a process, a core dump, or else a copy of the ledger that is made in `keep`."""
+        if self.symbol() is None:
+            if self.is_core:
+                return self.core or fail("gdb does not say where the core dump is")
+            if self.is_native:
+                return str(self.inferior.pid)
+        path = os.path.join(keep, "ledger")
+        self.ledger().save(path)
+        return path
+
+class Ledger:
+    """A ledger in the target's memory."""
+
+    def __init__(self, target, address):
+        self.target, self.address = target, address
+        try:
+            fixed = target.read(address, 64)
+        except gdb.MemoryError:
+            fail("the ledger at %#x cannot be read%s" % (address, "; it was not dumped" if target.is_core else ""))
+        if fixed[:8] != MAGIC or fixed[8:10] not in (b"\x01\x02", b"\x02\x01"):
+            fail("there is no ledger at %#x" % address)
+        self.order = "<" if fixed[8] == 2 else ">"
+        self.word = fixed[11]
+        (length, self.busy) = struct.unpack(self.order + "HH", fixed[52:56])
+        if self.word not in (4, 8) or not 64 <= length <= 4096:
+            fail("the ledger at %#x is damaged" % address)
+        self.header = bytearray(target.read(address, length))
+        descriptors, counters, rows = fixed[56], fixed[57], fixed[58]
+        first = 64 + counters * self.word
+        end = first + descriptors * 4
+        table = (end + self.word - 1) // self.word * self.word
+        size, form = (40, "HHIQQQQ") if self.word == 8 else (20, "HHIIII")
+        if table + rows * size > length:
+            fail("the ledger at %#x is damaged" % address)
+        self.descriptors = [struct.unpack_from(self.order + "BBH", self.header, first + 4 * n) for n in range(descriptors)]
+        self.sections = []
+        for row in range(rows):
+            fields = struct.unpack_from(self.order + form, self.header, table + row * size)
+            if self.word == 8:
+                kind, width, _, offset, capacity, used, backed = fields
+            else:
+                kind, width, offset, capacity, used, backed = fields
+            self.sections.append((kind, width, offset, min(used, backed, capacity)))
+
+    def save(self, path):
+        """Copies what is in use to the same places of a sparse file."""
+        flags = struct.unpack_from(self.order + "H", self.header, 14)[0] | COPY
+        struct.pack_into(self.order + "H", self.header, 14, flags)
+        with open(path, "wb") as file:
+            file.write(self.header)
+            for _, width, offset, count in self.sections:
+                at, end = offset, offset + width * count
+                while at < end:
+                    step = min(STEP, end - at)
+                    file.seek(at)
+                    file.write(self.target.read(self.address + at, step))
+                    at += step
+
+    def empty_history(self):
+        """Sets the commit word of each history entry to 0, which is a vacant entry. An entry that a halted thread is
+        writing has 0 there already, and is not touched."""
+        places = [place for field, _, place in self.descriptors if field == FREED_NUMBER]
+        for kind, width, offset, count in self.sections:
+            if kind != HISTORY or not places or not width:
+                continue
+            commit = places[0] // (8 * self.word) * self.word
+            vacant = bytes(self.word)
+            many = max(1, STEP // width)
+            for first in range(0, count, many):
+                at = self.address + offset + first * width
+                entries = bytearray(self.target.read(at, min(many, count - first) * width))
+                entered = [n for n in range(commit, len(entries), width) if entries[n:n + self.word] != vacant]
+                for place in entered:
+                    self.target.inferior.write_memory(at + place, vacant)
+
+class Dump(gdb.Command):
+    def __init__(self, name, asks):
+        self.__doc__ = "Write the ledger to mddout.N" + (", unless the target is in the middle of an update." if asks else ", whatever the target is doing.")
+        self.asks = asks
+        super().__init__(name, gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        target = Target()
+        ledger = target.ledger()
+        if self.asks and ledger.busy:
+            known = gdb.lookup_global_symbol(DONE) or gdb.lookup_static_symbol(DONE)
+            then = "let it run to %s (tbreak %s, continue)" % (DONE, DONE) if known else "let it run on for a moment"
+            fail("a dump may be unsafe now: the target is in the middle of an update; %s, or use mdd_dumpnow" % then)
+        count = int(gdb.convenience_variable("mdd_number") or 0)
+        path = "mddout.%d" % count
+        ledger.save(path)
+        gdb.set_convenience_variable("mdd_number", count + 1)
+        if not target.is_core and not gdb.convenience_variable("mdd_keep_history"):
+            ledger.empty_history()
+        gdb.write("The ledger is in %s.\n" % path)
+
+Dump("mdd_dump", True)
+Dump("mdd_dumpnow", False)
+
+class Prefix(gdb.Command):
+    """Commands of heapledger about the program at hand: heapledger help lists them.
+
+heapledger stats|dump|history|whereis|... [OPTIONS]   of the process, the core dump, or the ledger in the target's memory
+heapledger watch ADDRESS   stop when somebody writes behind the end of the block that holds ADDRESS
+Commands that compare or name ledgers themselves (diff, recover, run, help, ...) are passed on as they are."""
+
+    OF_THE_TARGET = ("stats", "dump", "history", "whereis", "tree", "flame", "check", "snapshot")
+
+    def __init__(self):
+        super().__init__("heapledger", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        words = shlex.split(argument)
+        if not words:
+            return show(["help"])
+        if words[0] not in self.OF_THE_TARGET + ("watch",):
+            return show(words)
+        keep = tempfile.mkdtemp(prefix="heapledger-gdb-")
+        try:
+            name = Target().name(keep)
+            if words[0] == "watch":
+                return watch(name, words[1:])
+            rest = words[1:]
+            if words[0] == "whereis":
+                rest = [word if word.startswith("-") else hex(number(word)) for word in rest]
+            show([words[0], name] + rest)
+        finally:
+            shutil.rmtree(keep, ignore_errors=True)
+
+def watch(name, words):
+    if len(words) != 1:
+        fail("watch needs one address")
+    target = Target()
+    if target.is_core:
+        fail("a core dump does not run: nothing can be watched")
+    address = number(words[0])
+    answer = output(["whereis", "--json", "--limit", "1", name, hex(address)]).stdout.decode(errors="replace")
+    found = [line for line in answer.splitlines() if line.startswith('{"type":"place"')]
+    if not found:
+        fail(answer.strip().replace("heapledger: ", ""))
+    block = json.loads(found[0])["block"]
+    if block is None:
+        fail("%#x is in no live block" % address)
+    start, size, actual = int(block["address"], 16), block["size"], block["actual"]
+    if size is None or actual is None or actual <= size:
+        fail("the block at %#x has no bytes behind the %s asked for: a write behind its end is a write into what is "
+             "beside it, which cannot be told from a right one" % (start, size))
+    width = 1
+    # One debug register, aligned as the processor wants it.
+    while width < 8 and (start + size) % (2 * width) == 0 and actual - size >= 2 * width:
+        width *= 2
+    kind = {1: "char", 2: "short", 4: "int", 8: "long long"}[width]
+    gdb.execute("with language c -- watch *(%s *) %#x" % (kind, start + size))
+    gdb.write("Watching %d byte(s) behind the %d asked for in the block at %#x (%s, number %d).\n"
+              % (width, size, start, block["function"], block["number"]))
+
+Prefix()
+end
+end
