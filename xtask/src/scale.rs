@@ -109,6 +109,8 @@ impl Taken {
 
 struct Place {
     directory: PathBuf,
+    /// Where unfinished ledgers go: in memory, as those of `run`.
+    live: PathBuf,
     heapledger: PathBuf,
     preload: PathBuf,
     program: PathBuf,
@@ -135,6 +137,10 @@ impl Place {
             preload: target().join("release/libheapledger_preload.so"),
             program: compile("bench_scale")?,
             timer: compile("bench_time")?,
+            live: match Path::new("/dev/shm") {
+                memory if memory.is_dir() => memory.join(format!("heapledger-scale-{}", std::process::id())),
+                _ => directory.join("live"),
+            },
             directory,
             processors,
         })
@@ -152,9 +158,26 @@ impl Place {
         Taken::parse(&line).map_err(|problem| format!("heapledger {}: {problem}: {complaint}", words.join(" ")))
     }
 
+    /// Fails unless a ledger holds what the program did: a full disk makes the history shorter, and all figures with it.
+    fn verify(&self, ledger: &Path, millions: u64) -> Result {
+        let json = output(Command::new(&self.heapledger).args(["stats", "--json"]).arg(ledger))?;
+        let figure = |name: &str| -> Option<u64> {
+            let rest = json.split_once(&format!("\"{name}\":"))?.1;
+            rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+        };
+        // Threads that ended early leave a few places of the ring unused.
+        let (live, history) = (millions * 1_000_000, millions * 250_000 / 100 * 99);
+        match (figure("live_blocks"), figure("history_entries")) {
+            (Some(blocks), Some(entries)) if blocks >= live && entries >= history => Ok(()),
+            found => Err(format!(
+                "the ledger of {millions} million blocks is not complete: {found:?}; is there room for it?"
+            )),
+        }
+    }
+
     /// Runs the program with the library in front of it, and returns its unfinished ledger.
     fn record(&self, millions: u64) -> Result<PathBuf> {
-        let base = self.directory.join("live");
+        let base = self.live.clone();
         let _ = fs::remove_dir_all(&base);
         fs::create_dir_all(&base).map_err(|error| format!("{}: {error}", base.display()))?;
         let (live, freed) = (millions * 1_000_000, millions * 250_000);
@@ -202,6 +225,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
         let finished = place.directory.join(format!("{millions}-million.hl"));
         let found = found.ok_or("nothing was finished")?;
         fs::rename(&found, &finished).map_err(|error| format!("{}: {error}", found.display()))?;
+        place.verify(&finished, *millions)?;
         let file_bytes = fs::metadata(&finished).map_err(|error| error.to_string())?.len();
         let unpacked = millions * 1_000_000 * 32 + millions * 250_000 * 64;
         let mut column = vec![format!("{} MiB", unpacked >> 20), format!("{} MiB", file_bytes >> 20), finishing.cell()];
@@ -218,6 +242,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
             fs::remove_file(&finished).map_err(|error| format!("{}: {error}", finished.display()))?;
         }
     }
+    let _ = fs::remove_dir_all(&place.live);
     print!("\n{}", table(&request.millions, &rows));
     println!(
         "\n{}\nmeasured in {}, on processors {}; load of the machine {load} before, {} after",
