@@ -156,11 +156,19 @@ pub fn callers(stack: &NamedStack) -> String {
     if parts.is_empty() { "code without a stack".to_owned() } else { parts.join(" < ") }
 }
 
-/// A function's name, or the next best thing.
+/// A function's name without template arguments and parameters, or the next best thing.
 pub fn short_name(frame: &NamedFrame) -> String {
+    match &frame.function {
+        Some(function) => clean(&brief(function)).into_owned(),
+        None => full_name(frame),
+    }
+}
+
+/// A function's name, or the next best thing.
+pub(crate) fn full_name(frame: &NamedFrame) -> String {
     let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
     match (&frame.function, module, frame.offset, frame.address) {
-        (Some(function), ..) => clean(&brief(function)).into_owned(),
+        (Some(function), ..) => clean(function).into_owned(),
         (None, Some(module), Some(offset), _) => format!("{}+{offset:#x}", clean(module)),
         (None, _, _, Some(address)) => format!("{address:#x}"),
         (None, ..) => "?".to_owned(),

@@ -8,7 +8,7 @@ use heapledger_analysis::source::Thread;
 use heapledger_analysis::{Event, EventKind, NamedFrame, NamedStack};
 
 use crate::format::{Field, Format, OfLevel, Part};
-use crate::frames::{Context, short_name};
+use crate::frames::{Context, full_name};
 use crate::units::clean;
 
 /// What is written where the ledger does not say.
@@ -120,7 +120,7 @@ fn of_level(out: &mut dyn Write, of: OfLevel, frame: Option<&NamedFrame>) -> io:
     let text = match (of, frame) {
         (OfLevel::Address, None) => Some("0x00000000".to_owned()),
         (OfLevel::Address, Some(frame)) => frame.address.map(|address| format!("{address:#010x}")),
-        (OfLevel::Function, Some(frame)) => Some(short_name(frame)),
+        (OfLevel::Function, Some(frame)) => Some(full_name(frame)),
         (OfLevel::Place, Some(frame)) => place(frame),
         (OfLevel::Source, Some(frame)) => frame.source.as_deref().map(source_line),
         (_, None) => None,
