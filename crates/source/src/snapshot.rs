@@ -4,6 +4,7 @@
 //! stacks that they name, all tables before the strings. A program can be held for this part, which takes as long as
 //! the memory is read. Then the copy is packed, which takes longer, and the program runs again.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -180,7 +181,7 @@ impl Snapshot {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Finished, SourceError> {
         if self.taken.before.is_some() {
-            self.forget_freed()?;
+            self.forget_later_frees()?;
         }
         let mut all = extra.to_vec();
         all.extend(self.storage.iter().cloned());
@@ -188,9 +189,10 @@ impl Snapshot {
         finish(&Ledger::open(&self.path)?, path, &all, progress)
     }
 
-    /// A block that was freed while the copy was made may be in it twice, as a record and in the history. The free is
-    /// what happened last.
-    fn forget_freed(&self) -> Result<(), SourceError> {
+    /// A block that was freed while the copy was made may be in it twice, as a record and in the history. The record
+    /// was read first, so that is the moment, and the free came after it. (Were the record dropped instead, of a busy
+    /// program's blocks only those would be left that lived through the whole copy.)
+    fn forget_later_frees(&self) -> Result<(), SourceError> {
         let ledger = Ledger::open(&self.path)?;
         let mut freed = Vec::new();
         let mut history = ledger.freed();
@@ -198,7 +200,13 @@ impl Snapshot {
             freed.extend(chunk.iter().map(|entry| entry.block.number));
         }
         freed.sort_unstable();
-        let Some(row) = ledger.header().section(SectionKind::Records).filter(|_| !freed.is_empty()) else {
+        let mut later = HashSet::new();
+        let mut records = ledger.records();
+        while let Some(chunk) = records.next_chunk()? {
+            let numbers = chunk.iter().map(|entry| entry.number);
+            later.extend(numbers.filter(|number| freed.binary_search(number).is_ok()));
+        }
+        let Some(row) = ledger.header().section(SectionKind::History).filter(|_| !later.is_empty()) else {
             return Ok(());
         };
         let failed = |reason| SourceError::Write { path: self.path.clone(), reason };
@@ -206,10 +214,9 @@ impl Snapshot {
         let element_bytes = usize::from(row.element_bytes);
         let decoder = Decoder::new(&ledger.header().layout, ledger.header().codec, element_bytes);
         let vacant = vec![0u8; element_bytes];
-        ledger.for_each_chunk(SectionKind::Records, &mut |first, bytes| {
+        ledger.for_each_chunk(SectionKind::History, &mut |first, bytes| {
             for (index, element) in (first..).zip(bytes.chunks_exact(element_bytes)) {
-                let number = decoder.commit(element).checked_sub(1);
-                if number.is_some_and(|number| freed.binary_search(&number).is_ok()) {
+                if decoder.freed(element).is_some_and(|entry| later.contains(&entry.block.number)) {
                     let at = row.offset + index * element_bytes as u64;
                     file.write_all_at(&vacant, at).map_err(failed)?;
                 }

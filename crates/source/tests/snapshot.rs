@@ -90,7 +90,13 @@ fn a_block_that_was_freed_meanwhile_is_there_once() {
     let block = second.expect("the second block");
     builder.freed(FreedEntry { block, number: 9, by: Kind::FREE, site: 0, thread: None, time: None });
     let (_, taken) = take(&builder, &scratch.0, false);
-    assert_eq!(numbers(&taken), BTreeSet::from([0, 2]));
+    assert_eq!(numbers(&taken), BTreeSet::from([0, 1, 2]), "it was there when the copy began");
+    let mut history = taken.freed();
+    let mut frees = 0;
+    while let Some(chunk) = history.next_chunk().expect("read") {
+        frees += chunk.len();
+    }
+    assert_eq!(frees, 0, "the free came later");
 }
 
 #[test]

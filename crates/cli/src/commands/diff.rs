@@ -234,8 +234,15 @@ fn seen_of(ledgers: [&Ledger; 2]) -> Result<Seen> {
 }
 
 fn add_notes(seen: &mut Seen, notes: Vec<Note>) {
+    let is_list = |note: &Note| matches!(note, Note::WithoutDebugInfo(_));
     for note in notes {
-        if !seen.notes.contains(&note) {
+        // Modules without debug information are one list for both.
+        if let (Note::WithoutDebugInfo(more), Some(Note::WithoutDebugInfo(paths))) =
+            (&note, seen.notes.iter_mut().find(|note| is_list(note)))
+        {
+            paths.extend(more.iter().filter(|path| !paths.contains(path)).cloned().collect::<Vec<_>>());
+            paths.sort();
+        } else if !seen.notes.contains(&note) {
             seen.notes.push(note);
         }
     }
