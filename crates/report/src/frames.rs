@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use heapledger_analysis::format::Entry;
 use heapledger_analysis::source::{Heap, Thread};
-use heapledger_analysis::{Clock, NamedFrame, NamedStack, Sampling};
+use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling};
 
 use crate::brief::brief;
 use crate::units::{Figures, Paint, clean, clock, span};
@@ -132,13 +132,16 @@ fn heading(frame: &NamedFrame, paint: Paint) -> String {
 /// Functions in a line.
 const LINE_FRAMES: usize = 3;
 
-/// The innermost frames in one line: `xmalloc (xmalloc.c:7) < hash_create < main`. Innermost alone would be
-/// the program's own wrapper of `malloc` more often than not. A function and the part of it that the
-/// compiler made a function of its own have one name and are one.
+/// The innermost frames in one line, from the function that holds the block on: `hash_create (hash.c:7) < main`. What is inside of
+/// that are wrappers of `malloc`, which are the same for all. A function and the part of it that the compiler made a
+/// function of its own have one name and are one.
 pub fn callers(stack: &NamedStack) -> String {
+    let holders = Holders::default();
+    let wrappers = stack.shown().take_while(|frame| !holders.holds(frame)).count();
+    let wrappers = if wrappers == stack.shown().count() { 0 } else { wrappers };
     let mut parts: Vec<String> = Vec::new();
     let mut last = None;
-    for frame in stack.shown() {
+    for frame in stack.shown().skip(wrappers) {
         let name = short_name(frame);
         if last.as_ref() == Some(&name) {
             continue;
@@ -172,5 +175,37 @@ pub(crate) fn full_name(frame: &NamedFrame) -> String {
         (None, Some(module), Some(offset), _) => format!("{}+{offset:#x}", clean(module)),
         (None, _, _, Some(address)) => format!("{address:#x}"),
         (None, ..) => "?".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(names: &[&str]) -> NamedStack {
+        let frame = |name: &&str| NamedFrame {
+            address: Some(0x1000),
+            function: Some((*name).into()),
+            file: Some("/src/hash.c".into()),
+            line: Some(7),
+            ..NamedFrame::default()
+        };
+        NamedStack { frames: names.iter().map(frame).collect(), ..NamedStack::default() }
+    }
+
+    #[test]
+    fn callers_begin_with_who_holds_the_block() {
+        for (names, text) in [
+            (
+                &["zmalloc_usable", "xmalloc", "hash_create", "setup", "main", "_start"][..],
+                "hash_create (hash.c:7) < setup < main",
+            ),
+            (&["hash_create", "main"], "hash_create (hash.c:7) < main"),
+            (&["xmalloc", "xcalloc"], "xmalloc (hash.c:7) < xcalloc"),
+            (&["xmalloc", "grow", "grow", "main"], "grow (hash.c:7) < main"),
+            (&[], "code without a stack"),
+        ] {
+            assert_eq!(callers(&stack(names)), text);
+        }
     }
 }
