@@ -1,5 +1,6 @@
 //! The environment variable `HEAPLEDGER`: `key=value,key=value…`.
 
+use super::history::CHUNK_ENTRIES;
 use core::ffi::CStr;
 use heapledger_format::record::Options;
 use heapledger_format::sample;
@@ -158,7 +159,7 @@ impl Request {
             b"session" => self.session = Some(text::hex(value)?),
             b"pid" => self.pid = Some(text::number(value)?),
             b"max-ledger" => self.max_ledger = Some(text::number(value)?),
-            b"history" => self.history = text::number(value)?.min(HISTORY_ENTRIES_MAX),
+            b"history" => self.history = text::number(value)?.min(HISTORY_ENTRIES_MAX).next_multiple_of(CHUNK_ENTRIES),
             b"depth" => self.depth = text::number(value)?.clamp(1, DEPTH_LIMIT_MAX),
             b"unwind" => self.unwind = Unwind::NAMES.iter().find(|(name, _)| *name == value)?.1,
             b"fallback" => self.fallback = text::number(value)?.min(DEPTH_LIMIT_MAX),
@@ -244,6 +245,14 @@ mod tests {
         let request = Request::parse(b"sample=1099511627776,fallback=99999,check-stacks=0,reuse=1");
         assert_eq!((request.sample, request.fallback), (SAMPLE_MAX, DEPTH_LIMIT_MAX));
         assert!(!request.check_stacks && request.reuse);
+    }
+
+    #[test]
+    fn a_history_is_never_shorter_than_was_asked_for() {
+        for (asked, given) in [(&b"history=0"[..], 0), (b"history=1", 64), (b"history=64", 64), (b"history=1000", 1024)]
+        {
+            assert_eq!(Request::parse(asked).history, given);
+        }
     }
 
     #[test]
