@@ -146,7 +146,7 @@ fn a_snapshot_is_one_line() {
             bytes: 2048,
         };
         let mut out = Vec::new();
-        snapshot_text(&mut out, &report).expect("written");
+        snapshot_text(&mut out, &report, Paint::default().figures(false)).expect("written");
         String::from_utf8(out).expect("text")
     };
     let begin = "x (process 42) -> x.0.hl (2.00 KiB): 1,234 records";
