@@ -207,11 +207,13 @@ fn sites(summary: &Summary, top: &[NamedStack], figures: Figures) -> Vec<String>
 fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
     let figures = fields.paint.figures(summary.sampled.is_some());
     let allocating: Vec<_> = summary.kinds.iter().filter(|kind| kind.begun != 0 || kind.live_blocks != 0).collect();
-    fields.field("Allocators", &[format!("{:<24} {:>15} {:>15} {:>12}", "", "calls", "live", "live bytes")])?;
-    for kind in allocating {
+    let bytes: Vec<String> = allocating.iter().map(|kind| figures.bytes(kind.live_bytes)).collect();
+    let width = bytes.iter().map(|bytes| bytes.chars().count()).fold(12, usize::max);
+    fields.field("Allocators", &[format!("{:<24} {:>15} {:>15} {:>width$}", "", "calls", "live", "live bytes")])?;
+    for (kind, bytes) in allocating.iter().zip(bytes) {
         let name = format!("{}", kind.kind);
         let (begun, live) = (figures.count(kind.begun), figures.count(kind.live_blocks));
-        writeln!(fields.out, "            {name:<24} {begun:>15} {live:>15} {:>12}", figures.bytes(kind.live_bytes))?;
+        writeln!(fields.out, "            {name:<24} {begun:>15} {live:>15} {bytes:>width$}")?;
     }
     let freeing: Vec<_> = summary.kinds.iter().filter(|kind| kind.ended != 0).collect();
     if !freeing.is_empty() {

@@ -255,6 +255,31 @@ heapledger: jq ended with status 0 after 1.24 s
     }
 
     #[test]
+    fn bytes_are_exact_where_that_is_wanted() {
+        let outcome =
+            Outcome { name: OsStr::new("jq"), status: ExitStatus::from_raw(0), span: Duration::from_millis(1240) };
+        let written = Written { path: "jq.hl".into(), instead_of: None, bytes: 1 << 20 };
+        let reckoning = Reckoning {
+            bytes_allocated: 45 << 20,
+            peak_bytes: 12 << 20,
+            peak_error: 4096,
+            live_blocks: 7,
+            live_bytes: 4300,
+            sites: vec![Holder { bytes: 2048, blocks: 3, name: "main".into() }],
+            ..Reckoning::default()
+        };
+        let reckoning = &reckoning;
+        let summary =
+            Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children: 0, exact_bytes: true };
+        let text = summary.to_string();
+        assert!(text.contains(", 47,185,920 bytes in all;"), "{text}");
+        assert!(text.contains("peak         12,582,912 bytes ± 4,096 bytes in"), "{text}");
+        assert!(text.contains("live at end  4,300 bytes in 7 blocks"), "{text}");
+        assert!(text.contains("\n    2,048 bytes in 3 blocks "), "{text}");
+        assert!(text.contains("jq.hl (1,048,576 bytes)") && !text.contains("iB"), "{text}");
+    }
+
+    #[test]
     fn estimates_are_marked_and_columns_aligned() {
         let site = |bytes, blocks, name: &str| Holder { bytes, blocks, name: name.into() };
         let reckoning = Reckoning {
