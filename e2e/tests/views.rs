@@ -222,6 +222,12 @@ fn the_page_in_a_browser() -> Result {
     check!(browser.text("document.getElementById('by').value")? == "live_blocks", "the figure");
     let problems = browser.problems()?;
     check!(problems.is_empty(), "the page complains: {problems:?}");
+    // The same without units.
+    tell(&scratch, &["flame", "--bytes", "-o", "exact.html", "x.hl"])?.good()?;
+    browser.open(&scratch.path("exact.html"), "")?;
+    let (total, bytes) = (browser.text(&text("total"))?, Stats::of(&path)?.number("live_bytes"));
+    let digits: String = total.chars().take_while(|letter| *letter != ' ').filter(char::is_ascii_digit).collect();
+    check!(digits == bytes.to_string() && !total.contains("iB"), "{total}, not {bytes} bytes");
     Ok(())
 }
 

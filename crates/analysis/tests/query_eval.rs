@@ -172,6 +172,20 @@ fn events_are_chosen_by_what_happened() {
 }
 
 #[test]
+fn a_thread_is_asked_for_by_its_row_and_not_by_its_number() {
+    let made = Made::new("thread-ids", &builder());
+    let refused =
+        "no thread has row 102 in this ledger; 102 is the kernel's number of the thread in row 2: ask for thread 2";
+    for text in ["thread == 102", "thread != 102", "thread in (1, 102)", "size > 1 and not thread == 102"] {
+        assert_eq!(made.check(text, Scope::Blocks), refused, "{text}");
+    }
+    // A row that may still come, a name, and another field with such a number.
+    for text in ["thread == 2", "thread == 7", "thread == '102'", "size == 102"] {
+        assert_eq!(made.check(text, Scope::Blocks), "good", "{text}");
+    }
+}
+
+#[test]
 fn what_is_not_recorded_is_refused() {
     let mut bare = Builder::new();
     bare.options(Options(Options::HISTORY)).block(0x1000, 16);
@@ -195,7 +209,8 @@ fn what_is_not_recorded_is_refused() {
     assert_eq!(full.check("age > 1s and fn ~ x and thread == 1 and lifetime < 1s", Scope::Events), "good");
     let too_many =
         (0..5).fold(Filter::all(), |all, _| all.and(Filter::parse(&["fn ~ a"; 60].join(" or ")).expect("good")));
-    assert!(too_many.check(&full.1, Scope::Blocks).is_err());
+    assert!(too_many.check(&full.1, Scope::Blocks).is_err() && too_many.check_size().is_err());
+    assert_eq!(Filter::parse("fn ~ a or size > 1").map(|few| few.check_size()), Ok(Ok(())));
     let sorted = |text: &str| SortKeys::parse(text).expect("good").check(&made.1).map_err(|why| why.to_string());
     assert_eq!(sorted("size,addr,seq,kind"), Ok(()));
     assert!(sorted("size,thread").is_err_and(|why| why.contains("no threads")));

@@ -71,7 +71,7 @@ fn list(command: &Command) -> String {
 
 /// Help as a terminal shows it: headings stand out.
 pub(crate) fn emphasized(text: &str) -> String {
-    let paint = Color::Auto.paint();
+    let paint = Color::Auto.paint(false);
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let words = line.trim_end();

@@ -111,7 +111,7 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
     }
     if arguments.list {
         let bytes = ledger.storage().map_or(0, |storage| storage.file_bytes);
-        terminal::line(&format!("{path}: {who}, ended; {}", heapledger_report::bytes(bytes)))?;
+        terminal::line(&format!("{path}: {who}, ended; {}", heapledger_report::Figures::default().bytes(bytes)))?;
         return Ok(());
     }
     let written = finisher.finish(live, &ledger, &[]).with_context(|| format!("{path}: {who}"))?;
@@ -119,7 +119,7 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
     terminal::line(&format!(
         "{path}: {who} -> {} ({})",
         written.path.display(),
-        heapledger_report::bytes(written.bytes)
+        heapledger_report::Figures::default().bytes(written.bytes)
     ))?;
     Ok(())
 }

@@ -46,9 +46,9 @@ impl Color {
         }
     }
 
-    /// How text is emphasized and what it may be drawn with.
-    pub(crate) fn paint(self) -> Paint {
-        Paint { on: self.is_on(), ascii: !is_utf8(), columns: size().map_or(0, |(columns, _)| columns) }
+    /// How text is emphasized and what it may be drawn with, and whether bytes are written without units.
+    pub(crate) fn paint(self, exact_bytes: bool) -> Paint {
+        Paint { on: self.is_on(), ascii: !is_utf8(), columns: size().map_or(0, |(columns, _)| columns), exact_bytes }
     }
 }
 

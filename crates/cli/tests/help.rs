@@ -142,3 +142,40 @@ fn wrong_usage_is_told_in_one_way() {
         assert!(output.stdout.is_empty() && said.contains("help"), "{words:?}: {said}");
     }
 }
+
+#[test]
+fn help_of_hide_is_true_for_the_command() {
+    for (name, said) in
+        [("dump", "Look through functions"), ("tree", "Leave out functions"), ("flame", "Leave out functions")]
+    {
+        let help = told(&[name, "--help"]);
+        let hide = help.split("--hide <REGEX>").nth(1).expect("an option --hide");
+        assert!(hide.trim_start().starts_with(said), "{name}: {help}");
+        assert!(help.contains("thread=ROW"), "{name}: {help}");
+    }
+}
+
+#[test]
+fn what_no_ledger_can_serve_is_refused_with_the_reason() {
+    let twenty = |option: &str, text: &str| -> Vec<String> {
+        (0..20).flat_map(|_| [option.to_owned(), text.to_owned()]).collect()
+    };
+    let names = vec!["fn ~ a"; 20].join(" or ");
+    for (command, words, said) in [
+        ("dump", twenty("--where", &names), "--where and -F together: too many conditions: 256 are the most"),
+        ("top", vec!["-Fsize_min=1".to_owned(); 300], "--where and -F together: too many conditions: 256 are the most"),
+        ("tree", vec!["--where".to_owned(), "label == x".to_owned()], "--where: no ledger of this version has labels"),
+        ("dump", vec!["--group-by=label".to_owned()], "--group-by: no ledger of this version has labels"),
+        (
+            "diff",
+            vec!["--group-by=fn,label".to_owned(), "x.hl".to_owned()],
+            "--group-by: no ledger of this version has labels",
+        ),
+        ("top", vec!["--group=label".to_owned()], "--group: no ledger of this version has labels"),
+    ] {
+        let out = output(heapledger().arg(command).args(&words).arg("x.hl"));
+        let error = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{command}: {error}");
+        assert!(error.starts_with(&format!("heapledger: {said}")) && !error.contains("Usage"), "{command}: {error}");
+    }
+}

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::path::PathBuf;
@@ -159,6 +160,42 @@ fn text_and_json_are_what_they_should_be() {
                 assert_json(&json.stdout, &format!("{:?} in {locale}", reader.words));
             }
         }
+    }
+}
+
+#[test]
+fn no_size_has_a_unit_where_exact_bytes_are_wanted() {
+    const UNITS: [&str; 3] = ["KiB", "MiB", "GiB"];
+    let scratch = prepared("readers-bytes");
+    let has_unit = |shown: &str| UNITS.iter().any(|unit| shown.contains(unit));
+    let mut with_units = BTreeSet::new();
+    for mut reader in readers() {
+        let name = reader.words[0].clone();
+        if has_unit(&text(&output(&mut reader.command(&scratch, &[])).stdout)) {
+            with_units.insert(name.clone());
+        }
+        let shown = text(&output(&mut reader.command(&scratch, &["--bytes"])).stdout);
+        assert!(!shown.is_empty() && !has_unit(&shown), "{:?}: {shown}", reader.words);
+        // The same by sums.
+        let more: &[&[&str]] = match name.as_str() {
+            "dump" => &[&["--group-by", "fn"], &["--group-by", "stack"], &["--columns", "size,actual"]],
+            "diff" => {
+                reader.words.retain(|word| word != "--blocks");
+                &[&[], &["--group-by", "kind"]]
+            }
+            "tree" => &[&["--inverted", "--by", "allocated"]],
+            _ => &[],
+        };
+        for more in more {
+            let shown = text(&output(&mut reader.command(&scratch, more)).stdout);
+            assert!(has_unit(&shown) || more.contains(&"--columns"), "{name} {more:?}: {shown}");
+            let output = output(&mut reader.command(&scratch, &[&["--bytes"], *more].concat()));
+            assert_quiet(&output, &reader, "exact bytes");
+            assert!(!has_unit(&text(&output.stdout)), "{name} {more:?}: {}", text(&output.stdout));
+        }
+    }
+    for name in ["stats", "dump", "tree", "top", "check"] {
+        assert!(with_units.contains(name), "{name} had nothing to write with a unit: {with_units:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use heapledger_analysis::{NamedStack, Sampled, Seen};
 
 use crate::dump::block_text;
 use crate::frames::{callers, short_name};
-use crate::units::{Figures, Paint, clean, count, counted, growth, growth_counted, sampled, span};
+use crate::units::{Figures, Paint, clean, count, counted, growth_counted, span};
 use crate::{Context, seen};
 
 /// One of the two ledgers.
@@ -57,7 +57,7 @@ const FUNCTION_WIDTH: usize = 44;
 impl<W: Write> DiffText<W> {
     /// A report of `diff` to `out`, with so many frames of each stack (0: all).
     pub fn new(out: W, diff: &Diff, frames: usize, paint: Paint) -> DiffText<W> {
-        DiffText { out, paint, figures: Figures { estimated: diff.is_estimated() }, frames, widths: [0; 2] }
+        DiffText { out, paint, figures: paint.figures(diff.is_estimated()), frames, widths: [0; 2] }
     }
 
     /// Writes totals: of both, what is new, what was freed, and by how much it grew.
@@ -66,7 +66,7 @@ impl<W: Write> DiffText<W> {
     /// If it cannot be written.
     pub fn totals(&mut self, diff: &Diff, [a, b]: [DiffSide<'_>; 2]) -> io::Result<()> {
         if let Some(from) = sampled_in_all(diff.sampled) {
-            self.field("Sampled", &sampled(from, "of live blocks"))?;
+            self.field("Sampled", &self.figures.sampled(from, "of live blocks"))?;
         }
         let later = a.unix_ns.zip(b.unix_ns).map_or_else(String::new, |(a, b)| match b.checked_sub(a) {
             Some(0) => String::new(),
@@ -76,7 +76,7 @@ impl<W: Write> DiffText<W> {
         for (name, side, amount, sampled, when) in
             [("A", a, diff.all[0], diff.sampled[0], ""), ("B", b, diff.all[1], diff.sampled[1], later.as_str())]
         {
-            let figures = Figures::of(sampled);
+            let figures = self.paint.figures(sampled.is_some());
             let used = figures.bytes_with_error(amount.bytes, amount.bytes_error());
             let blocks = figures.counted(amount.blocks, "allocation", "allocations");
             self.field(name, &format!("{}, {used} used in {blocks}{when}", clean(side.ledger)))?;
@@ -92,19 +92,22 @@ impl<W: Write> DiffText<W> {
         }
         let how = if diff.born.is_some() { "by number, within one run" } else { "by stack, across runs" };
         let (bytes, blocks) = (diff.bytes(), growth_counted(diff.blocks(), "block", "blocks"));
+        let growth = self.figures.growth_exact(bytes);
         let text = if self.figures.estimated {
-            format!("~{} ± {}, ~{blocks}", growth(bytes), crate::bytes(diff.bytes_error()))
-        } else if bytes.unsigned_abs() < 1024 {
-            format!("{}, {blocks}", growth(bytes))
+            format!("{growth} ± {}, ~{blocks}", self.figures.known().bytes(diff.bytes_error()))
         } else {
-            let sign = if bytes < 0 { "-" } else { "+" };
-            format!("{} ({sign}{} bytes), {blocks}", growth(bytes), count(bytes.unsigned_abs()))
+            format!("{growth}, {blocks}")
         };
         self.field("Growth", &format!("{text}; {how}"))?;
         if diff.reversed {
             self.field("Caution", "A is the later of the two: what is new here was freed, and what is freed is new")?;
         }
         Ok(())
+    }
+
+    /// By how many bytes it grew, as this report writes them.
+    pub fn growth(&self, diff: &Diff) -> String {
+        self.figures.growth(diff.bytes())
     }
 
     /// Writes which blocks are meant.
@@ -132,8 +135,7 @@ impl<W: Write> DiffText<W> {
     ) -> io::Result<()> {
         self.align(shown);
         writeln!(self.out)?;
-        let mark = if self.figures.estimated { "~" } else { "" };
-        self.field(name, &format!("{}, {mark}{}", counted(stacks, "stack", "stacks"), growth(bytes)))
+        self.field(name, &format!("{}, {}", counted(stacks, "stack", "stacks"), self.figures.growth(bytes)))
     }
 
     /// Makes columns wide enough for these.
@@ -147,7 +149,7 @@ impl<W: Write> DiffText<W> {
     fn columns(&self, change: &Change) -> [String; 2] {
         let mark = if self.figures.estimated { "~" } else { "" };
         let blocks = growth_counted(change.blocks(), "block", "blocks");
-        [format!("{mark}{}", growth(change.bytes())), format!("{mark}{blocks}")]
+        [self.figures.growth(change.bytes()), format!("{mark}{blocks}")]
     }
 
     /// Writes a change: its line, and with `details` what it was before, and the stack.
@@ -158,7 +160,7 @@ impl<W: Write> DiffText<W> {
         let [bytes, blocks] = self.columns(change);
         let [bytes_width, blocks_width] = self.widths;
         let uncertain = if change.is_within_error() {
-            format!(" (no more than chance: ± {})", crate::bytes(change.bytes_error()))
+            format!(" (no more than chance: ± {})", self.figures.known().bytes(change.bytes_error()))
         } else {
             String::new()
         };
@@ -244,7 +246,7 @@ impl<W: Write> DiffText<W> {
     /// If it cannot be written.
     pub fn left_out(&mut self, stacks: u64, bytes: i64) -> io::Result<()> {
         let stacks = counted(stacks, "more stack", "more stacks");
-        writeln!(self.out, "… and {stacks}, {} (--limit 0 shows all)", growth(bytes))
+        writeln!(self.out, "… and {stacks}, {} (--limit 0 shows all)", self.figures.growth(bytes))
     }
 
     /// Begins a list of blocks.

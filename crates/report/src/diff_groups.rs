@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::columns::{group_cell, group_column};
 use crate::diff::sampled_in_all;
 use crate::json::{HeaderLine, end, line};
-use crate::units::{Figures, clean, counted, growth, sampled};
+use crate::units::{clean, counted};
 use crate::{Cell, Column, Context, DiffSide, Ending, Table, TableForm, seen};
 
 /// What a key is called, so that it means the same in both ledgers: within one run rows of tables do, across runs
@@ -67,10 +67,10 @@ pub fn diff_groups(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>
     let left_out = report.all.saturating_sub(report.shown.len() as u64);
     match form {
         TableForm::Text(style) => {
-            let figures = Figures::of(estimated);
+            let figures = style.paint.figures(estimated.is_some());
             let field = |name: &str| style.paint.strong(format!("{name:<10}:"));
             if let Some(from) = estimated {
-                writeln!(out, "{} {}", field("Sampled"), sampled(from, "of live blocks"))?;
+                writeln!(out, "{} {}", field("Sampled"), figures.sampled(from, "of live blocks"))?;
             }
             if let Some(filter) = &report.groups[1].filter {
                 writeln!(out, "{} {}", field("Only"), clean(filter))?;
@@ -82,8 +82,7 @@ pub fn diff_groups(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>
                 let blocks = figures.counted(groups.total_blocks, "allocation", "allocations");
                 writeln!(out, "{} {}, {used} used in {blocks}", field(name), clean(side.ledger))?;
             }
-            let mark = if figures.estimated { "~" } else { "" };
-            writeln!(out, "{} {mark}{}\n", field("Growth"), growth(report.growth()))?;
+            writeln!(out, "{} {}\n", field("Growth"), figures.growth(report.growth()))?;
             if report.all == 0 {
                 writeln!(out, "No group holds more or less than before.")?;
             }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use heapledger_analysis::format::Entry;
 use heapledger_analysis::{NamedStack, Seen, Selection};
 
-use crate::units::{Figures, count, counted, sampled};
+use crate::units::{count, counted};
 use crate::{Context, Ending, frames, seen};
 
 /// Writes blocks one by one.
@@ -70,7 +70,12 @@ impl<'a, W: Write> DumpText<'a, W> {
 /// If it cannot be written.
 pub fn dump_begin(mut out: impl Write, context: &Context, selection: &Selection) -> io::Result<()> {
     if let Some(from) = selection.sampled {
-        writeln!(out, "{} {}\n", context.paint.strong("Sampled   :"), sampled(from, "of live blocks"))?;
+        writeln!(
+            out,
+            "{} {}\n",
+            context.paint.strong("Sampled   :"),
+            context.paint.figures(true).sampled(from, "of live blocks")
+        )?;
     }
     Ok(())
 }
@@ -87,7 +92,7 @@ pub fn dump_end(
     seen: &Seen,
 ) -> io::Result<()> {
     let all = ending.shown + ending.left_out;
-    let figures = Figures::of(selection.sampled);
+    let figures = context.paint.figures(selection.sampled.is_some());
     let bytes = figures.bytes_with_error(selection.total_bytes, selection.total_bytes_error);
     let (of, what) = if figures.estimated {
         let blocks = figures.counted(selection.total_blocks, "block", "blocks");

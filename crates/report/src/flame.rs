@@ -33,6 +33,8 @@ pub struct FlameFacts {
     pub gap: Option<String>,
     /// Whether figures are estimates.
     pub estimated: bool,
+    /// Whether bytes are written exactly, without units.
+    pub exact_bytes: bool,
     /// What the older and the newer ledger are called, if this is a comparison.
     pub compared: Option<[String; 2]>,
 }

@@ -8,7 +8,7 @@ use heapledger_analysis::source::{Heap, Thread};
 use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling};
 
 use crate::brief::brief;
-use crate::units::{Figures, Paint, clean, clock, span};
+use crate::units::{Paint, clean, clock, span};
 
 /// What all blocks of one report have in common.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct Context {
 /// `, stands for ~40,330 blocks`, if blocks were sampled.
 pub(crate) fn weight(context: &Context, block: &Entry) -> String {
     if context.sampling.is_on() {
-        let figures = Figures { estimated: true };
+        let figures = context.paint.figures(true);
         format!(", stands for {}", figures.counted(context.sampling.weight(block), "block", "blocks"))
     } else {
         String::new()

@@ -10,7 +10,7 @@ use serde::ser::SerializeMap;
 use crate::columns::{folded, group_cell, group_column};
 use crate::json::{HeaderLine, frames as frames_json, line, thread};
 use crate::table::percent;
-use crate::units::{Figures, counted, sampled, span};
+use crate::units::{counted, span};
 use crate::{Cell, Column, Context, Ending, Table, TableForm, TableStyle, frames, seen};
 
 /// Which part of `groups` a group is.
@@ -32,12 +32,17 @@ pub fn groups_text(
     seen: &Seen,
 ) -> io::Result<()> {
     if let Some(from) = groups.sampled {
-        writeln!(out, "{} {}\n", context.paint.strong("Sampled   :"), sampled(from, "of live blocks"))?;
+        writeln!(
+            out,
+            "{} {}\n",
+            context.paint.strong("Sampled   :"),
+            context.paint.figures(true).sampled(from, "of live blocks")
+        )?;
     }
-    let figures = Figures::of(groups.sampled);
+    let figures = context.paint.figures(groups.sampled.is_some());
     if groups.by.contains(&GroupBy::Stack) {
         for (group, stack) in groups.groups.iter().zip(stacks) {
-            heading(&mut out, context, groups, group, style)?;
+            heading(&mut out, context, groups, group)?;
             frames::stack(&mut out, stack, context.paint)?;
             writeln!(out)?;
         }
@@ -51,11 +56,7 @@ pub fn groups_text(
             writeln!(out)?;
         }
     }
-    let total = if style.exact && !figures.estimated {
-        counted(groups.total_bytes, "byte", "bytes")
-    } else {
-        figures.bytes_with_error(groups.total_bytes, groups.total_bytes_error)
-    };
+    let total = figures.bytes_with_error(groups.total_bytes, groups.total_bytes_error);
     let (all, left_out) = (counted(groups.total, "group", "groups"), groups.left_out());
     let blocks = figures.counted(groups.total_blocks, "block", "blocks");
     if groups.total == 0 {
@@ -75,23 +76,10 @@ pub fn groups_text(
 }
 
 /// `1.24 MiB (12.3 %) in 1,234 blocks of thread 3 worker-3, largest 4.00 KiB, oldest 12.1 s, stack 17`.
-fn heading(
-    out: &mut dyn Write,
-    context: &Context,
-    groups: &Groups,
-    group: &Group,
-    style: TableStyle,
-) -> io::Result<()> {
-    let figures = Figures::of(groups.sampled);
-    let bytes = |number: u64| match style.exact {
-        true => figures.counted(number, "byte", "bytes"),
-        false => figures.bytes(number),
-    };
-    let exactly = Figures::default();
-    let largest = group.largest.map_or_else(String::new, |size| {
-        let size = if style.exact { exactly.counted(size, "byte", "bytes") } else { exactly.bytes(size) };
-        format!(", largest {size}")
-    });
+fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Group) -> io::Result<()> {
+    let figures = context.paint.figures(groups.sampled.is_some());
+    let largest = group.largest.map(|size| figures.known().bytes(size));
+    let largest = largest.map_or_else(String::new, |size| format!(", largest {size}"));
     let oldest = group.oldest.and_then(|ticks| context.clock.age_ns(ticks));
     let oldest = oldest.map_or_else(String::new, |age| format!(", oldest {}", span(age)));
     let mut of = String::new();
@@ -109,13 +97,13 @@ fn heading(
         let cell = match group_cell(key, context) {
             Cell::Named(row, name) => format!("{row} {}", crate::clean(&name)).trim_end().to_owned(),
             Cell::Text(text) => crate::clean(&text).into_owned(),
-            Cell::Bytes(size) => exactly.counted(size, "byte", "bytes"),
+            Cell::Bytes(size) => counted(size, "byte", "bytes"),
             _ => "unknown".to_owned(),
         };
         of.push_str(&format!(" {what} {cell}"));
     }
     let blocks = figures.counted(group.blocks, "block", "blocks");
-    let strong = context.paint.strong(bytes(group.bytes));
+    let strong = context.paint.strong(figures.bytes(group.bytes));
     let part = percent(share(groups, group));
     writeln!(out, "{strong} ({part}) in {blocks}{of}{largest}{oldest}, stack {}", group.site)
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use heapledger_analysis::{Event, EventKind, Events, NamedStack, Seen};
 
-use crate::units::{Figures, count, counted, sampled};
+use crate::units::{count, counted};
 use crate::{Context, Ending, frames, seen};
 
 /// Writes events one by one.
@@ -36,14 +36,20 @@ impl<'a, W: Write> HistoryText<'a, W> {
         events: &Events,
     ) -> io::Result<HistoryText<'a, W>> {
         if let Some(from) = events.sampled {
-            writeln!(out, "{} {}\n", context.paint.strong("Sampled   :"), sampled(from, "of all blocks"))?;
+            writeln!(
+                out,
+                "{} {}\n",
+                context.paint.strong("Sampled   :"),
+                context.paint.figures(true).sampled(from, "of all blocks")
+            )?;
         }
         if events.frees_missing != 0 {
-            let frees = Figures::of(events.sampled).counted(events.frees_missing, "free is", "frees are");
+            let frees =
+                context.paint.figures(events.sampled.is_some()).counted(events.frees_missing, "free is", "frees are");
             let caution = format!("Caution: history is incomplete: {frees} no longer in the ring.");
             writeln!(out, "{}", context.paint.strong(caution))?;
             for (index, gap) in events.gaps.iter().enumerate().filter(|(_, gap)| **gap != 0 && events.gaps.len() > 1) {
-                let frees = Figures::of(events.sampled).counted(*gap, "free", "frees");
+                let frees = context.paint.figures(events.sampled.is_some()).counted(*gap, "free", "frees");
                 match index {
                     0 => writeln!(out, "  {frees} before the first ledger")?,
                     _ => writeln!(out, "  {frees} between ledgers {index} and {}", index + 1)?,

@@ -63,13 +63,9 @@ pub use seen::sentence;
 pub use snapshot::{SnapshotReport, snapshot_json, snapshot_text};
 pub use stats::{StatsOptions, stats_text};
 pub use table::{Cell, Column, Table, TableForm, TableStyle};
-pub use top::{
-    Look, LookColumn, LookRow, LookState, LooksJson, look_text, rate, short, short_rate, short_signed, short_span,
-};
+pub use top::{Look, LookColumn, LookRow, LookState, LooksJson, look_text, short_span};
 pub use tree::{TreeView, history_gap, measure_name, thread_name, tree_json, tree_text};
-pub use units::{
-    Figures, Paint, bytes, bytes_exact, clean, count, counted, growth, growth_counted, moment, sampled, span, within,
-};
+pub use units::{Figures, Paint, clean, count, counted, growth_counted, moment, span};
 pub use whereis::WhereisText;
 
 pub use heapledger_analysis as analysis;

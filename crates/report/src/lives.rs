@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use heapledger_analysis::{Life, Lives, NamedStack, Seen};
 
-use crate::units::{Figures, clock, count, counted, sampled, span};
+use crate::units::{clock, count, counted, span};
 use crate::{Context, frames, seen};
 
 /// Writes the lives of an address one by one.
@@ -41,10 +41,16 @@ impl<'a, W: Write> LivesText<'a, W> {
         lives: &Lives,
     ) -> io::Result<LivesText<'a, W>> {
         if let Some(from) = lives.sampled {
-            writeln!(out, "{} {}\n", context.paint.strong("Sampled   :"), sampled(from, "of blocks at this address"))?;
+            writeln!(
+                out,
+                "{} {}\n",
+                context.paint.strong("Sampled   :"),
+                context.paint.figures(true).sampled(from, "of blocks at this address")
+            )?;
         }
         if lives.frees_missing != 0 {
-            let frees = Figures::of(lives.sampled).counted(lives.frees_missing, "free is", "frees are");
+            let frees =
+                context.paint.figures(lives.sampled.is_some()).counted(lives.frees_missing, "free is", "frees are");
             let caution = format!("Caution: history is incomplete: {frees} no longer in the ring.");
             writeln!(out, "{}\n", context.paint.strong(caution))?;
         }

@@ -4,37 +4,37 @@ use std::fmt::Write as _;
 
 use heapledger_analysis::{Private, Sections, Sites, Summary};
 
-use crate::units::{bytes, bytes_exact, count, counted};
+use crate::units::{Figures, count, counted};
 
 /// Memory, in all and by what it is for.
-pub(crate) fn debug_data(summary: &Summary) -> Vec<String> {
+pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
     let (storage, memory) = (summary.storage, &summary.memory);
     let mut lines = vec![format!(
         "{} ledger, {} memory outside of the ledger",
-        bytes_exact(storage.ledger_bytes),
-        bytes_exact(storage.private_bytes)
+        figures.bytes_exact(storage.ledger_bytes),
+        figures.bytes_exact(storage.private_bytes)
     )];
     if let Some(Sections { records_bytes, history_bytes, sites_bytes, other_bytes }) = memory.sections {
         lines.push(format!(
             "ledger: {} records, {} history, {} call sites, {} other",
-            bytes(records_bytes),
-            bytes(history_bytes),
-            bytes(sites_bytes),
-            bytes(other_bytes)
+            figures.bytes(records_bytes),
+            figures.bytes(history_bytes),
+            figures.bytes(sites_bytes),
+            figures.bytes(other_bytes)
         ));
     }
     if let Some(Private { shadow_bytes, sites_bytes, threads_bytes, other_bytes }) = memory.private {
-        let mut line = format!("outside: {} address index", bytes(shadow_bytes));
+        let mut line = format!("outside: {} address index", figures.bytes(shadow_bytes));
         if summary.sampled.is_none() && summary.peak.bytes != 0 {
             let percent = shadow_bytes as f64 * 100.0 / summary.peak.bytes as f64;
             let _ = write!(line, " ({percent:.1}% of the peak)");
         }
-        let _ = write!(line, ", {} call sites, {}", bytes(sites_bytes), bytes(threads_bytes));
+        let _ = write!(line, ", {} call sites, {}", figures.bytes(sites_bytes), figures.bytes(threads_bytes));
         match memory.thread_states {
             Some(states) => write!(line, " in {}", counted(states, "thread state", "thread states")),
             None => write!(line, " thread states"),
         }
-        .and_then(|()| write!(line, ", {} other", bytes(other_bytes)))
+        .and_then(|()| write!(line, ", {} other", figures.bytes(other_bytes)))
         .unwrap_or_default();
         lines.push(line);
     }
@@ -51,7 +51,7 @@ pub(crate) fn debug_data(summary: &Summary) -> Vec<String> {
 }
 
 /// How many stacks there are and what they take.
-pub(crate) fn call_sites(sites: &Sites) -> Vec<String> {
+pub(crate) fn call_sites(sites: &Sites, figures: Figures) -> Vec<String> {
     let stacks = counted(sites.distinct, "distinct stack", "distinct stacks");
     let mut first = format!("{stacks}, {} of them with live allocations", count(sites.live));
     if let Some(frames) = sites.mean_frames {
@@ -59,11 +59,11 @@ pub(crate) fn call_sites(sites: &Sites) -> Vec<String> {
     }
     let mut lines = vec![first];
     if let Some(each) = sites.bytes_per_stack_ledger() {
-        lines.push(format!("{} in the ledger, {each:.1} bytes for each stack", bytes(sites.bytes)));
+        lines.push(format!("{} in the ledger, {each:.1} bytes for each stack", figures.bytes(sites.bytes)));
     }
     if let Some((each, private)) = sites.bytes_per_stack_memory().zip(sites.private_bytes) {
         let all = sites.storage_bytes.unwrap_or(sites.bytes).saturating_add(private);
-        lines.push(format!("{} in memory with the index, {each:.1} bytes for each stack", bytes(all)));
+        lines.push(format!("{} in memory with the index, {each:.1} bytes for each stack", figures.bytes(all)));
     }
     lines
 }

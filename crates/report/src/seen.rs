@@ -6,7 +6,7 @@ use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
 use heapledger_analysis::{FoundBy, Moment, Note, Seen};
 
-use crate::units::{Figures, Paint, bytes, clean, count, counted, span, wrapped};
+use crate::units::{Figures, Paint, clean, count, counted, span, wrapped};
 
 /// A note as a sentence for a person.
 pub fn sentence(note: &Note) -> String {
@@ -17,7 +17,7 @@ pub fn sentence(note: &Note) -> String {
             format!("{} being entered while the ledger was read.", was(*number, "element was", "elements were"))
         }
         Note::Unaccounted { blocks, estimated } => {
-            let figures = Figures { estimated: *estimated };
+            let figures = Figures { estimated: *estimated, ..Figures::default() };
             let missing = figures.counted(blocks.unsigned_abs(), "block is", "blocks are");
             if *blocks > 0 {
                 format!(
@@ -162,7 +162,7 @@ fn loss(counter: TallyCounter, number: u64) -> String {
 fn damaged(damage: &Damage) -> String {
     let mut parts = Vec::new();
     if let Some(at) = damage.cut_at {
-        parts.push(format!("it ends early, after {}", bytes(at)));
+        parts.push(format!("it ends early, after {}", counted(at, "byte", "bytes")));
     }
     if damage.header {
         parts.push("its header is damaged, so any figure may be wrong".to_owned());

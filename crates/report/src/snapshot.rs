@@ -7,7 +7,7 @@ use heapledger_analysis::source::Taken;
 use serde::Serialize;
 
 use crate::json::{HeaderLine, end, line};
-use crate::units::{bytes, clean, counted, span};
+use crate::units::{Figures, clean, counted, span};
 use crate::{Ending, analysis::Note};
 
 /// A snapshot that was taken.
@@ -33,17 +33,17 @@ pub struct SnapshotReport<'a> {
     pub bytes: u64,
 }
 
-/// One line, and another one if the file has not the name that was asked for.
+/// One line, and another one if the file has not the name that was asked for. `figures` says how long its file is.
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn snapshot_text(mut out: impl Write, report: &SnapshotReport<'_>) -> io::Result<()> {
+pub fn snapshot_text(mut out: impl Write, report: &SnapshotReport<'_>, figures: Figures) -> io::Result<()> {
     if let Some(wanted) = report.instead_of {
         writeln!(out, "{} was there already", clean(wanted))?;
     }
     let who = report.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
     let records = counted(report.records, "record", "records");
-    let size = bytes(report.bytes);
+    let size = figures.bytes(report.bytes);
     write!(out, "{}{who} -> {} ({size}): {records}", clean(report.program), clean(report.path))?;
     match report.taken.held_ns {
         Some(ns) => write!(out, "; it was held for {}", span(ns))?,

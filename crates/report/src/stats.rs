@@ -7,7 +7,7 @@ use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::ThreadState;
 use heapledger_analysis::{Clock, Identity, NamedStack, Summary, ThreadTotals};
 
-use crate::units::{Figures, bytes, clean, clock, count, counted, moment, sampled, span, within};
+use crate::units::{Figures, clean, clock, count, counted, moment, span};
 use crate::{Paint, frames, memory, seen};
 
 /// How totals are shown.
@@ -52,13 +52,13 @@ pub fn stats_text(
 ) -> io::Result<()> {
     let paint = options.paint;
     writeln!(out, "{}: statistics", paint.strong(clean(ledger)))?;
-    let figures = Figures::of(summary.sampled);
+    let figures = paint.figures(summary.sampled.is_some());
     let mut fields = Fields { out: &mut out, paint };
     if let Some(from) = summary.sampled {
-        fields.line("Sampled", sampled(from, "of live blocks"))?;
+        fields.line("Sampled", figures.sampled(from, "of live blocks"))?;
     }
     fields.field("Program", &program(&summary.identity, summary.clock))?;
-    fields.field("Heap", &heaps(summary))?;
+    fields.field("Heap", &heaps(summary, figures))?;
     let (allocations, frees) = (figures.count(summary.allocations), figures.count(summary.frees));
     fields.line("History", format!("{allocations} memory allocations, {frees} frees"))?;
     let blocks = figures.counted(summary.live_blocks, "allocation", "allocations");
@@ -79,7 +79,7 @@ pub fn stats_text(
     if let Some(checked) = memory::checked(summary) {
         fields.line("Checked", checked)?;
     }
-    fields.field("Debugdata", &memory::debug_data(summary))?;
+    fields.field("Debugdata", &memory::debug_data(summary, figures.known()))?;
     allocators(&mut fields, summary)?;
     if summary.options.has(Options::THREAD) {
         threads(&mut fields, summary, options.threads)?;
@@ -137,8 +137,7 @@ fn quoted(argument: &str) -> String {
     }
 }
 
-fn heaps(summary: &Summary) -> Vec<String> {
-    let figures = Figures::of(summary.sampled);
+fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
     let mut lines: Vec<String> = summary
         .heaps
         .iter()
@@ -151,7 +150,7 @@ fn heaps(summary: &Summary) -> Vec<String> {
                 _ => format!("{} in {live}", figures.bytes(totals.live_bytes)),
             };
             if heap.low < heap.high {
-                let size = crate::bytes_exact(heap.high - heap.low);
+                let size = figures.known().bytes_exact(heap.high - heap.low);
                 format!("{name}, {:#010x} to {:#010x}, size {size}, holds {live}", heap.low, heap.high - 1)
             } else {
                 format!("{name}, holds {live}")
@@ -170,8 +169,10 @@ fn peak(summary: &Summary, figures: Figures) -> String {
     let error = if figures.estimated { 0 } else { peak.error_bytes };
     let mut text = match error {
         0 => figures.bytes_exact(peak.bytes),
-        error if error < peak.bytes => format!("{} ± {}", figures.bytes_exact(peak.bytes), bytes(error)),
-        error => within(peak.bytes, error),
+        error if error < peak.bytes => {
+            format!("{} ± {}", figures.bytes_exact(peak.bytes), figures.known().bytes(error))
+        }
+        error => figures.within(peak.bytes, error),
     };
     let _ = write!(text, " used in {}", figures.counted(peak.blocks, "allocation", "allocations"));
     if let Some(time) = peak.time_ns {
@@ -188,7 +189,7 @@ fn sites(summary: &Summary, top: &[NamedStack], figures: Figures) -> Vec<String>
         return vec!["not recorded".to_owned()];
     }
     let sites = &summary.sites;
-    let mut lines = memory::call_sites(sites);
+    let mut lines = memory::call_sites(sites, figures.known());
     let held = sites.top.iter().map(|totals| {
         let blocks = figures.counted(totals.blocks, "allocation", "allocations");
         let mut held = format!("{} in {blocks}", figures.bytes(totals.bytes));
@@ -204,13 +205,15 @@ fn sites(summary: &Summary, top: &[NamedStack], figures: Figures) -> Vec<String>
 }
 
 fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
-    let figures = Figures::of(summary.sampled);
+    let figures = fields.paint.figures(summary.sampled.is_some());
     let allocating: Vec<_> = summary.kinds.iter().filter(|kind| kind.begun != 0 || kind.live_blocks != 0).collect();
-    fields.field("Allocators", &[format!("{:<24} {:>15} {:>15} {:>12}", "", "calls", "live", "live bytes")])?;
-    for kind in allocating {
+    let bytes: Vec<String> = allocating.iter().map(|kind| figures.bytes(kind.live_bytes)).collect();
+    let width = bytes.iter().map(|bytes| bytes.chars().count()).fold(12, usize::max);
+    fields.field("Allocators", &[format!("{:<24} {:>15} {:>15} {:>width$}", "", "calls", "live", "live bytes")])?;
+    for (kind, bytes) in allocating.iter().zip(bytes) {
         let name = format!("{}", kind.kind);
         let (begun, live) = (figures.count(kind.begun), figures.count(kind.live_blocks));
-        writeln!(fields.out, "            {name:<24} {begun:>15} {live:>15} {:>12}", figures.bytes(kind.live_bytes))?;
+        writeln!(fields.out, "            {name:<24} {begun:>15} {live:>15} {bytes:>width$}")?;
     }
     let freeing: Vec<_> = summary.kinds.iter().filter(|kind| kind.ended != 0).collect();
     if !freeing.is_empty() {
@@ -227,7 +230,7 @@ fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
 }
 
 fn threads(fields: &mut Fields<'_>, summary: &Summary, limit: usize) -> io::Result<()> {
-    let figures = Figures::of(summary.sampled);
+    let figures = fields.paint.figures(summary.sampled.is_some());
     fields.line("Threads", counted(summary.threads.len() as u64, "thread", "threads"))?;
     let shown = if limit == 0 { summary.threads.len() } else { limit.min(summary.threads.len()) };
     let (first, rest) = summary.threads.split_at(shown);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 
 use crate::json::{Hex, line};
-use crate::units::{Figures, Paint, bytes, clean, clock, sign, span};
+use crate::units::{Paint, clean, clock, sign, span};
 
 /// Rows that tell how wide columns are.
 const MEASURED: usize = 1000;
@@ -23,9 +23,7 @@ const GAP: &str = "  ";
 pub struct TableStyle {
     /// Letters in a line; 0: as many as there are.
     pub width: usize,
-    /// Whether bytes are written exactly, without units.
-    pub exact: bool,
-    /// Whether text is emphasized.
+    /// Whether text is emphasized, and whether bytes have units.
     pub paint: Paint,
 }
 
@@ -123,7 +121,7 @@ impl Cell {
     }
 
     fn shown(&self, style: &TableStyle, column: &Column) -> String {
-        let figures = Figures { estimated: column.estimated };
+        let figures = style.paint.figures(column.estimated);
         match self {
             Cell::Nothing => "-".to_owned(),
             Cell::Text(text) => clean(text).into_owned(),
@@ -131,11 +129,9 @@ impl Cell {
             Cell::Named(row, name) => format!("{row} {}", clean(name)),
             Cell::Count(number) => figures.count(*number),
             Cell::Plain(number) => number.to_string(),
-            Cell::Bytes(number) if style.exact => figures.count(*number),
-            Cell::Bytes(number) => {
-                let short = if *number < 1024 { format!("{number} B") } else { bytes(*number) };
-                if column.estimated { format!("~{short}") } else { short }
-            }
+            Cell::Bytes(number) if figures.exact_bytes => figures.count(*number),
+            Cell::Bytes(number) if *number < 1024 => figures.mark(format!("{number} B")),
+            Cell::Bytes(number) => figures.bytes(*number),
             Cell::Growth(number) | Cell::GrowthCount(number) => {
                 let amount = number.unsigned_abs();
                 let cell = if matches!(self, Cell::Growth(_)) { Cell::Bytes(amount) } else { Cell::Count(amount) };
@@ -389,7 +385,8 @@ mod tests {
              13 B      ~1  a_very_long_name_of_...r const*)\n       \
              -       -  a,\"b\"\\u{1b}\n"
         );
-        let exact = TableStyle { exact: true, ..TableStyle::default() };
+        let paint = Paint { exact_bytes: true, ..Paint::default() };
+        let exact = TableStyle { paint, ..TableStyle::default() };
         let text = written(TableForm::Text(exact), columns(), &rows());
         assert!(text.contains("1,298,850") && text.contains("does_not_fit(int, char const*)"), "{text}");
         assert_eq!(written(TableForm::Text(exact), columns(), &[]), "");

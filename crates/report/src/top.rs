@@ -7,7 +7,7 @@ use heapledger_analysis::{Sampled, Seen};
 use serde::Serialize;
 
 use crate::json::{HeaderLine, end, line};
-use crate::units::{Figures, bytes, clean, count, span};
+use crate::units::{Figures, clean, count, sign, span};
 use crate::{Ending, Paint};
 
 /// What became of the program.
@@ -128,8 +128,11 @@ impl LookColumn {
     }
 
     /// Letters that it takes.
-    pub fn width(self) -> usize {
+    pub fn width(self, figures: Figures) -> usize {
         match self {
+            // As many as a gigabyte needs, with its marks.
+            LookColumn::Live | LookColumn::Growth if figures.exact_bytes => 14,
+            LookColumn::Rate if figures.exact_bytes => 12,
             LookColumn::Live => 7,
             LookColumn::Blocks | LookColumn::Allocated => 10,
             LookColumn::Rate => 9,
@@ -143,10 +146,10 @@ impl LookColumn {
         let held = if marked { row.young } else { row.live };
         let about = if figures.estimated { "~" } else { "" };
         match self {
-            LookColumn::Live => format!("{about}{}", short(held.bytes)),
+            LookColumn::Live => format!("{about}{}", figures.short(held.bytes)),
             LookColumn::Blocks => format!("{about}{}", short_count(held.blocks)),
-            LookColumn::Rate => row.bytes_per_second.map_or_else(|| "-".to_owned(), short_rate),
-            LookColumn::Growth => short_signed(row.growth_bytes),
+            LookColumn::Rate => row.bytes_per_second.map_or_else(|| "-".to_owned(), |rate| figures.short_rate(rate)),
+            LookColumn::Growth => figures.short_signed(row.growth_bytes),
             LookColumn::Allocated => {
                 row.allocated_blocks.map_or_else(|| "-".to_owned(), |blocks| format!("{about}{}", short_count(blocks)))
             }
@@ -156,7 +159,7 @@ impl LookColumn {
 }
 
 /// Bytes in five letters: `999`, `1.22K`, `12.3M`, `123G`.
-pub fn short(number: u64) -> String {
+fn short(number: u64) -> String {
     if number < 1000 {
         return number.to_string();
     }
@@ -179,17 +182,31 @@ pub fn short(number: u64) -> String {
     format!("{value:.places$}{unit}")
 }
 
-/// The same with its sign; 0 has none.
-pub fn short_signed(number: i64) -> String {
-    match number {
-        0 => "0".to_owned(),
-        _ => format!("{}{}", if number < 0 { '-' } else { '+' }, short(number.unsigned_abs())),
+impl Figures {
+    /// Bytes for a column, without a mark: `999`, `1.22K`, `12.3M`; `12,897,485` if no units are wanted.
+    pub fn short(self, number: u64) -> String {
+        if self.exact_bytes { count(number) } else { short(number) }
+    }
+
+    /// The same with its sign; 0 has none.
+    pub fn short_signed(self, number: i64) -> String {
+        format!("{}{}", sign(number), self.short(number.unsigned_abs()))
+    }
+
+    /// A rate with its sign, whole bytes.
+    pub fn short_rate(self, rate: f64) -> String {
+        self.short_signed(whole(rate))
+    }
+
+    /// `+1.20 MiB/s`, never marked.
+    pub fn rate(self, rate: f64) -> String {
+        format!("{}/s", self.known().growth(whole(rate)))
     }
 }
 
-/// A rate with its sign, whole bytes.
-pub fn short_rate(rate: f64) -> String {
-    short_signed(rate.round().clamp(i64::MIN as f64, i64::MAX as f64) as i64)
+/// A rate in whole bytes.
+fn whole(rate: f64) -> i64 {
+    rate.round().clamp(i64::MIN as f64, i64::MAX as f64) as i64
 }
 
 /// A count: exact up to ten million, `12.3 M` above.
@@ -213,19 +230,6 @@ pub fn short_span(ns: u64) -> String {
         3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
         _ => format!("{}d{}h", seconds / 86_400, seconds / 3600 % 24),
     }
-}
-
-/// `1.20 MiB/s`, with a sign.
-pub fn rate(rate: f64) -> String {
-    let whole = rate.round();
-    let sign = if whole < 0.0 {
-        "-"
-    } else if whole > 0.0 {
-        "+"
-    } else {
-        ""
-    };
-    format!("{sign}{}/s", bytes(whole.abs() as u64))
 }
 
 impl Look {
@@ -280,7 +284,8 @@ pub fn look_text(
 ) -> io::Result<()> {
     let up = look.uptime_ns.map_or_else(String::new, |up| format!(", after {}", span(up)));
     writeln!(out, "{}: {}{up}", paint.strong(look.name()), look.state_words())?;
-    let growth = look.bytes_per_second.map_or_else(String::new, |value| format!(", growth {}", rate(value)));
+    let growth =
+        look.bytes_per_second.map_or_else(String::new, |value| format!(", growth {}", look.figures.rate(value)));
     writeln!(out, "live {}, peak {}{growth}", look.live_words(), look.figures.bytes(look.peak_bytes))?;
     if let (Some(allocations), Some(frees)) = (look.allocations_per_second, look.frees_per_second) {
         let each = |rate: f64| look.figures.count(rate.round().max(0.0) as u64);
@@ -298,13 +303,13 @@ pub fn look_text(
     let marked = look.mark_age_ns.is_some();
     let mut heading = String::new();
     for column in columns {
-        heading += &format!("{:>1$} ", column.title(marked), column.width());
+        heading += &format!("{:>1$} ", column.title(marked), column.width(look.figures));
     }
     writeln!(out, "{}", paint.strong(format!("{heading} {}", look.group.to_uppercase())))?;
     let room = width.saturating_sub(heading.chars().count() + 1).max(20);
     for row in rows {
         for column in columns {
-            write!(out, "{:>1$} ", column.cell(row, marked, look.figures), column.width())?;
+            write!(out, "{:>1$} ", column.cell(row, marked, look.figures), column.width(look.figures))?;
         }
         writeln!(out, " {}", cut(&clean(&row.label), room))?;
     }

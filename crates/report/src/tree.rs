@@ -6,7 +6,7 @@ use heapledger_analysis::tree::{Amounts, CallTree, LevelKind, Measure, Node, Sit
 use heapledger_analysis::{Identity, Seen};
 
 use crate::seen;
-use crate::units::{Figures, Paint, clean, count, sampled};
+use crate::units::{Figures, Paint, clean, count};
 
 mod json;
 mod line;
@@ -73,7 +73,7 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 
 /// What the figures leave out, if they depend on the history: one sentence.
 pub fn history_gap(sums: &SiteSums) -> Option<String> {
-    let figures = Figures::of(sums.sampled);
+    let figures = Figures { estimated: sums.sampled.is_some(), ..Figures::default() };
     (sums.frees_missing != 0).then(|| {
         format!(
             "the ledger no longer holds {} of {}; these blocks are neither in allocated nor in freed figures",
@@ -140,7 +140,7 @@ struct Tree<'a> {
 /// If it cannot be written.
 pub fn tree_text(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::Result<()> {
     let TreeView { tree, measure, paint, .. } = *view;
-    let figures = Figures::of(view.sums.sampled);
+    let figures = paint.figures(view.sums.sampled.is_some());
     let direction = if tree.inverted { "allocating functions first" } else { "callers first" };
     let threads = if tree.by_thread { ", by thread" } else { "" };
     writeln!(
@@ -154,7 +154,7 @@ pub fn tree_text(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::R
         writeln!(out, "Only where {}", clean(chosen))?;
     }
     if let Some(from) = view.sums.sampled {
-        writeln!(out, "Sampled: {}", sampled(from, "of these blocks"))?;
+        writeln!(out, "Sampled: {}", figures.sampled(from, "of these blocks"))?;
     }
     if let Some(gap) = history_gap(view.sums).filter(|_| measure.needs_history()) {
         writeln!(out, "Caution: {gap}")?;

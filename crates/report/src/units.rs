@@ -15,6 +15,8 @@ pub struct Paint {
     pub ascii: bool,
     /// Columns of the terminal, at which sentences are wrapped; 0 if there is none, so that a line stays a line.
     pub columns: usize,
+    /// Whether bytes are written exactly, without units: see [`Paint::figures`].
+    pub exact_bytes: bool,
 }
 
 impl Paint {
@@ -25,6 +27,11 @@ impl Paint {
 
     pub(crate) fn faint(self, text: impl Display) -> String {
         self.with(Style::new().dimmed(), text)
+    }
+
+    /// How figures are written. There is no other way to write bytes for a person than by these.
+    pub fn figures(self, estimated: bool) -> Figures {
+        Figures { estimated, exact_bytes: self.exact_bytes }
     }
 
     fn with(self, style: Style, text: impl Display) -> String {
@@ -50,8 +57,8 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// Bytes with a unit: `999 bytes`, `1.50 KiB`, `12.3 MiB`.
-pub fn bytes(number: u64) -> String {
+/// Bytes with a unit: `999 bytes`, `1.50 KiB`, `12.3 MiB`. Private: whether units are wanted is told by [`Figures`].
+fn with_unit(number: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if number < 1024 {
         return counted(number, "byte", "bytes");
@@ -75,11 +82,6 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.places$} {unit}")
 }
 
-/// By how much something grew: `+12.3 MiB`, `-1 byte`, `0 bytes`.
-pub fn growth(number: i64) -> String {
-    format!("{}{}", sign(number), bytes(number.unsigned_abs()))
-}
-
 /// By how many: `+512 blocks`, `-1 block`.
 pub fn growth_counted(number: i64, one: &str, many: &str) -> String {
     format!("{}{}", sign(number), counted(number.unsigned_abs(), one, many))
@@ -91,11 +93,6 @@ pub(crate) fn sign(number: i64) -> &'static str {
         0 => "",
         _ => "-",
     }
-}
-
-/// Bytes with a unit, and exactly: `1.24 MiB (1,298,850 bytes)`.
-pub fn bytes_exact(number: u64) -> String {
-    if number < 1024 { bytes(number) } else { format!("{} ({} bytes)", bytes(number), count(number)) }
 }
 
 /// A span of time: `850 ns`, `12.1 ms`, `3.96 s`, `2 min 05 s`, `3 h 12 min`, `4 d 7 h`.
@@ -178,20 +175,23 @@ pub(crate) fn wrapped(text: &str, columns: usize, indent: usize) -> String {
     out
 }
 
-/// How blocks and their bytes are written: estimates are marked with `~` and never look exact.
+/// How blocks and their bytes are written: estimates are marked with `~` and never look exact. Made by
+/// [`Paint::figures`], so that what a person asked for is not forgotten anywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Whether they are estimates.
     pub estimated: bool,
+    /// Whether bytes are written exactly, without units.
+    pub exact_bytes: bool,
 }
 
 impl Figures {
-    /// Those of a report whose estimates come from `sampled`; exact if there are none.
-    pub fn of(sampled: Option<Sampled>) -> Figures {
-        Figures { estimated: sampled.is_some() }
+    /// The same for what is known in a report of estimates.
+    pub fn known(self) -> Figures {
+        Figures { estimated: false, ..self }
     }
 
-    fn mark(self, text: String) -> String {
+    pub(crate) fn mark(self, text: String) -> String {
         if self.estimated { format!("~{text}") } else { text }
     }
 
@@ -205,14 +205,50 @@ impl Figures {
         self.mark(counted(number, one, many))
     }
 
-    /// `12.3 MiB` or `~12.3 MiB`.
+    /// `12.3 MiB` or `~12.3 MiB`; `12,897,485 bytes` if no units are wanted.
     pub fn bytes(self, number: u64) -> String {
-        self.mark(bytes(number))
+        self.mark(if self.exact_bytes { counted(number, "byte", "bytes") } else { with_unit(number) })
     }
 
-    /// `1.24 MiB (1,298,850 bytes)` or `~1.24 MiB`.
+    /// `1.24 MiB (1,298,850 bytes)` or `~1.24 MiB`; `1,298,850 bytes` if no units are wanted.
     pub fn bytes_exact(self, number: u64) -> String {
-        if self.estimated { self.bytes(number) } else { bytes_exact(number) }
+        let bytes = self.bytes(number);
+        if self.estimated || self.exact_bytes || number < 1024 {
+            bytes
+        } else {
+            format!("{bytes} ({} bytes)", count(number))
+        }
+    }
+
+    /// By how much something grew: `+12.3 MiB`, `-1 byte`, `0 bytes`, `~+12.3 MiB`.
+    pub fn growth(self, number: i64) -> String {
+        self.mark(format!("{}{}", sign(number), self.known().bytes(number.unsigned_abs())))
+    }
+
+    /// The same, and exactly: `+1.24 MiB (+1,298,850 bytes)` or `~+1.24 MiB`.
+    pub fn growth_exact(self, number: i64) -> String {
+        let growth = self.growth(number);
+        if self.estimated || self.exact_bytes || number.unsigned_abs() < 1024 {
+            growth
+        } else {
+            format!("{growth} ({}{} bytes)", sign(number), count(number.unsigned_abs()))
+        }
+    }
+
+    /// A figure that may be off: `12.0 MiB ± 64.0 KiB`, or `at most 69.0 KiB` where the error is the greater.
+    pub fn within(self, value: u64, error: u64) -> String {
+        match error {
+            0 => self.bytes(value),
+            _ if error < value => format!("{} ± {}", self.bytes(value), self.known().bytes(error)),
+            _ => format!("at most {}", self.bytes(value.saturating_add(error))),
+        }
+    }
+
+    /// Where the estimates of a report come from, in one line; `what` they are of: `of live blocks`.
+    pub fn sampled(self, sampled: Sampled, what: &str) -> String {
+        let interval = self.known().bytes(sampled.interval_bytes);
+        let samples = counted(sampled.samples, "sample", "samples");
+        format!("one block in {interval}; figures marked ~ are estimates (Poisson, unbiased), {what} from {samples}")
     }
 
     /// The same with its standard error: `~1.24 MiB ± 4 %`.
@@ -233,28 +269,14 @@ fn percent(part: u64, whole: u64) -> String {
     if percent == 0.0 || percent >= 9.95 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// Where the estimates of a report come from, in one line; `what` they are of: `of live blocks`.
-pub fn sampled(sampled: Sampled, what: &str) -> String {
-    let interval = bytes(sampled.interval_bytes);
-    let samples = counted(sampled.samples, "sample", "samples");
-    format!("one block in {interval}; figures marked ~ are estimates (Poisson, unbiased), {what} from {samples}")
-}
-
-/// A figure that may be off: `12.0 MiB ± 64.0 KiB`, or `at most 69.0 KiB` where the error is the greater.
-pub fn within(value: u64, error: u64) -> String {
-    match error {
-        0 => bytes(value),
-        _ if error < value => format!("{} ± {}", bytes(value), bytes(error)),
-        _ => format!("at most {}", bytes(value.saturating_add(error))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn bytes_have_units_and_three_digits() {
+        let figures = Figures::default();
+        let (bytes, bytes_exact) = (|number| figures.bytes(number), |number| figures.bytes_exact(number));
         assert_eq!(bytes(0), "0 bytes");
         assert_eq!(bytes(1), "1 byte");
         assert_eq!(bytes(1023), "1,023 bytes");
@@ -275,7 +297,9 @@ mod tests {
 
     #[test]
     fn growth_has_a_sign() {
+        let growth = |number| Figures::default().growth(number);
         assert_eq!([growth(1536), growth(0), growth(-1)], ["+1.50 KiB", "0 bytes", "-1 byte"]);
+        assert_eq!(Figures::default().growth_exact(-1536), "-1.50 KiB (-1,536 bytes)");
         assert_eq!(growth(i64::MIN), "-8.00 EiB");
         assert_eq!(growth_counted(-1234, "block", "blocks"), "-1,234 blocks");
     }
@@ -283,7 +307,7 @@ mod tests {
     #[test]
     fn estimates_are_marked() {
         let exact = Figures::default();
-        let about = Figures::of(Some(Sampled { interval_bytes: 1, samples: 1 }));
+        let about = Figures { estimated: true, ..exact };
         assert_eq!((exact.count(1234), about.count(1234)), ("1,234".into(), "~1,234".into()));
         assert_eq!(about.counted(1, "block", "blocks"), "~1 block");
         assert_eq!(exact.bytes_exact(1_298_850), "1.24 MiB (1,298,850 bytes)");
@@ -294,8 +318,27 @@ mod tests {
         assert_eq!(about.bytes_with_error(0, 0), "~0 bytes");
         assert_eq!(exact.bytes_with_error(1000, 0), "1,000 bytes");
         assert_eq!(
-            sampled(Sampled { interval_bytes: 512 << 10, samples: 1234 }, "of live blocks"),
+            about.sampled(Sampled { interval_bytes: 512 << 10, samples: 1234 }, "of live blocks"),
             "one block in 512 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 1,234 samples"
+        );
+    }
+
+    #[test]
+    fn no_unit_is_written_where_bytes_are_exact() {
+        let figures = Paint { exact_bytes: true, ..Paint::default() }.figures(false);
+        assert_eq!(figures.bytes(1_298_850), "1,298,850 bytes");
+        assert_eq!(figures.bytes_exact(1_298_850), "1,298,850 bytes");
+        assert_eq!(figures.growth(-1_298_850), "-1,298,850 bytes");
+        assert_eq!(figures.growth_exact(1_298_850), "+1,298,850 bytes");
+        assert_eq!(figures.within(4096, 1024), "4,096 bytes ± 1,024 bytes");
+        assert_eq!(figures.within(4096, 8192), "at most 12,288 bytes");
+        let about = Figures { estimated: true, ..figures };
+        assert_eq!(about.bytes_with_error(1_298_850, 51_954), "~1,298,850 bytes ± 4.0 %");
+        assert_eq!(about.growth(4096), "~+4,096 bytes");
+        assert!(
+            about
+                .sampled(Sampled { interval_bytes: 512 << 10, samples: 7 }, "")
+                .starts_with("one block in 524,288 bytes;")
         );
     }
 

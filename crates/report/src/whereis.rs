@@ -6,7 +6,7 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::whereis::{Found, Place, Places};
 use heapledger_analysis::{NamedStack, Seen};
 
-use crate::units::{bytes, bytes_exact, clean, count, counted};
+use crate::units::{Figures, clean, count, counted};
 use crate::{Context, frames, seen};
 
 /// Writes addresses one by one.
@@ -113,10 +113,16 @@ impl<'a, W: Write> WhereisText<'a, W> {
         }
         let what = if place.block.is_some() { "the block" } else { "it" };
         if let (Some(before), Some(distance)) = (&place.before, place.distance_before()) {
-            self.field("Before", &format!("{}: ends {} before {what}", short(before), far(distance)))?;
+            self.field(
+                "Before",
+                &format!("{}: ends {} before {what}", short(before), far(self.context.paint.figures(false), distance)),
+            )?;
         }
         if let (Some(after), Some(distance)) = (&place.after, place.distance_after()) {
-            self.field("After", &format!("{}: begins {} behind {what}", short(after), far(distance)))?;
+            self.field(
+                "After",
+                &format!("{}: begins {} behind {what}", short(after), far(self.context.paint.figures(false), distance)),
+            )?;
         }
         Ok(())
     }
@@ -137,8 +143,8 @@ impl<'a, W: Write> WhereisText<'a, W> {
 }
 
 /// A distance: to the byte where that can matter.
-fn far(distance: u64) -> String {
-    if distance < 1 << 20 { bytes_exact(distance) } else { bytes(distance) }
+fn far(figures: Figures, distance: u64) -> String {
+    if distance < 1 << 20 { figures.bytes_exact(distance) } else { figures.bytes(distance) }
 }
 
 /// `0x55d0c0f520, calloc 96 bytes, number 6`.

@@ -146,7 +146,7 @@ fn a_snapshot_is_one_line() {
             bytes: 2048,
         };
         let mut out = Vec::new();
-        snapshot_text(&mut out, &report).expect("written");
+        snapshot_text(&mut out, &report, Paint::default().figures(false)).expect("written");
         String::from_utf8(out).expect("text")
     };
     let begin = "x (process 42) -> x.0.hl (2.00 KiB): 1,234 records";
@@ -154,4 +154,23 @@ fn a_snapshot_is_one_line() {
     assert_eq!(report(None, false, 0), format!("{begin}, 0 in flight\n"));
     assert_eq!(report(None, true, 0), format!("{begin}; it has ended\n"));
     assert_eq!(report(Some(1_500_000), false, 2), format!("{begin}; it was held for 1.5 ms, 2 in flight\n"));
+}
+
+#[test]
+fn bytes_are_exact_where_that_is_wanted() {
+    let diff = diff("exact");
+    let mut out = Vec::new();
+    let mut text = DiffText::new(&mut out, &diff, 2, Paint { exact_bytes: true, ..Paint::default() });
+    text.totals(&diff, SIDES).expect("written");
+    text.list("Grown", diff.growth(), diff.changes.iter().take(2)).expect("written");
+    for change in &diff.changes {
+        text.change(change, &stack(0), true).expect("written");
+    }
+    text.left_out(1, -2048).expect("written");
+    text.end(&Seen::default()).expect("written");
+    let out = String::from_utf8(out).expect("text");
+    assert!(out.contains("A         : a.hl, 30,164 bytes used in 3 allocations\n"), "{out}");
+    assert!(out.contains("Growth    : +1,999,889 bytes, +1 block; by number"), "{out}");
+    assert!(out.contains("\n… and 1 more stack, -2,048 bytes (--limit 0 shows all)\n"), "{out}");
+    assert!(!out.contains("iB"), "{out}");
 }

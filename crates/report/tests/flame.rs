@@ -206,3 +206,15 @@ fn a_tree_that_is_too_large_loses_what_is_least() {
     assert_eq!(small.root().total, tree.root().total);
     assert!(small.levels.iter().any(|level| &*level.name == "f499"));
 }
+
+#[test]
+fn bytes_are_exact_where_that_is_wanted() {
+    let tree = trapped().tree();
+    let [with_units, exact] = [false, true].map(|exact_bytes| FlameFacts { exact_bytes, ..facts() });
+    let view = FlameView::default();
+    assert!(svg(&tree, &with_units, view).contains("KiB"));
+    let picture = svg(&tree, &exact, view);
+    assert!(!picture.contains("KiB") && picture.contains(" bytes ("), "{picture}");
+    assert!(html(&tree, &exact).contains("\"exactBytes\":true"));
+    assert!(html(&tree, &with_units).contains("\"exactBytes\":false"));
+}

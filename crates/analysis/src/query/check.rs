@@ -41,6 +41,16 @@ pub enum Unsupported {
         "'{0}' cannot be compared with seconds: the ticks of this ledger's clock have no known length; write {0} >= 4000ticks"
     )]
     TicksOnly(Field),
+    /// A thread was asked for by the number that the kernel gave it.
+    #[error(
+        "no thread has row {id} in this ledger; {id} is the kernel's number of the thread in row {row}: ask for thread {row}"
+    )]
+    ThreadId {
+        /// What was asked for.
+        id: u64,
+        /// The row of the thread with that number.
+        row: u32,
+    },
     /// Too many conditions.
     #[error("too many conditions: {TESTS_MAX} are the most, {NAMED_MAX} of them on names of code")]
     TooMany,
@@ -86,21 +96,50 @@ impl Filter {
     /// # Errors
     /// If not: the first field that is missing, and why.
     pub fn check(&self, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> {
+        self.check_size()?;
         let Some(expr) = &self.expr else { return Ok(()) };
-        let (mut tests, mut named) = (0, 0);
         let mut found = Ok(());
         expr.for_each(&mut |test| {
-            tests += 1;
-            named += usize::from(test.field.needs_names());
             if found.is_ok() {
                 found = check(test, ledger, scope);
             }
         });
-        if tests > TESTS_MAX || named > NAMED_MAX {
-            return Err(Unsupported::TooMany);
-        }
         found
     }
+
+    /// Whether this has no more conditions than any ledger is asked for at a time: what was joined by
+    /// [`Filter::and`] may have.
+    ///
+    /// # Errors
+    /// [`Unsupported::TooMany`].
+    pub fn check_size(&self) -> Result<(), Unsupported> {
+        let (mut tests, mut named) = (0, 0);
+        if let Some(expr) = &self.expr {
+            expr.for_each(&mut |test| {
+                tests += 1;
+                named += usize::from(test.field.needs_names());
+            });
+        }
+        if tests > TESTS_MAX || named > NAMED_MAX { Err(Unsupported::TooMany) } else { Ok(()) }
+    }
+}
+
+/// Whether threads are asked for by their rows. The kernel's numbers are often what is at hand; blocks that are none
+/// would be a wrong answer.
+fn check_rows(test: &Test, ledger: &Ledger) -> Result<(), Unsupported> {
+    let numbers =
+        || test.values.iter().filter_map(|value| if let Value::Number(id) = value { Some(*id) } else { None });
+    if test.field != Field::Thread || numbers().next().is_none() {
+        return Ok(());
+    }
+    // A table that cannot be read is told of by whoever reads it for its names.
+    let threads = ledger.threads().unwrap_or_default();
+    for id in numbers().filter(|id| threads.iter().all(|thread| u64::from(thread.row) != *id)) {
+        if let Some(thread) = threads.iter().find(|thread| u64::from(thread.id) == id) {
+            return Err(Unsupported::ThreadId { id, row: thread.row });
+        }
+    }
+    Ok(())
 }
 
 fn check(test: &Test, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> {
@@ -112,7 +151,7 @@ fn check(test: &Test, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> 
     if ledger.header().tick_ns == 0 && test.values.iter().any(seconds) {
         return Err(Unsupported::TicksOnly(test.field));
     }
-    Ok(())
+    check_rows(test, ledger)
 }
 
 impl SortKeys {

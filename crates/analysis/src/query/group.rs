@@ -51,9 +51,6 @@ impl GroupBy {
     /// # Errors
     /// If it cannot be understood: what, and where.
     pub fn parse(text: &str) -> Result<Vec<GroupBy>, SyntaxError> {
-        if let Some((_, place)) = keys::parts(text).find(|(part, _)| part.eq_ignore_ascii_case("label")) {
-            return Err(SyntaxError::new("no ledger of this version has labels", text, place));
-        }
         keys::list(Self::NAMES, "group", text)
     }
 

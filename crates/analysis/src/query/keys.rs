@@ -7,6 +7,11 @@ use super::{SyntaxError, nearest};
 /// Things by name: what a thing is called, and what else it may be called.
 pub(crate) type Known<T> = [(T, &'static [&'static str])];
 
+/// What no ledger of this version has, though people ask for it.
+pub(crate) const LABEL: &str = "label";
+/// Why that is refused.
+pub(crate) const NO_LABELS: &str = "no ledger of this version has labels";
+
 /// The first name of each thing, in a line.
 pub(crate) fn firsts<T>(known: &Known<T>) -> String {
     known.iter().filter_map(|(_, names)| names.first().copied()).collect::<Vec<_>>().join(", ")
@@ -38,6 +43,9 @@ pub(crate) fn find<T: Copy>(
     let lower = name.to_ascii_lowercase();
     if let Some((thing, _)) = known.iter().find(|(_, names)| names.contains(&lower.as_str())) {
         return Ok(*thing);
+    }
+    if lower == LABEL {
+        return Err(SyntaxError::new(NO_LABELS, text, place));
     }
     let said = if name.is_empty() { format!("a {what} is missing") } else { format!("unknown {what}") };
     let names = known.iter().flat_map(|(_, names)| names.iter().copied());

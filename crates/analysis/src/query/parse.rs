@@ -14,7 +14,7 @@ use super::expr::{Expr, Filter, Test};
 use super::field::{Field, Op, Type};
 use super::lex::{Lexer, Token, short};
 use super::value::{self, Value};
-use super::{SyntaxError, nearest, plan};
+use super::{SyntaxError, keys, nearest, plan};
 
 /// Longest text.
 pub(crate) const TEXT_MAX: usize = 1 << 20;
@@ -183,10 +183,12 @@ impl<'t> Parser<'t> {
     }
 
     fn unknown_field(&self, name: &str, place: Range<usize>) -> SyntaxError {
+        if name.eq_ignore_ascii_case(keys::LABEL) {
+            return SyntaxError::new(keys::NO_LABELS, self.text, place);
+        }
         let names = || Field::NAMES.iter().flat_map(|(_, names)| names.iter().copied());
         let help = match (nearest(name, names()), name) {
             (_, "line") => "write file == \"parse.c:120\"".to_owned(),
-            (_, "label") => "no ledger of this version has labels".to_owned(),
             (_, "comm" | "task" | "tid") => "did you mean 'thread'?".to_owned(),
             (Some(near), _) => format!("did you mean '{near}'?"),
             (None, _) => {

@@ -33,6 +33,8 @@ pub(crate) struct RunArgs {
     pub(crate) force: bool,
     /// No summary.
     pub(crate) quiet: bool,
+    /// Exact bytes in the summary.
+    pub(crate) bytes: bool,
     /// Another preload library than the one inside this program.
     pub(crate) preload: Option<PathBuf>,
     /// The recorder's options.
@@ -70,6 +72,12 @@ impl Args for RunArgs {
                     .long("quiet")
                     .action(ArgAction::SetTrue)
                     .help("Print nothing at the end, unless something went wrong"),
+            )
+            .arg(
+                Arg::new("bytes")
+                    .long("bytes")
+                    .action(ArgAction::SetTrue)
+                    .help("Write bytes exactly at the end, without units"),
             );
         for option in OPTIONS {
             let argument = Arg::new(option.key).long(option.flag).help(option.help).hide(option.hidden);
@@ -143,6 +151,7 @@ impl FromArgMatches for RunArgs {
             output: matches.get_one::<OsString>("output").cloned().unwrap_or_else(|| OUTPUT.into()),
             force: matches.get_flag("force"),
             quiet: matches.get_flag("quiet"),
+            bytes: matches.get_flag("bytes"),
             preload: matches.get_one::<PathBuf>("preload").cloned(),
             settings,
         })
@@ -187,7 +196,7 @@ mod tests {
     fn own_options_come_first() {
         let line = ["-q", "--output=a.hl", "--force", "--depth", "9", "--max-ledger=1G", "--", "-odd", "--", "-q"];
         let run = parse(&line).expect("parses");
-        assert!(run.quiet && run.force);
+        assert!(run.quiet && run.force && !run.bytes);
         assert_eq!(run.output, "a.hl");
         assert_eq!(run.command, ["-odd", "--", "-q"]);
         assert_eq!(run.settings.get("depth"), Some(OsStr::new("9")));

@@ -242,6 +242,7 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
         losses: &lost,
         seen: &seen,
         base: &base,
+        exact_bytes: args.ledger.bytes,
     };
     *code = report.outcome().code();
     write(args, &report, opened.out, opened.context.paint)

@@ -84,6 +84,9 @@ pub(crate) struct DiffArgs {
     /// One JSON object a line, as described in docs/json.md
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write bytes exactly, without units; JSON and CSV always do
+    #[arg(long)]
+    pub(crate) bytes: bool,
     /// When to emphasize with colour
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     pub(crate) color: Color,
@@ -128,7 +131,8 @@ impl DiffArgs {
 
     fn open(&self, target: &OsStr) -> Result<Opened> {
         let ledger = target.to_owned();
-        let opened = LedgerArgs { ledger, json: self.json, color: self.color, no_pager: true }.open()?;
+        let opened =
+            LedgerArgs { ledger, json: self.json, bytes: self.bytes, color: self.color, no_pager: true }.open()?;
         self.lines.explain(&opened.ledger);
         Ok(opened)
     }

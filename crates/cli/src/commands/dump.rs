@@ -161,7 +161,7 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Res
     let form = match (args.ledger.json, args.table.csv) {
         (true, _) => TableForm::Json("row"),
         (_, true) => TableForm::Csv,
-        _ => TableForm::Text(args.table.style(&context)),
+        _ => TableForm::Text(TableArgs::style(&context)),
     };
     match form {
         TableForm::Json(_) => dump_json_header(&mut out, &context, &selection)?,
@@ -219,7 +219,7 @@ fn show_groups(args: &DumpArgs, opened: Opened, by: &[GroupBy], order: &GroupOrd
         groups_csv(out, &context, &groups, &stacks)?;
         say_notes(&seen);
     } else {
-        groups_text(out, &context, &groups, &stacks, args.table.style(&context), &seen)?;
+        groups_text(out, &context, &groups, &stacks, TableArgs::style(&context), &seen)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::tree::CallTree;
 use heapledger_analysis::{Clock, Identity};
-use heapledger_report::{FlameFacts, FlameSource, FlameView, bytes, clean, flame_html, flame_svg, folded, limited};
+use heapledger_report::{FlameFacts, FlameSource, FlameView, Paint, clean, flame_html, flame_svg, folded, limited};
 
 use nix::errno::Errno;
 
@@ -54,6 +54,9 @@ pub(crate) struct FlameArgs {
     /// What comes first is at the bottom
     #[arg(short, long)]
     pub(crate) upwards: bool,
+    /// Write bytes exactly, without units
+    #[arg(long)]
+    pub(crate) bytes: bool,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
 }
@@ -128,7 +131,7 @@ fn show(args: &FlameArgs) -> Result<()> {
         bail!("a page is nothing for a terminal; leave -o away or name a file");
     }
     let grown = args.shape.grow(&ledgers.iter().collect::<Vec<_>>())?;
-    let facts = facts(&names, &ledgers, &grown)?;
+    let facts = facts(&names, &ledgers, &grown, args.bytes)?;
     let whole = grown.tree.nodes.len();
     let (tree, pruned) = match format {
         Format::Folded => (grown.tree, 0.0),
@@ -149,8 +152,8 @@ fn show(args: &FlameArgs) -> Result<()> {
             let result = File::create(&path).and_then(|file| write(&mut BufWriter::new(file)));
             result.map_err(|error| unwritten(&path, &error))
         }
-        Target::Named(path) => place(&path, true, &tree, write),
-        Target::Free(path) => place(&path, false, &tree, write),
+        Target::Named(path) => place(&path, true, &tree, args.bytes, write),
+        Target::Free(path) => place(&path, false, &tree, args.bytes, write),
     }
 }
 
@@ -165,6 +168,7 @@ fn place(
     path: &Path,
     force: bool,
     tree: &CallTree,
+    exact_bytes: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
     let placed = || {
@@ -174,8 +178,9 @@ fn place(
     };
     let path = placed().map_err(|error| unwritten(path, &error))?;
     let size = fs::metadata(&path).map_or(0, |meta| meta.len());
+    let size = Paint { exact_bytes, ..Paint::default() }.figures(false).bytes(size);
     let places = heapledger_report::counted(tree.nodes.len() as u64 - 1, "place", "places");
-    crate::say(&format!("{} ({}, {places} in the call tree)", clean(&path.to_string_lossy()), bytes(size)));
+    crate::say(&format!("{} ({}, {places} in the call tree)", clean(&path.to_string_lossy()), size));
     Ok(())
 }
 
@@ -190,7 +195,7 @@ fn write(out: &mut dyn Write, args: &FlameArgs, format: Format, tree: &CallTree,
     }
 }
 
-fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown) -> Result<FlameFacts> {
+fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown, exact_bytes: bool) -> Result<FlameFacts> {
     let mut sources = Vec::new();
     let short = |name: &&OsStr| {
         let file = Path::new(name).file_name().unwrap_or(name);
@@ -206,7 +211,7 @@ fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown) -> Result<FlameFac
         let clock = Clock::new(ledger, SystemTime::now())?;
         sources.push(FlameSource { ledger: name, identity, clock, sums });
     }
-    Ok(FlameFacts::of(&sources, &grown.seen))
+    Ok(FlameFacts::of(&sources, &grown.seen, exact_bytes))
 }
 
 /// `heapledger.jq.4711.html` for `heapledger.jq.4711.hl`, and for process 4711.

@@ -9,7 +9,7 @@ use anyhow::Result;
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Sampling};
-use heapledger_report::Context;
+use heapledger_report::{Context, Paint};
 
 use crate::terminal::{Color, Output};
 
@@ -55,6 +55,9 @@ pub(crate) struct LedgerArgs {
     /// One JSON object a line, as described in docs/json.md
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write bytes exactly, without units; JSON and CSV always do
+    #[arg(long)]
+    pub(crate) bytes: bool,
     /// When to emphasize with colour
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     pub(crate) color: Color,
@@ -86,6 +89,11 @@ struct Opened {
 }
 
 impl LedgerArgs {
+    /// How text is emphasized, and whether bytes have units.
+    pub(crate) fn paint(&self) -> Paint {
+        self.color.paint(self.bytes)
+    }
+
     fn open(&self) -> Result<Opened> {
         self.open_target(&self.ledger)
     }
@@ -105,7 +113,7 @@ impl LedgerArgs {
             threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
             sampling: Sampling::of(&ledger),
-            paint: self.color.paint(),
+            paint: self.paint(),
         };
         let threads_recorded = ledger.header().options.has(Options::THREAD);
         let out = if self.json { Output::data() } else { Output::text(!self.no_pager) };

@@ -7,7 +7,7 @@ use std::process::id;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use heapledger_report::{SnapshotReport, snapshot_json, snapshot_text};
+use heapledger_report::{Paint, SnapshotReport, snapshot_json, snapshot_text};
 use heapledger_source::{Ledger, Snapshot, SourceError};
 use nix::sys::signal::{SigSet, Signal};
 
@@ -55,6 +55,9 @@ pub(crate) struct SnapshotArgs {
     /// One JSON object a line, as described in docs/json.md
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
+    /// Write bytes exactly, without units
+    #[arg(long)]
+    pub(crate) bytes: bool,
 }
 
 /// Takes it.
@@ -105,7 +108,10 @@ fn take(args: &SnapshotArgs) -> Result<()> {
     match () {
         () if args.json => snapshot_json(io::stdout().lock(), &report)?,
         () if args.quiet => {}
-        () => snapshot_text(io::stdout().lock(), &report)?,
+        () => {
+            let paint = Paint { exact_bytes: args.bytes, ..Paint::default() };
+            snapshot_text(io::stdout().lock(), &report, paint.figures(false))?;
+        }
     }
     Ok(())
 }

@@ -37,7 +37,8 @@ pub(crate) struct FilterArgs {
     /// several must all hold. docs/queries.md has the whole language
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<String>,
-    /// The same in short: thread=ID, or size_, seqno_, time_, ptr_ with min=N or max=N; several must all hold
+    /// The same in short: thread=ROW as `stats` lists threads, or thread=NAME; size_, seqno_, time_, ptr_ with min=N or
+    /// max=N; several must all hold
     #[arg(short = 'F', value_name = "KEY=VALUE")]
     filters: Vec<String>,
     #[command(flatten)]
@@ -78,6 +79,8 @@ impl FilterArgs {
         for text in &self.conditions {
             all = all.and(Filter::parse(text).map_err(|error| Usage::in_value("--where", &error))?);
         }
+        // Each by itself is checked by its reader.
+        all.check_size().map_err(|error| Usage::new(format!("--where and -F together: {error}")))?;
         self.holders.get()?;
         Ok(all)
     }
@@ -169,22 +172,19 @@ impl SortArgs {
     }
 }
 
-/// How a table looks.
+/// In which form a table is written.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "How it looks")]
 pub(crate) struct TableArgs {
     /// Write a table as CSV: plain numbers, bytes and nanoseconds
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
-    /// In tables, write bytes exactly, without units
-    #[arg(long)]
-    bytes: bool,
 }
 
 impl TableArgs {
     /// The look of tables in text.
-    pub(crate) fn style(&self, context: &Context) -> TableStyle {
-        TableStyle { width: context.paint.columns, exact: self.bytes, paint: context.paint }
+    pub(crate) fn style(context: &Context) -> TableStyle {
+        TableStyle { width: context.paint.columns, paint: context.paint }
     }
 }
 

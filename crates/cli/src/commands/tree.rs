@@ -48,6 +48,13 @@ pub(crate) struct TreeArgs {
 
 /// How a tree is made, by all commands that show one.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("hide", |arg| arg.help(
+        "Leave out functions with such names: what they hold counts for their callers; repeatable. `holder` in --where \
+         looks through them too"
+    )),
+    mut_arg("no_hide", |arg| arg.help("`holder` in --where looks through no functions but those of --hide"))
+)]
 pub(crate) struct ShapeArgs {
     /// Callers first: from main down to the functions that allocated (this is the default)
     #[arg(long, conflicts_with = "inverted")]

@@ -103,9 +103,10 @@ impl Curl {
             Some(0) => Answer::File,
             Some(HTTP_ERROR) if [404, 406, 410].contains(&headers.status.load(Relaxed)) => Answer::Unknown,
             Some(HTTP_ERROR) => Answer::Refused(format!("HTTP status {}", headers.status.load(Relaxed))),
-            Some(TOO_LARGE) => {
-                Answer::Refused(format!("it is larger than {}", heapledger_report::bytes(self.size_max)))
-            }
+            Some(TOO_LARGE) => Answer::Refused(format!(
+                "it is larger than {}",
+                heapledger_report::Figures::default().bytes(self.size_max)
+            )),
             Some(CUT_OFF) => Answer::Refused("the answer was cut off".to_owned()),
             Some(NOT_WRITTEN) => Answer::Refused("it could not be written to the cache".to_owned()),
             _ => Answer::Unreachable(said),

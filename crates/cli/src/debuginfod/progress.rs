@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use heapledger_report::{bytes, clean};
+use heapledger_report::{Figures, clean};
 
 use crate::terminal;
 
@@ -42,6 +42,7 @@ impl Progress {
 }
 
 fn line(module: &str, got: u64, size: u64, seconds: u64) -> String {
+    let bytes = |number| Figures::default().bytes(number);
     match (got, size) {
         (0, _) => format!("asking for debug information of {module}, {seconds} s"),
         (_, 0) => format!("fetching debug information of {module}: {}", bytes(got)),

@@ -86,8 +86,9 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
         match Reckoning::of(&ledger) {
             Ok(reckoning) => {
+                let (reckoning, exact_bytes) = (&reckoning, arguments.bytes);
                 let summary =
-                    Summary { outcome, reckoning: &reckoning, written: &written, earlier: &earlier, children };
+                    Summary { outcome, reckoning, written: &written, earlier: &earlier, children, exact_bytes };
                 terminal::tell(&summary.to_string());
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),

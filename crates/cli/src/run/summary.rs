@@ -9,7 +9,7 @@ use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Names, NamingOptions, Note, Sampled};
-use heapledger_report::{Figures, bytes, callers, count, counted, sampled, sentence, span, within};
+use heapledger_report::{Figures, callers, count, counted, sentence, span};
 
 use super::end::Outcome;
 use crate::finish::{Progress, Written};
@@ -122,6 +122,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) earlier: &'a [Written],
     /// Child processes that were not watched.
     pub(crate) children: u64,
+    /// Whether bytes are written exactly, without units.
+    pub(crate) exact_bytes: bool,
 }
 
 impl Display for Summary<'_> {
@@ -129,17 +131,20 @@ impl Display for Summary<'_> {
         let own = self.reckoning;
         let name = crate::locate::short_name(self.outcome.name).display();
         writeln!(f, "heapledger: {name} {} after {}", ending(self.outcome), span(nanoseconds(self.outcome.span)))?;
-        let figures = Figures::of(own.sampled);
+        let figures = Figures { estimated: own.sampled.is_some(), exact_bytes: self.exact_bytes };
         if let Some(from) = own.sampled {
-            writeln!(f, "  sampled      {}", sampled(from, "of live blocks"))?;
+            writeln!(f, "  sampled      {}", figures.sampled(from, "of live blocks"))?;
         }
         let allocated = figures.counted(own.allocations, "block", "blocks");
         let freed = figures.count(own.frees);
         writeln!(f, "  allocated    {allocated}, {} in all; {freed} freed", figures.bytes(own.bytes_allocated))?;
         let blocks = figures.counted(own.peak_blocks, "block", "blocks");
         // What threads have not reported yet is little beside what an estimate may be off.
-        let peak =
-            if figures.estimated { figures.bytes(own.peak_bytes) } else { within(own.peak_bytes, own.peak_error) };
+        let peak = if figures.estimated {
+            figures.bytes(own.peak_bytes)
+        } else {
+            figures.within(own.peak_bytes, own.peak_error)
+        };
         let after = own.peak_ns.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
         writeln!(f, "  peak         {peak} in {blocks}{after}")?;
         if own.live_blocks == 0 {
@@ -149,7 +154,7 @@ impl Display for Summary<'_> {
             let live = if figures.estimated {
                 figures.bytes_with_error(own.live_bytes, own.live_error)
             } else {
-                bytes(own.live_bytes)
+                figures.bytes(own.live_bytes)
             };
             writeln!(f, "  live at end  {live} in {blocks}; the biggest call sites:")?;
         }
@@ -180,7 +185,7 @@ impl Display for Summary<'_> {
             writeln!(f, "  before exec  {}{others}", shell(&first.path))?;
         }
         let path = shell(&self.written.path);
-        writeln!(f, "  ledger       {path} ({})", bytes(self.written.bytes))?;
+        writeln!(f, "  ledger       {path} ({})", figures.known().bytes(self.written.bytes))?;
         writeln!(f, "  next         heapledger dump {path}")
     }
 }
@@ -214,7 +219,8 @@ mod tests {
             span: Duration::from_millis(1240),
         };
         let written = Written { path: "heapledger.jq.42.hl".into(), instead_of: None, bytes: 1 << 20 };
-        Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children }.to_string()
+        Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children, exact_bytes: false }
+            .to_string()
     }
 
     #[test]
@@ -246,6 +252,31 @@ heapledger: jq ended with status 0 after 1.24 s
   next         heapledger dump heapledger.jq.42.hl
 ";
         assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn bytes_are_exact_where_that_is_wanted() {
+        let outcome =
+            Outcome { name: OsStr::new("jq"), status: ExitStatus::from_raw(0), span: Duration::from_millis(1240) };
+        let written = Written { path: "jq.hl".into(), instead_of: None, bytes: 1 << 20 };
+        let reckoning = Reckoning {
+            bytes_allocated: 45 << 20,
+            peak_bytes: 12 << 20,
+            peak_error: 4096,
+            live_blocks: 7,
+            live_bytes: 4300,
+            sites: vec![Holder { bytes: 2048, blocks: 3, name: "main".into() }],
+            ..Reckoning::default()
+        };
+        let reckoning = &reckoning;
+        let summary =
+            Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children: 0, exact_bytes: true };
+        let text = summary.to_string();
+        assert!(text.contains(", 47,185,920 bytes in all;"), "{text}");
+        assert!(text.contains("peak         12,582,912 bytes ± 4,096 bytes in"), "{text}");
+        assert!(text.contains("live at end  4,300 bytes in 7 blocks"), "{text}");
+        assert!(text.contains("\n    2,048 bytes in 3 blocks "), "{text}");
+        assert!(text.contains("jq.hl (1,048,576 bytes)") && !text.contains("iB"), "{text}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ enum Out {
 /// Prints so many looks; 0: until the program ends.
 pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let ledger = &watched.reader;
-    let mut data = Data::default();
+    let mut data = Data::new(args.ledger.bytes);
     let reader = Reader::new(ledger, watched.began);
     let mut namer = Namer::new(&watched.namer, watched.holders.clone(), watched.naming.quiet_symbolizer())?;
     let mut chooser =
@@ -40,7 +40,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         filter: String::new(),
         within: Vec::new(),
     };
-    let paint = args.ledger.color.paint();
+    let paint = args.ledger.paint();
     let width = terminal::width();
     let sampling = Sampling::of(ledger);
     let name = args.ledger.ledger.to_string_lossy();
@@ -75,7 +75,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
                 if shown > 0 {
                     writeln!(text)?;
                 }
-                let columns = columns(view.group, false, data.motion(), width);
+                let columns = columns(view.group, false, data.motion(), width, look.figures);
                 look_text(text, &look, &columns, &rows, width, paint)?;
                 text.flush()?;
             }

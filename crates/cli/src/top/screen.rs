@@ -15,7 +15,7 @@ use self::theme::Theme;
 use super::Watched;
 use super::namer::{Named, Namer};
 use super::reader::{self, Order, Report};
-use super::view::View;
+use super::view::{Data, View};
 use crate::commands::{NamingArgs, TopArgs};
 use crate::run::End;
 use crate::{end_as, sys};
@@ -70,6 +70,7 @@ pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> 
     let (order, orders) = mpsc::channel();
     let (ask, questions) = mpsc::channel();
     let mut app = App::new(view, watched.interval);
+    app.data = Data::new(args.ledger.bytes);
     if args.mark {
         app.marking = order.send(Order::Mark).is_ok();
     }

@@ -131,6 +131,8 @@ pub(crate) struct Data {
     pub(crate) condition: String,
     /// How it ended, if it did.
     pub(crate) ending: Option<String>,
+    /// Whether bytes are written exactly, without units.
+    pub(crate) exact_bytes: bool,
 }
 
 /// Whether a ledger changes.
@@ -154,6 +156,11 @@ pub(crate) struct Rates {
 }
 
 impl Data {
+    /// Nothing yet. Bytes will be written exactly, without units, or with them.
+    pub(crate) fn new(exact_bytes: bool) -> Data {
+        Data { exact_bytes, ..Data::default() }
+    }
+
     /// Takes new totals in.
     pub(crate) fn add_totals(&mut self, totals: Box<Totals>) {
         self.curve.push(totals.at_ns, totals.live_bytes);
@@ -226,7 +233,7 @@ impl Data {
             },
             ending: self.ending.clone().unwrap_or_else(|| ending_words(identity)),
             uptime_ns: identity.wall_ns.or_else(|| totals.clock.span_ns()),
-            figures: Figures { estimated: totals.sampling.is_on() },
+            figures: Figures { estimated: totals.sampling.is_on(), exact_bytes: self.exact_bytes },
             live_bytes: totals.live_bytes,
             live_blocks: totals.live_blocks,
             peak_bytes: totals.peak_bytes,
@@ -371,8 +378,11 @@ impl Data {
     }
 }
 
+/// Letters that exact bytes leave for names.
+const LABEL: usize = 24;
+
 /// The columns of figures that there is room for, and that say anything.
-pub(crate) fn columns(group: Group, part: bool, motion: Motion, width: usize) -> Vec<LookColumn> {
+pub(crate) fn columns(group: Group, part: bool, motion: Motion, width: usize, figures: Figures) -> Vec<LookColumn> {
     let moving = motion == Motion::Running;
     let counted = matches!(group, Group::Thread | Group::Kind) && !part;
     let mut columns = vec![LookColumn::Live];
@@ -392,6 +402,11 @@ pub(crate) fn columns(group: Group, part: bool, motion: Motion, width: usize) ->
     }
     if width >= if moving && (counted || group == Group::Function) { 100 } else { 74 } {
         columns.push(LookColumn::Oldest);
+    }
+    // Exact bytes take more room: the last columns give it, so that names keep some.
+    let room = |columns: &[LookColumn]| columns.iter().map(|column| column.width(figures) + 1).sum::<usize>() + LABEL;
+    while figures.exact_bytes && columns.len() > 1 && room(&columns) > width {
+        columns.pop();
     }
     columns
 }

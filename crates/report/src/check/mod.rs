@@ -9,7 +9,7 @@ mod text;
 use heapledger_analysis::{Figure, Finding, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict};
 
 use crate::frames::callers;
-use crate::units::{Figures, bytes, clean, counted, within};
+use crate::units::{Figures, clean, counted};
 
 /// What a check has found.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct CheckReport<'a> {
     pub seen: &'a Seen,
     /// Source files below this directory, with a `/` at its end, are named from there.
     pub base: &'a str,
+    /// Whether bytes are written exactly, without units.
+    pub exact_bytes: bool,
 }
 
 /// What came of a check.
@@ -69,7 +71,7 @@ impl CheckReport<'_> {
     }
 
     fn figures(&self) -> Figures {
-        Figures::of(self.summary.sampled)
+        Figures { estimated: self.summary.sampled.is_some(), exact_bytes: self.exact_bytes }
     }
 
     fn program(&self) -> &str {
@@ -88,7 +90,7 @@ impl CheckReport<'_> {
     fn found(&self, finding: &Finding) -> String {
         let mut text = match (finding.figure, finding.margin) {
             (Figure::Peak | Figure::PeakGrowth, 1..) if self.summary.sampled.is_none() => {
-                within(finding.found, finding.margin)
+                self.figures().within(finding.found, finding.margin)
             }
             (figure, _) => self.amount(figure, finding.found),
         };
@@ -96,7 +98,7 @@ impl CheckReport<'_> {
             text += &format!(" in {}", self.figures().counted(blocks, "block", "blocks"));
         }
         if let Some(before) = finding.before {
-            text += &format!(", {} in the baseline", bytes(before));
+            text += &format!(", {} in the baseline", self.figures().known().bytes(before));
         }
         text
     }
@@ -104,7 +106,7 @@ impl CheckReport<'_> {
     /// The limit as it is told: `64.0 MiB`.
     fn limit(&self, finding: &Finding) -> String {
         match finding.figure {
-            figure if figure.is_bytes() => bytes(finding.limit),
+            figure if figure.is_bytes() => self.figures().known().bytes(finding.limit),
             Figure::Allocations => counted(finding.limit, "allocation", "allocations"),
             _ => counted(finding.limit, "block", "blocks"),
         }
@@ -115,9 +117,14 @@ impl CheckReport<'_> {
         let name = name(finding.figure, self.summary);
         let text = format!("{name}: {}, the limit is {}", self.found(finding), self.limit(finding));
         match finding.verdict {
-            Verdict::Uncertain => format!("{text}, but the figure may be off by {}", bytes_or_count(finding)),
+            Verdict::Uncertain => format!("{text}, but the figure may be off by {}", self.margin(finding)),
             Verdict::Holds | Verdict::Exceeded => text,
         }
+    }
+
+    fn margin(&self, finding: &Finding) -> String {
+        let figures = self.figures().known();
+        if finding.figure.is_bytes() { figures.bytes(finding.margin) } else { figures.count(finding.margin) }
     }
 
     /// `1.28 MiB in 8,796 blocks   block (bench.c:36) < end_of_path < main`.
@@ -133,10 +140,6 @@ impl CheckReport<'_> {
     fn file<'a>(&self, file: &'a str) -> &'a str {
         file.strip_prefix(self.base).filter(|_| !self.base.is_empty()).unwrap_or(file)
     }
-}
-
-fn bytes_or_count(finding: &Finding) -> String {
-    if finding.figure.is_bytes() { bytes(finding.margin) } else { crate::units::count(finding.margin) }
 }
 
 /// The figure's name, as in the options and for programs.

@@ -6,7 +6,7 @@ use heapledger_analysis::{Figure, Verdict};
 
 use super::{CheckOutcome, CheckReport, rule};
 use crate::seen::sentence;
-use crate::units::{Paint, bytes, clean, counted, sampled};
+use crate::units::{Paint, clean, counted};
 
 impl CheckReport<'_> {
     /// Writes a line for each limit, and below those that are exceeded the stacks that have most part in it.
@@ -15,7 +15,7 @@ impl CheckReport<'_> {
     /// If it cannot be written.
     pub fn text(&self, mut out: impl Write, paint: Paint) -> io::Result<()> {
         if let Some(from) = self.summary.sampled {
-            writeln!(out, "Sampled: {}", sampled(from, "of live blocks"))?;
+            writeln!(out, "Sampled: {}", self.figures().sampled(from, "of live blocks"))?;
         }
         for finding in self.findings {
             let verdict = match finding.verdict {
@@ -33,7 +33,12 @@ impl CheckReport<'_> {
         }
         for (reason, blocks, of_bytes) in self.leaked.iter().flat_map(|leaked| &leaked.excused) {
             let blocks = self.figures().counted(*blocks, "block", "blocks");
-            writeln!(out, "         not counted: {} in {blocks}, {}", bytes(*of_bytes), clean(reason))?;
+            writeln!(
+                out,
+                "         not counted: {} in {blocks}, {}",
+                self.figures().known().bytes(*of_bytes),
+                clean(reason)
+            )?;
         }
         for note in self.losses {
             writeln!(out, "{} {}", paint.strong("LOST    ".to_owned()), clean(&sentence(note)))?;

@@ -7,7 +7,7 @@ use super::FlameFacts;
 use crate::seen;
 use crate::stats::program;
 use crate::tree::history_gap;
-use crate::units::{Figures, sampled};
+use crate::units::Figures;
 
 /// A ledger that a flame graph is of.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +23,9 @@ pub struct FlameSource<'a> {
 }
 
 impl FlameFacts {
-    /// The facts of one ledger, or of two, the newer one first.
-    pub fn of(sources: &[FlameSource<'_>], seen: &Seen) -> FlameFacts {
-        let mut facts = FlameFacts::default();
+    /// The facts of one ledger, or of two, the newer one first; with `exact_bytes` sizes have no units.
+    pub fn of(sources: &[FlameSource<'_>], seen: &Seen, exact_bytes: bool) -> FlameFacts {
+        let mut facts = FlameFacts { exact_bytes, ..FlameFacts::default() };
         let name = |source: &FlameSource<'_>| crate::tree::program(source.identity);
         let [old, new] = match sources {
             [new, old, ..] => [old.ledger, new.ledger].map(str::to_owned),
@@ -44,7 +44,7 @@ impl FlameFacts {
         let mut gaps = Vec::new();
         for source in sources {
             let SiteSums { sampled: from, total, .. } = source.sums;
-            let figures = Figures::of(*from);
+            let figures = Figures { estimated: from.is_some(), exact_bytes };
             facts.estimated |= from.is_some();
             facts.facts.push(format!("{}: {}", source.ledger, program(source.identity, source.clock).join("; ")));
             let blocks = |bytes, blocks| {
@@ -56,7 +56,7 @@ impl FlameFacts {
             let all = figures.counted(source.sums.frees, "free", "frees");
             facts.facts.push(format!("{live} live; the history holds {freed}, of {all}"));
             facts.facts.extend(source.sums.filter.as_ref().map(|chosen| format!("only where {chosen}")));
-            facts.facts.extend(from.map(|from| sampled(from, "of these blocks")));
+            facts.facts.extend(from.map(|from| figures.sampled(from, "of these blocks")));
             let which = if sources.len() > 1 { format!("{}: ", source.ledger) } else { String::new() };
             gaps.extend(history_gap(source.sums).map(|gap| format!("{which}{gap}")));
         }

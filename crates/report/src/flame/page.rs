@@ -19,6 +19,7 @@ const SEVERAL_LINES: u8 = 2;
 struct Data<'a> {
     compared: &'a Option<[String; 2]>,
     estimated: bool,
+    exact_bytes: bool,
     gap: &'a Option<String>,
     by_thread: bool,
     view: View,
@@ -96,6 +97,7 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
     let data = Data {
         compared: &facts.compared,
         estimated: facts.estimated,
+        exact_bytes: facts.exact_bytes,
         gap: &facts.gap,
         by_thread: tree.by_thread,
         view: View { by: figure(view.measure), inverted: view.inverted, upwards: view.upwards },

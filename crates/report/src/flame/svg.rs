@@ -179,7 +179,7 @@ pub fn flame_svg(mut out: impl Write, tree: &CallTree, facts: &FlameFacts, view:
     let picture = Picture {
         tree,
         measure,
-        figures: Figures { estimated: facts.estimated },
+        figures: Figures { estimated: facts.estimated, exact_bytes: facts.exact_bytes },
         compared: facts.compared.as_ref(),
         hues: hues(tree),
     };

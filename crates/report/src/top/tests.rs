@@ -63,14 +63,32 @@ not seen: 1 block was not entered: there was no room for another record.
 
 #[test]
 fn with_a_mark_only_what_came_later_is_shown_and_estimates_are_marked() {
-    let marked = Look { mark_age_ns: Some(1), figures: Figures { estimated: true }, ..look() };
+    let marked = Look { mark_age_ns: Some(1), figures: Figures { estimated: true, ..Figures::default() }, ..look() };
     let text = text(&marked, &rows()[..1]);
     assert!(text.contains("\n    NEW ") && text.contains("\n   ~100         ~2 "), "{text}");
     assert!(text.contains("live ~12.0 MiB in ~1,234 blocks") && text.contains("~100 allocations/s"), "{text}");
 }
 
 #[test]
+fn exact_bytes_have_room() {
+    let exact = Look { figures: Figures { exact_bytes: true, ..Figures::default() }, ..look() };
+    let row = LookRow {
+        live: Held { bytes: 1_234_567_890, blocks: 3, ..Held::default() },
+        growth_bytes: -2048,
+        ..rows()[0].clone()
+    };
+    let text = text(&exact, &[row]);
+    assert!(text.contains("live 12,582,912 bytes in 1,234 blocks"), "{text}");
+    assert!(text.contains(" 1,234,567,890 ") && text.contains(" -2,048 ") && !text.contains("iB"), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    let (heading, row) = (lines[lines.len() - 2], lines[lines.len() - 1]);
+    assert_eq!(heading.find("LIVE").map(|at| at + 4), row.find("1,234,567,890").map(|at| at + 13), "{text}");
+}
+
+#[test]
 fn figures_are_short() {
+    let figures = Figures::default();
+    let (short_signed, short_rate) = (|number| figures.short_signed(number), |rate| figures.short_rate(rate));
     for (number, text) in [
         (0, "0"),
         (999, "999"),
@@ -89,7 +107,7 @@ fn figures_are_short() {
         (short_rate(-0.3), short_rate(f64::NAN), short_rate(f64::INFINITY)),
         ("0".into(), "0".into(), "+8.00E".into())
     );
-    assert_eq!((rate(0.2), rate(1536.0)), ("0 bytes/s".to_owned(), "+1.50 KiB/s".to_owned()));
+    assert_eq!((figures.rate(0.2), figures.rate(1536.0)), ("0 bytes/s".to_owned(), "+1.50 KiB/s".to_owned()));
     for ns in [
         0,
         9_000_000,
@@ -100,10 +118,10 @@ fn figures_are_short() {
         86_399_000_000_000,
         34_000_000_000_000_000,
     ] {
-        assert!(short_span(ns).len() <= LookColumn::Oldest.width() + 1, "{}", short_span(ns));
+        assert!(short_span(ns).len() <= LookColumn::Oldest.width(figures) + 1, "{}", short_span(ns));
     }
     assert_eq!((short_span(3_240_000_000), short_span(725_000_000_000)), ("3.2s".to_owned(), "12m05s".to_owned()));
-    assert_eq!(short_count(9_999_999).len(), LookColumn::Blocks.width() - 1, "there is room for a tilde");
+    assert_eq!(short_count(9_999_999).len(), LookColumn::Blocks.width(figures) - 1, "there is room for a tilde");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{DiffGroups, DiffSide, TableForm, diff_groups, group_label};
 
-use super::{DiffArgs, Usage, add_notes, moment_of};
+use super::{DiffArgs, TableArgs, Usage, add_notes, moment_of};
 use crate::commands::{Opened, Progress};
 
 /// Groups of each list that are shown to a person who did not say how many.
@@ -73,7 +73,7 @@ pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[G
     let form = match () {
         () if args.json => TableForm::Json("change"),
         () if args.table.csv => TableForm::Csv,
-        () => TableForm::Text(args.table.style(&contexts[1])),
+        () => TableForm::Text(TableArgs::style(&contexts[1])),
     };
     let report =
         DiffGroups { groups: [a, b], sides, one_run, by, shown: &shown, all: changes.len() as u64, seen: &seen };

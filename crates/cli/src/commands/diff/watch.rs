@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
 use heapledger_analysis::diff::{Census, Diff};
-use heapledger_report::{DiffSide, growth, growth_counted, moment, span};
+use heapledger_report::{DiffSide, growth_counted, moment, span};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -115,11 +115,9 @@ fn step(
                 heapledger_report::count(amount.unwrap_or_default().blocks)
             };
             let (new, freed) = (count(diff.born), count(diff.freed));
-            let (bytes, blocks) = (growth(diff.bytes()), growth_counted(diff.blocks(), "block", "blocks"));
-            let line = format!(
-                "{when}  {mark}{bytes}, {mark}{blocks} in {} ({mark}{new} new, {mark}{freed} freed)",
-                span(length)
-            );
+            let (bytes, blocks) = (text.growth(diff), growth_counted(diff.blocks(), "block", "blocks"));
+            let line =
+                format!("{when}  {bytes}, {mark}{blocks} in {} ({mark}{new} new, {mark}{freed} freed)", span(length));
             text.line(&line)?;
             text.align(lists.iter().flatten().copied());
             for change in lists.iter().flatten() {

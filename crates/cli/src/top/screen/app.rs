@@ -134,11 +134,11 @@ impl App {
             Some(Page::Table(page)) => (page.view.group, !page.view.within.is_empty()),
             _ => (Group::Stack, true),
         };
-        self.columns = columns(group, part, self.data.motion(), usize::from(width));
         if let Some(Page::Table(page)) = self.pages.last() {
             self.rows = self.data.table(&page.view);
         }
         self.look = self.data.look(group, self.rows.len());
+        self.columns = columns(group, part, self.data.motion(), usize::from(width), self.look.figures);
         let last = self.rows.len().saturating_sub(1);
         if let Some(Page::Table(page)) = self.pages.last_mut() {
             if let Some(held) = page.held

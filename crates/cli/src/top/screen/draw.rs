@@ -1,7 +1,7 @@
 //! The screen: figures, the heap's curve, a page, the keys. What there is no room for is left out, the least needed
 //! first.
 
-use heapledger_report::{LookColumn, LookRow, LookState, bytes, rate, short_span, span};
+use heapledger_report::{LookColumn, LookRow, LookState, short_span, span};
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -111,7 +111,7 @@ fn header(lines: &mut Lines<'_>, app: &App) {
         if height < 8
             && let Some(value) = look.bytes_per_second
         {
-            live.push((format!("  {}", rate(value)), slope(value, theme)));
+            live.push((format!("  {}", look.figures.rate(value)), slope(value, theme)));
         }
         live.push(plain("  peak "));
         live.push(strong(look.figures.bytes(look.peak_bytes)));
@@ -190,7 +190,7 @@ fn speeds(app: &App, theme: Theme) -> Vec<Piece> {
     match (look.bytes_per_second, look.allocations_per_second, look.frees_per_second) {
         (Some(growth), Some(allocations), Some(frees)) => vec![
             plain("growth ".to_owned()),
-            (rate(growth), slope(growth, theme)),
+            (look.figures.rate(growth), slope(growth, theme)),
             plain(format!("  {} allocations/s  {} frees/s", count(allocations), count(frees))),
         ],
         _ => vec![plain(format!(
@@ -202,17 +202,17 @@ fn speeds(app: &App, theme: Theme) -> Vec<Piece> {
 }
 
 fn curve(lines: &mut Lines<'_>, app: &App, rows: usize) {
-    const LEGEND: usize = 14;
-    let theme = lines.theme;
-    let width = usize::from(lines.area.width).saturating_sub(LEGEND);
+    let (theme, figures) = (lines.theme, app.look.figures.known());
+    let legend_width = if figures.exact_bytes { 22 } else { 14 };
+    let width = usize::from(lines.area.width).saturating_sub(legend_width);
     let span_ns = app.data.curve.span_ns().clamp(SPAN_AT_FIRST_NS, SPAN_NS);
     let columns = app.data.curve.columns(width, span_ns);
     let Some((low, high)) = bounds(&columns) else { return };
     let last = chart(&columns, rows, theme.ascii);
     for (index, line) in last.iter().enumerate() {
         let legend = match index {
-            0 => bytes(high),
-            _ if index + 1 == rows => bytes(low),
+            0 => figures.bytes(high),
+            _ if index + 1 == rows => figures.bytes(low),
             _ if index == rows / 2 => format!("last {} s", span_ns / 1_000_000_000).replace("last 300 s", "last 5 min"),
             _ => String::new(),
         };
@@ -245,7 +245,7 @@ fn table(lines: &mut Lines<'_>, app: &mut App) {
     for column in &app.columns {
         let sorted = page.view.sort.column() == Some(*column);
         let title = format!("{}{}", column.title(marked), if sorted { arrow } else { "" });
-        heading.push((format!("{title:>0$} ", column.width()), theme.heading()));
+        heading.push((format!("{title:>0$} ", column.width(app.look.figures)), theme.heading()));
     }
     let name = page.view.group.name().to_uppercase();
     heading.push((format!(" {name}{}", if page.view.sort == Sort::Name { arrow } else { "" }), theme.heading()));
@@ -276,7 +276,7 @@ fn table(lines: &mut Lines<'_>, app: &mut App) {
 fn cells(app: &App, row: &LookRow, view: &View, marked: bool, theme: Theme, width: usize) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for column in &app.columns {
-        let text = format!("{:>1$} ", column.cell(row, marked, app.look.figures), column.width());
+        let text = format!("{:>1$} ", column.cell(row, marked, app.look.figures), column.width(app.look.figures));
         let style = match column {
             LookColumn::Rate => slope(row.bytes_per_second.unwrap_or(0.0), theme),
             LookColumn::Growth => slope(row.growth_bytes as f64, theme),

@@ -120,17 +120,20 @@ fn columns_fit_their_width() {
             [(false, Motion::Still), (false, Motion::Running), (true, Motion::Over), (true, Motion::Running)]
         {
             for width in 20..200 {
-                let columns = columns(group, part, motion, width);
-                let used: usize = columns.iter().map(|column| column.width() + 1).sum();
-                assert!(used + 10 <= width || width < 40 && columns.len() == 1, "{group:?} {width}: {columns:?}");
+                for exact_bytes in [false, true] {
+                    let figures = Figures { estimated: false, exact_bytes };
+                    let columns = columns(group, part, motion, width, figures);
+                    let used: usize = columns.iter().map(|column| column.width(figures) + 1).sum();
+                    assert!(used + 10 <= width || width < 40 && columns.len() == 1, "{group:?} {width}: {columns:?}");
+                }
             }
         }
     }
     assert_eq!(
-        columns(Group::Function, false, Motion::Still, 80),
+        columns(Group::Function, false, Motion::Still, 80, Figures::default()),
         [LookColumn::Live, LookColumn::Blocks, LookColumn::Oldest]
     );
-    assert!(columns(Group::Thread, false, Motion::Running, 80).contains(&LookColumn::Allocated));
+    assert!(columns(Group::Thread, false, Motion::Running, 80, Figures::default()).contains(&LookColumn::Allocated));
 }
 
 #[test]

@@ -56,6 +56,21 @@ growth +1.91 MiB/s  1 allocations/s  0 frees/s
 }
 
 #[test]
+fn exact_bytes_have_room_on_the_screen() {
+    let mut app = app(made());
+    app.data.exact_bytes = true;
+    for width in [80, 120] {
+        let lines = screen(&mut app, width, 24, Theme::default());
+        let shown = lines.join("\n");
+        assert!(lines[1].starts_with("live 4,001,507 bytes in 4 blocks  peak 4,001,507 bytes"), "{shown}");
+        assert!(lines[2].starts_with("growth +2,000,004 bytes/s  "), "{shown}");
+        assert!(lines[3].ends_with(" 4,001,507 bytes") && !shown.contains("iB"), "{shown}");
+        assert!(shown.contains("\n     4,000,000          1 ") && shown.contains("  program+0x40"), "{shown}");
+        assert_eq!(shown.contains(" OLDEST"), width == 120, "{shown}");
+    }
+}
+
+#[test]
 fn without_colour_and_letters_the_same_is_told() {
     let ascii = Theme { color: false, ascii: true };
     let mut app = app(made());
