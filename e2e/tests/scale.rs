@@ -2,10 +2,10 @@
 //! the time, and larger ones.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use heapledger_e2e::ledger::Stats;
-use heapledger_e2e::process;
+use heapledger_e2e::process::{self, Ran, excerpt};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
 use heapledger_e2e::tracked::{run_cleanly, under_run};
@@ -15,20 +15,47 @@ const LIVE: u64 = 1_000_000;
 const FREED: u64 = 250_000;
 /// What they take unpacked: 32 bytes a record, 64 a history entry.
 const UNPACKED_BYTES: u64 = LIVE * 32 + FREED * 64;
+/// What a command takes of memory for itself.
+const ANY_BYTES: u64 = 36 << 20;
 /// Most seconds that any of this takes; then it hangs.
 const LIMIT_S: &str = "120";
 
-/// The peak of memory of `heapledger WORDS LEDGER`.
-fn peak_bytes(scratch: &Scratch, ledger: &Path, words: &[&str]) -> Result<u64> {
+/// What `heapledger WORDS LEDGER` did.
+struct Did {
+    ran: Ran,
+    /// As `waitpid` gives it.
+    status: i32,
+    peak_bytes: u64,
+}
+
+impl Did {
+    /// Whether it was refused in a few lines: as wrongly typed, or because the ledger cannot serve it.
+    fn is_refused(&self) -> bool {
+        let said = self.ran.err();
+        [1 << 8, 2 << 8].contains(&self.status) && !said.is_empty() && said.len() < 2000 && !said.contains("panicked")
+    }
+}
+
+/// Runs `heapledger WORDS LEDGER`, and fails if that takes longer than `limit_s` seconds.
+fn run_timed(scratch: &Scratch, ledger: &Path, words: &[&str], limit_s: &str) -> Result<Did> {
     let timer = victim::named("bench_time")?.build()?;
     let figures = scratch.path("figures");
     let mut run = command(timer);
-    run.arg(&figures).arg(LIMIT_S).arg(heapledger()).args(words).arg(ledger);
+    run.arg(&figures).arg(limit_s).arg(heapledger()).args(words).arg(ledger);
     let ran = process::run(&mut run)?.good()?;
     let line = fs::read_to_string(&figures).map_err(|error| error.to_string())?;
-    check!(line.contains(" status=0"), "{words:?} failed: {line} {ran}");
-    let kib = line.split_ascii_whitespace().find_map(|word| word.strip_prefix("maxrss_kib=")?.parse::<u64>().ok());
-    Ok(kib.ok_or_else(|| format!("the timer says {line}"))? << 10)
+    let figure = |name: &str| {
+        let word = line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name));
+        word.and_then(|word| word.parse::<u64>().ok()).ok_or_else(|| format!("the timer says {line}"))
+    };
+    Ok(Did { ran, status: figure("status=")? as i32, peak_bytes: figure("maxrss_kib=")? << 10 })
+}
+
+/// The peak of memory of `heapledger WORDS LEDGER`, which is to go well.
+fn peak_bytes(scratch: &Scratch, ledger: &Path, words: &[&str]) -> Result<u64> {
+    let did = run_timed(scratch, ledger, words, LIMIT_S)?;
+    check!(did.status == 0, "{words:?} failed: {}", did.ran);
+    Ok(did.peak_bytes)
 }
 
 #[test]
@@ -59,6 +86,17 @@ fn memory_stays_below_the_unpacked_ledger() -> Result {
         println!("{words:?}: {peak} bytes of memory, the ledger unpacked {UNPACKED_BYTES}, in the file {file_bytes}");
         check!(peak < UNPACKED_BYTES, "{words:?} takes {peak} bytes, more than the ledger unpacked");
     }
+    // All blocks, in an order: no more than their records, beside what any command takes.
+    for words in [
+        &["dump", "-f", "%p"][..],
+        &["dump", "-f", "%p", "-SNs"],
+        &["dump", "--csv", "--columns", "addr,size"],
+        &["dump", "-f", "%p", "--limit", "500000"],
+    ] {
+        let peak = peak_bytes(&scratch, &ledger, words)?;
+        println!("{words:?}: {peak} bytes of memory, the records {}", LIVE * 32);
+        check!(peak < LIVE * 32 + ANY_BYTES, "{words:?} takes {peak} bytes, more than the records");
+    }
     Ok(())
 }
 
@@ -82,6 +120,99 @@ fn absurd_filters_come_to_an_end() -> Result {
         let ran = dump(&["--where", &absurd])?;
         let said = ran.err();
         check!(ran.status.code() == Some(2) && said.len() < 2000 && !said.contains("panicked"), "{ran}");
+    }
+    Ok(())
+}
+
+/// Longest argument that a system passes on.
+const LONGEST: usize = (128 << 10) - 1;
+/// What any of this may take of memory.
+const BOUND_BYTES: u64 = 96 << 20;
+/// Most seconds.
+const SOON_S: &str = "20";
+
+#[test]
+fn absurd_formats_come_to_an_end() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("leaky")?.build()?;
+    let leaky = |name: &str, options: &[&str]| -> Result<PathBuf> {
+        run_cleanly(&scratch, &mut under_run(&scratch, name, options, &program, &["10".to_owned()]))?.good()?;
+        Ok(scratch.path(&format!("{name}.hl")))
+    };
+    let (deep, shallow) = (leaky("deep", &["--depth", "1024"])?, leaky("shallow", &["--depth", "3"])?);
+    let repeated = |text: &str| text.repeat(LONGEST / text.len());
+    for (format, wanted) in [
+        (repeated("x"), "x"),
+        (repeated("%p"), "0x"),
+        (repeated("%%"), "%"),
+        (repeated("\\n"), "\n"),
+        (repeated("%l1%w1%f1%b1 "), "leaky.c:"),
+        (repeated("%l512"), "?"),
+        ("%l512".to_owned(), "?"),
+        ("%b4294967295".to_owned(), "0x00000000"),
+    ] {
+        let did = run_timed(&scratch, &deep, &["dump", "-f", &format], SOON_S)?;
+        let (shown, out) = (excerpt(format.as_bytes()), did.ran.out());
+        // The last may be deeper than the ledger records, and is refused then.
+        let told = did.status == 0 && out.contains(wanted) && out.lines().count() >= 10;
+        check!(told || format.contains("4294967295") && did.is_refused(), "{shown}: {}", did.ran);
+        check!(did.peak_bytes < BOUND_BYTES, "{shown} takes {} bytes", did.peak_bytes);
+    }
+    for format in [
+        repeated("%q"),
+        repeated("%"),
+        "%b99999999999999999999".to_owned(),
+        format!("%f{}", "9".repeat(LONGEST - 2)),
+        format!("{}%", repeated("%p%n").trim_end_matches("%n")),
+        "%l512".to_owned(),
+        repeated("%l512"),
+    ] {
+        let did = run_timed(&scratch, &shallow, &["dump", "-f", &format], SOON_S)?;
+        check!(did.is_refused(), "{}: {}", excerpt(format.as_bytes()), did.ran);
+        check!(did.peak_bytes < BOUND_BYTES, "{} takes {} bytes", excerpt(format.as_bytes()), did.peak_bytes);
+    }
+    Ok(())
+}
+
+#[test]
+fn absurd_lists_come_to_an_end() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("leaky")?.build()?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &program, &[]))?.good()?;
+    let ledger = scratch.path("x.hl");
+    let repeated = |text: &str| text.repeat(LONGEST / text.len());
+    // Many of what may be given often, as many as a system passes on. Of some, so many are not taken.
+    for (word, many) in [
+        ("-Fsize_min=1", 60_000),
+        ("-Fsize_min=1", 200),
+        ("--where=size >= 1 and fn ~ \"copy\"", 20_000),
+        ("--where=size >= 1 or fn ~ \"copy\"", 60),
+        ("--hide=x", 60_000),
+        ("--hide=x", 200),
+    ] {
+        let words: Vec<&str> = ["dump"].into_iter().chain(std::iter::repeat_n(word, many)).collect();
+        let did = run_timed(&scratch, &ledger, &words, SOON_S)?;
+        let told = did.status == 0 && did.ran.out().contains("copy_name");
+        check!(told || many > 200 && did.is_refused(), "{many} {word}: {}", did.ran);
+        check!(did.peak_bytes < BOUND_BYTES, "{many} {word} take {} bytes", did.peak_bytes);
+    }
+    for (option, list) in [
+        ("--columns", repeated("addr,")),
+        ("--columns", repeated("x")),
+        ("--columns", repeated(",")),
+        ("--sort", repeated("size:desc,")),
+        ("--sort", format!("size:{}", "a".repeat(LONGEST - 5))),
+        ("-S", repeated("nN")),
+        ("--group-by", repeated("fn,file,")),
+        ("--group-by", repeated("x,")),
+        ("-F", format!("size_min={}", "9".repeat(LONGEST - 9))),
+        ("-F", repeated("size_min=1 ")),
+        ("--hide", repeated("(a{1,1000})")),
+        ("--color", repeated("always")),
+    ] {
+        let did = run_timed(&scratch, &ledger, &["dump", option, &list], SOON_S)?;
+        check!(did.is_refused(), "{option} {}: {}", excerpt(list.as_bytes()), did.ran);
+        check!(did.peak_bytes < BOUND_BYTES, "{option} takes {} bytes", did.peak_bytes);
     }
     Ok(())
 }

@@ -7,13 +7,16 @@
 //! Across runs there is nothing but the stacks, by the names of their functions: see [`StackKeys`]. What is added up by
 //! stack can be compared then, and no more.
 //!
-//! Memory is in proportion to the call sites; within one run 8 bytes for each block of the earlier ledger come to that.
+//! Memory is in proportion to the call sites; within one run 8 bytes for each block of the earlier ledger come to that,
+//! 12 while they are sorted.
 
 use std::collections::HashMap;
 
 use heapledger_source::format::{Entry, SectionKind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::blocks::Run;
+use crate::query::Evaluator;
 use crate::sampling::{Sampled, Sampling};
 
 mod amount;
@@ -27,10 +30,10 @@ pub use blocks::OnlyHere;
 pub use groups::GroupChange;
 pub use keys::{StackKey, StackKeys, plain_name};
 pub use numbers::Numbers;
+use numbers::Search;
 
-/// Says whether a block counts.
-pub type Accept<'a> = dyn FnMut(&Entry) -> Result<bool, SourceError> + 'a;
-
+/// Bytes of a record in a 64-bit ledger.
+const RECORD_BYTES: u64 = 32;
 /// Call sites that a running program may add while it is read.
 const SITES_MORE: usize = 1 << 20;
 
@@ -56,67 +59,134 @@ pub struct Census {
     numbers: Numbers,
 }
 
-/// Those blocks of a census that an earlier one had already.
+/// Amounts in all and by call site.
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct BySite {
     all: Amount,
     sites: Vec<Amount>,
 }
 
+impl BySite {
+    fn add(&mut self, site: usize, entry: &Entry, weight: u64) {
+        self.all.add(entry, weight);
+        if site >= self.sites.len() {
+            self.sites.resize((site + 1).max(self.sites.len() * 2), Amount::default());
+        }
+        self.sites[site].add(entry, weight);
+    }
+
+    fn join(&mut self, mut other: BySite) {
+        self.all.join(&other.all);
+        if other.sites.len() > self.sites.len() {
+            std::mem::swap(&mut self.sites, &mut other.sites);
+        }
+        self.sites.iter_mut().zip(&other.sites).for_each(|(own, other)| own.join(other));
+    }
+}
+
+/// What one worker has found of a census.
+#[derive(Default)]
+struct Part<'n> {
+    found: BySite,
+    /// Those blocks that an earlier census had already.
+    kept: BySite,
+    numbers: Numbers,
+    search: Option<Search<'n>>,
+    /// What the filter cannot decide on with what it knows: new threads and stacks of a running program.
+    undecided: Run,
+}
+
+/// How a census is taken.
+struct Taking {
+    sampling: Sampling,
+    /// A site beyond the table is not believed: it would cost memory without bound.
+    sites_end: usize,
+    numbers: bool,
+}
+
+impl Taking {
+    #[inline]
+    fn add(&self, part: &mut Part<'_>, entry: &Entry) {
+        let weight = self.sampling.weight(entry);
+        // Blocks without a stack, and with one that is nowhere, are together.
+        let site = Some(entry.site as usize).filter(|site| *site < self.sites_end).unwrap_or(0);
+        part.found.add(site, entry, weight);
+        if self.numbers {
+            part.numbers.push(entry.number);
+        }
+        if part.search.as_mut().is_some_and(|search| search.has(entry.number)) {
+            part.kept.add(site, entry, weight);
+        }
+    }
+}
+
 impl Census {
-    /// Goes through `ledger` once. `numbers` says whether a later one is to be compared by number.
+    /// Adds up the blocks of `ledger` that `filter` means, all without one. A filter that is
+    /// [prepared](Evaluator::prepare_blocks) decides faster. `numbers` says whether a later census is to be compared by
+    /// number.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn of(
         ledger: &Ledger,
-        accept: &mut Accept<'_>,
+        filter: Option<&mut Evaluator<'_>>,
         numbers: bool,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Census, SourceError> {
-        Ok(Self::take(ledger, accept, numbers, None, progress)?.0)
+        Ok(Self::take(ledger, filter, numbers, None, progress)?.0)
     }
 
     fn take(
         ledger: &Ledger,
-        accept: &mut Accept<'_>,
+        mut filter: Option<&mut Evaluator<'_>>,
         numbers: bool,
         earlier: Option<&Numbers>,
         progress: &mut dyn FnMut(f32),
-    ) -> Result<(Census, Kept), SourceError> {
-        let sampling = Sampling::of(ledger);
+    ) -> Result<(Census, BySite), SourceError> {
         let allocations = ledger.tallies()?.get(TallyCounter::Allocations);
-        let mut census = Census { sampling, allocations, ..Census::default() };
-        let mut kept = Kept::default();
-        let mut search = earlier.map(Numbers::search);
-        // A site beyond the table is not believed: it would cost memory without bound.
         let known = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
-        let limit = if ledger.is_finished() { known } else { known.saturating_add(SITES_MORE) };
-        let mut records = ledger.records();
-        loop {
-            progress(records.progress());
-            let Some(chunk) = records.next_chunk()? else { break };
-            for entry in chunk {
-                if !accept(entry)? {
-                    continue;
+        let sites_end = if ledger.is_finished() { known } else { known.saturating_add(SITES_MORE) };
+        let taking = Taking { sampling: Sampling::of(ledger), sites_end, numbers };
+        // Each worker has sums for all sites: together they take no more than a part of what the records take.
+        let sums_bytes = (known as u64).saturating_mul(2 * size_of::<Amount>() as u64).max(1);
+        let workers = ledger.count(SectionKind::Records)?.saturating_mul(RECORD_BYTES) / 4 / sums_bytes;
+        let part = || Part { search: earlier.map(Numbers::search), ..Part::default() };
+        let decided = filter.as_deref();
+        let scanned = ledger.scan_records(
+            usize::try_from(workers).unwrap_or(usize::MAX),
+            &part,
+            &|part, entries| {
+                for entry in entries {
+                    match decided.map_or(Some(true), |filter| filter.known(entry)) {
+                        Some(true) => taking.add(part, entry),
+                        Some(false) => {}
+                        None => part.undecided.push(entry),
+                    }
                 }
-                let weight = sampling.weight(entry);
-                // Blocks without a stack, and with one that is nowhere, are together.
-                let site = Some(entry.site as usize).filter(|site| *site < limit).unwrap_or(0);
-                census.all.add(entry, weight);
-                at(&mut census.sites, site).add(entry, weight);
-                if numbers {
-                    census.numbers.push(entry.number);
-                }
-                if search.as_mut().is_some_and(|search| search.has(entry.number)) {
-                    kept.all.add(entry, weight);
-                    at(&mut kept.sites, site).add(entry, weight);
+            },
+            progress,
+        )?;
+        let mut all = part();
+        for found in scanned.states {
+            all.found.join(found.found);
+            all.kept.join(found.kept);
+            all.numbers.join(found.numbers);
+            for entry in found.undecided.iter() {
+                if filter.as_mut().map_or(Ok(true), |filter| filter.block(&entry))? {
+                    taking.add(&mut all, &entry);
                 }
             }
         }
-        census.numbers.settle();
-        census.in_flight = records.in_flight() + ledger.taken().map_or(0, |taken| taken.in_flight);
-        Ok((census, kept))
+        all.numbers.settle();
+        let census = Census {
+            sampling: taking.sampling,
+            all: all.found.all,
+            allocations,
+            in_flight: scanned.in_flight + ledger.taken().map_or(0, |taken| taken.in_flight),
+            sites: all.found.sites,
+            numbers: all.numbers,
+        };
+        Ok((census, all.kept))
     }
 
     /// What estimates come from; `None` if every block was entered.
@@ -137,14 +207,6 @@ impl Census {
     fn site(&self, site: usize) -> Amount {
         self.sites.get(site).copied().unwrap_or_default()
     }
-}
-
-/// The amount at `index`, made if it is not there.
-fn at(amounts: &mut Vec<Amount>, index: usize) -> &mut Amount {
-    if index >= amounts.len() {
-        amounts.resize((index + 1).max(amounts.len() * 2), Amount::default());
-    }
-    &mut amounts[index]
 }
 
 /// What became of the blocks of a stack.
@@ -257,11 +319,11 @@ impl Diff {
     pub fn since(
         earlier: &Census,
         ledger: &Ledger,
-        accept: &mut Accept<'_>,
+        filter: Option<&mut Evaluator<'_>>,
         numbers: bool,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(Diff, Census), SourceError> {
-        let (later, kept) = Census::take(ledger, accept, numbers, Some(&earlier.numbers), progress)?;
+        let (later, kept) = Census::take(ledger, filter, numbers, Some(&earlier.numbers), progress)?;
         let mut diff = Diff::totals(earlier, &later);
         diff.born = Some(later.all.less(&kept.all));
         diff.freed = Some(earlier.all.less(&kept.all));

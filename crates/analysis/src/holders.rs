@@ -35,6 +35,9 @@ impl Default for Holders {
     }
 }
 
+/// Most patterns of functions to look through.
+const HIDDEN_MAX: usize = 256;
+
 impl Holders {
     /// The innermost function, whatever its name.
     pub fn innermost() -> Holders {
@@ -44,8 +47,12 @@ impl Holders {
     /// Looks through functions with such names too.
     ///
     /// # Errors
-    /// If that is no pattern.
+    /// If that is no pattern, or one too many: each takes memory, and time for each function.
     pub fn hide(&mut self, pattern: &str) -> Result<(), SyntaxError> {
+        if self.hidden.len() == HIDDEN_MAX {
+            let error = SyntaxError::new(format!("more than {HIDDEN_MAX} patterns"), pattern, 0..pattern.len());
+            return Err(error.help("one pattern can name several: 'xmalloc|my_alloc'"));
+        }
         self.hidden.push(crate::query::pattern(pattern)?);
         Ok(())
     }
@@ -70,6 +77,14 @@ impl Holders {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_an_end_to_patterns() {
+        let mut holders = Holders::innermost();
+        (0..HIDDEN_MAX).for_each(|number| holders.hide(&number.to_string()).expect("a pattern"));
+        assert!(holders.hide("x").is_err_and(|error| error.what().contains("more than")));
+        assert!(!holders.holds_name("f255") && holders.holds_name("x"));
+    }
 
     #[test]
     fn wrappers_are_looked_through() {

@@ -4,9 +4,11 @@
 //! crate answers with a [`Summary`], a [`Selection`] of live blocks, the [`Events`] of the history, and
 //! [`Names`] for the stacks that are to be shown. It prints nothing and knows no terminal.
 //!
-//! Memory is in proportion to what is shown and to the tables of the ledger, not to the number of blocks.
+//! Memory is in proportion to what is shown (32 bytes a block) and to the tables of the ledger, not to the number of
+//! blocks.
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod check;
 mod clock;
 mod counts;
@@ -32,6 +34,7 @@ pub mod tree;
 pub mod watch;
 pub mod whereis;
 
+pub use blocks::{Blocks, BlocksIter};
 pub use check::{
     Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check, grown, losses,
 };

@@ -1,10 +1,9 @@
 //! Live blocks, sorted and limited.
 
-use std::cmp::Ordering;
-
 use heapledger_source::format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
+use crate::blocks::{Blocks, First, Run};
 use crate::query::{Evaluator, SortField, SortKey, SortKeys};
 use crate::sampling::{Sampled, Sampling, Spread, Sum};
 
@@ -26,7 +25,7 @@ pub enum Sort {
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// The blocks to show.
-    pub blocks: Vec<Entry>,
+    pub blocks: Blocks,
     /// How many there are in all: records.
     pub total: u64,
     /// How many blocks these stand for.
@@ -55,63 +54,19 @@ impl From<Sort> for SortKeys {
     }
 }
 
-/// The first of many blocks, by an order.
-pub(crate) struct First<'k> {
-    keys: &'k SortKeys,
-    limit: usize,
-    blocks: Vec<Entry>,
-    /// No block behind this one is among the first.
-    last: Option<Entry>,
-}
-
-impl<'k> First<'k> {
-    /// None yet; `limit` 0 is all.
-    pub(crate) fn new(keys: &'k SortKeys, limit: usize) -> First<'k> {
-        First { keys, limit, blocks: Vec::new(), last: None }
-    }
-
-    #[inline]
-    pub(crate) fn add(&mut self, entry: &Entry) {
-        if let Some(last) = &self.last
-            && self.keys.compare(entry, last) != Ordering::Less
-        {
-            return;
-        }
-        self.blocks.push(*entry);
-        if self.limit != 0 && self.blocks.len() >= self.limit.saturating_mul(2).max(1024) {
-            self.cut();
-        }
-    }
-
-    fn cut(&mut self) {
-        if self.limit != 0 && self.blocks.len() > self.limit {
-            self.blocks.select_nth_unstable_by(self.limit - 1, |one, other| self.keys.compare(one, other));
-            self.blocks.truncate(self.limit);
-            self.last = self.blocks.last().copied();
-        }
-    }
-
-    /// These, in order.
-    pub(crate) fn sorted(mut self) -> Vec<Entry> {
-        self.cut();
-        self.blocks.sort_unstable_by(|one, other| self.keys.compare(one, other));
-        self.blocks
-    }
-}
-
 /// What one worker has found.
 struct Chosen<'k> {
     sum: Sum,
     spread: Spread,
     first: First<'k>,
     /// What the filter cannot decide on with what it knows: new threads and stacks of a running program.
-    undecided: Vec<Entry>,
+    undecided: Run,
 }
 
 impl Chosen<'_> {
     fn new(keys: &SortKeys, limit: usize) -> Chosen<'_> {
-        let first = First { keys, limit, blocks: Vec::new(), last: None };
-        Chosen { sum: Sum::default(), spread: Spread::default(), first, undecided: Vec::new() }
+        let first = First::new(keys, limit);
+        Chosen { sum: Sum::default(), spread: Spread::default(), first, undecided: Run::default() }
     }
 
     #[inline]
@@ -125,7 +80,7 @@ impl Chosen<'_> {
 
 impl Selection {
     /// The first `limit` live blocks in the order of `sort`, or in the reverse; 0 is all of them, and then
-    /// all of them are held in memory (72 bytes each).
+    /// all of them are held in memory (32 bytes each).
     ///
     /// # Errors
     /// If the ledger can no longer be read.
@@ -166,7 +121,7 @@ impl Selection {
                     match decided.map_or(Some(true), |filter| filter.known(entry)) {
                         Some(true) => chosen.add(entry, sampling),
                         Some(false) => {}
-                        None => chosen.undecided.push(*entry),
+                        None => chosen.undecided.push(entry),
                     }
                 }
             },
@@ -176,14 +131,14 @@ impl Selection {
         for part in scanned.states {
             all.sum.join(part.sum);
             all.spread.join(part.spread);
-            part.first.blocks.iter().for_each(|entry| all.first.add(entry));
-            for entry in &part.undecided {
+            all.first.join(part.first);
+            for entry in part.undecided.iter() {
                 let meant = match &mut filter {
-                    Some(filter) => filter.block(entry)?,
+                    Some(filter) => filter.block(&entry)?,
                     None => true,
                 };
                 if meant {
-                    all.add(entry, sampling);
+                    all.add(&entry, sampling);
                 }
             }
         }

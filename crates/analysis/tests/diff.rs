@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use heapledger_analysis::diff::{
     Census, Change, ChangeKind, Diff, GroupChange, OnlyHere, StackKey, StackKeys, one_run,
 };
 use heapledger_analysis::format::{Entry, Kind, sample};
-use heapledger_analysis::query::SortKeys;
+use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::source::testing::Builder;
-use heapledger_analysis::{Group, GroupKey, Groups, NamedFrame, NamedStack};
+use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
+use heapledger_analysis::{Clock, Group, GroupKey, Groups, Holders, NamedFrame, NamedStack, Names};
 
 struct Made(PathBuf, Ledger);
 
@@ -23,7 +25,14 @@ impl Made {
     }
 
     fn census(&self) -> Census {
-        Census::of(&self.1, &mut |_| Ok(true), true, &mut |_| ()).expect("read")
+        Census::of(&self.1, None, true, &mut |_| ()).expect("read")
+    }
+
+    fn filter(&self, text: &str) -> Evaluator<'_> {
+        let filter = Filter::parse(text).expect("a filter");
+        let clock = Clock::new(&self.1, SystemTime::UNIX_EPOCH).expect("a clock");
+        let names = Names::new(&self.1, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("read");
+        Evaluator::new(&self.1, &filter, clock, names, Holders::default()).expect("read")
     }
 }
 
@@ -54,7 +63,7 @@ fn ledger(test: &str, blocks: &[Entry], interval: u64) -> Made {
 }
 
 fn since(a: &Made, b: &Made) -> Diff {
-    Diff::since(&a.census(), &b.1, &mut |_| Ok(true), false, &mut |_| ()).expect("read").0
+    Diff::since(&a.census(), &b.1, None, false, &mut |_| ()).expect("read").0
 }
 
 fn by_site(diff: &Diff) -> BTreeMap<u32, &Change> {
@@ -89,7 +98,7 @@ fn an_address_that_is_used_again_is_another_block() {
     let keys = SortKeys::parse("size,number").expect("an order");
     let only = |here: &Made, other: &Made, limit| {
         let numbers = other.census();
-        OnlyHere::of(&here.1, numbers.numbers(), &mut |_| Ok(true), (&keys, limit), &mut |_| ()).expect("read")
+        OnlyHere::of(&here.1, numbers.numbers(), None, (&keys, limit), &mut |_| ()).expect("read")
     };
     let numbers = |only: &OnlyHere| only.blocks.iter().map(|block| block.number).collect::<Vec<_>>();
     assert_eq!(numbers(&only(&b, &a, 0)), [9, 8, 7]);
@@ -106,9 +115,9 @@ fn what_does_not_count_is_left_out() {
     let [one, two, _] = SITES;
     let a = ledger("filter-a", &[block(1, 0x10, 100, one)], 0);
     let b = ledger("filter-b", &[block(1, 0x10, 100, one), block(2, 0x20, 5, two), block(3, 0x30, 500, two)], 0);
-    let mut large = |entry: &Entry| Ok(entry.size >= Some(100));
-    let census = Census::of(&a.1, &mut large, true, &mut |_| ()).expect("read");
-    let diff = Diff::since(&census, &b.1, &mut large, false, &mut |_| ()).expect("read").0;
+    let [mut filter_a, mut filter_b] = [&a, &b].map(|made| made.filter("size >= 100"));
+    let census = Census::of(&a.1, Some(&mut filter_a), true, &mut |_| ()).expect("read");
+    let diff = Diff::since(&census, &b.1, Some(&mut filter_b), false, &mut |_| ()).expect("read").0;
     assert_eq!((diff.all.map(|all| all.bytes), diff.bytes(), diff.changes.len()), ([100, 600], 500, 1));
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
@@ -104,6 +104,9 @@ pub(crate) struct RecoverArgs {
     pub(crate) list: bool,
 }
 
+/// Letters of what was typed that an error repeats.
+const TYPED: usize = 200;
+
 /// Reads the command line, or says what is wrong with it: then the exit code.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, ExitCode> {
     let arguments: Vec<OsString> = arguments.collect();
@@ -114,11 +117,24 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Ex
     parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&help::emphasized(&error.to_string())),
         _ => {
-            let text = error.to_string();
+            let text = shortened(error).to_string();
             terminal::tell(&format!("heapledger: {}", text.strip_prefix("error: ").unwrap_or(&text)));
             ExitCode::from(USAGE)
         }
     })
+}
+
+/// An error that repeats at most the beginning of what was typed: formats and conditions may be of any length.
+fn shortened(mut error: clap::Error) -> clap::Error {
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand] {
+        if let Some(ContextValue::String(typed)) = error.get(kind)
+            && let Some((end, _)) = typed.char_indices().nth(TYPED)
+        {
+            let beginning = format!("{}…", typed.get(..end).unwrap_or_default());
+            error.insert(kind, ContextValue::String(beginning));
+        }
+    }
+    error
 }
 
 /// Shows what was asked for. The exit code says whether it could be written.

@@ -30,6 +30,14 @@ impl Shape {
         }
     }
 
+    /// Whether it shows anything of stacks.
+    pub fn needs_stack(&self) -> bool {
+        match self {
+            Shape::Ecos => true,
+            Shape::Format(format) => format.needs_stack(),
+        }
+    }
+
     /// Whether source files must be read for it.
     pub fn needs_source_text(&self) -> bool {
         match self {

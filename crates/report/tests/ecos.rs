@@ -137,7 +137,7 @@ impl Target {
         let mut out = Vec::new();
         let mut report = RecordsText::new(&mut out, &context, shape);
         for block in &blocks {
-            report.block(block, &self.stack(&ledger, block.site, executable)).expect("written");
+            report.block(&block, &self.stack(&ledger, block.site, executable)).expect("written");
         }
         report.end().expect("written");
         String::from_utf8(out).expect("text")

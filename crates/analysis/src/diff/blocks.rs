@@ -1,51 +1,65 @@
 //! Blocks one by one: those that only one of two ledgers has.
 
-use heapledger_source::format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
-use super::{Accept, Amount, Numbers};
-use crate::query::SortKeys;
+use super::{Amount, Numbers};
+use crate::blocks::{Blocks, First, Run};
+use crate::query::{Evaluator, SortKeys};
 use crate::sampling::Sampling;
-use crate::selection::First;
 
 /// Blocks that one ledger has and another has not.
 #[derive(Clone, Debug, Default)]
 pub struct OnlyHere {
     /// The first of them.
-    pub blocks: Vec<Entry>,
+    pub blocks: Blocks,
     /// All of them.
     pub all: Amount,
 }
 
 impl OnlyHere {
-    /// The blocks of `ledger` whose numbers are not in `other`; the first `limit` in this order, 0 for all.
+    /// The blocks of `ledger` that `filter` means and whose numbers are not in `other`; the first `limit` in this
+    /// order, 0 for all. A filter that is [prepared](Evaluator::prepare_blocks) decides faster.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn of(
         ledger: &Ledger,
         other: &Numbers,
-        accept: &mut Accept<'_>,
+        mut filter: Option<&mut Evaluator<'_>>,
         (keys, limit): (&SortKeys, usize),
         progress: &mut dyn FnMut(f32),
     ) -> Result<OnlyHere, SourceError> {
         let sampling = Sampling::of(ledger);
-        let mut search = other.search();
-        let mut found = OnlyHere::default();
-        let mut first = First::new(keys, limit);
-        let mut records = ledger.records();
-        loop {
-            progress(records.progress());
-            let Some(chunk) = records.next_chunk()? else { break };
-            for entry in chunk {
-                if !search.has(entry.number) && accept(entry)? {
-                    found.all.add(entry, sampling.weight(entry));
-                    first.add(entry);
+        let decided = filter.as_deref();
+        let scanned = ledger.scan_records(
+            usize::MAX,
+            &|| (other.search(), Amount::default(), First::new(keys, limit), Run::default()),
+            &|(search, all, first, undecided), entries| {
+                for entry in entries.iter().filter(|entry| !search.has(entry.number)) {
+                    match decided.map_or(Some(true), |filter| filter.known(entry)) {
+                        Some(true) => {
+                            all.add(entry, sampling.weight(entry));
+                            first.add(entry);
+                        }
+                        Some(false) => {}
+                        None => undecided.push(entry),
+                    }
+                }
+            },
+            progress,
+        )?;
+        let (mut all, mut first) = (Amount::default(), First::new(keys, limit));
+        for (_, amount, found, undecided) in scanned.states {
+            all.join(&amount);
+            first.join(found);
+            for entry in undecided.iter() {
+                if filter.as_mut().map_or(Ok(true), |filter| filter.block(&entry))? {
+                    all.add(&entry, sampling.weight(&entry));
+                    first.add(&entry);
                 }
             }
         }
-        found.blocks = first.sorted();
-        Ok(found)
+        Ok(OnlyHere { blocks: first.sorted(), all })
     }
 
     /// Blocks that there are and that are not in the list.

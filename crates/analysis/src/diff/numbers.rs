@@ -9,8 +9,13 @@ impl Numbers {
         self.0.push(number);
     }
 
+    /// Adds others.
+    pub(super) fn join(&mut self, other: Numbers) {
+        if self.0.is_empty() { *self = other } else { self.0.extend(other.0) }
+    }
+
     pub(super) fn settle(&mut self) {
-        // Records are nearly in order, slot by slot: the sort that sees runs.
+        // Records are nearly in order, slot by slot, and come a chunk at a time: the sort that sees runs.
         if !self.0.is_sorted() {
             self.0.sort();
         }

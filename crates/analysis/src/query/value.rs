@@ -5,6 +5,7 @@ use std::fmt;
 use heapledger_source::format::Kind;
 
 use super::field::Type;
+use super::lex::short;
 use super::nearest;
 
 /// What a field is compared with.
@@ -66,7 +67,7 @@ fn hexadecimal(text: &str) -> Option<Option<u64>> {
 
 /// Reads `4096`, `4K`, `1.5MiB`, `0x1000`.
 pub(crate) fn bytes(text: &str) -> Result<u64, Problem> {
-    let wrong = || format!("'{text}' is no size; sizes look like 4096, 4K, 1.5M, 2GiB");
+    let wrong = || format!("'{}' is no size; sizes look like 4096, 4K, 1.5M, 2GiB", short(text));
     if let Some(number) = hexadecimal(text) {
         return number.ok_or_else(wrong);
     }
@@ -82,7 +83,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, Problem> {
 
 /// Reads `17`, `0x11`.
 pub(crate) fn number(text: &str) -> Result<u64, Problem> {
-    let wrong = || format!("'{text}' is no whole number");
+    let wrong = || format!("'{}' is no whole number", short(text));
     match hexadecimal(text) {
         Some(number) => number.ok_or_else(wrong),
         None => scaled(text, 1).filter(|_| !text.contains('.')).ok_or_else(wrong),
@@ -91,14 +92,15 @@ pub(crate) fn number(text: &str) -> Result<u64, Problem> {
 
 /// Reads `0x7f1200000010`, or such a number in decimal.
 pub(crate) fn address(text: &str) -> Result<u64, Problem> {
-    number(text).map_err(|_| format!("'{text}' is no address; addresses look like 0x7f1200000010"))
+    number(text).map_err(|_| format!("'{}' is no address; addresses look like 0x7f1200000010", short(text)))
 }
 
 /// Reads `10s`, `1.5ms`, `4000ticks`, and 0, which needs no unit.
 pub(crate) fn time(text: &str) -> Result<Value, Problem> {
     let (digits, unit) = parts(text);
-    let wrong =
-        || format!("'{text}' is no time; times look like 10s, 1.5ms, 2h; units are ns us ms s m h d, and ticks");
+    let wrong = || {
+        format!("'{}' is no time; times look like 10s, 1.5ms, 2h; units are ns us ms s m h d, and ticks", short(text))
+    };
     match unit {
         "" if scaled(digits, 1) == Some(0) => Ok(Value::Span(0)),
         "" if scaled(digits, 1).is_some() => {
@@ -129,7 +131,7 @@ pub(crate) fn kind(text: &str) -> Result<String, Problem> {
         Some(name) => format!("did you mean '{name}'?"),
         None => "such as malloc, calloc, realloc, new, new[], free, delete".to_owned(),
     };
-    Err(format!("'{text}' is no function of the malloc family; {help}"))
+    Err(format!("'{}' is no function of the malloc family; {help}", short(text)))
 }
 
 /// A value of a field of that type, as it can be read again.

@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail, ensure};
 use heapledger_analysis::diff::{Amount, Census, Change, ChangeKind, Diff, OnlyHere, StackKeys, one_run};
-use heapledger_analysis::format::Entry;
 use heapledger_analysis::query::{Evaluator, Scope, SortKeys};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{NamedStack, Names, Note, Seen};
@@ -17,7 +16,10 @@ use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending};
 
 use super::shape::tell_ending;
 use super::standard::{FilterArgs, SortArgs, TableArgs, Usage};
-use super::{FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, unless_pipe_closed};
+use super::{
+    FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, shown_stack,
+    unless_pipe_closed,
+};
 use crate::terminal::{Color, Output};
 use crate::text::parse_span;
 
@@ -202,16 +204,14 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     let mut progress = Progress::new("reading");
     let a_moment = moment_of(&a.ledger, SystemTime::now());
     filter_a.prepare_blocks(&mut |_| ())?;
-    let mut meant = |block: &Entry| filter_a.block(block);
-    let before = Census::of(&a.ledger, &mut meant, by_number, &mut |part| progress.show(part / 2.0))?;
+    let before = Census::of(&a.ledger, Some(filter_a), by_number, &mut |part| progress.show(part / 2.0))?;
     let b_moment = moment_of(&b.ledger, SystemTime::now());
     filter_b.prepare_blocks(&mut |_| ())?;
-    let mut meant = |block: &Entry| filter_b.block(block);
     let mut show = |part| progress.show(0.5 + part / 2.0);
     let (diff, after) = if by_number {
-        Diff::since(&before, &b.ledger, &mut meant, args.one_by_one(), &mut show)?
+        Diff::since(&before, &b.ledger, Some(filter_b), args.one_by_one(), &mut show)?
     } else {
-        let after = Census::of(&b.ledger, &mut meant, false, &mut show)?;
+        let after = Census::of(&b.ledger, Some(filter_b), false, &mut show)?;
         (across(args, [&a.ledger, &b.ledger], &mut filters, &before, &after)?, after)
     };
     drop(progress);
@@ -421,11 +421,11 @@ fn blocks(
         let mut show = |part| progress.show(part);
         let order = (keys, args.limit(BLOCKS));
         let other = censuses[1 - side].numbers();
-        let only = OnlyHere::of(ledger, other, &mut |block| filter.block(block), order, &mut show)?;
+        let only = OnlyHere::of(ledger, other, Some(&mut *filter), order, &mut show)?;
         drop(progress);
         refresh(ledger, &mut context)?;
         let names = filter.names();
-        find_names(names, only.blocks.iter().map(|block| block.site), true)?;
+        find_names(names, only.blocks.sites(), true)?;
         ending.shown += only.blocks.len() as u64;
         ending.left_out += only.left_out();
         if let Report::Text(text) = &mut report {
@@ -434,12 +434,12 @@ fn blocks(
         for (index, block) in only.blocks.iter().enumerate() {
             let stack = names.stack(block.site)?;
             match &mut report {
-                Report::Json(json) => json.block(&context, block, &stack, side == 1)?,
+                Report::Json(json) => json.block(&context, &block, &stack, side == 1)?,
                 Report::Text(text) => {
                     if index > 0 {
                         text.line("")?;
                     }
-                    text.block(&context, *threads_recorded, block, &stack)?;
+                    text.block(&context, *threads_recorded, &block, &stack)?;
                 }
             }
         }
@@ -480,16 +480,16 @@ fn shaped(
         let filter = &mut filters[side];
         let order = (keys, args.limit(0));
         let other = censuses[1 - side].numbers();
-        let only = OnlyHere::of(ledger, other, &mut |block| filter.block(block), order, &mut |_| ())?;
+        let only = OnlyHere::of(ledger, other, Some(&mut *filter), order, &mut |_| ())?;
         refresh(ledger, &mut context)?;
         let names = filter.names();
         if shape.needs_names() {
-            find_names(names, only.blocks.iter().map(|block| block.site), shape.needs_source_text())?;
+            find_names(names, only.blocks.sites(), shape.needs_source_text())?;
         }
         let mut records = RecordsText::new(&mut *out, &context, shape);
         records.line(&heading)?;
         for block in &only.blocks {
-            records.block(block, &names.stack(block.site)?)?;
+            records.block(&block, &shown_stack(shape, names, block.site)?)?;
         }
         records.end()?;
         ending.shown += only.blocks.len() as u64;

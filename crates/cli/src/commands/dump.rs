@@ -15,7 +15,8 @@ use heapledger_report::{
 use super::shape::tell_ending;
 use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, TableArgs, Usage};
 use super::{
-    FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, unless_pipe_closed,
+    FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, shown_stack,
+    unless_pipe_closed,
 };
 
 /// Groups shown to a person who did not say how many.
@@ -118,19 +119,19 @@ fn show_blocks(args: &DumpArgs, opened: Opened, shape: Option<&Shape>) -> Result
     refresh(&ledger, &mut context)?;
     let named = shape.is_none_or(Shape::needs_names);
     let source_text = shape.is_none_or(Shape::needs_source_text);
-    find_names(&mut names, selection.blocks.iter().map(|block| block.site).filter(|_| named), source_text)?;
+    find_names(&mut names, selection.blocks.sites().filter(|_| named), source_text)?;
     let mut seen = Seen::of(&ledger, selection.in_flight)?;
     if args.ledger.json {
         let mut report = DumpJson::new(out, &context, &selection)?;
         for block in &selection.blocks {
-            report.block(block, &names.stack(block.site)?)?;
+            report.block(&block, &names.stack(block.site)?)?;
         }
         seen.notes.extend(names.notes());
         report.end(ending(&selection), &seen)?;
     } else if let Some(shape) = shape {
         let mut report = RecordsText::new(out, &context, shape);
         for block in &selection.blocks {
-            report.block(block, &names.stack(block.site)?)?;
+            report.block(&block, &shown_stack(shape, &mut names, block.site)?)?;
         }
         report.end()?;
         seen.notes.extend(names.notes());
@@ -138,7 +139,7 @@ fn show_blocks(args: &DumpArgs, opened: Opened, shape: Option<&Shape>) -> Result
     } else {
         let mut report = DumpText::new(out, &context, threads_recorded, &selection)?;
         for block in &selection.blocks {
-            report.block(block, &names.stack(block.site)?)?;
+            report.block(&block, &names.stack(block.site)?)?;
         }
         seen.notes.extend(names.notes());
         report.end(ending(&selection), &selection, &seen)?;
@@ -154,7 +155,7 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Res
     refresh(&ledger, &mut context)?;
     let named = columns.iter().any(|column| column.needs_names());
     if named {
-        find_names(&mut names, selection.blocks.iter().map(|block| block.site), false)?;
+        find_names(&mut names, selection.blocks.sites(), false)?;
     }
     let mut seen = Seen::of(&ledger, selection.in_flight)?;
     let holders = args.filter.holders()?;
@@ -172,7 +173,7 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Res
     for block in &selection.blocks {
         let stack = if named { names.stack(block.site)? } else { NamedStack::default() };
         let cells: Vec<Cell> =
-            columns.iter().map(|column| block_cell(*column, &context, &holders, block, &stack)).collect();
+            columns.iter().map(|column| block_cell(*column, &context, &holders, &block, &stack)).collect();
         table.row(&cells)?;
     }
     let mut out = table.end()?;

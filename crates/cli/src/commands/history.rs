@@ -11,7 +11,8 @@ use super::ledgers::{MoreLedgers, open_run};
 use super::shape::tell_ending;
 use super::standard::FilterArgs;
 use super::{
-    FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, unless_pipe_closed,
+    FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, shown_stack,
+    unless_pipe_closed,
 };
 use crate::say;
 
@@ -132,7 +133,7 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
             caution(args, &mut report, events.frees_missing)?;
         }
         for event in &events.events {
-            report.event(event, &names.stack(event.site())?)?;
+            report.event(event, &shown_stack(shape, &mut names, event.site())?)?;
         }
         report.end()?;
         seen.notes.extend(names.notes());

@@ -36,7 +36,7 @@ pub(crate) use flame::FlameArgs;
 pub(crate) use frames_args::FramesArgs;
 pub(crate) use history::HistoryArgs;
 pub(crate) use naming::{NamingArgs, find_names};
-pub(crate) use shape::{ShapeArgs, StyleArgs};
+pub(crate) use shape::{ShapeArgs, StyleArgs, shown_stack};
 pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use top::TopArgs;

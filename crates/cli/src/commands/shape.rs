@@ -1,8 +1,8 @@
 //! What each record looks like: arguments of commands that show records.
 
 use anyhow::Result;
-use heapledger_analysis::Seen;
 use heapledger_analysis::source::Ledger;
+use heapledger_analysis::{NamedStack, Names, Seen};
 use heapledger_report::ecos::Shape;
 use heapledger_report::{Abilities, Ending, Format, count, sentence};
 
@@ -70,6 +70,11 @@ impl ShapeArgs {
     pub(crate) fn is_for_programs(&self) -> bool {
         self.format.is_some() || self.is_ecos()
     }
+}
+
+/// The stack of `site` as far as the shape shows any of it.
+pub(crate) fn shown_stack(shape: &Shape, names: &mut Names<'_>, site: u32) -> Result<NamedStack> {
+    Ok(if shape.needs_stack() { names.stack(site)? } else { NamedStack::default() })
 }
 
 /// Says on stderr what a report has no place for: what it left out and what it could not see.

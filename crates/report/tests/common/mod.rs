@@ -63,13 +63,13 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
     stats_json(stats_lines, "a ledger", &summary, &top, &ledger.modules()?).expect("written");
 
     let selection = Selection::of(&ledger, Sort::Address, false, 5, &mut |_| {})?;
-    let mut named = names(&mut selection.blocks.iter().map(|block| block.site))?;
+    let mut named = names(&mut selection.blocks.sites())?;
     let mut text = DumpText::new(dump, &context, true, &selection).expect("written");
     let mut json = DumpJson::new(dump_lines, &context, &selection).expect("written");
     for block in &selection.blocks {
         let stack = named.stack(block.site)?;
-        text.block(block, &stack).expect("written");
-        json.block(block, &stack).expect("written");
+        text.block(&block, &stack).expect("written");
+        json.block(&block, &stack).expect("written");
     }
     let mut seen = Seen::of(&ledger, selection.in_flight)?;
     seen.notes.extend(named.notes());

@@ -30,7 +30,8 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration) -> Result
     let told = Told::listen()?;
     let mut progress = Progress::new("reading");
     let began = moment_of(ledger, SystemTime::now());
-    let first = Census::of(ledger, &mut |block| filter.block(block), true, &mut |part| progress.show(part))?;
+    filter.prepare_blocks(&mut |_| ())?;
+    let first = Census::of(ledger, Some(&mut filter), true, &mut |part| progress.show(part))?;
     drop(progress);
     // With nothing in between there is no need for a second one.
     let steps = args.every.is_some();
@@ -51,7 +52,7 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration) -> Result
         }
         let now = moment_of(ledger, SystemTime::now()).or_else(unix_now);
         let (earlier, since) = last.as_ref().map_or((&first, began), |(census, moment)| (census, *moment));
-        let (diff, later) = Diff::since(earlier, ledger, &mut |block| filter.block(block), !is_last, &mut |_| ())?;
+        let (diff, later) = Diff::since(earlier, ledger, Some(&mut filter), !is_last, &mut |_| ())?;
         let report = match &mut report {
             Some(report) => report,
             empty => {
@@ -66,7 +67,7 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration) -> Result
         }
     }
     drop(told);
-    let (diff, _) = Diff::since(&first, ledger, &mut |block| filter.block(block), false, &mut |_| ())?;
+    let (diff, _) = Diff::since(&first, ledger, Some(&mut filter), false, &mut |_| ())?;
     let ended = moment_of(ledger, SystemTime::now()).or_else(unix_now);
     let mut report = match report {
         Some(report) => report,
