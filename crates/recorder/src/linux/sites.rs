@@ -1,7 +1,7 @@
 //! Call sites: a trie of (caller's node, code address), so that common outer frames are stored once.
 //!
 //! Nodes and code addresses lie in the ledger, dense and in the order of their ids. Beside them, in private memory, hash tables
-//! that lead to ids: see [`segments`](super::segments). Who only looks begins with the newest segment, which has a third of all places.
+//! that lead to ids: see [`segments`](super::segments). Who only looks begins with the newest segment, which has a quarter of all places.
 //!
 //! The table of code addresses also holds what unwinding has learnt about them, for all threads.
 
