@@ -148,7 +148,8 @@ impl Census {
         let sites_end = if ledger.is_finished() { known } else { known.saturating_add(SITES_MORE) };
         let taking = Taking { sampling: Sampling::of(ledger), sites_end, numbers };
         // Each worker has sums for all sites: together they take no more than a part of what the records take.
-        let sums_bytes = (known as u64).saturating_mul(2 * size_of::<Amount>() as u64).max(1);
+        let sums = if earlier.is_some() { 2 } else { 1 };
+        let sums_bytes = (known as u64).saturating_mul(sums * size_of::<Amount>() as u64).max(1);
         let workers = ledger.count(SectionKind::Records)?.saturating_mul(RECORD_BYTES) / 4 / sums_bytes;
         let part = || Part { search: earlier.map(Numbers::search), ..Part::default() };
         let decided = filter.as_deref();

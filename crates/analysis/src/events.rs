@@ -292,8 +292,9 @@ impl Chosen {
         if self.limit != 0 {
             return (self.best.into_values().collect(), self.total);
         }
-        // Stable: of two that are the same, the later one stays.
-        self.all.sort_by_key(|(key, _)| *key);
+        // In place. Of two that are the same, the later one stays: that which knows of the free.
+        let freed = |event: &Event| matches!(event.kind, EventKind::Allocation { freed: true });
+        self.all.sort_unstable_by_key(|(key, event)| (*key, freed(event)));
         self.all.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
             if same {
