@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use heapledger_source::format::GlobalCounter;
+use heapledger_source::format::header::flag;
 use heapledger_source::{FoundIn, Ledger, SourceError};
 
 /// Which moment a report is of.
@@ -18,6 +19,12 @@ pub enum Moment {
     End,
     /// The end of the program, so long after the core dump was written.
     Later(Duration),
+    /// That of a snapshot, so long before the core dump was written: there is no ledger of the end.
+    SnapshotBefore(Duration),
+    /// That of a snapshot, so long after the core dump was written: there is no ledger of the end.
+    SnapshotAfter(Duration),
+    /// That of a copy, which does not say when it was made.
+    Copied,
 }
 
 /// A ledger that was found through something else.
@@ -47,6 +54,9 @@ impl FoundBy {
         let (read, address, moment) = match &found.source {
             FoundIn::Itself { address } => (&found.image, Some(*address), Moment::OfImage),
             FoundIn::LiveFile(path) if ledger.is_running() => (path, None, Moment::Now),
+            FoundIn::FinishedFile(path) if ledger.header().flags & (flag::SNAPSHOT | flag::COPY) != 0 => {
+                (path, None, of_snapshot(ledger, found.written))
+            }
             FoundIn::LiveFile(path) | FoundIn::FinishedFile(path) => {
                 let ended_by = ledger.process().number("signal");
                 let same = found.signal.is_some() && found.signal.map(u64::from) == ended_by;
@@ -66,6 +76,16 @@ impl FoundBy {
             moment,
             cut: found.cut,
         }))
+    }
+}
+
+/// When a snapshot was taken, as seen from `written`.
+fn of_snapshot(ledger: &Ledger, written: Option<SystemTime>) -> Moment {
+    let taken = ledger.taken().and_then(|taken| UNIX_EPOCH.checked_add(Duration::from_nanos(taken.unix_ns)));
+    match taken.zip(written).map(|(taken, written)| taken.duration_since(written)) {
+        Some(Ok(after)) => Moment::SnapshotAfter(after),
+        Some(Err(before)) => Moment::SnapshotBefore(before.duration()),
+        None => Moment::Copied,
     }
 }
 

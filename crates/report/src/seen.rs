@@ -1,6 +1,7 @@
 //! What a report could not see, in sentences.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
@@ -89,14 +90,31 @@ fn moment(found: &FoundBy) -> String {
              time stamp."
         ),
         Moment::Later(by) => {
-            let ns = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-            format!("{image} leads to {read}: the report is of the program's end, {} after that moment.", span(ns))
+            format!("{image} leads to {read}: the report is of the program's end, {} after that moment.", lasting(by))
         }
+        Moment::SnapshotBefore(by) => format!(
+            "{image} leads to {read}: the report is of a snapshot that was taken {} before that moment; there is no \
+             ledger of the program's end.",
+            lasting(by)
+        ),
+        Moment::SnapshotAfter(by) => format!(
+            "{image} leads to {read}: the report is of a snapshot that was taken {} after that moment; there is no \
+             ledger of the program's end.",
+            lasting(by)
+        ),
+        Moment::Copied => format!(
+            "{image} leads to {read}: the report is of when that was copied, not of that moment; there is no ledger \
+             of the program's end."
+        ),
     };
     if found.cut {
         text.push_str(" The core dump itself ends early.");
     }
     text
+}
+
+fn lasting(time: Duration) -> String {
+    span(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn was(number: u64, one: &str, many: &str) -> String {

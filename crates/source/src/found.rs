@@ -4,9 +4,9 @@
 //! not, an anchor in it leads to the live file, or, when that is finished, to the finished ledger.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use heapledger_format::header::{HEADER_BYTES_MAX, MAGIC, at};
+use heapledger_format::header::{HEADER_BYTES_MAX, MAGIC, at, flag};
 
 use crate::coredump::{CoreDump, Elf};
 use crate::file::LedgerFile;
@@ -28,7 +28,7 @@ pub enum FoundIn {
     },
     /// In the live file: as it is now, or as the program left it.
     LiveFile(PathBuf),
-    /// In the finished ledger: as the program left it.
+    /// In the finished ledger: as the program left it. If there is none but a snapshot of the program, in that.
     FinishedFile(PathBuf),
 }
 
@@ -214,10 +214,22 @@ fn follow(file: &LedgerFile, core: Option<&CoreDump>, anchor: &Anchor) -> Result
             directories.push(directory);
         }
     }
+    let mut of_moments = Vec::new();
     for directory in &directories {
-        if let Some((path, ledger)) = finished_in(directory, &anchor.id) {
-            return Ok((ledger, found(file, core, FoundIn::FinishedFile(path))));
+        for (path, ledger) in finished_in(directory, &anchor.id) {
+            if ledger.header().flags & (flag::SNAPSHOT | flag::COPY) == 0 {
+                return Ok((ledger, found(file, core, FoundIn::FinishedFile(path))));
+            }
+            of_moments.push((path, ledger));
         }
+    }
+    // A snapshot is better than nothing, and that of the nearest moment is the best.
+    let written = file.metadata().ok().and_then(|data| data.modified().ok());
+    let written = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let written = written.map_or(u128::MAX, |since| since.as_nanos());
+    let distance = |ledger: &Ledger| ledger.taken().map_or(u128::MAX, |taken| written.abs_diff(taken.unix_ns.into()));
+    if let Some((path, ledger)) = of_moments.into_iter().min_by_key(|(_, ledger)| distance(ledger)) {
+        return Ok((ledger, found(file, core, FoundIn::FinishedFile(path))));
     }
     if let Some(reason) = failure {
         return Err(reason);
@@ -233,17 +245,17 @@ fn follow(file: &LedgerFile, core: Option<&CoreDump>, anchor: &Anchor) -> Result
     })
 }
 
-/// A finished ledger with this id.
-fn finished_in(directory: &Path, id: &[u8; 16]) -> Option<(PathBuf, Ledger)> {
-    let entries = std::fs::read_dir(directory).ok()?.take(ENTRIES_MAX).filter_map(Result::ok);
+/// Finished ledgers with this id, snapshots among them.
+fn finished_in<'a>(directory: &Path, id: &'a [u8; 16]) -> impl Iterator<Item = (PathBuf, Ledger)> + use<'a> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().take(ENTRIES_MAX).filter_map(Result::ok);
     let named = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().contains(".hl");
     let mut paths: Vec<PathBuf> = entries.filter(named).map(|entry| entry.path()).collect();
     paths.sort();
-    paths.into_iter().find_map(|path| {
+    paths.into_iter().filter_map(|path| {
         let file = LedgerFile::open(&path, &path).ok()?;
         let mut begin = [0u8; at::ID + 16];
         file.read_at(&mut begin, 0).ok()?;
-        if !begin.starts_with(&MAGIC) || begin.get(at::ID..) != Some(id) {
+        if !begin.starts_with(&MAGIC) || begin.get(at::ID..) != Some(id.as_slice()) {
             return None;
         }
         let ledger = Ledger::from_file(file).ok().filter(Ledger::is_finished)?;

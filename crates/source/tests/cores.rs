@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use heapledger_source::format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_source::format::header::MAGIC;
 use heapledger_source::testing::sample;
-use heapledger_source::{FoundIn, Ledger, SourceError, finish};
+use heapledger_source::{FoundIn, Ledger, Snapshot, SourceError, finish};
 
 const KINDS: [(ByteOrder, WordSize); 4] = [
     (ByteOrder::Little, WordSize::W64),
@@ -135,6 +135,32 @@ fn a_ledger_that_lies_in_a_core_dump_is_read_from_it() {
         let cut = Ledger::open(place.write("core", &core(codec, &memory, &[]))).expect("half a ledger");
         assert!(cut.damage().is_any(), "half a ledger passes for whole");
     }
+}
+
+#[test]
+fn a_snapshot_is_not_taken_for_the_end() {
+    let place = Place::new("snapshot");
+    let live = place.write("live", &sample(ByteOrder::Little, WordSize::W64).bytes());
+    let ledger = Ledger::open(&live).expect("live");
+    let gone = place.0.join("gone.hlive");
+    let page = anchor(&gone, &ledger.header().id, None);
+    let path = place.write("core", &core(LITTLE_64, &[(0x7000_0000, page.as_slice(), true)], &[]));
+    let written = std::fs::metadata(&path).and_then(|data| data.modified()).expect("a time");
+    let written = written.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+    // In the order of names the farther one is first.
+    for (name, away) in [("x.7.0.hl", 3_000_000_000), ("x.7.1.hl", 1_000_000_000)] {
+        let copy = Snapshot::copy(&ledger, &place.0.join("raw"), written - away, true).expect("copied");
+        copy.finish(&place.0.join(name), &[], &mut |_, _| {}).expect("finished");
+    }
+    let source = || {
+        let ledger = Ledger::open(&path).expect("a ledger");
+        (ledger.found().expect("found").source.clone(), ledger.taken().map(|taken| taken.unix_ns))
+    };
+    let nearest = FoundIn::FinishedFile(place.0.join("x.7.1.hl"));
+    assert_eq!(source(), (nearest, Some(written - 1_000_000_000)), "nothing but snapshots");
+    let end = place.0.join("x.7.hl");
+    finish(&ledger, &end, &[], &mut |_, _| {}).expect("finished");
+    assert_eq!(source(), (FoundIn::FinishedFile(end), None), "a snapshot in place of the end");
 }
 
 #[test]
