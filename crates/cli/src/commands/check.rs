@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use heapledger_analysis::query::Scope;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{
-    Clock, Figure, Finding, Growth, Held, Leaked, Limits, Names, NamingOptions, Responsible, SiteTotals, Summary,
+    Clock, Figure, Finding, Growth, Held, Leaked, Limits, Names, NamingOptions, Note, Responsible, SiteTotals, Summary,
     Suppressions, Verdict, allocated_by_site, check, grown, is_kept_by_design, losses,
 };
 use heapledger_report::{CheckReport, Paint};
@@ -228,6 +228,8 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
     }
     let mut seen = summary.seen.clone();
     seen.notes.extend(naming.names.iter_mut().flat_map(|names| names.notes()));
+    let found = before.iter().flat_map(|before| &before.seen.notes).filter(|note| matches!(note, Note::FoundBy(_)));
+    seen.notes.extend(found.cloned());
     let mut lost = Vec::new();
     if !args.allow_losses {
         lost.extend(losses(&summary));

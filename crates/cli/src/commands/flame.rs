@@ -10,8 +10,10 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::tree::CallTree;
-use heapledger_analysis::{Clock, Identity};
-use heapledger_report::{FlameFacts, FlameSource, FlameView, Paint, clean, flame_html, flame_svg, folded, limited};
+use heapledger_analysis::{Clock, Identity, Note};
+use heapledger_report::{
+    FlameFacts, FlameSource, FlameView, Paint, clean, flame_html, flame_svg, folded, limited, sentence,
+};
 
 use nix::errno::Errno;
 
@@ -132,6 +134,10 @@ fn show(args: &FlameArgs) -> Result<()> {
     }
     let grown = args.shape.grow(&ledgers.iter().collect::<Vec<_>>())?;
     let facts = facts(&names, &ledgers, &grown, args.bytes)?;
+    // Of a core dump: which moment it is of.
+    for note in grown.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_))) {
+        crate::say(&clean(&sentence(note)));
+    }
     let whole = grown.tree.nodes.len();
     let (tree, pruned) = match format {
         Format::Folded => (grown.tree, 0.0),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Figure, Verdict};
+use heapledger_analysis::{Figure, Note, Verdict};
 
 use super::{CheckOutcome, CheckReport, rule};
 use crate::seen::sentence;
@@ -42,6 +42,9 @@ impl CheckReport<'_> {
         }
         for note in self.losses {
             writeln!(out, "{} {}", paint.strong("LOST    ".to_owned()), clean(&sentence(note)))?;
+        }
+        for note in self.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_))) {
+            writeln!(out, "{} {}", paint.strong("MOMENT  ".to_owned()), clean(&sentence(note)))?;
         }
         let limits = counted(self.findings.len() as u64, "limit", "limits");
         let verdict = match self.outcome() {
