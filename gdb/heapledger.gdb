@@ -56,6 +56,18 @@ define mdd_ask
   shell rm -f .mddout.ask
 end
 
+# Of a core dump: whether the ledger lies in it. If it does not, gdb reads the ledger's file, as that is now.
+define mdd_moment
+  set $mdd_is_of_now = $mdd_is_core
+  shell rm -f .mddout.ask
+  pipe maintenance info sections | awk '/HAS_CONTENTS/ && match($0, /0x[0-9a-f]+->0x[0-9a-f]+/) { split(substr($0, RSTART, RLENGTH), ends, "->"); print "if (unsigned long) $mdd_base >= " ends[1] " && (unsigned long) $mdd_base < " ends[2] "\nset $mdd_is_of_now = 0\nend" }' > .mddout.ask
+  source .mddout.ask
+  shell rm -f .mddout.ask
+  if $mdd_is_of_now
+    printf "The ledger is not in the core dump: this copy is of now, not of the core dump's moment.\n"
+  end
+end
+
 # Sets $mdd_base, or fails.
 define mdd_find
   mdd_ask
@@ -158,6 +170,9 @@ define mdd_write
   end
   shell rm -f .mddout.part
   printf "The ledger is in mddout.%d.\n", $mdd_number
+  if $mdd_is_core
+    mdd_moment
+  end
   set $mdd_number = $mdd_number + 1
   if $mdd_ring_count > 0 && ($_isvoid($mdd_keep_history) || !$mdd_keep_history) && !$mdd_is_core
     mdd_empty_history
@@ -310,7 +325,7 @@ end
 
 if !$_isvoid($_strlen)
   python
-import json, os, shlex, shutil, struct, subprocess, tempfile
+import json, os, re, shlex, shutil, struct, subprocess, tempfile
 import gdb
 
 MAGIC = b"\x89HLEDG\r\n"
@@ -398,6 +413,16 @@ class Target:
             return int(in_c("(unsigned long) &heapledger_ledger"))
         except gdb.error:
             return None
+
+    def is_of_now(self, address):
+        """Whether gdb reads what is at an address of a core dump from the file that was mapped, as that is now."""
+        if not self.is_core:
+            return False
+        for line in gdb.execute("maintenance info sections", to_string=True).splitlines():
+            ends = re.search("(0x[0-9a-f]+)->(0x[0-9a-f]+)", line)
+            if ends and "HAS_CONTENTS" in line and int(ends[1], 16) <= address < int(ends[2], 16):
+                return False
+        return True
 
     def read(self, address, count):
         return bytes(self.inferior.read_memory(address, count))
@@ -506,6 +531,8 @@ class Dump(gdb.Command):
         if not target.is_core and not gdb.convenience_variable("mdd_keep_history"):
             ledger.empty_history()
         gdb.write("The ledger is in %s.\n" % path)
+        if target.is_of_now(ledger.address):
+            gdb.write("The ledger is not in the core dump: this copy is of now, not of the core dump's moment.\n")
 
 Dump("mdd_dump", True)
 Dump("mdd_dumpnow", False)

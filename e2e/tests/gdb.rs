@@ -384,6 +384,20 @@ fn dumps_of_a_remote_target_and_of_a_core_dump() -> Result {
     let ran = in_gdb(&scratch, true, &[&program.to_string_lossy(), "small"], &[&live, &watch])?;
     check!(ran.out().contains("is in a live block"), "of a core dump: {ran}");
     check!(ran.err().contains("a core dump does not run"), "of a core dump: {ran}");
+    fs::write(format!("/proc/{pid}/coredump_filter"), "0x3b").map_err(text)?;
+    process::run(gdb(scratch.work()).args(["-p", &pid, "-ex", "generate-core-file full"]))?.good()?;
+    for with_python in [true, false] {
+        for (core, is_of_now) in [("small", true), ("full", false)] {
+            let ran = in_gdb(&scratch, with_python, &[&program.to_string_lossy(), core], &["mdd_dump"])?;
+            check!(ran.out().contains("The ledger is in mddout.0"), "a dump of {core}: {ran}");
+            check!(ran.out().contains("this copy is of now") == is_of_now, "the moment of {core}: {ran}");
+        }
+    }
+    // Other reports say it too.
+    let ran = tell(&["check", "--max-live", "1G", &scratch.path("small").to_string_lossy()])?.good()?;
+    check!(ran.out().contains("the report is of now"), "check: {ran}");
+    let ran = tell(&["flame", "--format", "folded", &scratch.path("small").to_string_lossy()])?.good()?;
+    check!(ran.err().contains("the report is of now"), "flame: {ran}");
     process::kill(i64::from(held.pid), "TERM")?;
     held.run.finish(process::PATIENCE).map(|_| ())
 }
