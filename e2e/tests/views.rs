@@ -91,12 +91,12 @@ fn what_is_typed_wrongly() -> Result {
         check!(!ran.err().contains("os error"), "{words:?}: {ran}");
     }
     // Nothing is replaced unasked.
-    for name in ["x.html", "x.html.1"] {
+    for name in ["x.html", "x.1.html"] {
         tell(&scratch, &["flame", "x.hl"])?.good()?;
         check!(scratch.path(name).exists(), "there is no {name}");
     }
     tell(&scratch, &["flame", "x.hl", "-o", "x.html"])?.good()?;
-    check!(!scratch.path("x.html.2").exists(), "a file that is asked for is replaced");
+    check!(!scratch.path("x.2.html").exists(), "a file that is asked for is replaced");
     Ok(())
 }
 

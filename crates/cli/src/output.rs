@@ -151,6 +151,14 @@ impl Drop for Pending {
     }
 }
 
+/// `x.1.html` for `x.html`: what opens a file goes by the end of its name.
+pub(crate) fn numbered_before_ending(path: &Path, number: u32) -> PathBuf {
+    let (Some(stem), Some(ending), 1..) = (path.file_stem(), path.extension(), number) else {
+        return if number == 0 { path.to_owned() } else { with_number(path, number) };
+    };
+    path.with_file_name([stem, OsStr::new(&format!(".{number}.")), ending].join(OsStr::new("")))
+}
+
 fn with_number(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
@@ -223,6 +231,14 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(name(0)).expect("read"), "jq.0");
         fs::remove_dir_all(&base).expect("removed");
+    }
+
+    #[test]
+    fn numbers_before_the_ending() {
+        let named = |path: &str, number| numbered_before_ending(Path::new(path), number).to_string_lossy().into_owned();
+        assert_eq!(named("a/heapledger.jq.42.html", 0), "a/heapledger.jq.42.html");
+        assert_eq!(named("a/heapledger.jq.42.html", 3), "a/heapledger.jq.42.3.html");
+        assert_eq!(named("a.b/x", 2), "a.b/x.2");
     }
 
     #[test]

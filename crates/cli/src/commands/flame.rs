@@ -19,7 +19,7 @@ use nix::errno::Errno;
 
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
-use crate::output::Pending;
+use crate::output::{Pending, numbered_before_ending};
 
 /// Nodes of a page or picture. More than these are more than a screen can show, and a page must stay quick.
 const NODES_MAX: usize = 200_000;
@@ -180,7 +180,11 @@ fn place(
     let placed = || {
         let pending = Pending::new(path.to_owned())?;
         write(&mut BufWriter::new(File::create(pending.temporary())?))?;
-        pending.place(force, &mut BTreeSet::new())
+        if force {
+            pending.place(true, &mut BTreeSet::new())
+        } else {
+            pending.place_at_first((0..).map(|number| numbered_before_ending(path, number)))
+        }
     };
     let path = placed().map_err(|error| unwritten(path, &error))?;
     let size = fs::metadata(&path).map_or(0, |meta| meta.len());
