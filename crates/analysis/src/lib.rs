@@ -49,7 +49,7 @@ pub use moment::{FoundBy, Moment};
 pub use names::{NamedFrame, NamedStack, Names, NamingOptions};
 pub use notes::{Note, Seen};
 pub use one_run::{NotOneRun, in_order};
-pub use passing::{HEADERS, Passing};
+pub use passing::{HEADERS, Passing, parse_glob};
 pub use sampling::{Sampled, Sampling};
 pub use selection::{Selection, Sort};
 pub use sites::{SiteTotals, Sites};

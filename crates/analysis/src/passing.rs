@@ -64,6 +64,28 @@ impl NamedStack {
     }
 }
 
+/// Reads a glob for [`Passing::new`].
+///
+/// # Errors
+/// If a part of it is not complete: which, in half a sentence. Such a glob would match nothing that was meant.
+pub fn parse_glob(text: &str) -> Result<String, &'static str> {
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if letters.next().is_none() => {
+                return Err("it ends in a backslash, which takes the meaning of nothing away; write \\\\");
+            }
+            '[' => match letters.as_str().find(']') {
+                None => return Err("a '[' has no ']'; write \\[ for the letter itself"),
+                Some(0) => return Err("no letter is between '[' and ']'"),
+                Some(end) => letters = letters.as_str().get(end + 1..).unwrap_or_default().chars(),
+            },
+            _ => {}
+        }
+    }
+    Ok(text.to_owned())
+}
+
 /// Whether all of `text` matches. The work is bounded by the product of both lengths, however many stars there are:
 /// only the last one is ever tried again.
 fn matches(glob: &str, text: &str) -> bool {
@@ -135,6 +157,16 @@ mod tests {
             ("*/größe/*", "/x/größe/y", true),
         ] {
             assert_eq!(matches(glob, text), expected, "{glob} {text}");
+        }
+    }
+
+    #[test]
+    fn broken_globs() {
+        for glob in ["", "*", "*/include/*", "*.[ch]", "[a-d][x]", "\\[", "a]", "[\\]"] {
+            assert_eq!(parse_glob(glob).as_deref(), Ok(glob));
+        }
+        for glob in ["[", "a[b", "[a][", "[]", "a\\", "*.[ch]\\"] {
+            assert!(parse_glob(glob).is_err(), "{glob}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which lines of a stack are shown: arguments of all commands that show stacks.
 
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::{HEADERS, Passing};
+use heapledger_analysis::{HEADERS, Passing, parse_glob};
 
 use crate::say;
 
@@ -11,7 +11,7 @@ use crate::say;
 pub(crate) struct FramesArgs {
     /// Pass over code that was inlined from source files with such names, in favour of the line that it was inlined
     /// into; repeatable [default: */include/*]
-    #[arg(short = 'I', long = "ignore", value_name = "GLOB")]
+    #[arg(short = 'I', long = "ignore", value_name = "GLOB", value_parser = parse_glob)]
     ignore: Vec<String>,
     /// Show all inlined code, that of header files too
     #[arg(short = 'n', long = "no-ignore", conflicts_with = "ignore")]
