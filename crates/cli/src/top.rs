@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use heapledger_analysis::Holders;
-use heapledger_analysis::query::{Filter, Scope};
+use heapledger_analysis::query::{Filter, GroupBy, Scope};
 use heapledger_analysis::source::Ledger;
 
 use crate::commands::standard::Usage;
@@ -58,6 +58,9 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
         let namer = Ledger::open_target(target)?;
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
         filter.check(&reader, Scope::Blocks)?;
+        if args.group == Group::Thread {
+            GroupBy::Thread.check(&reader)?;
+        }
         let interval = Duration::from_secs_f64(args.interval);
         Ok(Watched { reader, namer, began: Instant::now(), interval, filter, holders, naming: args.naming.clone() })
     };

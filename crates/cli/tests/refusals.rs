@@ -5,6 +5,7 @@ mod common;
 use std::process::Output;
 
 use common::{Scratch, heapledger, output};
+use heapledger_source::format::record::Options;
 use heapledger_source::testing::Builder;
 
 /// Runs it where the ledgers are.
@@ -28,4 +29,45 @@ fn broken_globs() {
         assert!(ran(&scratch, &[command, "-I", "*.[ch]", "x.hl"]).status.success(), "{command}");
     }
     refused(&scratch, &["diff", "-I", "*\\", "x.hl", "x.hl"], 2, "ends in a backslash");
+}
+
+/// A ledger without what these options stand for, of a run of its own if `run` is not that of others.
+fn without(scratch: &Scratch, name: &str, run: u8, options: u32) {
+    let mut builder = Builder::new();
+    builder.id([run; 16]).options(Options(Options::ALL.0 & !options)).block(0x1000, 16);
+    builder.write(&scratch.cwd().join(name)).expect("written");
+}
+
+#[test]
+fn what_was_not_recorded_is_no_comparison() {
+    let scratch = Scratch::new("refusals-stacks");
+    for (name, run, options) in [("all", 1, 0), ("bare", 1, Options::STACK), ("other", 2, Options::STACK)] {
+        without(&scratch, name, run, options);
+    }
+    let reason =
+        |ledger: &str, asked: &str| format!("{ledger}: '{asked}' cannot be asked of this ledger: it records no");
+    refused(&scratch, &["diff", "all", "other"], 1, &reason("other", "stack"));
+    refused(&scratch, &["diff", "other", "all", "--json"], 1, &reason("other", "stack"));
+    refused(&scratch, &["diff", "all", "bare", "--group-by", "stack"], 1, &reason("bare", "stack"));
+    refused(&scratch, &["diff", "all", "other", "--group-by", "fn"], 1, &reason("other", "fn"));
+    for more in [&["--blocks"][..], &["--group-by", "size"]] {
+        assert!(ran(&scratch, &[&["diff", "all", "bare"], more].concat()).status.success(), "{more:?}");
+    }
+}
+
+#[test]
+fn threads_that_were_not_recorded_are_no_groups() {
+    let scratch = Scratch::new("refusals-threads");
+    without(&scratch, "x", 1, Options::THREAD);
+    let reason = "'thread' cannot be asked of this ledger: it records no threads";
+    for words in [
+        &["tree", "--threads", "x"][..],
+        &["tree", "--threads", "--json", "x"],
+        &["flame", "--threads", "-o", "x.html", "x"],
+        &["top", "--batch", "1", "--group", "thread", "x"],
+        &["top", "--batch", "1", "--json", "--group", "thread", "x"],
+    ] {
+        refused(&scratch, words, 1, reason);
+    }
+    assert!(ran(&scratch, &["tree", "x"]).status.success());
 }

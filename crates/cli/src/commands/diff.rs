@@ -6,9 +6,9 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use heapledger_analysis::diff::{Amount, Census, Change, ChangeKind, Diff, OnlyHere, StackKeys, one_run};
-use heapledger_analysis::query::{Evaluator, Scope, SortKeys};
+use heapledger_analysis::query::{Evaluator, GroupBy, Scope, SortKeys};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{NamedStack, Names, Note, Seen};
 use heapledger_report::ecos::{self, RecordsText, Shape};
@@ -195,6 +195,10 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     );
     if let Some(by) = groups::by(args)? {
         return groups::show(args, &opened, by_number, &by);
+    }
+    if args.group_by.is_some() || !by_number {
+        let named = |here: &Opened| GroupBy::Stack.check(&here.ledger).with_context(|| here.context.ledger.clone());
+        opened.iter().try_for_each(named)?;
     }
     let keys = args.sort.get(&b.ledger)?;
     let shape = args.shape.get(&a.ledger)?.and(args.shape.get(&b.ledger)?);

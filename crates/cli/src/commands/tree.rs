@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 use anyhow::Result;
-use heapledger_analysis::query::Scope;
+use heapledger_analysis::query::{GroupBy, Scope};
 use heapledger_analysis::source::{Ledger, Thread};
 use heapledger_analysis::tree::{CallTree, Measure, Side, SiteSums, TreeBuilder};
 use heapledger_analysis::{Clock, Identity, Note, Seen};
@@ -155,6 +155,9 @@ impl ShapeArgs {
         let mut all = Vec::new();
         let mut seen = Seen::default();
         for (ledger, side) in ledgers.iter().zip([Side::New, Side::Old]) {
+            if self.threads {
+                GroupBy::Thread.check(ledger)?;
+            }
             let mut progress = Progress::new("reading");
             let clock = Clock::new(ledger, SystemTime::now())?;
             let mut filter = self.filter.evaluator(ledger, clock, Scope::Events, self.naming.no_names(ledger)?)?;

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use heapledger_analysis::diff::{ChangeKind, GroupChange};
 use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
@@ -39,7 +39,7 @@ pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[G
     let mut moments = [None; 2];
     let mut progress = Progress::new("reading");
     for (side, here) in opened.iter().enumerate() {
-        by.iter().try_for_each(|by| by.check(&here.ledger))?;
+        by.iter().try_for_each(|by| by.check(&here.ledger)).with_context(|| here.context.ledger.clone())?;
         moments[side] = moment_of(&here.ledger, SystemTime::now());
         // What is so many seconds old is the same block in both, if it is one.
         let clock = if one_run { opened[1].context.clock } else { here.context.clock };
