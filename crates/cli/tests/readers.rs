@@ -308,3 +308,36 @@ fn ledgers_with_nothing_in_them_and_ledgers_that_end_early() {
     }
     assert!(shown >= 12, "only {shown} reports");
 }
+
+#[test]
+fn a_filter_leaves_the_totals_of_ecosmdd_alone() {
+    let scratch = Scratch::new("readers-ecos-totals");
+    for (name, addresses) in [("a", [0x1000, 0x2000, 0x3000]), ("b", [0x1000, 0x4000, 0x5000])] {
+        let mut builder = Builder::new();
+        for address in addresses {
+            // Blocks at one address are one block.
+            let number = address / 0x1000;
+            let size = Some(if address == 0x2000 || address == 0x4000 { 20_000 } else { 100 });
+            let (kind, thread, heap) = (Kind::MALLOC, Some(0), Some(0));
+            builder.entry(Entry { number, address, size, actual: size, kind, site: 0, thread, heap, time: Some(0) });
+        }
+        builder.write(&scratch.cwd().join(name)).expect("written");
+    }
+    let head = "File a : 19K (20200 bytes) used in 3 allocations.\nFile b : 19K (20200 bytes) used in 3 allocations.\n\
+        2 new allocations in b but not in a\n2 allocations in a but freed in b\n\n";
+    let lists = |new: &[&str], gone: &[&str]| {
+        let list = |addresses: &[&str]| addresses.iter().map(|address| format!("{address}\n")).collect::<String>();
+        let (new, gone) = (list(new), list(gone));
+        format!("New allocations in b but not in a\n{new}\nAllocations in a but freed in b\n{gone}")
+    };
+    for (filter, new, gone) in [
+        (&[][..], &["0x00004000", "0x00005000"][..], &["0x00002000", "0x00003000"][..]),
+        (&["-Fsize_min=10240"], &["0x00004000"], &["0x00002000"]),
+        (&["--where", "size < 10K"], &["0x00005000"], &["0x00003000"]),
+        (&["-Fsize_min=99999"], &[], &[]),
+    ] {
+        let words = [&["diff", "-f", "%p"], filter, &["a", "b"]].concat();
+        let ran = output(heapledger().args(&words).current_dir(scratch.cwd()));
+        assert_eq!(text(&ran.stdout), format!("{head}{}", lists(new, gone)), "{words:?}: {}", text(&ran.stderr));
+    }
+}

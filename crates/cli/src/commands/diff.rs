@@ -208,14 +208,18 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     let mut progress = Progress::new("reading");
     let a_moment = moment_of(&a.ledger, SystemTime::now());
     filter_a.prepare_blocks(&mut |_| ())?;
-    let before = Census::of(&a.ledger, Some(filter_a), by_number, &mut |part| progress.show(part / 2.0))?;
+    // The totals of `ecosmdd` are those of the whole files; only its lists are filtered.
+    let filtered = shape.is_none();
+    let chosen = Some(filter_a).filter(|_| filtered);
+    let before = Census::of(&a.ledger, chosen, by_number, &mut |part| progress.show(part / 2.0))?;
     let b_moment = moment_of(&b.ledger, SystemTime::now());
     filter_b.prepare_blocks(&mut |_| ())?;
+    let chosen = Some(filter_b).filter(|_| filtered);
     let mut show = |part| progress.show(0.5 + part / 2.0);
     let (diff, after) = if by_number {
-        Diff::since(&before, &b.ledger, Some(filter_b), args.one_by_one(), &mut show)?
+        Diff::since(&before, &b.ledger, chosen, args.one_by_one(), &mut show)?
     } else {
-        let after = Census::of(&b.ledger, Some(filter_b), false, &mut show)?;
+        let after = Census::of(&b.ledger, chosen, false, &mut show)?;
         (across(args, [&a.ledger, &b.ledger], &mut filters, &before, &after)?, after)
     };
     drop(progress);
