@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::notes::records_frees;
 use crate::query::{Evaluator, Subject};
 use crate::{Sampled, Sampling};
 
@@ -81,7 +82,9 @@ pub struct Events {
     /// Frees that are counted and no longer in the history: with them the allocations of their blocks. An
     /// estimate if the ledger is sampled.
     pub frees_missing: u64,
-    /// The same for each ledger, in the order given: frees since the one before it that neither has.
+    /// Whether the last ledger recorded freed blocks at all.
+    pub frees_recorded: bool,
+    /// The same as `frees_missing` for each ledger, in the order given: frees since the one before it that neither has.
     pub gaps: Vec<u64>,
     /// What estimates come from; `None` if every block was entered.
     pub sampled: Option<Sampled>,
@@ -357,6 +360,7 @@ impl Events {
             events,
             total,
             frees_missing: gaps.iter().fold(0, |sum, gap| sum.saturating_add(*gap)),
+            frees_recorded: records_frees(last),
             gaps,
             sampled: sampling.from(blocks),
             in_flight,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use heapledger_source::format::{Entry, FreedEntry, Kind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::notes::records_frees;
 use crate::query::Subject;
 use crate::{Sampled, Sampling, Wanted};
 
@@ -49,6 +50,8 @@ pub struct Lives {
     pub left_out: u64,
     /// Frees that are no longer in the history: some may have been of blocks at this address.
     pub frees_missing: u64,
+    /// Whether the ledger recorded freed blocks at all.
+    pub frees_recorded: bool,
     /// What estimates come from; `None` if every block was entered.
     pub sampled: Option<Sampled>,
     /// Elements that were being written.
@@ -179,6 +182,7 @@ impl Lives {
             total: total.max(shown),
             left_out: total.saturating_sub(shown),
             frees_missing: frees.saturating_sub(entered),
+            frees_recorded: records_frees(last),
             sampled: sampling.from(total),
             in_flight,
             filter: wanted.text(),

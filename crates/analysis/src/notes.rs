@@ -1,9 +1,15 @@
 //! What a report could not see. Every report ends with these.
 
 use heapledger_source::format::TallyCounter;
+use heapledger_source::format::record::Options;
 use heapledger_source::{Damage, Ledger, SourceError};
 
 use crate::FoundBy;
+
+/// Whether freed blocks are recorded: there is a ring, however little it holds.
+pub(crate) fn records_frees(ledger: &Ledger) -> bool {
+    ledger.header().options.has(Options::HISTORY)
+}
 
 /// One thing that was not seen. Reports turn it into a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Heap, Ledger, Mapping, Module, SourceError};
 
 use crate::Sampling;
+use crate::notes::records_frees;
 
 /// Most addresses asked for at a time.
 pub const ADDRESSES_MAX: usize = 4096;
@@ -55,6 +56,8 @@ pub struct Places {
     pub places: Vec<Place>,
     /// Frees that are counted and no longer in the history.
     pub frees_missing: u64,
+    /// Whether the ledger recorded freed blocks at all.
+    pub frees_recorded: bool,
     /// Elements that were being written.
     pub in_flight: u64,
 }
@@ -218,7 +221,7 @@ impl Places {
             });
         }
         let in_flight = records.in_flight() + freed.in_flight();
-        Ok(Places { places, frees_missing, in_flight })
+        Ok(Places { places, frees_missing, frees_recorded: records_frees(ledger), in_flight })
     }
 
     /// Whether each address lies in a live block.

@@ -1,10 +1,11 @@
-//! What cannot be answered is refused with the reason, before anything is shown.
+//! What cannot be answered is refused with the reason, before anything is shown; what is missing is named.
 
 mod common;
 
 use std::process::Output;
 
 use common::{Scratch, heapledger, output};
+use heapledger_source::format::TallyCounter;
 use heapledger_source::format::record::Options;
 use heapledger_source::testing::Builder;
 
@@ -70,4 +71,28 @@ fn threads_that_were_not_recorded_are_no_groups() {
         refused(&scratch, words, 1, reason);
     }
     assert!(ran(&scratch, &["tree", "x"]).status.success());
+}
+
+#[test]
+fn a_ledger_without_a_history_says_so() {
+    let scratch = Scratch::new("refusals-history");
+    let mut builder = Builder::new();
+    builder.options(Options(Options::ALL.0 & !Options::HISTORY)).block(0x1000, 16);
+    builder.tally(TallyCounter::Frees, 313).write(&scratch.cwd().join("x")).expect("written");
+    let reason = "freed blocks were not recorded (--history 0): 313 ";
+    for words in [
+        &["history", "x"][..],
+        &["history", "--addr", "0x1000", "x"],
+        &["history", "-f", "%p", "x"],
+        &["whereis", "x", "0x1000"],
+        &["tree", "--by", "freed", "x"],
+        &["tree", "--by", "allocated-blocks", "x"],
+        &["flame", "--format", "html", "-o", "-", "x"],
+    ] {
+        let output = ran(&scratch, words);
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success() && told.contains(reason) && !told.contains("no longer"), "{words:?}: {told}");
+    }
+    let live = String::from_utf8_lossy(&ran(&scratch, &["tree", "x"]).stdout).into_owned();
+    assert!(!live.contains("Caution"), "{live}");
 }

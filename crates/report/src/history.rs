@@ -44,9 +44,9 @@ impl<'a, W: Write> HistoryText<'a, W> {
             )?;
         }
         if events.frees_missing != 0 {
-            let frees =
-                context.paint.figures(events.sampled.is_some()).counted(events.frees_missing, "free is", "frees are");
-            let caution = format!("Caution: history is incomplete: {frees} no longer in the ring.");
+            let estimated = events.sampled.is_some();
+            let missing = seen::missing_frees(estimated, events.frees_missing, events.frees_recorded);
+            let caution = format!("Caution: {missing}.");
             writeln!(out, "{}", context.paint.strong(caution))?;
             for (index, gap) in events.gaps.iter().enumerate().filter(|(_, gap)| **gap != 0 && events.gaps.len() > 1) {
                 let frees = context.paint.figures(events.sampled.is_some()).counted(*gap, "free", "frees");

@@ -59,7 +59,7 @@ pub use json_lives::LivesJson;
 pub use json_stats::stats_json;
 pub use json_whereis::WhereisJson;
 pub use lives::LivesText;
-pub use seen::sentence;
+pub use seen::{missing_frees, sentence};
 pub use snapshot::{SnapshotReport, snapshot_json, snapshot_text};
 pub use stats::{StatsOptions, stats_text};
 pub use table::{Cell, Column, Table, TableForm, TableStyle};

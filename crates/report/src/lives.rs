@@ -49,9 +49,9 @@ impl<'a, W: Write> LivesText<'a, W> {
             )?;
         }
         if lives.frees_missing != 0 {
-            let frees =
-                context.paint.figures(lives.sampled.is_some()).counted(lives.frees_missing, "free is", "frees are");
-            let caution = format!("Caution: history is incomplete: {frees} no longer in the ring.");
+            let estimated = lives.sampled.is_some();
+            let missing = seen::missing_frees(estimated, lives.frees_missing, lives.frees_recorded);
+            let caution = format!("Caution: {missing}.");
             writeln!(out, "{}\n", context.paint.strong(caution))?;
         }
         Ok(LivesText { out, context, threads_recorded, address, begun: false })

@@ -48,6 +48,16 @@ pub fn sentence(note: &Note) -> String {
     }
 }
 
+/// Why `missing` frees are not shown: half a sentence, to stand behind "Caution: ".
+pub fn missing_frees(estimated: bool, missing: u64, recorded: bool) -> String {
+    let frees = Figures { estimated, exact_bytes: false }.counted(missing, "free is", "frees are");
+    if recorded {
+        format!("history is incomplete: {frees} no longer in the ring")
+    } else {
+        format!("freed blocks were not recorded (--history 0): {frees} not shown")
+    }
+}
+
 fn file_names(paths: &[String]) -> String {
     let names: Vec<&str> = paths.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect();
     names.join(", ")

@@ -75,6 +75,12 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 pub fn history_gap(sums: &SiteSums) -> Option<String> {
     let figures = Figures { estimated: sums.sampled.is_some(), ..Figures::default() };
     (sums.frees_missing != 0).then(|| {
+        if !sums.frees_recorded {
+            return format!(
+                "freed blocks were not recorded (--history 0): {} in neither allocated nor freed figures",
+                figures.counted(sums.frees_missing, "block is", "blocks are")
+            );
+        }
         format!(
             "the ledger no longer holds {} of {}; these blocks are neither in allocated nor in freed figures",
             figures.count(sums.frees_missing),

@@ -6,7 +6,7 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::whereis::{Found, Place, Places};
 use heapledger_analysis::{NamedStack, Seen};
 
-use crate::units::{Figures, clean, count, counted};
+use crate::units::{Figures, clean, counted};
 use crate::{Context, frames, seen};
 
 /// Writes addresses one by one.
@@ -134,8 +134,7 @@ impl<'a, W: Write> WhereisText<'a, W> {
     pub fn end(mut self, places: &Places, seen: &Seen) -> io::Result<()> {
         let missing = places.frees_missing;
         if missing != 0 {
-            let (frees, are) = (count(missing), if missing == 1 { "free is" } else { "frees are" });
-            writeln!(self.out, "\nCaution: history is incomplete: {frees} {are} no longer in the ring.")?;
+            writeln!(self.out, "\nCaution: {}.", seen::missing_frees(false, missing, places.frees_recorded))?;
         }
         seen::write(&mut self.out, seen, self.context.paint)?;
         self.out.flush()

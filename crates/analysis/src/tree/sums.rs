@@ -6,6 +6,7 @@ use heapledger_source::format::{Entry, SectionKind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use super::Amounts;
+use crate::notes::records_frees;
 use crate::query::{Evaluator, Subject};
 use crate::{Sampled, Sampling};
 
@@ -35,6 +36,8 @@ pub struct SiteSums {
     /// Frees that are counted and no longer in the history: their blocks are in no figure. An estimate if the ledger
     /// is sampled. While a program runs, blocks that are freed during the reading are among them.
     pub frees_missing: u64,
+    /// Whether the ledger recorded freed blocks at all.
+    pub frees_recorded: bool,
     /// Frees in all. An estimate if the ledger is sampled.
     pub frees: u64,
     /// Which blocks were added up, in the language of filters; `None` if all were.
@@ -146,6 +149,7 @@ impl SiteSums {
         found.in_flight = records.in_flight().saturating_add(freed.in_flight());
         found.frees = ledger.tallies()?.get(TallyCounter::Frees);
         found.frees_missing = found.frees.saturating_sub(freed_blocks);
+        found.frees_recorded = records_frees(ledger);
         found.sampled = sampling.from(samples);
         found.sites = sums.finish();
         Ok(found)

@@ -5,7 +5,7 @@ use heapledger_analysis::query::{Evaluator, Scope};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Event, EventKind, Events, Life, Lives, NamedStack, Names, Seen, Wanted};
 use heapledger_report::ecos::{RecordsText, Shape};
-use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, LivesJson, LivesText, counted};
+use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, LivesJson, LivesText, missing_frees};
 
 use super::ledgers::{MoreLedgers, open_run};
 use super::shape::tell_ending;
@@ -130,7 +130,8 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
     } else if let Some(shape) = shape {
         let mut report = RecordsText::new(out, context, shape);
         if events.frees_missing != 0 {
-            caution(args, &mut report, events.frees_missing)?;
+            let missing = missing_frees(events.sampled.is_some(), events.frees_missing, events.frees_recorded);
+            caution(args, &mut report, &missing)?;
         }
         for event in &events.events {
             report.event(event, &shown_stack(shape, &mut names, event.site())?)?;
@@ -150,11 +151,11 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
 }
 
 /// A format's records are for other programs: there the caution would be a record that is none.
-fn caution(args: &HistoryArgs, report: &mut RecordsText<'_, impl std::io::Write>, missing: u64) -> Result<()> {
+fn caution(args: &HistoryArgs, report: &mut RecordsText<'_, impl std::io::Write>, missing: &str) -> Result<()> {
     if args.shape.is_ecos() {
         report.caution()?;
     }
-    say(&format!("history is incomplete: {} no longer in the ring", counted(missing, "free is", "frees are")));
+    say(missing);
     Ok(())
 }
 
@@ -187,7 +188,8 @@ fn show_lives(
     } else if let Some(shape) = shape {
         let mut report = RecordsText::new(out, context, shape);
         if lives.frees_missing != 0 {
-            caution(args, &mut report, lives.frees_missing)?;
+            let missing = missing_frees(lives.sampled.is_some(), lives.frees_missing, lives.frees_recorded);
+            caution(args, &mut report, &missing)?;
         }
         each_life(&lives, &mut names, |life, _, [begin, end]| {
             let freed = life.end.is_some();

@@ -108,7 +108,7 @@ impl Planted {
 
 /// What would have been added up for it.
 pub(crate) fn sums(tree: &CallTree) -> SiteSums {
-    SiteSums { total: tree.root().total[0], ..SiteSums::default() }
+    SiteSums { total: tree.root().total[0], frees_recorded: true, ..SiteSums::default() }
 }
 
 /// A program.
