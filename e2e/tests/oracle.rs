@@ -111,6 +111,7 @@ stacks_of! {
     unwind_exceptions, of_marked("unwind_exceptions");
     unwind_iconv, of_marked("unwind_iconv");
     unwind_jit, of_marked("unwind_jit");
+    unwind_jit_steady, of_marked("unwind_jit_steady");
     unwind_jit_library, of_marked("unwind_jit_library");
     unwind_lazy, of_marked("unwind_lazy");
     unwind_levels, of_marked("unwind_levels");

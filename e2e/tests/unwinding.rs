@@ -124,6 +124,7 @@ victims! {
     plugins: ("unwind_plugins", marks::plugins, &[], nothing_more);
     dlopen_fails: ("unwind_dlopen_fails", marks::dlopen_fails, &[], nothing_more);
     jit: ("unwind_jit", marks::jit, &[], guesses_are_counted);
+    jit_steady: ("unwind_jit_steady", marks::jit_steady, &[], guesses_are_counted);
     jit_library: ("unwind_jit_library", marks::jit_library, &[], guesses_are_counted);
     depth: ("unwind_depth", |size| marks::depth(size, 512), &[], at_512);
     depth_of_16: ("unwind_depth", |size| marks::depth(size, 16), &["--depth", "16"], at_16);
@@ -176,4 +177,15 @@ fn converters_by_iconv() -> Result {
 #[test]
 fn converters_of_wide_streams() -> Result {
     converters("unwind_wide_streams")
+}
+
+/// Stacks that pass code without a table are remembered like others.
+#[test]
+fn most_of_what_passes_generated_code_is_not_walked() -> Result {
+    let victim = victim::named("unwind_jit_steady")?;
+    let recorded = record(&victim, victim.runs.first().ok_or("no run")?, &[])?;
+    let counter = |name: &str| recorded.stats.inner("counters", name);
+    let (verified, walked) = (counter("frames_verified"), counter("frames_walked"));
+    check!(verified > 20 * walked, "{verified} frames are verified, {walked} walked");
+    Ok(())
 }

@@ -156,8 +156,7 @@ pub trait Environment {
 pub enum Lookup<'a> {
     /// The module has a table.
     Found(Table<'a>),
-    /// The address belongs to a module that has no `.eh_frame_hdr`.
+    /// The address belongs to a module that has no `.eh_frame_hdr`, or to none: generated code, or no code at all. That may be
+    /// remembered until rules are flushed.
     NoTable,
-    /// The address belongs to no module: generated code, or no code at all.
-    Unknown,
 }

@@ -59,12 +59,17 @@ struct Entry {
     words: u16,
     /// Where its first word lies.
     at: u16,
-    /// Whether `bp` decides where an outer frame lies.
-    is_live: u16,
+    /// [`LIVE`], [`GUESSED`].
+    flags: u16,
 }
 
+/// `bp` decides where an outer frame lies.
+const LIVE: u16 = 1;
+/// A frame was found along frame pointers, for want of a table.
+const GUESSED: u16 = 2;
+
 const VACANT: Entry =
-    Entry { ip: 0, sp: 0, bp: 0, high: 0, first: 0, node: 0, stamp: 0, callers: 0, words: 0, at: 0, is_live: 0 };
+    Entry { ip: 0, sp: 0, bp: 0, high: 0, first: 0, node: 0, stamp: 0, callers: 0, words: 0, at: 0, flags: 0 };
 
 const WAYS: usize = 2;
 /// Notes of the entry last found, by ip and stack pointer; a power of two.
@@ -107,6 +112,8 @@ pub struct Remembered {
     pub node: u32,
     /// Frames outside of the innermost one.
     pub callers: u32,
+    /// Whether a frame was found along frame pointers, for want of a table.
+    pub is_guessed: bool,
     at: u16,
 }
 
@@ -198,12 +205,13 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         let is_alike = entry.ip == registers.ip
             && entry.sp == registers.sp
             && entry.stamp == stamp
-            && (entry.is_live == 0 || entry.bp == registers.bp);
+            && (entry.flags & LIVE == 0 || entry.bp == registers.bp);
         if !is_alike {
             return None;
         }
         let words = self.words(entry, low(registers))?;
-        let found = Remembered { node: entry.node, callers: u32::from(entry.callers), at: entry.at };
+        let is_guessed = entry.flags & GUESSED != 0;
+        let found = Remembered { node: entry.node, callers: u32::from(entry.callers), is_guessed, at: entry.at };
         Some(Candidate { words, found })
     }
 
@@ -317,11 +325,11 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
             }
         }
         let node = last.node(depth);
-        let is_live = u16::from(proof.is_live);
+        let flags = if proof.is_live { LIVE } else { 0 } | if proof.is_guessed { GUESSED } else { 0 };
         let Registers { ip, sp, bp, .. } = *registers;
         if let Some([newer, older]) = self.sets.get_mut(Self::set(environment, rules, registers)) {
             *older = *newer;
-            *newer = Entry { ip, sp, bp, high: proof.high, first, node, stamp, callers, words, at: at as u16, is_live };
+            *newer = Entry { ip, sp, bp, high: proof.high, first, node, stamp, callers, words, at: at as u16, flags };
         }
     }
 }

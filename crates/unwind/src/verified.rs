@@ -23,7 +23,7 @@ pub struct Place {
     bp: u64,
     /// What the owner knows of the stack from here outwards.
     node: u32,
-    /// Two flags below; above them, how many of the further words belong to this frame and those outside of it.
+    /// Three flags below; above them, how many of the further words belong to this frame and those outside of it.
     marks: u32,
 }
 
@@ -31,7 +31,9 @@ pub struct Place {
 const LIVE: u32 = 1;
 /// Something from here outwards cannot be proven by comparing words.
 const BLOCKED: u32 = 2;
-const COUNT_SHIFT: u32 = 2;
+/// A frame from here outwards was left along frame pointers, for want of a table.
+const GUESSED: u32 = 4;
+const COUNT_SHIFT: u32 = 3;
 
 /// A frame that was found by stepping.
 #[repr(C)]
@@ -103,15 +105,17 @@ impl Default for Head {
 /// - the slot of a saved `rbp`, if the frame that it is restored for depends on it. This is what tells two
 ///   calls with different `alloca`s apart, all of whose return addresses are the same;
 /// - the slot that holds the frame's top, where a realigned stack keeps it in memory;
+/// - `rbp`, the saved one and the return address, where code without a table is left along frame pointers: what other code may
+///   lie there does not matter, as long as it is known that it has no table;
 /// - the 0 in place of a return address at which a stack ends.
 ///
 /// What is not proven this way, so that frames inside of it are walked each time ([`BLOCKED`]): frames that a
-/// signal interrupted (their words lie on any stack), entries of linkage tables, frames found by frame pointers for want of a table (a
-/// library with one may have been loaded there since), ends other than the outermost frame, words outside of the
-/// frame that they belong to. A stack that needs the general evaluator, or is cut at the limit, is not kept at all.
+/// signal interrupted (their words lie on any stack), entries of linkage tables, ends other than the outermost frame, a chain of
+/// frame pointers that ends in 0, words outside of the frame that they belong to. A stack that needs the general evaluator, or is cut at the limit, is not kept at all.
 ///
 /// The tables are what comparing words cannot vouch for. The caller must [forget](LastStack::forget) the last stack and
-/// flush the rules before and after code is unloaded, because other code may come to lie at the same addresses.
+/// flush the rules before and after code is unloaded, because other code may come to lie at the same addresses, and when code with
+/// a table is loaded where there may have been some without.
 ///
 /// # Bounds
 ///
@@ -138,6 +142,7 @@ pub(crate) struct Proof<'a> {
     pub(crate) end: Option<Word>,
     pub(crate) high: u64,
     pub(crate) is_live: bool,
+    pub(crate) is_guessed: bool,
 }
 
 /// The result of [`take`].
@@ -149,7 +154,8 @@ pub struct Taken {
     pub fresh: usize,
     /// Why the walk stopped. Where frames were kept, the outermost one was reached.
     pub end: End,
-    /// Whether a frame rests on a frame pointer found without proof: from this index of `fresh` on.
+    /// Whether a frame rests on a frame pointer found without proof: from this index of `fresh` on, or one of those that were
+    /// kept, if it is the number of fresh ones.
     pub guessed_from: Option<usize>,
     /// Whether the fresh frames can be kept.
     pub keeps: bool,
@@ -205,6 +211,7 @@ fn take_counting<E: Environment, const SETS: usize>(
             if last.holds_from(environment, index) {
                 let kept = index.wrapping_add(1);
                 if kept.wrapping_add(fresh) <= last.fresh.len() {
+                    let guessed_from = guessed_from.or_else(|| last.is_guessed_from(index).then_some(fresh));
                     return Some(Taken { kept, fresh, end: End::Outermost, guessed_from, keeps: true, end_word: 0 });
                 }
                 met_below = 0; // together they are too many: go on until the limit cuts the stack
@@ -307,6 +314,10 @@ impl LastStack<'_> {
         same.then_some(index)
     }
 
+    fn is_guessed_from(&self, index: usize) -> bool {
+        self.places.get(index).is_some_and(|place| place.marks & GUESSED != 0)
+    }
+
     fn words_of(&self, index: usize) -> usize {
         self.places.get(index).map_or(0, |place| (place.marks >> COUNT_SHIFT) as usize)
     }
@@ -349,6 +360,7 @@ impl LastStack<'_> {
             end: Some(end).filter(|end| end.address != 0),
             high: self.head.high,
             is_live: place.marks & LIVE != 0,
+            is_guessed: place.marks & GUESSED != 0,
         })
     }
 
@@ -371,7 +383,7 @@ impl LastStack<'_> {
         let outer = depth.wrapping_sub(1); // no index, where there is none
         let marks = match (self.frames.get(outer), self.places.get(outer)) {
             (Some(outer_frame), Some(outer_place)) => {
-                // Two bits and the words so far.
+                // Three bits and the words so far.
                 let (shape, saved) = (frame.rule.shape_bits(), frame.rule.bp_bits());
                 let outer_marks = outer_place.marks;
                 if shape == rule::FROM_SP && (outer_marks & LIVE == 0 || saved == rule::BP_SAME) {
@@ -417,13 +429,14 @@ impl LastStack<'_> {
         };
         let shape = rule.shape();
         let mut proven = match shape {
-            Shape::FromSp(_) | Shape::FromBp(_) => true,
+            Shape::FromSp(_) | Shape::FromBp(_) | Shape::NoTable => true,
             Shape::StoredAtBp(offset) => also(bp.wrapping_add_signed(i64::from(offset)), cfa),
             Shape::StoredAtSp(offset) => also(sp.wrapping_add_signed(i64::from(offset)), cfa),
             // Linkage entries too: whether a signal interrupted them is not kept.
             _ => false,
         };
-        let saved = rule.base_pointer();
+        let is_guess = shape == Shape::NoTable;
+        let saved = if is_guess { BasePointer::AtBp(0) } else { rule.base_pointer() };
         let saved_at = match saved {
             BasePointer::Same => None,
             BasePointer::AtCfa(offset) => Some(cfa.wrapping_add_signed(i64::from(offset))),
@@ -437,7 +450,8 @@ impl LastStack<'_> {
         let is_live = matches!(shape, Shape::FromBp(_) | Shape::StoredAtBp(_))
             || matches!(saved, BasePointer::AtBp(_))
             || outer_is_live && saved == BasePointer::Same;
-        let flags = (if is_live { LIVE } else { 0 }) | (if blocked { BLOCKED } else { 0 });
+        let guessed = outer_place.marks & GUESSED | if is_guess { GUESSED } else { 0 };
+        let flags = guessed | (if is_live { LIVE } else { 0 }) | (if blocked { BLOCKED } else { 0 });
         (count as u32) << COUNT_SHIFT | flags
     }
 

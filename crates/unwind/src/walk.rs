@@ -102,22 +102,13 @@ pub fn walk<E: Environment, const SETS: usize>(
 /// The rule for `pc`, a program counter as stored by a walk, made from its module's table.
 #[inline(never)]
 pub fn resolve<E: Environment>(environment: &E, pc: u64) -> Rule {
-    make_rule(environment, pc).0
-}
-
-/// The rule, and whether it may be kept.
-fn make_rule<E: Environment>(environment: &E, pc: u64) -> (Rule, bool) {
     let address = pc.wrapping_sub(1);
-    match environment.find_table(address) {
-        Lookup::Found(table) => match table.row(address) {
-            Ok(row) => (Rule::from_row(&row, table.segment), true),
-            Err(TableError::NotCovered) if table.begins_function(pc) => (Rule::OUTERMOST, true),
-            Err(TableError::NotCovered) => (Rule::NO_TABLE, true),
-            Err(TableError::Refused) => (Rule::REFUSED, true),
-        },
-        Lookup::NoTable => (Rule::NO_TABLE, true),
-        // A library may be loaded there later, of which nobody tells the cache.
-        Lookup::Unknown => (Rule::NO_TABLE, false),
+    let Lookup::Found(table) = environment.find_table(address) else { return Rule::NO_TABLE };
+    match table.row(address) {
+        Ok(row) => Rule::from_row(&row, table.segment),
+        Err(TableError::NotCovered) if table.begins_function(pc) => Rule::OUTERMOST,
+        Err(TableError::NotCovered) => Rule::NO_TABLE,
+        Err(TableError::Refused) => Rule::REFUSED,
     }
 }
 
@@ -215,11 +206,8 @@ pub(crate) fn miss<E: Environment, const SETS: usize>(
         cache.insert(pc, rule, tag);
         return (rule, tag);
     }
-    let (rule, lasting) = make_rule(environment, pc);
+    let rule = resolve(environment, pc);
     cache.count_made();
-    if !lasting {
-        return (rule, 0);
-    }
     let tag = environment.remember(pc, rule);
     cache.insert(pc, rule, tag);
     (rule, tag)

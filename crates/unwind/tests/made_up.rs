@@ -56,7 +56,7 @@ impl Environment for World {
         match pc {
             0x20_0000..0x30_0000 => Lookup::Found(self.table()),
             0x40_0000..0x50_0000 => Lookup::NoTable,
-            _ => Lookup::Unknown,
+            _ => Lookup::NoTable,
         }
     }
 }

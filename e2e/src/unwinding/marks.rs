@@ -235,6 +235,17 @@ pub fn jit(size: u64) -> Option<Vec<Part>> {
     }
 }
 
+/// `victims/unwind_jit_steady.c`.
+pub fn jit_steady(size: u64) -> Option<Vec<Part>> {
+    let depth = mark(size, 9_100, 12)?;
+    let mut parts = functions(&["steady_level"]);
+    for _ in 0..depth {
+        parts.extend([Part::Unnamed, functions(&["steady_call"]).remove(0), functions(&["steady_level"]).remove(0)]);
+    }
+    parts.extend(functions(&["main"]));
+    Some(parts)
+}
+
 /// `victims/unwind_jit_library.c`.
 pub fn jit_library(size: u64) -> Option<Vec<Part>> {
     match size {

@@ -5,6 +5,7 @@
 //! debuggers use (`_r_debug`), and code addresses through `_dl_find_object` (glibc 2.35), which is
 //! lock-free and safe in signal handlers.
 
+use crate::process;
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -265,12 +266,14 @@ struct FoundObject {
 pub struct CodeModule {
     /// The module.
     pub module: Module,
-    /// First mapped address.
+    /// First address of it, or of the one of its segments that holds the code, where there are gaps between them.
     pub low: usize,
-    /// One past the last mapped address.
+    /// One past the last address of the same.
     pub high: usize,
     /// Address of its `.eh_frame_hdr`, 0 if it has none.
     pub eh_frame_header: usize,
+    /// Where the ELF header lies, 0 if that is not known.
+    header: usize,
 }
 
 type DlFindObject = unsafe extern "C" fn(usize, *mut FoundObject) -> i32;
@@ -278,17 +281,20 @@ type DlFindObject = unsafe extern "C" fn(usize, *mut FoundObject) -> i32;
 /// Looks code addresses up.
 pub struct CodeFinder {
     function: AtomicUsize,
+    /// Where the kernel put the executable's program headers.
+    executable: AtomicUsize,
 }
 
 impl CodeFinder {
     /// Finds nothing yet.
     pub const fn new() -> Self {
-        CodeFinder { function: AtomicUsize::new(0) }
+        CodeFinder { function: AtomicUsize::new(0), executable: AtomicUsize::new(0) }
     }
 
     /// Looks for glibc's function. False if there is none: glibc is older than 2.35.
     pub fn start(&self) -> bool {
         let function = modules().find_map(|module| module.symbol(b"_dl_find_object"));
+        self.executable.store(process::program_headers(), Ordering::Relaxed);
         self.function.store(function.map_or(0, |symbol| symbol.address), Ordering::Release);
         function.is_some()
     }
@@ -311,6 +317,17 @@ impl CodeFinder {
 
     /// The module that holds `address`.
     pub fn find(&self, address: usize) -> Option<CodeModule> {
+        let found = self.ask(address)?;
+        Some(CodeModule {
+            module: Module { map: found.map },
+            low: found.low,
+            high: found.high,
+            eh_frame_header: found.eh_frame_header,
+            header: self.header(&found),
+        })
+    }
+
+    fn ask(&self, address: usize) -> Option<FoundObject> {
         let function = self.function.load(Ordering::Acquire);
         if function == 0 {
             return None;
@@ -319,13 +336,27 @@ impl CodeFinder {
             FoundObject { flags: 0, low: 0, high: 0, map: core::ptr::null(), eh_frame_header: 0, reserved: [0; 7] };
         // SAFETY: the address is that of `_dl_find_object`, which takes any address and fills the structure.
         let status = unsafe { core::mem::transmute::<usize, DlFindObject>(function)(address, &mut found) };
-        (status == 0 && !found.map.is_null()).then_some(CodeModule {
-            module: Module { map: found.map },
-            low: found.low,
-            high: found.high,
-            eh_frame_header: found.eh_frame_header,
-        })
+        (status == 0 && !found.map.is_null()).then_some(found)
     }
+
+    /// Where the module's ELF header lies: at its beginning. Of a module with gaps between its segments glibc says where the
+    /// one segment begins, and the first one must be found: by the bias in most libraries, by the kernel's word in executables
+    /// at a fixed address.
+    fn header(&self, found: &FoundObject) -> usize {
+        if begins_with_elf(found) {
+            return found.low;
+        }
+        let bias = Module { map: found.map }.bias();
+        let candidates = [bias, self.executable.load(Ordering::Relaxed)];
+        let first = candidates.into_iter().filter(|address| *address != 0).filter_map(|address| self.ask(address));
+        let mut same = first.filter(|first| first.map == found.map && begins_with_elf(first));
+        same.next().map_or(0, |first| first.low)
+    }
+}
+
+fn begins_with_elf(found: &FoundObject) -> bool {
+    // SAFETY: the first page of a loaded segment, which is mapped for reading.
+    found.high - found.low >= 64 && unsafe { *(found.low as *const [u8; 4]) } == *b"\x7fELF"
 }
 
 impl Default for CodeFinder {
@@ -356,27 +387,35 @@ impl CodeModule {
         if self.program_headers().is_empty() {
             return 0;
         }
-        // SAFETY: there is an ELF header at the beginning, or there would be no program headers.
-        self.module.bias() + unsafe { *(self.low as *const u8).add(24).cast::<usize>() }
+        // SAFETY: there is an ELF header, or there would be no program headers.
+        self.module.bias() + unsafe { *(self.header as *const u8).add(24).cast::<usize>() }
     }
 
     fn program_headers(&self) -> &[ProgramHeader] {
-        // SAFETY: the first mapped page of a module is mapped for reading; it begins with the ELF header
-        // unless the linker laid it out unusually, which the magic tells.
+        if self.header == 0 {
+            return &[];
+        }
+        // SAFETY: an ELF header, as its magic has told, and what lies on the same page.
         unsafe {
-            let header = self.low as *const u8;
-            if core::slice::from_raw_parts(header, 4) != b"\x7fELF" {
-                return &[];
-            }
+            let header = self.header as *const u8;
             let at = *(header.add(32).cast::<usize>());
             let (entry_bytes, count) = (*(header.add(54).cast::<u16>()), *(header.add(56).cast::<u16>()));
             let bytes = usize::from(count) * core::mem::size_of::<ProgramHeader>();
-            let inside = at.checked_add(bytes).is_some_and(|end| end <= self.high - self.low && end <= 4096);
+            let inside = at.checked_add(bytes).is_some_and(|end| end <= 4096) && at.is_multiple_of(8);
             if usize::from(entry_bytes) != core::mem::size_of::<ProgramHeader>() || !inside {
                 return &[];
             }
             core::slice::from_raw_parts(header.add(at).cast::<ProgramHeader>(), usize::from(count))
         }
+    }
+
+    /// First address of the whole module, and one past its last: as `low` and `high`, but with all segments.
+    pub fn extent(&self) -> (usize, usize) {
+        let segments = self.program_headers().iter().filter(|header| header.kind == PT_LOAD);
+        segments.fold((self.low, self.high), |(low, high), segment| {
+            let first = self.module.bias().wrapping_add(segment.address);
+            (low.min(first & !4095), high.max(first.saturating_add(segment.memory_bytes)))
+        })
     }
 
     /// First address and bytes of the mapped part of the file that holds `address`.
@@ -392,12 +431,13 @@ impl CodeModule {
     pub fn build_id(&self) -> &[u8] {
         for header in self.program_headers().iter().filter(|header| header.kind == PT_NOTE) {
             let first = self.module.bias().wrapping_add(header.address);
-            if first < self.low || first.saturating_add(header.memory_bytes) > self.high {
+            let segment = self.segment(first);
+            if segment.is_none_or(|(start, bytes)| header.memory_bytes > bytes - (first - start)) {
                 continue;
             }
             let mut at = 0;
             while at + 12 <= header.memory_bytes {
-                // SAFETY: inside a note segment of a loaded module, checked against its mapping above.
+                // SAFETY: inside a note segment of a loaded module, which lies in one of its loaded segments.
                 let (name_bytes, value_bytes, kind) = unsafe {
                     let note = (first + at) as *const u32;
                     (*note as usize, *note.add(1) as usize, *note.add(2))

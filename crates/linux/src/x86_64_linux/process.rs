@@ -48,6 +48,21 @@ pub fn environment<const N: usize>(name: &[u8]) -> Option<Text<N>> {
     (found && !value.is_cut()).then_some(value)
 }
 
+/// Where the kernel put the program headers of the executable, as the auxiliary vector says; 0 if it does not.
+pub fn program_headers() -> usize {
+    const AT_PHDR: usize = 3;
+    let mut vector = [0u8; 1024];
+    let mut value = 0;
+    read_pieces(c"/proc/self/auxv", &mut vector, &mut |bytes| {
+        let word = |bytes: &[u8; 8]| usize::from_ne_bytes(*bytes);
+        let (words, _) = bytes.as_chunks::<8>();
+        let pair = words.as_chunks::<2>().0.iter().find(|[key, _]| word(key) == AT_PHDR);
+        value = pair.map_or(0, |[_, value]| word(value));
+        false
+    });
+    value
+}
+
 /// When the process was started: field 22 of `/proc/self/stat`, in clock ticks since boot.
 pub fn start_ticks() -> u64 {
     stat_field(19)

@@ -9,8 +9,8 @@ use heapledger_format::TallyCounter;
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::syscall;
 use heapledger_unwind::{
-    Candidate, End, Environment, Lookup, PackedWords, Registers, Rule, RuleCache, Strategy, Taken, Walk, Word, take,
-    walk, walk_in_full,
+    Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Strategy, Taken, Walk,
+    Word, take, walk, walk_in_full,
 };
 
 /// Pages of a stack that may be asked about at once: 8 MiB.
@@ -171,10 +171,19 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers, 
         && let Some(Candidate { words, found }) = state.memo.noted(registers, stamp(generation))
         && still_hold(state.native, &words)
     {
-        state.count(TallyCounter::FramesVerified, u64::from(found.callers) + 1);
-        return found.node;
+        return remembered(state, &found);
     }
     capture_elsewhere(shared, state, registers, gives)
+}
+
+/// The call site of a stack that was remembered.
+#[inline(always)]
+fn remembered(state: &ThreadState, found: &Remembered) -> u32 {
+    state.count(TallyCounter::FramesVerified, u64::from(found.callers) + 1);
+    if found.is_guessed {
+        state.count(TallyCounter::StacksGuessed, 1);
+    }
+    found.node
 }
 
 /// A stack that is not the one last taken from such a place.
@@ -187,8 +196,7 @@ fn capture_elsewhere(shared: &Shared, state: &mut ThreadState, registers: &Regis
             if is_checked(shared) {
                 check_remembered(shared, state, registers);
             }
-            state.count(TallyCounter::FramesVerified, u64::from(found.callers) + 1);
-            return found.node;
+            return remembered(state, &found);
         }
     }
     capture_changed(shared, state, registers, gives)
@@ -344,7 +352,14 @@ fn check_remembered(shared: &Shared, state: &mut ThreadState, registers: &Regist
     for (place, pc) in pcs.iter_mut().zip(core::iter::once(registers.ip).chain(memo.callers(&found))) {
         *place = pc;
     }
-    check_whole(shared, state, registers, pcs.get(..depth).unwrap_or(&[]), End::Outermost, None);
+    check_whole(
+        shared,
+        state,
+        registers,
+        pcs.get(..depth).unwrap_or(&[]),
+        End::Outermost,
+        found.is_guessed.then_some(0),
+    );
 }
 
 /// Compares a stack that was taken by steps, or in part.

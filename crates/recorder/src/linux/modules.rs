@@ -181,6 +181,7 @@ impl Modules {
         }
         let (segment_first, segment_bytes) =
             if code.eh_frame_header == 0 { (0, 0) } else { code.segment(code.eh_frame_header).unwrap_or((0, 0)) };
+        let row_plus_1 = self.row_of_other_segment(&code, count, now_plus_1);
         let known = Known {
             low: code.low,
             high: code.high,
@@ -189,7 +190,7 @@ impl Modules {
             segment_first,
             segment_bytes,
             build_id_start: build_id_start(&code),
-            row_plus_1: Self::write_row(ledger, &code, now_plus_1 - 1),
+            row_plus_1: row_plus_1.unwrap_or_else(|| Self::write_row(ledger, &code, now_plus_1 - 1)),
         };
         let slot = self.slot(count);
         // SAFETY: only the holder of `entering` writes, and nobody reads a slot that is not counted yet.
@@ -197,6 +198,23 @@ impl Modules {
         slot.seen_plus_1.store(now_plus_1, Ordering::Release);
         self.count.store(count + 1, Ordering::Release);
         Some(known)
+    }
+
+    /// The row, plus 1, of a module with gaps between its segments of which another segment is known.
+    fn row_of_other_segment(&self, code: &CodeModule, count: usize, now_plus_1: u32) -> Option<u16> {
+        let extent = code.extent();
+        if extent == (code.low, code.high) {
+            return None;
+        }
+        (0..count).rev().map(|index| self.slot(index)).find_map(|slot| {
+            // SAFETY: below `count`, so never written again.
+            let known = unsafe { *slot.known.get() };
+            let is_same = slot.seen_plus_1.load(Ordering::Acquire) == now_plus_1
+                && (extent.0..extent.1).contains(&known.low)
+                && (known.bias, known.eh_frame_header, known.build_id_start)
+                    == (code.module.bias(), code.eh_frame_header, build_id_start(code));
+            (is_same && known.row_plus_1 != 0).then_some(known.row_plus_1)
+        })
     }
 
     /// Writes the module's row; returns its number plus 1, or 0 if there is no room.
@@ -224,8 +242,9 @@ impl Modules {
         let build_id = code.build_id();
         let build_id = build_id.get(..build_id.len().min(BUILD_ID_BYTES_MAX)).unwrap_or(&[]);
         put(module::bias, 8, code.module.bias() as u64);
-        put(module::low, 8, code.low as u64);
-        put(module::high, 8, code.high as u64);
+        let (low, high) = code.extent();
+        put(module::low, 8, low as u64);
+        put(module::high, 8, high as u64);
         put(module::generation, 4, u64::from(generation));
         put(module::path_at, 4, path_at);
         put(module::path_bytes, 4, path.len() as u64);
@@ -247,7 +266,10 @@ impl Modules {
 
     /// The unwind table for a code address.
     pub fn table(&self, ledger: &Ledger, address: u64) -> Lookup<'_> {
-        let Some(known) = self.find(Some(ledger), address as usize) else { return Lookup::Unknown };
+        // In no module lies generated code. Before a library comes to lie there the loader allocates what it keeps of it, which
+        // begins a new generation. (Between the two, while the library is relocated, its code would count as generated; nothing
+        // of it runs then but what chooses indirect functions.)
+        let Some(known) = self.find(Some(ledger), address as usize) else { return Lookup::NoTable };
         if known.segment_bytes == 0 {
             return Lookup::NoTable;
         }

@@ -97,7 +97,7 @@ impl Environment for World {
     fn find_table(&self, pc: u64) -> Lookup<'_> {
         match pc {
             0x20_0000..0x30_0000 => Lookup::Found(crate::maker::table(&self.segment)),
-            _ => Lookup::Unknown,
+            _ => Lookup::NoTable,
         }
     }
 

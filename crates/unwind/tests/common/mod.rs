@@ -91,7 +91,7 @@ impl Environment for Process {
     fn find_table(&self, pc: u64) -> Lookup<'_> {
         let holds = |module: &&Module| module.addresses.iter().any(|range| range.contains(&pc));
         match self.modules.iter().find(holds) {
-            None => Lookup::Unknown,
+            None => Lookup::NoTable,
             Some(Module { table: None, .. }) => Lookup::NoTable,
             Some(Module { table: Some(table), .. }) => Lookup::Found(*table),
         }

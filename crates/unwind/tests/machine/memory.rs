@@ -87,7 +87,7 @@ impl Memory {
         known.start = known.start.min(page);
     }
 
-    /// Code was unloaded.
+    /// Code was unloaded, or loaded.
     pub(crate) fn forget_rules(&self) {
         self.shared.borrow_mut().clear();
     }
@@ -114,7 +114,7 @@ impl Environment for Memory {
             CODE..BARE => Lookup::Found(maker::table(&self.tables[self.plugin])),
             BARE..GENERATED => Lookup::NoTable,
             GENERATED..0x61_0000 if self.loaded => Lookup::Found(maker::table(&self.table_of_loaded)),
-            _ => Lookup::Unknown,
+            _ => Lookup::NoTable,
         }
     }
 

@@ -324,9 +324,10 @@ impl Machine {
         self.load_functions();
     }
 
-    /// A module is loaded where code was generated. Nobody tells the recorder.
+    /// A module is loaded where code was generated.
     pub(crate) fn load(&mut self) {
         self.memory.loaded = true;
+        self.memory.forget_rules();
         self.load_functions();
     }
 

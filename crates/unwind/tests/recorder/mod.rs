@@ -81,7 +81,8 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
         let found = self.memo.find(environment, &self.cache, registers, generation + 1)?;
         let frames: Vec<u64> = [registers.ip].into_iter().chain(self.memo.callers(&found)).collect();
         assert_eq!(frames.len(), found.callers as usize + 1);
-        Some((Stack { frames, end: End::Outermost, guessed_from: None }, found.node))
+        let guessed_from = found.is_guessed.then_some(0);
+        Some((Stack { frames, end: End::Outermost, guessed_from }, found.node))
     }
 
     /// Forgets everything, as after a hook that was left in the middle.
