@@ -175,9 +175,10 @@ impl Display for Summary<'_> {
         if let Some(more) = own.losses.len().checked_sub(NOTES).filter(|more| *more > 0) {
             writeln!(f, "  incomplete   and {}", counted(more as u64, "more note", "more notes"))?;
         }
-        if self.children > 0 && own.allocations < LITTLE {
+        if self.children > 0 {
             let processes = counted(self.children, "child process was", "child processes were");
-            writeln!(f, "  children     {processes} not watched; this program itself did little")?;
+            let little = if own.allocations < LITTLE { "; this program itself did little" } else { "" };
+            writeln!(f, "  children     {processes} not watched{little}")?;
         }
         if let Some((first, others)) = self.earlier.split_last() {
             let others =
@@ -317,9 +318,11 @@ heapledger: jq ended with status 0 after 1.24 s
     fn a_program_that_did_little_is_told_from_its_children() {
         let text = shown(15, &Reckoning { allocations: 9, ..Reckoning::default() }, 1);
         assert!(text.starts_with("heapledger: jq was killed by SIGTERM after"));
-        assert!(text.contains("1 child process was not watched"));
+        assert!(text.contains("1 child process was not watched; this program itself did little\n"));
         assert!(text.contains("live at end  nothing"));
         assert!(!text.contains("incomplete"));
+        let text = shown(0, &Reckoning { allocations: 9_000, ..Reckoning::default() }, 2);
+        assert!(text.contains("  children     2 child processes were not watched\n"));
     }
 
     #[test]
