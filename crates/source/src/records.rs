@@ -106,20 +106,65 @@ impl<'a> Elements<'a> {
                 bytes.chunks_exact(self.element_bytes).for_each(|element| each(&self.decoder, element));
                 Ok(Step { passed: 1, in_flight: 0 })
             }
-            Store::Live(live) => self.read_live(live, first, &mut buffers.copies, each),
+            Store::Live(live) => self.read_live(live, first, self.stride(), &mut buffers.copies, each),
         }
+    }
+
+    /// The same of `count` elements of a live ledger at most, and of no more than a chunk. A finished one gives nothing.
+    pub(crate) fn read_some(
+        &self,
+        first: u64,
+        count: u64,
+        buffers: &mut Buffers,
+        each: &mut impl FnMut(&Decoder, &[u8]),
+    ) -> Result<Step, SourceError> {
+        match &self.ledger.store {
+            Store::Live(live) if self.element_bytes != 0 => {
+                self.read_live(live, first, count, &mut buffers.copies, each)
+            }
+            _ => Ok(Step::default()),
+        }
+    }
+
+    /// Calls `each` with the places and commit words of elements of a live ledger, from `first` on, a chunk of them,
+    /// without those that are vacant. They may change at once, and may have been read half: they are a hint. Gives how
+    /// many elements were looked at.
+    pub(crate) fn glance(
+        &self,
+        first: u64,
+        buffers: &mut Buffers,
+        each: &mut impl FnMut(u64, u64),
+    ) -> Result<u64, SourceError> {
+        let Store::Live(live) = &self.ledger.store else { return Ok(0) };
+        let extent = live.extent(self.ledger.header(), self.kind)?;
+        let count = self.stride().min(extent.count.saturating_sub(first));
+        let [bytes, ..] = &mut buffers.copies;
+        bytes.resize(count as usize * self.element_bytes, 0);
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let count = live.read(&extent, first, bytes)?;
+        for (place, element) in (first..first + count).zip(bytes.chunks_exact(self.element_bytes)) {
+            match (self.commit)(&self.decoder, element) {
+                0 => {}
+                commit => each(place, commit),
+            }
+        }
+        Ok(count)
     }
 
     fn read_live(
         &self,
         live: &Live,
         first: u64,
+        count: u64,
         copies: &mut [Vec<u8>; 3],
         each: &mut impl FnMut(&Decoder, &[u8]),
     ) -> Result<Step, SourceError> {
         let extent = live.extent(self.ledger.header(), self.kind)?;
-        let room = self.stride().min(extent.count.saturating_sub(first)) as usize * self.element_bytes;
-        let mut count = u64::MAX;
+        let count = count.min(self.stride()).min(extent.count.saturating_sub(first));
+        let room = count as usize * self.element_bytes;
+        let mut count = count;
         if self.still {
             let [_, body, _] = copies;
             body.resize(room, 0);

@@ -1,0 +1,119 @@
+//! The history in the order of frees, without ever holding it.
+//!
+//! Threads of a recorder lease a small part of the ring at a time and fill it alone, so that parts are in order by
+//! themselves and among each other, but for a few: those of threads that free seldom, and the one where the ring ends.
+//! A first walk notes the least number of each group of entries. A second one reads the groups by these, and gives
+//! away what is less than that of the next. What is held are the groups that overlap. Of a ring in no order that is all
+//! of it: the order is right with any.
+
+use crate::SourceError;
+use crate::records::{Buffers, Elements};
+
+/// Entries of a group: what recorders lease at a time, but any figure would do.
+const GROUP: u64 = 64;
+/// Groups read before some of their entries are given away.
+const GROUPS_AT_ONCE: usize = 256;
+
+/// A group of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    /// Least commit word.
+    least: u64,
+    /// Its first entry.
+    first: u64,
+}
+
+/// Calls `each` with some entries at a time of a live ledger, all in the order of their commit words. Gives how many
+/// were being written.
+pub(super) fn in_order(
+    elements: &Elements<'_>,
+    each: &mut dyn FnMut(&[u8]) -> Result<(), SourceError>,
+) -> Result<u64, SourceError> {
+    let mut buffers = Buffers::default();
+    let groups = groups(elements, &mut buffers)?;
+    let mut held = Held::default();
+    let (mut next, mut in_flight) = (0, 0);
+    while next < groups.len() {
+        // The more is held, the more is added before it is sorted: else much that overlaps would be sorted often.
+        let more = GROUPS_AT_ONCE.max(held.order.len() / GROUP as usize);
+        let stop = groups.len().min(next + more);
+        while let Some(group) = groups.get(next).filter(|_| next < stop) {
+            let room = (stop - next).min((elements.stride() / GROUP) as usize).max(1);
+            let behind = groups.iter().skip(next).zip(0..room as u64);
+            let count = behind.take_while(|(other, index)| other.first == group.first + index * GROUP).count();
+            let (mut at, end) = (group.first, group.first + count as u64 * GROUP);
+            while at < end {
+                let step = elements.read_some(at, end - at, &mut buffers, &mut |decoder, element| {
+                    held.add(decoder.freed_commit(element), element);
+                })?;
+                in_flight += step.in_flight;
+                // Nothing more is there: the file was cut meanwhile.
+                at = if step.passed == 0 { end } else { at + step.passed };
+            }
+            next += count;
+        }
+        held.give(groups.get(next).map(|group| group.least), each)?;
+    }
+    Ok(in_flight)
+}
+
+/// All groups that are not vacant, by their least entries.
+fn groups(elements: &Elements<'_>, buffers: &mut Buffers) -> Result<Vec<Group>, SourceError> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut at = 0;
+    loop {
+        let passed = elements.glance(at, buffers, &mut |place, commit| match groups.last_mut() {
+            Some(last) if last.first == place / GROUP * GROUP => last.least = last.least.min(commit),
+            _ => groups.push(Group { least: commit, first: place / GROUP * GROUP }),
+        })?;
+        if passed == 0 {
+            break;
+        }
+        at += passed;
+    }
+    groups.sort_unstable();
+    Ok(groups)
+}
+
+/// Entries that wait for others which come before them.
+#[derive(Default)]
+struct Held {
+    bytes: Vec<u8>,
+    /// Commit words, and where the entries lie in `bytes`.
+    order: Vec<(u64, usize)>,
+    element_bytes: usize,
+    /// What is given away at a time, and what remains.
+    other: Vec<u8>,
+}
+
+impl Held {
+    fn add(&mut self, commit: u64, element: &[u8]) {
+        self.order.push((commit, self.bytes.len()));
+        self.bytes.extend_from_slice(element);
+        self.element_bytes = element.len();
+    }
+
+    /// Gives away all below `bound`.
+    fn give(
+        &mut self,
+        bound: Option<u64>,
+        each: &mut dyn FnMut(&[u8]) -> Result<(), SourceError>,
+    ) -> Result<(), SourceError> {
+        // Mostly in order already, for which this sort is made.
+        self.order.sort();
+        let ready = bound.map_or(self.order.len(), |bound| self.order.partition_point(|(commit, _)| *commit < bound));
+        let Held { bytes, order, element_bytes, other } = self;
+        let element = |at: usize| bytes.get(at..at + *element_bytes).unwrap_or(&[]);
+        other.clear();
+        order.drain(..ready).for_each(|(_, at)| other.extend_from_slice(element(at)));
+        each(other)?;
+        other.clear();
+        for (_, at) in order {
+            let remaining = element(*at);
+            *at = other.len();
+            other.extend_from_slice(remaining);
+        }
+        std::mem::swap(bytes, other);
+        Ok(())
+    }
+}
