@@ -35,6 +35,7 @@ mod record;
 mod seen;
 mod snapshot;
 mod stats;
+mod stats_chosen;
 mod table;
 mod top;
 mod tree;
