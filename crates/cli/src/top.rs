@@ -59,7 +59,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
         filter.check(&reader, Scope::Blocks)?;
         if args.group == Group::Thread {
-            GroupBy::Thread.check(&reader)?;
+            GroupBy::Thread.check(&reader, Scope::Blocks)?;
         }
         let interval = Duration::from_secs_f64(args.interval);
         Ok(Watched { reader, namer, began: Instant::now(), interval, filter, holders, naming: args.naming.clone() })

@@ -18,7 +18,7 @@ fn ledger() -> Builder {
     let ended = builder.stack(&[(Some(module), 0x4321)]);
     builder.heap("brk heap", 0x1000, 0x100_0000).process("program", "tool").process("args", "tool");
     for (row, name) in [(0, "main"), (1, "worker"), (2, "closer")] {
-        builder.thread(row, 4242 + row, 0x7f00, name, [10, 10, 0]);
+        builder.thread(1, 4242 + row, 0x7f00, name, [10, 10, 0]);
     }
     for index in 0..10u64 {
         let (kind, heap, thread) = (Kind::MALLOC, Some(0), Some((index % 2) as u32));
@@ -89,4 +89,62 @@ fn totals_of_a_part() {
             "{words:?}: {code:?} {error}"
         );
     }
+}
+
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split(',').collect()).collect()
+}
+
+#[test]
+fn events_as_a_table() {
+    let scratch = prepared("options-events");
+    let columns = "event,number,size,thread,kind,lifetime,alloc_number,free_number,free_thread";
+    let text = shown(&scratch, &["history", "--csv", "--columns", columns, "--where", "size < 3", LEDGER]);
+    let rows = rows(&text);
+    assert_eq!(rows[0].join(","), columns.replace("lifetime", "lifetime_ns"));
+    let allocation = ["allocation", "10", "1", "0 main", "calloc", "10000000", "10", "20", "2 closer"];
+    let free = ["free", "20", "1", "2 closer", "free", "10000000", "10", "20", "2 closer"];
+    assert_eq!((&rows[1][..], &rows[3][..], rows.len()), (&allocation[..], &free[..], 5), "{text}");
+    // The order of ecosmdd's letters, of long names, of the largest, and turned round.
+    let numbers = |words: &[&str]| {
+        let words = [&["history", "-f", "%s", "-Fsize_max=3"], words, &[LEDGER]].concat();
+        shown(&scratch, &words).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(numbers(&[]), "10 11 12 20 21 22");
+    assert_eq!(numbers(&["-r"]), "22 21 20 12 11 10");
+    assert_eq!(numbers(&["-SN"]), "12 22 11 21 10 20");
+    assert_eq!(numbers(&["-S", "n", "-r"]), "22 12 21 11 20 10");
+    assert_eq!(numbers(&["--sort", "thread:desc,size"]), "22 21 20 11 12 10");
+    let (_, out, error) = ran(&scratch, &["history", "-f", "%s", "-Fsize_max=3", "--top", "2", LEDGER]);
+    assert_eq!((out.as_str(), error.as_str()), ("12\n22\n", "heapledger: 4 left out (--limit 0 shows all)\n"));
+    // Of lives of one address there is one order.
+    for words in [&["-SN"][..], &["--csv"], &["--group-by", "fn"], &["--columns", "fn"]] {
+        let (code, _, error) = ran(&scratch, &[&["history", "--addr", "0x1000"], words, &[LEDGER]].concat());
+        assert!(code == Some(2) && error.contains("--addr shows lives"), "{words:?}: {error}");
+    }
+    let (code, _, error) = ran(&scratch, &["history", "--columns", "fre_fn", LEDGER]);
+    assert!(code == Some(2) && error.contains("did you mean 'free_fn'"), "{error}");
+}
+
+#[test]
+fn events_added_up() {
+    let scratch = prepared("options-event-groups");
+    let text = shown(&scratch, &["history", "--csv", "--group-by", "thread", "--sort", "name", LEDGER]);
+    let rows: Vec<Vec<&str>> =
+        rows(&text).into_iter().skip(1).map(|row| [&row[..1], &row[2..3], &row[5..]].concat()).collect();
+    let expected = [
+        ["25025", "10", "allocation", "0 main"],
+        ["30030", "10", "allocation", "1 worker"],
+        ["55", "10", "free", "2 closer"],
+    ];
+    assert_eq!(rows, expected, "{text}");
+    let lines = json(&scratch, &["history", "--group-by", "kind", "--top", "1", "-Fsize_max=10", LEDGER]);
+    assert_eq!(
+        (&lines[0]["command"], &lines[0]["events"], &lines[0]["complete"]),
+        (&"history".into(), &20.into(), &true.into())
+    );
+    assert_eq!((&lines[1]["keys"]["event"], &lines[1]["events"]), (&"allocation".into(), &10.into()));
+    assert_eq!((&lines[2]["shown"], &lines[2]["left_out"]), (&1.into(), &1.into()));
+    let (code, _, error) = ran(&scratch, &["dump", "--group-by", "event", LEDGER]);
+    assert!(code == Some(1) && error.contains("known of events only"), "{code:?} {error}");
 }

@@ -178,7 +178,7 @@ fn no_size_has_a_unit_where_exact_bytes_are_wanted() {
         assert!(!shown.is_empty() && !has_unit(&shown), "{:?}: {shown}", reader.words);
         // The same by sums.
         let more: &[&[&str]] = match name.as_str() {
-            "dump" => &[&["--group-by", "fn"], &["--group-by", "stack"], &["--columns", "size,actual"]],
+            "dump" | "history" => &[&["--group-by", "fn"], &["--group-by", "stack"], &["--columns", "size,actual"]],
             "diff" => {
                 reader.words.retain(|word| word != "--blocks");
                 &[&[], &["--group-by", "kind"]]

@@ -18,7 +18,7 @@ const THREADS: usize = 40;
 Examples:
   heapledger stats heapledger.jq.4711.hl
   heapledger stats 4711                 a process that runs under heapledger now
-  heapledger stats --where 'fn ~ \"^parse\" and age > 10s' 4711   of these blocks only
+  heapledger stats --where 'fn ~ \"^parse\"' 4711   of these blocks only
   heapledger stats --json 4711 | jq 'select(.type == \"stats\").live_bytes'")]
 pub(crate) struct StatsArgs {
     #[command(flatten)]

@@ -156,7 +156,7 @@ impl ShapeArgs {
         let mut seen = Seen::default();
         for (ledger, side) in ledgers.iter().zip([Side::New, Side::Old]) {
             if self.threads {
-                GroupBy::Thread.check(ledger)?;
+                GroupBy::Thread.check(ledger, Scope::Events)?;
             }
             let mut progress = Progress::new("reading");
             let clock = Clock::new(ledger, SystemTime::now())?;
