@@ -50,6 +50,9 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
     if args.ledger.json && args.batch.is_none() {
         return Err(Usage::new("--json needs --batch N: the number of looks to write").into());
     }
+    if args.table.csv && args.batch.is_none() {
+        return Err(Usage::new("--csv needs --batch N: the number of looks to write").into());
+    }
     let (filter, holders) = (args.filter.parse()?, args.filter.holders()?);
     let target = &args.ledger.ledger;
     let watched = || -> Result<Watched> {

@@ -148,3 +148,68 @@ fn events_added_up() {
     let (code, _, error) = ran(&scratch, &["dump", "--group-by", "event", LEDGER]);
     assert!(code == Some(1) && error.contains("known of events only"), "{code:?} {error}");
 }
+
+#[test]
+fn a_table_is_csv_with_every_command() {
+    let scratch = prepared("options-csv");
+    let table = |words: &[&str]| {
+        let (code, text, error) = ran(&scratch, &[words, &["--csv"]].concat());
+        let expected = error.lines().all(|line| line == "heapledger: /opt/tool is not there.");
+        assert!(code.is_some_and(|code| code <= 1) && expected, "{words:?}: {code:?} {error}");
+        let rows: Vec<Vec<String>> =
+            rows(&text).iter().map(|row| row.iter().map(|cell| (*cell).to_owned()).collect()).collect();
+        let columns = rows[0].len();
+        assert!(rows.len() > 1 && rows.iter().all(|row| row.len() == columns), "{words:?}: {text}");
+        rows
+    };
+    let stats = table(&["stats", LEDGER]);
+    assert_eq!(stats[1], ["total", "", "", "20", "10", "10", "55000"]);
+    assert!(stats.contains(&["thread", "1", "worker", "10", "10", "5", "30000"].map(str::to_owned).to_vec()));
+    assert!(stats.contains(&["function", "", "calloc", "10", "0", "0", "0"].map(str::to_owned).to_vec()));
+    let chosen = table(&["stats", "-Fthread=1", LEDGER]);
+    assert!(chosen.contains(&["thread", "1", "worker", "", "", "5", "30000"].map(str::to_owned).to_vec()));
+    let tree = table(&["tree", "--sort", "name", LEDGER]);
+    assert_eq!(
+        (&tree[0][0], &tree[0][1], &tree[1][6], &tree[1][7]),
+        (&"depth".into(), &"path".into(), &"55000".into(), &"10".into())
+    );
+    let deepest = tree.last().expect("a row");
+    assert_eq!(deepest[1].split(';').count().to_string(), deepest[0], "{deepest:?}");
+    assert_eq!(table(&["tree", "--limit", "0", LEDGER]), table(&["tree", LEDGER]));
+    let (_, text, error) = ran(&scratch, &["tree", "--csv", "--limit", "2", LEDGER]);
+    assert!(text.lines().count() == 3 && error.contains("left out (--limit 0 shows all)"), "{text}{error}");
+    let top = table(&["top", "--batch", "2", "-i", "0.1", "--group", "thread", LEDGER]);
+    assert_eq!((top[0][2].as_str(), top[1][0].as_str(), top[1][3].as_str()), ("thread", "1", "30000"));
+    let (code, _, error) = ran(&scratch, &["top", "--csv", LEDGER]);
+    assert!(code == Some(2) && error.contains("--csv needs --batch"), "{error}");
+    let places = table(&["whereis", LEDGER, "0x1004", "0x100000", "0x9"]);
+    let found: Vec<&str> = places.iter().map(|row| row[1].as_str()).collect();
+    assert_eq!(found, ["found", "block", "freed", "earlier", "nothing"]);
+    assert_eq!((places[1][2].as_str(), places[1][4].as_str(), places[3][12].as_str()), ("4", "1000", "20"));
+}
+
+#[test]
+fn stacks_of_a_flame_graph_are_json() {
+    let scratch = prepared("options-flame");
+    let lines = json(&scratch, &["flame", LEDGER]);
+    let stacks: Vec<&Value> = lines.iter().filter(|line| line["type"] == "stack").collect();
+    let sum = |name: &str| stacks.iter().filter_map(|line| line[name].as_u64()).sum::<u64>();
+    assert_eq!((sum("live_bytes"), sum("freed_blocks"), sum("allocated_bytes")), (55_000, 10, 55_055));
+    assert!(
+        stacks[0]["functions"].as_array().is_some_and(|names| names.len() == 2) && stacks[0].get("before").is_none()
+    );
+    assert_eq!(lines.last().map(|end| &end["shown"]), Some(&stacks.len().into()));
+    let compared = json(&scratch, &["flame", "--diff", LEDGER, "--threads", LEDGER]);
+    assert_eq!(
+        (&compared[0]["before"], &compared[1]["before"]["live_bytes"]),
+        (&LEDGER.into(), &compared[1]["live_bytes"])
+    );
+    assert_eq!(compared[1]["thread"], "thread 0, 4242 main");
+    // By the name of the file, too; and the folded stacks are the same ones.
+    let (code, _, said) = ran(&scratch, &["flame", "-o", "x.json", LEDGER]);
+    assert!(code == Some(0) && said.contains("x.json"), "{said}");
+    let written = std::fs::read_to_string(scratch.cwd().join("x.json")).expect("a file");
+    assert_eq!(written.lines().count(), lines.len());
+    let folded = shown(&scratch, &["flame", "--format", "folded", LEDGER]);
+    assert_eq!(folded.lines().count(), stacks.iter().filter(|stack| stack["live_bytes"] != 0).count());
+}

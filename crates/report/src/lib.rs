@@ -37,11 +37,13 @@ mod seen;
 mod snapshot;
 mod stats;
 mod stats_chosen;
+mod stats_csv;
 mod table;
 mod top;
 mod tree;
 mod units;
 mod whereis;
+mod whereis_csv;
 
 pub use ascii::{AsciiWriter, Signs, ascii};
 pub use check::{CheckOutcome, CheckReport};
@@ -52,7 +54,7 @@ pub use diff_json::DiffJson;
 pub use dump::{DumpText, dump_begin, dump_end};
 pub use ecos_stats::ecos_stats;
 pub use event_columns::{EventStacks, event_cell, event_column, history_begin, history_end};
-pub use flame::{FlameFacts, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
+pub use flame::{FlameFacts, FlameJson, FlameSource, FlameView, flame_html, flame_json, flame_svg, folded, limited};
 pub use format::{Abilities, CONVERSIONS, Format, FormatError};
 pub use frames::{Context, callers, short_name};
 pub use groups::{groups_csv, groups_json, groups_text};
@@ -65,11 +67,13 @@ pub use lives::LivesText;
 pub use seen::{missing_frees, sentence};
 pub use snapshot::{SnapshotReport, snapshot_json, snapshot_text};
 pub use stats::{StatsOptions, stats_text};
+pub use stats_csv::stats_csv;
 pub use table::{Cell, Column, Table, TableForm, TableStyle};
-pub use top::{Look, LookColumn, LookRow, LookState, LooksJson, look_text, short_span};
-pub use tree::{TreeView, history_gap, measure_name, thread_name, tree_json, tree_text};
+pub use top::{Look, LookColumn, LookRow, LookState, LooksCsv, LooksJson, look_text, short_span};
+pub use tree::{TreeView, history_gap, measure_name, thread_name, tree_csv, tree_json, tree_text};
 pub use units::{Figures, Paint, clean, count, counted, growth_counted, moment, span};
 pub use whereis::WhereisText;
+pub use whereis_csv::WhereisCsv;
 
 pub use heapledger_analysis as analysis;
 

@@ -25,6 +25,7 @@ mod plan;
 mod rows;
 mod sort;
 mod stacks;
+mod tree_order;
 mod value;
 
 pub use check::{Scope, Unsupported};
@@ -36,6 +37,7 @@ pub use expr::{Expr, Filter, Test};
 pub use field::{Field, Op};
 pub use group::{GroupBy, GroupField, GroupOrder};
 pub use sort::{SortField, SortKey, SortKeys};
+pub use tree_order::{TreeField, TreeOrder};
 pub use value::Value;
 
 pub(crate) use error::nearest;

@@ -3,10 +3,12 @@
 use anyhow::Result;
 use heapledger_analysis::Summary;
 use heapledger_analysis::query::Scope;
-use heapledger_report::{Ending, StatsOptions, ecos_stats, stats_json, stats_text};
+use heapledger_report::{Ending, StatsOptions, ecos_stats, missing_frees, stats_csv, stats_json, stats_text};
 
-use super::shape::tell_ending;
-use super::standard::{FilterArgs, Usage};
+use super::shape::{tell_ending, tell_notes};
+use super::standard::{FilterArgs, TableArgs, Usage};
+use crate::say;
+
 use super::{LedgerArgs, NamingArgs, Progress, StyleArgs, find_names, unless_pipe_closed};
 
 /// Threads shown to a person who did not ask for all.
@@ -32,6 +34,8 @@ pub(crate) struct StatsArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
+    pub(crate) table: TableArgs,
+    #[command(flatten)]
     pub(crate) style: StyleArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
@@ -45,6 +49,9 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
 fn show(args: &StatsArgs) -> Result<()> {
     // Mistakes are told before anything is read.
     let asked = args.filter.parse()?;
+    if args.style.is_ecos() && args.table.csv {
+        return Err(Usage::new("--style ecos is text: leave --csv away").into());
+    }
     if args.style.is_ecos() && asked.expr().is_some() {
         return Err(Usage::new("--style ecos has the totals of the whole program: leave --where and -F away").into());
     }
@@ -67,6 +74,12 @@ fn show(args: &StatsArgs) -> Result<()> {
     summary.seen.notes.extend(names.notes());
     if args.ledger.json {
         stats_json(opened.out, &opened.context.ledger, &summary, &stacks, &ledger.modules()?)?;
+    } else if args.table.csv {
+        stats_csv(opened.out, &summary, &stacks)?;
+        if let Some(chosen) = summary.chosen.as_ref().filter(|chosen| chosen.frees_missing != 0) {
+            say(&missing_frees(summary.sampled.is_some(), chosen.frees_missing, chosen.frees_recorded));
+        }
+        tell_notes(&summary.seen);
     } else {
         let threads = if args.all { 0 } else { THREADS };
         let options = StatsOptions { threads, paint: opened.context.paint };
