@@ -3,6 +3,7 @@
 use heapledger_source::format::{Entry, Kind, SectionKind};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::query::Evaluator;
 use crate::sampling::{Sampling, Spread, Sum};
 
 /// Bytes of a record, about.
@@ -51,10 +52,11 @@ impl Counts {
         }
     }
 
-    /// Adds up the records of `ledger`, and says how many were being written.
+    /// Adds up the records of `ledger`, or those that `filter` means, and says how many were being written.
     pub(crate) fn of(
         ledger: &Ledger,
         site_limit: usize,
+        filter: Option<&mut Evaluator<'_>>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(Counts, u64), SourceError> {
         let sampling = Sampling::of(ledger);
@@ -64,12 +66,32 @@ impl Counts {
         let workers = records_bytes / 4 / sums_bytes;
         let scanned = ledger.scan_records(
             usize::try_from(workers).unwrap_or(usize::MAX),
-            &|| Counts::new(sampling, site_limit),
-            &|counts, entries| entries.iter().for_each(|entry| counts.add(entry)),
+            &|| (Counts::new(sampling, site_limit), Vec::new()),
+            &|(counts, undecided), entries| match filter.as_deref() {
+                None => entries.iter().for_each(|entry| counts.add(entry)),
+                Some(filter) => {
+                    for entry in entries {
+                        match filter.known(entry) {
+                            Some(true) => counts.add(entry),
+                            Some(false) => {}
+                            None => undecided.push(*entry),
+                        }
+                    }
+                }
+            },
             progress,
         )?;
         let mut all = Counts::new(sampling, site_limit);
-        scanned.states.into_iter().for_each(|counts| all.join(counts));
+        let mut filter = filter;
+        for (counts, undecided) in scanned.states {
+            all.join(counts);
+            for entry in &undecided {
+                if filter.as_deref_mut().map_or(Ok(true), |filter| filter.block(entry))? {
+                    all.add(entry);
+                }
+            }
+        }
+        all.end_run();
         Ok((all, scanned.in_flight))
     }
 

@@ -1,21 +1,25 @@
 //! The history: allocations and frees in the order in which they happened, of one ledger or of several of one run.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::notes::records_frees;
-use crate::query::{Evaluator, Subject};
+use crate::query::{Evaluator, SortKeys, Subject};
 use crate::{Sampled, Sampling};
+
+use self::order::First;
+
+mod order;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// A block was allocated; whether it is freed by now.
+    /// A block was allocated.
     Allocation {
-        /// Whether it is freed by now.
-        freed: bool,
+        /// Its free; `None` if it lives.
+        freed: Option<FreedEntry>,
     },
     /// A block was freed.
     Free(FreedEntry),
@@ -63,12 +67,34 @@ impl Event {
         }
     }
 
+    /// The free of the block, whichever event this is; `None` if it lives.
+    pub fn end(&self) -> Option<&FreedEntry> {
+        match &self.kind {
+            EventKind::Allocation { freed } => freed.as_ref(),
+            EventKind::Free(freed) => Some(freed),
+        }
+    }
+
+    /// The block with the number, time, thread, function and stack of the event.
+    pub fn as_entry(&self) -> Entry {
+        match &self.kind {
+            EventKind::Allocation { .. } => self.block,
+            EventKind::Free(freed) => as_freed(freed),
+        }
+    }
+
     /// Time, number, and of the two halves of a `realloc`, which share a number, the free first. Nothing else that
     /// happened to this block has the same.
-    fn key(&self) -> Key {
+    fn key(&self) -> order::Key {
         let is_allocation = matches!(self.kind, EventKind::Allocation { .. });
         (self.time().unwrap_or(0), self.number(), is_allocation, self.block.number)
     }
+}
+
+/// The block with the number, time, thread, function and stack of its free.
+pub fn as_freed(freed: &FreedEntry) -> Entry {
+    let FreedEntry { block, number, by: kind, site, thread, time } = *freed;
+    Entry { number, kind, site, thread, time, ..block }
 }
 
 /// Events in order.
@@ -94,10 +120,10 @@ pub struct Events {
     pub filter: Option<String>,
 }
 
-type Key = (u64, u64, bool, u64);
-
 /// Which of a run's events are shown.
 pub struct Wanted<'w, 'l> {
+    /// The order; by time, then number, if there is none.
+    pub keys: Option<&'w SortKeys>,
     /// The last event first.
     pub reverse: bool,
     /// So many at most; 0 is all of them.
@@ -123,23 +149,23 @@ impl Wanted<'_, '_> {
         self.filter.as_mut().map_or(Ok(true), |filter| filter.subject(subject))
     }
 
-    /// Adds the allocations of blocks that live to `chosen`; says how many were being written, and how many there are.
-    fn add_living(
+    /// Hands the allocations of blocks that live to `sink`; says how many were being written, and how many there are.
+    fn add_living<S: Sink>(
         &mut self,
         ledger: &Ledger,
-        chosen: &mut Chosen,
+        (sink, fresh): (&mut S, &(dyn Fn() -> S + Sync)),
         progress: &mut dyn FnMut(f32),
     ) -> Result<(u64, u64), SourceError> {
-        let event = |block: &Entry| Event { block: *block, kind: EventKind::Allocation { freed: false } };
-        let (decided, reverse, limit) = (self.filter.as_deref(), self.reverse, self.limit);
+        let event = |block: &Entry| Event { block: *block, kind: EventKind::Allocation { freed: None } };
+        let decided = self.filter.as_deref();
         let scanned = ledger.scan_records(
             usize::MAX,
-            &|| (Chosen::new(reverse, limit), Vec::new(), 0u64),
-            &|(chosen, undecided, blocks), entries| {
+            &|| (fresh(), Vec::new(), 0u64),
+            &|(sink, undecided, blocks), entries| {
                 *blocks += entries.len() as u64;
                 for block in entries {
                     match decided.map_or(Some(true), |filter| filter.known(block)) {
-                        Some(true) => chosen.add(event(block)),
+                        Some(true) => sink.add(event(block)),
                         Some(false) => {}
                         None => undecided.push(*block),
                     }
@@ -150,28 +176,33 @@ impl Wanted<'_, '_> {
         let mut all = 0;
         for (part, undecided, blocks) in scanned.states {
             all += blocks;
-            chosen.join(part);
+            sink.join(part);
             for block in &undecided {
                 if self.means(&Subject::live(block))? {
-                    chosen.add(event(block));
+                    sink.add(event(block));
                 }
             }
         }
         Ok((scanned.in_flight, all))
     }
 
-    /// Adds what the history of `ledger` tells to `chosen`.
-    fn add_freed(&mut self, ledger: &Ledger, chosen: &mut Chosen, sampling: Sampling) -> Result<Freed, SourceError> {
-        let (decided, reverse, limit) = (self.filter.as_deref(), self.reverse, self.limit);
+    /// Hands what the history of `ledger` tells to `sink`.
+    fn add_freed<S: Sink>(
+        &mut self,
+        ledger: &Ledger,
+        (sink, fresh): (&mut S, &(dyn Fn() -> S + Sync)),
+        sampling: Sampling,
+    ) -> Result<Freed, SourceError> {
+        let decided = self.filter.as_deref();
         let known = |subject: Subject<'_>| decided.map_or(Some(true), |filter| filter.known_subject(&subject));
         let scanned = ledger.scan_freed(
             usize::MAX,
-            &|| (Chosen::new(reverse, limit), Vec::new(), Freed::default()),
-            &|(chosen, undecided, freed), entries| {
+            &|| (fresh(), Vec::new(), Freed::default()),
+            &|(sink, undecided, freed), entries| {
                 for entry in entries {
                     freed.add(entry, sampling);
                     match (known(Subject::allocation(entry)), known(Subject::free(entry))) {
-                        (Some(allocation), Some(free)) => chosen.add_both(entry, allocation, free),
+                        (Some(allocation), Some(free)) => add_both(sink, entry, allocation, free),
                         _ => undecided.push(*entry),
                     }
                 }
@@ -182,20 +213,20 @@ impl Wanted<'_, '_> {
         for (part, undecided, freed) in scanned.states {
             all.blocks += freed.blocks;
             all.weight = all.weight.saturating_add(freed.weight);
-            chosen.join(part);
+            sink.join(part);
             for entry in &undecided {
                 let allocation = self.means(&Subject::allocation(entry))?;
-                chosen.add_both(entry, allocation, self.means(&Subject::free(entry))?);
+                add_both(sink, entry, allocation, self.means(&Subject::free(entry))?);
             }
         }
         Ok(all)
     }
 
     /// The same without blocks that are `known` from another ledger. What is known is one set, so one thread must do.
-    fn add_new_freed(
+    fn add_new_freed<S: Sink>(
         &mut self,
         ledger: &Ledger,
-        chosen: &mut Chosen,
+        sink: &mut S,
         known: &mut HashSet<u64>,
         sampling: Sampling,
     ) -> Result<Freed, SourceError> {
@@ -206,7 +237,7 @@ impl Wanted<'_, '_> {
                 if known.insert(entry.block.number) {
                     all.add(entry, sampling);
                     let allocation = self.means(&Subject::allocation(entry))?;
-                    chosen.add_both(entry, allocation, self.means(&Subject::free(entry))?);
+                    add_both(sink, entry, allocation, self.means(&Subject::free(entry))?);
                 }
             }
         }
@@ -214,10 +245,88 @@ impl Wanted<'_, '_> {
         Ok(all)
     }
 
+    /// Hands every event of these ledgers of one run to a sink; says what they do not have.
+    pub(crate) fn gather<S: Sink>(
+        &mut self,
+        ledgers: &[&Ledger],
+        fresh: &(dyn Fn() -> S + Sync),
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<(S, Coverage), SourceError> {
+        let mut sink = fresh();
+        let Some((last, _)) = ledgers.split_last() else { return Ok((sink, Coverage::default())) };
+        self.prepare(ledgers, progress)?;
+        let sampling = Sampling::of(last);
+        let mut found = Coverage { frees_recorded: records_frees(last), ..Coverage::default() };
+        let mut samples = 0;
+        let mut add_living = |wanted: &mut Self, sink: &mut S, found: &mut Coverage| {
+            let (in_flight, blocks) = wanted.add_living(last, (sink, fresh), progress)?;
+            found.in_flight += in_flight;
+            Ok::<u64, SourceError>(blocks)
+        };
+        // A block of a running program that is freed between the two readings is found in both, or in neither.
+        if S::KNOWS_THE_SAME {
+            samples += add_living(self, &mut sink, &mut found)?;
+        }
+        let (mut known, mut frees_before) = (HashSet::new(), 0u64);
+        for ledger in ledgers {
+            let freed = match ledgers {
+                [_] => self.add_freed(ledger, (&mut sink, fresh), sampling)?,
+                _ => self.add_new_freed(ledger, &mut sink, &mut known, sampling)?,
+            };
+            samples += freed.blocks;
+            found.in_flight += freed.in_flight;
+            let frees = ledger.tallies()?.get(TallyCounter::Frees).max(frees_before);
+            found.gaps.push((frees - frees_before).saturating_sub(freed.weight));
+            frees_before = frees;
+        }
+        if !S::KNOWS_THE_SAME {
+            samples += add_living(self, &mut sink, &mut found)?;
+        }
+        found.frees_missing = found.gaps.iter().fold(0, |sum, gap| sum.saturating_add(*gap));
+        found.sampled = sampling.from(samples);
+        Ok((sink, found))
+    }
+
     /// The filter, as it can be read again.
     pub(crate) fn text(&self) -> Option<String> {
         self.filter.as_ref().filter(|filter| !filter.is_all()).map(|filter| filter.text().to_owned())
     }
+}
+
+/// What events are gathered in: by several threads, each in its own.
+pub(crate) trait Sink: Send {
+    /// Whether it notices an event that it was handed before.
+    const KNOWS_THE_SAME: bool;
+    /// Takes an event.
+    fn add(&mut self, event: Event);
+    /// Takes what another one has.
+    fn join(&mut self, other: Self);
+}
+
+/// The two events of a freed block, as far as they are meant.
+fn add_both<S: Sink>(sink: &mut S, entry: &FreedEntry, allocation: bool, free: bool) {
+    if allocation {
+        sink.add(Event { block: entry.block, kind: EventKind::Allocation { freed: Some(*entry) } });
+    }
+    if free {
+        sink.add(Event { block: entry.block, kind: EventKind::Free(*entry) });
+    }
+}
+
+/// What several ledgers of one run have of its history, and what not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Coverage {
+    /// Frees that are counted and no longer in the history: with them the allocations of their blocks. An
+    /// estimate if the ledger is sampled.
+    pub frees_missing: u64,
+    /// Whether the last ledger recorded freed blocks at all.
+    pub frees_recorded: bool,
+    /// The same as `frees_missing` for each ledger, in the order given: frees since the one before it that neither has.
+    pub gaps: Vec<u64>,
+    /// What estimates come from; `None` if every block was entered.
+    pub sampled: Option<Sampled>,
+    /// Elements that were being written.
+    pub in_flight: u64,
 }
 
 /// What a history told.
@@ -236,80 +345,6 @@ impl Freed {
     }
 }
 
-/// The events that come first, as many as are wanted. In memory there are never more.
-struct Chosen {
-    best: BTreeMap<Key, Event>,
-    /// Instead, if all are wanted.
-    all: Vec<(Key, Event)>,
-    limit: usize,
-    reverse: bool,
-    total: u64,
-}
-
-impl Chosen {
-    fn new(reverse: bool, limit: usize) -> Chosen {
-        Chosen { best: BTreeMap::new(), all: Vec::new(), limit, reverse, total: 0 }
-    }
-
-    /// Adds what another has chosen.
-    fn join(&mut self, mut other: Chosen) {
-        let kept = (other.best.len() + other.all.len()) as u64;
-        self.total += other.total.saturating_sub(kept);
-        if self.limit == 0 {
-            self.total += kept;
-            self.all.append(&mut other.all);
-        }
-        other.best.into_values().for_each(|event| self.add(event));
-    }
-
-    /// The two events of a freed block, as far as they are meant.
-    fn add_both(&mut self, entry: &FreedEntry, allocation: bool, free: bool) {
-        if allocation {
-            self.add(Event { block: entry.block, kind: EventKind::Allocation { freed: true } });
-        }
-        if free {
-            self.add(Event { block: entry.block, kind: EventKind::Free(*entry) });
-        }
-    }
-
-    fn add(&mut self, event: Event) {
-        self.total += 1;
-        let (time, number, half, block) = event.key();
-        let key = if self.reverse { (!time, !number, !half, !block) } else { (time, number, half, block) };
-        if self.limit == 0 {
-            self.all.push((key, event));
-            return;
-        }
-        if self.best.len() >= self.limit && self.best.last_key_value().is_some_and(|(last, _)| *last < key) {
-            return;
-        }
-        // A block that was freed while it was read is found twice; what came later is what holds.
-        if self.best.insert(key, event).is_some() {
-            self.total -= 1;
-        } else if self.best.len() > self.limit {
-            self.best.pop_last();
-        }
-    }
-
-    fn into_events(mut self) -> (Vec<Event>, u64) {
-        if self.limit != 0 {
-            return (self.best.into_values().collect(), self.total);
-        }
-        // In place. Of two that are the same, the later one stays: that which knows of the free.
-        let freed = |event: &Event| matches!(event.kind, EventKind::Allocation { freed: true });
-        self.all.sort_unstable_by_key(|(key, event)| (*key, freed(event)));
-        self.all.dedup_by(|later, kept| {
-            let same = later.0 == kept.0;
-            if same {
-                std::mem::swap(later, kept);
-            }
-            same
-        });
-        let total = self.all.len() as u64;
-        (self.all.into_iter().map(|(_, event)| event).collect(), total)
-    }
-}
-
 impl Events {
     /// The first `limit` events, or the last ones first; 0 is all of them.
     ///
@@ -321,7 +356,7 @@ impl Events {
         limit: usize,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Events, SourceError> {
-        Events::of_run(&[ledger], Wanted { reverse, limit, filter: None }, progress)
+        Events::of_run(&[ledger], Wanted { keys: None, reverse, limit, filter: None }, progress)
     }
 
     /// The events of several ledgers of [one run](crate::in_order), oldest first, as one history: what was freed by
@@ -334,38 +369,23 @@ impl Events {
         mut wanted: Wanted<'_, '_>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Events, SourceError> {
-        let Some((last, _)) = ledgers.split_last() else { return Ok(Events::default()) };
-        wanted.prepare(ledgers, progress)?;
-        let sampling = Sampling::of(last);
-        let Wanted { reverse, limit, .. } = wanted;
-        let mut chosen = Chosen::new(reverse, limit);
-        // First what lives: a block of a running program that is freed before its history is read is found in both.
-        let (mut in_flight, mut blocks) = wanted.add_living(last, &mut chosen, progress)?;
-        let mut known = HashSet::new();
-        let (mut gaps, mut frees_before) = (Vec::new(), 0u64);
-        for ledger in ledgers {
-            let freed = match ledgers {
-                [_] => wanted.add_freed(ledger, &mut chosen, sampling)?,
-                _ => wanted.add_new_freed(ledger, &mut chosen, &mut known, sampling)?,
-            };
-            blocks += freed.blocks;
-            in_flight += freed.in_flight;
-            let entered = freed.weight;
-            let frees = ledger.tallies()?.get(TallyCounter::Frees).max(frees_before);
-            gaps.push((frees - frees_before).saturating_sub(entered));
-            frees_before = frees;
-        }
+        let Wanted { keys, reverse, limit, .. } = wanted;
+        let (chosen, found) = wanted.gather(ledgers, &|| First::new(keys, reverse, limit), progress)?;
         let (events, total) = chosen.into_events();
-        Ok(Events {
-            events,
-            total,
-            frees_missing: gaps.iter().fold(0, |sum, gap| sum.saturating_add(*gap)),
-            frees_recorded: records_frees(last),
-            gaps,
-            sampled: sampling.from(blocks),
-            in_flight,
-            filter: wanted.text(),
-        })
+        let Coverage { frees_missing, frees_recorded, gaps, sampled, in_flight } = found;
+        let filter = wanted.text();
+        Ok(Events { events, total, frees_missing, frees_recorded, gaps, sampled, in_flight, filter })
+    }
+
+    /// What the ledgers have of the history, and what not.
+    pub fn coverage(&self) -> Coverage {
+        Coverage {
+            frees_missing: self.frees_missing,
+            frees_recorded: self.frees_recorded,
+            gaps: self.gaps.clone(),
+            sampled: self.sampled,
+            in_flight: self.in_flight,
+        }
     }
 
     /// Events that there are and that are not shown.

@@ -1,15 +1,18 @@
 //! Live blocks, added up by what they have in common.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use heapledger_source::format::{Entry, Kind};
+use heapledger_source::format::Kind;
 use heapledger_source::{Ledger, SourceError};
 
+use self::parts::{Looked, Parts, Raw, Total};
+use crate::events::Sink;
 use crate::query::{Evaluator, GroupBy, GroupOrder};
-use crate::sampling::{Sampled, Sampling, Spread, Sum};
-use crate::{Holders, NamedFrame, Names, NamingOptions};
+use crate::sampling::{Sampled, Sampling};
+use crate::{Coverage, Event, EventKind, Holders, NamedFrame, Names, NamingOptions, Wanted};
+
+mod parts;
 
 /// What the blocks of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +38,11 @@ pub enum GroupKey {
     Kind(Kind),
     /// The row of the heap.
     Heap(Option<u8>),
+    /// Whether they are frees; else they are allocations.
+    Event {
+        /// Frees.
+        free: bool,
+    },
 }
 
 /// Blocks that have something in common.
@@ -81,132 +89,28 @@ pub struct Groups {
     pub in_flight: u64,
     /// Which blocks are meant, in the language of filters; `None` if all are.
     pub filter: Option<String>,
+    /// Records in all of them.
+    pub samples: u64,
+    /// Of events: what is missing. Then blocks are events, each with the bytes of its block.
+    pub history: Option<Coverage>,
 }
 
-/// What is looked at of a record; the rest is 0.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-struct Raw {
-    /// Size and what tells 0 from unknown.
-    size: Option<u64>,
-    site: u32,
-    /// Row and 1; 0 for those without.
-    thread: u32,
-    heap: u16,
-    kind: u8,
+/// Events as they are added up.
+struct EventSums {
+    parts: Parts,
+    sampling: Sampling,
 }
 
-/// Spreads keys that are small numbers, quickly.
-#[derive(Default)]
-struct Mixer(u64);
+impl Sink for EventSums {
+    const KNOWS_THE_SAME: bool = false;
 
-impl std::hash::Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
+    fn add(&mut self, event: Event) {
+        let weight = self.sampling.weight(&event.block);
+        self.parts.add(&event.as_entry(), matches!(event.kind, EventKind::Free(_)), weight);
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u8(&mut self, number: u8) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_u16(&mut self, number: u16) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.write_u64(number as u64);
-    }
-
-    fn write_isize(&mut self, number: isize) {
-        self.write_u64(number as u64);
-    }
-}
-
-/// What is added up.
-#[derive(Clone, Default)]
-struct Total {
-    sum: Sum,
-    spread: Spread,
-    largest: Option<u64>,
-    oldest: Option<u64>,
-    youngest: Option<u64>,
-    /// The stack that holds most, and how many bytes.
-    top: (u64, u32),
-}
-
-fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    one.into_iter().chain(other).min()
-}
-
-impl Total {
-    #[inline]
-    fn add(&mut self, entry: &Entry, weight: u64) {
-        self.sum.add(entry, weight);
-        self.spread.add(entry, weight);
-        self.largest = self.largest.max(entry.size);
-        self.oldest = least(self.oldest, entry.time);
-        self.youngest = self.youngest.max(entry.time);
-        self.top = self.top.max((entry.size.unwrap_or(0), entry.site));
-    }
-
-    fn join(&mut self, other: &Total) {
-        self.sum.join(other.sum);
-        self.spread.join(other.spread);
-        self.largest = self.largest.max(other.largest);
-        self.oldest = least(self.oldest, other.oldest);
-        self.youngest = self.youngest.max(other.youngest);
-        self.top = self.top.max(other.top);
-    }
-}
-
-/// Sums of all blocks of which the same is looked at.
-#[derive(Default)]
-struct Parts {
-    /// Whether nothing but the call site is looked at.
-    by_site: bool,
-    totals: Vec<(Raw, Total)>,
-    places: HashMap<Raw, u32, BuildHasherDefault<Mixer>>,
-    /// By call site, if nothing else is looked at: its place and 1.
-    sites: Vec<u32>,
-}
-
-/// Call sites below this have a place in a table of their own.
-const DENSE: usize = 1 << 24;
-
-impl Parts {
-    #[inline]
-    fn of(&mut self, site: u32, raw: impl Fn() -> Raw) -> &mut Total {
-        let place = match self.sites.get(site as usize) {
-            Some(place) if *place != 0 => *place as usize - 1,
-            _ => self.place(site, raw()),
-        };
-        &mut self.totals[place].1
-    }
-
-    fn place(&mut self, site: u32, raw: Raw) -> usize {
-        let next = self.totals.len() as u32;
-        let place = *self.places.entry(raw).or_insert(next);
-        if place == next {
-            self.totals.push((raw, Total::default()));
-        }
-        if self.by_site && (site as usize) < DENSE {
-            if site as usize >= self.sites.len() {
-                self.sites.resize((site as usize + 1).max(self.sites.len() * 2), 0);
-            }
-            self.sites[site as usize] = place + 1;
-        }
-        place as usize
+    fn join(&mut self, other: Self) {
+        self.parts.join(other.parts);
     }
 }
 
@@ -221,32 +125,20 @@ impl Groups {
         by: &[GroupBy],
         filter: &mut Evaluator<'_>,
         holders: &Holders,
-        (order, limit): (&GroupOrder, usize),
+        order: (&GroupOrder, usize),
         progress: &mut dyn FnMut(f32),
     ) -> Result<Groups, SourceError> {
         filter.prepare_blocks(progress)?;
-        let has = |wanted| by.contains(&wanted);
-        let named = by.iter().any(|by| by.needs_names());
-        let (sites, threads) = (named || has(GroupBy::Stack), has(GroupBy::Thread));
-        let (sizes, kinds, heaps) = (has(GroupBy::Size), has(GroupBy::Kind), has(GroupBy::Heap));
-        let raw = |entry: &Entry| Raw {
-            size: entry.size.filter(|_| sizes),
-            site: if sites { entry.site } else { 0 },
-            thread: entry.thread.filter(|_| threads).map_or(0, |row| row.saturating_add(1)),
-            heap: entry.heap.filter(|_| heaps).map_or(0, |row| u16::from(row) + 1),
-            kind: if kinds { entry.kind.0 } else { 0 },
-        };
-        let all_meant = filter.is_all();
+        let wanted = Looked::of(by);
         let sampling = Sampling::of(ledger);
-        let by_site = sites && !(threads || sizes || kinds || heaps);
         let decided = &*filter;
         let scanned = ledger.scan_records(
             usize::MAX,
-            &|| (Parts { by_site, ..Parts::default() }, Vec::new()),
+            &|| (Parts::new(wanted), Vec::new()),
             &|(parts, undecided), entries| {
                 for entry in entries {
                     match decided.known(entry) {
-                        Some(true) => parts.of(entry.site, || raw(entry)).add(entry, sampling.weight(entry)),
+                        Some(true) => parts.add(entry, false, sampling.weight(entry)),
                         Some(false) => {}
                         None => undecided.push(*entry),
                     }
@@ -254,16 +146,55 @@ impl Groups {
             },
             progress,
         )?;
-        let in_flight = scanned.in_flight;
-        let mut parts = Parts { by_site, ..Parts::default() };
+        let mut parts = Parts::new(wanted);
         for (part, undecided) in scanned.states {
-            part.totals.into_iter().for_each(|(raw, total)| parts.of(raw.site, || raw).join(&total));
+            parts.join(part);
             for entry in undecided {
                 if filter.block(&entry)? {
-                    parts.of(entry.site, || raw(&entry)).add(&entry, sampling.weight(&entry));
+                    parts.add(&entry, false, sampling.weight(&entry));
                 }
             }
         }
+        let mut groups = Groups::named(parts, by, filter, holders, order, progress)?;
+        (groups.sampled, groups.in_flight) = (sampling.from(groups.samples), scanned.in_flight);
+        Ok(groups)
+    }
+
+    /// Adds up the events of several ledgers of [one run](crate::in_order) that `filter` means: allocations and frees,
+    /// which are told apart if [`GroupBy::Event`] is asked for. Memory is as for blocks.
+    ///
+    /// # Errors
+    /// If a ledger can no longer be read.
+    pub fn of_events(
+        ledgers: &[&Ledger],
+        by: &[GroupBy],
+        filter: &mut Evaluator<'_>,
+        holders: &Holders,
+        order: (&GroupOrder, usize),
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Groups, SourceError> {
+        let Some(last) = ledgers.last() else { return Ok(Groups::default()) };
+        let (wanted, sampling) = (Looked::of(by), Sampling::of(last));
+        let fresh = || EventSums { parts: Parts::new(wanted), sampling };
+        let mut events = Wanted { keys: None, reverse: false, limit: 0, filter: Some(&mut *filter) };
+        let (sums, found) = events.gather(ledgers, &fresh, progress)?;
+        let mut groups = Groups::named(sums.parts, by, filter, holders, order, progress)?;
+        (groups.sampled, groups.in_flight) = (sampling.from(groups.samples), found.in_flight);
+        groups.history = Some(found);
+        Ok(groups)
+    }
+
+    /// Names what is told apart by names, and puts the groups in order.
+    fn named(
+        parts: Parts,
+        by: &[GroupBy],
+        filter: &mut Evaluator<'_>,
+        holders: &Holders,
+        (order, limit): (&GroupOrder, usize),
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Groups, SourceError> {
+        let named = by.iter().any(|by| by.needs_names());
+        let sites = Looked::of(by).sites;
         let mut all = Total::default();
         let totals = parts.totals;
         totals.iter().for_each(|(_, total)| all.join(total));
@@ -304,12 +235,12 @@ impl Groups {
             by: by.to_vec(),
             groups,
             total: count,
+            samples: all.sum.samples,
             total_blocks: all.sum.blocks,
             total_bytes: all.sum.bytes,
             total_bytes_error: all.spread.bytes_error(),
-            sampled: sampling.from(all.sum.samples),
-            in_flight,
-            filter: (!all_meant).then(|| filter.text().to_owned()),
+            filter: (!filter.is_all()).then(|| filter.text().to_owned()),
+            ..Groups::default()
         })
     }
 
@@ -362,5 +293,6 @@ fn key(by: GroupBy, raw: &Raw, holder: &NamedFrame) -> GroupKey {
         GroupBy::Size => GroupKey::Size(raw.size),
         GroupBy::Kind => GroupKey::Kind(Kind(raw.kind)),
         GroupBy::Heap => GroupKey::Heap(raw.heap.checked_sub(1).map(|row| row as u8)),
+        GroupBy::Event => GroupKey::Event { free: raw.free },
     }
 }

@@ -10,6 +10,7 @@
 
 mod blocks;
 mod check;
+mod chosen;
 mod clock;
 mod counts;
 pub mod diff;
@@ -38,8 +39,9 @@ pub use blocks::{Blocks, BlocksIter};
 pub use check::{
     Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check, grown, losses,
 };
+pub use chosen::Chosen;
 pub use clock::Clock;
-pub use events::{Event, EventKind, Events, Wanted};
+pub use events::{Coverage, Event, EventKind, Events, Wanted, as_freed};
 pub use groups::{Group, GroupKey, Groups};
 pub use holders::Holders;
 pub use identity::Identity;

@@ -6,7 +6,9 @@ use heapledger_source::format::record::Options;
 use heapledger_source::format::{GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_source::{Heap, Ledger, SourceError, Storage, Tallies, Thread};
 
+use crate::chosen::Chosen;
 use crate::counts::Counts;
+use crate::query::Evaluator;
 use crate::{Clock, Identity, Memory, Note, Sampled, Sampling, Seen, Sites};
 
 /// Blocks and bytes of one allocation function.
@@ -76,8 +78,14 @@ pub struct Unwinding {
 
 /// The totals of a ledger. If it is [sampled](Summary::sampled), numbers of blocks and bytes are estimates; those of
 /// records, stacks and losses are not.
+///
+/// With a filter these are of the blocks that it means, as far as the ledger has them: allocations, frees and their
+/// bytes, what lives, kinds, heaps, live bytes of threads, and which call sites hold most. All else is of the whole
+/// program.
 #[derive(Clone, Debug)]
 pub struct Summary {
+    /// Which blocks were added up, and how many of the freed ones are known; `None` if all were.
+    pub chosen: Option<Chosen>,
     /// The program.
     pub identity: Identity,
     /// The ledger's clock.
@@ -153,13 +161,30 @@ impl Summary {
         top: usize,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Summary, SourceError> {
+        Self::matching(ledger, clock, top, None, progress)
+    }
+
+    /// As [`Summary::of`], of those blocks that `filter` means: of a freed one it decides on the allocation.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn matching(
+        ledger: &Ledger,
+        clock: Clock,
+        top: usize,
+        filter: Option<&mut Evaluator<'_>>,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Summary, SourceError> {
+        let mut filter = filter.filter(|filter| !filter.is_all());
+        // The history first: what is in it no longer lives, so nothing counts twice in a running program.
+        let chosen = filter.as_deref_mut().map(|filter| Chosen::of(ledger, filter, progress)).transpose()?;
         let running = ledger.is_running();
         let sampling = Sampling::of(ledger);
         let before = ledger.tallies()?;
         let site_limit = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
         // A program that runs adds call sites meanwhile; they are found all the same.
         let site_limit = if running { site_limit.saturating_add(1 << 20) } else { site_limit };
-        let (counts, read_in_flight) = Counts::of(ledger, site_limit, progress)?;
+        let (counts, read_in_flight) = Counts::of(ledger, site_limit, filter, progress)?;
         let taken = ledger.taken().unwrap_or_default();
         let in_flight = read_in_flight + taken.in_flight;
         let tallies = ledger.tallies()?;
@@ -167,20 +192,29 @@ impl Summary {
         let unaccounted =
             unaccounted(taken.before.unwrap_or(allocations_and_frees(&before)), &tallies, counts.all.blocks, in_flight);
         let mut seen = Seen::of(ledger, read_in_flight)?;
+        // Totals are of all blocks.
+        let unaccounted = if chosen.is_some() { 0 } else { unaccounted };
         if unaccounted != 0 {
             seen.notes.push(Note::Unaccounted { blocks: unaccounted, estimated: sampling.is_on() });
         }
         let header = ledger.current_header()?;
         let options = header.options;
+        let whole = |counter| tallies.get(counter);
+        let known = |counter, of_all: fn(&Chosen, &Counts) -> u64| match &chosen {
+            Some(chosen) => of_all(chosen, &counts),
+            None => whole(counter),
+        };
         let counters = TallyCounter::ALL.iter().map(|counter| (*counter, tallies.get(*counter)));
         Ok(Summary {
             identity: Identity::of(ledger),
             clock,
             sampled: sampling.from(counts.all.samples),
-            allocations: tallies.get(TallyCounter::Allocations),
-            frees: tallies.get(TallyCounter::Frees),
-            bytes_allocated: tallies.get(TallyCounter::BytesAllocated),
-            bytes_freed: tallies.get(TallyCounter::BytesFreed),
+            allocations: known(TallyCounter::Allocations, |chosen, counts| chosen.blocks + counts.all.blocks),
+            frees: known(TallyCounter::Frees, |chosen, _| chosen.blocks),
+            bytes_allocated: known(TallyCounter::BytesAllocated, |chosen, counts| {
+                chosen.bytes.saturating_add(counts.all.bytes)
+            }),
+            bytes_freed: known(TallyCounter::BytesFreed, |chosen, _| chosen.bytes),
             failed_calls: tallies.get(TallyCounter::FailedCalls),
             unknown_frees: tallies.get(TallyCounter::UnknownFrees),
             live_blocks: counts.all.blocks,
@@ -192,7 +226,7 @@ impl Summary {
             in_flight,
             unaccounted,
             peak: Self::peak(ledger, &counts, clock)?,
-            kinds: Self::kinds(&tallies, &counts),
+            kinds: Self::kinds(&tallies, &counts, chosen.as_ref()),
             threads: Self::threads(ledger, &counts)?,
             heaps: Self::heaps(ledger, &counts)?,
             sites,
@@ -211,6 +245,7 @@ impl Summary {
             },
             counters: counters.filter(|(_, count)| *count != 0).collect(),
             seen,
+            chosen,
         })
     }
 
@@ -235,18 +270,23 @@ impl Summary {
         })
     }
 
-    fn kinds(tallies: &Tallies, counts: &Counts) -> Vec<KindTotals> {
+    fn kinds(tallies: &Tallies, counts: &Counts, chosen: Option<&Chosen>) -> Vec<KindTotals> {
         let mut kinds: BTreeMap<u8, KindTotals> = BTreeMap::new();
         let fresh = |number| KindTotals { kind: Kind(number), begun: 0, ended: 0, live_blocks: 0, live_bytes: 0 };
-        for (number, begun) in tallies.begun() {
+        let (begun, ended) = match chosen {
+            Some(chosen) => chosen.by_kind(),
+            None => (tallies.begun(), tallies.ended()),
+        };
+        for (number, begun) in begun {
             kinds.entry(number).or_insert_with(|| fresh(number)).begun = begun;
         }
-        for (number, ended) in tallies.ended() {
+        for (number, ended) in ended {
             kinds.entry(number).or_insert_with(|| fresh(number)).ended = ended;
         }
         for (number, sum) in (0u8..=u8::MAX).zip(counts.kinds).filter(|(_, sum)| sum.blocks != 0) {
             let totals = kinds.entry(number).or_insert_with(|| fresh(number));
             (totals.live_blocks, totals.live_bytes) = (sum.blocks, sum.bytes);
+            totals.begun += if chosen.is_some() { sum.blocks } else { 0 };
         }
         kinds.into_values().collect()
     }

@@ -21,7 +21,7 @@ pub use build::TreeBuilder;
 pub use sums::{SiteSum, SiteSums};
 
 /// One of the figures of a place in the tree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Measure {
     /// Bytes of blocks that live.
     #[default]

@@ -51,13 +51,13 @@ fn moment(next: u64, live: &[u64], ring: std::ops::Range<u64>, frees: u64) -> Bu
 }
 
 fn wanted(reverse: bool, limit: usize) -> Wanted<'static, 'static> {
-    Wanted { reverse, limit, filter: None }
+    Wanted { keys: None, reverse, limit, filter: None }
 }
 
 fn told(events: &[Event]) -> Vec<String> {
     let name = |event: &Event| match &event.kind {
-        EventKind::Allocation { freed: true } => "freed",
-        EventKind::Allocation { freed: false } => "live",
+        EventKind::Allocation { freed: Some(_) } => "freed",
+        EventKind::Allocation { freed: None } => "live",
         EventKind::Free(_) => "free",
     };
     events.iter().map(|event| format!("{} {}", name(event), event.number())).collect()

@@ -50,6 +50,9 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
     if args.ledger.json && args.batch.is_none() {
         return Err(Usage::new("--json needs --batch N: the number of looks to write").into());
     }
+    if args.table.csv && args.batch.is_none() {
+        return Err(Usage::new("--csv needs --batch N: the number of looks to write").into());
+    }
     let (filter, holders) = (args.filter.parse()?, args.filter.holders()?);
     let target = &args.ledger.ledger;
     let watched = || -> Result<Watched> {
@@ -59,7 +62,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
         filter.check(&reader, Scope::Blocks)?;
         if args.group == Group::Thread {
-            GroupBy::Thread.check(&reader)?;
+            GroupBy::Thread.check(&reader, Scope::Blocks)?;
         }
         let interval = Duration::from_secs_f64(args.interval);
         Ok(Watched { reader, namer, began: Instant::now(), interval, filter, holders, naming: args.naming.clone() })

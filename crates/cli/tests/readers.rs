@@ -41,6 +41,8 @@ struct Reader {
     status: i32,
     /// Whether it has `--json`.
     json: bool,
+    /// What makes its tables CSV, if it has such.
+    csv: Option<Vec<&'static str>>,
 }
 
 impl Reader {
@@ -73,8 +75,11 @@ fn readers() -> Vec<Reader> {
         let (words, status) = own.map_or((&[LEDGER][..], 0), |(_, words, status)| (*words, *status));
         let words = [*name].iter().chain(words).map(|word| (*word).to_owned()).collect();
         let own_help = output(heapledger().args([*name, "--help"]));
-        let json = String::from_utf8_lossy(&own_help.stdout).contains("--json");
-        Reader { words, status, json }
+        let own_help = String::from_utf8_lossy(&own_help.stdout).into_owned();
+        let csv = own_help
+            .contains("--csv")
+            .then(|| if *name == "diff" { vec!["--csv", "--group-by", "fn"] } else { vec!["--csv"] });
+        Reader { words, status, json: own_help.contains("--json"), csv }
     };
     names.iter().filter(|name| !WRITERS.contains(name)).map(reader).collect()
 }
@@ -164,6 +169,38 @@ fn text_and_json_are_what_they_should_be() {
 }
 
 #[test]
+fn tables_are_csv() {
+    let scratch = prepared("readers-csv");
+    let mut with_csv = Vec::new();
+    for mut reader in readers() {
+        let Some(more) = reader.csv.clone() else { continue };
+        // Groups are not blocks.
+        reader.words.retain(|word| word != "--blocks");
+        with_csv.push(reader.words[0].clone());
+        let written = output(&mut reader.command(&scratch, &more));
+        assert_eq!(written.status.code(), Some(reader.status), "{:?}: {}", reader.words, text(&written.stderr));
+        let table = text(&written.stdout);
+        let commas = |line: &str| {
+            let mut quoted = false;
+            line.chars()
+                .filter(|letter| {
+                    quoted ^= *letter == '"';
+                    *letter == ',' && !quoted
+                })
+                .count()
+        };
+        let columns = table.lines().next().map(commas).expect("a heading");
+        let rows: Vec<&str> = table.lines().skip(1).collect();
+        assert!(columns > 1 && !rows.is_empty() && table.ends_with("\r\n"), "{:?}: {table}", reader.words);
+        assert!(rows.iter().all(|row| commas(row) == columns), "{:?}: {table}", reader.words);
+        let both = output(&mut reader.command(&scratch, &[&more[..], &["--json"]].concat()));
+        assert_eq!(both.status.code(), Some(2), "{:?}: --csv and --json", reader.words);
+    }
+    with_csv.sort();
+    assert_eq!(with_csv, ["diff", "dump", "history", "stats", "top", "tree", "whereis"]);
+}
+
+#[test]
 fn no_size_has_a_unit_where_exact_bytes_are_wanted() {
     const UNITS: [&str; 3] = ["KiB", "MiB", "GiB"];
     let scratch = prepared("readers-bytes");
@@ -178,11 +215,12 @@ fn no_size_has_a_unit_where_exact_bytes_are_wanted() {
         assert!(!shown.is_empty() && !has_unit(&shown), "{:?}: {shown}", reader.words);
         // The same by sums.
         let more: &[&[&str]] = match name.as_str() {
-            "dump" => &[&["--group-by", "fn"], &["--group-by", "stack"], &["--columns", "size,actual"]],
+            "dump" | "history" => &[&["--group-by", "fn"], &["--group-by", "stack"], &["--columns", "size,actual"]],
             "diff" => {
                 reader.words.retain(|word| word != "--blocks");
                 &[&[], &["--group-by", "kind"]]
             }
+            "stats" => &[&["--where", "size > 1"]],
             "tree" => &[&["--inverted", "--by", "allocated"]],
             _ => &[],
         };

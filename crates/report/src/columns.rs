@@ -83,7 +83,7 @@ fn heap_cell(context: &Context, row: u8) -> Cell {
 pub(crate) fn group_column(by: GroupBy) -> Column {
     match by {
         GroupBy::Size => Column::number("size"),
-        GroupBy::Kind => Column::word("kind"),
+        GroupBy::Kind | GroupBy::Event => Column::word(by.name()),
         GroupBy::Function => Column::text("function"),
         _ => Column::text(by.name()),
     }
@@ -109,5 +109,6 @@ pub(crate) fn group_cell(key: &GroupKey, context: &Context) -> Cell {
         GroupKey::Size(size) => Cell::maybe(*size, Cell::Bytes),
         GroupKey::Kind(kind) => Cell::Text(kind.to_string()),
         GroupKey::Heap(row) => row.map_or(Cell::Nothing, |row| heap_cell(context, row)),
+        GroupKey::Event { free } => Cell::Text(if *free { "free" } else { "allocation" }.to_owned()),
     }
 }

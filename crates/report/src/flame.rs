@@ -11,11 +11,13 @@ use crate::units::clean;
 
 mod facts;
 mod html;
+mod json;
 mod page;
 mod svg;
 
 pub use facts::FlameSource;
 pub use html::flame_html;
+pub use json::{FlameJson, flame_json};
 pub use svg::flame_svg;
 
 /// What stands around a flame graph. All of it is text, to be escaped by whoever writes it.

@@ -8,7 +8,8 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 
 use crate::columns::{folded, group_cell, group_column};
-use crate::json::{HeaderLine, frames as frames_json, line, thread};
+use crate::history::caution;
+use crate::json::{HeaderLine, HistoryGaps, frames as frames_json, line, thread};
 use crate::table::percent;
 use crate::units::{counted, span};
 use crate::{Cell, Column, Context, Ending, Table, TableForm, TableStyle, frames, seen};
@@ -31,7 +32,9 @@ pub fn groups_text(
     style: TableStyle,
     seen: &Seen,
 ) -> io::Result<()> {
-    if let Some(from) = groups.sampled {
+    if let Some(found) = &groups.history {
+        caution(&mut out, context, found)?;
+    } else if let Some(from) = groups.sampled {
         writeln!(
             out,
             "{} {}\n",
@@ -58,11 +61,14 @@ pub fn groups_text(
     }
     let total = figures.bytes_with_error(groups.total_bytes, groups.total_bytes_error);
     let (all, left_out) = (counted(groups.total, "group", "groups"), groups.left_out());
-    let blocks = figures.counted(groups.total_blocks, "block", "blocks");
+    let (one, many) = of_what(groups);
+    let blocks = figures.counted(groups.total_blocks, one, many);
     if groups.total == 0 {
         let block = if figures.estimated { "No sampled block" } else { "No block" };
+        let block = if groups.history.is_some() { "No event" } else { block };
         let chosen = if groups.filter.is_some() { " of those asked for" } else { "" };
-        writeln!(out, "{block}{chosen} is allocated.")?;
+        let is = if groups.history.is_some() { "recorded" } else { "allocated" };
+        writeln!(out, "{block}{chosen} is {is}.")?;
     } else if left_out == 0 {
         writeln!(out, "{all}: {blocks}, {total}.")?;
     } else {
@@ -75,6 +81,11 @@ pub fn groups_text(
     out.flush()
 }
 
+/// What is added up, one of it and several.
+fn of_what(groups: &Groups) -> (&'static str, &'static str) {
+    if groups.history.is_some() { ("event", "events") } else { ("block", "blocks") }
+}
+
 /// `1.24 MiB (12.3 %) in 1,234 blocks of thread 3 worker-3, largest 4.00 KiB, oldest 12.1 s, stack 17`.
 fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Group) -> io::Result<()> {
     let figures = context.paint.figures(groups.sampled.is_some());
@@ -85,7 +96,7 @@ fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Grou
     let mut of = String::new();
     for key in &group.keys {
         let what = match key {
-            GroupKey::Stack(_) => continue,
+            GroupKey::Stack(_) | GroupKey::Event { .. } => continue,
             GroupKey::Function { .. } => "held by",
             GroupKey::File(_) => "in",
             GroupKey::Module(_) => "from",
@@ -102,7 +113,13 @@ fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Grou
         };
         of.push_str(&format!(" {what} {cell}"));
     }
-    let blocks = figures.counted(group.blocks, "block", "blocks");
+    let event = group.keys.iter().find_map(|key| match key {
+        GroupKey::Event { free: true } => Some(("free", "frees")),
+        GroupKey::Event { free: false } => Some(("allocation", "allocations")),
+        _ => None,
+    });
+    let (one, many) = event.unwrap_or_else(|| of_what(groups));
+    let blocks = figures.counted(group.blocks, one, many);
     let strong = context.paint.strong(figures.bytes(group.bytes));
     let part = percent(share(groups, group));
     writeln!(out, "{strong} ({part}) in {blocks}{of}{largest}{oldest}, stack {}", group.site)
@@ -115,7 +132,7 @@ fn columns(groups: &Groups, estimated: bool) -> Vec<Column> {
     let mut columns = vec![
         Column::number("bytes").estimated(estimated),
         Column::number("share"),
-        Column::number("blocks").estimated(estimated),
+        Column::number(of_what(groups).1).estimated(estimated),
         Column::number("largest"),
         Column::number("oldest").key("oldest_age_ns"),
     ];
@@ -185,6 +202,7 @@ impl Serialize for Keys<'_> {
                 GroupKey::Size(size) => map.serialize_entry(by.name(), size)?,
                 GroupKey::Kind(kind) => map.serialize_entry(by.name(), &kind.to_string())?,
                 GroupKey::Heap(_) => map.serialize_entry(by.name(), &group_cell(key, context))?,
+                GroupKey::Event { .. } => map.serialize_entry(by.name(), &group_cell(key, context))?,
             }
         }
         map.end()
@@ -197,7 +215,10 @@ struct GroupLine<'g> {
     keys: Keys<'g>,
     bytes: u64,
     share: f64,
-    blocks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     samples: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,10 +236,15 @@ struct GroupLine<'g> {
 struct First<'g> {
     #[serde(flatten)]
     header: HeaderLine<'g>,
+    #[serde(flatten)]
+    history: Option<HistoryGaps<'g>>,
     r#where: Option<&'g str>,
     group_by: Vec<&'static str>,
     groups: u64,
-    blocks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<u64>,
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_error: Option<u64>,
@@ -236,12 +262,16 @@ pub fn groups_json(
     seen: &Seen,
 ) -> io::Result<()> {
     let estimated = groups.sampled.is_some();
+    let of_events = groups.history.is_some();
+    let command = if of_events { "history" } else { "dump" };
     let header = First {
-        header: HeaderLine::new("dump", &context.ledger, groups.sampled),
+        header: HeaderLine::new(command, &context.ledger, groups.sampled),
+        history: groups.history.as_ref().map(HistoryGaps::of),
         r#where: groups.filter.as_deref(),
         group_by: groups.by.iter().map(|by| by.name()).collect(),
         groups: groups.total,
-        blocks: groups.total_blocks,
+        blocks: (!of_events).then_some(groups.total_blocks),
+        events: of_events.then_some(groups.total_blocks),
         bytes: groups.total_bytes,
         bytes_error: estimated.then_some(groups.total_bytes_error),
     };
@@ -254,7 +284,8 @@ pub fn groups_json(
             keys: Keys(groups, group, context),
             bytes: group.bytes,
             share: (share(groups, group) * 1e6).round() / 1e6,
-            blocks: group.blocks,
+            blocks: (!of_events).then_some(group.blocks),
+            events: of_events.then_some(group.blocks),
             samples: estimated.then_some(group.samples),
             bytes_error: estimated.then_some(group.bytes_error),
             largest: group.largest,

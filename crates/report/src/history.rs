@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Event, EventKind, Events, NamedStack, Seen};
+use heapledger_analysis::{Coverage, Event, EventKind, Events, NamedStack, Seen};
 
-use crate::units::{count, counted};
+use crate::event_columns::history_end;
 use crate::{Context, Ending, frames, seen};
 
 /// Writes events one by one.
@@ -35,28 +35,7 @@ impl<'a, W: Write> HistoryText<'a, W> {
         threads_recorded: bool,
         events: &Events,
     ) -> io::Result<HistoryText<'a, W>> {
-        if let Some(from) = events.sampled {
-            writeln!(
-                out,
-                "{} {}\n",
-                context.paint.strong("Sampled   :"),
-                context.paint.figures(true).sampled(from, "of all blocks")
-            )?;
-        }
-        if events.frees_missing != 0 {
-            let estimated = events.sampled.is_some();
-            let missing = seen::missing_frees(estimated, events.frees_missing, events.frees_recorded);
-            let caution = format!("Caution: {missing}.");
-            writeln!(out, "{}", context.paint.strong(caution))?;
-            for (index, gap) in events.gaps.iter().enumerate().filter(|(_, gap)| **gap != 0 && events.gaps.len() > 1) {
-                let frees = context.paint.figures(events.sampled.is_some()).counted(*gap, "free", "frees");
-                match index {
-                    0 => writeln!(out, "  {frees} before the first ledger")?,
-                    _ => writeln!(out, "  {frees} between ledgers {index} and {}", index + 1)?,
-                }
-            }
-            writeln!(out)?;
-        }
+        caution(&mut out, context, &events.coverage())?;
         Ok(HistoryText { out, context, threads_recorded, begun: false })
     }
 
@@ -78,7 +57,9 @@ impl<'a, W: Write> HistoryText<'a, W> {
         };
         let actual = block.size.zip(block.actual).map(|(asked, actual)| frames::actual_size(asked, actual));
         let (function, freed, from) = match &event.kind {
-            EventKind::Allocation { freed } => (block.kind, if *freed { " (freed)" } else { "" }, String::new()),
+            EventKind::Allocation { freed } => {
+                (block.kind, if freed.is_some() { " (freed)" } else { "" }, String::new())
+            }
             EventKind::Free(entry) => {
                 (entry.by, "", format!(", allocated by {} as number {}", block.kind, block.number))
             }
@@ -100,18 +81,33 @@ impl<'a, W: Write> HistoryText<'a, W> {
         if self.begun {
             writeln!(self.out)?;
         }
-        let all = ending.shown + ending.left_out;
-        let chosen = if events.filter.is_some() { " of those asked for" } else { "" };
-        let events = counted(all, "event", "events");
-        if all == 0 {
-            writeln!(self.out, "No event{chosen} is recorded.")?;
-        } else if ending.left_out == 0 {
-            writeln!(self.out, "{events}.")?;
-        } else {
-            let (shown, left_out) = (count(ending.shown), count(ending.left_out));
-            writeln!(self.out, "{shown} of {events}; {left_out} left out (--limit 0 shows all).")?;
-        }
-        seen::write(&mut self.out, seen, self.context.paint)?;
-        self.out.flush()
+        history_end(self.out, self.context, ending, events, seen)
     }
+}
+
+/// A line that says so if these are of samples, and a caution if frees are missing.
+pub(crate) fn caution(out: &mut dyn Write, context: &Context, events: &Coverage) -> io::Result<()> {
+    if let Some(from) = events.sampled {
+        writeln!(
+            out,
+            "{} {}\n",
+            context.paint.strong("Sampled   :"),
+            context.paint.figures(true).sampled(from, "of all blocks")
+        )?;
+    }
+    if events.frees_missing != 0 {
+        let estimated = events.sampled.is_some();
+        let missing = seen::missing_frees(estimated, events.frees_missing, events.frees_recorded);
+        let caution = format!("Caution: {missing}.");
+        writeln!(out, "{}", context.paint.strong(caution))?;
+        for (index, gap) in events.gaps.iter().enumerate().filter(|(_, gap)| **gap != 0 && events.gaps.len() > 1) {
+            let frees = context.paint.figures(events.sampled.is_some()).counted(*gap, "free", "frees");
+            match index {
+                0 => writeln!(out, "  {frees} before the first ledger")?,
+                _ => writeln!(out, "  {frees} between ledgers {index} and {}", index + 1)?,
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
 }

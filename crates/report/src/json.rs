@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::{Event, EventKind, Events, NamedFrame, NamedStack, Note, Sampled, Seen, Selection};
+use heapledger_analysis::{Coverage, Event, EventKind, Events, NamedFrame, NamedStack, Note, Sampled, Seen, Selection};
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 
@@ -276,6 +276,39 @@ struct AllocationJson<'a> {
     site: u32,
 }
 
+/// Writes the first line of a report of `events`.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn history_json_header(mut out: impl Write, context: &Context, events: &Events) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct First<'a> {
+        #[serde(flatten)]
+        header: HeaderLine<'a>,
+        #[serde(flatten)]
+        gaps: HistoryGaps<'a>,
+        r#where: Option<&'a str>,
+    }
+    let header = HeaderLine::new("history", &context.ledger, events.sampled);
+    let gaps =
+        HistoryGaps { complete: events.frees_missing == 0, frees_missing: events.frees_missing, gaps: &events.gaps };
+    line(&mut out, &First { header, gaps, r#where: events.filter.as_deref() })
+}
+
+/// What a history has not.
+#[derive(Serialize)]
+pub(crate) struct HistoryGaps<'a> {
+    complete: bool,
+    frees_missing: u64,
+    gaps: &'a [u64],
+}
+
+impl HistoryGaps<'_> {
+    pub(crate) fn of(found: &Coverage) -> HistoryGaps<'_> {
+        HistoryGaps { complete: found.frees_missing == 0, frees_missing: found.frees_missing, gaps: &found.gaps }
+    }
+}
+
 /// Events as JSON.
 pub struct HistoryJson<'a, W> {
     out: W,
@@ -288,22 +321,7 @@ impl<'a, W: Write> HistoryJson<'a, W> {
     /// # Errors
     /// If it cannot be written.
     pub fn new(mut out: W, context: &'a Context, events: &Events) -> io::Result<HistoryJson<'a, W>> {
-        #[derive(Serialize)]
-        struct First<'a> {
-            #[serde(flatten)]
-            header: HeaderLine<'a>,
-            complete: bool,
-            frees_missing: u64,
-            gaps: &'a [u64],
-            r#where: Option<&'a str>,
-        }
-        let header = HeaderLine::new("history", &context.ledger, events.sampled);
-        let frees_missing = events.frees_missing;
-        let gaps = &events.gaps;
-        line(
-            &mut out,
-            &First { header, complete: frees_missing == 0, frees_missing, gaps, r#where: events.filter.as_deref() },
-        )?;
+        history_json_header(&mut out, context, events)?;
         Ok(HistoryJson { out, context })
     }
 
@@ -316,7 +334,7 @@ impl<'a, W: Write> HistoryJson<'a, W> {
         let block = &event.block;
         let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
         let (name, function, freed, allocation) = match &event.kind {
-            EventKind::Allocation { freed } => ("allocation", block.kind, Some(*freed), None),
+            EventKind::Allocation { freed } => ("allocation", block.kind, Some(freed.is_some()), None),
             EventKind::Free(entry) => {
                 let allocation = AllocationJson {
                     function: block.kind.to_string(),

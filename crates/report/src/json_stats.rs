@@ -131,26 +131,26 @@ struct StatsLine<'a> {
     frees: u64,
     bytes_allocated: u64,
     bytes_freed: u64,
-    failed_calls: u64,
+    failed_calls: Option<u64>,
     live_blocks: u64,
     live_bytes: u64,
     actual_bytes: Option<u64>,
     sizes_unknown: u64,
-    peak_bytes: u64,
-    peak_blocks: u64,
+    peak_bytes: Option<u64>,
+    peak_blocks: Option<u64>,
     peak_time_ns: Option<u64>,
-    peak_error_bytes: u64,
-    unknown_frees: u64,
+    peak_error_bytes: Option<u64>,
+    unknown_frees: Option<u64>,
     in_flight: u64,
-    unaccounted: i64,
+    unaccounted: Option<i64>,
     sampled: Option<SampledTotalsJson>,
-    call_sites: CallSitesJson,
-    stacks: StacksJson,
-    memory: MemoryJson,
+    call_sites: Option<CallSitesJson>,
+    stacks: Option<StacksJson>,
+    memory: Option<MemoryJson>,
     allocated_by: BTreeMap<String, Allocated>,
     freed_by: BTreeMap<String, Freed>,
-    losses: BTreeMap<&'static str, u64>,
-    counters: BTreeMap<&'static str, u64>,
+    losses: Option<BTreeMap<&'static str, u64>>,
+    counters: Option<BTreeMap<&'static str, u64>>,
     top_sites: Vec<TopJson<'a>>,
     threads: Vec<ThreadJson<'a>>,
     heaps: Vec<HeapJson<'a>>,
@@ -171,7 +171,9 @@ pub fn stats_json(
     top: &[NamedStack],
     modules: &[Module],
 ) -> io::Result<()> {
-    line(&mut out, &HeaderLine::new("stats", ledger, summary.sampled))?;
+    line(&mut out, &first(ledger, summary))?;
+    // What is of the whole program only is null where a part is asked for.
+    let whole = summary.chosen.is_none();
     let peak = summary.peak;
     let losses = summary.seen.notes.iter().filter_map(|note| match note {
         Note::Loss(counter, count) => Some((counter.name(), *count)),
@@ -186,22 +188,22 @@ pub fn stats_json(
         frees: summary.frees,
         bytes_allocated: summary.bytes_allocated,
         bytes_freed: summary.bytes_freed,
-        failed_calls: summary.failed_calls,
+        failed_calls: whole.then_some(summary.failed_calls),
         live_blocks: summary.live_blocks,
         live_bytes: summary.live_bytes,
         actual_bytes: summary.actual_bytes,
         sizes_unknown: summary.sizes_unknown,
-        peak_bytes: peak.bytes,
-        peak_blocks: peak.blocks,
-        peak_time_ns: peak.time_ns,
-        peak_error_bytes: peak.error_bytes,
-        unknown_frees: summary.unknown_frees,
+        peak_bytes: whole.then_some(peak.bytes),
+        peak_blocks: whole.then_some(peak.blocks),
+        peak_time_ns: peak.time_ns.filter(|_| whole),
+        peak_error_bytes: whole.then_some(peak.error_bytes),
+        unknown_frees: whole.then_some(summary.unknown_frees),
         in_flight: summary.in_flight,
-        unaccounted: summary.unaccounted,
+        unaccounted: whole.then_some(summary.unaccounted),
         sampled: SampledTotalsJson::of(summary),
-        call_sites: CallSitesJson::of(&summary.sites),
-        stacks: StacksJson::of(&summary.unwinding),
-        memory: MemoryJson::of(summary),
+        call_sites: whole.then(|| CallSitesJson::of(&summary.sites)),
+        stacks: whole.then(|| StacksJson::of(&summary.unwinding)),
+        memory: whole.then(|| MemoryJson::of(summary)),
         allocated_by: allocating
             .map(|kind| {
                 let (calls, live_blocks, live_bytes) = (kind.begun, kind.live_blocks, kind.live_bytes);
@@ -209,8 +211,8 @@ pub fn stats_json(
             })
             .collect(),
         freed_by: freeing.map(|kind| (kind.kind.to_string(), Freed { calls: kind.ended })).collect(),
-        losses: losses.collect(),
-        counters: summary.counters.iter().map(|(counter, count)| (counter.name(), *count)).collect(),
+        losses: whole.then(|| losses.collect()),
+        counters: whole.then(|| summary.counters.iter().map(|(counter, count)| (counter.name(), *count)).collect()),
         top_sites: tops
             .map(|(totals, stack)| TopJson {
                 site: totals.site,
@@ -238,9 +240,32 @@ pub fn stats_json(
     end(&mut out, Ending { shown: 1, left_out: 0, in_flight: summary.in_flight }, &summary.seen)
 }
 
+/// The first line: which blocks were asked for, and whether all freed ones of them are known.
+#[derive(Serialize)]
+struct First<'a> {
+    #[serde(flatten)]
+    header: HeaderLine<'a>,
+    r#where: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frees_missing: Option<u64>,
+}
+
+fn first<'a>(ledger: &'a str, summary: &'a Summary) -> First<'a> {
+    let chosen = summary.chosen.as_ref();
+    First {
+        header: HeaderLine::new("stats", ledger, summary.sampled),
+        r#where: chosen.map(|chosen| chosen.filter.as_str()),
+        complete: chosen.map(|chosen| chosen.frees_missing == 0),
+        frees_missing: chosen.map(|chosen| chosen.frees_missing),
+    }
+}
+
 fn threads(summary: &Summary) -> Vec<ThreadJson<'_>> {
     let threads = summary.threads.iter().map(|totals| {
         let thread = totals.thread.as_ref();
+        let all = thread.filter(|_| summary.chosen.is_none());
         ThreadJson {
             row: thread.map(|thread| thread.row),
             id: thread.map(|thread| thread.id),
@@ -251,9 +276,9 @@ fn threads(summary: &Summary) -> Vec<ThreadJson<'_>> {
                 ThreadState::Gone => "gone",
             }),
             started_ns: thread.and_then(|thread| summary.clock.ns(thread.started)),
-            allocations: thread.map(|thread| thread.allocations),
-            frees: thread.map(|thread| thread.frees),
-            bytes_allocated: thread.map(|thread| thread.bytes_allocated),
+            allocations: all.map(|thread| thread.allocations),
+            frees: all.map(|thread| thread.frees),
+            bytes_allocated: all.map(|thread| thread.bytes_allocated),
             live_blocks: totals.live_blocks,
             live_bytes: totals.live_bytes,
         }

@@ -34,7 +34,7 @@ impl<'a> Record<'a> {
 
     pub(crate) fn of_event(event: &'a Event, stack: &'a NamedStack) -> Record<'a> {
         let (by, freed) = match &event.kind {
-            EventKind::Allocation { freed } => (event.block.kind, *freed),
+            EventKind::Allocation { freed } => (event.block.kind, freed.is_some()),
             EventKind::Free(entry) => (entry.by, false),
         };
         let (number, time, thread) = (event.number(), event.time(), event.thread());

@@ -8,7 +8,7 @@ use heapledger_analysis::source::ThreadState;
 use heapledger_analysis::{Clock, Identity, NamedStack, Summary, ThreadTotals};
 
 use crate::units::{Figures, clean, clock, count, counted, moment, span};
-use crate::{Paint, frames, memory, seen};
+use crate::{Paint, frames, memory, seen, stats_chosen};
 
 /// How totals are shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,13 +20,13 @@ pub struct StatsOptions {
 }
 
 /// Writes a field: its name on the first line, nothing on the others.
-struct Fields<'a> {
-    out: &'a mut dyn Write,
-    paint: Paint,
+pub(crate) struct Fields<'a> {
+    pub(crate) out: &'a mut dyn Write,
+    pub(crate) paint: Paint,
 }
 
 impl Fields<'_> {
-    fn field(&mut self, name: &str, lines: &[String]) -> io::Result<()> {
+    pub(crate) fn field(&mut self, name: &str, lines: &[String]) -> io::Result<()> {
         for (index, line) in lines.iter().enumerate() {
             let name = if index == 0 { name } else { "" };
             writeln!(self.out, "{} {line}", self.paint.strong(format!("{name:<10}:")))?;
@@ -34,7 +34,7 @@ impl Fields<'_> {
         Ok(())
     }
 
-    fn line(&mut self, name: &str, line: String) -> io::Result<()> {
+    pub(crate) fn line(&mut self, name: &str, line: String) -> io::Result<()> {
         self.field(name, &[line])
     }
 }
@@ -58,6 +58,9 @@ pub fn stats_text(
         fields.line("Sampled", figures.sampled(from, "of live blocks"))?;
     }
     fields.field("Program", &program(&summary.identity, summary.clock))?;
+    if let Some(chosen) = &summary.chosen {
+        return stats_chosen::rest(fields, summary, chosen, top, options);
+    }
     fields.field("Heap", &heaps(summary, figures))?;
     let (allocations, frees) = (figures.count(summary.allocations), figures.count(summary.frees));
     fields.line("History", format!("{allocations} memory allocations, {frees} frees"))?;
@@ -137,7 +140,7 @@ fn quoted(argument: &str) -> String {
     }
 }
 
-fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
+pub(crate) fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
     let mut lines: Vec<String> = summary
         .heaps
         .iter()
@@ -184,12 +187,15 @@ fn peak(summary: &Summary, figures: Figures) -> String {
 /// Least width of what a call site holds.
 const HELD_WIDTH: usize = 32;
 
-fn sites(summary: &Summary, top: &[NamedStack], figures: Figures) -> Vec<String> {
+pub(crate) fn sites(summary: &Summary, top: &[NamedStack], figures: Figures) -> Vec<String> {
     if !summary.options.has(Options::STACK) {
         return vec!["not recorded".to_owned()];
     }
     let sites = &summary.sites;
-    let mut lines = memory::call_sites(sites, figures.known());
+    let mut lines = match &summary.chosen {
+        Some(_) => vec![format!("{} with such live allocations", counted(sites.live, "stack", "stacks"))],
+        None => memory::call_sites(sites, figures.known()),
+    };
     let held = sites.top.iter().map(|totals| {
         let blocks = figures.counted(totals.blocks, "allocation", "allocations");
         let mut held = format!("{} in {blocks}", figures.bytes(totals.bytes));
@@ -204,7 +210,7 @@ fn sites(summary: &Summary, top: &[NamedStack], figures: Figures) -> Vec<String>
     lines
 }
 
-fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
+pub(crate) fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
     let figures = fields.paint.figures(summary.sampled.is_some());
     let allocating: Vec<_> = summary.kinds.iter().filter(|kind| kind.begun != 0 || kind.live_blocks != 0).collect();
     let bytes: Vec<String> = allocating.iter().map(|kind| figures.bytes(kind.live_bytes)).collect();
@@ -222,20 +228,21 @@ fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
     for kind in freeing {
         writeln!(fields.out, "            {:<24} {:>15}", format!("{}", kind.kind), figures.count(kind.ended))?;
     }
-    if summary.failed_calls != 0 {
+    if summary.failed_calls != 0 && summary.chosen.is_none() {
         let calls = counted(summary.failed_calls, "call", "calls");
         writeln!(fields.out, "            {calls} returned no block")?;
     }
     Ok(())
 }
 
-fn threads(fields: &mut Fields<'_>, summary: &Summary, limit: usize) -> io::Result<()> {
+pub(crate) fn threads(fields: &mut Fields<'_>, summary: &Summary, limit: usize) -> io::Result<()> {
     let figures = fields.paint.figures(summary.sampled.is_some());
-    fields.line("Threads", counted(summary.threads.len() as u64, "thread", "threads"))?;
+    let chosen = if summary.chosen.is_some() { " with such live allocations" } else { "" };
+    fields.line("Threads", counted(summary.threads.len() as u64, "thread", "threads") + chosen)?;
     let shown = if limit == 0 { summary.threads.len() } else { limit.min(summary.threads.len()) };
     let (first, rest) = summary.threads.split_at(shown);
     for totals in first {
-        thread(fields.out, totals, summary.identity.running, figures)?;
+        thread(fields.out, totals, summary, figures)?;
     }
     if !rest.is_empty() {
         let blocks: u64 = rest.iter().map(|totals| totals.live_blocks).sum();
@@ -250,24 +257,28 @@ fn threads(fields: &mut Fields<'_>, summary: &Summary, limit: usize) -> io::Resu
     Ok(())
 }
 
-fn thread(out: &mut dyn Write, totals: &ThreadTotals, running: bool, figures: Figures) -> io::Result<()> {
+fn thread(out: &mut dyn Write, totals: &ThreadTotals, summary: &Summary, figures: Figures) -> io::Result<()> {
     let live = figures.counted(totals.live_blocks, "allocation", "allocations");
     let live = format!("{} live in {live}", figures.bytes(totals.live_bytes));
     let Some(thread) = &totals.thread else {
         return writeln!(out, "        - : threads without a row, {live}");
     };
     let state = match thread.state {
-        ThreadState::Alive if running => "alive",
+        ThreadState::Alive if summary.identity.running => "alive",
         ThreadState::Alive => "alive at the end",
         ThreadState::Gone => "gone",
     };
     let name = if thread.name.is_empty() { String::new() } else { format!(" {},", clean(&thread.name)) };
     let (row, id, handle) = (thread.row, thread.id, thread.handle);
-    let allocations = figures.counted(thread.allocations, "allocation", "allocations");
-    writeln!(out, "{row:>9} : id {id}, handle {handle:#010x},{name} {state}, {allocations}, {live}")
+    // All that a thread allocated is known of all blocks together only.
+    let allocations = match summary.chosen {
+        Some(_) => String::new(),
+        None => figures.counted(thread.allocations, "allocation", "allocations") + ", ",
+    };
+    writeln!(out, "{row:>9} : id {id}, handle {handle:#010x},{name} {state}, {allocations}{live}")
 }
 
-fn recorded(summary: &Summary) -> Vec<String> {
+pub(crate) fn recorded(summary: &Summary) -> Vec<String> {
     let options = summary.options;
     let word = |option| if options.has(option) { "enabled" } else { "disabled" };
     let (actual, time, thread) = (word(Options::ACTUAL_SIZE), word(Options::TIME), word(Options::THREAD));

@@ -248,6 +248,14 @@ impl<W: Write> Table<W> {
         }
     }
 
+    /// Hands on what was written; text may hold rows back.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Writes what was held back, and gives the writer.
     ///
     /// # Errors

@@ -10,6 +10,10 @@ use crate::json::{HeaderLine, end, line};
 use crate::units::{Figures, clean, count, sign, span};
 use crate::{Ending, Paint};
 
+mod csv;
+
+pub use csv::LooksCsv;
+
 /// What became of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LookState {

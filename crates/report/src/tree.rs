@@ -2,15 +2,19 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::query::TreeOrder;
 use heapledger_analysis::tree::{Amounts, CallTree, LevelKind, Measure, Node, SiteSums};
 use heapledger_analysis::{Identity, Seen};
 
 use crate::seen;
-use crate::units::{Figures, Paint, clean, count};
+use crate::units::{Figures, Paint, clean, count, counted};
 
-mod json;
+mod csv;
+pub(crate) mod json;
 mod line;
+mod walk;
 
+pub use csv::tree_csv;
 pub use json::{thread_name, tree_json};
 
 use line::{Line, fitted};
@@ -34,6 +38,10 @@ pub struct TreeView<'a> {
     pub depth: usize,
     /// Nodes below each that are shown; 0: all.
     pub top: usize,
+    /// Lines that are shown, or nodes where each is one; 0: all.
+    pub limit: usize,
+    /// In which order those below a node come; the greatest by `measure` first, if there is none.
+    pub order: Option<&'a TreeOrder>,
     /// Columns that a line may take; 0: any number.
     pub width: usize,
     /// How text is emphasized.
@@ -170,7 +178,7 @@ pub fn tree_text(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::R
     if whole == 0 {
         writeln!(out, "{}", nothing(measure))?;
     } else {
-        let children = tree.children(|node| (!node.value(measure), !node.value(measure.other()), node.level));
+        let children = tree.children(walk::rank(view));
         let mut made = Tree { view, children, figures, whole, lines: Vec::new() };
         made.fill();
         made.write(&mut out)?;
@@ -292,6 +300,12 @@ impl Tree<'_> {
         if kept == 0 {
             return rest;
         }
+        if let Some(order) = self.view.order {
+            let key = |(child, part): &(Option<u32>, &'_ Amounts)| (**part, self.name(child.unwrap_or(id)));
+            let mut keyed: Vec<_> = shown.drain(..).map(|each| (key(&each), each)).collect();
+            keyed.sort_by(|(one, _), (other, _)| order.compare((&one.0, &one.1), (&other.0, &other.1)));
+            shown.extend(keyed.into_iter().map(|(_, each)| each));
+        }
         let nothing_left = rest.nodes == 0;
         if !nothing_left {
             work.push(Work::Rest { rest, prefix: prefix.to_owned(), last: true });
@@ -358,12 +372,16 @@ impl Tree<'_> {
         let heading = format!("{:>first$} {:>second$} {:>third$}  {}", heads[0], heads[1], heads[2], "function");
         writeln!(out, "{}", paint.strong(heading))?;
         let taken = first + second + third + 4;
-        for line in &self.lines {
+        let shown = if self.view.limit == 0 { self.lines.len() } else { self.view.limit.min(self.lines.len()) };
+        for line in &self.lines[..shown] {
             let room = if width == 0 { usize::MAX } else { width.saturating_sub(taken).max(20) };
             let (names, tail) = fitted(line, tree.inverted, room);
             let tail = if tail.is_empty() { tail } else { paint.faint(tail) };
             let Line { value, share, other, prefix, .. } = line;
             writeln!(out, "{value:>first$} {share:>second$} {other:>third$}  {prefix}{names}{tail}")?;
+        }
+        if let left_out @ 1.. = (self.lines.len() - shown) as u64 {
+            writeln!(out, "… and {} (--limit 0 shows all)", counted(left_out, "more line", "more lines"))?;
         }
         Ok(())
     }

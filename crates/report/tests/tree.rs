@@ -40,6 +40,8 @@ fn text_with(tree: &CallTree, sums: &SiteSums, set: impl FnOnce(&mut TreeView<'_
         least: 1000,
         depth: 0,
         top: 0,
+        limit: 0,
+        order: None,
         width: 0,
         paint: Paint::default(),
     };
@@ -156,6 +158,8 @@ fn every_node_is_a_line_of_json() {
         least: 0,
         depth: 0,
         top: 0,
+        limit: 0,
+        order: None,
         width: 0,
         paint: Paint::default(),
     };

@@ -77,10 +77,10 @@ impl<'e> Subject<'e> {
 }
 
 impl<'e> From<&'e Event> for Subject<'e> {
-    /// The lifetime of a block is not known from its allocation alone: [`Subject::allocation`].
     fn from(event: &'e Event) -> Subject<'e> {
         match &event.kind {
-            EventKind::Allocation { freed } => Subject { freed: *freed, ..Subject::live(&event.block) },
+            EventKind::Allocation { freed: Some(freed) } => Subject::allocation(freed),
+            EventKind::Allocation { freed: None } => Subject::live(&event.block),
             EventKind::Free(freed) => Subject::free(freed),
         }
     }

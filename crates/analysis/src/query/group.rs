@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use heapledger_source::Ledger;
 
 use super::check::recorded_for;
-use super::{Field, SyntaxError, Unsupported, keys};
+use super::{Field, Scope, SyntaxError, Unsupported, keys};
 use crate::Group;
 
 /// What blocks are added up by.
@@ -27,6 +27,8 @@ pub enum GroupBy {
     Kind,
     /// The heap.
     Heap,
+    /// Allocation or free; of events only.
+    Event,
 }
 
 impl GroupBy {
@@ -39,6 +41,7 @@ impl GroupBy {
         (GroupBy::Size, &["size"]),
         (GroupBy::Kind, &["kind"]),
         (GroupBy::Heap, &["heap"]),
+        (GroupBy::Event, &["event"]),
     ];
 
     /// Its name.
@@ -59,16 +62,17 @@ impl GroupBy {
         matches!(self, GroupBy::Function | GroupBy::File | GroupBy::Module)
     }
 
-    /// Whether `ledger` records that.
+    /// Whether `ledger` records that of what is added up.
     ///
     /// # Errors
     /// If not.
-    pub fn check(self, ledger: &Ledger) -> Result<(), Unsupported> {
+    pub fn check(self, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> {
         let field = match self {
+            GroupBy::Event if scope == Scope::Blocks => return Err(Unsupported::EventsOnly(Field::Event)),
             GroupBy::Function | GroupBy::File | GroupBy::Module | GroupBy::Stack => Some(Field::Site),
             GroupBy::Thread => Some(Field::Thread),
             GroupBy::Heap => Some(Field::Heap),
-            GroupBy::Size | GroupBy::Kind => None,
+            GroupBy::Size | GroupBy::Kind | GroupBy::Event => None,
         };
         recorded_for(ledger, field, self.name())
     }

@@ -14,6 +14,7 @@ mod classic;
 mod columns;
 mod error;
 mod eval;
+mod event_columns;
 mod expr;
 mod field;
 mod group;
@@ -24,16 +25,19 @@ mod plan;
 mod rows;
 mod sort;
 mod stacks;
+mod tree_order;
 mod value;
 
 pub use check::{Scope, Unsupported};
 pub use columns::BlockColumn;
 pub use error::SyntaxError;
 pub use eval::{Evaluator, Subject};
+pub use event_columns::EventColumn;
 pub use expr::{Expr, Filter, Test};
 pub use field::{Field, Op};
 pub use group::{GroupBy, GroupField, GroupOrder};
 pub use sort::{SortField, SortKey, SortKeys};
+pub use tree_order::{TreeField, TreeOrder};
 pub use value::Value;
 
 pub(crate) use error::nearest;

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::LazyLock;
 
-use heapledger_source::format::Entry;
+use heapledger_source::format::{Entry, Kind};
 
 use super::{SyntaxError, keys};
 
@@ -76,6 +77,41 @@ impl SortField {
             },
             SortField::Heap => one.heap.cmp(&other.heap),
             SortField::Site => one.site.cmp(&other.site),
+        }
+    }
+}
+
+/// Where functions of the malloc family come in the order of their names.
+static KINDS: LazyLock<[u64; 256]> = LazyLock::new(|| {
+    let mut kinds: Vec<Kind> = (0..=u8::MAX).map(Kind).collect();
+    kinds.sort_by_key(|kind| (kind.name(), kind.0));
+    let mut ranks = [0; 256];
+    for (rank, kind) in (0u64..).zip(kinds) {
+        ranks[usize::from(kind.0)] = rank;
+    }
+    ranks
+});
+
+/// What is not known comes before 0.
+fn rank(figure: Option<u64>) -> u64 {
+    figure.map_or(0, |figure| figure.saturating_add(1))
+}
+
+impl SortField {
+    /// A number that is in the order of this.
+    fn rank(self, entry: &Entry) -> u64 {
+        match self {
+            SortField::Address => entry.address,
+            SortField::Size => rank(entry.size),
+            SortField::Actual => rank(entry.actual),
+            SortField::Overhead => rank(entry.actual.zip(entry.size).map(|(actual, size)| actual.saturating_sub(size))),
+            SortField::Number => entry.number,
+            SortField::Time => rank(entry.time),
+            SortField::Age => !rank(entry.time),
+            SortField::Thread => u64::from(entry.thread.unwrap_or(u32::MAX)),
+            SortField::Kind => KINDS[usize::from(entry.kind.0)],
+            SortField::Heap => rank(entry.heap.map(u64::from)),
+            SortField::Site => u64::from(entry.site),
         }
     }
 }
@@ -161,6 +197,12 @@ impl SortKeys {
         self
     }
 
+    /// Numbers that are in this order, of what each key is about.
+    pub(crate) fn ranks(&self, entry: &Entry) -> Box<[u64]> {
+        let rank = |key: &SortKey| if key.descending { !key.by.rank(entry) } else { key.by.rank(entry) };
+        self.keys.iter().map(rank).collect()
+    }
+
     /// Which of two blocks comes first.
     pub fn compare(&self, one: &Entry, other: &Entry) -> Ordering {
         for key in &self.keys {
@@ -205,6 +247,33 @@ mod tests {
         assert_eq!(parsed("age").as_deref(), Ok("age:desc"));
         assert_eq!(parsed("age:asc").as_deref(), Ok("age:asc"));
         assert_eq!(parsed(" Size : asc , time").as_deref(), Ok("size:asc,time:asc"));
+    }
+
+    #[test]
+    fn ranks_are_in_the_same_order() {
+        let entry = |number: u64, size: Option<u64>, kind: Kind| Entry {
+            number,
+            address: number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20,
+            size,
+            actual: size.map(|size| size + number % 3),
+            kind,
+            site: (number % 4) as u32,
+            thread: Some((number % 5) as u32).filter(|row| *row != 4),
+            heap: Some((number % 3) as u8).filter(|row| *row != 2),
+            time: Some(number / 3).filter(|time| *time != 5),
+        };
+        let kinds = [Kind::MALLOC, Kind::CALLOC, Kind::FREE, Kind(200), Kind(201)];
+        let entries: Vec<Entry> = (0..40)
+            .map(|number| entry(number, Some(number % 7).filter(|size| *size != 3), kinds[number as usize % 5]))
+            .collect();
+        let names = SortField::NAMES.iter().map(|(field, _)| field.name());
+        for key in names.flat_map(|name| [format!("{name}:asc"), format!("{name}:desc")]) {
+            let keys = SortKeys::parse(&key).expect("known");
+            let (mut compared, mut ranked) = (entries.clone(), entries.clone());
+            compared.sort_by(|one, other| keys.compare(one, other));
+            ranked.sort_by_key(|entry| (keys.ranks(entry), entry.number));
+            assert_eq!(compared, ranked, "{key}");
+        }
     }
 
     #[test]

@@ -197,7 +197,9 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
         return groups::show(args, &opened, by_number, &by);
     }
     if args.group_by.is_some() || !by_number {
-        let named = |here: &Opened| GroupBy::Stack.check(&here.ledger).with_context(|| here.context.ledger.clone());
+        let named = |here: &Opened| {
+            GroupBy::Stack.check(&here.ledger, Scope::Blocks).with_context(|| here.context.ledger.clone())
+        };
         opened.iter().try_for_each(named)?;
     }
     let keys = args.sort.get(&b.ledger)?;

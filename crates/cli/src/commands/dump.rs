@@ -9,10 +9,10 @@ use heapledger_analysis::{Groups, NamedStack, Names, Seen, Selection, Sort};
 use heapledger_report::ecos::{RecordsText, Shape};
 use heapledger_report::{
     CONVERSIONS, Cell, Context, DumpJson, DumpText, Ending, Table, TableForm, block_cell, block_column, dump_begin,
-    dump_end, dump_json_header, groups_csv, groups_json, groups_text, json_end, sentence,
+    dump_end, dump_json_header, groups_csv, groups_json, groups_text, json_end,
 };
 
-use super::shape::tell_ending;
+use super::shape::{tell_ending, tell_notes};
 use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, TableArgs, Usage};
 use super::{
     FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, shown_stack,
@@ -159,11 +159,7 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Res
     }
     let mut seen = Seen::of(&ledger, selection.in_flight)?;
     let holders = args.filter.holders()?;
-    let form = match (args.ledger.json, args.table.csv) {
-        (true, _) => TableForm::Json("row"),
-        (_, true) => TableForm::Csv,
-        _ => TableForm::Text(TableArgs::style(&context)),
-    };
+    let form = TableArgs::form(args.ledger.json, args.table.csv, "row", &context);
     match form {
         TableForm::Json(_) => dump_json_header(&mut out, &context, &selection)?,
         TableForm::Text(_) => dump_begin(&mut out, &context, &selection)?,
@@ -183,7 +179,7 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Res
         TableForm::Json(_) => json_end(&mut out, ending, &seen)?,
         TableForm::Csv => {
             out.flush()?;
-            say_notes(&seen);
+            tell_notes(&seen);
         }
         TableForm::Text(_) => {
             if !selection.blocks.is_empty() {
@@ -198,7 +194,7 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Res
 /// Blocks, added up.
 fn show_groups(args: &DumpArgs, opened: Opened, by: &[GroupBy], order: &GroupOrder) -> Result<()> {
     let Opened { ledger, mut context, out, .. } = opened;
-    by.iter().try_for_each(|by| by.check(&ledger))?;
+    by.iter().try_for_each(|by| by.check(&ledger, Scope::Blocks))?;
     let (plain, holders) = (args.ledger.json || args.table.csv, args.filter.holders()?);
     let limit = args.groups.top.or(args.limit.limit).unwrap_or(if plain { 0 } else { GROUPS });
     let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Blocks, args.naming.no_names(&ledger)?)?;
@@ -218,16 +214,9 @@ fn show_groups(args: &DumpArgs, opened: Opened, by: &[GroupBy], order: &GroupOrd
         groups_json(out, &context, &groups, &stacks, &seen)?;
     } else if args.table.csv {
         groups_csv(out, &context, &groups, &stacks)?;
-        say_notes(&seen);
+        tell_notes(&seen);
     } else {
         groups_text(out, &context, &groups, &stacks, TableArgs::style(&context), &seen)?;
     }
     Ok(())
-}
-
-/// CSV has no place for what was not seen.
-fn say_notes(seen: &Seen) {
-    for note in &seen.notes {
-        crate::say(&sentence(note));
-    }
 }

@@ -12,7 +12,8 @@ use heapledger_analysis::source::Ledger;
 use heapledger_analysis::tree::CallTree;
 use heapledger_analysis::{Clock, Identity, Note};
 use heapledger_report::{
-    FlameFacts, FlameSource, FlameView, Paint, clean, flame_html, flame_svg, folded, limited, sentence,
+    FlameFacts, FlameJson, FlameSource, FlameView, Paint, clean, flame_html, flame_json, flame_svg, folded, limited,
+    sentence,
 };
 
 use nix::errno::Errno;
@@ -39,6 +40,7 @@ Examples:
   heapledger flame heapledger.jq.4711.hl
   heapledger flame --by blocks --inverted -o leak.svg 4711
   heapledger flame --diff monday.hl tuesday.hl -o grown.html
+  heapledger flame --json 4711 | jq 'select(.live_bytes > 1e6).functions'
   heapledger flame --format folded heapledger.jq.4711.hl | sort | head")]
 pub(crate) struct FlameArgs {
     /// A ledger, or the number of a process that is being recorded (it is not stopped)
@@ -53,6 +55,9 @@ pub(crate) struct FlameArgs {
     /// What is written [default: by the name of the file; else html]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
     /// What comes first is at the bottom
     #[arg(short, long)]
     pub(crate) upwards: bool,
@@ -72,6 +77,8 @@ pub(crate) enum Format {
     Svg,
     /// Stacks, a line each
     Folded,
+    /// Stacks with all figures, a JSON object each, as described in docs/json.md
+    Json,
 }
 
 impl Format {
@@ -80,6 +87,7 @@ impl Format {
         match ending.as_str() {
             "html" | "htm" => Some(Format::Html),
             "svg" => Some(Format::Svg),
+            "json" | "jsonl" => Some(Format::Json),
             "folded" | "collapsed" | "txt" => Some(Format::Folded),
             _ => None,
         }
@@ -90,6 +98,7 @@ impl Format {
             Format::Html => "html",
             Format::Svg => "svg",
             Format::Folded => "folded",
+            Format::Json => "json",
         }
     }
 }
@@ -112,9 +121,10 @@ fn show(args: &FlameArgs) -> Result<()> {
     args.shape.filter.parse()?;
     let named = args.output.as_deref().filter(|path| *path != Path::new("-"));
     let format = match (args.format, named) {
+        _ if args.json => Format::Json,
         (Some(format), _) => format,
         (None, Some(path)) => Format::of(path).with_context(|| {
-            format!("{} could be anything: name it .html, .svg or .folded, or give --format", path.display())
+            format!("{} could be anything: name it .html, .svg, .folded or .json, or give --format", path.display())
         })?,
         (None, None) => Format::Html,
     };
@@ -124,7 +134,7 @@ fn show(args: &FlameArgs) -> Result<()> {
     let target = match (&args.output, format) {
         (Some(_), _) if named.is_none() => Target::Stdout,
         (Some(path), _) => Target::Named(path.clone()),
-        (None, Format::Folded) => Target::Stdout,
+        (None, Format::Folded | Format::Json) => Target::Stdout,
         (None, _) => Target::Free(free_name(&args.ledger, &ledgers[0], args.diff.is_some(), format)),
     };
     if let (Target::Stdout, Format::Html) = (&target, format)
@@ -138,10 +148,11 @@ fn show(args: &FlameArgs) -> Result<()> {
     for note in grown.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_))) {
         crate::say(&clean(&sentence(note)));
     }
-    let whole = grown.tree.nodes.len();
+    let Grown { tree, sums, seen } = grown;
+    let whole = tree.nodes.len();
     let (tree, pruned) = match format {
-        Format::Folded => (grown.tree, 0.0),
-        Format::Html | Format::Svg => limited(grown.tree, NODES_MAX),
+        Format::Folded | Format::Json => (tree, 0.0),
+        Format::Html | Format::Svg => limited(tree, NODES_MAX),
     };
     let mut facts = facts;
     if pruned > 0.0 {
@@ -150,7 +161,11 @@ fn show(args: &FlameArgs) -> Result<()> {
             pruned * 100.0
         ));
     }
-    let write = |out: &mut dyn Write| write(out, args, format, &tree, &facts);
+    let shown: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+    let identity = Identity::of(&ledgers[0]);
+    let report = FlameJson { ledgers: &shown, identity: &identity, sums: &sums[0], seen: &seen };
+    let write = |out: &mut dyn Write| write(out, args, format, &tree, &facts, &report);
     match target {
         Target::Stdout => Ok(write(&mut BufWriter::new(io::stdout().lock()))?),
         // A device, or a pipe that has a name, is written to; a file is replaced when the new one is complete.
@@ -194,12 +209,21 @@ fn place(
     Ok(())
 }
 
-fn write(out: &mut dyn Write, args: &FlameArgs, format: Format, tree: &CallTree, facts: &FlameFacts) -> io::Result<()> {
+fn write(
+    out: &mut dyn Write,
+    args: &FlameArgs,
+    format: Format,
+    tree: &CallTree,
+    facts: &FlameFacts,
+    report: &FlameJson<'_>,
+) -> io::Result<()> {
     let shape = &args.shape;
     let view = FlameView { measure: shape.by.measure(), inverted: shape.inverted, upwards: args.upwards };
     match format {
         Format::Html => flame_html(out, tree, facts, view),
         Format::Svg => flame_svg(out, tree, facts, view),
+        Format::Json if shape.inverted => flame_json(out, &tree.inverted(|_| false), report),
+        Format::Json => flame_json(out, tree, report),
         Format::Folded if shape.inverted => folded(out, &tree.inverted(|_| false), view.measure, args.diff.is_some()),
         Format::Folded => folded(out, tree, view.measure, args.diff.is_some()),
     }

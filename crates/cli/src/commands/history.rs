@@ -1,24 +1,46 @@
 //! `heapledger history`: allocations and frees in the order in which they happened, or the lives of one address.
 
 use anyhow::Result;
-use heapledger_analysis::query::{Evaluator, Scope};
+use heapledger_analysis::query::{Evaluator, EventColumn, Scope, SortKeys};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::{Event, EventKind, Events, Life, Lives, NamedStack, Names, Seen, Wanted};
+use heapledger_analysis::{Event, Events, Names, Seen, Sort, Wanted};
 use heapledger_report::ecos::{RecordsText, Shape};
-use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, LivesJson, LivesText, missing_frees};
+use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, missing_frees};
 
 use super::ledgers::{MoreLedgers, open_run};
 use super::shape::tell_ending;
-use super::standard::FilterArgs;
+use super::standard::{FilterArgs, GroupArgs, SortArgs, TableArgs, Usage};
 use super::{
     FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, shown_stack,
     unless_pipe_closed,
 };
 use crate::say;
 
+mod lives;
+mod tables;
+
 /// Arguments of `history`.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "heapledger history [OPTIONS] [EXECUTABLE] <FILE|PID>...")]
+#[command(
+    mut_arg("sort", |arg| arg.help(
+        "What comes first, such as size:desc,number; keys are addr, size, actual, overhead, number, time, age, thread, \
+         kind, heap, site, those of the event itself where it has them [default: time,number]"
+    )),
+    mut_arg("group_by", |arg| arg.help(
+        "Add events up by one or several of event, fn, file, module, stack, thread, size, kind, heap of the event itself; \
+         allocations and frees are always told apart. --sort takes bytes, blocks, largest, oldest, name then"
+    )),
+    mut_arg("top", |arg| arg.help(
+        "Show only the first N groups, 0 for all [default: 20; with --json or --csv all]; of events, those of the N \
+         largest blocks"
+    )),
+    mut_arg("columns", |arg| arg.help(
+        "Show events as a table with these columns: event, number, time, age, thread, kind, addr, size, actual, overhead, \
+         heap, weight, site, fn, file, module, stack, freed, lifetime; of the block's allocation and of its free alloc_ \
+         and free_ with number, time, thread, kind, fn, file, stack"
+    ))
+)]
 #[command(after_help = format!("\
 The ledger holds every block that is allocated, and the frees of the most recent
 past with the blocks that they ended: see --history of `heapledger run`. Several
@@ -34,6 +56,8 @@ Examples:
   heapledger history --addr 0x55d0c0ffee10 4711  all blocks that contained it
   heapledger history --where 'fn ~ \"^parse\" and size > 1M' 4711
   heapledger history -r -f '%a %p, %n bytes, seqno %s' a.hl.0 a.hl.1 a.hl.2
+  heapledger history --where 'event == free' --group-by fn --top 5 4711
+  heapledger history -SN --top 10 --columns time,size,fn,lifetime,free_fn 4711
   heapledger history --json 4711 | jq 'select(.event == \"free\")'"))]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
@@ -42,15 +66,18 @@ pub(crate) struct HistoryArgs {
     pub(crate) more: MoreLedgers,
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
-    /// Last event first
-    #[arg(short, long)]
-    pub(crate) reverse: bool,
     /// Show every life of this address: the blocks that contained it, who allocated and who freed them, and where
     /// realloc moved them from and to
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) addr: Option<u64>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) sort: SortArgs,
+    #[command(flatten)]
+    pub(crate) groups: GroupArgs,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
     #[command(flatten)]
@@ -74,23 +101,74 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<()> {
 }
 
 fn show(args: &HistoryArgs) -> Result<()> {
+    // Mistakes are told before anything is read.
     args.filter.parse()?;
+    let by = args.groups.by()?.map(tables::with_event);
+    let columns = args.groups.list().map(EventColumn::parse).transpose();
+    let columns = columns.map_err(|error| Usage::in_value("--columns", &error))?;
+    let order = by.is_some().then(|| args.sort.groups()).transpose()?;
+    if by.is_none() {
+        args.sort.parse()?;
+    }
+    args.check(by.is_some(), columns.is_some())?;
     let targets = args.more.targets(&args.ledger.ledger);
     let mut ledgers = open_run(&targets)?;
     let Some(last) = ledgers.pop() else { return Ok(()) };
     let opened = args.ledger.opened(&targets, last)?;
     args.frames.explain(&opened.ledger);
     let shape = args.shape.get(&opened.ledger)?;
-    match args.addr {
-        Some(address) => show_lives(args, &ledgers, opened, shape.as_ref(), address),
-        None => show_events(args, &ledgers, opened, shape.as_ref()),
+    match (args.addr, by, order, columns) {
+        (Some(address), ..) => lives::show(args, &ledgers, opened, shape.as_ref(), address),
+        (_, Some(by), Some(order), _) => tables::groups(args, &ledgers, opened, &by, &order),
+        (.., Some(columns)) => tables::table(args, &ledgers, opened, &columns),
+        _ if args.table.csv => {
+            let columns = EventColumn::usual(&opened.ledger);
+            tables::table(args, &ledgers, opened, &columns)
+        }
+        _ => show_events(args, &ledgers, opened, shape.as_ref()),
     }
 }
 
-/// Which of the events or lives are wanted.
-fn wanted<'w, 'l>(args: &HistoryArgs, filter: &'w mut Evaluator<'l>) -> Wanted<'w, 'l> {
-    let limit = args.limit.get(args.ledger.json || args.shape.is_for_programs());
-    Wanted { reverse: args.reverse, limit, filter: Some(filter) }
+/// In which order events come, if not by time, and how many.
+struct Order {
+    keys: Option<SortKeys>,
+    limit: usize,
+}
+
+impl HistoryArgs {
+    /// At most so many events or lives.
+    fn limit(&self, for_programs: bool) -> usize {
+        self.groups.top.unwrap_or_else(|| self.limit.get(for_programs))
+    }
+
+    fn order(&self, ledger: &Ledger) -> Result<Order> {
+        let mut keys = self.sort.parse()?;
+        if self.groups.top.is_some() && keys.is_none() {
+            keys = Some(Sort::Size.into());
+        }
+        keys.iter().try_for_each(|keys| keys.check(ledger))?;
+        let for_programs = self.ledger.json || self.table.csv || self.shape.is_for_programs();
+        Ok(Order { keys, limit: self.limit(for_programs) })
+    }
+
+    fn wanted<'w, 'l>(&self, order: &'w Order, filter: &'w mut Evaluator<'l>) -> Wanted<'w, 'l> {
+        let keys = order.keys.as_ref();
+        Wanted { keys, reverse: self.sort.is_reversed(), limit: order.limit, filter: Some(filter) }
+    }
+
+    /// What cannot be asked for together.
+    fn check(&self, by: bool, columns: bool) -> Result<()> {
+        let tables = by || columns || self.table.csv;
+        if self.shape.is_for_programs() && tables {
+            return Err(Usage::new("--format and --style are for single events, not for tables").into());
+        }
+        if self.addr.is_some() && (tables || self.sort.is_given()) {
+            let said =
+                "--addr shows lives in the order of time; for a table or another order write --where 'addr == …'";
+            return Err(Usage::new(said).into());
+        }
+        Ok(())
+    }
 }
 
 /// Names of all that will be shown, as far as the shape shows names.
@@ -112,8 +190,9 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
     let Opened { ledger, mut context, threads_recorded, out } = opened;
     let all: Vec<&Ledger> = earlier.iter().chain([&ledger]).collect();
     let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Events, args.naming.no_names(&ledger)?)?;
+    let order = args.order(&ledger)?;
     let mut progress = Progress::new("reading");
-    let events = Events::of_run(&all, wanted(args, &mut filter), &mut |part| progress.show(part))?;
+    let events = Events::of_run(&all, args.wanted(&order, &mut filter), &mut |part| progress.show(part))?;
     drop(progress);
     refresh(&ledger, &mut context)?;
     let (ledger, context) = (&ledger, &context);
@@ -156,80 +235,5 @@ fn caution(args: &HistoryArgs, report: &mut RecordsText<'_, impl std::io::Write>
         report.caution()?;
     }
     say(missing);
-    Ok(())
-}
-
-fn show_lives(
-    args: &HistoryArgs,
-    earlier: &[Ledger],
-    opened: Opened,
-    shape: Option<&Shape>,
-    address: u64,
-) -> Result<()> {
-    let Opened { ledger, mut context, threads_recorded, out } = opened;
-    let all: Vec<&Ledger> = earlier.iter().chain([&ledger]).collect();
-    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Events, args.naming.no_names(&ledger)?)?;
-    let mut progress = Progress::new("reading");
-    let lives = Lives::of(&all, address, wanted(args, &mut filter), &mut |part| progress.show(part))?;
-    drop(progress);
-    refresh(&ledger, &mut context)?;
-    let (ledger, context) = (&ledger, &context);
-    let shown = lives.chains.iter().flat_map(|chain| &chain.lives);
-    let sites = shown.flat_map(|life| [Some(life.block.site), life.end.map(|end| end.site)]).flatten();
-    let mut names = names(args, filter, sites, shape)?;
-    let mut seen = Seen::of(ledger, lives.in_flight)?;
-    if args.ledger.json {
-        let mut report = LivesJson::new(out, context, address, &lives)?;
-        each_life(&lives, &mut names, |life, around, [begin, end]| {
-            Ok(report.life(life, around, &begin, life.end.map(|_| &end))?)
-        })?;
-        seen.notes.extend(names.notes());
-        report.end(&lives, &seen)?;
-    } else if let Some(shape) = shape {
-        let mut report = RecordsText::new(out, context, shape);
-        if lives.frees_missing != 0 {
-            let missing = missing_frees(lives.sampled.is_some(), lives.frees_missing, lives.frees_recorded);
-            caution(args, &mut report, &missing)?;
-        }
-        each_life(&lives, &mut names, |life, _, [begin, end]| {
-            let freed = life.end.is_some();
-            report.event(&Event { block: life.block, kind: EventKind::Allocation { freed } }, &begin)?;
-            if let Some(freed) = life.end {
-                report.event(&Event { block: life.block, kind: EventKind::Free(freed) }, &end)?;
-            }
-            Ok(())
-        })?;
-        report.end()?;
-        seen.notes.extend(names.notes());
-        let ending = Ending { shown: lives.total - lives.left_out, left_out: lives.left_out, in_flight: 0 };
-        tell_ending(ending, &seen);
-    } else {
-        let mut report = LivesText::new(out, context, threads_recorded, address, &lives)?;
-        each_life(&lives, &mut names, |life, around, [begin, end]| {
-            Ok(report.life(life, around, &begin, life.end.map(|_| &end))?)
-        })?;
-        seen.notes.extend(names.notes());
-        report.end(&lives, &seen)?;
-    }
-    Ok(())
-}
-
-/// Calls `show` with each life, those around it in its chain, and its two stacks; the second is empty if it lives.
-fn each_life(
-    lives: &Lives,
-    names: &mut Names<'_>,
-    mut show: impl FnMut(&Life, [Option<&Life>; 2], [NamedStack; 2]) -> Result<()>,
-) -> Result<()> {
-    for chain in &lives.chains {
-        for (index, life) in chain.lives.iter().enumerate() {
-            let before = index.checked_sub(1).and_then(|before| chain.lives.get(before));
-            let begin = names.stack(life.block.site)?;
-            let end = match &life.end {
-                Some(end) => names.stack(end.site)?,
-                None => NamedStack::default(),
-            };
-            show(life, [before, chain.lives.get(index + 1)], [begin, end])?;
-        }
-    }
     Ok(())
 }

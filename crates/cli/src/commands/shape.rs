@@ -82,6 +82,11 @@ pub(crate) fn tell_ending(ending: Ending, seen: &Seen) {
     if ending.left_out != 0 {
         say(&format!("{} left out (--limit 0 shows all)", count(ending.left_out)));
     }
+    tell_notes(seen);
+}
+
+/// Says on stderr what could not be seen, where a table has no place for that.
+pub(crate) fn tell_notes(seen: &Seen) {
     for note in &seen.notes {
         say(&sentence(note));
     }

@@ -9,7 +9,7 @@ use anyhow::Result;
 use heapledger_analysis::query::{BlockColumn, Evaluator, Filter, GroupBy, GroupOrder, Scope, SortKeys, SyntaxError};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Holders, Names};
-use heapledger_report::{Context, TableStyle};
+use heapledger_report::{Context, TableForm, TableStyle};
 use thiserror::Error;
 
 /// What was typed cannot be understood. The exit code says so.
@@ -159,6 +159,11 @@ impl SortArgs {
         Ok(if self.reverse { order.reversed() } else { order })
     }
 
+    /// Whether it is the other way round.
+    pub(crate) fn is_reversed(&self) -> bool {
+        self.reverse
+    }
+
     /// Whether an order was asked for.
     pub(crate) fn is_given(&self) -> bool {
         self.sort.is_some() || self.letters.is_some()
@@ -182,6 +187,15 @@ pub(crate) struct TableArgs {
 }
 
 impl TableArgs {
+    /// The form of a table; `line` is the type of its lines in JSON.
+    pub(crate) fn form(json: bool, csv: bool, line: &'static str, context: &Context) -> TableForm {
+        match (json, csv) {
+            (true, _) => TableForm::Json(line),
+            (_, true) => TableForm::Csv,
+            _ => TableForm::Text(Self::style(context)),
+        }
+    }
+
     /// The look of tables in text.
     pub(crate) fn style(context: &Context) -> TableStyle {
         TableStyle { width: context.paint.columns, paint: context.paint }
@@ -212,7 +226,12 @@ impl GroupArgs {
         Ok(by.map_err(|error| Usage::in_value("--group-by", &error))?)
     }
 
-    /// The columns that were asked for.
+    /// The list of columns that was typed.
+    pub(crate) fn list(&self) -> Option<&str> {
+        self.columns.as_deref()
+    }
+
+    /// The columns of blocks that were asked for.
     pub(crate) fn columns(&self) -> Result<Option<Vec<BlockColumn>>> {
         let columns = self.columns.as_deref().map(BlockColumn::parse).transpose();
         Ok(columns.map_err(|error| Usage::in_value("--columns", &error))?)

@@ -2,10 +2,14 @@
 
 use anyhow::Result;
 use heapledger_analysis::Summary;
-use heapledger_report::{Ending, StatsOptions, ecos_stats, stats_json, stats_text};
+use heapledger_analysis::query::Scope;
+use heapledger_report::{Ending, StatsOptions, ecos_stats, missing_frees, stats_csv, stats_json, stats_text};
 
-use super::shape::tell_ending;
-use super::{LedgerArgs, NamingArgs, Progress, StyleArgs, unless_pipe_closed};
+use super::shape::{tell_ending, tell_notes};
+use super::standard::{FilterArgs, TableArgs, Usage};
+use crate::say;
+
+use super::{LedgerArgs, NamingArgs, Progress, StyleArgs, find_names, unless_pipe_closed};
 
 /// Threads shown to a person who did not ask for all.
 const THREADS: usize = 40;
@@ -16,6 +20,7 @@ const THREADS: usize = 40;
 Examples:
   heapledger stats heapledger.jq.4711.hl
   heapledger stats 4711                 a process that runs under heapledger now
+  heapledger stats --where 'fn ~ \"^parse\"' 4711   of these blocks only
   heapledger stats --json 4711 | jq 'select(.type == \"stats\").live_bytes'")]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
@@ -26,6 +31,10 @@ pub(crate) struct StatsArgs {
     /// Show all threads, not only the 40 that hold most
     #[arg(short, long)]
     pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
     #[command(flatten)]
     pub(crate) style: StyleArgs,
     #[command(flatten)]
@@ -38,10 +47,20 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
 }
 
 fn show(args: &StatsArgs) -> Result<()> {
+    // Mistakes are told before anything is read.
+    let asked = args.filter.parse()?;
+    if args.style.is_ecos() && args.table.csv {
+        return Err(Usage::new("--style ecos is text: leave --csv away").into());
+    }
+    if args.style.is_ecos() && asked.expr().is_some() {
+        return Err(Usage::new("--style ecos has the totals of the whole program: leave --where and -F away").into());
+    }
     let opened = args.ledger.open()?;
     let ledger = &opened.ledger;
+    let clock = opened.context.clock;
+    let mut filter = args.filter.evaluator(ledger, clock, Scope::Events, args.naming.no_names(ledger)?)?;
     let mut progress = Progress::new("reading");
-    let mut summary = Summary::of(ledger, opened.context.clock, args.top, &mut |part| progress.show(part))?;
+    let mut summary = Summary::matching(ledger, clock, args.top, Some(&mut filter), &mut |part| progress.show(part))?;
     drop(progress);
     if args.style.is_ecos() {
         ecos_stats(opened.out, &opened.context.ledger, &summary)?;
@@ -49,11 +68,18 @@ fn show(args: &StatsArgs) -> Result<()> {
         return Ok(());
     }
     let sites: Vec<u32> = summary.sites.top.iter().map(|totals| totals.site).collect();
-    let mut names = args.naming.name(ledger, sites.iter().copied(), args.ledger.json)?;
+    let mut names = filter.into_names();
+    find_names(&mut names, sites.iter().copied(), args.ledger.json)?;
     let stacks = sites.iter().map(|site| names.stack(*site)).collect::<Result<Vec<_>, _>>()?;
     summary.seen.notes.extend(names.notes());
     if args.ledger.json {
         stats_json(opened.out, &opened.context.ledger, &summary, &stacks, &ledger.modules()?)?;
+    } else if args.table.csv {
+        stats_csv(opened.out, &summary, &stacks)?;
+        if let Some(chosen) = summary.chosen.as_ref().filter(|chosen| chosen.frees_missing != 0) {
+            say(&missing_frees(summary.sampled.is_some(), chosen.frees_missing, chosen.frees_recorded));
+        }
+        tell_notes(&summary.seen);
     } else {
         let threads = if args.all { 0 } else { THREADS };
         let options = StatsOptions { threads, paint: opened.context.paint };

@@ -7,7 +7,7 @@ use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Command, ValueEnum};
 
-use super::standard::FilterArgs;
+use super::standard::{FilterArgs, TableArgs};
 use super::{LedgerArgs, NamingArgs};
 use crate::top::{self, Group, Sort};
 
@@ -51,6 +51,8 @@ pub(crate) struct TopArgs {
     /// Rows of a look that is printed, 0 for all
     #[arg(short, long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 use anyhow::Result;
-use heapledger_analysis::query::{GroupBy, Scope};
+use heapledger_analysis::query::{GroupBy, Scope, TreeOrder};
 use heapledger_analysis::source::{Ledger, Thread};
 use heapledger_analysis::tree::{CallTree, Measure, Side, SiteSums, TreeBuilder};
 use heapledger_analysis::{Clock, Identity, Note, Seen};
-use heapledger_report::{TreeView, thread_name, tree_json, tree_text};
+use heapledger_report::{Ending, TreeView, history_gap, thread_name, tree_csv, tree_json, tree_text};
 
-use super::standard::FilterArgs;
+use super::shape::tell_ending;
+use super::standard::{FilterArgs, TableArgs, Usage};
 use super::{LedgerArgs, NamingArgs, Progress, find_names, unless_pipe_closed};
 use crate::text::parse_size;
 
@@ -29,19 +30,29 @@ Examples:
   heapledger tree --inverted --no-wrappers --hide '^my_alloc' --min 5% 4711
   heapledger tree --where 'age > 10s and size >= 4K' 4711
   heapledger tree --by allocated --threads --depth 3 heapledger.jq.4711.hl
+  heapledger tree --csv --sort name --depth 5 heapledger.jq.4711.hl > tree.csv
   heapledger tree --json 4711 | jq 'select(.function == \"main\").live_bytes'")]
 pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    /// Sum up what holds less: a share such as 0.5%, or an amount such as 64K [default: 1%; with --json 0]
+    /// Sum up what holds less: a share such as 0.5%, or an amount such as 64K [default: 1%; with --json or --csv 0]
     #[arg(short, long, value_name = "LEAST", value_parser = parse_least)]
     pub(crate) min: Option<Least>,
     /// Show at most so many levels, 0 for all; a chain on one line is one
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) depth: usize,
-    /// Show at most so many functions below each, 0 for all
+    /// Show only the N largest functions below each, 0 for all
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) top: usize,
+    /// Show at most so many lines, 0 for all; with --json and --csv, functions
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    pub(crate) limit: usize,
+    /// What comes first of the functions below each, such as blocks:desc,name; keys are bytes, blocks, allocated,
+    /// allocated-blocks, freed, freed-blocks, name [default: most of --by]
+    #[arg(short, long, value_name = "KEYS")]
+    pub(crate) sort: Option<String>,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
 }
@@ -156,7 +167,7 @@ impl ShapeArgs {
         let mut seen = Seen::default();
         for (ledger, side) in ledgers.iter().zip([Side::New, Side::Old]) {
             if self.threads {
-                GroupBy::Thread.check(ledger)?;
+                GroupBy::Thread.check(ledger, Scope::Events)?;
             }
             let mut progress = Progress::new("reading");
             let clock = Clock::new(ledger, SystemTime::now())?;
@@ -186,12 +197,15 @@ pub(crate) fn run(args: &TreeArgs) -> Result<()> {
 
 fn show(args: &TreeArgs) -> Result<()> {
     args.shape.filter.parse()?;
+    let order = args.sort.as_deref().map(TreeOrder::parse).transpose();
+    let order = order.map_err(|error| Usage::in_value("--sort", &error))?;
+    let for_programs = args.ledger.json || args.table.csv;
     let opened = args.ledger.open()?;
     let grown = args.shape.grow(&[&opened.ledger])?;
     let measure = args.shape.by.measure();
-    let default = Least::Share(if args.ledger.json { 0.0 } else { 0.01 });
+    let default = Least::Share(if for_programs { 0.0 } else { 0.01 });
     // Nothing is shown that does not hold anything, but for programs that want all.
-    let least = args.min.unwrap_or(default).of(grown.tree.root().value(measure)).max(u64::from(!args.ledger.json));
+    let least = args.min.unwrap_or(default).of(grown.tree.root().value(measure)).max(u64::from(!for_programs));
     let tree = if args.shape.inverted { grown.tree.inverted(|node| node.value(measure) < least) } else { grown.tree };
     let identity = Identity::of(&opened.ledger);
     let view = TreeView {
@@ -203,11 +217,19 @@ fn show(args: &TreeArgs) -> Result<()> {
         least,
         depth: args.depth,
         top: args.top,
+        limit: args.limit,
+        order: order.as_ref(),
         width: opened.context.paint.columns,
         paint: opened.context.paint,
     };
     if args.ledger.json {
         tree_json(opened.out, &view, &grown.seen)?;
+    } else if args.table.csv {
+        let left_out = tree_csv(opened.out, &view)?;
+        if let Some(gap) = history_gap(view.sums) {
+            crate::say(&gap);
+        }
+        tell_ending(Ending { left_out, ..Ending::default() }, &grown.seen);
     } else {
         tree_text(opened.out, &view, &grown.seen)?;
     }

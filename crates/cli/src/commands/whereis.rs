@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use heapledger_analysis::whereis::{ADDRESSES_MAX, Found, Places};
 use heapledger_analysis::{NamedStack, Names, Seen};
-use heapledger_report::{Ending, WhereisJson, WhereisText};
+use heapledger_report::{Ending, WhereisCsv, WhereisJson, WhereisText, missing_frees};
 
-use super::standard::Usage;
+use super::shape::tell_notes;
+use super::standard::{TableArgs, Usage};
 use super::{LedgerArgs, NamingArgs, Progress, refresh, unless_pipe_closed};
 use crate::{args, say};
 
@@ -37,6 +38,8 @@ pub(crate) struct WhereisArgs {
     /// Show at most so many earlier lives of an address, 0 for all
     #[arg(short, long, value_name = "N", default_value_t = LIVES)]
     pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
 }
@@ -88,6 +91,15 @@ fn show(args: &WhereisArgs) -> Result<bool> {
         seen.notes.extend(names.notes());
         let shown = places.places.iter().filter(|place| place.found != Found::Nothing).count() as u64;
         report.end(Ending { shown, left_out: 0, in_flight: places.in_flight }, &seen)?;
+    } else if args.table.csv {
+        let mut report = WhereisCsv::new(opened.out, context)?;
+        each(&places, &mut names, |place, stack, lives| report.place(place, stack, lives))?;
+        report.end()?;
+        seen.notes.extend(names.notes());
+        if places.frees_missing != 0 {
+            say(&missing_frees(false, places.frees_missing, places.frees_recorded));
+        }
+        tell_notes(&seen);
     } else {
         let mut report = WhereisText::new(opened.out, context, opened.threads_recorded);
         each(&places, &mut names, |place, stack, lives| report.place(place, stack, lives))?;

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use heapledger_analysis::watch::{Mark, Reader};
 use heapledger_analysis::{Sampling, Seen};
-use heapledger_report::{LookRow, LooksJson, look_text};
+use heapledger_report::{LookRow, LooksCsv, LooksJson, look_text};
 
 use super::chooser::Chooser;
 use super::namer::Namer;
 use super::view::{Data, View, columns};
 use super::{Watched, finished};
 use crate::commands::TopArgs;
+use crate::commands::shape::tell_notes;
 use crate::terminal::{self, Output};
 
 /// How long the finished ledger of a program that has just ended is waited for.
@@ -22,6 +23,7 @@ const FINISH_PATIENCE: Duration = Duration::from_secs(2);
 enum Out {
     Text(Output),
     Json(LooksJson<Output>),
+    Csv(LooksCsv<Output>),
 }
 
 /// Prints so many looks; 0: until the program ends.
@@ -46,6 +48,8 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let name = args.ledger.ledger.to_string_lossy();
     let mut out = if args.ledger.json {
         Out::Json(LooksJson::new(Output::data(), &name, sampling.from(0))?)
+    } else if args.table.csv {
+        Out::Csv(LooksCsv::new(Output::data(), view.group.name())?)
     } else {
         Out::Text(Output::text(false))
     };
@@ -71,6 +75,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         in_flight += data.samples.last().map_or(0, |sample| sample.in_flight);
         match &mut out {
             Out::Json(json) => json.look(&look, &rows)?,
+            Out::Csv(csv) => csv.look(&look, &rows)?,
             Out::Text(text) => {
                 if shown > 0 {
                     writeln!(text)?;
@@ -89,8 +94,10 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         }
         std::thread::sleep(watched.interval.saturating_sub(began.elapsed()));
     }
-    if let Out::Json(json) = out {
-        json.end(in_flight, &Seen::of(ledger, in_flight)?)?;
+    match out {
+        Out::Json(json) => json.end(in_flight, &Seen::of(ledger, in_flight)?)?,
+        Out::Csv(_) => tell_notes(&Seen::of(ledger, in_flight)?),
+        Out::Text(_) => {}
     }
     Ok(())
 }

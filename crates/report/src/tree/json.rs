@@ -6,13 +6,14 @@ use heapledger_analysis::tree::{Amounts, LevelKind, Measure};
 use heapledger_analysis::{Seen, source::Thread};
 use serde::Serialize;
 
+use super::walk::walk;
 use super::{TreeView, measure_name};
 use crate::Ending;
 use crate::json::{HeaderLine, end, line};
 
 /// What a node holds.
 #[derive(Serialize)]
-struct AmountsJson {
+pub(crate) struct AmountsJson {
     live_bytes: u64,
     live_blocks: u64,
     allocated_bytes: u64,
@@ -22,7 +23,7 @@ struct AmountsJson {
 }
 
 impl AmountsJson {
-    fn of(amounts: &Amounts) -> AmountsJson {
+    pub(crate) fn of(amounts: &Amounts) -> AmountsJson {
         let get = |measure| amounts.get(measure);
         AmountsJson {
             live_bytes: get(Measure::LiveBytes),
@@ -87,10 +88,7 @@ pub fn tree_json(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::R
         frees_missing: sums.frees_missing,
     };
     line(&mut out, &first)?;
-    let children = tree.children(|node| (!node.value(measure), !node.value(measure.other()), node.level));
-    let mut waiting = vec![0u32];
-    let mut shown = 0u64;
-    while let Some(id) = waiting.pop() {
+    let left_out = walk(view, &mut |id| {
         let node = &tree.nodes[id as usize];
         let level = tree.level(node);
         let kind = match level.kind {
@@ -115,17 +113,9 @@ pub fn tree_json(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::R
             total: AmountsJson::of(&node.total[0]),
             own: AmountsJson::of(&node.own[0]),
         };
-        line(&mut out, &object)?;
-        shown += 1;
-        if view.depth != 0 && node.depth as usize >= view.depth {
-            continue;
-        }
-        let kept = children.of(id).iter().filter(|id| tree.nodes[**id as usize].value(measure) >= view.least);
-        let top = if view.top == 0 { usize::MAX } else { view.top };
-        let kept: Vec<u32> = kept.take(top).copied().collect();
-        waiting.extend(kept.into_iter().rev());
-    }
-    let left_out = tree.nodes.len() as u64 - shown;
+        line(&mut out, &object)
+    })?;
+    let shown = tree.nodes.len() as u64 - left_out;
     end(&mut out, Ending { shown, left_out, in_flight: sums.in_flight }, seen)
 }
 

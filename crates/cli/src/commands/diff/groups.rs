@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use heapledger_analysis::diff::{ChangeKind, GroupChange};
 use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
-use heapledger_report::{DiffGroups, DiffSide, TableForm, diff_groups, group_label};
+use heapledger_report::{DiffGroups, DiffSide, diff_groups, group_label};
 
 use super::{DiffArgs, TableArgs, Usage, add_notes, moment_of};
 use crate::commands::{Opened, Progress};
@@ -39,7 +39,9 @@ pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[G
     let mut moments = [None; 2];
     let mut progress = Progress::new("reading");
     for (side, here) in opened.iter().enumerate() {
-        by.iter().try_for_each(|by| by.check(&here.ledger)).with_context(|| here.context.ledger.clone())?;
+        by.iter()
+            .try_for_each(|by| by.check(&here.ledger, Scope::Blocks))
+            .with_context(|| here.context.ledger.clone())?;
         moments[side] = moment_of(&here.ledger, SystemTime::now());
         // What is so many seconds old is the same block in both, if it is one.
         let clock = if one_run { opened[1].context.clock } else { here.context.clock };
@@ -70,11 +72,7 @@ pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[G
     shrunk.reverse();
     let shown: Vec<&GroupChange> = grown.into_iter().chain(shrunk).collect();
     let sides = [0, 1].map(|side: usize| DiffSide { ledger: &opened[side].context.ledger, unix_ns: moments[side] });
-    let form = match () {
-        () if args.json => TableForm::Json("change"),
-        () if args.table.csv => TableForm::Csv,
-        () => TableForm::Text(TableArgs::style(&contexts[1])),
-    };
+    let form = TableArgs::form(args.json, args.table.csv, "change", &contexts[1]);
     let report =
         DiffGroups { groups: [a, b], sides, one_run, by, shown: &shown, all: changes.len() as u64, seen: &seen };
     diff_groups(args.out(!args.table.csv), form, &report)?;

@@ -1,0 +1,215 @@
+//! Options that all commands that read have in common, tried on ledgers of which every figure is known.
+
+mod common;
+
+use common::{Scratch, heapledger, output};
+use heapledger_source::format::{Entry, FreedEntry, Kind};
+use heapledger_source::testing::Builder;
+use serde_json::Value;
+
+const LEDGER: &str = "x.hl";
+
+/// Ten live blocks of 1,000 to 10,000 bytes, of threads in turn, and ten freed ones of 1 to 10 bytes, which another
+/// thread freed.
+fn ledger() -> Builder {
+    let mut builder = Builder::new();
+    let module = builder.module("/opt/tool", &[7; 20], 0x10_0000, 0x10_0000, 0x20_0000);
+    let made = builder.stack(&[(Some(module), 0x1234), (Some(module), 0x5678)]);
+    let ended = builder.stack(&[(Some(module), 0x4321)]);
+    builder.heap("brk heap", 0x1000, 0x100_0000).process("program", "tool").process("args", "tool");
+    for (row, name) in [(0, "main"), (1, "worker"), (2, "closer")] {
+        builder.thread(1, 4242 + row, 0x7f00, name, [10, 10, 0]);
+    }
+    for index in 0..10u64 {
+        let (kind, heap, thread) = (Kind::MALLOC, Some(0), Some((index % 2) as u32));
+        let size = Some((index + 1) * 1000);
+        let (number, address) = (index, 0x1000 + index * 0x4000);
+        let time = Some(number * 1000);
+        builder.entry(Entry { number, address, size, actual: size, kind, site: made, thread, heap, time });
+        let (number, address, size) = (10 + index, 0x10_0000 + index * 64, Some(index + 1));
+        let (kind, time) = (Kind::CALLOC, Some(number * 1000));
+        let block = Entry { number, address, size, actual: Some(24), kind, site: made, thread, heap, time };
+        let (number, time) = (20 + index, Some((20 + index) * 1000));
+        builder.freed(FreedEntry { block, number, by: Kind::FREE, site: ended, thread: Some(2), time });
+    }
+    builder
+}
+
+fn prepared(name: &str) -> Scratch {
+    let scratch = Scratch::new(name);
+    ledger().write(&scratch.cwd().join(LEDGER)).expect("written");
+    scratch
+}
+
+/// Exit status, standard output and standard error.
+fn ran(scratch: &Scratch, words: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = heapledger();
+    let ran = output(command.args(words).current_dir(scratch.cwd()).env("LANG", "C.UTF-8"));
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+}
+
+/// What was written, of a command that has nothing to complain about.
+fn shown(scratch: &Scratch, words: &[&str]) -> String {
+    let (code, out, error) = ran(scratch, words);
+    assert!(code == Some(0) && error.is_empty(), "{words:?}: {code:?} {error}{out}");
+    out
+}
+
+fn json(scratch: &Scratch, words: &[&str]) -> Vec<Value> {
+    let out = shown(scratch, &[words, &["--json"]].concat());
+    out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn totals_of_a_part() {
+    let scratch = prepared("options-stats");
+    let lines = json(&scratch, &["stats", "--where", "size <= 5000", LEDGER]);
+    assert_eq!(lines[0]["where"], "size <= 5000");
+    let stats = &lines[1];
+    let figures = ["allocations", "frees", "bytes_allocated", "bytes_freed", "live_blocks", "live_bytes"];
+    assert_eq!(figures.map(|name| stats[name].as_u64()), [15, 10, 15_055, 55, 5, 15_000].map(Some));
+    assert_eq!(stats["allocated_by"]["calloc"]["calls"], 10);
+    assert_eq!(stats["allocated_by"]["malloc"]["calls"], 5);
+    assert_eq!(stats["freed_by"]["free"]["calls"], 10);
+    assert_eq!(stats["threads"][0]["live_bytes"], 9000);
+    assert_eq!(stats["heaps"][0]["live_blocks"], 5);
+    for name in ["peak_bytes", "failed_calls", "memory", "counters", "losses"] {
+        assert!(stats[name].is_null(), "{name} is of the whole program");
+    }
+    let text = shown(&scratch, &["stats", "-Fthread=1", LEDGER]);
+    assert!(text.contains("thread == 1") && !text.contains("Peak") && text.contains("5 allocations"), "{text}");
+    // Without a filter nothing is left out.
+    let whole = json(&scratch, &["stats", LEDGER]);
+    assert!(whole[0]["where"].is_null() && whole[1]["peak_bytes"].is_u64() && whole[1]["live_bytes"] == 55_000);
+    for words in [&["--style", "ecos", "-Fthread=1"][..], &["--where", "thraed == 1"]] {
+        let (code, out, error) = ran(&scratch, &[&["stats"], words, &[LEDGER]].concat());
+        assert!(
+            code == Some(2) && out.is_empty() && error.starts_with("heapledger: --"),
+            "{words:?}: {code:?} {error}"
+        );
+    }
+}
+
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split(',').collect()).collect()
+}
+
+#[test]
+fn events_as_a_table() {
+    let scratch = prepared("options-events");
+    let columns = "event,number,size,thread,kind,lifetime,alloc_number,free_number,free_thread";
+    let text = shown(&scratch, &["history", "--csv", "--columns", columns, "--where", "size < 3", LEDGER]);
+    let rows = rows(&text);
+    assert_eq!(rows[0].join(","), columns.replace("lifetime", "lifetime_ns"));
+    let allocation = ["allocation", "10", "1", "0 main", "calloc", "10000000", "10", "20", "2 closer"];
+    let free = ["free", "20", "1", "2 closer", "free", "10000000", "10", "20", "2 closer"];
+    assert_eq!((&rows[1][..], &rows[3][..], rows.len()), (&allocation[..], &free[..], 5), "{text}");
+    // The order of ecosmdd's letters, of long names, of the largest, and turned round.
+    let numbers = |words: &[&str]| {
+        let words = [&["history", "-f", "%s", "-Fsize_max=3"], words, &[LEDGER]].concat();
+        shown(&scratch, &words).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(numbers(&[]), "10 11 12 20 21 22");
+    assert_eq!(numbers(&["-r"]), "22 21 20 12 11 10");
+    assert_eq!(numbers(&["-SN"]), "12 22 11 21 10 20");
+    assert_eq!(numbers(&["-S", "n", "-r"]), "22 12 21 11 20 10");
+    assert_eq!(numbers(&["--sort", "thread:desc,size"]), "22 21 20 11 12 10");
+    let (_, out, error) = ran(&scratch, &["history", "-f", "%s", "-Fsize_max=3", "--top", "2", LEDGER]);
+    assert_eq!((out.as_str(), error.as_str()), ("12\n22\n", "heapledger: 4 left out (--limit 0 shows all)\n"));
+    // Of lives of one address there is one order.
+    for words in [&["-SN"][..], &["--csv"], &["--group-by", "fn"], &["--columns", "fn"]] {
+        let (code, _, error) = ran(&scratch, &[&["history", "--addr", "0x1000"], words, &[LEDGER]].concat());
+        assert!(code == Some(2) && error.contains("--addr shows lives"), "{words:?}: {error}");
+    }
+    let (code, _, error) = ran(&scratch, &["history", "--columns", "fre_fn", LEDGER]);
+    assert!(code == Some(2) && error.contains("did you mean 'free_fn'"), "{error}");
+}
+
+#[test]
+fn events_added_up() {
+    let scratch = prepared("options-event-groups");
+    let text = shown(&scratch, &["history", "--csv", "--group-by", "thread", "--sort", "name", LEDGER]);
+    let rows: Vec<Vec<&str>> =
+        rows(&text).into_iter().skip(1).map(|row| [&row[..1], &row[2..3], &row[5..]].concat()).collect();
+    let expected = [
+        ["25025", "10", "allocation", "0 main"],
+        ["30030", "10", "allocation", "1 worker"],
+        ["55", "10", "free", "2 closer"],
+    ];
+    assert_eq!(rows, expected, "{text}");
+    let lines = json(&scratch, &["history", "--group-by", "kind", "--top", "1", "-Fsize_max=10", LEDGER]);
+    assert_eq!(
+        (&lines[0]["command"], &lines[0]["events"], &lines[0]["complete"]),
+        (&"history".into(), &20.into(), &true.into())
+    );
+    assert_eq!((&lines[1]["keys"]["event"], &lines[1]["events"]), (&"allocation".into(), &10.into()));
+    assert_eq!((&lines[2]["shown"], &lines[2]["left_out"]), (&1.into(), &1.into()));
+    let (code, _, error) = ran(&scratch, &["dump", "--group-by", "event", LEDGER]);
+    assert!(code == Some(1) && error.contains("known of events only"), "{code:?} {error}");
+}
+
+#[test]
+fn a_table_is_csv_with_every_command() {
+    let scratch = prepared("options-csv");
+    let table = |words: &[&str]| {
+        let (code, text, error) = ran(&scratch, &[words, &["--csv"]].concat());
+        let expected = error.lines().all(|line| line == "heapledger: /opt/tool is not there.");
+        assert!(code.is_some_and(|code| code <= 1) && expected, "{words:?}: {code:?} {error}");
+        let rows: Vec<Vec<String>> =
+            rows(&text).iter().map(|row| row.iter().map(|cell| (*cell).to_owned()).collect()).collect();
+        let columns = rows[0].len();
+        assert!(rows.len() > 1 && rows.iter().all(|row| row.len() == columns), "{words:?}: {text}");
+        rows
+    };
+    let stats = table(&["stats", LEDGER]);
+    assert_eq!(stats[1], ["total", "", "", "20", "10", "10", "55000"]);
+    assert!(stats.contains(&["thread", "1", "worker", "10", "10", "5", "30000"].map(str::to_owned).to_vec()));
+    assert!(stats.contains(&["function", "", "calloc", "10", "0", "0", "0"].map(str::to_owned).to_vec()));
+    let chosen = table(&["stats", "-Fthread=1", LEDGER]);
+    assert!(chosen.contains(&["thread", "1", "worker", "", "", "5", "30000"].map(str::to_owned).to_vec()));
+    let tree = table(&["tree", "--sort", "name", LEDGER]);
+    assert_eq!(
+        (&tree[0][0], &tree[0][1], &tree[1][6], &tree[1][7]),
+        (&"depth".into(), &"path".into(), &"55000".into(), &"10".into())
+    );
+    let deepest = tree.last().expect("a row");
+    assert_eq!(deepest[1].split(';').count().to_string(), deepest[0], "{deepest:?}");
+    assert_eq!(table(&["tree", "--limit", "0", LEDGER]), table(&["tree", LEDGER]));
+    let (_, text, error) = ran(&scratch, &["tree", "--csv", "--limit", "2", LEDGER]);
+    assert!(text.lines().count() == 3 && error.contains("left out (--limit 0 shows all)"), "{text}{error}");
+    let top = table(&["top", "--batch", "2", "-i", "0.1", "--group", "thread", LEDGER]);
+    assert_eq!((top[0][2].as_str(), top[1][0].as_str(), top[1][3].as_str()), ("thread", "1", "30000"));
+    let (code, _, error) = ran(&scratch, &["top", "--csv", LEDGER]);
+    assert!(code == Some(2) && error.contains("--csv needs --batch"), "{error}");
+    let places = table(&["whereis", LEDGER, "0x1004", "0x100000", "0x9"]);
+    let found: Vec<&str> = places.iter().map(|row| row[1].as_str()).collect();
+    assert_eq!(found, ["found", "block", "freed", "earlier", "nothing"]);
+    assert_eq!((places[1][2].as_str(), places[1][4].as_str(), places[3][12].as_str()), ("4", "1000", "20"));
+}
+
+#[test]
+fn stacks_of_a_flame_graph_are_json() {
+    let scratch = prepared("options-flame");
+    let lines = json(&scratch, &["flame", LEDGER]);
+    let stacks: Vec<&Value> = lines.iter().filter(|line| line["type"] == "stack").collect();
+    let sum = |name: &str| stacks.iter().filter_map(|line| line[name].as_u64()).sum::<u64>();
+    assert_eq!((sum("live_bytes"), sum("freed_blocks"), sum("allocated_bytes")), (55_000, 10, 55_055));
+    assert!(
+        stacks[0]["functions"].as_array().is_some_and(|names| names.len() == 2) && stacks[0].get("before").is_none()
+    );
+    assert_eq!(lines.last().map(|end| &end["shown"]), Some(&stacks.len().into()));
+    let compared = json(&scratch, &["flame", "--diff", LEDGER, "--threads", LEDGER]);
+    assert_eq!(
+        (&compared[0]["before"], &compared[1]["before"]["live_bytes"]),
+        (&LEDGER.into(), &compared[1]["live_bytes"])
+    );
+    assert_eq!(compared[1]["thread"], "thread 0, 4242 main");
+    // By the name of the file, too; and the folded stacks are the same ones.
+    let (code, _, said) = ran(&scratch, &["flame", "-o", "x.json", LEDGER]);
+    assert!(code == Some(0) && said.contains("x.json"), "{said}");
+    let written = std::fs::read_to_string(scratch.cwd().join("x.json")).expect("a file");
+    assert_eq!(written.lines().count(), lines.len());
+    let folded = shown(&scratch, &["flame", "--format", "folded", LEDGER]);
+    assert_eq!(folded.lines().count(), stacks.iter().filter(|stack| stack["live_bytes"] != 0).count());
+}

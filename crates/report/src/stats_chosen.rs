@@ -1,0 +1,54 @@
+//! Totals of those blocks that a filter means, as text.
+
+use std::io;
+
+use heapledger_analysis::format::record::Options;
+use heapledger_analysis::{Chosen, NamedStack, Summary};
+
+use crate::stats::{Fields, StatsOptions, allocators, heaps, recorded, sites, threads};
+use crate::units::{clean, wrapped};
+use crate::{missing_frees, seen};
+
+/// What is of the whole program and so is not here.
+const WHOLE: &str = "The peak, failed calls and what recording took are of the whole program: see them without --where \
+                     and -F.";
+
+/// Writes all that comes behind the program.
+pub(crate) fn rest(
+    mut fields: Fields<'_>,
+    summary: &Summary,
+    chosen: &Chosen,
+    top: &[NamedStack],
+    options: StatsOptions,
+) -> io::Result<()> {
+    let paint = options.paint;
+    let figures = paint.figures(summary.sampled.is_some());
+    fields.line("Only", clean(&chosen.filter).into_owned())?;
+    fields.field("Heap", &heaps(summary, figures))?;
+    let allocations = figures.counted(summary.allocations, "allocation", "allocations");
+    let mut history = vec![format!("{allocations} in the ledger, {} freed", figures.count(summary.frees))];
+    if chosen.frees_missing != 0 {
+        let missing = missing_frees(figures.estimated, chosen.frees_missing, chosen.frees_recorded);
+        history.push(format!("Caution: {missing}, of any blocks."));
+    }
+    fields.field("History", &history)?;
+    let blocks = figures.counted(summary.live_blocks, "allocation", "allocations");
+    let live = figures.bytes_with_error(summary.live_bytes, summary.live_bytes_error);
+    fields.line("Current", format!("{live} used in {blocks}"))?;
+    if let Some(actual) = summary.actual_bytes {
+        fields.line("Actual", figures.bytes_exact(actual))?;
+        let overhead = figures.bytes_exact(actual.saturating_sub(summary.live_bytes));
+        fields.line("Overhead", overhead)?;
+    }
+    fields.field("Call sites", &sites(summary, top, figures))?;
+    allocators(&mut fields, summary)?;
+    if summary.options.has(Options::THREAD) {
+        let mut holding = summary.clone();
+        holding.threads.retain(|totals| totals.live_blocks != 0);
+        threads(&mut fields, &holding, options.threads)?;
+    }
+    fields.field("Options", &recorded(summary))?;
+    fields.line("Left out", wrapped(WHOLE, paint.columns, 12).trim_start().to_owned())?;
+    seen::write(fields.out, &summary.seen, paint)?;
+    fields.out.flush()
+}

@@ -1,0 +1,58 @@
+//! Totals as CSV: all tables of `stats` in one.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::{NamedStack, Summary};
+
+use crate::columns::folded;
+use crate::{Cell, Column, Table, TableForm};
+
+/// Writes the totals, functions, threads, heaps and call sites, a row each; the first column says which. `top` are the
+/// stacks of `summary.sites.top`.
+///
+/// # Errors
+/// If they cannot be written.
+pub fn stats_csv(mut out: impl Write, summary: &Summary, top: &[NamedStack]) -> io::Result<()> {
+    let columns = vec![
+        Column::word("table"),
+        Column::number("row"),
+        Column::text("name"),
+        Column::number("allocations"),
+        Column::number("frees"),
+        Column::number("live_blocks"),
+        Column::number("live_bytes"),
+    ];
+    let mut table = Table::new(&mut out, TableForm::Csv, columns)?;
+    let mut row = |name: &str, row: Option<u32>, text: Option<String>, calls: [Option<u64>; 2], live: [u64; 2]| {
+        let mut cells = vec![
+            Cell::Text(name.to_owned()),
+            Cell::maybe(row.map(u64::from), Cell::Plain),
+            text.map_or(Cell::Nothing, Cell::Text),
+        ];
+        cells.extend(calls.map(|calls| Cell::maybe(calls, Cell::Count)));
+        cells.extend([Cell::Count(live[0]), Cell::Bytes(live[1])]);
+        table.row(&cells)
+    };
+    let calls = [summary.allocations, summary.frees].map(Some);
+    row("total", None, None, calls, [summary.live_blocks, summary.live_bytes])?;
+    for kind in &summary.kinds {
+        let calls = [kind.begun, kind.ended].map(Some);
+        row("function", None, Some(kind.kind.to_string()), calls, [kind.live_blocks, kind.live_bytes])?;
+    }
+    for totals in &summary.threads {
+        let (live, thread) = ([totals.live_blocks, totals.live_bytes], totals.thread.as_ref());
+        // What a thread called is known of all blocks together only.
+        let calls = thread.filter(|_| summary.chosen.is_none());
+        let calls = [calls.map(|thread| thread.allocations), calls.map(|thread| thread.frees)];
+        row("thread", thread.map(|thread| thread.row), thread.map(|thread| thread.name.clone()), calls, live)?;
+    }
+    for totals in &summary.heaps {
+        let (heap, live) = (&totals.heap, [totals.live_blocks, totals.live_bytes]);
+        row("heap", Some(heap.row), Some(heap.name.clone()), [None, None], live)?;
+    }
+    for (totals, stack) in summary.sites.top.iter().zip(top) {
+        row("stack", Some(totals.site), Some(folded(stack)), [None, None], [totals.blocks, totals.bytes])?;
+    }
+    table.end()?;
+    out.flush()
+}

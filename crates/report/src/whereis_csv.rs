@@ -1,0 +1,106 @@
+//! Where addresses belong, as CSV.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::format::Entry;
+use heapledger_analysis::query::BlockColumn;
+use heapledger_analysis::whereis::{Found, Place};
+use heapledger_analysis::{Holders, NamedStack, as_freed};
+
+use crate::columns::{block_cell, block_column};
+use crate::{Cell, Column, Context, Table, TableForm};
+
+/// What is told of a block.
+const BLOCK: [BlockColumn; 8] = [
+    BlockColumn::Address,
+    BlockColumn::Size,
+    BlockColumn::Kind,
+    BlockColumn::Number,
+    BlockColumn::Time,
+    BlockColumn::Thread,
+    BlockColumn::Function,
+    BlockColumn::File,
+];
+
+/// What is told of its free.
+const FREE: [BlockColumn; 6] = [
+    BlockColumn::Kind,
+    BlockColumn::Number,
+    BlockColumn::Time,
+    BlockColumn::Thread,
+    BlockColumn::Function,
+    BlockColumn::File,
+];
+
+/// Where addresses belong, as CSV: a row for each address, and one for each earlier block that held it.
+pub struct WhereisCsv<'a, W> {
+    table: Table<W>,
+    context: &'a Context,
+    holders: Holders,
+}
+
+impl<'a, W: Write> WhereisCsv<'a, W> {
+    /// A table to `out`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(out: W, context: &'a Context) -> io::Result<WhereisCsv<'a, W>> {
+        let mut columns = vec![Column::word("asked"), Column::word("found"), Column::number("offset")];
+        columns.extend(BLOCK.map(block_column));
+        columns.extend(FREE.map(|column| Column::text(format!("free_{}", block_column(column).key))));
+        columns.extend(["heap", "module", "mapping"].map(Column::text));
+        let table = Table::new(out, TableForm::Csv, columns)?;
+        Ok(WhereisCsv { table, context, holders: Holders::default() })
+    }
+
+    /// Writes an address: with the stack of its block, and the two stacks of each earlier life.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn place(&mut self, place: &Place, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
+        let found = match place.found {
+            Found::Inside(_) | Found::Behind(_) => "block",
+            Found::Freed => "freed",
+            Found::Nothing => "nothing",
+        };
+        let text = |text: Option<String>| text.map_or(Cell::Nothing, Cell::Text);
+        let around = [
+            text(place.heap.as_ref().map(|heap| heap.name.clone())),
+            text(place.module.as_ref().map(|module| module.path.to_string_lossy().into_owned())),
+            text(place.mapping.as_ref().map(|mapping| mapping.name.clone())),
+        ];
+        self.row(place.address, found, place.block.as_ref().map(|block| (block, stack)), None, &around)?;
+        for (life, [begun, ended]) in place.lives.iter().zip(lives) {
+            let free = as_freed(life);
+            self.row(place.address, "earlier", Some((&life.block, begun)), Some((&free, ended)), &around)?;
+        }
+        Ok(())
+    }
+
+    fn row(
+        &mut self,
+        asked: u64,
+        found: &str,
+        block: Option<(&Entry, &NamedStack)>,
+        free: Option<(&Entry, &NamedStack)>,
+        around: &[Cell],
+    ) -> io::Result<()> {
+        let cell = |column, of: Option<(&Entry, &NamedStack)>| {
+            of.map_or(Cell::Nothing, |(entry, stack)| block_cell(column, self.context, &self.holders, entry, stack))
+        };
+        let offset = block.map(|(block, _)| asked.saturating_sub(block.address));
+        let mut cells = vec![Cell::Address(asked), Cell::Text(found.to_owned()), Cell::maybe(offset, Cell::Count)];
+        cells.extend(BLOCK.map(|column| cell(column, block)));
+        cells.extend(FREE.map(|column| cell(column, free)));
+        cells.extend(around.iter().cloned());
+        self.table.row(&cells)
+    }
+
+    /// Gives the writer.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn end(self) -> io::Result<()> {
+        self.table.end()?.flush()
+    }
+}
