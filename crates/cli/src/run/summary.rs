@@ -249,6 +249,7 @@ heapledger: jq ended with status 0 after 1.24 s
       2.00 KiB in 3 blocks       jv_mem_alloc (jv_alloc.c:130) < jvp_string_alloc < jv_string_sized
       2.00 KiB in 3 blocks       main
   incomplete   12 stacks were cut at the depth limit.
+  children     2 child processes were not watched
   ledger       heapledger.jq.42.hl (1.00 MiB)
   next         heapledger dump heapledger.jq.42.hl
 ";
