@@ -9,6 +9,7 @@ mod bench;
 mod demo;
 mod scale;
 mod test;
+mod watching;
 
 mod packages;
 mod step;
@@ -16,10 +17,11 @@ mod symbols;
 mod thumb;
 
 const USAGE: &str = "\
-cargo xtask demo    build heapledger, run a real program under it, leave the report on screen and a ledger
-cargo xtask test    everything that must hold before a change is taken; add the name of a step to run only that
-cargo xtask bench   what tracking costs, beside what other tools cost; takes names of programs, --quick and more
-cargo xtask scale   what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
+cargo xtask demo       build heapledger, run a real program under it, leave the report on screen and a ledger
+cargo xtask test       everything that must hold before a change is taken; add the name of a step to run only that
+cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
+cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
+cargo xtask watching   what it costs a program that `heapledger top` watches it
 ";
 
 fn main() -> ExitCode {
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         ["test", only @ ..] => test::run(only),
         ["bench", words @ ..] => bench::run(words),
         ["scale", words @ ..] => scale::run(words),
+        ["watching", words @ ..] => watching::run(words),
         _ => {
             print!("{USAGE}");
             return if words.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) };
