@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::columns::{group_cell, group_column};
 use crate::diff::sampled_in_all;
 use crate::json::{HeaderLine, end, line};
-use crate::units::{clean, counted};
+use crate::units::{clean, counted, growth_counted, moment, span};
 use crate::{Cell, Column, Context, DiffSide, Ending, Table, TableForm, seen};
 
 /// What a key is called, so that it means the same in both ledgers: within one run rows of tables do, across runs
@@ -55,6 +55,11 @@ impl DiffGroups<'_> {
         let [a, b] = self.groups.map(|groups| i128::from(groups.total_bytes));
         (b - a).clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
+
+    fn growth_blocks(&self) -> i64 {
+        let [a, b] = self.groups.map(|groups| i64::try_from(groups.total_blocks).unwrap_or(i64::MAX));
+        b.saturating_sub(a)
+    }
 }
 
 /// Writes it in any form: for people with the totals above, as CSV the table alone, as JSON with a line of type `change`
@@ -63,6 +68,17 @@ impl DiffGroups<'_> {
 /// # Errors
 /// If it cannot be written.
 pub fn diff_groups(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>) -> io::Result<()> {
+    if let TableForm::Json(_) = form {
+        diff_groups_header(&mut out, report)?;
+    }
+    diff_groups_end(out, form, report)
+}
+
+/// The same behind [intervals](diff_groups_interval): JSON has had its first line.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn diff_groups_end(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>) -> io::Result<()> {
     let estimated = report.estimated();
     let left_out = report.all.saturating_sub(report.shown.len() as u64);
     match form {
@@ -98,45 +114,7 @@ pub fn diff_groups(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>
             out.flush()
         }
         TableForm::Json(_) => {
-            #[derive(Serialize)]
-            struct First<'a> {
-                #[serde(flatten)]
-                header: HeaderLine<'a>,
-                before: &'a str,
-                r#where: Option<&'a str>,
-                group_by: Vec<&'static str>,
-            }
-            #[derive(Serialize)]
-            struct Side {
-                blocks: u64,
-                bytes: u64,
-                bytes_error: u64,
-                unix_ns: Option<u64>,
-            }
-            #[derive(Serialize)]
-            struct Totals {
-                r#type: &'static str,
-                one_run: bool,
-                before: Side,
-                after: Side,
-                growth_bytes: i64,
-            }
-            let [a, b] = report.sides;
-            let first = First {
-                header: HeaderLine::new("diff", b.ledger, estimated),
-                before: a.ledger,
-                r#where: report.groups[1].filter.as_deref(),
-                group_by: report.by.iter().map(|by| by.name()).collect(),
-            };
-            line(&mut out, &first)?;
-            let [before, after] = [0, 1].map(|side: usize| Side {
-                blocks: report.groups[side].total_blocks,
-                bytes: report.groups[side].total_bytes,
-                bytes_error: report.groups[side].total_bytes_error,
-                unix_ns: report.sides[side].unix_ns,
-            });
-            let growth_bytes = report.growth();
-            line(&mut out, &Totals { r#type: "diff", one_run: report.one_run, before, after, growth_bytes })?;
+            totals(&mut out, report, "diff")?;
             table(&mut out, form, report, estimated.is_some())?;
             let in_flight = report.groups.iter().map(|groups| groups.in_flight).sum();
             end(&mut out, Ending { shown: report.shown.len() as u64, left_out, in_flight }, report.seen)
@@ -144,7 +122,124 @@ pub fn diff_groups(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>
     }
 }
 
-fn table(out: &mut dyn Write, form: TableForm, report: &DiffGroups<'_>, estimated: bool) -> io::Result<()> {
+/// Writes the first line of JSON, of this comparison or of several.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn diff_groups_header(mut out: impl Write, report: &DiffGroups<'_>) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct First<'a> {
+        #[serde(flatten)]
+        header: HeaderLine<'a>,
+        before: &'a str,
+        r#where: Option<&'a str>,
+        group_by: Vec<&'static str>,
+    }
+    let [a, b] = report.sides;
+    let first = First {
+        header: HeaderLine::new("diff", b.ledger, report.estimated()),
+        before: a.ledger,
+        r#where: report.groups[1].filter.as_deref(),
+        group_by: report.by.iter().map(|by| by.name()).collect(),
+    };
+    line(&mut out, &first)
+}
+
+/// The line of totals.
+fn totals(out: &mut dyn Write, report: &DiffGroups<'_>, name: &'static str) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Side {
+        blocks: u64,
+        bytes: u64,
+        bytes_error: u64,
+        unix_ns: Option<u64>,
+    }
+    #[derive(Serialize)]
+    struct Totals {
+        r#type: &'static str,
+        one_run: bool,
+        before: Side,
+        after: Side,
+        growth_blocks: i64,
+        growth_bytes: i64,
+    }
+    let [before, after] = [0, 1].map(|side: usize| Side {
+        blocks: report.groups[side].total_blocks,
+        bytes: report.groups[side].total_bytes,
+        bytes_error: report.groups[side].total_bytes_error,
+        unix_ns: report.sides[side].unix_ns,
+    });
+    let (growth_blocks, growth_bytes) = (report.growth_blocks(), report.growth());
+    line(out, &Totals { r#type: name, one_run: report.one_run, before, after, growth_blocks, growth_bytes })
+}
+
+/// Writes one of several intervals, of which JSON has had its [first line](diff_groups_header). As text it is a line and
+/// a table.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn diff_groups_interval(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>) -> io::Result<()> {
+    let estimated = report.estimated().is_some();
+    match form {
+        TableForm::Text(style) => {
+            let figures = style.paint.figures(estimated);
+            let [from, to] = report.sides.map(|side| side.unix_ns);
+            let length = span(from.zip(to).map_or(0, |(from, to)| to.saturating_sub(from)));
+            let when = to.map(moment).unwrap_or_default();
+            let blocks = growth_counted(report.growth_blocks(), "block", "blocks");
+            let mark = if estimated { "~" } else { "" };
+            let heading = format!("{when}  {}, {mark}{blocks} in {length}", figures.growth(report.growth()));
+            writeln!(out, "{}", style.paint.strong(heading))?;
+            table(&mut out, form, report, estimated)?;
+            let left_out = report.all.saturating_sub(report.shown.len() as u64);
+            if left_out > 0 {
+                writeln!(out, "… and {} (--limit 0 shows all)", counted(left_out, "more group", "more groups"))?;
+            }
+            writeln!(out)?;
+        }
+        TableForm::Json(_) => {
+            totals(&mut out, report, "interval")?;
+            table(&mut out, form, report, estimated)?;
+        }
+        TableForm::Csv => {}
+    }
+    out.flush()
+}
+
+/// Several intervals in one table.
+pub struct DiffGroupsCsv<W> {
+    table: Table<W>,
+    intervals: u64,
+}
+
+impl<W: Write> DiffGroupsCsv<W> {
+    /// A table to `out`, of intervals such as this one.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(out: W, report: &DiffGroups<'_>) -> io::Result<DiffGroupsCsv<W>> {
+        let mut all = vec![Column::number("interval"), Column::number("unix_ns")];
+        all.extend(columns(report, report.estimated().is_some()));
+        Ok(DiffGroupsCsv { table: Table::new(out, TableForm::Csv, all)?, intervals: 0 })
+    }
+
+    /// Writes an interval, at once.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn interval(&mut self, report: &DiffGroups<'_>) -> io::Result<()> {
+        self.intervals += 1;
+        let estimated = report.estimated().is_some();
+        for change in report.shown {
+            let mut row = vec![Cell::Plain(self.intervals), Cell::maybe(report.sides[1].unix_ns, Cell::Plain)];
+            row.extend(cells(change, estimated));
+            self.table.row(&row)?;
+        }
+        self.table.flush()
+    }
+}
+
+fn columns(report: &DiffGroups<'_>, estimated: bool) -> Vec<Column> {
     let figure = |name: &str, key: &str| Column::number(name).key(key).estimated(estimated);
     let mut columns = vec![
         figure("growth", "growth_bytes"),
@@ -158,21 +253,29 @@ fn table(out: &mut dyn Write, form: TableForm, report: &DiffGroups<'_>, estimate
         columns.insert(1, Column::number("± error").key("growth_bytes_error"));
     }
     columns.extend(report.by.iter().map(|by| group_column(*by)));
-    let mut table = Table::new(out, form, columns)?;
+    columns
+}
+
+fn cells(change: &GroupChange, estimated: bool) -> Vec<Cell> {
+    let mut cells = vec![
+        Cell::Growth(change.bytes()),
+        Cell::GrowthCount(change.blocks()),
+        Cell::Bytes(change.after[1]),
+        Cell::Count(change.after[0]),
+        Cell::Bytes(change.before[1]),
+        Cell::Count(change.before[0]),
+    ];
+    if estimated {
+        cells.insert(1, Cell::Bytes(change.bytes_error));
+    }
+    cells.extend(change.labels.iter().map(|label| Cell::Text(label.clone())));
+    cells
+}
+
+fn table(out: &mut dyn Write, form: TableForm, report: &DiffGroups<'_>, estimated: bool) -> io::Result<()> {
+    let mut table = Table::new(out, form, columns(report, estimated))?;
     for change in report.shown {
-        let mut cells = vec![
-            Cell::Growth(change.bytes()),
-            Cell::GrowthCount(change.blocks()),
-            Cell::Bytes(change.after[1]),
-            Cell::Count(change.after[0]),
-            Cell::Bytes(change.before[1]),
-            Cell::Count(change.before[0]),
-        ];
-        if estimated {
-            cells.insert(1, Cell::Bytes(change.bytes_error));
-        }
-        cells.extend(change.labels.iter().map(|label| Cell::Text(label.clone())));
-        table.row(&cells)?;
+        table.row(&cells(change, estimated))?;
     }
     table.end().map(drop)
 }

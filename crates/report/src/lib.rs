@@ -49,7 +49,9 @@ pub use ascii::{AsciiWriter, Signs, ascii};
 pub use check::{CheckOutcome, CheckReport};
 pub use columns::{block_cell, block_column};
 pub use diff::{DiffSide, DiffText};
-pub use diff_groups::{DiffGroups, diff_groups, group_label};
+pub use diff_groups::{
+    DiffGroups, DiffGroupsCsv, diff_groups, diff_groups_end, diff_groups_header, diff_groups_interval, group_label,
+};
 pub use diff_json::DiffJson;
 pub use dump::{DumpText, dump_begin, dump_end};
 pub use ecos_stats::ecos_stats;

@@ -210,6 +210,23 @@ fn a_process_is_compared_with_itself() -> Result {
         of_type(&found, "interval").is_empty() && by_function(&found, "grow")?["growth_blocks"].as_i64() > Some(0),
         "{found:?}"
     );
+    // The same by function, in every form.
+    let found =
+        read("diff", &pid, &["--every", "200ms", "--count", "2", "--group-by", "fn", "--where", "size == 1000"])?;
+    let changes = of_type(&found, "change");
+    check!(of_type(&found, "interval").len() == 2 && of_type(&found, "diff").len() == 1, "{found:?}");
+    check!(found[0]["where"] == "size == 1000" && changes.len() == 3, "one each: {found:?}");
+    check!(
+        changes.iter().all(|line| line["function"] == "grow" && line["growth_blocks"].as_i64() > Some(0)),
+        "{found:?}"
+    );
+    let ran = tell(&["diff", "--every", "200ms", "--count", "1", "--group-by", "fn,kind", &pid])?.good()?.out();
+    check!(ran.contains("In all:") && ran.matches("malloc").count() == 2 && ran.contains("FUNCTION"), "{ran}");
+    let ran = tell(&["diff", "--every", "200ms", "--count", "2", "--group-by", "fn", "--csv", &pid])?.good()?.out();
+    let rows: Vec<&str> = ran.lines().skip(1).collect();
+    check!(rows.len() == 2 && rows[0].starts_with("1,") && rows[1].starts_with("2,"), "{ran}");
+    let ran = tell(&["diff", "--after", "200ms", "--group-by", "fn", &pid])?.good()?.out();
+    check!(ran.contains("grow") && !ran.contains("In all:"), "{ran}");
     // Until somebody presses Ctrl-C.
     let mut every = command(heapledger());
     every.args(["diff", "--every", "10s", "--json", &pid]);

@@ -7,29 +7,24 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
-use heapledger_analysis::diff::{Amount, Census, Change, ChangeKind, Diff, OnlyHere, StackKeys, one_run};
+use heapledger_analysis::diff::{Census, Change, ChangeKind, Diff, StackKeys, one_run};
 use heapledger_analysis::query::{Evaluator, GroupBy, Scope, SortKeys};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::{NamedStack, Names, Note, Seen};
-use heapledger_report::ecos::{self, RecordsText, Shape};
+use heapledger_analysis::{NamedStack, Names, Note, Seen, Sort};
 use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending};
 
-use super::shape::tell_ending;
 use super::standard::{FilterArgs, SortArgs, TableArgs, Usage};
-use super::{
-    FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, shown_stack,
-    unless_pipe_closed,
-};
+use super::{FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, unless_pipe_closed};
 use crate::terminal::{Color, Output};
 use crate::text::parse_span;
 
 mod groups;
+mod intervals;
+mod one_by_one;
 mod watch;
 
 /// Stacks of each list that are shown to a person who did not say how many.
 const STACKS: usize = 10;
-/// Blocks of each list that are shown to a person who did not say how many.
-const BLOCKS: usize = 100;
 /// Frames of a stack that are shown to a person who did not say how many.
 const FRAMES: usize = 10;
 
@@ -49,7 +44,7 @@ Examples:
   heapledger diff 4711.0.hl 4711               since then, in the process itself
   heapledger diff old-build.hl new-build.hl    what the new build holds more
   heapledger diff --every 10s 4711             what grows now, until Ctrl-C
-  heapledger diff --after 1m 4711              what grows within a minute
+  heapledger diff --after 1m --group-by fn 4711   what grows within a minute
   heapledger diff --where 'thread == \"io\"' a.hl b.hl  of one thread only
   heapledger diff -Fsize_min=10240 -f '%n bytes at %p by %f1' -SN a.hl b.hl
   heapledger diff --json a.hl b.hl | jq 'select(.change == \"new\")'
@@ -75,11 +70,16 @@ pub(crate) struct DiffArgs {
     pub(crate) blocks: bool,
     /// Compare sums by one or several of fn, file, module, thread, size, kind, heap; fn, file and module are those of
     /// the function that holds a block [default: by call stack]
-    #[arg(short, long, value_name = "LIST", conflicts_with_all = ["every", "after", "blocks"])]
+    #[arg(short, long, value_name = "LIST", conflicts_with = "blocks")]
     pub(crate) group_by: Option<String>,
-    /// Show at most so many of each list, 0 for all [default: 10 stacks, 20 groups or 100 blocks; with --json all]
-    #[arg(short, long, visible_alias = "top", value_name = "N")]
+    /// Show at most so many of each list, 0 for all [default: 10 stacks, 20 groups or 100 blocks, of intervals 5; with
+    /// --json, --csv, -f or --style ecos all]
+    #[arg(short, long, value_name = "N")]
     pub(crate) limit: Option<usize>,
+    /// Show the N largest of each list, 0 for all: those that changed most, as --limit does, or with --blocks the
+    /// largest blocks
+    #[arg(long, value_name = "N", conflicts_with = "limit")]
+    pub(crate) top: Option<usize>,
     /// Show so many frames of each stack, 0 for all [default: 10; of intervals none]
     #[arg(long, value_name = "N")]
     pub(crate) frames: Option<usize>,
@@ -123,7 +123,16 @@ impl DiffArgs {
     }
 
     fn limit(&self, otherwise: usize) -> usize {
-        self.limit.unwrap_or(if self.json || self.shape.is_for_programs() { 0 } else { otherwise })
+        let all = self.json || self.table.csv || self.shape.is_for_programs();
+        self.top.or(self.limit).unwrap_or(if all { 0 } else { otherwise })
+    }
+
+    /// The order of blocks.
+    fn order(&self, ledger: &Ledger) -> Result<SortKeys> {
+        if self.top.is_some() && !self.sort.is_given() {
+            return Ok(Sort::Size.into());
+        }
+        self.sort.get(ledger)
     }
 
     /// Whether blocks are shown one by one.
@@ -153,7 +162,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<()> {
     if args.sort.parse()?.is_some() && !args.one_by_one() {
         return Err(Usage::new("an order is one of blocks: add --blocks; stacks come with most growth first").into());
     }
-    groups::by(args)?;
+    let by = groups::by(args)?;
     let mut ledgers = args.ledgers.as_slice();
     let interval = args.every.or(args.after);
     let wanted = if interval.is_some() { 1 } else { 2 };
@@ -167,7 +176,10 @@ pub(crate) fn run(args: &DiffArgs) -> Result<()> {
         ledgers = rest;
     }
     let result = match (ledgers, interval) {
-        ([one], Some(interval)) => watch::run(args, one, interval),
+        ([one], Some(interval)) => match &by {
+            Some(by) => intervals::run(args, one, interval, by),
+            None => watch::run(args, one, interval),
+        },
         ([a, b], None) => two(args, a, b),
         (_, Some(_)) => return Err(Usage::new("--every and --after take one process").into()),
         (_, None) => {
@@ -202,7 +214,7 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
         };
         opened.iter().try_for_each(named)?;
     }
-    let keys = args.sort.get(&b.ledger)?;
+    let keys = args.order(&b.ledger)?;
     let shape = args.shape.get(&a.ledger)?.and(args.shape.get(&b.ledger)?);
     // What is so many seconds old is the same block in both, if it is one.
     let mut filters = [args.filter_for(a, if by_number { b } else { a })?, args.filter_for(b, b)?];
@@ -229,12 +241,12 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     let sides = [DiffSide { ledger: name_a, unix_ns: a_moment }, DiffSide { ledger: name_b, unix_ns: b_moment }];
     let mut out = args.out(true);
     if let Some(shape) = &shape {
-        return shaped(args, &opened, &mut filters, [&before, &after], (&keys, shape), &diff, &mut out);
+        return one_by_one::shaped(args, &opened, &mut filters, [&before, &after], (&keys, shape), &diff, &mut out);
     }
     let mut report = Report::new(args, out, &diff, [name_a, name_b], b.context.paint, &filters[1])?;
     report.totals(&diff, sides)?;
     if args.blocks {
-        return blocks(args, &opened, &mut filters, [&before, &after], &keys, report);
+        return one_by_one::blocks(args, &opened, &mut filters, [&before, &after], &keys, report);
     }
     let mut names = ChangeNames { names: filters.map(Evaluator::into_names) };
     grouped(args, [&a.ledger, &b.ledger], &diff, &mut names, report)
@@ -407,106 +419,6 @@ fn grouped(
             text.end(&seen)?;
         }
     }
-    Ok(())
-}
-
-fn blocks(
-    args: &DiffArgs,
-    opened: &[Opened; 2],
-    filters: &mut [Evaluator<'_>; 2],
-    censuses: [&Census; 2],
-    keys: &SortKeys,
-    mut report: Report,
-) -> Result<()> {
-    let [a, b] = opened.each_ref().map(|opened| opened.context.ledger.as_str());
-    let mut seen = seen_of([&opened[0].ledger, &opened[1].ledger])?;
-    let mut ending = Ending::default();
-    for (side, heading) in
-        [(1, format!("New allocations in {b} but not in {a}")), (0, format!("Allocations in {a} but freed in {b}"))]
-    {
-        let Opened { ledger, context, threads_recorded, .. } = &opened[side];
-        let mut context = context.clone();
-        let filter = &mut filters[side];
-        let mut progress = Progress::new("reading");
-        let mut show = |part| progress.show(part);
-        let order = (keys, args.limit(BLOCKS));
-        let other = censuses[1 - side].numbers();
-        let only = OnlyHere::of(ledger, other, Some(&mut *filter), order, &mut show)?;
-        drop(progress);
-        refresh(ledger, &mut context)?;
-        let names = filter.names();
-        find_names(names, only.blocks.sites(), true)?;
-        ending.shown += only.blocks.len() as u64;
-        ending.left_out += only.left_out();
-        if let Report::Text(text) = &mut report {
-            text.blocks(&heading)?;
-        }
-        for (index, block) in only.blocks.iter().enumerate() {
-            let stack = names.stack(block.site)?;
-            match &mut report {
-                Report::Json(json) => json.block(&context, &block, &stack, side == 1)?,
-                Report::Text(text) => {
-                    if index > 0 {
-                        text.line("")?;
-                    }
-                    text.block(&context, *threads_recorded, &block, &stack)?;
-                }
-            }
-        }
-        if let Report::Text(text) = &mut report {
-            text.blocks_left_out(&only)?;
-        }
-        add_notes(&mut seen, names.notes());
-    }
-    match report {
-        Report::Json(json) => json.end(ending, &seen)?,
-        Report::Text(text) => text.end(&seen)?,
-    }
-    Ok(())
-}
-
-/// Blocks one by one, as somebody wants to see them, or in the shape of `ecosmdd`.
-fn shaped(
-    args: &DiffArgs,
-    opened: &[Opened; 2],
-    filters: &mut [Evaluator<'_>; 2],
-    censuses: [&Census; 2],
-    (keys, shape): (&SortKeys, &Shape),
-    diff: &Diff,
-    out: &mut Output,
-) -> Result<()> {
-    let mut seen = seen_of([&opened[0].ledger, &opened[1].ledger])?;
-    let sides = [0, 1].map(|side: usize| ecos::DiffSide {
-        name: opened[side].context.ledger.clone(),
-        blocks: diff.all[side].blocks,
-        bytes: diff.all[side].bytes,
-    });
-    let both = sides.each_ref();
-    let count = |amount: Option<Amount>| amount.unwrap_or_default().blocks;
-    ecos::diff_head(&mut *out, both, count(diff.born), count(diff.freed))?;
-    let mut ending = Ending::default();
-    for (side, heading) in [(1, ecos::diff_new(both)), (0, format!("\n{}", ecos::diff_gone(both)))] {
-        let (ledger, mut context) = (&opened[side].ledger, opened[side].context.clone());
-        let filter = &mut filters[side];
-        let order = (keys, args.limit(0));
-        let other = censuses[1 - side].numbers();
-        let only = OnlyHere::of(ledger, other, Some(&mut *filter), order, &mut |_| ())?;
-        refresh(ledger, &mut context)?;
-        let names = filter.names();
-        if shape.needs_names() {
-            find_names(names, only.blocks.sites(), shape.needs_source_text())?;
-        }
-        let mut records = RecordsText::new(&mut *out, &context, shape);
-        records.line(&heading)?;
-        for block in &only.blocks {
-            records.block(&block, &shown_stack(shape, names, block.site)?)?;
-        }
-        records.end()?;
-        ending.shown += only.blocks.len() as u64;
-        ending.left_out += only.left_out();
-        add_notes(&mut seen, names.notes());
-    }
-    tell_ending(ending, &seen);
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use super::{DiffArgs, TableArgs, Usage, add_notes, moment_of};
 use crate::commands::{Opened, Progress};
 
 /// Groups of each list that are shown to a person who did not say how many.
-const GROUPS: usize = 20;
+pub(super) const GROUPS: usize = 20;
 
 /// What sums are made by, if not by call stack.
 pub(super) fn by(args: &DiffArgs) -> Result<Option<Vec<GroupBy>>> {
@@ -59,22 +59,22 @@ pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[G
         crate::commands::refresh(&here.ledger, context)?;
     }
     let changes = GroupChange::of(a, b, &|side, key| group_label(key, &contexts[side.min(1)], one_run));
-    let limit = match args.limit {
-        Some(limit) => limit,
-        None if args.json || args.table.csv => 0,
-        None => GROUPS,
-    };
-    let limit = if limit == 0 { usize::MAX } else { limit };
-    let up = |change: &&GroupChange| matches!(change.kind, ChangeKind::New | ChangeKind::Grown);
-    let grown: Vec<&GroupChange> = changes.iter().filter(up).take(limit).collect();
-    // The most shrunk are kept, and stand last: one table from the most grown to the most shrunk.
-    let mut shrunk: Vec<&GroupChange> = changes.iter().rev().filter(|change| !up(change)).take(limit).collect();
-    shrunk.reverse();
-    let shown: Vec<&GroupChange> = grown.into_iter().chain(shrunk).collect();
+    let shown = shown(&changes, args.limit(GROUPS));
     let sides = [0, 1].map(|side: usize| DiffSide { ledger: &opened[side].context.ledger, unix_ns: moments[side] });
     let form = TableArgs::form(args.json, args.table.csv, "change", &contexts[1]);
     let report =
         DiffGroups { groups: [a, b], sides, one_run, by, shown: &shown, all: changes.len() as u64, seen: &seen };
     diff_groups(args.out(!args.table.csv), form, &report)?;
     Ok(())
+}
+
+/// The changes that are shown: the most grown, and the most shrunk. These stand last: one table from the most grown to
+/// the most shrunk.
+pub(super) fn shown(changes: &[GroupChange], limit: usize) -> Vec<&GroupChange> {
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let up = |change: &&GroupChange| matches!(change.kind, ChangeKind::New | ChangeKind::Grown);
+    let grown = changes.iter().filter(up).take(limit);
+    let mut shrunk: Vec<&GroupChange> = changes.iter().rev().filter(|change| !up(change)).take(limit).collect();
+    shrunk.reverse();
+    grown.chain(shrunk).collect()
 }

@@ -18,7 +18,7 @@ use crate::startup;
 /// How often we look whether the process is still there.
 const LOOK: Duration = Duration::from_millis(100);
 /// Stacks shown of an interval to a person who did not say how many.
-const STACKS: usize = 5;
+pub(super) const STACKS: usize = 5;
 
 /// Compares `target` with itself, again and again, and in the end with its beginning.
 pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration) -> Result<()> {
@@ -83,7 +83,7 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration) -> Result
     grouped(args, [ledger, ledger], &diff, &mut names, report)
 }
 
-fn unix_now() -> Option<u64> {
+pub(super) fn unix_now() -> Option<u64> {
     let now = SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
     u64::try_from(now.as_nanos()).ok()
 }
@@ -131,13 +131,13 @@ fn step(
 }
 
 /// Hears when a person wants an end, and sleeps until then.
-struct Told {
+pub(super) struct Told {
     signals: SignalFd,
     set: SigSet,
 }
 
 impl Told {
-    fn listen() -> Result<Told> {
+    pub(super) fn listen() -> Result<Told> {
         let mut set = SigSet::empty();
         let wanted = [Signal::SIGINT, Signal::SIGTERM].into_iter();
         wanted.filter(|signal| !startup::was_ignored(*signal as i32)).for_each(|signal| set.add(signal));
@@ -147,7 +147,7 @@ impl Told {
     }
 
     /// Sleeps; false if it was told to end, or if `runs` has become false.
-    fn wait_until(&self, due: Instant, runs: impl Fn() -> bool) -> bool {
+    pub(super) fn wait_until(&self, due: Instant, runs: impl Fn() -> bool) -> bool {
         loop {
             if matches!(self.signals.read_signal(), Ok(Some(_))) || !runs() {
                 return false;

@@ -1,0 +1,163 @@
+//! A process that runs, compared with itself by something else than the call stack.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use heapledger_analysis::diff::GroupChange;
+use heapledger_analysis::query::{Evaluator, GroupBy, GroupOrder, Scope};
+use heapledger_analysis::{Groups, Seen};
+use heapledger_report::{
+    Context, DiffGroups, DiffGroupsCsv, DiffSide, TableForm, diff_groups, diff_groups_end, diff_groups_header,
+    diff_groups_interval, group_label,
+};
+
+use super::groups::{GROUPS, shown};
+use super::watch::{STACKS, Told, unix_now};
+use super::{DiffArgs, TableArgs, add_notes, moment_of, must_run};
+use crate::commands::shape::tell_notes;
+use crate::commands::{Opened, Progress, refresh};
+use crate::terminal::Output;
+
+/// What lived at a moment.
+struct Reading {
+    groups: Groups,
+    unix_ns: Option<u64>,
+}
+
+/// Two readings, and what all comparisons of a process with itself have in common.
+struct Comparison<'a> {
+    args: &'a DiffArgs,
+    by: &'a [GroupBy],
+    context: &'a Context,
+}
+
+impl Comparison<'_> {
+    /// Hands out the comparison of two readings.
+    fn show<T>(
+        &self,
+        [before, after]: [&Reading; 2],
+        limit: usize,
+        seen: &Seen,
+        write: impl FnOnce(&DiffGroups<'_>) -> std::io::Result<T>,
+    ) -> Result<T> {
+        let changes = GroupChange::of(&before.groups, &after.groups, &|_, key| group_label(key, self.context, true));
+        let side = |reading: &Reading| DiffSide { ledger: &self.context.ledger, unix_ns: reading.unix_ns };
+        let report = DiffGroups {
+            groups: [&before.groups, &after.groups],
+            sides: [side(before), side(after)],
+            one_run: true,
+            by: self.by,
+            shown: &shown(&changes, self.args.limit(limit)),
+            all: changes.len() as u64,
+            seen,
+        };
+        Ok(write(&report)?)
+    }
+}
+
+/// Where intervals go.
+enum Intervals {
+    Csv(DiffGroupsCsv<Output>),
+    Other(Output),
+}
+
+/// Compares `target` with itself, again and again, and in the end with its beginning.
+pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration, by: &[GroupBy]) -> Result<()> {
+    let opened = args.open(target)?;
+    must_run(&opened.ledger, &opened.context.ledger)?;
+    by.iter().try_for_each(|by| by.check(&opened.ledger, Scope::Blocks))?;
+    let mut filter = args.filter_for(&opened, &opened)?;
+    let mut context = opened.context.clone();
+    let told = Told::listen()?;
+    let mut progress = Progress::new("reading");
+    let first = read(args, &opened, by, &mut filter, &mut |part| progress.show(part))?;
+    drop(progress);
+    // With nothing in between there is no need for a second one.
+    let steps = args.every.is_some();
+    let count = args.count.filter(|_| steps).unwrap_or(if steps { u64::MAX } else { 1 });
+    let form = TableArgs::form(args.json, args.table.csv, "change", &context);
+    let mut out: Option<Intervals> = None;
+    let mut last: Option<Reading> = None;
+    let (mut due, mut done) = (Instant::now(), 0);
+    while done < count {
+        // Readings that take longer than an interval are not made up for.
+        due = (due + interval).max(Instant::now());
+        let whole = told.wait_until(due, || opened.ledger.is_running());
+        if !steps {
+            break;
+        }
+        let now = read(args, &opened, by, &mut filter, &mut |_| ())?;
+        refresh(&opened.ledger, &mut context)?;
+        let comparison = Comparison { args, by, context: &context };
+        let earlier = last.as_ref().unwrap_or(&first);
+        comparison.show([earlier, &now], STACKS, &Seen::default(), |report| step(args, form, &mut out, report))?;
+        done += 1;
+        last = Some(now);
+        if !whole {
+            break;
+        }
+    }
+    drop(told);
+    let end = match last {
+        Some(last) => last,
+        None => read(args, &opened, by, &mut filter, &mut |_| ())?,
+    };
+    refresh(&opened.ledger, &mut context)?;
+    let mut seen = Seen::of(&opened.ledger, 0)?;
+    add_notes(&mut seen, filter.into_names().notes());
+    let comparison = Comparison { args, by, context: &context };
+    match out {
+        // The intervals are the table: one more row for all of them would count twice in any sum.
+        Some(Intervals::Csv(_)) => tell_notes(&seen),
+        Some(Intervals::Other(mut out)) => comparison.show([&first, &end], GROUPS, &seen, |report| {
+            if let TableForm::Text(_) = form {
+                writeln!(out, "In all:")?;
+            }
+            diff_groups_end(&mut out, form, report)
+        })?,
+        None => {
+            let out = args.out(!args.table.csv);
+            comparison.show([&first, &end], GROUPS, &seen, |report| diff_groups(out, form, report))?;
+            if args.table.csv {
+                tell_notes(&seen);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read(
+    args: &DiffArgs,
+    opened: &Opened,
+    by: &[GroupBy],
+    filter: &mut Evaluator<'_>,
+    progress: &mut dyn FnMut(f32),
+) -> Result<Reading> {
+    let unix_ns = moment_of(&opened.ledger, SystemTime::now()).or_else(unix_now);
+    let order = (&GroupOrder::default(), 0);
+    let groups = Groups::of(&opened.ledger, by, filter, &args.filter.holders()?, order, progress)?;
+    Ok(Reading { groups, unix_ns })
+}
+
+/// Writes an interval. The first one opens the output: its text goes through no pager, it comes bit by bit.
+fn step(args: &DiffArgs, form: TableForm, out: &mut Option<Intervals>, report: &DiffGroups<'_>) -> std::io::Result<()> {
+    let out = match out {
+        Some(out) => out,
+        empty => {
+            let mut new = args.out(false);
+            if let TableForm::Json(_) = form {
+                diff_groups_header(&mut new, report)?;
+            }
+            empty.insert(match form {
+                TableForm::Csv => Intervals::Csv(DiffGroupsCsv::new(new, report)?),
+                _ => Intervals::Other(new),
+            })
+        }
+    };
+    match out {
+        Intervals::Csv(csv) => csv.interval(report),
+        Intervals::Other(out) => diff_groups_interval(out, form, report),
+    }
+}
