@@ -70,6 +70,15 @@ pub struct Names<'a> {
     passing: Passing,
 }
 
+/// What the program was started as, where its file is called otherwise: through a link, say.
+#[derive(Clone, Debug)]
+pub(crate) struct Started {
+    /// The path of its module.
+    pub(crate) module: Arc<str>,
+    /// The first word of its command line.
+    pub(crate) name: String,
+}
+
 impl<'a> Names<'a> {
     /// Names for stacks of `ledger`.
     ///
@@ -106,7 +115,6 @@ impl<'a> Names<'a> {
         options: NamingOptions,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(), SourceError> {
-        let mut wanted: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
         let sites: BTreeSet<u32> = sites.into_iter().filter(|site| *site != 0).collect();
         let mut ids = BTreeSet::new();
         for site in sites {
@@ -114,6 +122,25 @@ impl<'a> Names<'a> {
             self.damaged += u64::from(stack.damaged);
             ids.extend(stack.codes);
         }
+        self.resolve_ids(ids, options, progress)
+    }
+
+    /// The same for code addresses by their numbers.
+    pub(crate) fn resolve_codes(
+        &mut self,
+        ids: impl IntoIterator<Item = u32>,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<(), SourceError> {
+        self.resolve_ids(ids.into_iter().collect(), NamingOptions::default(), progress)
+    }
+
+    fn resolve_ids(
+        &mut self,
+        ids: BTreeSet<u32>,
+        options: NamingOptions,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<(), SourceError> {
+        let mut wanted: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
         let known: u64 = ids.len() as u64;
         let mut shown = BTreeSet::new();
         for id in ids {
@@ -223,6 +250,19 @@ impl<'a> Names<'a> {
         }
         self.passing.apply(to.get_mut(before..).unwrap_or_default());
         Ok(())
+    }
+
+    /// The paths of all modules.
+    pub(crate) fn module_paths(&self) -> Vec<Arc<str>> {
+        self.modules.iter().map(|(_, path)| Arc::clone(path)).collect()
+    }
+
+    /// What the program was started as; `None` if the ledger does not say which module it is.
+    pub(crate) fn started(&self) -> Option<Started> {
+        let process = self.ledger.process();
+        let (exe, name) = (process.text("exe")?, process.args().into_iter().next()?);
+        let module = self.modules.iter().find(|(_, path)| **path == *exe)?;
+        Some(Started { module: Arc::clone(&module.1), name })
     }
 
     /// What stood in the way of names, for the modules that were asked for.

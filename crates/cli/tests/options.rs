@@ -213,3 +213,117 @@ fn stacks_of_a_flame_graph_are_json() {
     let folded = shown(&scratch, &["flame", "--format", "folded", LEDGER]);
     assert_eq!(folded.lines().count(), stacks.iter().filter(|stack| stack["live_bytes"] != 0).count());
 }
+
+#[test]
+fn names_that_do_not_occur_are_told() {
+    let scratch = prepared("options-unknown");
+    for (condition, said) in [
+        ("thread == \"wrker\"", "no thread of this ledger is named \"wrker\"; did you mean \"worker\"?"),
+        ("thread == xyzzy", "no thread of this ledger is named \"xyzzy\"; there are \"closer\", \"main\", \"worker\""),
+        (
+            "thread in (main, nobody) and size > 1G",
+            "no thread of this ledger is named \"nobody\"; there are \"closer\", \"main\", \"worker\"",
+        ),
+        ("thread == 17", "no thread of this ledger has row 17; `stats` lists them with their rows"),
+        ("thread ~ \"^io\"", "no thread of this ledger matches \"^io\"; there are \"closer\", \"main\", \"worker\""),
+        ("module == \"tol\"", "no module of this ledger is \"tol\"; did you mean \"tool\"?"),
+        ("fn == keep", "no function of this ledger is named \"keep\""),
+        ("file == \"keep.c\"", "no source file of this ledger is \"keep.c\""),
+        ("not (thread != wrker)", "no thread of this ledger is named \"wrker\"; did you mean \"worker\"?"),
+        // These occur, though in no such block; and of what is negated nothing is expected.
+        ("thread == closer", ""),
+        ("module ~ \"/opt\" and size > 1G", ""),
+        ("thread != wrker and size > 1G", ""),
+        ("size > 1G", ""),
+    ] {
+        for words in [
+            &["dump", "-f", "%p"][..],
+            &["dump", "--csv", "--columns", "size"],
+            &["dump", "--json"],
+            &["dump", "--csv", "--group-by", "size"],
+            &["diff", LEDGER, "--csv", "--group-by", "size"],
+            &["check", "--max-live", "1G", "--max-live-blocks", "0"],
+        ] {
+            let (code, _, error) = ran(&scratch, &[words, &["--where", condition, LEDGER]].concat());
+            let error: Vec<&str> = error.lines().filter(|line| !line.ends_with("is not there.")).collect();
+            let expected = if said.is_empty() { String::new() } else { format!("heapledger: {said}") };
+            assert_eq!((code, error.join("\n")), (Some(0), expected), "{words:?} {condition}");
+        }
+    }
+    for words in [
+        &["history", "-f", "%p"][..],
+        &["history", "--csv"],
+        &["history", "--group-by", "fn", "--csv"],
+        &["history", "--addr", "0x1000"],
+        &["stats"],
+        &["stats", "--json"],
+        &["tree"],
+        &["flame", "--json"],
+        &["diff", LEDGER],
+    ] {
+        let (code, _, error) = ran(&scratch, &[words, &["--where", "thread == wrker", LEDGER]].concat());
+        assert!(
+            code == Some(0) && error.starts_with("heapledger: no thread of this ledger is named \"wrker\"; did"),
+            "{words:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_program_is_found_by_what_it_was_started_as() {
+    let scratch = Scratch::new("options-started");
+    let mut builder = ledger();
+    builder.process("exe", "/opt/tool").process("arg", "/usr/bin/linked-tool").process("arg", "--serve");
+    builder.write(&scratch.cwd().join(LEDGER)).expect("written");
+    for (condition, found) in [
+        ("module == linked-tool", true),
+        ("module == tool", true),
+        ("module ~ \"linked\"", true),
+        ("module == serve", false),
+        ("module != linked-tool", false),
+    ] {
+        let (_, out, _) = ran(&scratch, &["dump", "-f", "%p", "--where", condition, LEDGER]);
+        assert_eq!(out.lines().count(), if found { 10 } else { 0 }, "{condition}");
+    }
+}
+
+#[test]
+fn limit_is_in_order_and_top_is_the_largest() {
+    let scratch = prepared("options-top");
+    let lines =
+        |words: &[&str]| ran(&scratch, &[words, &[LEDGER]].concat()).1.lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(lines(&["dump", "-f", "%n", "--limit", "2"]), ["1000", "2000"]);
+    assert_eq!(lines(&["dump", "-f", "%n", "--top", "2"]), ["10000", "9000"]);
+    assert_eq!(lines(&["dump", "-f", "%n", "--top", "2", "-Sn"]), ["1000", "2000"]);
+    assert_eq!(lines(&["history", "-f", "%n", "--limit", "2"]), ["1000", "2000"]);
+    assert_eq!(lines(&["history", "-f", "%n", "--top", "2"]), ["10000", "9000"]);
+    let all = |words: &[&str]| lines(words).len();
+    for command in [
+        &["dump", "-f", "%n"][..],
+        &["history", "-f", "%n"],
+        &["dump", "--csv"],
+        &["history", "--csv"],
+        &["dump", "--group-by", "size", "--csv"],
+        &["history", "--group-by", "size", "--csv"],
+        &["tree", "--csv"],
+        &["stats", "--csv"],
+        &["top", "--batch", "1", "--csv", "--group", "thread"],
+    ] {
+        for option in ["--limit", "--top"] {
+            let none = all(&[command, &[option, "0"]].concat());
+            assert_eq!(none, all(command), "{command:?}: 0 is all, and so is nothing");
+            assert!(
+                all(&[command, &[option, "1"]].concat()) < none || command[0] == "stats" || command[0] == "tree",
+                "{command:?} {option}"
+            );
+        }
+    }
+    for words in [&["check", "--max-live", "1"][..], &["whereis"]] {
+        for option in ["--limit", "--top"] {
+            let address: &[&str] = if words[0] == "whereis" { &["0x1000"] } else { &[] };
+            let (code, _, error) = ran(&scratch, &[words, &[option, "0", LEDGER], address].concat());
+            assert!(code.is_some_and(|code| code <= 1) && error.is_empty(), "{words:?} {option}: {error}");
+        }
+    }
+    assert_eq!(lines(&["diff", "--blocks", "-f", "%n", "--top", "2", "--where", "size > 1", LEDGER]).len(), 8);
+}

@@ -26,6 +26,7 @@ mod rows;
 mod sort;
 mod stacks;
 mod tree_order;
+mod unknown;
 mod value;
 
 pub use check::{Scope, Unsupported};
@@ -38,6 +39,7 @@ pub use field::{Field, Op};
 pub use group::{GroupBy, GroupField, GroupOrder};
 pub use sort::{SortField, SortKey, SortKeys};
 pub use tree_order::{TreeField, TreeOrder};
+pub use unknown::Unknown;
 pub use value::Value;
 
 pub(crate) use error::nearest;

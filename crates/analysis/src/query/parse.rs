@@ -230,6 +230,17 @@ impl<'t> Parser<'t> {
             Token::Word(_) | Token::Number(_) | Token::Text(_) => self.take()?,
             _ => return Err(self.unexpected(wanted(kind, op))),
         };
+        // What ends a word that was meant to go on: `keep(int)`, `std::map<int>::at`.
+        let cut = place.end == self.place.start && matches!(self.token, Token::Open | Token::Op(_));
+        if let (Token::Word(_), true, true) = (&token, cut, kind.is_text()) {
+            let rest = self.text.get(place.start..).unwrap_or_default();
+            let length = name_length(rest);
+            let name = rest.get(..length).unwrap_or_default();
+            let error = SyntaxError::new("this name needs quotes", self.text, place.start..place.start + length);
+            let quote = if name.contains('"') { '\'' } else { '"' };
+            let before = if op == Op::In { String::new() } else { format!("{field} {op} ") };
+            return Err(error.help(format!("put it in quotes: {before}{quote}{}{quote}", short(name))));
+        }
         let wrong = |what: String| SyntaxError::new(what, self.text, place.clone());
         let no = |what: String| {
             let error = wrong(format!("'{}' is not what '{field}' is compared with", short(&what)));
@@ -269,6 +280,21 @@ impl<'t> Parser<'t> {
             (_, token) => Err(no(token.shown())),
         }
     }
+}
+
+/// How long a name is that was not put in quotes: to the next space or comma that is in no parentheses.
+fn name_length(rest: &str) -> usize {
+    let mut depth = 0usize;
+    for (at, letter) in rest.char_indices() {
+        match letter {
+            '(' | '<' => depth += 1,
+            ')' | '>' if depth == 0 => return at,
+            ')' | '>' => depth -= 1,
+            letter if (letter.is_whitespace() || letter == ',') && depth == 0 => return at,
+            _ => {}
+        }
+    }
+    rest.trim_end().len()
 }
 
 /// What can stand behind a field.

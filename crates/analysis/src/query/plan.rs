@@ -52,7 +52,7 @@ pub(crate) enum TextTest {
 }
 
 impl TextTest {
-    fn of(test: &Test) -> TextTest {
+    pub(crate) fn of(test: &Test) -> TextTest {
         if test.op.is_pattern() {
             let Some(Value::Text(text)) = test.values.first() else { return TextTest::Nothing };
             return pattern(text).map_or(TextTest::Nothing, TextTest::Pattern);

@@ -6,6 +6,7 @@ use heapledger_source::SourceError;
 
 use super::field::Field;
 use super::plan::TextTest;
+use crate::names::Started;
 use crate::{Holders, NamedFrame, Names, NamingOptions};
 
 /// Tests have a bit each.
@@ -89,6 +90,7 @@ pub(crate) struct Stacks<'a> {
     tests: Vec<(Field, TextTest)>,
     names: Names<'a>,
     holders: Holders,
+    started: Option<Started>,
     sites: Decided,
     codes: HashMap<u32, Code>,
 }
@@ -104,7 +106,8 @@ struct Code {
 
 impl<'a> Stacks<'a> {
     pub(crate) fn new(tests: Vec<(Field, TextTest)>, names: Names<'a>, holders: Holders) -> Stacks<'a> {
-        Stacks { tests, names, holders, sites: Decided::default(), codes: HashMap::new() }
+        let started = names.started();
+        Stacks { tests, names, holders, started, sites: Decided::default(), codes: HashMap::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -153,10 +156,13 @@ impl<'a> Stacks<'a> {
             return Ok(code.clone());
         }
         let frames = self.names.frames(id)?;
+        let started = self.started.as_ref();
         let on_holder = |field: Field| field == Field::Holder;
         let bits_of = |frame: &NamedFrame, of: &dyn Fn(Field) -> bool| {
             let tests = self.tests.iter().enumerate().filter(|(_, (field, _))| of(*field));
-            tests.fold(0, |bits: Bits, (index, (field, test))| bits | Bits::from(holds(*field, test, frame)) << index)
+            tests.fold(0, |bits: Bits, (index, (field, test))| {
+                bits | Bits::from(holds_frame(*field, test, frame, started)) << index
+            })
         };
         let code = Code {
             bits: frames.iter().fold(0, |bits, frame| bits | bits_of(frame, &|field| !on_holder(field))),
@@ -169,7 +175,7 @@ impl<'a> Stacks<'a> {
 }
 
 /// Whether a frame is what a test asks for.
-fn holds(field: Field, test: &TextTest, frame: &NamedFrame) -> bool {
+pub(crate) fn holds_frame(field: Field, test: &TextTest, frame: &NamedFrame, started: Option<&Started>) -> bool {
     match field {
         Field::Function | Field::Holder => {
             let readable = frame.function.as_deref();
@@ -178,7 +184,10 @@ fn holds(field: Field, test: &TextTest, frame: &NamedFrame) -> bool {
                 || matches!(test, TextTest::OneOf(_))
                     && readable.is_some_and(|name| test.holds(without_parameters(name)))
         }
-        Field::Module => frame.module.as_deref().is_some_and(|path| of_path(test, path)),
+        Field::Module => frame.module.as_deref().is_some_and(|path| {
+            of_path(test, path)
+                || started.is_some_and(|started| *started.module == *path && of_path(test, &started.name))
+        }),
         Field::File => frame.file.as_deref().is_some_and(|path| {
             let place = || frame.line.is_some_and(|line| of_path(test, &format!("{path}:{line}")));
             of_path(test, path) || matches!(test, TextTest::OneOf(_)) && place()
@@ -188,7 +197,7 @@ fn holds(field: Field, test: &TextTest, frame: &NamedFrame) -> bool {
 }
 
 /// A path, any end of it, such as its last part, or a pattern in it.
-fn of_path(test: &TextTest, path: &str) -> bool {
+pub(crate) fn of_path(test: &TextTest, path: &str) -> bool {
     match test {
         TextTest::OneOf(_) => {
             test.holds(path)
@@ -199,7 +208,7 @@ fn of_path(test: &TextTest, path: &str) -> bool {
 }
 
 /// `worker2(int) const` without what it is called with: `worker2`.
-fn without_parameters(name: &str) -> &str {
+pub(crate) fn without_parameters(name: &str) -> &str {
     // `operator()(int)` has parentheses of its own, and so has `(anonymous namespace)::f`.
     let from = name.find("operator()").map_or(0, |at| at + "operator()".len());
     let open = name.get(from..).unwrap_or_default().match_indices('(').map(|(at, _)| from + at);

@@ -91,8 +91,8 @@ pub(crate) struct CheckArgs {
     /// Do not fail because blocks are missing in the ledger
     #[arg(long)]
     pub(crate) allow_losses: bool,
-    /// Stacks shown for each limit that is exceeded
-    #[arg(short, long, value_name = "N", default_value_t = 5)]
+    /// Stacks shown for each limit that is exceeded, 0 for all
+    #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5, value_parser = all_or_some)]
     pub(crate) top: usize,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
@@ -117,6 +117,11 @@ pub(crate) enum Format {
     Github,
     /// One JSON object a line
     Json,
+}
+
+/// So many; 0 is all.
+fn all_or_some(text: &str) -> Result<usize, std::num::ParseIntError> {
+    text.parse().map(|number| if number == 0 { usize::MAX } else { number })
 }
 
 /// `5%`, `0.5%`, `4M`.
@@ -286,6 +291,9 @@ fn totals(args: &CheckArgs, ledger: &Ledger, clock: Clock) -> Result<Summary> {
         (summary.live_blocks, summary.live_blocks_error) = (held.blocks, held.blocks_error);
         (summary.live_bytes, summary.live_bytes_error) = (held.bytes, held.bytes_error);
         summary.sites.top = held.sites;
+        if held.blocks == 0 {
+            args.filter.tell_unknown(ledger, filter.names())?;
+        }
     }
     Ok(summary)
 }

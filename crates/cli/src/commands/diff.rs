@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use heapledger_analysis::diff::{Census, Change, ChangeKind, Diff, StackKeys, one_run};
-use heapledger_analysis::query::{Evaluator, GroupBy, Scope, SortKeys};
+use heapledger_analysis::query::{Evaluator, GroupBy, Scope, SortKeys, Unknown};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{NamedStack, Names, Note, Seen, Sort};
-use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending};
+use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending, clean};
 
 use super::standard::{FilterArgs, SortArgs, TableArgs, Usage};
 use super::{FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, unless_pipe_closed};
@@ -237,6 +237,12 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
         (across(args, [&a.ledger, &b.ledger], &mut filters, &before, &after)?, after)
     };
     drop(progress);
+    if diff.all.iter().all(|all| all.blocks == 0) {
+        let [of_a, of_b] = &mut filters;
+        let unknown = [(&a.ledger, of_a), (&b.ledger, of_b)];
+        let [of_a, of_b] = unknown.map(|(ledger, filter)| args.filter.unknown(ledger, filter.names()));
+        tell_unknown(&[of_a?, of_b?]);
+    }
     let [name_a, name_b] = [a.context.ledger.as_str(), b.context.ledger.as_str()];
     let sides = [DiffSide { ledger: name_a, unix_ns: a_moment }, DiffSide { ledger: name_b, unix_ns: b_moment }];
     let mut out = args.out(true);
@@ -250,6 +256,13 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     }
     let mut names = ChangeNames { names: filters.map(Evaluator::into_names) };
     grouped(args, [&a.ledger, &b.ledger], &diff, &mut names, report)
+}
+
+/// Where neither has any such block: says which names that were asked for neither knows.
+fn tell_unknown([first, second]: &[Vec<Unknown>; 2]) {
+    for unknown in second.iter().filter(|unknown| first.iter().any(|other| other.is_same(unknown))) {
+        crate::say(&clean(&unknown.to_string()));
+    }
 }
 
 /// What both could not see, each thing once.

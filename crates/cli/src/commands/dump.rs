@@ -105,6 +105,9 @@ fn select<'l>(args: &DumpArgs, ledger: &'l Ledger, context: &Context) -> Result<
     let selection = Selection::matching(ledger, Some(&mut filter), &keys, limit, &mut |part| progress.show(part))?;
     let mut names = filter.into_names();
     names.pass_over(args.frames.passing());
+    if selection.total == 0 {
+        args.filter.tell_unknown(ledger, &mut names)?;
+    }
     Ok((selection, names))
 }
 
@@ -179,7 +182,7 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Res
         TableForm::Json(_) => json_end(&mut out, ending, &seen)?,
         TableForm::Csv => {
             out.flush()?;
-            tell_notes(&seen);
+            tell_ending(ending, &seen);
         }
         TableForm::Text(_) => {
             if !selection.blocks.is_empty() {
@@ -203,6 +206,9 @@ fn show_groups(args: &DumpArgs, opened: Opened, by: &[GroupBy], order: &GroupOrd
     drop(progress);
     refresh(&ledger, &mut context)?;
     let mut names = filter.into_names();
+    if groups.total == 0 {
+        args.filter.tell_unknown(&ledger, &mut names)?;
+    }
     let mut stacks = Vec::new();
     if args.ledger.json || by.contains(&GroupBy::Stack) {
         find_names(&mut names, groups.groups.iter().map(|group| group.site), true)?;

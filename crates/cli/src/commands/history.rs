@@ -32,8 +32,8 @@ mod tables;
          allocations and frees are always told apart. --sort takes bytes, blocks, largest, oldest, name then"
     )),
     mut_arg("top", |arg| arg.help(
-        "Show only the first N groups, 0 for all [default: 20; with --json or --csv all]; of events, those of the N \
-         largest blocks"
+        "Show the N largest, 0 for all: groups as --limit does, events in the order of their blocks' size unless --sort \
+         or -S is given"
     )),
     mut_arg("columns", |arg| arg.help(
         "Show events as a table with these columns: event, number, time, age, thread, kind, addr, size, actual, overhead, \
@@ -197,6 +197,9 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
     refresh(&ledger, &mut context)?;
     let (ledger, context) = (&ledger, &context);
     let mut names = names(args, filter, events.events.iter().map(Event::site), shape)?;
+    if events.total == 0 {
+        args.filter.tell_unknown(ledger, &mut names)?;
+    }
     let mut seen = Seen::of(ledger, events.in_flight)?;
     let ending = Ending { shown: events.events.len() as u64, left_out: events.left_out(), in_flight: events.in_flight };
     if args.ledger.json {

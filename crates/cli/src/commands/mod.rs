@@ -69,7 +69,7 @@ pub(crate) struct LedgerArgs {
 /// How many blocks or events are shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitArgs {
-    /// Show at most so many, 0 for all [default: 100; with --json all]
+    /// Show at most so many, 0 for all [default: 100, of groups 20; with --json, --csv, -f or --style ecos all]
     #[arg(short, long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 }

@@ -6,11 +6,16 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use heapledger_analysis::query::{BlockColumn, Evaluator, Filter, GroupBy, GroupOrder, Scope, SortKeys, SyntaxError};
+use heapledger_analysis::query::{
+    BlockColumn, Evaluator, Filter, GroupBy, GroupOrder, Scope, SortKeys, SyntaxError, Unknown,
+};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Holders, Names};
-use heapledger_report::{Context, TableForm, TableStyle};
+use heapledger_report::{Context, TableForm, TableStyle, clean};
+
 use thiserror::Error;
+
+use super::Progress;
 
 /// What was typed cannot be understood. The exit code says so.
 #[derive(Debug, Error)]
@@ -105,6 +110,24 @@ impl FilterArgs {
         let filter = self.parse()?;
         filter.check(ledger, scope)?;
         Ok(filter)
+    }
+
+    /// Where nothing was found: says on stderr which names that were asked for do not occur at all.
+    pub(crate) fn tell_unknown(&self, ledger: &Ledger, names: &mut Names<'_>) -> Result<()> {
+        for unknown in self.unknown(ledger, names)? {
+            crate::say(&clean(&unknown.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Names that were asked for and do not occur in this ledger.
+    pub(crate) fn unknown(&self, ledger: &Ledger, names: &mut Names<'_>) -> Result<Vec<Unknown>> {
+        let filter = self.parse()?;
+        if filter.is_all() {
+            return Ok(Vec::new());
+        }
+        let mut progress = Progress::new("finding names");
+        Ok(filter.unknown(ledger, names, &mut |part| progress.show(part))?)
     }
 
     /// What decides for the blocks or events of this ledger. `names` will hold all names that were needed for that.
@@ -210,7 +233,8 @@ pub(crate) struct GroupArgs {
     /// those of the function that holds a block; --sort takes bytes, blocks, largest, oldest, name then
     #[arg(short, long, value_name = "LIST")]
     group_by: Option<String>,
-    /// Show only the first N groups, 0 for all [default: 20; with --json or --csv all]; of blocks, the N largest
+    /// Show the N largest, 0 for all: groups as --limit does, blocks in the order of their size unless --sort or -S is
+    /// given
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     pub(crate) top: Option<usize>,
     /// Show blocks as a table with these columns: addr, size, actual, overhead, number, time, age, thread, kind, heap,

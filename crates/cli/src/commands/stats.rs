@@ -25,8 +25,8 @@ Examples:
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    /// Name so many of the call sites that hold most
-    #[arg(short, long, value_name = "N", default_value_t = 5)]
+    /// Name so many of the call sites that hold most, 0 for all
+    #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5)]
     pub(crate) top: usize,
     /// Show all threads, not only the 40 that hold most
     #[arg(short, long)]
@@ -60,7 +60,8 @@ fn show(args: &StatsArgs) -> Result<()> {
     let clock = opened.context.clock;
     let mut filter = args.filter.evaluator(ledger, clock, Scope::Events, args.naming.no_names(ledger)?)?;
     let mut progress = Progress::new("reading");
-    let mut summary = Summary::matching(ledger, clock, args.top, Some(&mut filter), &mut |part| progress.show(part))?;
+    let top = if args.top == 0 { usize::MAX } else { args.top };
+    let mut summary = Summary::matching(ledger, clock, top, Some(&mut filter), &mut |part| progress.show(part))?;
     drop(progress);
     if args.style.is_ecos() {
         ecos_stats(opened.out, &opened.context.ledger, &summary)?;
@@ -69,6 +70,9 @@ fn show(args: &StatsArgs) -> Result<()> {
     }
     let sites: Vec<u32> = summary.sites.top.iter().map(|totals| totals.site).collect();
     let mut names = filter.into_names();
+    if summary.live_blocks == 0 && summary.chosen.as_ref().is_some_and(|chosen| chosen.blocks == 0) {
+        args.filter.tell_unknown(ledger, &mut names)?;
+    }
     find_names(&mut names, sites.iter().copied(), args.ledger.json)?;
     let stacks = sites.iter().map(|site| names.stack(*site)).collect::<Result<Vec<_>, _>>()?;
     summary.seen.notes.extend(names.notes());

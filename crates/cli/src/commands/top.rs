@@ -49,7 +49,7 @@ pub(crate) struct TopArgs {
     #[arg(short, long, value_enum, value_name = "COLUMN", default_value_t = Sort::Live)]
     pub(crate) sort: Sort,
     /// Rows of a look that is printed, 0 for all
-    #[arg(short, long, value_name = "N", default_value_t = 20)]
+    #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) table: TableArgs,

@@ -175,6 +175,9 @@ impl ShapeArgs {
             let sums = SiteSums::of(ledger, self.threads, Some(&mut filter), &mut |part| progress.show(part))?;
             drop(progress);
             let mut names = filter.into_names();
+            if ledgers.len() == 1 && sums.sites.is_empty() {
+                self.filter.tell_unknown(ledger, &mut names)?;
+            }
             find_names(&mut names, sums.sites.iter().map(|sum| sum.site), false)?;
             let threads: HashMap<u32, Thread> =
                 ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();

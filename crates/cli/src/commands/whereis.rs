@@ -35,8 +35,8 @@ pub(crate) struct WhereisArgs {
     /// Addresses: 0x… or decimal
     #[arg(value_name = "ADDRESS", required = true, value_parser = parse_address)]
     pub(crate) addresses: Vec<u64>,
-    /// Show at most so many earlier lives of an address, 0 for all
-    #[arg(short, long, value_name = "N", default_value_t = LIVES)]
+    /// Show at most so many earlier lives of an address, the last ones, 0 for all
+    #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = LIVES)]
     pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) table: TableArgs,

@@ -8,7 +8,7 @@ use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{DiffGroups, DiffSide, diff_groups, group_label};
 
-use super::{DiffArgs, TableArgs, Usage, add_notes, moment_of};
+use super::{DiffArgs, TableArgs, Usage, add_notes, moment_of, tell_unknown};
 use crate::commands::{Opened, Progress};
 
 /// Groups of each list that are shown to a person who did not say how many.
@@ -36,7 +36,7 @@ pub(super) fn by(args: &DiffArgs) -> Result<Option<Vec<GroupBy>>> {
 pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[GroupBy]) -> Result<()> {
     let mut seen = Seen::default();
     let mut both = Vec::new();
-    let mut moments = [None; 2];
+    let (mut moments, mut unknown) = ([None; 2], [Vec::new(), Vec::new()]);
     let mut progress = Progress::new("reading");
     for (side, here) in opened.iter().enumerate() {
         by.iter()
@@ -49,11 +49,15 @@ pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[G
         let order = (&GroupOrder::default(), 0);
         let mut show = |part: f32| progress.show((side as f32 + part) / 2.0);
         both.push(Groups::of(&here.ledger, by, &mut filter, &args.filter.holders()?, order, &mut show)?);
+        if both.iter().all(|groups| groups.total == 0) {
+            unknown[side] = args.filter.unknown(&here.ledger, filter.names())?;
+        }
         add_notes(&mut seen, Seen::of(&here.ledger, 0)?.notes);
         add_notes(&mut seen, filter.into_names().notes());
     }
     drop(progress);
     let [a, b] = both.as_slice() else { return Ok(()) };
+    tell_unknown(&unknown);
     let mut contexts = opened.each_ref().map(|opened| opened.context.clone());
     for (context, here) in contexts.iter_mut().zip(opened) {
         crate::commands::refresh(&here.ledger, context)?;

@@ -32,6 +32,9 @@ pub(super) fn show(
     let shown = lives.chains.iter().flat_map(|chain| &chain.lives);
     let sites = shown.flat_map(|life| [Some(life.block.site), life.end.map(|end| end.site)]).flatten();
     let mut names = names(args, filter, sites, shape)?;
+    if lives.total == 0 {
+        args.filter.tell_unknown(ledger, &mut names)?;
+    }
     let mut seen = Seen::of(ledger, lives.in_flight)?;
     if args.ledger.json {
         let mut report = LivesJson::new(out, context, address, &lives)?;

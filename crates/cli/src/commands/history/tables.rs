@@ -12,7 +12,7 @@ use heapledger_report::{
 };
 
 use super::HistoryArgs;
-use crate::commands::shape::tell_notes;
+use crate::commands::shape::{tell_ending, tell_notes};
 use crate::commands::standard::TableArgs;
 use crate::commands::{Opened, Progress, find_names, refresh};
 use crate::say;
@@ -74,6 +74,9 @@ pub(super) fn table(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, colu
     let sides = Sides::of(columns);
     let mut names = filter.into_names();
     names.pass_over(args.frames.passing());
+    if events.total == 0 {
+        args.filter.tell_unknown(&ledger, &mut names)?;
+    }
     find_names(&mut names, events.events.iter().flat_map(|event| sides.sites(event)).flatten(), false)?;
     let mut seen = Seen::of(&ledger, events.in_flight)?;
     let holders = args.filter.holders()?;
@@ -98,7 +101,7 @@ pub(super) fn table(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, colu
         TableForm::Csv => {
             out.flush()?;
             tell_missing(events.sampled.is_some(), events.frees_missing, events.frees_recorded);
-            tell_notes(&seen);
+            tell_ending(ending, &seen);
         }
         TableForm::Text(_) => {
             if !events.events.is_empty() {
@@ -137,6 +140,9 @@ pub(super) fn groups(
     drop(progress);
     refresh(&ledger, &mut context)?;
     let mut names = filter.into_names();
+    if groups.total == 0 {
+        args.filter.tell_unknown(&ledger, &mut names)?;
+    }
     let mut stacks = Vec::new();
     if args.ledger.json || by.contains(&GroupBy::Stack) {
         find_names(&mut names, groups.groups.iter().map(|group| group.site), true)?;
