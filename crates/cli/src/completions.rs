@@ -1,5 +1,7 @@
 //! `heapledger completions`: scripts for shells, from the definition of the command line.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use clap_complete::Shell;
 
@@ -22,5 +24,27 @@ pub(crate) struct CompletionsArgs {
 pub(crate) fn run(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut help::command(), "heapledger", &mut script);
-    Ok(terminal::print(&String::from_utf8_lossy(&script))?)
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if args.shell == Shell::Bash {
+        for words in lists(&help::command()) {
+            // What stands before the last comma stays as it is.
+            let whole = format!("-W \"{words}\" -- \"${{cur}}\"");
+            let part = format!("-P \"${{cur%\"${{cur##*,}}\"}}\" -W \"{words}\" -- \"${{cur##*,}}\"");
+            script = script.replace(&whole, &part);
+        }
+    }
+    Ok(terminal::print(&script)?)
+}
+
+/// The words of which options take a list.
+fn lists(command: &clap::Command) -> BTreeSet<String> {
+    let is_list = |arg: &&clap::Arg| {
+        arg.get_value_names().is_some_and(|names| names.iter().any(|name| ["LIST", "KEYS"].contains(&name.as_str())))
+    };
+    let words = |arg: &clap::Arg| {
+        let words = arg.get_possible_values();
+        words.iter().map(|word| word.get_name().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let own = command.get_arguments().filter(is_list).map(words).filter(|words| !words.is_empty());
+    own.chain(command.get_subcommands().flat_map(lists)).collect()
 }

@@ -56,6 +56,21 @@ fn bash_completes() {
     assert_eq!(bash_offers(&script, &["heapledger", "his"]), BTreeSet::from(["history".to_owned()]));
     let colours = bash_offers(&script, &["heapledger", "dump", "--color", ""]);
     assert!(["auto", "always", "never"].iter().all(|when| colours.contains(*when)), "{colours:?}");
+    // Lists, word by word.
+    for (words, offered) in [
+        (&["dump", "--group-by", "th"][..], "thread"),
+        (&["dump", "-g", "fn,th"], "fn,thread"),
+        (&["diff", "--group-by", "mod"], "module"),
+        (&["history", "--group-by", "ev"], "event"),
+        (&["history", "--columns", "size,free_f"], "size,free_fn size,free_file"),
+        (&["dump", "--columns", "overh"], "overhead"),
+        (&["dump", "--sort", "larg"], "largest"),
+        (&["tree", "--sort", "name,freed-"], "name,freed-blocks"),
+    ] {
+        let words = [&["heapledger"], words].concat();
+        let expected: BTreeSet<String> = offered.split(' ').map(str::to_owned).collect();
+        assert_eq!(bash_offers(&script, &words), expected, "{words:?}");
+    }
 }
 
 #[test]

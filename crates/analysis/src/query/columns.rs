@@ -62,6 +62,11 @@ impl BlockColumn {
         (BlockColumn::Stack, &["stack"]),
     ];
 
+    /// The names of all of them.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().filter_map(|(_, names)| names.first().copied())
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         keys::name_of(Self::NAMES, &self)

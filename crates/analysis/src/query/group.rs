@@ -44,6 +44,11 @@ impl GroupBy {
         (GroupBy::Event, &["event"]),
     ];
 
+    /// The names of all of them.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().filter_map(|(_, names)| names.first().copied())
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         keys::name_of(Self::NAMES, &self)
@@ -101,6 +106,11 @@ impl GroupField {
         (GroupField::Oldest, &["oldest", "age"]),
         (GroupField::Name, &["name"]),
     ];
+
+    /// The names of all of them.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().filter_map(|(_, names)| names.first().copied())
+    }
 
     fn descends(self) -> bool {
         self != GroupField::Name

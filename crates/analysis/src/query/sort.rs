@@ -50,6 +50,11 @@ impl SortField {
         (SortField::Site, &["site"]),
     ];
 
+    /// The names of all of them.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().filter_map(|(_, names)| names.first().copied())
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         keys::name_of(Self::NAMES, &self)

@@ -13,7 +13,8 @@ use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{NamedStack, Names, Note, Seen, Sort};
 use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending, clean};
 
-use super::standard::{FilterArgs, SortArgs, TableArgs, Usage};
+use super::proposed::proposed;
+use super::standard::{FilterArgs, SortArgs, TableArgs, Usage, groups as groups_of_blocks};
 use super::{FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, unless_pipe_closed};
 use crate::terminal::{Color, Output};
 use crate::text::parse_span;
@@ -71,6 +72,7 @@ pub(crate) struct DiffArgs {
     /// Compare sums by one or several of fn, file, module, thread, size, kind, heap; fn, file and module are those of
     /// the function that holds a block [default: by call stack]
     #[arg(short, long, value_name = "LIST", conflicts_with = "blocks")]
+    #[arg(value_parser = proposed(groups_of_blocks), hide_possible_values = true)]
     pub(crate) group_by: Option<String>,
     /// Show at most so many of each list, 0 for all [default: 10 stacks, 20 groups or 100 blocks, of intervals 5; with
     /// --json, --csv, -f or --style ecos all]

@@ -1,13 +1,14 @@
 //! `heapledger history`: allocations and frees in the order in which they happened, or the lives of one address.
 
 use anyhow::Result;
-use heapledger_analysis::query::{Evaluator, EventColumn, Scope, SortKeys};
+use heapledger_analysis::query::{Evaluator, EventColumn, GroupBy, Scope, SortKeys};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Event, Events, Names, Seen, Sort, Wanted};
 use heapledger_report::ecos::{RecordsText, Shape};
 use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, missing_frees};
 
 use super::ledgers::{MoreLedgers, open_run};
+use super::proposed::proposed;
 use super::shape::tell_ending;
 use super::standard::{FilterArgs, GroupArgs, SortArgs, TableArgs, Usage};
 use super::{
@@ -27,7 +28,7 @@ mod tables;
         "What comes first, such as size:desc,number; keys are addr, size, actual, overhead, number, time, age, thread, \
          kind, heap, site, those of the event itself where it has them [default: time,number]"
     )),
-    mut_arg("group_by", |arg| arg.help(
+    mut_arg("group_by", |arg| arg.value_parser(proposed(|| GroupBy::names().collect())).help(
         "Add events up by one or several of event, fn, file, module, stack, thread, size, kind, heap of the event itself; \
          allocations and frees are always told apart. --sort takes bytes, blocks, largest, oldest, name then"
     )),
@@ -35,7 +36,7 @@ mod tables;
         "Show the N largest, 0 for all: groups as --limit does, events in the order of their blocks' size unless --sort \
          or -S is given"
     )),
-    mut_arg("columns", |arg| arg.help(
+    mut_arg("columns", |arg| arg.value_parser(proposed(|| EventColumn::names().collect())).help(
         "Show events as a table with these columns: event, number, time, age, thread, kind, addr, size, actual, overhead, \
          heap, weight, site, fn, file, module, stack, freed, lifetime; of the block's allocation and of its free alloc_ \
          and free_ with number, time, thread, kind, fn, file, stack"

@@ -21,6 +21,7 @@ mod frames_args;
 pub(crate) mod history;
 mod ledgers;
 mod naming;
+mod proposed;
 pub(crate) mod shape;
 pub(crate) mod snapshot;
 pub(crate) mod standard;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use heapledger_analysis::query::{
-    BlockColumn, Evaluator, Filter, GroupBy, GroupOrder, Scope, SortKeys, SyntaxError, Unknown,
+    BlockColumn, Evaluator, Filter, GroupBy, GroupField, GroupOrder, Scope, SortField, SortKeys, SyntaxError, Unknown,
 };
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Holders, Names};
@@ -16,6 +16,7 @@ use heapledger_report::{Context, TableForm, TableStyle, clean};
 use thiserror::Error;
 
 use super::Progress;
+use super::proposed::proposed;
 
 /// What was typed cannot be understood. The exit code says so.
 #[derive(Debug, Error)]
@@ -143,13 +144,25 @@ impl FilterArgs {
     }
 }
 
+/// Keys of blocks, and of groups.
+fn sort_keys() -> Vec<&'static str> {
+    SortField::names()
+        .chain(GroupField::names().filter(|name| SortField::names().all(|other| other != *name)))
+        .collect()
+}
+
+/// What blocks are added up by.
+pub(crate) fn groups() -> Vec<&'static str> {
+    GroupBy::names().filter(|name| *name != GroupBy::Event.name()).collect()
+}
+
 /// In which order blocks are shown.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "In which order")]
 pub(crate) struct SortArgs {
     /// What comes first, such as size:desc,number; keys are addr, size, actual, overhead, number, time, age, thread,
     /// kind, heap, site [default: addr]
-    #[arg(short, long, value_name = "KEYS")]
+    #[arg(short, long, value_name = "KEYS", value_parser = proposed(sort_keys), hide_possible_values = true)]
     sort: Option<String>,
     /// The same in letters, capitals for the reverse: p address, n size, s sequence number, t thread, a function
     #[arg(short = 'S', value_name = "LETTERS", conflicts_with = "sort")]
@@ -231,7 +244,7 @@ impl TableArgs {
 pub(crate) struct GroupArgs {
     /// Add blocks up by one or several of fn, file, module, stack, thread, size, kind, heap. fn, file and module are
     /// those of the function that holds a block; --sort takes bytes, blocks, largest, oldest, name then
-    #[arg(short, long, value_name = "LIST")]
+    #[arg(short, long, value_name = "LIST", value_parser = proposed(groups), hide_possible_values = true)]
     group_by: Option<String>,
     /// Show the N largest, 0 for all: groups as --limit does, blocks in the order of their size unless --sort or -S is
     /// given
@@ -240,6 +253,7 @@ pub(crate) struct GroupArgs {
     /// Show blocks as a table with these columns: addr, size, actual, overhead, number, time, age, thread, kind, heap,
     /// site, weight, fn, file, module, stack
     #[arg(long, value_name = "LIST", conflicts_with = "group_by")]
+    #[arg(value_parser = proposed(|| BlockColumn::names().collect()), hide_possible_values = true)]
     columns: Option<String>,
 }
 

@@ -10,6 +10,7 @@ use heapledger_analysis::tree::{CallTree, Measure, Side, SiteSums, TreeBuilder};
 use heapledger_analysis::{Clock, Identity, Note, Seen};
 use heapledger_report::{Ending, TreeView, history_gap, thread_name, tree_csv, tree_json, tree_text};
 
+use super::proposed::proposed;
 use super::shape::tell_ending;
 use super::standard::{FilterArgs, TableArgs, Usage};
 use super::{LedgerArgs, NamingArgs, Progress, find_names, unless_pipe_closed};
@@ -50,6 +51,7 @@ pub(crate) struct TreeArgs {
     /// What comes first of the functions below each, such as blocks:desc,name; keys are bytes, blocks, allocated,
     /// allocated-blocks, freed, freed-blocks, name [default: most of --by]
     #[arg(short, long, value_name = "KEYS")]
+    #[arg(value_parser = proposed(|| TreeOrder::names().collect()), hide_possible_values = true)]
     pub(crate) sort: Option<String>,
     #[command(flatten)]
     pub(crate) table: TableArgs,
