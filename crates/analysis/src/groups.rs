@@ -179,7 +179,7 @@ impl Groups {
         let mut events = Wanted { keys: None, reverse: false, limit: 0, filter: Some(&mut *filter) };
         let (sums, found) = events.gather(ledgers, &fresh, progress)?;
         let mut groups = Groups::named(sums.parts, by, filter, holders, order, progress)?;
-        (groups.sampled, groups.in_flight) = (sampling.from(groups.samples), found.in_flight);
+        (groups.sampled, groups.in_flight) = (found.sampled, found.in_flight);
         groups.history = Some(found);
         Ok(groups)
     }

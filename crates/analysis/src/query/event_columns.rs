@@ -1,6 +1,7 @@
 //! Columns of a table of events.
 
 use heapledger_source::Ledger;
+use heapledger_source::format::record::Options;
 
 use super::check::recorded_for;
 use super::{BlockColumn, Field, SyntaxError, Unsupported, keys};
@@ -114,9 +115,9 @@ impl EventColumn {
     pub fn check(self, ledger: &Ledger) -> Result<(), Unsupported> {
         match (self, self.block()) {
             (EventColumn::Lifetime, _) => recorded_for(ledger, Some(Field::Lifetime), self.name()),
-            (EventColumn::Free(column), _) => {
-                recorded_for(ledger, Some(Field::Freed), self.name())?;
-                column.check(ledger)
+            (EventColumn::Free(_), _) if !ledger.header().options.has(Options::HISTORY) => {
+                let (asked, option) = (self.name().to_owned(), Some("history"));
+                Err(Unsupported::NotRecorded { asked, what: "history", option })
             }
             (_, Some(column)) => column.check(ledger),
             (_, None) => Ok(()),
