@@ -258,6 +258,7 @@ fn names_that_do_not_occur_are_told() {
         &["stats"],
         &["stats", "--json"],
         &["tree"],
+        &["top", "--batch", "1"],
         &["flame", "--json"],
         &["diff", LEDGER],
     ] {

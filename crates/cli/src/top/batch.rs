@@ -55,7 +55,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     };
     let mut mark: Option<Mark> = None;
     let mut in_flight = 0;
-    let mut shown = 0;
+    let (mut shown, mut found) = (0, false);
     loop {
         let began = Instant::now();
         let totals = reader.totals()?;
@@ -70,6 +70,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         name_new(&mut data, &mut namer)?;
         let table = data.table(&view);
         let look = data.look(view.group, table.len());
+        found |= look.chosen.blocks != 0;
         let limit = if args.limit == 0 { usize::MAX } else { args.limit };
         let rows: Vec<LookRow> = table.into_iter().take(limit).map(|(_, row)| row).collect();
         in_flight += data.samples.last().map_or(0, |sample| sample.in_flight);
@@ -93,6 +94,9 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
             break;
         }
         std::thread::sleep(watched.interval.saturating_sub(began.elapsed()));
+    }
+    if !found {
+        args.filter.tell_unknown(ledger, &mut args.naming.no_names(ledger)?)?;
     }
     match out {
         Out::Json(json) => json.end(in_flight, &Seen::of(ledger, in_flight)?)?,
