@@ -37,20 +37,21 @@ document mdd_reset
 Begin with mddout.0 again.
 end
 
-# Asks gdb about the program at hand and reads the answer as commands: sets $mdd_pid, $mdd_is_core, $mdd_map.
+# Asks gdb about the program at hand and reads the answer as commands: sets $mdd_pid, $mdd_is_core, $mdd_is_remote,
+# $mdd_map. The mapping is not asked for where the ledger's address is given.
 define mdd_ask
   set $mdd_pid = 0
   set $mdd_is_core = 0
   set $mdd_is_remote = 0
   set $mdd_map = 0
   shell rm -f .mddout.ask .mddout.core
-  pipe info inferiors | awk '/^[*]/ { if (match($0, /process [0-9]+/)) print "set $mdd_pid = " substr($0, RSTART + 8, RLENGTH - 8); if (/[(]core[)]/) print "set $mdd_is_core = 1"; if (/remote/) print "set $mdd_is_remote = 1" }' > .mddout.ask
+  pipe info inferiors | awk '/^[*]/ { if (match($0, /process [0-9]+/)) print "set $mdd_pid = " substr($0, RSTART + 8, RLENGTH - 8); if (/[0-9] [(]core[ )]/) print "set $mdd_is_core = 1"; if (/[0-9] [(](extended-)?remote /) print "set $mdd_is_remote = 1" }' > .mddout.ask
   source .mddout.ask
   if $mdd_is_core
     pipe info files | awk -v q="'" '/^Local core dump file/ { take = 1; next } take { sub(/^[^`]*`/, ""); sub(q ", file type .*", ""); print; take = 0 }' > .mddout.core
   end
-  if $mdd_pid != 0
-    pipe info proc mappings | awk '$NF ~ /[.]hlive$/ && $4 == "0x0" && !seen++ { print "set $mdd_map = " $1 }' > .mddout.ask
+  if $mdd_pid != 0 && $_isvoid($heapledger_ledger)
+    pipe info proc mappings | awk '{ sub(/ [(]deleted[)]$/, "") } $NF ~ /[.]hlive$/ && $4 == "0x0" && !seen++ { print "set $mdd_map = " $1 }' > .mddout.ask
     source .mddout.ask
   end
   shell rm -f .mddout.ask
@@ -68,21 +69,39 @@ define mdd_moment
   end
 end
 
-# Sets $mdd_base, or fails.
+# Sets $mdd_base and $mdd_ok.
 define mdd_find
   mdd_ask
-  if $_isvoid($heapledger_ledger)
+  mdd_base
+end
+
+define mdd_base
+  set $mdd_ok = 1
+  if !$_isvoid($heapledger_ledger)
+    set $mdd_base = (unsigned char *) $heapledger_ledger
+  else
     if $mdd_map != 0
       set $mdd_base = (unsigned char *) $mdd_map
     else
-      set $mdd_base = (unsigned char *) &heapledger_ledger
+      set $mdd_ok = 0
+      pipe complete print heapledger_ledger | awk '$2 == "heapledger_ledger" && !seen++ { print "set $mdd_ok = 1" }' > .mddout.ask
+      source .mddout.ask
+      shell rm -f .mddout.ask
+      if $mdd_ok
+        set $mdd_base = (unsigned char *) &heapledger_ledger
+      else
+        printf "No ledger found: no mapped ledger and no symbol heapledger_ledger; set $heapledger_ledger to its address.\n"
+      end
     end
-  else
-    set $mdd_base = (unsigned char *) $heapledger_ledger
   end
-  set $mdd_ok = *(unsigned int *) $mdd_base == 0x454c4889 || *(unsigned int *) $mdd_base == 0x89484c45
-  if !$mdd_ok
-    printf "There is no ledger at %p.\n", $mdd_base
+  if $mdd_ok
+    set $mdd_ok = *(unsigned int *) $mdd_base == 0x454c4889 || *(unsigned int *) $mdd_base == 0x89484c45
+    if !$mdd_ok && $mdd_is_core
+      printf "The ledger was not dumped with the core. Other commands find what the program left: heapledger stats.\n"
+    end
+    if !$mdd_ok && !$mdd_is_core
+      printf "There is no ledger at %p.\n", $mdd_base
+    end
   end
 end
 
@@ -114,29 +133,45 @@ document mdd_dumpnow
 Write the ledger to mddout.N, whatever the target is doing.
 end
 
-# $mdd_offset, $mdd_length: part of the ledger, to the same place of the file.
+# $mdd_offset, $mdd_length: part of the ledger, to the end of the copy.
 define mdd_part
-  eval "dump binary memory .mddout.part %p %p", $mdd_base + $mdd_offset, $mdd_base + $mdd_offset + $mdd_length
-  eval "shell dd if=.mddout.part of=mddout.%d oflag=seek_bytes seek=%lu conv=notrunc status=none", $mdd_number, $mdd_offset
+  eval "append binary memory .mddout.copy %p %p", $mdd_base + $mdd_offset, $mdd_base + $mdd_offset + $mdd_length
 end
 
-define mdd_write
+# $mdd_field: a word of the header, to be $mdd_value in the copy.
+define mdd_put
+  set $mdd_byte = 0
+  shell : > .mddout.ask
+  while $mdd_byte < $mdd_word
+    set $mdd_shift = 8 * $mdd_byte
+    if *(unsigned char *) ($mdd_base + 8) == 1
+      set $mdd_shift = 8 * ($mdd_word - 1 - $mdd_byte)
+    end
+    eval "shell printf '\\%o' >> .mddout.ask", (int) ($mdd_value >> $mdd_shift) & 255
+    set $mdd_byte = $mdd_byte + 1
+  end
+  eval "shell dd if=.mddout.ask of=.mddout.copy oflag=seek_bytes seek=%lu conv=notrunc status=none; rm -f .mddout.ask", (unsigned long) ($mdd_field - $mdd_base)
+end
+
+# Copies what is in use to .mddout.copy, the sections one after another. Only its owner may read it.
+define mdd_copy
   set $mdd_word = (unsigned long) *($mdd_base + 11)
   set $mdd_descriptors = (long) *($mdd_base + 56)
   set $mdd_counters = (long) *($mdd_base + 57)
   set $mdd_sections = (long) *($mdd_base + 58)
   set $mdd_first = 64 + $mdd_word * $mdd_counters
   set $mdd_row = ($mdd_first + 4 * $mdd_descriptors + $mdd_word - 1) / $mdd_word * $mdd_word
-  eval "shell rm -f mddout.%d", $mdd_number
+  shell rm -f .mddout.copy; umask 077; : > .mddout.copy
   set $mdd_offset = (unsigned long) 0
   set $mdd_length = (unsigned long) *(unsigned short *) ($mdd_base + 52)
   mdd_part
+  set $mdd_end = $mdd_length
   # Flag bit 3: a copy, as of one moment.
   set $mdd_low = 14
   if *(unsigned char *) ($mdd_base + 8) == 1
     set $mdd_low = 15
   end
-  eval "shell printf '\\%o' | dd of=mddout.%d oflag=seek_bytes seek=%d conv=notrunc status=none", (int) *($mdd_base + $mdd_low) | 8, $mdd_number, $mdd_low
+  eval "shell printf '\\%o' | dd of=.mddout.copy oflag=seek_bytes seek=%d conv=notrunc status=none", (int) *($mdd_base + $mdd_low) | 8, $mdd_low
   set $mdd_ring_count = 0
   set $mdd_left = $mdd_sections
   set $mdd_place = $mdd_base + $mdd_row
@@ -144,12 +179,16 @@ define mdd_write
     set $mdd_kind = *(unsigned short *) $mdd_place
     set $mdd_bytes = (unsigned long) *(unsigned short *) ($mdd_place + 2)
     if $mdd_word == 8
+      set $mdd_field = $mdd_place + 8
       set $mdd_offset = *(unsigned long *) ($mdd_place + 8)
+      set $mdd_capacity = *(unsigned long *) ($mdd_place + 16)
       set $mdd_count = *(unsigned long *) ($mdd_place + 24)
       set $mdd_backed = *(unsigned long *) ($mdd_place + 32)
       set $mdd_place = $mdd_place + 40
     else
+      set $mdd_field = $mdd_place + 4
       set $mdd_offset = (unsigned long) *(unsigned int *) ($mdd_place + 4)
+      set $mdd_capacity = (unsigned long) *(unsigned int *) ($mdd_place + 8)
       set $mdd_count = (unsigned long) *(unsigned int *) ($mdd_place + 12)
       set $mdd_backed = (unsigned long) *(unsigned int *) ($mdd_place + 16)
       set $mdd_place = $mdd_place + 20
@@ -157,18 +196,30 @@ define mdd_write
     if $mdd_backed < $mdd_count
       set $mdd_count = $mdd_backed
     end
-    if $mdd_count > 0
-      set $mdd_length = $mdd_count * $mdd_bytes
-      mdd_part
+    if $mdd_capacity < $mdd_count
+      set $mdd_count = $mdd_capacity
     end
     if $mdd_kind == 2
       set $mdd_ring = $mdd_base + $mdd_offset
       set $mdd_ring_count = $mdd_count
       set $mdd_ring_bytes = $mdd_bytes
     end
+    set $mdd_length = $mdd_count * $mdd_bytes
+    if $mdd_length > 0
+      # To the next multiple of 64 bytes.
+      set $mdd_value = ($mdd_end + 63) / 64 * 64
+      eval "shell dd if=/dev/null of=.mddout.copy oflag=seek_bytes seek=%lu status=none", $mdd_value
+      set $mdd_end = $mdd_value + $mdd_length
+      mdd_part
+      mdd_put
+    end
     set $mdd_left = $mdd_left - 1
   end
-  shell rm -f .mddout.part
+end
+
+define mdd_write
+  mdd_copy
+  eval "shell mv -f .mddout.copy mddout.%d", $mdd_number
   printf "The ledger is in mddout.%d.\n", $mdd_number
   if $mdd_is_core
     mdd_moment
@@ -208,116 +259,216 @@ define mdd_empty_history
   end
 end
 
-# The ledger's commands about the program at hand: a process by its number, a core dump by its name. What lies in memory
-# only is to be dumped first.
+# The ledger's commands about the program at hand: a process by its number, a core dump by its name, else a copy of the
+# ledger out of the target's memory.
 define mdd_target
   mdd_ask
-  set $mdd_ok = $mdd_is_core || $mdd_map != 0 && !$mdd_is_remote
+  set $mdd_ok = 1
+  shell rm -f .mddout.target
   if $mdd_is_core
     shell mv .mddout.core .mddout.target
   else
-    eval "shell echo %d > .mddout.target", $mdd_pid
+    if $mdd_map != 0 && !$mdd_is_remote
+      eval "shell echo %d > .mddout.target", $mdd_pid
+    else
+      mdd_base
+      if $mdd_ok
+        mdd_copy
+        shell mv -f .mddout.copy mddout.target; echo mddout.target > .mddout.target
+      end
+    end
   end
-  if !$mdd_ok
-    printf "Write the ledger to a file (mdd_dumpnow), and give that to the command in a shell.\n"
+end
+
+# .mddout.words has the command's name and options, a line each.
+define mdd_say
+  mdd_target
+  if $mdd_ok
+    shell { head -n 1 .mddout.words; cat .mddout.target; tail -n +2 .mddout.words; } | tr '\n' '\0' | xargs -0 "${HEAPLEDGER_COMMAND:-heapledger}"
   end
+  shell rm -f .mddout.words .mddout.target .mddout.core mddout.target
 end
 
 define-prefix heapledger
 
-# $arg0 is the command, the others are its options.
-define mdd_say
-  mdd_target
-  if $mdd_ok && $argc == 1
-    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`"
-  end
-  if $mdd_ok && $argc == 2
-    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`" $arg1
-  end
-  if $mdd_ok && $argc == 3
-    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`" $arg1 $arg2
-  end
-  if $mdd_ok && $argc == 4
-    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`" $arg1 $arg2 $arg3
-  end
-  if $mdd_ok && $argc == 5
-    shell ${HEAPLEDGER_COMMAND:-heapledger} $arg0 "`cat .mddout.target`" $arg1 $arg2 $arg3 $arg4
-  end
-  shell rm -f .mddout.target .mddout.core
-end
-
 define heapledger stats
-  if $argc == 0
-    mdd_say stats
+  shell echo stats > .mddout.words
+  set $mdd_arg = 0
+  while $mdd_arg < $argc
+    eval "shell printf '%%s\n' $arg%d >> .mddout.words", $mdd_arg
+    set $mdd_arg = $mdd_arg + 1
   end
-  if $argc == 1
-    mdd_say stats $arg0
-  end
-  if $argc == 2
-    mdd_say stats $arg0 $arg1
-  end
-  if $argc == 3
-    mdd_say stats $arg0 $arg1 $arg2
-  end
-  if $argc >= 4
-    mdd_say stats $arg0 $arg1 $arg2 $arg3
-  end
+  with language c -- mdd_say
 end
 document heapledger stats
-heapledger stats of the process or the core dump at hand; up to four options.
+heapledger stats of the program at hand. Words are quoted as in a shell.
 end
 
 define heapledger dump
-  if $argc == 0
-    mdd_say dump
+  shell echo dump > .mddout.words
+  set $mdd_arg = 0
+  while $mdd_arg < $argc
+    eval "shell printf '%%s\n' $arg%d >> .mddout.words", $mdd_arg
+    set $mdd_arg = $mdd_arg + 1
   end
-  if $argc == 1
-    mdd_say dump $arg0
-  end
-  if $argc == 2
-    mdd_say dump $arg0 $arg1
-  end
-  if $argc == 3
-    mdd_say dump $arg0 $arg1 $arg2
-  end
-  if $argc >= 4
-    mdd_say dump $arg0 $arg1 $arg2 $arg3
-  end
+  with language c -- mdd_say
 end
 document heapledger dump
-heapledger dump of the process or the core dump at hand; up to four options.
+heapledger dump of the program at hand. Words are quoted as in a shell.
 end
 
 define heapledger history
-  if $argc == 0
-    mdd_say history
+  shell echo history > .mddout.words
+  set $mdd_arg = 0
+  while $mdd_arg < $argc
+    eval "shell printf '%%s\n' $arg%d >> .mddout.words", $mdd_arg
+    set $mdd_arg = $mdd_arg + 1
   end
-  if $argc == 1
-    mdd_say history $arg0
-  end
-  if $argc == 2
-    mdd_say history $arg0 $arg1
-  end
-  if $argc == 3
-    mdd_say history $arg0 $arg1 $arg2
-  end
-  if $argc >= 4
-    mdd_say history $arg0 $arg1 $arg2 $arg3
-  end
+  with language c -- mdd_say
 end
 document heapledger history
-heapledger history of the process or the core dump at hand; up to four options.
+heapledger history of the program at hand. Words are quoted as in a shell.
+end
+
+define heapledger tree
+  shell echo tree > .mddout.words
+  set $mdd_arg = 0
+  while $mdd_arg < $argc
+    eval "shell printf '%%s\n' $arg%d >> .mddout.words", $mdd_arg
+    set $mdd_arg = $mdd_arg + 1
+  end
+  with language c -- mdd_say
+end
+document heapledger tree
+heapledger tree of the program at hand. Words are quoted as in a shell.
+end
+
+define heapledger flame
+  shell echo flame > .mddout.words
+  set $mdd_arg = 0
+  while $mdd_arg < $argc
+    eval "shell printf '%%s\n' $arg%d >> .mddout.words", $mdd_arg
+    set $mdd_arg = $mdd_arg + 1
+  end
+  with language c -- mdd_say
+end
+document heapledger flame
+heapledger flame of the program at hand. Words are quoted as in a shell.
+end
+
+define heapledger check
+  shell echo check > .mddout.words
+  set $mdd_arg = 0
+  while $mdd_arg < $argc
+    eval "shell printf '%%s\n' $arg%d >> .mddout.words", $mdd_arg
+    set $mdd_arg = $mdd_arg + 1
+  end
+  with language c -- mdd_say
+end
+document heapledger check
+heapledger check of the program at hand. Words are quoted as in a shell.
+end
+
+define heapledger snapshot
+  shell echo snapshot > .mddout.words
+  set $mdd_arg = 0
+  while $mdd_arg < $argc
+    eval "shell printf '%%s\n' $arg%d >> .mddout.words", $mdd_arg
+    set $mdd_arg = $mdd_arg + 1
+  end
+  with language c -- mdd_say
+end
+document heapledger snapshot
+heapledger snapshot of the program at hand. Words are quoted as in a shell.
+end
+
+define heapledger diff
+  shell echo diff > .mddout.words
+  set $mdd_arg = 0
+  while $mdd_arg < $argc
+    eval "shell printf '%%s\\n' $arg%d >> .mddout.words", $mdd_arg
+    set $mdd_arg = $mdd_arg + 1
+  end
+  shell tr '\n' '\0' < .mddout.words | xargs -0 "${HEAPLEDGER_COMMAND:-heapledger}"; rm -f .mddout.words
+end
+document heapledger diff
+heapledger diff A B: two files that mdd_dump wrote, say.
+end
+
+define mdd_whereis
+  set $mdd_address = (unsigned long) ($arg0)
+  mdd_target
+  if $mdd_ok
+    eval "shell \"${HEAPLEDGER_COMMAND:-heapledger}\" whereis \"`cat .mddout.target`\" %#lx", $mdd_address
+  end
+  shell rm -f .mddout.target .mddout.core mddout.target
 end
 
 define heapledger whereis
-  mdd_target
-  if $mdd_ok
-    eval "shell ${HEAPLEDGER_COMMAND:-heapledger} whereis \"`cat .mddout.target`\" %#lx", (unsigned long) ($arg0)
+  if $argc == 1
+    with language c -- mdd_whereis $arg0
+  else
+    printf "whereis needs one address\n"
   end
-  shell rm -f .mddout.target .mddout.core
 end
 document heapledger whereis
 heapledger whereis ADDRESS: which block it is in. An expression without blanks.
+end
+
+define mdd_watch
+  set $mdd_address = (unsigned long) ($arg0)
+  set $mdd_start = 0
+  mdd_target
+  if $mdd_ok && $mdd_is_core
+    printf "A core dump does not run: nothing can be watched.\n"
+    set $mdd_ok = 0
+  end
+  if $mdd_ok
+    eval "shell \"${HEAPLEDGER_COMMAND:-heapledger}\" whereis --json --limit 1 \"`cat .mddout.target`\" %#lx > .mddout.answer 2>&1", $mdd_address
+    shell awk '/^[{]"type":"place"/ { found = 1; if (match($0, /"block":[{]"address":"0x[0-9a-f]+","size":[0-9]+,"actual":[0-9]+/)) { split(substr($0, RSTART, RLENGTH), part, /[{:,"]+/); print "set $mdd_start = " part[4] "\nset $mdd_size = " part[6] "\nset $mdd_actual = " part[8] } else if (/"block":null/) print "echo The address is in no live block.\\n"; else print "echo It is not known where the block ends.\\n" } END { if (!found) print "shell cat .mddout.answer" }' .mddout.answer > .mddout.ask
+    source .mddout.ask
+  end
+  shell rm -f .mddout.ask .mddout.answer .mddout.target .mddout.core mddout.target
+  if $mdd_start != 0
+    if $mdd_actual <= $mdd_size
+      printf "The block at %#lx has no bytes behind the %lu asked for: a write behind its end is a write into what is beside it, which cannot be told from a right one.\n", (unsigned long) $mdd_start, (unsigned long) $mdd_size
+    else
+      mdd_watch_end
+    end
+  end
+end
+
+# One debug register, aligned as the processor wants it.
+define mdd_watch_end
+  set $mdd_width = 1
+  while $mdd_width < 8 && ($mdd_start + $mdd_size) % (2 * $mdd_width) == 0 && $mdd_actual - $mdd_size >= 2 * $mdd_width
+    set $mdd_width = 2 * $mdd_width
+  end
+  if $mdd_width == 1
+    eval "watch *(char *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
+  end
+  if $mdd_width == 2
+    eval "watch *(short *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
+  end
+  if $mdd_width == 4
+    eval "watch *(int *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
+  end
+  if $mdd_width == 8
+    eval "watch *(long long *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
+  end
+  printf "Watching %d byte(s) behind the %lu asked for in the block at %#lx.\n", $mdd_width, (unsigned long) $mdd_size, (unsigned long) $mdd_start
+end
+
+define heapledger watch
+  if $argc == 1
+    with language c -- mdd_watch $arg0
+  else
+    printf "watch needs one address\n"
+  end
+end
+document heapledger watch
+heapledger watch ADDRESS: stop when somebody writes behind the end of the block that holds it. An expression without
+blanks.
 end
 
 # -- Part 2: Python ---------------------------------------------------------------------------------------------------
@@ -442,7 +593,7 @@ class Target:
                 return self.core or fail("gdb does not say where the core dump is")
             if self.is_native:
                 return str(self.inferior.pid)
-        path = os.path.join(keep, "ledger")
+        path = os.path.join(keep, "mddout.target")
         self.ledger().save(path)
         return path
 
@@ -454,8 +605,10 @@ class Ledger:
         try:
             fixed = target.read(address, 64)
         except gdb.MemoryError:
-            fail("the ledger at %#x cannot be read%s" % (address, "; it was not dumped" if target.is_core else ""))
+            fixed = b""
         if fixed[:8] != MAGIC or fixed[8:10] not in (b"\x01\x02", b"\x02\x01"):
+            if target.is_core:
+                fail("the ledger was not dumped with the core; other commands find what the program left: heapledger stats")
             fail("there is no ledger at %#x" % address)
         self.order = "<" if fixed[8] == 2 else ">"
         self.word = fixed[11]
@@ -472,6 +625,8 @@ class Ledger:
             fail("the ledger at %#x is damaged" % address)
         self.descriptors = [struct.unpack_from(self.order + "BBH", self.header, first + 4 * n) for n in range(descriptors)]
         self.sections = []
+        # Where each section's offset stands in the header.
+        self.rows = [table + row * size + (8 if self.word == 8 else 4) for row in range(rows)]
         for row in range(rows):
             fields = struct.unpack_from(self.order + form, self.header, table + row * size)
             if self.word == 8:
@@ -481,18 +636,33 @@ class Ledger:
             self.sections.append((kind, width, offset, min(used, backed, capacity)))
 
     def save(self, path):
-        """Copies what is in use to the same places of a sparse file."""
-        flags = struct.unpack_from(self.order + "H", self.header, 14)[0] | COPY
-        struct.pack_into(self.order + "H", self.header, 14, flags)
-        with open(path, "wb") as file:
-            file.write(self.header)
-            for _, width, offset, count in self.sections:
-                at, end = offset, offset + width * count
-                while at < end:
-                    step = min(STEP, end - at)
-                    file.seek(at)
-                    file.write(self.target.read(self.address + at, step))
-                    at += step
+        """Copies what is in use to a new file, the sections one after another. Only its owner may read it, and it has
+        its name when it is complete."""
+        header = bytearray(self.header)
+        flags = struct.unpack_from(self.order + "H", header, 14)[0] | COPY
+        struct.pack_into(self.order + "H", header, 14, flags)
+        part = "%s.%d.part" % (path, os.getpid())
+        try:
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(header)
+                for row, (_, width, offset, count) in zip(self.rows, self.sections):
+                    if not width or not count:
+                        continue
+                    place = (file.tell() + 63) // 64 * 64
+                    struct.pack_into(self.order + "QI"[self.word == 4], header, row, place)
+                    file.seek(place)
+                    for at in range(offset, offset + width * count, STEP):
+                        file.write(self.target.read(self.address + at, min(STEP, offset + width * count - at)))
+                file.seek(0)
+                file.write(header)
+            os.replace(part, path)
+        except OSError as reason:
+            fail("%s: %s" % (path, reason.strerror))
+        except gdb.MemoryError as reason:
+            fail("the ledger at %#x cannot be read: %s" % (self.address, reason))
+        finally:
+            if os.path.exists(part):
+                os.unlink(part)
 
     def empty_history(self):
         """Sets the commit word of each history entry to 0, which is a vacant entry. An entry that a halted thread is

@@ -120,8 +120,8 @@ fn build_servers_can_read_it() -> Result {
     check!(of("junit")? == fs::read_to_string(&report).map_err(|error| error.to_string())?, "the same in a file");
 
     let sarif: Value = serde_json::from_str(&of("sarif")?).map_err(|error| error.to_string())?;
+    check_sarif(&sarif)?;
     let run = &sarif["runs"][0];
-    check!(sarif["version"] == "2.1.0" && run["tool"]["driver"]["name"] == "heapledger", "{sarif}");
     let results = run["results"].as_array().ok_or("no results")?;
     check!(results.len() == 2, "two stacks leak: {results:?}");
     for result in results {
@@ -148,6 +148,202 @@ fn build_servers_can_read_it() -> Result {
     let kinds: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
     check!(kinds == ["header", "limit", "limit", "end"], "{json}");
     check!(lines[1]["blocks"] == 101 && lines[1]["verdict"] == "exceeded" && lines[3]["exit"] == 1, "{json}");
+    Ok(())
+}
+
+/// The keys that SARIF 2.1.0 has for the objects that we write, and those that must be there.
+fn has_keys(object: &Value, all: &[&str], required: &[&str]) -> Result {
+    let keys: Vec<&String> = object.as_object().ok_or_else(|| format!("no object: {object}"))?.keys().collect();
+    check!(keys.iter().all(|key| all.contains(&key.as_str())), "a key of {keys:?} is none of SARIF's: {object}");
+    check!(required.iter().all(|key| object.get(key).is_some()), "one of {required:?} is missing: {object}");
+    Ok(())
+}
+
+fn items(value: &Value) -> Result<&Vec<Value>> {
+    value.as_array().ok_or_else(|| format!("no list: {value}"))
+}
+
+fn check_message(message: &Value) -> Result {
+    has_keys(message, &["text", "markdown", "id", "arguments"], &["text"])?;
+    check!(message["text"].as_str().is_some_and(|text| !text.is_empty()), "no text: {message}");
+    Ok(())
+}
+
+/// A place as the standard wants it, and as a service finds it in a repository.
+fn check_location(location: &Value) -> Result {
+    has_keys(
+        location,
+        &["id", "physicalLocation", "logicalLocations", "message", "annotations", "relationships"],
+        &[],
+    )?;
+    if let Some(physical) = location.get("physicalLocation") {
+        has_keys(
+            physical,
+            &["address", "artifactLocation", "region", "contextRegion"],
+            &["artifactLocation", "region"],
+        )?;
+        has_keys(&physical["artifactLocation"], &["uri", "uriBaseId", "index", "description"], &["uri"])?;
+        let uri = physical["artifactLocation"]["uri"].as_str().unwrap_or("");
+        let rest = uri.strip_prefix("file://").unwrap_or(uri);
+        check!(rest.starts_with('/') == (rest != uri) && !rest.is_empty(), "neither relative nor absolute: {uri}");
+        let mut bytes = rest.bytes();
+        while let Some(byte) = bytes.next() {
+            let escape = byte == b'%' && bytes.by_ref().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+            check!(escape || byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte), "no reference: {uri}");
+        }
+        check!(physical["region"]["startLine"].as_u64().is_some_and(|line| line > 0), "{physical}");
+    }
+    for place in location.get("logicalLocations").map_or(Ok(&Vec::new()), items)? {
+        has_keys(place, &["name", "index", "fullyQualifiedName", "decoratedName", "parentIndex", "kind"], &[])?;
+    }
+    Ok(())
+}
+
+/// What the standard's schema demands of a log like ours, and what code scanning services demand beside it.
+fn check_sarif(log: &Value) -> Result {
+    has_keys(
+        log,
+        &["$schema", "version", "runs", "inlineExternalProperties", "properties"],
+        &["$schema", "version", "runs"],
+    )?;
+    check!(log["version"] == "2.1.0" && log["$schema"].as_str().is_some_and(|at| at.contains("sarif-2.1.0")), "{log}");
+    check!(items(&log["runs"])?.len() == 1, "one run: {log}");
+    let run = &log["runs"][0];
+    has_keys(run, &["tool", "invocations", "columnKind", "results"], &["tool", "results"])?;
+    check!(["utf16CodeUnits", "unicodeCodePoints"].iter().any(|kind| run["columnKind"] == *kind), "{run}");
+    let driver = &run["tool"]["driver"];
+    has_keys(driver, &["name", "version", "semanticVersion", "informationUri", "rules"], &["name", "rules"])?;
+    check!(driver["name"] == "heapledger", "{driver}");
+    let rules = items(&driver["rules"])?;
+    for rule in rules {
+        has_keys(
+            rule,
+            &["id", "name", "shortDescription", "fullDescription", "help", "defaultConfiguration"],
+            &["id"],
+        )?;
+        check_message(&rule["shortDescription"])?;
+        check!(rules.iter().filter(|other| other["id"] == rule["id"]).count() == 1, "twice: {rule}");
+    }
+    for invocation in items(&run["invocations"])? {
+        let keys = ["executionSuccessful", "exitCode", "toolExecutionNotifications"];
+        has_keys(invocation, &keys, &["executionSuccessful"])?;
+        items(&invocation["toolExecutionNotifications"])?
+            .iter()
+            .try_for_each(|note| check_message(&note["message"]))?;
+    }
+    for result in items(&run["results"])? {
+        let keys =
+            ["ruleId", "ruleIndex", "level", "message", "locations", "stacks", "partialFingerprints", "properties"];
+        has_keys(result, &keys, &["ruleId", "message", "locations"])?;
+        let index = result["ruleIndex"].as_u64().ok_or("no index")? as usize;
+        check!(rules.get(index).is_some_and(|rule| rule["id"] == result["ruleId"]), "the rule of {result}");
+        check!(["none", "note", "warning", "error"].iter().any(|level| result["level"] == *level), "{result}");
+        check_message(&result["message"])?;
+        let places = items(&result["locations"])?;
+        check!(places.len() == 1 && places[0].get("physicalLocation").is_some(), "a place: {result}");
+        check_location(&places[0])?;
+        for stack in result.get("stacks").map_or(Ok(&Vec::new()), items)? {
+            has_keys(stack, &["message", "frames"], &["frames"])?;
+            check_message(&stack["message"])?;
+            for frame in items(&stack["frames"])? {
+                has_keys(frame, &["location", "module", "threadId", "parameters"], &[])?;
+                check_location(&frame["location"])?;
+            }
+        }
+        let prints = result["partialFingerprints"].as_object();
+        check!(prints.is_none_or(|prints| prints.values().all(Value::is_string)), "{result}");
+    }
+    Ok(())
+}
+
+/// Functions and files that are named as badly as can be.
+const ODD: &str = "
+#include <cstdlib>
+template <class A, class B> struct Pair {
+    __attribute__((noinline)) static char *keep(A count) { return static_cast<char *>(malloc(count + sizeof(B))); }
+    __attribute__((noinline)) char *operator<<(int count) { return keep(count); }
+};
+char *volatile kept[3];
+int main() {
+    Pair<int, Pair<char, long>> pair;
+    kept[0] = pair << 100;
+    kept[1] = Pair<long, bool>::keep(7);
+    kept[0] = kept[1] = nullptr;
+}
+";
+
+/// Reads a report of JUnit's as strictly as build servers do, and prints messages and bodies of failures.
+const READ_STRICTLY: &str = "
+import sys, xml.etree.ElementTree as tree
+suites = tree.parse(sys.argv[1]).getroot()
+assert suites.tag == 'testsuites' and set(suites.attrib) <= {'name', 'tests', 'failures', 'errors', 'time', 'disabled'}
+for suite in suites:
+    assert suite.tag == 'testsuite' and {'name', 'tests', 'failures', 'errors', 'skipped', 'time'} <= set(suite.attrib)
+    assert float(suite.get('time')) >= 0 and sum(int(suite.get(key)) for key in ('failures', 'errors', 'skipped')) <= len(suite)
+    for case in suite:
+        assert case.tag == 'testcase' and set(case.attrib) == {'classname', 'name', 'time'} and len(case) <= 1
+        for result in case:
+            assert result.tag == 'system-out' or result.tag in ('failure', 'error') and set(result.attrib) == {'message', 'type'}
+            sys.stdout.buffer.write((result.get('message', '') + '\\n' + (result.text or '') + '\\n').encode())
+";
+
+#[test]
+fn odd_names_break_no_form() -> Result {
+    use std::os::unix::ffi::OsStrExt;
+    let scratch = Scratch::new();
+    let text = |error: std::io::Error| error.to_string();
+    for name in [&b"100% \"a\",b:c<d>&'e'\n::error::f.cc"[..], b"caf\xe9 \x1b[31m.cc"] {
+        let source = scratch.work().join(std::ffi::OsStr::from_bytes(name));
+        let program = scratch.path("odd, program");
+        fs::write(&source, ODD).map_err(text)?;
+        process::run(command("g++").args(["-g", "-O1", "-o"]).arg(&program).arg(&source))?.good()?;
+        run_cleanly(&scratch, &mut under_run(&scratch, "odd, 100%%", &["--force"], &program, &[]))?.good()?;
+        let ledger = scratch.path("odd, 100%.hl");
+        let of = |format: &str| {
+            let ran = checked(&ledger, &["--max-leaked", "0", "--format", format])?;
+            check!(ran.status.code() == Some(1), "{ran}");
+            check!(!ran.stdout.contains(&0x1b) && std::str::from_utf8(&ran.stdout).is_ok(), "raw bytes: {ran}");
+            Ok::<String, String>(ran.out())
+        };
+        let functions = ["Pair<int, Pair<char, long> >::operator<<(int)", "Pair<long, bool>::keep(long)"];
+        let sarif: Value = serde_json::from_str(&of("sarif")?).map_err(|error| error.to_string())?;
+        check_sarif(&sarif)?;
+        let shown = sarif.to_string();
+        check!(functions.iter().all(|function| shown.contains(function)), "{shown}");
+        fs::write(scratch.path("odd.xml"), of("junit")?).map_err(text)?;
+        let xml = scratch.path("odd.xml").to_string_lossy().into_owned();
+        let read = process::run(command("python3").args(["-c", READ_STRICTLY, &xml]))?.good()?.out();
+        check!(functions.iter().all(|function| read.contains(function)), "{read}");
+        let github = of("github")?;
+        check!(github.lines().count() == 2, "a line for each stack: {github}");
+        for line in github.lines() {
+            let (properties, message) =
+                line.strip_prefix("::error ").and_then(|rest| rest.split_once("::")).ok_or(line)?;
+            let names: Vec<&str> = properties.split(',').map(|pair| pair.split('=').next().unwrap_or("")).collect();
+            check!(names == ["file", "line", "title"], "{line}");
+            check!(!properties.contains(':'), "{line}");
+            let decoded = message.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%");
+            check!(functions.iter().any(|function| decoded.contains(function)), "{decoded}");
+            let left = message.replace("%0A", "").replace("%0D", "").replace("%25", "");
+            check!(!left.contains(['%', '\r']), "not all is written out: {line}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_result_without_source_lines_has_a_place() -> Result {
+    let scratch = Scratch::new();
+    let program = scratch.path("bare");
+    fs::write(scratch.path("bare.cc"), ODD).map_err(|error| error.to_string())?;
+    process::run(command("g++").args(["-O1", "-s", "-o"]).arg(&program).arg(scratch.path("bare.cc")))?.good()?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "bare", &[], &program, &[]))?.good()?;
+    for words in [["--max-leaked", "0"], ["--max-allocs", "0"]] {
+        let ran = checked(&scratch.path("bare.hl"), &[&words[..], &["--format", "sarif"]].concat())?;
+        let sarif: Value = serde_json::from_str(&ran.out()).map_err(|error| error.to_string())?;
+        check_sarif(&sarif)?;
+        check!(ran.out().contains("bare.hl\""), "it is at the ledger: {sarif}");
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Core dumps, `whereis`, and the commands in gdb.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -222,6 +223,17 @@ fn a_core_dump_of_the_kernel_leads_to_the_end() -> Result {
     };
     let (found, moment) = blocks(&core)?;
     check!(found == blocks(&scratch.path("x.hl"))?.0, "the core dump leads to another ledger");
+    // In gdb: its memory is not there, and what the program left is.
+    for with_python in [true, false] {
+        let words =
+            ["mdd_dump", "heapledger stats --top 0", "heapledger snapshot", "heapledger tree", "info inferiors"];
+        let ran = in_gdb(&scratch, with_python, &[&hold()?.to_string_lossy(), &core.to_string_lossy()], &words)?;
+        let said = ran.out() + &ran.err();
+        for part in ["was not dumped with the core", "killed by signal 6", "its own snapshot", "→ main → take"] {
+            check!(said.contains(part), "python {with_python}: {part:?} is missing: {said}");
+        }
+        check!(!scratch.path("mddout.0").exists() && left_behind(&scratch).is_empty(), "files: {said}");
+    }
     check!(moment.contains("when the core dump was written"), "the moment: {moment}");
     Ok(())
 }
@@ -308,9 +320,57 @@ fn dumps(scratch: &Scratch, with_python: bool, held: &Held, arguments: &[&str], 
         check!(stats.out().contains("as it was when this was copied"), "stats: {stats}");
     }
     check!(ran.out().contains("The next dump is mddout.0"), "mdd_reset: {ran}");
-    if with_python || before.is_empty() {
-        check!(ran.out().contains(&format!("{live} is in a live block")), "whereis: {ran}");
+    check!(ran.out().contains(&format!("{live} is in a live block")), "whereis: {ran}");
+    for number in 0..3 {
+        // Nobody else's business, and no file of gigabytes with holes that `cp` over a network would fill.
+        let meta = fs::metadata(scratch.path(&format!("mddout.{number}"))).map_err(text)?;
+        check!(meta.mode() & 0o777 == 0o600, "mddout.{number} has mode {:o}", meta.mode());
+        check!(meta.len() < 1 << 20 && meta.len() <= meta.blocks() * 512, "mddout.{number} has {} bytes", meta.len());
     }
+    check!(left_behind(scratch).is_empty(), "left behind: {:?}", left_behind(scratch));
+    Ok(())
+}
+
+/// What the script leaves in the working directory that nobody asked for.
+fn left_behind(scratch: &Scratch) -> Vec<String> {
+    let names = fs::read_dir(scratch.work()).into_iter().flatten().flatten();
+    let names = names.map(|item| item.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with('.') || name == "mddout.target" || name.contains(".part")).collect()
+}
+
+/// All commands about the program at hand, and a word of what each answers.
+fn commands(address: u64, watched: &str) -> Vec<(String, String)> {
+    [
+        ("stats --top 0", "Current   : "),
+        ("dump --where 'size == 102' --columns size,kind", "102 B"),
+        ("history --limit 1", "malloc "),
+        ("check --max-live 1M", "the limit is 1.00 MiB"),
+        ("tree --by blocks", "live blocks"),
+        ("flame --format folded -o -", ";main;take "),
+        (&format!("whereis {address:#x}"), "is in a live block"),
+        (&format!("watch {address:#x}"), watched),
+    ]
+    .map(|(words, said)| (format!("heapledger {words}"), said.to_owned()))
+    .to_vec()
+}
+
+/// Runs all of them in one gdb.
+fn all_answer(
+    scratch: &Scratch,
+    with_python: bool,
+    arguments: &[&str],
+    before: &[&str],
+    watched: &str,
+    address: u64,
+) -> Result {
+    let all = commands(address, watched);
+    let words: Vec<&str> = before.iter().copied().chain(all.iter().map(|(command, _)| command.as_str())).collect();
+    let ran = in_gdb(scratch, with_python, arguments, &words)?;
+    let said = ran.out() + &ran.err();
+    for (command, word) in &all {
+        check!(said.contains(word), "python {with_python}: {command} should say {word:?}: {said}");
+    }
+    check!(left_behind(scratch).is_empty(), "left behind: {:?}", left_behind(scratch));
     Ok(())
 }
 
@@ -323,6 +383,7 @@ fn dumps_of_a_process_with_python() -> Result {
         return Ok(());
     }
     dumps(&scratch, true, &held, &["-p", &pid], &[])?;
+    all_answer(&scratch, true, &["-p", &pid], &[], "behind the 102 asked for", held.live)?;
     // 102 bytes of 104: two to watch. The freed block cannot be watched, nor can an address that is none.
     let watch = format!("heapledger watch {:#x}", held.live);
     let ran = in_gdb(&scratch, true, &["-p", &pid], &[&watch, "info breakpoints", "heapledger recover --list /tmp"])?;
@@ -346,11 +407,65 @@ fn dumps_of_a_process_without_python() -> Result {
         return Ok(());
     }
     dumps(&scratch, false, &held, &["-p", &pid], &[])?;
-    let ran =
-        in_gdb(&scratch, false, &["-p", &pid], &["generate-core-file core", "heapledger stats --top 0"])?.good()?;
-    check!(ran.out().contains("statistics"), "stats: {ran}");
-    let ran = in_gdb(&scratch, false, &[&hold()?.to_string_lossy(), "core"], &["heapledger dump --limit 1 --json"])?;
+    all_answer(&scratch, false, &["-p", &pid], &["generate-core-file core"], "behind the 102 asked for", held.live)?;
+    let watch = [format!("heapledger watch {:#x}", held.freed), "heapledger watch".to_owned()];
+    let ran = in_gdb(&scratch, false, &["-p", &pid], &[&watch[0], &watch[1], "info breakpoints"])?;
+    for part in ["is in no live block", "watch needs one address", "No breakpoints or watchpoints"] {
+        check!(ran.out().contains(part), "{part:?} is missing: {ran}");
+    }
+    let program = hold()?;
+    let arguments = [&*program.to_string_lossy(), "core"];
+    all_answer(&scratch, false, &arguments, &[], "A core dump does not run", held.live)?;
+    let words = ["heapledger dump --limit 1 --json", "mdd_dump", "mdd_dump", "heapledger diff mddout.0 mddout.1"];
+    let ran = in_gdb(&scratch, false, &arguments, &words)?;
     check!(ran.out().contains("found_by") && ran.out().contains(r#""type":"block""#), "of a core dump: {ran}");
+    check!(ran.out().contains("No stack holds more or less"), "diff: {ran}");
+    process::kill(i64::from(held.pid), "TERM")?;
+    held.run.finish(process::PATIENCE).map(|_| ())
+}
+
+/// A gdbserver that is attached to a process, and the command that connects gdb with it.
+fn serve(scratch: &Scratch, pid: &str) -> Result<(Running, String)> {
+    // It finds a free port and says which.
+    let heard = scratch.path("gdbserver");
+    let _ = fs::remove_file(&heard);
+    let mut server = command(Path::new("/bin/sh"));
+    server.args(["-c", "exec gdbserver --once --attach 127.0.0.1:0 $1 2> $2", "sh", pid]).arg(&heard);
+    let served = process::start(&mut server)?;
+    let port = || {
+        let text = fs::read_to_string(&heard).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("Listening on port ").map(str::to_owned));
+        line.filter(|_| text.ends_with('\n'))
+    };
+    until("gdbserver listens", || port().is_some())?;
+    Ok((served, format!("target remote 127.0.0.1:{}", port().unwrap_or_default())))
+}
+
+#[test]
+fn all_commands_on_a_remote_target_of_another_file_system() -> Result {
+    let scratch = Scratch::new();
+    let held = start(&scratch, &[], "w")?;
+    let pid = held.pid.to_string();
+    if !may_attach(held.pid)? {
+        return Ok(());
+    }
+    for with_python in [true, false] {
+        // gdb finds none of the target's files; the ledger's own program is found by its build id.
+        let (served, target) = serve(&scratch, &pid)?;
+        let before = ["set sysroot /nowhere", &target];
+        all_answer(&scratch, with_python, &[], &before, "behind the 102 asked for", held.live)?;
+        drop(served);
+        let (served, target) = serve(&scratch, &pid)?;
+        let words =
+            ["set sysroot /nowhere", &target, "heapledger snapshot -o %i.hl", "heapledger flame", "info inferiors"];
+        let ran = in_gdb(&scratch, with_python, &[], &words)?;
+        check!(ran.out().contains("32 records, 0 in flight"), "snapshot: {ran}");
+        let (found, _) = blocks(&scratch.path(if with_python { "0.hl" } else { "1.hl" }))?;
+        check!(found.len() == 32, "{} blocks in the snapshot: {ran}", found.len());
+        let page = scratch.path("mddout.target.html");
+        check!(fs::remove_file(&page).is_ok(), "no page: {ran}");
+        drop(served);
+    }
     process::kill(i64::from(held.pid), "TERM")?;
     held.run.finish(process::PATIENCE).map(|_| ())
 }
@@ -363,27 +478,21 @@ fn dumps_of_a_remote_target_and_of_a_core_dump() -> Result {
     if !may_attach(held.pid)? {
         return Ok(());
     }
-    // It finds a free port and says which.
-    let heard = scratch.path("gdbserver");
-    let mut server = command(Path::new("/bin/sh"));
-    server.args(["-c", "exec gdbserver --once --attach 127.0.0.1:0 $1 2> $2", "sh", &pid]).arg(&heard);
-    let served = process::start(&mut server)?;
-    let port = || {
-        let text = fs::read_to_string(&heard).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("Listening on port ").map(str::to_owned));
-        line.filter(|_| text.ends_with('\n'))
-    };
-    until("gdbserver listens", || port().is_some())?;
-    let target = format!("target remote 127.0.0.1:{}", port().unwrap_or_default());
+    let (served, target) = serve(&scratch, &pid)?;
     dumps(&scratch, true, &held, &[], &[&target])?;
     drop(served);
+    // The history of the first is empty now.
+    let plain = Scratch::new();
+    let other = start(&plain, &[], "w")?;
+    let (served, target) = serve(&plain, &other.pid.to_string())?;
+    dumps(&plain, false, &other, &[], &[&target])?;
+    process::kill(i64::from(other.pid), "TERM")?;
+    drop(served);
+    other.run.finish(process::PATIENCE)?;
     process::run(gdb(scratch.work()).args(["-p", &pid, "-ex", "generate-core-file small"]))?.good()?;
-    let live = format!("heapledger whereis {:#x}", held.live);
-    let watch = format!("heapledger watch {:#x}", held.live);
     let program = hold()?;
-    let ran = in_gdb(&scratch, true, &[&program.to_string_lossy(), "small"], &[&live, &watch])?;
-    check!(ran.out().contains("is in a live block"), "of a core dump: {ran}");
-    check!(ran.err().contains("a core dump does not run"), "of a core dump: {ran}");
+    let arguments = [&*program.to_string_lossy(), "small"];
+    all_answer(&scratch, true, &arguments, &[], "a core dump does not run", held.live)?;
     fs::write(format!("/proc/{pid}/coredump_filter"), "0x3b").map_err(text)?;
     process::run(gdb(scratch.work()).args(["-p", &pid, "-ex", "generate-core-file full"]))?.good()?;
     for with_python in [true, false] {
@@ -426,17 +535,19 @@ int main(void) { block = malloc(101); ready(); block[100] = 1; overrun(); return
         "continue",
         "backtrace",
     ];
-    let ran = in_gdb(&scratch, true, &[&program.to_string_lossy()], &commands)?;
-    if !ran.out().contains("Breakpoint 1, ") {
-        skip("gdb on a program that it starts", "this system does not let it trace");
-        return Ok(());
+    for with_python in [true, false] {
+        let ran = in_gdb(&scratch, with_python, &[&program.to_string_lossy()], &commands)?;
+        if !ran.out().contains("Breakpoint 1, ") {
+            skip("gdb on a program that it starts", "this system does not let it trace");
+            return Ok(());
+        }
+        check!(ran.out().contains("Hardware watchpoint 2"), "watch: {ran}");
+        check!(
+            ran.out().contains("New value = 1") && ran.out().contains(" overrun ("),
+            "the write was not caught: {}",
+            ran.out()
+        );
     }
-    check!(ran.out().contains("Hardware watchpoint 2"), "watch: {ran}");
-    check!(
-        ran.out().contains("New value = 1") && ran.out().contains(" overrun ("),
-        "the write was not caught: {}",
-        ran.out()
-    );
     Ok(())
 }
 

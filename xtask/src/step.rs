@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Why a step failed, in one sentence.
@@ -90,6 +90,38 @@ pub(crate) fn run_tests(command: &mut Command) -> Result<Tests> {
     }
     let status = child.wait().map_err(fail)?;
     if status.success() { Ok(all) } else { Err(format!("`{what}` failed ({} of its tests)", all.failed)) }
+}
+
+/// A command that runs beside others. Dropped, it is ended.
+pub(crate) struct Beside {
+    child: Child,
+    what: String,
+}
+
+impl Beside {
+    /// Starts it.
+    pub(crate) fn start(command: &mut Command) -> Result<Beside> {
+        let what = shown(command);
+        let child = command.spawn().map_err(|error| format!("`{what}` cannot be run: {error}"))?;
+        Ok(Beside { child, what })
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(mut self) -> Result {
+        match self.child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("`{}` failed: {status}", self.what)),
+            Err(error) => Err(format!("`{}`: {error}", self.what)),
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // It may have ended long ago: then neither does anything.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 fn shown(command: &Command) -> String {

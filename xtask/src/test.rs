@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Instant;
 
 use crate::packages;
-use crate::step::{Result, Tests, cargo, root, run as run_command, run_tests, seconds};
+use crate::step::{Beside, Result, Tests, cargo, root, run as run_command, run_tests, seconds, target};
 use crate::{symbols, thumb};
 
 /// What came of a step that did not fail.
@@ -39,6 +39,17 @@ fn unit() -> Result<Done> {
     run_tests(&mut cargo(&["test", "--workspace", "--exclude", E2E])).map(Done::Tested)
 }
 
+/// The optimized command line that the tests on real programs run, as `e2e/src/tools.rs` builds it: it takes longer than
+/// any test, and the tests of the crates leave processors idle.
+fn build_for_e2e() -> Result<Beside> {
+    let mut command = cargo(&["build", "--release", "--quiet", "--package", "heapledger-cli", "--target-dir"]);
+    command.arg(target());
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "LD_PRELOAD", "HEAPLEDGER"] {
+        command.env_remove(name);
+    }
+    Beside::start(&mut command)
+}
+
 /// Model checks of the lock-free parts, under loom's scheduler. Optimized: they walk through many interleavings.
 fn loom() -> Result<Done> {
     let manifest = root().join("crates/recorder/Cargo.toml");
@@ -60,9 +71,15 @@ pub(crate) fn run(only: &[&str]) -> Result {
     let begun = Instant::now();
     let mut all = Tests::default();
     let mut report = String::new();
+    let mut beside = None;
     for (name, step) in STEPS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
         println!("== {name}");
         let started = Instant::now();
+        if *name == "unit" && only.is_empty() {
+            beside = Some(build_for_e2e()?);
+        } else if let Some(build) = beside.take() {
+            build.finish()?;
+        }
         let done =
             step().map_err(|problem| format!("{name} failed after {}: {problem}", seconds(started.elapsed())))?;
         let result = match done {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder};
-use std::io;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -149,6 +149,34 @@ impl Drop for Pending {
         // Nothing better can be done about what cannot be removed.
         let _ = fs::remove_dir_all(&self.workplace);
     }
+}
+
+/// Writes a file that was asked for by name. A device, or a pipe that has a name, is written to; a file is replaced when
+/// the new one is complete.
+///
+/// # Errors
+/// If it cannot be written: then what was there before is there still.
+pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let written = || {
+        let into = |path: &Path| {
+            let mut out = BufWriter::new(File::create(path)?);
+            write(&mut out)?;
+            out.flush()
+        };
+        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+            return into(path);
+        }
+        let pending = Pending::new(path.to_owned())?;
+        into(&pending.temporary())?;
+        pending.place(true, &mut BTreeSet::new()).map(drop)
+    };
+    written().map_err(|error| unwritten(path, &error))
+}
+
+/// Why a file could not be written, in a sentence.
+pub(crate) fn unwritten(path: &Path, error: &io::Error) -> anyhow::Error {
+    let reason = error.raw_os_error().map_or_else(|| error.to_string(), |code| Errno::from_raw(code).desc().to_owned());
+    anyhow::anyhow!("{} cannot be written: {reason}", path.display())
 }
 
 /// `x.1.html` for `x.html`: what opens a file goes by the end of its name.

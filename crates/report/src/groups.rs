@@ -72,7 +72,7 @@ pub fn groups_text(
     } else if left_out == 0 {
         writeln!(out, "{all}: {blocks}, {total}.")?;
     } else {
-        let shown: u64 = groups.groups.iter().map(|group| group.bytes).sum();
+        let shown: u64 = groups.groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
         let part = percent(shown as f64 / groups.total_bytes.max(1) as f64);
         let number = groups.groups.len();
         writeln!(out, "{number} of {all}, with {part} of {blocks}, {total} (--top 0 shows all).")?;

@@ -245,7 +245,7 @@ pub(crate) fn threads(fields: &mut Fields<'_>, summary: &Summary, limit: usize) 
         thread(fields.out, totals, summary, figures)?;
     }
     if !rest.is_empty() {
-        let blocks: u64 = rest.iter().map(|totals| totals.live_blocks).sum();
+        let blocks: u64 = rest.iter().map(|totals| totals.live_blocks).fold(0, u64::saturating_add);
         let held: u64 = rest.iter().map(|totals| totals.live_bytes).fold(0, u64::saturating_add);
         let (threads, blocks) = (counted(rest.len() as u64, "thread", "threads"), figures.count(blocks));
         writeln!(

@@ -140,36 +140,58 @@ fn a_ledger_without_options_has_the_rest() {
     assert!(dump.starts_with("0x10000000 : malloc 1 byte, number 0\n"), "{dump}");
 }
 
-#[test]
-fn no_damage_upsets_a_report() {
-    let place = Place::new("no_damage_upsets_a_report");
-    let live = place.at("damage.hlive");
-    let finished = place.at("damage.hl");
-    sample(ByteOrder::Little, WordSize::W64).write(&live).expect("written");
-    finish(&Ledger::open(&live).expect("a ledger"), &finished, &[], &mut |_, _| {}).expect("finished");
-    for path in [live, finished] {
-        let bytes = std::fs::read(&path).expect("read");
-        let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opened");
-        let mut shown = 0;
-        for (at, byte) in bytes.iter().enumerate().filter(|(at, _)| *at < 900 || at % 6 == 0) {
-            let flip = [0x01, 0x80, 0xff][at % 7 % 3];
-            file.write_all_at(&[byte ^ flip], at as u64).expect("written");
-            if let Ok(reports) = reports(&path) {
-                shown += 1;
-                for report in reports {
-                    // Five stacks that go in circles until the limit of 4,096 frames.
-                    assert!(report.len() < 5 << 20, "changed at {at}: {} bytes", report.len());
-                    assert!(!report.contains('\x1b'), "changed at {at}: an escape sequence");
-                }
+/// Changes one place in `of`, from the `part`-th on, in a live or a finished ledger, and cuts it.
+fn no_damage_upsets_a_report(is_finished: bool, part: usize, of: usize) {
+    let place = Place::new(&format!("no_damage_upsets_a_report-{is_finished}-{part}"));
+    let mut path = place.at("damage.hlive");
+    sample(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
+    if is_finished {
+        let finished = place.at("damage.hl");
+        finish(&Ledger::open(&path).expect("a ledger"), &finished, &[], &mut |_, _| {}).expect("finished");
+        path = finished;
+    }
+    let bytes = std::fs::read(&path).expect("read");
+    let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opened");
+    let mut shown = 0;
+    let places = bytes.iter().enumerate().filter(|(at, _)| *at < 900 || at % 6 == 0);
+    for (at, byte) in places.skip(part).step_by(of) {
+        let flip = [0x01, 0x80, 0xff][at % 7 % 3];
+        file.write_all_at(&[byte ^ flip], at as u64).expect("written");
+        if let Ok(reports) = reports(&path) {
+            shown += 1;
+            for report in reports {
+                // Five stacks that go in circles until the limit of 4,096 frames.
+                assert!(report.len() < 5 << 20, "changed at {at}: {} bytes", report.len());
+                assert!(!report.contains('\x1b'), "changed at {at}: an escape sequence");
             }
-            file.write_all_at(&[*byte], at as u64).expect("written");
         }
-        assert!(shown > 500, "{shown} readable");
-        for cut in (0..bytes.len()).rev().step_by(7) {
-            file.set_len(cut as u64).expect("cut");
-            if let Ok(reports) = reports(&path) {
-                assert!(reports.iter().all(|report| !report.is_empty()));
-            }
+        file.write_all_at(&[*byte], at as u64).expect("written");
+    }
+    assert!(shown > 500 / of, "{shown} readable");
+    for cut in (0..bytes.len()).rev().step_by(7).skip(part).step_by(of) {
+        file.set_len(cut as u64).expect("cut");
+        if let Ok(reports) = reports(&path) {
+            assert!(reports.iter().all(|report| !report.is_empty()));
         }
     }
+}
+
+#[test]
+fn no_damage_of_a_live_ledger_upsets_a_report() {
+    no_damage_upsets_a_report(false, 0, 2);
+}
+
+#[test]
+fn no_further_damage_of_a_live_ledger_upsets_a_report() {
+    no_damage_upsets_a_report(false, 1, 2);
+}
+
+#[test]
+fn no_damage_of_a_finished_ledger_upsets_a_report() {
+    no_damage_upsets_a_report(true, 0, 2);
+}
+
+#[test]
+fn no_further_damage_of_a_finished_ledger_upsets_a_report() {
+    no_damage_upsets_a_report(true, 1, 2);
 }

@@ -1,8 +1,7 @@
 //! `heapledger check`: whether a program kept its limits, for build servers.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -18,6 +17,7 @@ use heapledger_report::{CheckReport, Paint};
 
 use super::standard::{FilterArgs, Usage};
 use super::{LedgerArgs, NamingArgs, Progress, unless_pipe_closed};
+use crate::output::replace;
 use crate::terminal::Output;
 use crate::text::parse_size;
 
@@ -262,9 +262,7 @@ fn write(args: &CheckArgs, report: &CheckReport<'_>, out: Output, paint: Paint) 
         None if format == Format::Text => written(report, format, out, paint)?,
         None => written(report, format, Output::data(), Paint::default())?,
         Some(path) => {
-            let file = File::create(path).with_context(|| path.display().to_string())?;
-            written(report, format, BufWriter::new(file), Paint::default())
-                .with_context(|| path.display().to_string())?;
+            replace(path, |out| written(report, format, out, Paint::default()))?;
             written(report, Format::Text, out, paint)?;
         }
     }

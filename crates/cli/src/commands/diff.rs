@@ -422,7 +422,7 @@ fn grouped(
                 for change in list {
                     text.change(change, &names.stack(change)?, true)?;
                 }
-                let bytes = list.iter().map(|change| change.bytes()).sum::<i64>();
+                let bytes = list.iter().map(|change| change.bytes()).fold(0, i64::saturating_add);
                 if let left @ 1.. = sum.0 - list.len() as u64 {
                     text.left_out(left, sum.1.saturating_sub(bytes))?;
                 }

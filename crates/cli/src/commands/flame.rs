@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::tree::CallTree;
 use heapledger_analysis::{Clock, Identity, Note};
@@ -16,11 +16,9 @@ use heapledger_report::{
     sentence,
 };
 
-use nix::errno::Errno;
-
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
-use crate::output::{Pending, numbered_before_ending};
+use crate::output::{Pending, numbered_before_ending, unwritten};
 
 /// Nodes of a page or picture. More than these are more than a screen can show, and a page must stay quick.
 const NODES_MAX: usize = 200_000;
@@ -176,12 +174,6 @@ fn show(args: &FlameArgs) -> Result<()> {
         Target::Named(path) => place(&path, true, &tree, args.bytes, write),
         Target::Free(path) => place(&path, false, &tree, args.bytes, write),
     }
-}
-
-/// Why a file could not be written, in a sentence.
-fn unwritten(path: &Path, error: &io::Error) -> anyhow::Error {
-    let reason = error.raw_os_error().map_or_else(|| error.to_string(), |code| Errno::from_raw(code).desc().to_owned());
-    anyhow!("{} cannot be written: {reason}", path.display())
 }
 
 /// Writes a file and gives it its name when it is complete.

@@ -100,7 +100,7 @@ fn take(args: &SnapshotArgs) -> Result<()> {
         instead_of: instead_of.as_deref(),
         program: &program,
         pid: process.pid(),
-        ended: !live.is_running(),
+        ended: !live.is_running() && !live.is_copy(),
         taken: snapshot.0,
         records: snapshot.1,
         bytes,

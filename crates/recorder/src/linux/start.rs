@@ -216,8 +216,9 @@ fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
     let (Ok(page), Some(mapping)) = (syscall::map_anonymous(PAGE_BYTES), ledger.mapping()) else { return };
     // A kernel before 4.14 cannot: then a child's core dump leads to its parent's ledger.
     let _ = syscall::advise(page, PAGE_BYTES, advice::WIPE_ON_FORK);
+    // Without the magic: what is left of it on the stack is in the memory of forked children, too.
     let mut text = Text::<2048>::new();
-    text.push(&MAGIC).push(anchor::MARK).push(mapping.path().bytes()).push(b"\n");
+    text.push(anchor::MARK).push(mapping.path().bytes()).push(b"\n");
     for part in id.chunks(8) {
         text.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
     }
@@ -227,8 +228,11 @@ fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
         text.push(b"\ncwd=").push(cwd.bytes());
     }
     text.push(b"\n");
-    // SAFETY: a fresh page, longer than the text; nobody else knows it.
-    unsafe { core::ptr::copy_nonoverlapping(text.bytes().as_ptr(), page, text.bytes().len()) };
+    // SAFETY: a fresh page, longer than magic and text; nobody else knows it.
+    unsafe {
+        core::ptr::copy_nonoverlapping(text.bytes().as_ptr(), page.add(MAGIC.len()), text.bytes().len());
+        core::ptr::copy_nonoverlapping(MAGIC.as_ptr(), page, MAGIC.len());
+    }
 }
 
 /// Leaves a mark that a child process of the watched one was not watched: a line in a file.

@@ -40,9 +40,19 @@ impl CheckReport<'_> {
     }
 }
 
-/// Text behind the colons.
+/// Text behind the colons. The lines are shown in a log: what could steer a terminal is written out.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '%' => out += "%25",
+            '\r' => out += "%0D",
+            '\n' => out += "%0A",
+            control if control.is_control() && control != '\t' => out.extend(control.escape_default()),
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 /// The value of a property, where colons and commas mean something, too.
@@ -58,5 +68,6 @@ mod tests {
     fn what_would_end_a_command_is_written_out() {
         assert_eq!(data("50 %\r\nstd::string"), "50 %25%0D%0Astd::string");
         assert_eq!(property("a,b:c\n"), "a%2Cb%3Ac%0A");
+        assert_eq!(property("\u{1b}[31m.c"), "\\u{1b}[31m.c");
     }
 }

@@ -158,9 +158,16 @@ pub(crate) fn rule(figure: Figure) -> &'static str {
 
 /// What a figure is, for a person.
 fn name(figure: Figure, summary: &Summary) -> &'static str {
+    let identity = &summary.identity;
     match figure {
-        Figure::Live | Figure::LiveBlocks | Figure::LiveGrowth if summary.identity.running => "live now",
-        Figure::Live | Figure::LiveBlocks | Figure::LiveGrowth => "live at the end",
+        Figure::Live | Figure::LiveBlocks | Figure::LiveGrowth => match () {
+            () if identity.running => "live now",
+            () if identity.copied => "live when this was copied",
+            () if identity.taken.is_some() => "live at the snapshot",
+            () => "live at the end",
+        },
+        Figure::Leaked if identity.copied => "not freed when this was copied",
+        Figure::Leaked if identity.taken.is_some() => "not freed at the snapshot",
         Figure::Leaked => "not freed at the end",
         Figure::Peak | Figure::PeakGrowth => "peak",
         Figure::Allocations | Figure::Allocated => "allocated in all",

@@ -71,6 +71,12 @@ impl CheckReport<'_> {
             "message": { "text": text },
             "properties": { "found": finding.found, "limit": finding.limit },
         });
+        // Code scanning services refuse a result without a place: one without source lines is at the ledger.
+        let nowhere = json!({ "physicalLocation": {
+            "artifactLocation": { "uri": uri(self.file(self.ledger)) },
+            "region": { "startLine": 1 },
+        } });
+        result["locations"] = json!([nowhere]);
         if let Some(Responsible { totals, stack }) = responsible {
             if let Some((frame, _, _)) = own_frame(stack) {
                 result["locations"] = json!([self.location(frame)]);
