@@ -31,7 +31,7 @@ const STACKS: usize = 10;
 /// Blocks of each list that are shown to a person who did not say how many.
 const BLOCKS: usize = 100;
 /// Frames of a stack that are shown to a person who did not say how many.
-const FRAMES: usize = 10;
+const FRAMES: usize = 5;
 
 /// Arguments of `diff`.
 #[derive(Debug, clap::Args)]
@@ -80,7 +80,7 @@ pub(crate) struct DiffArgs {
     /// Show at most so many of each list, 0 for all [default: 10 stacks, 20 groups or 100 blocks; with --json all]
     #[arg(short, long, visible_alias = "top", value_name = "N")]
     pub(crate) limit: Option<usize>,
-    /// Show so many frames of each stack, 0 for all [default: 10; of intervals none]
+    /// Show so many frames of each stack, 0 for all [default: 5; of intervals none]
     #[arg(long, value_name = "N")]
     pub(crate) frames: Option<usize>,
     /// One JSON object a line, as described in docs/json.md
