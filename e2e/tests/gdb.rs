@@ -264,12 +264,11 @@ fn whereis_tells_blocks_and_what_was_there() -> Result {
     let pid = held.pid.to_string();
     let ask = |words: &[&str]| -> Result<Ran> { tell(&[&["whereis", &pid], words].concat()) };
     let inside = ask(&[&format!("{:#x}", held.live + 5)])?.good()?;
-    for part in ["5 bytes from its start", " take\n", "Heap      : brk heap", "Mapping   : [heap]", "malloc 102 bytes"]
-    {
+    for part in ["5 B from its start", " take\n", "Heap      : brk heap", "Mapping   : [heap]", "malloc 102 B"] {
         check!(inside.out().contains(part), "{part:?} is missing: {inside}");
     }
     let behind = ask(&[&format!("{}", held.live + 102)])?.good()?;
-    check!(behind.out().contains("0 bytes behind the end of what was asked for"), "behind: {behind}");
+    check!(behind.out().contains("0 B behind the end of what was asked for"), "behind: {behind}");
     let freed = ask(&[&format!("{:#x}", held.freed)])?;
     check!(freed.status.code() == Some(1), "a freed block is no block: {freed}");
     for part in ["in no live block", "Allocated by malloc", "Freed by free", " take\n", " give_back\n"] {
@@ -609,7 +608,7 @@ fn a_ledger_in_memory_is_dumped_when_it_is_not_busy() -> Result {
         found.sort();
         check!(found == expected && moment.contains("itself"), "of the core dump: {} blocks, {moment}", found.len());
         let ran = tell(&["stats", &scratch.path("ram.bin").to_string_lossy()])?.good()?;
-        check!(ran.out().contains("64 bytes into"), "an image of memory: {ran}");
+        check!(ran.out().contains("64 B into"), "an image of memory: {ran}");
     }
     Ok(())
 }

@@ -181,8 +181,8 @@ fn blocks_are_added_up() -> Result {
     check!(lines.last().is_some_and(|end| end["shown"] == 1 && end["left_out"].as_u64() > Some(1)), "{lines:?}");
     let text = dump(&ledger, &["--group-by", "stack", "--where", "thread == worker-3 and size == 8K"])?.good()?.out();
     let first = text.lines().next().unwrap_or_default();
-    check!(first.starts_with("80.0 KiB (100.0 %) in 10 blocks, largest 8.00 KiB, oldest "), "{text}");
-    check!(text.contains("parse_large") && text.contains("\n1 group: 10 blocks, 80.0 KiB (81,920 bytes).\n"), "{text}");
+    check!(first.starts_with("80.0 KiB (100%) in 10 blocks, largest 8.00 KiB, oldest "), "{text}");
+    check!(text.contains("parse_large") && text.contains("\n1 group: 10 blocks, 80.0 KiB (81,920 B).\n"), "{text}");
     Ok(())
 }
 
@@ -194,10 +194,10 @@ fn tables_are_aligned_or_csv_or_json() -> Result {
     let text = dump(&ledger, &words)?.good()?.out();
     let rows: Vec<&str> = text.lines().take(3).collect();
     let shapes: Vec<String> = rows.iter().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    check!(shapes[0] == "SIZE KIND THREAD FN" && shapes[1] == "1000 B calloc 0 queries make_table", "{text}");
+    check!(shapes[0] == "SIZE KIND THREAD FN" && shapes[1] == "1,000 B calloc 0 queries make_table", "{text}");
     let column = |row: &str, word: &str| row.find(word);
     check!(column(rows[0], "KIND") == column(rows[1], "calloc") && rows[1] == rows[2], "{text}");
-    check!(text.contains("2 of 5 blocks, 4.88 KiB (5,000 bytes); 3 left out"), "{text}");
+    check!(text.contains("2 of 5 blocks, 4.88 KiB (5,000 B); 3 left out"), "{text}");
     let text = dump(&ledger, &[&words[..], &["--csv"]].concat())?.good()?.out();
     check!(
         text == "size,kind,thread,fn\r\n1000,calloc,0 queries,make_table\r\n1000,calloc,0 queries,make_table\r\n",

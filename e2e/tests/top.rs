@@ -30,18 +30,30 @@ fn tell(words: &[&str]) -> Result<process::Ran> {
     process::run(command(heapledger()).args(words))
 }
 
-/// A figure such as `1.50K` as a number.
+/// A figure such as `1.50 KiB` or `1,234` as a number.
 fn figure(text: &str) -> f64 {
-    let text = text.trim_start_matches('+');
-    let unit =
-        |letter, factor: f64| text.strip_suffix(letter).and_then(|text| Some(text.parse::<f64>().ok()? * factor));
-    unit('K', 1024.0).or_else(|| unit('M', 1024.0 * 1024.0)).or_else(|| text.parse().ok()).unwrap_or(f64::NAN)
+    let plain = text.trim_start_matches('+').replace(',', "");
+    let (number, unit) = plain.split_once(' ').unwrap_or((&plain, ""));
+    let factor = match unit {
+        "" | "B" => 1.0,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        _ => f64::NAN,
+    };
+    number.parse().map_or(f64::NAN, |number: f64| number * factor)
 }
 
-/// The figures of the row with this name.
-fn row<'s>(screen: &'s str, name: &str) -> Option<Vec<&'s str>> {
+/// The figures of the row with this name, each with its unit, and the name.
+fn row(screen: &str, name: &str) -> Option<Vec<String>> {
     let line = screen.lines().find(|line| line.split_whitespace().last() == Some(name))?;
-    Some(line.split_whitespace().collect())
+    let mut figures: Vec<String> = Vec::new();
+    for word in line.split_whitespace() {
+        match figures.last_mut().filter(|_| ["B", "KiB", "MiB", "GiB", "ns", "µs", "us", "ms", "s"].contains(&word)) {
+            Some(figure) => *figure += &format!(" {word}"),
+            None => figures.push(word.to_owned()),
+        }
+    }
+    Some(figures)
 }
 
 #[test]
@@ -51,24 +63,24 @@ fn growth_marks_and_stacks_on_a_screen() -> Result {
     terminal.line(&format!("{} top --interval 0.3 {pid}", heapledger().display()))?;
     // 1,000 bytes in ten orders every 10 ms, a little less often on a busy machine.
     let screen = terminal.until_screen("growth of keep_order", |screen| {
-        row(screen, "keep_order").is_some_and(|figures| figure(figures[2]) > 1000.0)
+        row(screen, "keep_order").is_some_and(|figures| figure(&figures[2]) > 1000.0)
     })?;
     check!(screen.starts_with(&format!("growing, pid {pid}  running")), "{screen}");
     check!(screen.contains("allocations/s") && screen.contains("█"), "{screen}");
     let figures = row(&screen, "keep_order").unwrap_or_default();
-    check!(figure(figures[2]) <= 110_000.0, "it cannot grow as fast as that: {screen}");
+    check!(figure(&figures[2]) <= 110_000.0, "it cannot grow as fast as that: {screen}");
     // What is shown behind the mark is less than all, and grows.
-    let before = figure(row(&terminal.screen()?, "keep_order").unwrap_or_default()[0]);
+    let before = figure(&row(&terminal.screen()?, "keep_order").unwrap_or_default()[0]);
     terminal.press(&["m"])?;
     let marked = terminal.until("since the mark")?;
     check!(marked.contains("NEW"), "{marked}");
     terminal.until_screen("something new", |screen| {
-        row(screen, "keep_order").is_some_and(|figures| figure(figures[0]) > 0.0)
+        row(screen, "keep_order").is_some_and(|figures| figure(&figures[0]) > 0.0)
     })?;
     terminal.press(&["p"])?;
     let paused = terminal.until("paused")?;
     let all = tell(&["stats", "--json", &pid.to_string()])?.good()?.out();
-    let new = figure(row(&paused, "keep_order").ok_or("no row")?[0]);
+    let new = figure(&row(&paused, "keep_order").ok_or("no row")?[0]);
     check!(new >= 100.0 && before >= 100.0, "{new} new bytes, {before} before: {paused}");
     let live = all.split("\"live_bytes\":").nth(1).and_then(|rest| rest.split(',').next()?.parse::<f64>().ok());
     check!(live.is_some_and(|live| new < live), "{new} new bytes of {live:?}");

@@ -61,6 +61,14 @@ pub struct Peak {
     pub error_bytes: u64,
 }
 
+impl Peak {
+    /// Whether its figures are known exactly. They are not once several threads have allocated: each keeps up to so many
+    /// bytes and blocks back before it adds them to the process's.
+    pub fn is_exact(&self) -> bool {
+        self.error_bytes == 0
+    }
+}
+
 /// How call stacks were found, in frames and in stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unwinding {

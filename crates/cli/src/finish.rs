@@ -141,7 +141,7 @@ impl Progress {
         self.shown = Some(Instant::now());
         let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
         let line =
-            format!("heapledger: {}: {percent} % of {}", self.what, heapledger_report::Figures::default().bytes(all));
+            format!("heapledger: {}: {percent}% of {}", self.what, heapledger_report::Figures::default().bytes(all));
         let (before, after) = if self.terminal { ("\r", "\x1b[K") } else { ("", "\n") };
         let _ = write!(io::stderr(), "{before}{line}{after}");
     }

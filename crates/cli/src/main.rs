@@ -65,7 +65,8 @@ fn main() -> ExitCode {
 
 /// Says something on stderr in our name. The system's numbers of errors are left out: the words beside them say the same.
 fn say(text: &str) {
-    terminal::tell(&format!("heapledger: {}\n", text::without_numbers(text)));
+    let text = format!("heapledger: {}\n", text::without_numbers(text));
+    terminal::tell(&terminal::broken(&text, terminal::stderr_paint(false)));
 }
 
 /// Ends this process as the program ended: by the same signal if it was one, so that a shell sees the same.

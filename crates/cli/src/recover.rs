@@ -21,8 +21,8 @@ const SETTING_UP: Duration = Duration::from_secs(60);
 /// Finds, lists, finishes.
 pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
     let found = find(&arguments.places)?;
-    if !arguments.list {
-        ensure!(arguments.output.is_dir(), "{} is not a directory", arguments.output.display());
+    if !arguments.list && !found.is_empty() {
+        make_directory(&arguments.output)?;
     }
     let mut finisher =
         Finisher { pattern: pattern_in(&arguments.output), force: false, talk: true, fresh: BTreeSet::new() };
@@ -37,6 +37,16 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
         terminal::line("no unfinished ledger found")?;
     }
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) })
+}
+
+/// The directory for what is finished; made, with those above it, if it is not there.
+fn make_directory(path: &Path) -> Result<()> {
+    let shown = path.display();
+    if path.exists() {
+        ensure!(path.is_dir(), "{shown} is a file; --output takes a directory, for there may be several ledgers");
+        return Ok(());
+    }
+    std::fs::create_dir_all(path).with_context(|| format!("cannot make the directory {shown}"))
 }
 
 /// `DIR/heapledger.%n.%p.hl`, where a percent sign in the directory's name is just that.

@@ -101,9 +101,22 @@ pub(crate) fn tell(text: &str) {
     let _ = io::stderr().write_all(plain(text).as_bytes());
 }
 
-/// Writes a line to standard output. That nobody reads it is no failure.
+/// What may be written to standard error; it has columns if that is a terminal.
+pub(crate) fn stderr_paint(exact_bytes: bool) -> Paint {
+    let columns = terminal_size_of(io::stderr()).map_or(0, |(Width(width), _)| usize::from(width));
+    Paint { on: false, ascii: !is_utf8(), columns, exact_bytes }
+}
+
+/// Sentences for standard error, broken between words where a terminal would break them anywhere. Lines that begin with
+/// a space belong together with others and stay.
+pub(crate) fn broken(text: &str, paint: Paint) -> String {
+    let line = |line: &str| if line.starts_with(' ') { line.to_owned() } else { paint.lines(line, 0, 2) };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Writes a sentence to standard output. That nobody reads it is no failure.
 pub(crate) fn line(text: &str) -> io::Result<()> {
-    print(&format!("{text}\n"))
+    print(&format!("{}\n", broken(text, Color::Never.paint(false))))
 }
 
 /// Writes text to standard output, likewise.

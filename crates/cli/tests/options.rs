@@ -78,7 +78,7 @@ fn totals_of_a_part() {
         assert!(stats[name].is_null(), "{name} is of the whole program");
     }
     let text = shown(&scratch, &["stats", "-Fthread=1", LEDGER]);
-    assert!(text.contains("thread == 1") && !text.contains("Peak") && text.contains("5 allocations"), "{text}");
+    assert!(text.contains("thread == 1") && !text.contains("Peak") && text.contains(" in 5 blocks\n"), "{text}");
     // Without a filter nothing is left out.
     let whole = json(&scratch, &["stats", LEDGER]);
     assert!(whole[0]["where"].is_null() && whole[1]["peak_bytes"].is_u64() && whole[1]["live_bytes"] == 55_000);

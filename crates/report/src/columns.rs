@@ -7,14 +7,14 @@ use heapledger_analysis::{GroupKey, Holders, NamedFrame, NamedStack};
 use crate::frames::short_name;
 use crate::{Cell, Column, Context};
 
-/// The column of a table of blocks.
-pub fn block_column(column: BlockColumn) -> Column {
+/// The column of a table of blocks. What one stands for is an estimate if they are samples.
+pub fn block_column(column: BlockColumn, sampled: bool) -> Column {
     let name = column.name();
     match column {
         BlockColumn::Address | BlockColumn::Kind => Column::word(name),
         BlockColumn::Thread | BlockColumn::Heap => Column::text(name),
         BlockColumn::Function | BlockColumn::File | BlockColumn::Module | BlockColumn::Stack => Column::text(name),
-        BlockColumn::Weight => Column::number(name).estimated(true),
+        BlockColumn::Weight => Column::number(name).estimated(sampled),
         BlockColumn::Time => Column::number(name).key("time_ns"),
         BlockColumn::Age => Column::number(name).key("age_ns"),
         _ => Column::number(name),

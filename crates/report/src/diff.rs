@@ -4,10 +4,11 @@ use std::io::{self, Write};
 
 use heapledger_analysis::diff::{Amount, Change, ChangeKind, Diff, OnlyHere};
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::{NamedStack, Sampled, Seen};
+use heapledger_analysis::{NamedFrame, NamedStack, Sampled, Seen};
 
 use crate::dump::block_text;
-use crate::frames::{callers, short_name};
+use crate::fit::{Fit, width};
+use crate::frames::{callers, from_holder, place, short_name};
 use crate::units::{Figures, Paint, clean, count, counted, growth_counted, span};
 use crate::{Context, seen};
 
@@ -23,20 +24,20 @@ pub struct DiffSide<'a> {
 /// Writes a comparison part by part.
 ///
 /// ```text
-/// A         : redis.0.hl, 1.46 MiB (1,532,048 bytes) used in 2,543 allocations
-/// B         : redis.1.hl, 1.51 MiB (1,588,769 bytes) used in 2,683 allocations, 10.0 s later
-/// New       : 231 allocations, 71.2 KiB, in B but not in A
-/// Freed     : 91 allocations, 15.8 KiB, in A but freed in B
-/// Growth    : +55.4 KiB (+56,721 bytes), +140 blocks; by number, within one run
+/// A         : redis.0.hl, 1.46 MiB (1,532,048 B) in 2,543 blocks
+/// B         : redis.1.hl, 1.51 MiB (1,588,769 B) in 2,683 blocks, 10.0 s later
+/// New       : 231 blocks, 71.2 KiB, in B but not in A
+/// Freed     : 91 blocks, 15.8 KiB, in A but freed in B
+/// Growth    : +55.4 KiB (+56,721 B), +140 blocks; by number, within one run
 ///
 /// Grown     : 3 stacks, +60.1 KiB
-/// +48.0 KiB  +100 blocks  zmalloc (zmalloc.c:102) < createObject < lpushCommand
-///                         62.0 KiB in 130 blocks now, 14.0 KiB in 30 before; 120 new, 20 freed
-///                         1) zmalloc        zmalloc.c:102
-///                         2) createObject   object.c:44
+/// +48.0 KiB  +100 blocks  createObject (object.c:44) < lpushCommand < call
+///     62.0 KiB in 130 blocks now, 14.0 KiB in 30 blocks before; 120 new, 20 freed
+///     1) createObject  object.c:44
+///     2) lpushCommand  t_list.c:391
 /// ```
-pub struct DiffText<W> {
-    out: W,
+pub struct DiffText<W: Write> {
+    out: Fit<W>,
     paint: Paint,
     figures: Figures,
     /// Frames shown of a stack, 0 for all.
@@ -51,13 +52,21 @@ pub(crate) fn sampled_in_all(both: [Option<Sampled>; 2]) -> Option<Sampled> {
     all.reduce(|one, other| Sampled { samples: one.samples + other.samples, ..one })
 }
 
+/// Columns before what belongs to a change.
+const INDENT: usize = 4;
 /// Widest column of functions.
 const FUNCTION_WIDTH: usize = 44;
 
 impl<W: Write> DiffText<W> {
     /// A report of `diff` to `out`, with so many frames of each stack (0: all).
     pub fn new(out: W, diff: &Diff, frames: usize, paint: Paint) -> DiffText<W> {
-        DiffText { out, paint, figures: paint.figures(diff.is_estimated()), frames, widths: [0; 2] }
+        DiffText {
+            out: Fit::new(out, paint),
+            paint,
+            figures: paint.figures(diff.is_estimated()),
+            frames,
+            widths: [0; 2],
+        }
     }
 
     /// Writes totals: of both, what is new, what was freed, and by how much it grew.
@@ -78,12 +87,12 @@ impl<W: Write> DiffText<W> {
         {
             let figures = self.paint.figures(sampled.is_some());
             let used = figures.bytes_with_error(amount.bytes, amount.bytes_error());
-            let blocks = figures.counted(amount.blocks, "allocation", "allocations");
-            self.field(name, &format!("{}, {used} used in {blocks}{when}", clean(side.ledger)))?;
+            let blocks = figures.counted(amount.blocks, "block", "blocks");
+            self.field(name, &format!("{}, {used} in {blocks}{when}", clean(side.ledger)))?;
         }
         if let Some((born, freed)) = diff.born.zip(diff.freed) {
             let amount = |amount: Amount| {
-                let blocks = self.figures.counted(amount.blocks, "allocation", "allocations");
+                let blocks = self.figures.counted(amount.blocks, "block", "blocks");
                 format!("{blocks}, {}", self.figures.bytes(amount.bytes))
             };
             let (born, freed) = (amount(born), amount(freed));
@@ -120,7 +129,7 @@ impl<W: Write> DiffText<W> {
 
     fn field(&mut self, name: &str, text: &str) -> io::Result<()> {
         let name = self.paint.strong(format!("{name:<10}:"));
-        writeln!(self.out, "{name} {text}")
+        writeln!(self.out, "{name} {}", self.paint.lines(text, 12, 12))
     }
 
     /// Begins a list: `Grown    : 3 stacks, +60.1 KiB`; the changes that follow are aligned.
@@ -171,9 +180,8 @@ impl<W: Write> DiffText<W> {
         if !details {
             return Ok(());
         }
-        let indent = bytes_width + blocks_width + 4;
-        writeln!(self.out, "{:indent$}{}", "", self.history(change))?;
-        self.stack(stack, indent)
+        writeln!(self.out, "{:INDENT$}{}", "", self.paint.lines(&self.history(change), INDENT, INDENT))?;
+        self.stack(stack)
     }
 
     fn history(&self, change: &Change) -> String {
@@ -182,7 +190,7 @@ impl<W: Write> DiffText<W> {
             format!("{} in {blocks}", self.figures.bytes(amount.bytes))
         };
         let mut text = match change.kind {
-            ChangeKind::New => "new: there were none before".to_owned(),
+            ChangeKind::New => "new, none before".to_owned(),
             ChangeKind::Gone => format!("{} before, none now", held(&change.before)),
             ChangeKind::Grown | ChangeKind::Shrunk => {
                 format!("{} now, {} before", held(&change.after), held(&change.before))
@@ -201,41 +209,35 @@ impl<W: Write> DiffText<W> {
         text
     }
 
-    fn stack(&mut self, stack: &NamedStack, indent: usize) -> io::Result<()> {
+    fn stack(&mut self, stack: &NamedStack) -> io::Result<()> {
         let limit = if self.frames == 0 { usize::MAX } else { self.frames };
+        let all = if self.frames == 0 { stack.frames.as_slice() } else { from_holder(stack) };
         // One frame more is shown rather than a line that says so.
-        let shown = if stack.frames.len() <= limit.saturating_add(1) { stack.frames.len() } else { limit };
-        let frames: Vec<(String, String)> = stack
-            .frames
-            .iter()
-            .take(shown)
-            .map(|frame| {
-                let inlined = if frame.inlined { " (inlined)" } else { "" };
-                let place = match (&frame.file, frame.line, &frame.module) {
-                    (Some(file), Some(line), _) => format!("{}:{line}", clean(file)),
-                    (Some(file), None, _) => clean(file).into_owned(),
-                    (None, _, Some(module)) if frame.function.is_some() => {
-                        format!("in {}", clean(module.rsplit('/').next().unwrap_or(module)))
-                    }
-                    _ => String::new(),
-                };
-                (format!("{}{inlined}", short_name(frame)), place)
-            })
-            .collect();
-        let widest = frames.iter().map(|(name, _)| name.chars().count()).filter(|width| *width <= FUNCTION_WIDTH);
-        let width = widest.max().unwrap_or(0);
+        let shown = if all.len() <= limit.saturating_add(1) { all.len() } else { limit };
+        let frames: Vec<FrameLine> = all.iter().take(shown).map(|frame| FrameLine::of(frame, self.paint)).collect();
         let digits = shown.to_string().len() + 1;
-        for (index, (name, place)) in frames.iter().enumerate() {
-            let number = format!("{})", index + 1);
-            let line = format!("{:indent$}{number:>digits$} {name:<width$}  {place}", "");
-            writeln!(self.out, "{}", line.trim_end())?;
+        let room = match self.paint.columns {
+            0 => usize::MAX,
+            columns => columns.saturating_sub(INDENT + digits + 1),
+        };
+        let usual = |width: &usize| *width <= FUNCTION_WIDTH.min(room / 2);
+        let column = frames.iter().map(FrameLine::width).filter(usual).max().unwrap_or(0);
+        for (index, frame) in frames.iter().enumerate() {
+            let (number, line) = (format!("{})", index + 1), frame.fitted(column, room, self.paint));
+            writeln!(self.out, "{:INDENT$}{number:>digits$} {}", "", line.trim_end())?;
         }
-        let left = stack.frames.len() - shown;
+        let left = all.len() - shown;
         if left > 0 {
-            writeln!(self.out, "{:indent$}{:digits$} … and {left} more (--frames 0 shows all)", "", "")?;
+            writeln!(
+                self.out,
+                "{:INDENT$}{:digits$} … {} (--frames 0 shows all)",
+                "",
+                "",
+                counted(left as u64, "more frame", "more frames")
+            )?;
         }
         if stack.damaged {
-            writeln!(self.out, "{:indent$}(the rest of this stack is damaged)", "")?;
+            writeln!(self.out, "{:INDENT$}(the rest of this stack is damaged)", "")?;
         }
         Ok(())
     }
@@ -254,7 +256,7 @@ impl<W: Write> DiffText<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn blocks(&mut self, heading: &str) -> io::Result<()> {
-        writeln!(self.out, "\n{}", self.paint.strong(heading))
+        writeln!(self.out, "\n{}", self.paint.strong(self.paint.lines(heading, 0, 2)))
     }
 
     /// Writes one block.
@@ -283,12 +285,12 @@ impl<W: Write> DiffText<W> {
         }
     }
 
-    /// One line of any text.
+    /// One sentence of any text.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "{text}")?;
+        writeln!(self.out, "{}", self.paint.lines(text, 0, 2))?;
         self.out.flush()
     }
 
@@ -299,5 +301,43 @@ impl<W: Write> DiffText<W> {
     pub fn end(mut self, seen: &Seen) -> io::Result<()> {
         seen::write(&mut self.out, seen, self.paint)?;
         self.out.flush()
+    }
+}
+
+/// A frame of a stack, as it is printed.
+struct FrameLine {
+    name: String,
+    inlined: &'static str,
+    place: String,
+}
+
+impl FrameLine {
+    fn of(frame: &NamedFrame, paint: Paint) -> FrameLine {
+        let place = match (place(frame), &frame.module) {
+            (Some(place), _) => place,
+            (None, Some(module)) if frame.function.is_some() => {
+                format!("in {}", clean(module.rsplit('/').next().unwrap_or(module)))
+            }
+            _ => String::new(),
+        };
+        FrameLine {
+            name: paint.printed(&short_name(frame)).into_owned(),
+            inlined: if frame.inlined { " (inlined)" } else { "" },
+            place: paint.printed(&place).into_owned(),
+        }
+    }
+
+    fn width(&self) -> usize {
+        width(&self.name) + self.inlined.len()
+    }
+
+    /// The name in a column, and behind it the place. A name that is too long gives up its end, a path its beginning.
+    fn fitted(&self, column: usize, room: usize, paint: Paint) -> String {
+        let for_place = if self.place.is_empty() { 0 } else { (width(&self.place) + 2).min(room / 2) };
+        let for_name = room.saturating_sub(for_place).max(column).saturating_sub(self.inlined.len());
+        let name = format!("{}{}", paint.cut(&self.name, for_name), self.inlined);
+        let fill = column.saturating_sub(width(&name));
+        let place = paint.cut_front(&self.place, room.saturating_sub(width(&name) + fill + 2));
+        format!("{name}{:fill$}  {place}", "")
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::columns::{group_cell, group_column};
 use crate::diff::sampled_in_all;
+use crate::fit::Fit;
 use crate::json::{HeaderLine, end, line};
 use crate::units::{clean, counted, growth_counted, moment, span};
 use crate::{Cell, Column, Context, DiffSide, Ending, Table, TableForm, seen};
@@ -83,22 +84,25 @@ pub fn diff_groups_end(mut out: impl Write, form: TableForm, report: &DiffGroups
     let left_out = report.all.saturating_sub(report.shown.len() as u64);
     match form {
         TableForm::Text(style) => {
+            let mut out = Fit::new(out, style.paint);
+            let lines = |text: &str| style.paint.lines(text, 12, 12);
             let figures = style.paint.figures(estimated.is_some());
             let field = |name: &str| style.paint.strong(format!("{name:<10}:"));
             if let Some(from) = estimated {
-                writeln!(out, "{} {}", field("Sampled"), figures.sampled(from, "of live blocks"))?;
+                writeln!(out, "{} {}", field("Sampled"), lines(&figures.sampled(from, "of live blocks")))?;
             }
             if let Some(filter) = &report.groups[1].filter {
-                writeln!(out, "{} {}", field("Only"), clean(filter))?;
+                writeln!(out, "{} {}", field("Only"), lines(&clean(filter)))?;
             }
             for (name, groups, side) in
                 [("A", report.groups[0], report.sides[0]), ("B", report.groups[1], report.sides[1])]
             {
                 let used = figures.bytes_with_error(groups.total_bytes, groups.total_bytes_error);
-                let blocks = figures.counted(groups.total_blocks, "allocation", "allocations");
-                writeln!(out, "{} {}, {used} used in {blocks}", field(name), clean(side.ledger))?;
+                let blocks = figures.counted(groups.total_blocks, "block", "blocks");
+                let text = format!("{}, {used} in {blocks}", clean(side.ledger));
+                writeln!(out, "{} {}", field(name), lines(&text))?;
             }
-            writeln!(out, "{} {}\n", field("Growth"), figures.growth(report.growth()))?;
+            writeln!(out, "{} {}\n", field("Growth"), figures.growth_exact(report.growth()))?;
             if report.all == 0 {
                 writeln!(out, "No group holds more or less than before.")?;
             }

@@ -3,22 +3,23 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::{NamedStack, Seen, Selection};
+use heapledger_analysis::{NamedStack, Sampled, Seen, Selection};
 
+use crate::fit::Fit;
 use crate::units::{count, counted};
-use crate::{Context, Ending, frames, seen};
+use crate::{Context, Ending, Paint, frames, seen};
 
 /// Writes blocks one by one.
 ///
 /// ```text
-/// 0x000c0f50 : malloc 13 bytes, actual size 24 (+11), number 229605, time 3.960 s, age 12.1 s
+/// 0x000c0f50 : malloc 13 B, actual size 24 B (+11), number 229605, time 3.960 s, age 12.1 s
 ///   By thread 3, 4242 worker-3
 ///   1) 0x00040ed8 worker2()
 ///      /tmp/mdd/consume.cxx:393
 ///      "            allocs[index].data.c    = malloc(size);"
 /// ```
-pub struct DumpText<'a, W> {
-    out: W,
+pub struct DumpText<'a, W: Write> {
+    out: Fit<W>,
     context: &'a Context,
     threads_recorded: bool,
     begun: bool,
@@ -30,11 +31,12 @@ impl<'a, W: Write> DumpText<'a, W> {
     /// # Errors
     /// If it cannot be written.
     pub fn new(
-        mut out: W,
+        out: W,
         context: &'a Context,
         threads_recorded: bool,
         selection: &Selection,
     ) -> io::Result<DumpText<'a, W>> {
+        let mut out = Fit::new(out, context.paint);
         dump_begin(&mut out, context, selection)?;
         Ok(DumpText { out, context, threads_recorded, begun: false })
     }
@@ -70,12 +72,7 @@ impl<'a, W: Write> DumpText<'a, W> {
 /// If it cannot be written.
 pub fn dump_begin(mut out: impl Write, context: &Context, selection: &Selection) -> io::Result<()> {
     if let Some(from) = selection.sampled {
-        writeln!(
-            out,
-            "{} {}\n",
-            context.paint.strong("Sampled   :"),
-            context.paint.figures(true).sampled(from, "of live blocks")
-        )?;
+        sampled(&mut out, context.paint, from, "of live blocks")?;
     }
     Ok(())
 }
@@ -85,12 +82,13 @@ pub fn dump_begin(mut out: impl Write, context: &Context, selection: &Selection)
 /// # Errors
 /// If it cannot be written.
 pub fn dump_end(
-    mut out: impl Write,
+    out: impl Write,
     context: &Context,
     ending: Ending,
     selection: &Selection,
     seen: &Seen,
 ) -> io::Result<()> {
+    let mut out = Fit::new(out, context.paint);
     let all = ending.shown + ending.left_out;
     let figures = context.paint.figures(selection.sampled.is_some());
     let bytes = figures.bytes_with_error(selection.total_bytes, selection.total_bytes_error);
@@ -105,13 +103,30 @@ pub fn dump_end(
         let chosen = if selection.filter.is_some() { " of those asked for" } else { "" };
         writeln!(out, "{block}{chosen} is allocated.")?;
     } else if ending.left_out == 0 {
-        writeln!(out, "{of}, {what}.")?;
+        sentence_line(&mut out, context.paint, &format!("{of}, {what}."))?;
     } else {
         let (shown, left_out) = (count(ending.shown), count(ending.left_out));
-        writeln!(out, "{shown} of {of}, {what}; {left_out} left out (--limit 0 shows all).")?;
+        let text = format!("{shown} of {of}, {what}; {left_out} left out (--limit 0 shows all).");
+        sentence_line(&mut out, context.paint, &text)?;
     }
     seen::write(&mut out, seen, context.paint)?;
     out.flush()
+}
+
+/// Writes where the estimates of a report come from, and an empty line.
+pub(crate) fn sampled(out: &mut dyn Write, paint: Paint, from: Sampled, what: &str) -> io::Result<()> {
+    let text = paint.figures(true).sampled(from, what);
+    writeln!(out, "{} {}\n", paint.strong("Sampled   :"), paint.lines(&text, 12, 12))
+}
+
+/// Writes a sentence that ends a report.
+pub(crate) fn sentence_line(out: &mut dyn Write, paint: Paint, text: &str) -> io::Result<()> {
+    writeln!(out, "{}", paint.lines(text, 0, 2))
+}
+
+/// Columns of an address as reports begin with it.
+pub(crate) fn address_width(address: u64) -> usize {
+    format!("{address:#010x}").len()
 }
 
 /// One block with all that is known of it.
@@ -125,7 +140,8 @@ pub(crate) fn block_text(
     let address = context.paint.strong(format!("{:#010x}", block.address));
     let time = frames::time(&context.clock, block.time, true);
     let (size, weight) = (frames::size(block), frames::weight(context, block));
-    writeln!(out, "{address} : {} {size}{weight}, number {}{time}", block.kind, block.number)?;
+    let text = format!(": {} {size}{weight}, number {}{time}", block.kind, block.number);
+    writeln!(out, "{address} {}", context.paint.lines(&text, address_width(block.address) + 1, 2))?;
     frames::thread(out, context, block.thread, threads_recorded)?;
     frames::stack(out, stack, context.paint)
 }

@@ -9,7 +9,8 @@ use heapledger_analysis::{Event, NamedStack};
 
 use crate::format::Format;
 use crate::frames::Context;
-use crate::record::{self, Record, function, place, source_line};
+use crate::frames::place;
+use crate::record::{self, Record, function, source_line};
 use crate::units::clean;
 
 /// What a record looks like.

@@ -7,19 +7,21 @@ use heapledger_analysis::query::{BlockColumn, EventColumn};
 use heapledger_analysis::{Event, EventKind, Events, Holders, NamedStack, Seen, as_freed};
 
 use crate::columns::{block_cell, block_column};
+use crate::dump::sentence_line;
+use crate::fit::Fit;
 use crate::history::caution;
 use crate::units::{count, counted};
 use crate::{Cell, Column, Context, Ending, seen};
 
 /// The column of a table of events.
-pub fn event_column(column: EventColumn) -> Column {
+pub fn event_column(column: EventColumn, sampled: bool) -> Column {
     let name = column.name();
     match column {
         EventColumn::Event | EventColumn::Freed => Column::word(name),
         EventColumn::Lifetime => Column::number(name).key("lifetime_ns"),
-        EventColumn::Own(own) => block_column(own),
+        EventColumn::Own(own) => block_column(own, sampled),
         EventColumn::Allocation(other) | EventColumn::Free(other) => {
-            let column = Column { name: name.to_owned(), ..block_column(other) };
+            let column = Column { name: name.to_owned(), ..block_column(other, sampled) };
             match other {
                 BlockColumn::Time => column.key(format!("{name}_ns")),
                 _ => column.key(name),
@@ -74,12 +76,13 @@ pub fn history_begin(mut out: impl Write, context: &Context, events: &Events) ->
 /// # Errors
 /// If it cannot be written.
 pub fn history_end(
-    mut out: impl Write,
+    out: impl Write,
     context: &Context,
     ending: Ending,
     events: &Events,
     not_seen: &Seen,
 ) -> io::Result<()> {
+    let mut out = Fit::new(out, context.paint);
     let all = ending.shown + ending.left_out;
     let chosen = if events.filter.is_some() { " of those asked for" } else { "" };
     let events = counted(all, "event", "events");
@@ -89,7 +92,8 @@ pub fn history_end(
         writeln!(out, "{events}.")?;
     } else {
         let (shown, left_out) = (count(ending.shown), count(ending.left_out));
-        writeln!(out, "{shown} of {events}; {left_out} left out (--limit 0 shows all).")?;
+        let text = format!("{shown} of {events}; {left_out} left out (--limit 0 shows all).");
+        sentence_line(&mut out, context.paint, &text)?;
     }
     seen::write(&mut out, not_seen, context.paint)?;
     out.flush()

@@ -8,13 +8,16 @@ use heapledger_analysis::source::{Heap, Thread};
 use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling};
 
 use crate::brief::brief;
-use crate::units::{Paint, clean, clock, span};
+use crate::fit::width;
+use crate::units::{Paint, clean, clock, count, plain_bytes, span};
 
 /// What all blocks of one report have in common.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// What the ledger is called in the report.
     pub ledger: String,
+    /// Where it is spread over several files: the names of these, in the order of time.
+    pub parts: Vec<String>,
     /// Its clock.
     pub clock: Clock,
     /// Threads by row.
@@ -37,11 +40,10 @@ pub(crate) fn weight(context: &Context, block: &Entry) -> String {
     }
 }
 
-/// `13 bytes, actual size 24 (+11)`; only `13 bytes` if that is all that is known.
+/// `13 B, actual size 24 B (+11)`; only `13 B` if that is all that is known.
 pub(crate) fn size(block: &Entry) -> String {
     let size = match block.size {
-        Some(1) => "1 byte".to_owned(),
-        Some(size) => format!("{size} bytes"),
+        Some(size) => plain_bytes(size),
         None => "unknown size".to_owned(),
     };
     match block.size.zip(block.actual) {
@@ -50,9 +52,9 @@ pub(crate) fn size(block: &Entry) -> String {
     }
 }
 
-/// `, actual size 24 (+11)`.
+/// `, actual size 24 B (+11)`.
 pub(crate) fn actual_size(asked: u64, actual: u64) -> String {
-    format!(", actual size {actual} (+{})", actual.saturating_sub(asked))
+    format!(", actual size {} (+{})", plain_bytes(actual), count(actual.saturating_sub(asked)))
 }
 
 /// `, time 3.960 s, age 12.1 s`, as far as it is known.
@@ -80,20 +82,18 @@ pub(crate) fn thread(out: &mut dyn Write, context: &Context, row: Option<u32>, r
 
 /// The frames of a stack, numbered by return address: what was inlined into a function is at the same address.
 pub(crate) fn stack(out: &mut dyn Write, stack: &NamedStack, paint: Paint) -> io::Result<()> {
-    let width = stack.levels().count().to_string().len() + 1;
-    let pad = " ".repeat(width);
+    let number_width = stack.levels().count().to_string().len() + 1;
+    let pad = " ".repeat(number_width);
     let frames = stack.levels().enumerate().flat_map(|(index, level)| {
         let shown = level.iter().filter(|frame| !frame.passed_over).enumerate();
         shown.map(move |(line, frame)| ((line == 0).then_some(index + 1), frame))
     });
     for (level, frame) in frames {
         let number = level.map(|level| format!("{level})")).unwrap_or_default();
-        writeln!(out, "  {number:>width$} {}", heading(frame, paint))?;
-        if let Some(file) = &frame.file {
-            match frame.line {
-                Some(line) => writeln!(out, "  {pad} {}:{line}", clean(file))?,
-                None => writeln!(out, "  {pad} {}", clean(file))?,
-            }
+        let room = if paint.columns == 0 { usize::MAX } else { paint.columns.saturating_sub(number_width + 3) };
+        writeln!(out, "  {number:>number_width$} {}", heading(frame, room, paint))?;
+        if let Some(place) = place(frame) {
+            writeln!(out, "  {pad} {}", paint.cut_front(&place, room))?;
         }
         if let Some(source) = &frame.source {
             let text = source.replace('\t', "    ");
@@ -106,29 +106,47 @@ pub(crate) fn stack(out: &mut dyn Write, stack: &NamedStack, paint: Paint) -> io
     Ok(())
 }
 
-/// `0x7f… function (inlined)`, `0x7f… function+0x12 (in libc.so.6)`, `0x7f… (in libx.so+0x1234)`.
-fn heading(frame: &NamedFrame, paint: Paint) -> String {
+/// `file:line`, as far as it is known.
+pub(crate) fn place(frame: &NamedFrame) -> Option<String> {
+    let file = clean(frame.file.as_deref()?);
+    Some(match frame.line {
+        Some(line) => format!("{file}:{line}"),
+        None => file.into_owned(),
+    })
+}
+
+/// `0x7f… function (inlined)`, `0x7f… function+0x12 (in libc.so.6)`, `0x7f… (in libx.so+0x1234)`. What does not fit is
+/// written without template arguments and parameters, then without its middle.
+fn heading(frame: &NamedFrame, room: usize, paint: Paint) -> String {
     let address = frame.address.map_or_else(|| "0x?".to_owned(), |address| format!("{address:#010x}"));
     let module = frame.module.as_deref().map(|path| clean(path.rsplit('/').next().unwrap_or(path)).into_owned());
     match (&frame.function, module) {
         (Some(function), module) => {
-            let mut text = format!("{address} {}", paint.strong(clean(function)));
+            let mut tail = String::new();
             if let Some(offset) = frame.symbol_offset {
-                text.push_str(&format!("+{offset:#x}"));
+                tail.push_str(&format!("+{offset:#x}"));
             }
             if frame.inlined {
-                text.push_str(" (inlined)");
+                tail.push_str(" (inlined)");
             }
             if let Some(module) = module.filter(|_| frame.file.is_none()) {
-                text.push_str(&format!(" (in {module})"));
+                tail.push_str(&format!(" (in {module})"));
             }
-            text
+            let room = room.saturating_sub(address.len() + 1 + width(&tail)).max(NAME_MIN);
+            let whole = clean(function);
+            let name = match width(&paint.printed(&whole)) <= room {
+                true => whole.into_owned(),
+                false => paint.cut_middle(&clean(&brief(function)), room),
+            };
+            format!("{address} {}{tail}", paint.strong(name))
         }
         (None, Some(module)) => format!("{address} (in {module}+{:#x})", frame.offset.unwrap_or(0)),
         (None, None) => format!("{address} (unknown code)"),
     }
 }
 
+/// Columns that a function's name gets at least.
+const NAME_MIN: usize = 16;
 /// Functions in a line.
 const LINE_FRAMES: usize = 3;
 
@@ -157,6 +175,13 @@ pub fn callers(stack: &NamedStack) -> String {
         last = Some(name);
     }
     if parts.is_empty() { "code without a stack".to_owned() } else { parts.join(" < ") }
+}
+
+/// The frames from the function that holds the block on; all of them if none does.
+pub(crate) fn from_holder(stack: &NamedStack) -> &[NamedFrame] {
+    let holders = Holders::default();
+    let at = stack.frames.iter().position(|frame| !frame.passed_over && holders.holds(frame)).unwrap_or(0);
+    stack.frames.get(at..).unwrap_or(&[])
 }
 
 /// A function's name without template arguments and parameters, or the next best thing.

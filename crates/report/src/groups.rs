@@ -8,10 +8,11 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 
 use crate::columns::{folded, group_cell, group_column};
+use crate::dump::{sampled, sentence_line};
+use crate::fit::Fit;
 use crate::history::caution;
 use crate::json::{HeaderLine, HistoryGaps, frames as frames_json, line, thread};
-use crate::table::percent;
-use crate::units::{counted, span};
+use crate::units::{counted, percent, plain_bytes, span};
 use crate::{Cell, Column, Context, Ending, Table, TableForm, TableStyle, frames, seen};
 
 /// Which part of `groups` a group is.
@@ -25,22 +26,18 @@ fn share(groups: &Groups, group: &Group) -> f64 {
 /// # Errors
 /// If it cannot be written.
 pub fn groups_text(
-    mut out: impl Write,
+    out: impl Write,
     context: &Context,
     groups: &Groups,
     stacks: &[NamedStack],
     style: TableStyle,
     seen: &Seen,
 ) -> io::Result<()> {
+    let mut out = Fit::new(out, context.paint);
     if let Some(found) = &groups.history {
         caution(&mut out, context, found)?;
     } else if let Some(from) = groups.sampled {
-        writeln!(
-            out,
-            "{} {}\n",
-            context.paint.strong("Sampled   :"),
-            context.paint.figures(true).sampled(from, "of live blocks")
-        )?;
+        sampled(&mut out, context.paint, from, "of live blocks")?;
     }
     let figures = context.paint.figures(groups.sampled.is_some());
     if groups.by.contains(&GroupBy::Stack) {
@@ -70,12 +67,13 @@ pub fn groups_text(
         let is = if groups.history.is_some() { "recorded" } else { "allocated" };
         writeln!(out, "{block}{chosen} is {is}.")?;
     } else if left_out == 0 {
-        writeln!(out, "{all}: {blocks}, {total}.")?;
+        sentence_line(&mut out, context.paint, &format!("{all}: {blocks}, {total}."))?;
     } else {
         let shown: u64 = groups.groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
         let part = percent(shown as f64 / groups.total_bytes.max(1) as f64);
         let number = groups.groups.len();
-        writeln!(out, "{number} of {all}, with {part} of {blocks}, {total} (--top 0 shows all).")?;
+        let text = format!("{number} of {all}, with {part} of {blocks}, {total} (--top 0 shows all).");
+        sentence_line(&mut out, context.paint, &text)?;
     }
     seen::write(&mut out, seen, context.paint)?;
     out.flush()
@@ -86,7 +84,7 @@ fn of_what(groups: &Groups) -> (&'static str, &'static str) {
     if groups.history.is_some() { ("event", "events") } else { ("block", "blocks") }
 }
 
-/// `1.24 MiB (12.3 %) in 1,234 blocks of thread 3 worker-3, largest 4.00 KiB, oldest 12.1 s, stack 17`.
+/// `1.24 MiB (12.3%) in 1,234 blocks of thread 3 worker-3, largest 4.00 KiB, oldest 12.1 s, stack 17`.
 fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Group) -> io::Result<()> {
     let figures = context.paint.figures(groups.sampled.is_some());
     let largest = group.largest.map(|size| figures.known().bytes(size));
@@ -108,7 +106,7 @@ fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Grou
         let cell = match group_cell(key, context) {
             Cell::Named(row, name) => format!("{row} {}", crate::clean(&name)).trim_end().to_owned(),
             Cell::Text(text) => crate::clean(&text).into_owned(),
-            Cell::Bytes(size) => counted(size, "byte", "bytes"),
+            Cell::Bytes(size) => plain_bytes(size),
             _ => "unknown".to_owned(),
         };
         of.push_str(&format!(" {what} {cell}"));
@@ -120,9 +118,11 @@ fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Grou
     });
     let (one, many) = event.unwrap_or_else(|| of_what(groups));
     let blocks = figures.counted(group.blocks, one, many);
-    let strong = context.paint.strong(figures.bytes(group.bytes));
+    let bytes = figures.bytes(group.bytes);
     let part = percent(share(groups, group));
-    writeln!(out, "{strong} ({part}) in {blocks}{of}{largest}{oldest}, stack {}", group.site)
+    let text = format!(" ({part}) in {blocks}{of}{largest}{oldest}, stack {}", group.site);
+    let text = context.paint.lines(&text, bytes.len(), 2);
+    writeln!(out, "{}{text}", context.paint.strong(bytes))
 }
 
 /// The column with the largest block, which says nothing new where all are of one size.

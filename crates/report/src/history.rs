@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use heapledger_analysis::{Coverage, Event, EventKind, Events, NamedStack, Seen};
 
+use crate::dump::{address_width, sampled};
 use crate::event_columns::history_end;
+use crate::fit::Fit;
+use crate::units::{clean, plain_bytes};
 use crate::{Context, Ending, frames, seen};
 
 /// Writes events one by one.
@@ -12,12 +15,12 @@ use crate::{Context, Ending, frames, seen};
 /// ```text
 /// Caution: history is incomplete: 4,711 frees are no longer in the ring.
 ///
-/// malloc 131072 bytes: 0x00097e88 (freed), actual size 131088 (+16), number 1, time 0.000 s
+/// malloc 131,072 B: 0x00097e88 (freed), actual size 131,088 B (+16), number 1, time 0.000 s
 ///   By thread 2, 4241 main
-/// free 347 bytes: 0x001e6b08, actual size 368 (+21), number 258951, time 4.461 s, allocated as number 25
+/// free 347 B: 0x001e6b08, actual size 368 B (+21), number 258951, time 4.461 s, allocated as number 25
 /// ```
-pub struct HistoryText<'a, W> {
-    out: W,
+pub struct HistoryText<'a, W: Write> {
+    out: Fit<W>,
     context: &'a Context,
     threads_recorded: bool,
     begun: bool,
@@ -25,16 +28,17 @@ pub struct HistoryText<'a, W> {
 
 impl<'a, W: Write> HistoryText<'a, W> {
     /// A report of `events` to `out`. It begins with a line that says so if these are of samples, and with a caution
-    /// if frees are missing.
+    /// if frees are missing. `parts` are the names of the ledgers, in the order of time.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn new(
-        mut out: W,
+        out: W,
         context: &'a Context,
         threads_recorded: bool,
         events: &Events,
     ) -> io::Result<HistoryText<'a, W>> {
+        let mut out = Fit::new(out, context.paint);
         caution(&mut out, context, &events.coverage())?;
         Ok(HistoryText { out, context, threads_recorded, begun: false })
     }
@@ -51,8 +55,7 @@ impl<'a, W: Write> HistoryText<'a, W> {
         self.begun = true;
         let block = &event.block;
         let size = match block.size {
-            Some(1) => "1 byte".to_owned(),
-            Some(size) => format!("{size} bytes"),
+            Some(size) => plain_bytes(size),
             None => "unknown size".to_owned(),
         };
         let actual = block.size.zip(block.actual).map(|(asked, actual)| frames::actual_size(asked, actual));
@@ -68,7 +71,10 @@ impl<'a, W: Write> HistoryText<'a, W> {
         let time = frames::time(&context.clock, event.time(), false);
         let (actual, weight) = (actual.unwrap_or_default(), frames::weight(context, block));
         let number = event.number();
-        writeln!(self.out, "{function} {size}: {address}{freed}{actual}{weight}, number {number}{time}{from}")?;
+        let (head, tail) =
+            (format!("{function} {size}: "), format!("{freed}{actual}{weight}, number {number}{time}{from}"));
+        let tail = context.paint.lines(&tail, head.len() + address_width(block.address), 2);
+        writeln!(self.out, "{head}{address}{tail}")?;
         frames::thread(&mut self.out, context, event.thread(), self.threads_recorded)?;
         frames::stack(&mut self.out, stack, context.paint)
     }
@@ -88,24 +94,26 @@ impl<'a, W: Write> HistoryText<'a, W> {
 /// A line that says so if these are of samples, and a caution if frees are missing.
 pub(crate) fn caution(out: &mut dyn Write, context: &Context, events: &Coverage) -> io::Result<()> {
     if let Some(from) = events.sampled {
-        writeln!(
-            out,
-            "{} {}\n",
-            context.paint.strong("Sampled   :"),
-            context.paint.figures(true).sampled(from, "of all blocks")
-        )?;
+        sampled(out, context.paint, from, "of all blocks")?;
     }
     if events.frees_missing != 0 {
         let estimated = events.sampled.is_some();
         let missing = seen::missing_frees(estimated, events.frees_missing, events.frees_recorded);
         let caution = format!("Caution: {missing}.");
-        writeln!(out, "{}", context.paint.strong(caution))?;
+        writeln!(out, "{}", context.paint.strong(context.paint.lines(&caution, 0, 2)))?;
         for (index, gap) in events.gaps.iter().enumerate().filter(|(_, gap)| **gap != 0 && events.gaps.len() > 1) {
-            let frees = context.paint.figures(events.sampled.is_some()).counted(*gap, "free", "frees");
-            match index {
-                0 => writeln!(out, "  {frees} before the first ledger")?,
-                _ => writeln!(out, "  {frees} between ledgers {index} and {}", index + 1)?,
-            }
+            let frees = context.paint.figures(estimated).counted(*gap, "free", "frees");
+            let name = |index: usize| {
+                context
+                    .parts
+                    .get(index)
+                    .map_or_else(|| format!("ledger {}", index + 1), |name| clean(name).into_owned())
+            };
+            let place = match index.checked_sub(1) {
+                None => format!("before {}", name(0)),
+                Some(earlier) => format!("between {} and {}", name(earlier), name(index)),
+            };
+            writeln!(out, "  {}", context.paint.lines(&format!("{frees} {place}"), 2, 4))?;
         }
         writeln!(out)?;
     }

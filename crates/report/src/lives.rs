@@ -4,29 +4,34 @@ use std::io::{self, Write};
 
 use heapledger_analysis::{Life, Lives, NamedStack, Seen};
 
+use crate::dump::{address_width, sampled, sentence_line};
+use crate::fit::Fit;
 use crate::units::{clock, count, counted, span};
 use crate::{Context, frames, seen};
 
 /// Writes the lives of an address one by one.
 ///
 /// ```text
-/// 0x000c0f50 : malloc 13 bytes, actual size 24 (+11)
+/// 0x000c0f50 : malloc 13 B, actual size 24 B (+11)
 ///   Allocated : number 25, time 3.960 s
 ///   By thread 3, 4242 worker-3
 ///   1) 0x00040ed8 worker2()
-///   Moved     : realloc, number 77, time 4.461 s, after 501.0 ms, to 0x000d1000
+///   Moved     : realloc, number 77, time 4.461 s, after 501 ms, to 0x000d1000
 ///   By thread 3, 4242 worker-3
 ///   1) 0x00040f10 grow()
-/// 0x000d1000 : realloc 26 bytes, actual size 40 (+14); does not contain the address
+/// 0x000d1000 : realloc 26 B, actual size 40 B (+14); does not contain the address
 ///   Allocated : number 77, time 4.461 s, by the call above, from 0x000c0f50
 /// ```
-pub struct LivesText<'a, W> {
-    out: W,
+pub struct LivesText<'a, W: Write> {
+    out: Fit<W>,
     context: &'a Context,
     threads_recorded: bool,
     address: u64,
     begun: bool,
 }
+
+/// Columns of `  Allocated : `.
+const HEADING: usize = 14;
 
 impl<'a, W: Write> LivesText<'a, W> {
     /// A report of `lives` of `address` to `out`. It begins with a caution if some may be missing.
@@ -34,25 +39,21 @@ impl<'a, W: Write> LivesText<'a, W> {
     /// # Errors
     /// If it cannot be written.
     pub fn new(
-        mut out: W,
+        out: W,
         context: &'a Context,
         threads_recorded: bool,
         address: u64,
         lives: &Lives,
     ) -> io::Result<LivesText<'a, W>> {
+        let mut out = Fit::new(out, context.paint);
         if let Some(from) = lives.sampled {
-            writeln!(
-                out,
-                "{} {}\n",
-                context.paint.strong("Sampled   :"),
-                context.paint.figures(true).sampled(from, "of blocks at this address")
-            )?;
+            sampled(&mut out, context.paint, from, "of blocks at this address")?;
         }
         if lives.frees_missing != 0 {
             let estimated = lives.sampled.is_some();
             let missing = seen::missing_frees(estimated, lives.frees_missing, lives.frees_recorded);
             let caution = format!("Caution: {missing}.");
-            writeln!(out, "{}\n", context.paint.strong(caution))?;
+            writeln!(out, "{}\n", context.paint.strong(context.paint.lines(&caution, 0, 2)))?;
         }
         Ok(LivesText { out, context, threads_recorded, address, begun: false })
     }
@@ -83,7 +84,8 @@ impl<'a, W: Write> LivesText<'a, W> {
             (true, 0) => String::new(),
             (true, offset) => format!("; contains the address at +{offset}"),
         };
-        writeln!(self.out, "{address} : {} {size}{weight}{remark}", block.kind)?;
+        let text = format!(": {} {size}{weight}{remark}", block.kind);
+        writeln!(self.out, "{address} {}", paint.lines(&text, address_width(block.address) + 1, 2))?;
         let came = match from {
             Some(before) if before.block.address == block.address => ", by the call above, in place".to_owned(),
             Some(before) => format!(", by the call above, from {:#010x}", before.block.address),
@@ -92,7 +94,8 @@ impl<'a, W: Write> LivesText<'a, W> {
         };
         let time = frames::time(&context.clock, block.time, false);
         let heading = paint.strong("Allocated :");
-        writeln!(self.out, "  {heading} number {}{time}{came}", block.number)?;
+        let text = format!("number {}{time}{came}", block.number);
+        writeln!(self.out, "  {heading} {}", paint.lines(&text, HEADING, HEADING))?;
         // What took the block before gave this one: that was shown a few lines above.
         if from.is_none() {
             frames::thread(&mut self.out, context, block.thread, self.threads_recorded)?;
@@ -118,7 +121,8 @@ impl<'a, W: Write> LivesText<'a, W> {
         let lived = freed.time.zip(block.time).and_then(|(end, begin)| context.clock.ns(end.saturating_sub(begin)));
         let lived = lived.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
         let (heading, by, number) = (paint.strong(heading), freed.by, freed.number);
-        writeln!(self.out, "  {heading} {by}, number {number}{}{lived}{went}", when.unwrap_or_default())?;
+        let text = format!("{by}, number {number}{}{lived}{went}", when.unwrap_or_default());
+        writeln!(self.out, "  {heading} {}", paint.lines(&text, HEADING, HEADING))?;
         frames::thread(&mut self.out, context, freed.thread, self.threads_recorded)?;
         match end {
             Some(stack) => frames::stack(&mut self.out, stack, paint),
@@ -143,10 +147,9 @@ impl<'a, W: Write> LivesText<'a, W> {
             writeln!(self.out, "{blocks} contained {address}.")?;
         } else {
             let (shown, left_out) = (count(lives.total - lives.left_out), count(lives.left_out));
-            writeln!(
-                self.out,
-                "{shown} of {blocks} that contained {address}; {left_out} left out (--limit 0 shows all)."
-            )?;
+            let text =
+                format!("{shown} of {blocks} that contained {address}; {left_out} left out (--limit 0 shows all).");
+            sentence_line(&mut self.out, self.context.paint, &text)?;
         }
         seen::write(&mut self.out, seen, self.context.paint)?;
         self.out.flush()

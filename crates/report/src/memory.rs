@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use heapledger_analysis::{Private, Sections, Sites, Summary};
 
-use crate::units::{Figures, count, counted};
+use crate::units::{Figures, count, counted, percent};
 
 /// Memory, in all and by what it is for.
 pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
@@ -26,8 +26,8 @@ pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
     if let Some(Private { shadow_bytes, sites_bytes, threads_bytes, other_bytes }) = memory.private {
         let mut line = format!("outside: {} address index", figures.bytes(shadow_bytes));
         if summary.sampled.is_none() && summary.peak.bytes != 0 {
-            let percent = shadow_bytes as f64 * 100.0 / summary.peak.bytes as f64;
-            let _ = write!(line, " ({percent:.1}% of the peak)");
+            let part = percent(shadow_bytes as f64 / summary.peak.bytes as f64);
+            let _ = write!(line, " ({part} of the peak)");
         }
         let _ = write!(line, ", {} call sites, {}", figures.bytes(sites_bytes), figures.bytes(threads_bytes));
         match memory.thread_states {
@@ -43,7 +43,7 @@ pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
         let (one, many) = if summary.sampled.is_some() { ("sample", "samples") } else { ("block", "blocks") };
         let blocks = counted(memory.blocks, one, many);
         lines.push(format!(
-            "{all:.1} bytes for each of at most {blocks} at a time: record {record:.1}, address index {shadow:.1}"
+            "{all:.1} B for each of at most {blocks} at a time: record {record:.1} B, address index {shadow:.1} B"
         ));
     }
     lines.push("(debug data is in addition to other overheads)".to_owned());
@@ -53,17 +53,17 @@ pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
 /// How many stacks there are and what they take.
 pub(crate) fn call_sites(sites: &Sites, figures: Figures) -> Vec<String> {
     let stacks = counted(sites.distinct, "distinct stack", "distinct stacks");
-    let mut first = format!("{stacks}, {} of them with live allocations", count(sites.live));
+    let mut first = format!("{stacks}, {} of them with live blocks", count(sites.live));
     if let Some(frames) = sites.mean_frames {
-        let _ = write!(first, "; {frames:.1} frames each on the average");
+        let _ = write!(first, "; {frames:.1} frames each");
     }
     let mut lines = vec![first];
     if let Some(each) = sites.bytes_per_stack_ledger() {
-        lines.push(format!("{} in the ledger, {each:.1} bytes for each stack", figures.bytes(sites.bytes)));
+        lines.push(format!("{} in the ledger, {each:.1} B for each stack", figures.bytes(sites.bytes)));
     }
     if let Some((each, private)) = sites.bytes_per_stack_memory().zip(sites.private_bytes) {
         let all = sites.storage_bytes.unwrap_or(sites.bytes).saturating_add(private);
-        lines.push(format!("{} in memory with the index, {each:.1} bytes for each stack", figures.bytes(all)));
+        lines.push(format!("{} in memory with the index, {each:.1} B for each stack", figures.bytes(all)));
     }
     lines
 }
@@ -73,10 +73,10 @@ pub(crate) fn frames(summary: &Summary) -> Option<String> {
     let found = &summary.unwinding;
     let all = found.frames_verified.saturating_add(found.frames_walked);
     (all != 0).then(|| {
-        let percent = found.frames_verified as f64 * 100.0 / all as f64;
+        let part = percent(found.frames_verified as f64 / all as f64);
         let verified = counted(found.frames_verified, "frame", "frames");
         let (walked, rules) = (count(found.frames_walked), counted(found.rules_made, "rule", "rules"));
-        format!("{verified} verified ({percent:.1}%), {walked} walked; {rules} made")
+        format!("{verified} verified ({part}), {walked} walked; {rules} made")
     })
 }
 

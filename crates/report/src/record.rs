@@ -8,7 +8,7 @@ use heapledger_analysis::source::Thread;
 use heapledger_analysis::{Event, EventKind, NamedFrame, NamedStack};
 
 use crate::format::{Field, Format, OfLevel, Part};
-use crate::frames::{Context, full_name};
+use crate::frames::{Context, full_name, place};
 use crate::units::clean;
 
 /// What is written where the ledger does not say.
@@ -126,15 +126,6 @@ fn of_level(out: &mut dyn Write, of: OfLevel, frame: Option<&NamedFrame>) -> io:
         (_, None) => None,
     };
     out.write_all(text.as_deref().unwrap_or(UNKNOWN).as_bytes())
-}
-
-/// `file:line`, as far as it is known.
-pub(crate) fn place(frame: &NamedFrame) -> Option<String> {
-    let file = clean(frame.file.as_deref()?);
-    Some(match frame.line {
-        Some(line) => format!("{file}:{line}"),
-        None => file.into_owned(),
-    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
 use heapledger_analysis::{FoundBy, Moment, Note, Seen};
 
-use crate::units::{Figures, Paint, clean, count, counted, span, wrapped};
+use crate::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 
 /// A note as a sentence for a person.
 pub fn sentence(note: &Note) -> String {
@@ -38,9 +38,7 @@ pub fn sentence(note: &Note) -> String {
         }
         Note::WithoutDebugInfo(paths) => {
             let modules = file_names(paths);
-            format!(
-                "No debug information was found for {modules}: no lines, no inlined callers, and names as far as symbol tables go."
-            )
+            format!("No debug information for {modules}: symbol names only, no lines.")
         }
         Note::StacksDamaged(number) => {
             format!("{} damaged in the ledger and shown in part.", was(*number, "stack is", "stacks are"))
@@ -87,7 +85,7 @@ fn moment(found: &FoundBy) -> String {
     let mut text = match found.moment {
         Moment::OfImage if found.is_core => format!("The ledger was read from {image} itself: it is as of then."),
         Moment::OfImage => {
-            format!("The ledger was found {} bytes into {image}.", found.address.unwrap_or(0))
+            format!("The ledger was found {} into {image}.", plain_bytes(found.address.unwrap_or(0)))
         }
         Moment::Now => {
             format!("{image} leads to {read}, and the program runs: the report is of now, not of that moment.")
@@ -190,7 +188,7 @@ fn loss(counter: TallyCounter, number: u64) -> String {
 fn damaged(damage: &Damage) -> String {
     let mut parts = Vec::new();
     if let Some(at) = damage.cut_at {
-        parts.push(format!("it ends early, after {}", counted(at, "byte", "bytes")));
+        parts.push(format!("it ends early, after {}", plain_bytes(at)));
     }
     if damage.header {
         parts.push("its header is damaged, so any figure may be wrong".to_owned());
@@ -199,7 +197,7 @@ fn damaged(damage: &Damage) -> String {
         parts.push(format!("{} unreadable", was(damage.pieces_lost, "piece is", "pieces are")));
     }
     if damage.bytes_skipped != 0 {
-        parts.push(format!("{} skipped", was(damage.bytes_skipped, "byte was", "bytes were")));
+        parts.push(format!("{} skipped", plain_bytes(damage.bytes_skipped)));
     }
     if damage.elements_missing != 0 {
         parts.push(format!("{} missing", was(damage.elements_missing, "element is", "elements are")));
@@ -223,7 +221,7 @@ pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Resul
             writeln!(out, "{}", paint.strong(heading))?;
         }
         for note in notes {
-            writeln!(out, "{}", wrapped(&clean(&sentence(note)), paint.columns, 2))?;
+            writeln!(out, "  {}", paint.lines(&clean(&sentence(note)), 2, 2))?;
         }
     }
     Ok(())

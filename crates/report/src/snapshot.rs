@@ -7,7 +7,7 @@ use heapledger_analysis::source::Taken;
 use serde::Serialize;
 
 use crate::json::{HeaderLine, end, line};
-use crate::units::{Figures, clean, counted, span};
+use crate::units::{Paint, clean, count, counted, span};
 use crate::{Ending, analysis::Note};
 
 /// A snapshot that was taken.
@@ -33,27 +33,27 @@ pub struct SnapshotReport<'a> {
     pub bytes: u64,
 }
 
-/// One line, and another one if the file has not the name that was asked for. `figures` says how long its file is.
+/// One line, and another one if the file has not the name that was asked for. `paint` says whether bytes have units.
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn snapshot_text(mut out: impl Write, report: &SnapshotReport<'_>, figures: Figures) -> io::Result<()> {
+pub fn snapshot_text(mut out: impl Write, report: &SnapshotReport<'_>, paint: Paint) -> io::Result<()> {
     if let Some(wanted) = report.instead_of {
-        writeln!(out, "{} was there already", clean(wanted))?;
+        writeln!(out, "{}", paint.lines(&format!("{} was there already", clean(wanted)), 0, 2))?;
     }
     let who = report.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
     let records = counted(report.records, "record", "records");
-    let size = figures.bytes(report.bytes);
-    write!(out, "{}{who} -> {} ({size}): {records}", clean(report.program), clean(report.path))?;
+    let size = paint.figures(false).bytes(report.bytes);
+    let mut text = format!("{}{who} -> {} ({size}): {records}", clean(report.program), clean(report.path));
     match report.taken.held_ns {
-        Some(ns) => write!(out, "; it was held for {}", span(ns))?,
-        None if report.ended => write!(out, "; it has ended")?,
+        Some(ns) => text.push_str(&format!("; it was held for {}", span(ns))),
+        None if report.ended => text.push_str("; it has ended"),
         None => {}
     }
     if report.taken.in_flight != 0 || (report.taken.held_ns.is_none() && !report.ended) {
-        write!(out, ", {} in flight", report.taken.in_flight)?;
+        text.push_str(&format!(", {} in flight", count(report.taken.in_flight)));
     }
-    writeln!(out)?;
+    writeln!(out, "{}", paint.lines(&text, 0, 2))?;
     out.flush()
 }
 

@@ -7,8 +7,9 @@ use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::ThreadState;
 use heapledger_analysis::{Clock, Identity, NamedStack, Summary, ThreadTotals};
 
-use crate::units::{Figures, clean, clock, count, counted, moment, span};
-use crate::{Paint, frames, memory, seen, stats_chosen};
+use crate::fit::Fit;
+use crate::units::{Figures, clean, count, counted, moment, percent, span};
+use crate::{Cell, Column, Paint, Table, TableForm, TableStyle, frames, memory, seen, stats_chosen};
 
 /// How totals are shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,13 +26,23 @@ pub(crate) struct Fields<'a> {
     pub(crate) paint: Paint,
 }
 
+/// Columns that a terminal needs for the handles of threads.
+const HANDLES: usize = 100;
+/// Columns before what a field says.
+const INDENT: usize = 12;
+
 impl Fields<'_> {
     pub(crate) fn field(&mut self, name: &str, lines: &[String]) -> io::Result<()> {
         for (index, line) in lines.iter().enumerate() {
-            let name = if index == 0 { name } else { "" };
-            writeln!(self.out, "{} {line}", self.paint.strong(format!("{name:<10}:")))?;
+            let line = self.paint.lines(line, INDENT, INDENT);
+            self.entry(if index == 0 { name } else { "" }, &line)?;
         }
         Ok(())
+    }
+
+    /// A line that is cut where it is too long.
+    pub(crate) fn entry(&mut self, name: &str, line: &str) -> io::Result<()> {
+        writeln!(self.out, "{} {line}", self.paint.strong(format!("{name:<10}:")))
     }
 
     pub(crate) fn line(&mut self, name: &str, line: String) -> io::Result<()> {
@@ -44,38 +55,43 @@ impl Fields<'_> {
 /// # Errors
 /// If they cannot be written.
 pub fn stats_text(
-    mut out: impl Write,
+    out: impl Write,
     ledger: &str,
     summary: &Summary,
     top: &[NamedStack],
     options: StatsOptions,
 ) -> io::Result<()> {
     let paint = options.paint;
+    let mut out = Fit::new(out, paint);
     writeln!(out, "{}: statistics", paint.strong(clean(ledger)))?;
     let figures = paint.figures(summary.sampled.is_some());
     let mut fields = Fields { out: &mut out, paint };
     if let Some(from) = summary.sampled {
         fields.line("Sampled", figures.sampled(from, "of live blocks"))?;
     }
-    fields.field("Program", &program(&summary.identity, summary.clock))?;
+    let (program, args) = program(&summary.identity, summary.clock);
+    fields.field("Program", &program)?;
+    if let Some(args) = args {
+        fields.entry("", &args)?;
+    }
     if let Some(chosen) = &summary.chosen {
         return stats_chosen::rest(fields, summary, chosen, top, options);
     }
     fields.field("Heap", &heaps(summary, figures))?;
     let (allocations, frees) = (figures.count(summary.allocations), figures.count(summary.frees));
-    fields.line("History", format!("{allocations} memory allocations, {frees} frees"))?;
-    let blocks = figures.counted(summary.live_blocks, "allocation", "allocations");
+    fields.line("History", format!("{allocations} allocations, {frees} frees"))?;
+    let blocks = figures.counted(summary.live_blocks, "block", "blocks");
     let live = figures.bytes_with_error(summary.live_bytes, summary.live_bytes_error);
-    fields.line("Current", format!("{live} used in {blocks}"))?;
+    fields.line("Current", format!("{live} in {blocks}"))?;
     if let Some(actual) = summary.actual_bytes {
         let approximately = if figures.estimated { "" } else { "approximately " };
         fields.line("Actual", format!("{approximately}{}", figures.bytes_exact(actual)))?;
         let overhead = actual.saturating_sub(summary.live_bytes);
-        let percent = overhead as f64 * 100.0 / actual.max(1) as f64;
-        fields.line("Overhead", format!("{approximately}{}, {percent:.1}%", figures.bytes_exact(overhead)))?;
+        let part = percent(overhead as f64 / actual.max(1) as f64);
+        fields.line("Overhead", format!("{approximately}{}, {part}", figures.bytes_exact(overhead)))?;
     }
     fields.line("Peak", peak(summary, figures))?;
-    fields.field("Call sites", &sites(summary, top, figures))?;
+    sites(&mut fields, summary, top)?;
     if let Some(frames) = memory::frames(summary) {
         fields.line("Stacks", frames)?;
     }
@@ -92,8 +108,8 @@ pub fn stats_text(
     out.flush()
 }
 
-/// The program, what became of it, and what it was called with: a line each.
-pub(crate) fn program(identity: &Identity, at: Clock) -> Vec<String> {
+/// The program and what became of it, a line each, and what it was called with.
+pub(crate) fn program(identity: &Identity, at: Clock) -> (Vec<String>, Option<String>) {
     let name = identity.program.as_deref().unwrap_or("unknown");
     let mut first = clean(name).into_owned();
     if let Some(pid) = identity.pid {
@@ -115,9 +131,6 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> Vec<String> {
     };
     let mut lines = vec![format!("{first}, {end}")];
     let args: Vec<String> = identity.args.iter().map(|arg| quoted(arg)).collect();
-    if !args.is_empty() {
-        lines.push(args.join(" "));
-    }
     if let Some(taken) = identity.taken {
         let after = at.span_ns().map_or_else(String::new, |ns| format!(", after {}", span(ns)));
         let held = taken.held_ns.map_or_else(String::new, |ns| format!("; it was held for {}", span(ns)));
@@ -126,7 +139,7 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> Vec<String> {
     if identity.image != 0 {
         lines.push(format!("(program {} of this process: it has called exec)", identity.image + 1));
     }
-    lines
+    (lines, Some(args.join(" ")).filter(|args| !args.is_empty()))
 }
 
 /// An argument as a shell would want it.
@@ -147,13 +160,13 @@ pub(crate) fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
         .map(|totals| {
             let heap = &totals.heap;
             let name = if heap.name.is_empty() { format!("heap {}", heap.row) } else { clean(&heap.name).into_owned() };
-            let live = figures.counted(totals.live_blocks, "allocation", "allocations");
+            let live = figures.counted(totals.live_blocks, "block", "blocks");
             let live = match totals.live_blocks {
                 0 => figures.nothing().to_owned(),
                 _ => format!("{} in {live}", figures.bytes(totals.live_bytes)),
             };
             if heap.low < heap.high {
-                let size = figures.known().bytes_exact(heap.high - heap.low);
+                let size = figures.known().bytes(heap.high - heap.low);
                 format!("{name}, {:#010x} to {:#010x}, size {size}, holds {live}", heap.low, heap.high - 1)
             } else {
                 format!("{name}, holds {live}")
@@ -177,56 +190,68 @@ fn peak(summary: &Summary, figures: Figures) -> String {
         }
         error => figures.within(peak.bytes, error),
     };
-    let _ = write!(text, " used in {}", figures.counted(peak.blocks, "allocation", "allocations"));
+    // Estimates are marked, what is inexact otherwise is said in a word.
+    let about = if figures.estimated || peak.is_exact() { "" } else { "about " };
+    let _ = write!(text, " in {about}{}", figures.counted(peak.blocks, "block", "blocks"));
     if let Some(time) = peak.time_ns {
-        let _ = write!(text, ", at {}", clock(time));
+        let _ = write!(text, ", after {}", span(time));
     }
     text
 }
 
-/// Least width of what a call site holds.
-const HELD_WIDTH: usize = 32;
-
-pub(crate) fn sites(summary: &Summary, top: &[NamedStack], figures: Figures) -> Vec<String> {
+pub(crate) fn sites(fields: &mut Fields<'_>, summary: &Summary, top: &[NamedStack]) -> io::Result<()> {
+    const NAME: &str = "Call sites";
     if !summary.options.has(Options::STACK) {
-        return vec!["not recorded".to_owned()];
+        return fields.line(NAME, "not recorded".to_owned());
     }
+    let figures = fields.paint.figures(summary.sampled.is_some());
     let sites = &summary.sites;
-    let mut lines = match &summary.chosen {
-        Some(_) => vec![format!("{} with such live allocations", counted(sites.live, "stack", "stacks"))],
+    let first = match &summary.chosen {
+        Some(_) => vec![format!("{} with such live blocks", counted(sites.live, "stack", "stacks"))],
         None => memory::call_sites(sites, figures.known()),
     };
+    fields.field(NAME, &first)?;
     let held = sites.top.iter().map(|totals| {
-        let blocks = figures.counted(totals.blocks, "allocation", "allocations");
-        let mut held = format!("{} in {blocks}", figures.bytes(totals.bytes));
+        let mut blocks = figures.counted(totals.blocks, "block", "blocks");
         if figures.estimated {
-            let _ = write!(held, " ({})", counted(totals.samples, "sample", "samples"));
+            let _ = write!(blocks, " ({})", counted(totals.samples, "sample", "samples"));
         }
-        held
+        (figures.bytes(totals.bytes), blocks)
     });
-    let held: Vec<String> = held.collect();
-    let width = held.iter().map(|held| held.chars().count()).fold(HELD_WIDTH, usize::max);
-    lines.extend(held.iter().zip(top).map(|(held, stack)| format!("{held:<width$} {}", frames::callers(stack))));
-    lines
+    let held: Vec<(String, String)> = held.collect();
+    let bytes_width = held.iter().map(|(bytes, _)| bytes.len()).max().unwrap_or(0);
+    let blocks_width = held.iter().map(|(_, blocks)| blocks.len()).max().unwrap_or(0);
+    for ((bytes, blocks), stack) in held.iter().zip(top) {
+        let who = frames::callers(stack);
+        fields.entry("", &format!("{bytes:>bytes_width$} in {blocks:<blocks_width$}  {who}"))?;
+    }
+    Ok(())
 }
+
+/// Columns of an allocator's name, and of a number.
+const NAME: usize = 22;
+const NUMBER: usize = 14;
 
 pub(crate) fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
     let figures = fields.paint.figures(summary.sampled.is_some());
     let allocating: Vec<_> = summary.kinds.iter().filter(|kind| kind.begun != 0 || kind.live_blocks != 0).collect();
     let bytes: Vec<String> = allocating.iter().map(|kind| figures.bytes(kind.live_bytes)).collect();
     let width = bytes.iter().map(|bytes| bytes.chars().count()).fold(12, usize::max);
-    fields.field("Allocators", &[format!("{:<24} {:>15} {:>15} {:>width$}", "", "calls", "live", "live bytes")])?;
+    fields.field(
+        "Allocators",
+        &[format!("{:<NAME$} {:>NUMBER$} {:>NUMBER$} {:>width$}", "", "calls", "live blocks", "live bytes")],
+    )?;
     for (kind, bytes) in allocating.iter().zip(bytes) {
         let name = format!("{}", kind.kind);
         let (begun, live) = (figures.count(kind.begun), figures.count(kind.live_blocks));
-        writeln!(fields.out, "            {name:<24} {begun:>15} {live:>15} {bytes:>width$}")?;
+        writeln!(fields.out, "            {name:<NAME$} {begun:>NUMBER$} {live:>NUMBER$} {bytes:>width$}")?;
     }
     let freeing: Vec<_> = summary.kinds.iter().filter(|kind| kind.ended != 0).collect();
     if !freeing.is_empty() {
-        fields.field("Freed by", &[format!("{:<24} {:>15}", "", "calls")])?;
+        fields.field("Freed by", &[format!("{:<NAME$} {:>NUMBER$}", "", "calls")])?;
     }
     for kind in freeing {
-        writeln!(fields.out, "            {:<24} {:>15}", format!("{}", kind.kind), figures.count(kind.ended))?;
+        writeln!(fields.out, "            {:<NAME$} {:>NUMBER$}", format!("{}", kind.kind), figures.count(kind.ended))?;
     }
     if summary.failed_calls != 0 && summary.chosen.is_none() {
         let calls = counted(summary.failed_calls, "call", "calls");
@@ -236,46 +261,68 @@ pub(crate) fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Resu
 }
 
 pub(crate) fn threads(fields: &mut Fields<'_>, summary: &Summary, limit: usize) -> io::Result<()> {
-    let figures = fields.paint.figures(summary.sampled.is_some());
-    let chosen = if summary.chosen.is_some() { " with such live allocations" } else { "" };
+    let paint = fields.paint;
+    let figures = paint.figures(summary.sampled.is_some());
+    let chosen = if summary.chosen.is_some() { " with such live blocks" } else { "" };
     fields.line("Threads", counted(summary.threads.len() as u64, "thread", "threads") + chosen)?;
     let shown = if limit == 0 { summary.threads.len() } else { limit.min(summary.threads.len()) };
     let (first, rest) = summary.threads.split_at(shown);
+    let mut columns = vec![
+        Column::number("row"),
+        Column::word("name"),
+        Column::number("id"),
+        Column::number("allocations").estimated(figures.estimated),
+        Column::number("live blocks").estimated(figures.estimated),
+        Column::number("live bytes").estimated(figures.estimated),
+        Column::word("ended"),
+        Column::text("handle"),
+    ];
+    // That is for debuggers, and the first to go where there is little room.
+    if (1..HANDLES).contains(&paint.columns) {
+        columns.pop();
+    }
+    let mut table = Table::new(
+        Vec::new(),
+        TableForm::Text(TableStyle { width: 0, paint: Paint { columns: 0, ..paint } }),
+        columns,
+    )?;
     for totals in first {
-        thread(fields.out, totals, summary, figures)?;
+        table.row(&thread(totals, summary))?;
+    }
+    for line in String::from_utf8_lossy(&table.end()?).lines() {
+        writeln!(fields.out, "  {line}")?;
     }
     if !rest.is_empty() {
         let blocks: u64 = rest.iter().map(|totals| totals.live_blocks).fold(0, u64::saturating_add);
         let held: u64 = rest.iter().map(|totals| totals.live_bytes).fold(0, u64::saturating_add);
-        let (threads, blocks) = (counted(rest.len() as u64, "thread", "threads"), figures.count(blocks));
-        writeln!(
-            fields.out,
-            "          : {threads} more with {} in {blocks} allocations (--all shows them)",
-            figures.bytes(held)
-        )?;
+        let (threads, blocks) =
+            (counted(rest.len() as u64, "thread", "threads"), figures.counted(blocks, "block", "blocks"));
+        fields.line("", format!("{threads} more with {} in {blocks} (--all shows them)", figures.bytes(held)))?;
     }
     Ok(())
 }
 
-fn thread(out: &mut dyn Write, totals: &ThreadTotals, summary: &Summary, figures: Figures) -> io::Result<()> {
-    let live = figures.counted(totals.live_blocks, "allocation", "allocations");
-    let live = format!("{} live in {live}", figures.bytes(totals.live_bytes));
-    let Some(thread) = &totals.thread else {
-        return writeln!(out, "        - : threads without a row, {live}");
+fn thread(totals: &ThreadTotals, summary: &Summary) -> Vec<Cell> {
+    let live = [Cell::Count(totals.live_blocks), Cell::Bytes(totals.live_bytes)];
+    let (known, end) = match &totals.thread {
+        Some(thread) => {
+            let state = match thread.state {
+                ThreadState::Alive if summary.identity.running => "alive".to_owned(),
+                ThreadState::Alive => "alive at the end".to_owned(),
+                ThreadState::Gone => "gone".to_owned(),
+            };
+            let name = Cell::Text(thread.name.clone());
+            // All that a thread allocated is known of all blocks together only.
+            let allocations = if summary.chosen.is_some() { Cell::Nothing } else { Cell::Count(thread.allocations) };
+            let known = [Cell::Plain(thread.row.into()), name, Cell::Plain(thread.id.into()), allocations];
+            (known, [Cell::Text(state), Cell::Address(thread.handle)])
+        }
+        None => {
+            let name = Cell::Text("(without a row)".to_owned());
+            ([Cell::Nothing, name, Cell::Nothing, Cell::Nothing], [Cell::Nothing, Cell::Nothing])
+        }
     };
-    let state = match thread.state {
-        ThreadState::Alive if summary.identity.running => "alive",
-        ThreadState::Alive => "alive at the end",
-        ThreadState::Gone => "gone",
-    };
-    let name = if thread.name.is_empty() { String::new() } else { format!(" {},", clean(&thread.name)) };
-    let (row, id, handle) = (thread.row, thread.id, thread.handle);
-    // All that a thread allocated is known of all blocks together only.
-    let allocations = match summary.chosen {
-        Some(_) => String::new(),
-        None => figures.counted(thread.allocations, "allocation", "allocations") + ", ",
-    };
-    writeln!(out, "{row:>9} : id {id}, handle {handle:#010x},{name} {state}, {allocations}{live}")
+    known.into_iter().chain(live).chain(end).collect()
 }
 
 pub(crate) fn recorded(summary: &Summary) -> Vec<String> {

@@ -6,7 +6,7 @@ use heapledger_analysis::format::record::Options;
 use heapledger_analysis::{Chosen, NamedStack, Summary};
 
 use crate::stats::{Fields, StatsOptions, allocators, heaps, recorded, sites, threads};
-use crate::units::{clean, wrapped};
+use crate::units::clean;
 use crate::{missing_frees, seen};
 
 /// What is of the whole program and so is not here.
@@ -32,15 +32,15 @@ pub(crate) fn rest(
         history.push(format!("Caution: {missing}, of any blocks."));
     }
     fields.field("History", &history)?;
-    let blocks = figures.counted(summary.live_blocks, "allocation", "allocations");
+    let blocks = figures.counted(summary.live_blocks, "block", "blocks");
     let live = figures.bytes_with_error(summary.live_bytes, summary.live_bytes_error);
-    fields.line("Current", format!("{live} used in {blocks}"))?;
+    fields.line("Current", format!("{live} in {blocks}"))?;
     if let Some(actual) = summary.actual_bytes {
         fields.line("Actual", figures.bytes_exact(actual))?;
         let overhead = figures.bytes_exact(actual.saturating_sub(summary.live_bytes));
         fields.line("Overhead", overhead)?;
     }
-    fields.field("Call sites", &sites(summary, top, figures))?;
+    sites(&mut fields, summary, top)?;
     allocators(&mut fields, summary)?;
     if summary.options.has(Options::THREAD) {
         let mut holding = summary.clone();
@@ -48,7 +48,7 @@ pub(crate) fn rest(
         threads(&mut fields, &holding, options.threads)?;
     }
     fields.field("Options", &recorded(summary))?;
-    fields.line("Left out", wrapped(WHOLE, paint.columns, 12).trim_start().to_owned())?;
+    fields.line("Left out", WHOLE.to_owned())?;
     seen::write(fields.out, &summary.seen, paint)?;
     fields.out.flush()
 }

@@ -8,8 +8,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde::ser::SerializeMap;
 
+use crate::fit::{fitted, width};
 use crate::json::{Hex, line};
-use crate::units::{Paint, clean, clock, sign, span};
+use crate::units::{Paint, clean, clock, percent, sign, span};
 
 /// Rows that tell how wide columns are.
 const MEASURED: usize = 1000;
@@ -124,13 +125,12 @@ impl Cell {
         let figures = style.paint.figures(column.estimated);
         match self {
             Cell::Nothing => "-".to_owned(),
-            Cell::Text(text) => clean(text).into_owned(),
+            Cell::Text(text) => style.paint.printed(&clean(text)).into_owned(),
             Cell::Named(row, name) if name.is_empty() => row.to_string(),
-            Cell::Named(row, name) => format!("{row} {}", clean(name)),
+            Cell::Named(row, name) => format!("{row} {}", style.paint.printed(&clean(name))),
             Cell::Count(number) => figures.count(*number),
             Cell::Plain(number) => number.to_string(),
             Cell::Bytes(number) if figures.exact_bytes => figures.count(*number),
-            Cell::Bytes(number) if *number < 1024 => figures.mark(format!("{number} B")),
             Cell::Bytes(number) => figures.bytes(*number),
             Cell::Growth(number) | Cell::GrowthCount(number) => {
                 let amount = number.unsigned_abs();
@@ -190,15 +190,6 @@ impl Serialize for Cell {
             Cell::Share(share) => serializer.serialize_f64((share * 1e6).round() / 1e6),
             Cell::Address(address) => Hex(*address).serialize(serializer),
         }
-    }
-}
-
-/// `12.3 %`; what is less than a tenth of one is not nothing.
-pub(crate) fn percent(share: f64) -> String {
-    match share * 100.0 {
-        none if none <= 0.0 => "0 %".to_owned(),
-        little if little < 0.05 => "<0.1 %".to_owned(),
-        percent => format!("{percent:.1} %"),
     }
 }
 
@@ -274,11 +265,12 @@ impl<W: Write> Table<W> {
     fn measure(&mut self, style: TableStyle) -> io::Result<()> {
         self.measured = true;
         let held = std::mem::take(&mut self.held);
-        let titles: Vec<String> = self.columns.iter().map(|column| column.name.to_uppercase()).collect();
-        self.widths = titles.iter().map(|title| letters(title)).collect();
+        let titles: Vec<String> =
+            self.columns.iter().map(|column| style.paint.printed(&column.name.to_uppercase()).into_owned()).collect();
+        self.widths = titles.iter().map(|title| width(title)).collect();
         for row in &held {
-            for (width, text) in self.widths.iter_mut().zip(row) {
-                *width = (*width).max(letters(text));
+            for (widest, text) in self.widths.iter_mut().zip(row) {
+                *widest = (*widest).max(width(text));
             }
         }
         // The widest columns give first.
@@ -292,8 +284,12 @@ impl<W: Write> Table<W> {
             **widest -= (**widest - second.max(NARROWEST)).clamp(1, excess);
         }
         let title = self.line(&titles);
-        writeln!(self.out, "{}", style.paint.strong(title))?;
+        writeln!(self.out, "{}", style.paint.strong(fitted(&title, style.paint)))?;
         held.iter().try_for_each(|row| self.aligned(row))
+    }
+
+    fn paint(&self) -> Paint {
+        if let TableForm::Text(style) = self.form { style.paint } else { Paint::default() }
     }
 
     fn line_width(&self) -> usize {
@@ -301,7 +297,7 @@ impl<W: Write> Table<W> {
     }
 
     fn aligned(&mut self, row: &[String]) -> io::Result<()> {
-        let line = self.line(row);
+        let line = fitted(&self.line(row), self.paint());
         writeln!(self.out, "{line}")
     }
 
@@ -312,8 +308,8 @@ impl<W: Write> Table<W> {
                 line.push_str(GAP);
             }
             let width = self.widths[index];
-            let text = if column.shrinks { cut(text, width) } else { text.clone() };
-            let pad = width.saturating_sub(letters(&text));
+            let text = if column.shrinks { self.paint().cut_middle(text, width) } else { text.clone() };
+            let pad = width.saturating_sub(self::width(&text));
             if column.right {
                 line.extend(std::iter::repeat_n(' ', pad));
             }
@@ -325,21 +321,6 @@ impl<W: Write> Table<W> {
         line.truncate(line.trim_end().len());
         line
     }
-}
-
-fn letters(text: &str) -> usize {
-    text.chars().count()
-}
-
-/// The beginning and the end of a text that is too long: names differ in either.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    let all = letters(text);
-    if all <= width || width < 8 {
-        return text.to_owned();
-    }
-    let end = (width - 3) / 3;
-    let begin = width - 3 - end;
-    text.chars().take(begin).chain("...".chars()).chain(text.chars().skip(all - end)).collect()
 }
 
 /// A row as an object.
@@ -390,7 +371,7 @@ mod tests {
             written(TableForm::Text(style), columns(), &rows()),
             "   BYTES  BLOCKS  FUNCTION\n\
              1.24 MiB  ~1,234  main\n    \
-             13 B      ~1  a_very_long_name_of_...r const*)\n       \
+             13 B      ~1  a_very_long_name_of_a…ar const*)\n       \
              -       -  a,\"b\"\\u{1b}\n"
         );
         let paint = Paint { exact_bytes: true, ..Paint::default() };
@@ -418,14 +399,6 @@ mod tests {
         assert_eq!(
             json.lines().nth(2),
             Some(r#"{"type":"row","bytes":null,"blocks":null,"function":"a,\"b\"\u001b"}"#)
-        );
-    }
-
-    #[test]
-    fn shares_are_never_nothing_by_rounding() {
-        assert_eq!(
-            (percent(0.0), percent(0.0001), percent(0.123), percent(1.0)),
-            ("0 %".into(), "<0.1 %".into(), "12.3 %".into(), "100.0 %".into())
         );
     }
 }

@@ -6,6 +6,7 @@ use heapledger_analysis::watch::Held;
 use heapledger_analysis::{Sampled, Seen};
 use serde::Serialize;
 
+use crate::fit::Fit;
 use crate::json::{HeaderLine, end, line};
 use crate::units::{Figures, clean, count, sign, span};
 use crate::{Ending, Paint};
@@ -137,10 +138,10 @@ impl LookColumn {
             // As many as a gigabyte needs, with its marks.
             LookColumn::Live | LookColumn::Growth if figures.exact_bytes => 14,
             LookColumn::Rate if figures.exact_bytes => 12,
-            LookColumn::Live => 7,
+            // `1023 KiB`, with a tilde if it is an estimate.
+            LookColumn::Live => 8 + usize::from(figures.estimated),
             LookColumn::Blocks | LookColumn::Allocated => 10,
-            LookColumn::Rate => 9,
-            LookColumn::Growth => 8,
+            LookColumn::Rate | LookColumn::Growth => 10,
             LookColumn::Oldest => 7,
         }
     }
@@ -157,39 +158,15 @@ impl LookColumn {
             LookColumn::Allocated => {
                 row.allocated_blocks.map_or_else(|| "-".to_owned(), |blocks| format!("{about}{}", short_count(blocks)))
             }
-            LookColumn::Oldest => row.oldest_ns.map_or_else(|| "-".to_owned(), short_span),
+            LookColumn::Oldest => row.oldest_ns.map_or_else(|| "-".to_owned(), span),
         }
     }
-}
-
-/// Bytes in five letters: `999`, `1.22K`, `12.3M`, `123G`.
-fn short(number: u64) -> String {
-    if number < 1000 {
-        return number.to_string();
-    }
-    let mut value = number as f64;
-    let mut unit = ' ';
-    for larger in ['K', 'M', 'G', 'T', 'P', 'E'] {
-        value /= 1024.0;
-        unit = larger;
-        if value < 999.5 {
-            break;
-        }
-    }
-    let places = if value < 9.995 {
-        2
-    } else if value < 99.95 {
-        1
-    } else {
-        0
-    };
-    format!("{value:.places$}{unit}")
 }
 
 impl Figures {
-    /// Bytes for a column, without a mark: `999`, `1.22K`, `12.3M`; `12,897,485` if no units are wanted.
+    /// Bytes for a column, without a mark: `999 B`, `1.22 KiB`; `12,897,485` if no units are wanted.
     pub fn short(self, number: u64) -> String {
-        if self.exact_bytes { count(number) } else { short(number) }
+        if self.exact_bytes { count(number) } else { self.known().bytes(number) }
     }
 
     /// The same with its sign; 0 has none.
@@ -219,20 +196,6 @@ fn short_count(number: u64) -> String {
         0..10_000_000 => count(number),
         10_000_000..1_000_000_000 => format!("{:.1} M", number as f64 / 1e6),
         _ => format!("{:.1} G", number as f64 / 1e9),
-    }
-}
-
-/// An age in seven letters: `3.2 s`, `59 s`, `12m05s`, `3h12m`, `4d7h`.
-pub fn short_span(ns: u64) -> String {
-    let seconds = ns / 1_000_000_000;
-    match seconds {
-        0 if ns < 10_000_000 => format!("{:.1}ms", ns as f64 / 1e6),
-        0 => format!("{}ms", ns / 1_000_000),
-        1..10 => format!("{:.1}s", ns as f64 / 1e9),
-        10..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{}d{}h", seconds / 86_400, seconds / 3600 % 24),
     }
 }
 
@@ -286,23 +249,26 @@ pub fn look_text(
     width: usize,
     paint: Paint,
 ) -> io::Result<()> {
+    let mut out = Fit::new(out, paint);
+    let out = &mut out;
     let up = look.uptime_ns.map_or_else(String::new, |up| format!(", after {}", span(up)));
     writeln!(out, "{}: {}{up}", paint.strong(look.name()), look.state_words())?;
     let growth =
         look.bytes_per_second.map_or_else(String::new, |value| format!(", growth {}", look.figures.rate(value)));
-    writeln!(out, "live {}, peak {}{growth}", look.live_words(), look.figures.bytes(look.peak_bytes))?;
+    let live = format!("live {}, peak {}{growth}", look.live_words(), look.figures.bytes(look.peak_bytes));
+    writeln!(out, "{}", paint.lines(&live, 0, 2))?;
     if let (Some(allocations), Some(frees)) = (look.allocations_per_second, look.frees_per_second) {
         let each = |rate: f64| look.figures.count(rate.round().max(0.0) as u64);
         writeln!(out, "{} allocations/s, {} frees/s", each(allocations), each(frees))?;
     }
     if let Some(age) = look.mark_age_ns {
-        writeln!(out, "since the mark {} ago: {} new and alive", short_span(age), look.young_words())?;
+        writeln!(out, "since the mark {} ago: {} new and alive", span(age), look.young_words())?;
     }
     if !look.condition.is_empty() {
         writeln!(out, "where {}: {}", clean(&look.condition), look.chosen_words())?;
     }
     for loss in &look.losses {
-        writeln!(out, "not seen: {}", clean(loss))?;
+        writeln!(out, "{}", paint.lines(&format!("not seen: {}", clean(loss)), 0, 2))?;
     }
     let marked = look.mark_age_ns.is_some();
     let mut heading = String::new();
@@ -310,28 +276,18 @@ pub fn look_text(
         heading += &format!("{:>1$} ", column.title(marked), column.width(look.figures));
     }
     writeln!(out, "{}", paint.strong(format!("{heading} {}", look.group.to_uppercase())))?;
-    let room = width.saturating_sub(heading.chars().count() + 1).max(20);
+    let room = if width == 0 { usize::MAX } else { width.saturating_sub(heading.chars().count() + 1).max(20) };
     for row in rows {
         for column in columns {
             write!(out, "{:>1$} ", column.cell(row, marked, look.figures), column.width(look.figures))?;
         }
-        writeln!(out, " {}", cut(&clean(&row.label), room))?;
+        writeln!(out, " {}", paint.cut(&clean(&row.label), room))?;
     }
     let left = look.rows_total.saturating_sub(rows.len());
     if left > 0 {
         writeln!(out, "{:>1$} and {left} more", "", heading.chars().count())?;
     }
-    Ok(())
-}
-
-/// A text without what is too much of it.
-fn cut(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(room.saturating_sub(2)).collect();
-    short.push_str("..");
-    short
+    out.flush()
 }
 
 #[derive(Serialize)]

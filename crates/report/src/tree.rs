@@ -6,8 +6,9 @@ use heapledger_analysis::query::TreeOrder;
 use heapledger_analysis::tree::{Amounts, CallTree, LevelKind, Measure, Node, SiteSums};
 use heapledger_analysis::{Identity, Seen};
 
+use crate::fit::Fit;
 use crate::seen;
-use crate::units::{Figures, Paint, clean, count, counted};
+use crate::units::{Figures, Paint, clean, count, counted, percent};
 
 mod csv;
 pub(crate) mod json;
@@ -65,18 +66,9 @@ pub(crate) fn amount(figures: Figures, measure: Measure, value: u64) -> String {
     if measure.is_bytes() { figures.bytes(value) } else { figures.count(value) }
 }
 
-/// A part in percent: `65.9%`, and never `0.0%` or `100.0%` for what is not.
+/// A part in percent.
 pub(crate) fn share(part: u64, whole: u64) -> String {
-    if whole == 0 || part == 0 {
-        return "0%".to_owned();
-    }
-    let percent = part as f64 * 100.0 / whole as f64;
-    match percent {
-        _ if part == whole => "100%".to_owned(),
-        _ if percent < 0.05 => "<0.1%".to_owned(),
-        _ if (99.95..100.0).contains(&percent) => ">99.9%".to_owned(),
-        _ => format!("{percent:.1}%"),
-    }
+    percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
 }
 
 /// What the figures leave out, if they depend on the history: one sentence.
@@ -152,9 +144,11 @@ struct Tree<'a> {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn tree_text(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::Result<()> {
+pub fn tree_text(out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::Result<()> {
     let TreeView { tree, measure, paint, .. } = *view;
     let figures = paint.figures(view.sums.sampled.is_some());
+    let mut out = Fit::new(out, paint);
+    let lines = |text: String| paint.lines(&text, 0, 2);
     let direction = if tree.inverted { "allocating functions first" } else { "callers first" };
     let threads = if tree.by_thread { ", by thread" } else { "" };
     writeln!(
@@ -165,13 +159,13 @@ pub fn tree_text(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::R
     )?;
     writeln!(out, "{}", total(figures, measure, &tree.root()))?;
     if let Some(chosen) = &view.sums.filter {
-        writeln!(out, "Only where {}", clean(chosen))?;
+        writeln!(out, "{}", lines(format!("Only where {}", clean(chosen))))?;
     }
     if let Some(from) = view.sums.sampled {
-        writeln!(out, "Sampled: {}", figures.sampled(from, "of these blocks"))?;
+        writeln!(out, "{}", lines(format!("Sampled: {}", figures.sampled(from, "of these blocks"))))?;
     }
     if let Some(gap) = history_gap(view.sums).filter(|_| measure.needs_history()) {
-        writeln!(out, "Caution: {gap}")?;
+        writeln!(out, "{}", lines(format!("Caution: {gap}")))?;
     }
     writeln!(out)?;
     let whole = tree.root().value(measure);
@@ -375,7 +369,7 @@ impl Tree<'_> {
         let shown = if self.view.limit == 0 { self.lines.len() } else { self.view.limit.min(self.lines.len()) };
         for line in &self.lines[..shown] {
             let room = if width == 0 { usize::MAX } else { width.saturating_sub(taken).max(20) };
-            let (names, tail) = fitted(line, tree.inverted, room);
+            let (names, tail) = fitted(line, tree.inverted, room, paint);
             let tail = if tail.is_empty() { tail } else { paint.faint(tail) };
             let Line { value, share, other, prefix, .. } = line;
             writeln!(out, "{value:>first$} {share:>second$} {other:>third$}  {prefix}{names}{tail}")?;

@@ -13,7 +13,7 @@ pub struct Paint {
     pub on: bool,
     /// Whether only ASCII may be written: see [`Paint::signs`].
     pub ascii: bool,
-    /// Columns of the terminal, at which sentences are wrapped; 0 if there is none, so that a line stays a line.
+    /// Columns of the terminal, into which lines are made to fit; 0 if there is none, so that they are whole.
     pub columns: usize,
     /// Whether bytes are written exactly, without units: see [`Paint::figures`].
     pub exact_bytes: bool,
@@ -57,11 +57,11 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// Bytes with a unit: `999 bytes`, `1.50 KiB`, `12.3 MiB`. Private: whether units are wanted is told by [`Figures`].
+/// Bytes with a unit: `999 B`, `1.50 KiB`, `12.3 MiB`. Private: whether units are wanted is told by [`Figures`].
 fn with_unit(number: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if number < 1024 {
-        return counted(number, "byte", "bytes");
+        return plain_bytes(number);
     }
     let mut value = number as f64 / 1024.0;
     let mut unit = "KiB";
@@ -72,6 +72,16 @@ fn with_unit(number: u64) -> String {
         value /= 1024.0;
         unit = larger;
     }
+    format!("{} {unit}", three_digits(value))
+}
+
+/// Bytes to the byte: `1,298,850 B`.
+pub fn plain_bytes(number: u64) -> String {
+    format!("{} B", count(number))
+}
+
+/// `1.24`, `12.4`, `124`.
+fn three_digits(value: f64) -> String {
     let places = if value < 9.995 {
         2
     } else if value < 99.95 {
@@ -79,7 +89,7 @@ fn with_unit(number: u64) -> String {
     } else {
         0
     };
-    format!("{value:.places$} {unit}")
+    format!("{value:.places$}")
 }
 
 /// By how many: `+512 blocks`, `-1 block`.
@@ -95,19 +105,30 @@ pub(crate) fn sign(number: i64) -> &'static str {
     }
 }
 
-/// A span of time: `850 ns`, `12.1 ms`, `3.96 s`, `2 min 05 s`, `3 h 12 min`, `4 d 7 h`.
+/// A span of time in at most eight letters: `850 ns`, `12.1 ms`, `3.96 s`, `2m05s`, `3h12m`, `4d7h`.
 pub fn span(ns: u64) -> String {
-    let seconds = ns as f64 / 1e9;
     let whole = ns / 1_000_000_000;
+    let value = |unit: f64| three_digits(ns as f64 / unit);
     match ns {
         0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
-        1_000_000..999_950_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        999_950_000..10_000_000_000 => format!("{seconds:.2} s"),
-        10_000_000_000..60_000_000_000 => format!("{seconds:.1} s"),
-        _ if whole < 3600 => format!("{} min {:02} s", whole / 60, whole % 60),
-        _ if whole < 86_400 => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
-        _ => format!("{} d {} h", whole / 86_400, whole / 3600 % 24),
+        1_000..999_500 => format!("{} µs", value(1e3)),
+        999_500..999_500_000 => format!("{} ms", value(1e6)),
+        999_500_000..59_950_000_000 => format!("{} s", value(1e9)),
+        _ if whole < 60 => "1m00s".to_owned(),
+        _ if whole < 3600 => format!("{}m{:02}s", whole / 60, whole % 60),
+        _ if whole < 86_400 => format!("{}h{:02}m", whole / 3600, whole / 60 % 60),
+        _ => format!("{}d{}h", whole / 86_400, whole / 3600 % 24),
+    }
+}
+
+/// A part of 1: `12.3%`, and never `0.0%` or `100.0%` for what is not.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        none if none <= 0.0 => "0%".to_owned(),
+        little if little < 0.05 => "<0.1%".to_owned(),
+        100.0 => "100%".to_owned(),
+        nearly if (99.95..100.0).contains(&nearly) => ">99.9%".to_owned(),
+        percent => format!("{percent:.1}%"),
     }
 }
 
@@ -154,27 +175,6 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text in lines of at most so many columns, broken between words, each behind the indent; one line if `columns` is 0.
-/// A word that is longer has a line of its own.
-pub(crate) fn wrapped(text: &str, columns: usize, indent: usize) -> String {
-    let mut out = " ".repeat(indent);
-    let mut column = indent;
-    for (index, word) in text.split(' ').enumerate() {
-        let width = word.chars().count();
-        if index > 0 && columns != 0 && column + 1 + width > columns {
-            out.push('\n');
-            out.push_str(&" ".repeat(indent));
-            column = indent;
-        } else if index > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += width;
-    }
-    out
-}
-
 /// How blocks and their bytes are written: estimates are marked with `~` and never look exact. Made by
 /// [`Paint::figures`], so that what a person asked for is not forgotten anywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,33 +205,33 @@ impl Figures {
         self.mark(counted(number, one, many))
     }
 
-    /// `12.3 MiB` or `~12.3 MiB`; `12,897,485 bytes` if no units are wanted.
+    /// `12.3 MiB` or `~12.3 MiB`; `12,897,485 B` if no units are wanted.
     pub fn bytes(self, number: u64) -> String {
-        self.mark(if self.exact_bytes { counted(number, "byte", "bytes") } else { with_unit(number) })
+        self.mark(if self.exact_bytes { plain_bytes(number) } else { with_unit(number) })
     }
 
-    /// `1.24 MiB (1,298,850 bytes)` or `~1.24 MiB`; `1,298,850 bytes` if no units are wanted.
+    /// `1.24 MiB (1,298,850 B)` or `~1.24 MiB`; `1,298,850 B` if no units are wanted.
     pub fn bytes_exact(self, number: u64) -> String {
         let bytes = self.bytes(number);
         if self.estimated || self.exact_bytes || number < 1024 {
             bytes
         } else {
-            format!("{bytes} ({} bytes)", count(number))
+            format!("{bytes} ({})", plain_bytes(number))
         }
     }
 
-    /// By how much something grew: `+12.3 MiB`, `-1 byte`, `0 bytes`, `~+12.3 MiB`.
+    /// By how much something grew: `+12.3 MiB`, `-1 B`, `0 B`, `~+12.3 MiB`.
     pub fn growth(self, number: i64) -> String {
         self.mark(format!("{}{}", sign(number), self.known().bytes(number.unsigned_abs())))
     }
 
-    /// The same, and exactly: `+1.24 MiB (+1,298,850 bytes)` or `~+1.24 MiB`.
+    /// The same, and exactly: `+1.24 MiB (+1,298,850 B)` or `~+1.24 MiB`.
     pub fn growth_exact(self, number: i64) -> String {
         let growth = self.growth(number);
         if self.estimated || self.exact_bytes || number.unsigned_abs() < 1024 {
             growth
         } else {
-            format!("{growth} ({}{} bytes)", sign(number), count(number.unsigned_abs()))
+            format!("{growth} ({}{})", sign(number), plain_bytes(number.unsigned_abs()))
         }
     }
 
@@ -251,22 +251,20 @@ impl Figures {
         format!("one block in {interval}; figures marked ~ are estimates (Poisson, unbiased), {what} from {samples}")
     }
 
-    /// The same with its standard error: `~1.24 MiB ± 4 %`.
+    /// The same with its standard error: `~1.24 MiB ± 4%`.
     pub fn bytes_with_error(self, number: u64, error: u64) -> String {
         let bytes = self.bytes_exact(number);
-        if self.estimated && number != 0 { format!("{bytes} ± {}", percent(error, number)) } else { bytes }
+        if self.estimated && number != 0 {
+            format!("{bytes} ± {}", percent(error as f64 / number as f64))
+        } else {
+            bytes
+        }
     }
 
     /// What is said where nothing is to be seen.
     pub fn nothing(self) -> &'static str {
         if self.estimated { "no sample" } else { "nothing" }
     }
-}
-
-/// A part of something: `4 %`, `0.3 %`.
-fn percent(part: u64, whole: u64) -> String {
-    let percent = part as f64 * 100.0 / whole as f64;
-    if percent == 0.0 || percent >= 9.95 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
 #[cfg(test)]
@@ -277,29 +275,26 @@ mod tests {
     fn bytes_have_units_and_three_digits() {
         let figures = Figures::default();
         let (bytes, bytes_exact) = (|number| figures.bytes(number), |number| figures.bytes_exact(number));
-        assert_eq!(bytes(0), "0 bytes");
-        assert_eq!(bytes(1), "1 byte");
-        assert_eq!(bytes(1023), "1,023 bytes");
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1), "1 B");
+        assert_eq!(bytes(1023), "1,023 B");
         assert_eq!(bytes(1024), "1.00 KiB");
-        assert_eq!(bytes_exact(1_298_850), "1.24 MiB (1,298,850 bytes)");
+        assert_eq!(bytes_exact(1_298_850), "1.24 MiB (1,298,850 B)");
         assert_eq!(bytes(1024 * 1024 - 1), "1.00 MiB");
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
     }
 
     #[test]
-    fn sentences_are_wrapped_between_words() {
-        assert_eq!(wrapped("one two  three", 0, 2), "  one two  three");
-        assert_eq!(wrapped("one two three", 9, 2), "  one two\n  three");
-        assert_eq!(wrapped("one two three", 8, 2), "  one\n  two\n  three");
-        assert_eq!(wrapped("a verylongword b", 6, 2), "  a\n  verylongword\n  b");
-        assert_eq!(wrapped("", 10, 2), "  ");
+    fn shares_are_never_nothing_by_rounding() {
+        let shares = [0.0, 0.0001, 0.123, 0.99999, 1.0, 1.5];
+        assert_eq!(shares.map(percent), ["0%", "<0.1%", "12.3%", ">99.9%", "100%", "150.0%"]);
     }
 
     #[test]
     fn growth_has_a_sign() {
         let growth = |number| Figures::default().growth(number);
-        assert_eq!([growth(1536), growth(0), growth(-1)], ["+1.50 KiB", "0 bytes", "-1 byte"]);
-        assert_eq!(Figures::default().growth_exact(-1536), "-1.50 KiB (-1,536 bytes)");
+        assert_eq!([growth(1536), growth(0), growth(-1)], ["+1.50 KiB", "0 B", "-1 B"]);
+        assert_eq!(Figures::default().growth_exact(-1536), "-1.50 KiB (-1,536 B)");
         assert_eq!(growth(i64::MIN), "-8.00 EiB");
         assert_eq!(growth_counted(-1234, "block", "blocks"), "-1,234 blocks");
     }
@@ -310,13 +305,13 @@ mod tests {
         let about = Figures { estimated: true, ..exact };
         assert_eq!((exact.count(1234), about.count(1234)), ("1,234".into(), "~1,234".into()));
         assert_eq!(about.counted(1, "block", "blocks"), "~1 block");
-        assert_eq!(exact.bytes_exact(1_298_850), "1.24 MiB (1,298,850 bytes)");
+        assert_eq!(exact.bytes_exact(1_298_850), "1.24 MiB (1,298,850 B)");
         assert_eq!(about.bytes_exact(1_298_850), "~1.24 MiB");
-        assert_eq!(about.bytes_with_error(1_298_850, 51_954), "~1.24 MiB ± 4.0 %");
-        assert_eq!(about.bytes_with_error(1_298_850, 519_540), "~1.24 MiB ± 40 %");
-        assert_eq!(about.bytes_with_error(1000, 0), "~1,000 bytes ± 0 %");
-        assert_eq!(about.bytes_with_error(0, 0), "~0 bytes");
-        assert_eq!(exact.bytes_with_error(1000, 0), "1,000 bytes");
+        assert_eq!(about.bytes_with_error(1_298_850, 51_954), "~1.24 MiB ± 4.0%");
+        assert_eq!(about.bytes_with_error(1_298_850, 519_540), "~1.24 MiB ± 40.0%");
+        assert_eq!(about.bytes_with_error(1000, 0), "~1,000 B ± 0%");
+        assert_eq!(about.bytes_with_error(0, 0), "~0 B");
+        assert_eq!(exact.bytes_with_error(1000, 0), "1,000 B");
         assert_eq!(
             about.sampled(Sampled { interval_bytes: 512 << 10, samples: 1234 }, "of live blocks"),
             "one block in 512 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 1,234 samples"
@@ -326,19 +321,17 @@ mod tests {
     #[test]
     fn no_unit_is_written_where_bytes_are_exact() {
         let figures = Paint { exact_bytes: true, ..Paint::default() }.figures(false);
-        assert_eq!(figures.bytes(1_298_850), "1,298,850 bytes");
-        assert_eq!(figures.bytes_exact(1_298_850), "1,298,850 bytes");
-        assert_eq!(figures.growth(-1_298_850), "-1,298,850 bytes");
-        assert_eq!(figures.growth_exact(1_298_850), "+1,298,850 bytes");
-        assert_eq!(figures.within(4096, 1024), "4,096 bytes ± 1,024 bytes");
-        assert_eq!(figures.within(4096, 8192), "at most 12,288 bytes");
+        assert_eq!(figures.bytes(1_298_850), "1,298,850 B");
+        assert_eq!(figures.bytes_exact(1_298_850), "1,298,850 B");
+        assert_eq!(figures.growth(-1_298_850), "-1,298,850 B");
+        assert_eq!(figures.growth_exact(1_298_850), "+1,298,850 B");
+        assert_eq!(figures.within(4096, 1024), "4,096 B ± 1,024 B");
+        assert_eq!(figures.within(4096, 8192), "at most 12,288 B");
         let about = Figures { estimated: true, ..figures };
-        assert_eq!(about.bytes_with_error(1_298_850, 51_954), "~1,298,850 bytes ± 4.0 %");
-        assert_eq!(about.growth(4096), "~+4,096 bytes");
+        assert_eq!(about.bytes_with_error(1_298_850, 51_954), "~1,298,850 B ± 4.0%");
+        assert_eq!(about.growth(4096), "~+4,096 B");
         assert!(
-            about
-                .sampled(Sampled { interval_bytes: 512 << 10, samples: 7 }, "")
-                .starts_with("one block in 524,288 bytes;")
+            about.sampled(Sampled { interval_bytes: 512 << 10, samples: 7 }, "").starts_with("one block in 524,288 B;")
         );
     }
 
@@ -347,8 +340,8 @@ mod tests {
         assert_eq!(span(0), "0 ns");
         assert_eq!(span(12_100_000), "12.1 ms");
         assert_eq!(span(3_960_000_000), "3.96 s");
-        assert_eq!(span(125_000_000_000), "2 min 05 s");
-        assert_eq!(span(u64::MAX), "213503 d 23 h");
+        assert_eq!(span(125_000_000_000), "2m05s");
+        assert_eq!(span(u64::MAX), "213503d23h");
         assert_eq!(clock(3_960_000_000), "3.960 s");
         assert_eq!(clock(123_000), "0.000123 s");
         assert_eq!(moment(0), "1970-01-01 00:00:00 UTC");

@@ -6,40 +6,37 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::whereis::{Found, Place, Places};
 use heapledger_analysis::{NamedStack, Seen};
 
-use crate::units::{Figures, clean, counted};
+use crate::fit::Fit;
+use crate::units::{Figures, clean, counted, plain_bytes};
 use crate::{Context, frames, seen};
 
 /// Writes addresses one by one.
 ///
 /// ```text
-/// 0x55d0c0f5a0 is in a live block, 16 bytes from its start
-/// 0x55d0c0f590 : malloc 100 bytes, actual size 104 (+4), number 7, time 0.001 s, age 3 s
+/// 0x55d0c0f5a0 is in a live block, 16 B from its start
+/// 0x55d0c0f590 : malloc 100 B, actual size 104 (+4), number 7, time 0.001 s, age 3 s
 ///   By thread 0, 4242 jq
 ///   1) 0x00040ed8 worker2()
 /// Heap      : brk heap
-/// Before    : 0x55d0c0f520, calloc 96 bytes, number 6: ends 8 bytes before the block
-/// After     : 0x55d0c0f600, malloc 24 bytes, number 9: begins 8 bytes behind the block
+/// Before    : 0x55d0c0f520, calloc 96 B, number 6: ends 8 B before the block
+/// After     : 0x55d0c0f600, malloc 24 B, number 9: begins 8 B behind the block
 /// ```
-pub struct WhereisText<'a, W> {
-    out: W,
+pub struct WhereisText<'a, W: Write> {
+    out: Fit<W>,
     context: &'a Context,
     threads_recorded: bool,
     begun: bool,
 }
 
-fn bytes_of(number: u64) -> String {
-    counted(number, "byte", "bytes")
-}
-
 impl<'a, W: Write> WhereisText<'a, W> {
     /// A report to `out`.
     pub fn new(out: W, context: &'a Context, threads_recorded: bool) -> WhereisText<'a, W> {
-        WhereisText { out, context, threads_recorded, begun: false }
+        WhereisText { out: Fit::new(out, context.paint), context, threads_recorded, begun: false }
     }
 
     fn field(&mut self, name: &str, text: &str) -> io::Result<()> {
         let heading = self.context.paint.strong(format!("{name:<10}:"));
-        writeln!(self.out, "{heading} {}", clean(text))
+        writeln!(self.out, "{heading} {}", self.context.paint.lines(&clean(text), 12, 12))
     }
 
     /// Writes an address: with the stack of its block, and the two stacks of each earlier life.
@@ -54,9 +51,9 @@ impl<'a, W: Write> WhereisText<'a, W> {
         self.begun = true;
         let address = context.paint.strong(format!("{:#x}", place.address));
         let said = match place.found {
-            Found::Inside(offset) => format!("is in a live block, {} from its start", bytes_of(offset)),
+            Found::Inside(offset) => format!("is in a live block, {} from its start", plain_bytes(offset)),
             Found::Behind(by) => {
-                format!("is in a live block, {} behind the end of what was asked for", bytes_of(by))
+                format!("is in a live block, {} behind the end of what was asked for", plain_bytes(by))
             }
             Found::Freed => "is in no live block; the block that was there is freed".to_owned(),
             Found::Nothing => "is in no block that the ledger knows".to_owned(),
@@ -66,7 +63,8 @@ impl<'a, W: Write> WhereisText<'a, W> {
             let time = frames::time(&context.clock, block.time, true);
             let (size, weight) = (frames::size(block), frames::weight(context, block));
             let start = block.address;
-            writeln!(self.out, "{start:#010x} : {} {size}{weight}, number {}{time}", block.kind, block.number)?;
+            let text = format!("{start:#010x} : {} {size}{weight}, number {}{time}", block.kind, block.number);
+            writeln!(self.out, "{}", context.paint.lines(&text, 0, 2))?;
             frames::thread(&mut self.out, context, block.thread, self.threads_recorded)?;
             frames::stack(&mut self.out, stack, context.paint)?;
         }
@@ -74,15 +72,17 @@ impl<'a, W: Write> WhereisText<'a, W> {
         for (index, (life, [begun, ended])) in place.lives.iter().zip(lives).enumerate() {
             let block = &life.block;
             let heading = if index == 0 { "Last life" } else { "Before it" };
-            let offset = bytes_of(place.address.saturating_sub(block.address));
+            let offset = plain_bytes(place.address.saturating_sub(block.address));
             let size = frames::size(block);
             self.field(heading, &format!("{} {size} at {:#x}, {offset} from its start", block.kind, block.address))?;
             let time = frames::time(&context.clock, block.time, false);
-            writeln!(self.out, "  Allocated by {} as number {}{time}", block.kind, block.number)?;
+            let text = format!("Allocated by {} as number {}{time}", block.kind, block.number);
+            writeln!(self.out, "  {}", context.paint.lines(&text, 2, 4))?;
             frames::thread(&mut self.out, context, block.thread, self.threads_recorded)?;
             frames::stack(&mut self.out, begun, context.paint)?;
             let time = frames::time(&context.clock, life.time, true);
-            writeln!(self.out, "  Freed by {} as number {}{time}", life.by, life.number)?;
+            let text = format!("Freed by {} as number {}{time}", life.by, life.number);
+            writeln!(self.out, "  {}", context.paint.lines(&text, 2, 4))?;
             frames::thread(&mut self.out, context, life.thread, self.threads_recorded)?;
             frames::stack(&mut self.out, ended, context.paint)?;
         }
@@ -112,17 +112,33 @@ impl<'a, W: Write> WhereisText<'a, W> {
             self.field("Mapping", &format!("{name}, {low:#x} to {high:#x}, {}", mapping.rights))?;
         }
         let what = if place.block.is_some() { "the block" } else { "it" };
-        if let (Some(before), Some(distance)) = (&place.before, place.distance_before()) {
+        let heap = place.block.and_then(|block| block.heap);
+        let is_near = |neighbour: &Entry, distance: u64| {
+            distance <= NEAR && heap.zip(neighbour.heap).is_none_or(|(own, other)| own == other)
+        };
+        let mut any = false;
+        if let (Some(before), Some(distance)) = (&place.before, place.distance_before())
+            && is_near(before, distance)
+        {
+            any = true;
             self.field(
                 "Before",
                 &format!("{}: ends {} before {what}", short(before), far(self.context.paint.figures(false), distance)),
             )?;
         }
-        if let (Some(after), Some(distance)) = (&place.after, place.distance_after()) {
+        if let (Some(after), Some(distance)) = (&place.after, place.distance_after())
+            && is_near(after, distance)
+        {
+            any = true;
             self.field(
                 "After",
                 &format!("{}: begins {} behind {what}", short(after), far(self.context.paint.figures(false), distance)),
             )?;
+        }
+        if !any {
+            let range = self.context.paint.figures(false).bytes(NEAR);
+            let heap = if heap.is_some() { " of its heap" } else { "" };
+            self.field("Near", &format!("no other live block{heap} within {range}"))?;
         }
         Ok(())
     }
@@ -134,22 +150,26 @@ impl<'a, W: Write> WhereisText<'a, W> {
     pub fn end(mut self, places: &Places, seen: &Seen) -> io::Result<()> {
         let missing = places.frees_missing;
         if missing != 0 {
-            writeln!(self.out, "\nCaution: {}.", seen::missing_frees(false, missing, places.frees_recorded))?;
+            let caution = format!("Caution: {}.", seen::missing_frees(false, missing, places.frees_recorded));
+            writeln!(self.out, "\n{}", self.context.paint.lines(&caution, 0, 2))?;
         }
         seen::write(&mut self.out, seen, self.context.paint)?;
         self.out.flush()
     }
 }
 
-/// A distance: to the byte where that can matter.
+/// How far away a neighbour may be. What is farther has nothing to do with an address.
+const NEAR: u64 = 1 << 20;
+
+/// A distance: to the byte, which can matter.
 fn far(figures: Figures, distance: u64) -> String {
-    if distance < 1 << 20 { figures.bytes_exact(distance) } else { figures.bytes(distance) }
+    figures.bytes_exact(distance)
 }
 
-/// `0x55d0c0f520, calloc 96 bytes, number 6`.
+/// `0x55d0c0f520, calloc 96 B, number 6`.
 fn short(block: &Entry) -> String {
     let size = match block.size {
-        Some(size) => bytes_of(size),
+        Some(size) => plain_bytes(size),
         None => "of unknown size".to_owned(),
     };
     format!("{:#x}, {} {size}, number {}", block.address, block.kind, block.number)

@@ -46,8 +46,8 @@ impl<'a, W: Write> WhereisCsv<'a, W> {
     /// If it cannot be written.
     pub fn new(out: W, context: &'a Context) -> io::Result<WhereisCsv<'a, W>> {
         let mut columns = vec![Column::word("asked"), Column::word("found"), Column::number("offset")];
-        columns.extend(BLOCK.map(block_column));
-        columns.extend(FREE.map(|column| Column::text(format!("free_{}", block_column(column).key))));
+        columns.extend(BLOCK.map(|column| block_column(column, false)));
+        columns.extend(FREE.map(|column| Column::text(format!("free_{}", block_column(column, false).key))));
         columns.extend(["heap", "module", "mapping"].map(Column::text));
         let table = Table::new(out, TableForm::Csv, columns)?;
         Ok(WhereisCsv { table, context, holders: Holders::default() })

@@ -80,23 +80,23 @@ fn text_is_aligned_and_says_what_became_of_what() {
     assert_eq!(
         out,
         "\
-A         : a.hl, 29.5 KiB (30,164 bytes) used in 3 allocations
-B         : b.hl, 1.94 MiB (2,030,053 bytes) used in 4 allocations, 10.0 s later
-New       : 3 allocations, 1.91 MiB, in B but not in A
-Freed     : 2 allocations, 164 bytes, in A but freed in B
-Growth    : +1.91 MiB (+1,999,889 bytes), +1 block; by number, within one run
+A         : a.hl, 29.5 KiB (30,164 B) in 3 blocks
+B         : b.hl, 1.94 MiB (2,030,053 B) in 4 blocks, 10.0 s later
+New       : 3 blocks, 1.91 MiB, in B but not in A
+Freed     : 2 blocks, 164 B, in A but freed in B
+Growth    : +1.91 MiB (+1,999,889 B), +1 block; by number, within one run
 
 Grown     : 2 stacks, +1.91 MiB
 +1.91 MiB  +1 block  keep (keep.c:42) < serve < main
-                     1.94 MiB in 3 blocks now, 29.4 KiB in 2 blocks before; 2 new, 1 freed
-                     1) keep   /src/keep.c:42
-                     2) serve  in prog\\u{1b}[31m
-                        … and 2 more (--frames 0 shows all)
- +5 bytes  +1 block  code without a stack
-                     new: there were none before
--64 bytes  -1 block  lose (lose.c:42)
-                     64 bytes in 1 block before, none now
-                     1) lose  /src/lose.c:42
+    1.94 MiB in 3 blocks now, 29.4 KiB in 2 blocks before; 2 new, 1 freed
+    1) keep   /src/keep.c:42
+    2) serve  in prog\\u{1b}[31m
+       … 2 more frames (--frames 0 shows all)
+     +5 B  +1 block  code without a stack
+    new, none before
+    -64 B  -1 block  lose (lose.c:42)
+    64 B in 1 block before, none now
+    1) lose  /src/lose.c:42
 "
     );
 }
@@ -145,14 +145,14 @@ fn a_snapshot_is_one_line() {
             bytes: 2048,
         };
         let mut out = Vec::new();
-        snapshot_text(&mut out, &report, Paint::default().figures(false)).expect("written");
+        snapshot_text(&mut out, &report, Paint::default()).expect("written");
         String::from_utf8(out).expect("text")
     };
     let begin = "x (process 42) -> x.0.hl (2.00 KiB): 1,234 records";
-    assert_eq!(report(Some(1_500_000), false, 0), format!("{begin}; it was held for 1.5 ms\n"));
+    assert_eq!(report(Some(1_500_000), false, 0), format!("{begin}; it was held for 1.50 ms\n"));
     assert_eq!(report(None, false, 0), format!("{begin}, 0 in flight\n"));
     assert_eq!(report(None, true, 0), format!("{begin}; it has ended\n"));
-    assert_eq!(report(Some(1_500_000), false, 2), format!("{begin}; it was held for 1.5 ms, 2 in flight\n"));
+    assert_eq!(report(Some(1_500_000), false, 2), format!("{begin}; it was held for 1.50 ms, 2 in flight\n"));
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn bytes_are_exact_where_that_is_wanted() {
     text.left_out(1, -2048).expect("written");
     text.end(&Seen::default()).expect("written");
     let out = String::from_utf8(out).expect("text");
-    assert!(out.contains("A         : a.hl, 30,164 bytes used in 3 allocations\n"), "{out}");
-    assert!(out.contains("Growth    : +1,999,889 bytes, +1 block; by number"), "{out}");
-    assert!(out.contains("\n… and 1 more stack, -2,048 bytes (--limit 0 shows all)\n"), "{out}");
+    assert!(out.contains("A         : a.hl, 30,164 B in 3 blocks\n"), "{out}");
+    assert!(out.contains("Growth    : +1,999,889 B, +1 block; by number"), "{out}");
+    assert!(out.contains("\n… and 1 more stack, -2,048 B (--limit 0 shows all)\n"), "{out}");
     assert!(!out.contains("iB"), "{out}");
 }

@@ -103,6 +103,7 @@ impl Target {
         self.builder.write(&self.path).expect("written");
         let ledger = Ledger::open(&self.path).expect("a ledger");
         let context = Context {
+            parts: Vec::new(),
             ledger: "mddout.0".to_owned(),
             clock: Clock::new(&ledger, SystemTime::UNIX_EPOCH).expect("readable"),
             threads: ledger.threads().expect("readable").into_iter().map(|thread| (thread.row, thread)).collect(),

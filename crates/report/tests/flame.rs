@@ -153,7 +153,7 @@ fn a_comparison_tells_both_figures() {
     let facts = FlameFacts { compared: Some(["old.hl".to_owned(), "new.hl".to_owned()]), ..FlameFacts::default() };
     let picture = svg(&tree, &facts, FlameView::default());
     check_xml(&picture);
-    assert!(picture.contains("live bytes: old.hl 1,000 bytes (28.6%), new.hl 8.79 KiB (94.7%)"), "{picture}");
+    assert!(picture.contains("live bytes: old.hl 1,000 B (28.6%), new.hl 8.79 KiB (94.7%)"), "{picture}");
     // Grown, gone, unchanged.
     let class = |name: &str| {
         let (before, _) = picture.split_once(&format!(">{name}</text>")).expect(name);
@@ -214,7 +214,7 @@ fn bytes_are_exact_where_that_is_wanted() {
     let view = FlameView::default();
     assert!(svg(&tree, &with_units, view).contains("KiB"));
     let picture = svg(&tree, &exact, view);
-    assert!(!picture.contains("KiB") && picture.contains(" bytes ("), "{picture}");
+    assert!(!picture.contains("KiB") && picture.contains(" B ("), "{picture}");
     assert!(html(&tree, &exact).contains("\"exactBytes\":true"));
     assert!(html(&tree, &with_units).contains("\"exactBytes\":false"));
 }

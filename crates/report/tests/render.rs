@@ -78,18 +78,20 @@ fn what_a_person_sees() {
     let [stats, stats_lines, dump, dump_lines, history, history_lines] = reports(&path).expect("readable");
     for line in [
         "a ledger: statistics",
-        "Program   : program, pid 4711, began 2023-11-14 22:13:20 UTC, ended after about 300.0 ms; how is not known",
+        "Program   : program, pid 4711, began 2023-11-14 22:13:20 UTC, ended after about 300 ms; how is not known",
         "          : program 'two words'",
-        "Heap      : brk, 0x10000000 to 0x100fffff, size 1.00 MiB (1,048,576 bytes), holds 4.62 KiB in 24 allocations",
-        "History   : 60 memory allocations, 12 frees",
-        "Current   : 2.87 MiB (3,009,826 bytes) used in 48 allocations",
-        "Actual    : approximately 5.73 MiB (6,010,536 bytes)",
-        "Overhead  : approximately 2.86 MiB (3,000,710 bytes), 49.9%",
-        "Peak      : 3.81 MiB (4,000,000 bytes) ± 4.00 KiB used in 55 allocations, at 0.090 s",
-        "Call sites: 6 distinct stacks, 6 of them with live allocations; 3.5 frames each on the average",
-        "          : 160 bytes in the ledger, 26.7 bytes for each stack",
-        "        1 : id 4712, handle 0x12349999, worker\\u{1b}[1m, gone, 10 allocations, 2.86 MiB live in 14 allocations",
-        "          : 2 threads more with 3.88 KiB in 19 allocations (--all shows them)",
+        "Heap      : brk, 0x10000000 to 0x100fffff, size 1.00 MiB, holds 4.62 KiB in 24 blocks",
+        "History   : 60 allocations, 12 frees",
+        "Current   : 2.87 MiB (3,009,826 B) in 48 blocks",
+        "Actual    : approximately 5.73 MiB (6,010,536 B)",
+        "Overhead  : approximately 2.86 MiB (3,000,710 B), 49.9%",
+        "Peak      : 3.81 MiB (4,000,000 B) ± 4.00 KiB in about 55 blocks, after 90.0 ms",
+        "Call sites: 6 distinct stacks, 6 of them with live blocks; 3.5 frames each",
+        "          : 160 B in the ledger, 26.7 B for each stack",
+        "Threads   : 4 threads",
+        "  ROW  NAME               ID  ALLOCATIONS  LIVE BLOCKS  LIVE BYTES  ENDED             HANDLE",
+        "    1  worker\\u{1b}[1m  4712           10           14    2.86 MiB  gone              0x12349999",
+        "          : 2 threads more with 3.88 KiB in 19 blocks (--all shows them)",
         "          : backtrace enabled, 512 levels at most",
         "          : history enabled, 23 records max, 12 held",
         "  1 stack was cut at the depth limit.",
@@ -99,18 +101,15 @@ fn what_a_person_sees() {
     }
     assert!(
         dump.starts_with(
-            "0x10000000 : malloc 1 byte, actual size 24 (+23), number 0, time 0.000 s, age 300.0 ms\n  \
+            "0x10000000 : malloc 1 B, actual size 24 B (+23), number 0, time 0.000 s, age 300 ms\n  \
              By a thread without a row\n  1) 0x30002000 (in library.so+0x2000)\n  2) 0x00401100 (in program+0x1100)\n"
         ),
         "{dump}"
     );
-    assert!(
-        dump.contains("\n5 of 48 blocks, 2.87 MiB (3,009,826 bytes); 43 left out (--limit 0 shows all).\n"),
-        "{dump}"
-    );
+    assert!(dump.contains("\n5 of 48 blocks, 2.87 MiB (3,009,826 B); 43 left out (--limit 0 shows all).\n"), "{dump}");
     assert!(
         history.starts_with(
-            "free 407 bytes: 0x10000e80, actual size 424 (+17), number 158, time 0.200058 s, \
+            "free 407 B: 0x10000e80, actual size 424 B (+17), number 158, time 0.200058 s, \
              allocated by valloc as number 58\n  By thread 1, 4712 worker\\u{1b}[1m\n"
         ),
         "{history}"
@@ -137,7 +136,7 @@ fn a_ledger_without_options_has_the_rest() {
     let [stats, _, dump, ..] = reports(&path).expect("readable");
     assert!(!stats.contains("Actual ") && !stats.contains("\nThreads"));
     assert!(stats.contains("backtrace disabled") && stats.contains("history disabled"));
-    assert!(dump.starts_with("0x10000000 : malloc 1 byte, number 0\n"), "{dump}");
+    assert!(dump.starts_with("0x10000000 : malloc 1 B, number 0\n"), "{dump}");
 }
 
 /// Changes one place in `of`, from the `part`-th on, in a live or a finished ledger, and cuts it.

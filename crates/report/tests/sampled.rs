@@ -33,20 +33,20 @@ fn every_estimate_is_marked() {
         &stats,
         &[
             "Sampled   : one block in 64.0 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 48 samples",
-            "Heap      : brk, 0x10000000 to 0x100fffff, size 1.00 MiB (1,048,576 bytes), holds ~1.50 MiB in ~80,985 allocations",
-            "History   : ~105,342 memory allocations, ~6,767 frees",
-            "Current   : ~5.80 MiB ± 7.4 % used in ~98,568 allocations",
+            "Heap      : brk, 0x10000000 to 0x100fffff, size 1.00 MiB, holds ~1.50 MiB in ~80,985 blocks",
+            "History   : ~105,342 allocations, ~6,767 frees",
+            "Current   : ~5.80 MiB ± 7.4% in ~98,568 blocks",
             "Actual    : ~10.6 MiB",
             "Overhead  : ~4.75 MiB, 45.0%",
-            "Peak      : ~5.80 MiB used in ~98,568 allocations, at 0.088500 s",
-            "          : ~3.30 MiB in ~67,491 allocations (8 samples) library.so+0x2000 < program+0x1100 < program+0x1010",
-            "          : ~449 KiB in ~2,706 allocations (7 samples)   library.so+0x2030 < 0x7fff0000 < program+0x1100",
-            "Allocators:                                    calls            live   live bytes",
-            "            malloc                           ~66,542         ~66,542     ~256 KiB",
-            "            valloc                              ~779            ~617    ~2.99 MiB",
-            "            free                              ~2,602",
-            "        0 : id 4711, handle 0x12345678, main, alive at the end, ~40 allocations, ~962 KiB live in ~6,879 allocations",
-            "          : 2 threads more with ~1.19 MiB in ~77,229 allocations (--all shows them)",
+            "Peak      : ~5.80 MiB in ~98,568 blocks, after 88.5 ms",
+            "          : ~3.30 MiB in ~67,491 blocks (8 samples)  library.so+0x2000 < program+0x1100 < program+0x1010",
+            "          :  ~449 KiB in ~2,706 blocks (7 samples)   library.so+0x2030 < 0x7fff0000 < program+0x1100",
+            "Allocators:                                 calls    live blocks   live bytes",
+            "            malloc                        ~66,542        ~66,542     ~256 KiB",
+            "            valloc                           ~779           ~617    ~2.99 MiB",
+            "            free                           ~2,602",
+            "    0  main             4711          ~40       ~6,879    ~962 KiB  alive at the end  0x12345678",
+            "          : 2 threads more with ~1.19 MiB in ~77,229 blocks (--all shows them)",
             "          : history enabled, 23 records max, 12 held",
             "  ~7 blocks are in the totals and not among the records: calls under way, or records that were lost.",
             "  1 stack was cut at the depth limit.",
@@ -57,8 +57,8 @@ fn every_estimate_is_marked() {
         &dump,
         &[
             "Sampled   : one block in 64.0 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 48 samples",
-            "0x10000040 : calloc 8 bytes, actual size 24 (+16), stands for ~8,193 blocks, number 1, time 0.001500 s, age 298.5 ms",
-            "5 of 48 samples, standing for ~98,568 blocks, ~5.80 MiB ± 7.4 %; 43 left out (--limit 0 shows all).",
+            "0x10000040 : calloc 8 B, actual size 24 B (+16), stands for ~8,193 blocks, number 1, time 0.001500 s, age 298 ms",
+            "5 of 48 samples, standing for ~98,568 blocks, ~5.80 MiB ± 7.4%; 43 left out (--limit 0 shows all).",
         ],
     );
     has(
@@ -66,7 +66,7 @@ fn every_estimate_is_marked() {
         &[
             "Sampled   : one block in 64.0 KiB; figures marked ~ are estimates (Poisson, unbiased), of all blocks from 60 samples",
             "Caution: history is incomplete: ~100 frees are no longer in the ring.",
-            "free 407 bytes: 0x10000e80, actual size 424 (+17), stands for ~162 blocks, number 158, time 0.200058 s, \
+            "free 407 B: 0x10000e80, actual size 424 B (+17), stands for ~162 blocks, number 158, time 0.200058 s, \
              allocated by valloc as number 58",
         ],
     );
@@ -123,12 +123,12 @@ fn the_recorders_own_figures_are_told() {
             &[
                 "Stacks    : 12,345,678 frames verified (78.1%), 3,456,789 walked; 1,234 rules made",
                 "Checked   : 1,234,567 stacks compared with a full walk, 0 differ",
-                "          : 160 bytes in the ledger, 26.7 bytes for each stack",
-                "          : 4.16 KiB in memory with the index, 709.3 bytes for each stack",
-                "          : ledger: 1.56 KiB records, 832 bytes history, 160 bytes call sites, 6.05 KiB other",
+                "          : 160 B in the ledger, 26.7 B for each stack",
+                "          : 4.16 KiB in memory with the index, 709.3 B for each stack",
+                "          : ledger: 1.56 KiB records, 832 B history, 160 B call sites, 6.05 KiB other",
                 "          : outside: 488 KiB address index (12.5% of the peak), 4.00 KiB call sites, 300 KiB in 1 thread \
                  state, 232 KiB other",
-                "          : 9120.0 bytes for each of at most 55 blocks at a time: record 29.1, address index 9090.9",
+                "          : 9120.0 B for each of at most 55 blocks at a time: record 29.1 B, address index 9090.9 B",
             ],
         );
         let object = &objects(&stats_lines)[1];

@@ -55,7 +55,7 @@ fn text_with(tree: &CallTree, sums: &SiteSums, set: impl FnOnce(&mut TreeView<'_
 fn callers_first() {
     let expected = "\
 srv.hl: call tree of srv, pid 4711, callers first
-97.7 KiB (100,000 bytes) in 1,000 blocks live
+97.7 KiB (100,000 B) in 1,000 blocks live
 
 live bytes share blocks  function
   86.3 KiB 88.4%    884  ├ _start → main  srv.c:90…
@@ -65,7 +65,7 @@ live bytes share blocks  function
   19.5 KiB 20.0%    200  │ │ │ └ intern → xmalloc  xmalloc.c:3
   4.88 KiB  5.0%     50  │ │ └ serve itself
   2.93 KiB  3.0%     30  │ ├ setup
- 400 bytes  0.4%      4  │ └ … 4 more
+     400 B  0.4%      4  │ └ … 4 more
   11.3 KiB 11.6%    116  └ start_thread → worker → std::vector<int, std::allocator<int> >::push_back(int&&)
 ";
     assert_eq!(text(&server().tree(), |_| {}), expected);
@@ -75,7 +75,7 @@ live bytes share blocks  function
 fn allocating_functions_first() {
     let expected = "\
 srv.hl: call tree of srv, pid 4711, allocating functions first
-97.7 KiB (100,000 bytes) in 1,000 blocks live
+97.7 KiB (100,000 B) in 1,000 blocks live
 
 live bytes share blocks  function
   78.1 KiB 80.0%    800  ├ xmalloc  xmalloc.c:3
@@ -84,7 +84,7 @@ live bytes share blocks  function
   11.3 KiB 11.6%    116  ├ std::vector<int, std::allocator<int> >::push_back(int&&) ← worker ← start_thread  in srv
   4.88 KiB  5.0%     50  ├ serve ← main ← _start  srv.c:40…
   2.93 KiB  3.0%     30  ├ setup ← main ← _start  in srv
- 400 bytes  0.4%      4  └ … 4 more
+     400 B  0.4%      4  └ … 4 more
 ";
     assert_eq!(text(&server().tree().inverted(|_| false), |_| {}), expected);
 }
@@ -94,20 +94,20 @@ fn what_is_cut_is_summed_up() {
     let cut = |view: &mut TreeView<'_>| (view.depth, view.width) = (2, 72);
     let expected = "\
 srv.hl: call tree of srv, pid 4711, callers first
-97.7 KiB (100,000 bytes) in 1,000 blocks live
+97.7 KiB (100,000 B) in 1,000 blocks live
 
 live bytes share blocks  function
   86.3 KiB 88.4%    884  ├ _start → main  srv.c:90…
   83.0 KiB 85.0%    850  │ ├ serve  srv.c:40…  … 2 below
   2.93 KiB  3.0%     30  │ ├ setup
- 400 bytes  0.4%      4  │ └ … 4 more
-  11.3 KiB 11.6%    116  └ std::vector<int, std::allocator<int> >::push…
+     400 B  0.4%      4  │ └ … 4 more
+  11.3 KiB 11.6%    116  └ … 1 … → worker → std::vector<…>::push_back
 ";
     assert_eq!(text(&server().tree(), cut), expected);
     let top = |view: &mut TreeView<'_>| (view.depth, view.top) = (1, 1);
     let expected = "\
 srv.hl: call tree of srv, pid 4711, callers first
-97.7 KiB (100,000 bytes) in 1,000 blocks live
+97.7 KiB (100,000 B) in 1,000 blocks live
 
 live bytes share blocks  function
   86.3 KiB 88.4%    884  ├ _start → main  srv.c:90…  … 6 below
@@ -120,7 +120,7 @@ live bytes share blocks  function
 fn other_figures() {
     let freed = text(&server().tree(), |view| (view.measure, view.least) = (Measure::FreedBytes, 1));
     for line in [
-        "157 KiB (160,500 bytes) in 1,605 blocks freed",
+        "157 KiB (160,500 B) in 1,605 blocks freed",
         "freed bytes share blocks  function",
         "    157 KiB  100%  1,605  └ _start → main  srv.c:90…",
     ] {

@@ -87,7 +87,7 @@ fn estimates_are_marked() -> Result {
         " in all; ~",
         "  peak         ~",
         "  live at end  ~",
-        "     ~20.0 MiB in ~5 blocks",
+        "  ~20.0 MiB in ~5 blocks",
     ] {
         check!(said.contains(part), "the summary has no {part:?}:\n{said}");
     }

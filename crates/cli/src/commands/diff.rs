@@ -27,7 +27,7 @@ mod watch;
 /// Stacks of each list that are shown to a person who did not say how many.
 const STACKS: usize = 10;
 /// Frames of a stack that are shown to a person who did not say how many.
-const FRAMES: usize = 10;
+const FRAMES: usize = 5;
 
 /// Arguments of `diff`.
 #[derive(Debug, clap::Args)]
@@ -82,7 +82,7 @@ pub(crate) struct DiffArgs {
     /// largest blocks
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     pub(crate) top: Option<usize>,
-    /// Show so many frames of each stack, 0 for all [default: 10; of intervals none]
+    /// Show so many frames of each stack, 0 for all [default: 5; of intervals none]
     #[arg(long, value_name = "N")]
     pub(crate) frames: Option<usize>,
     /// One JSON object a line, as described in docs/json.md

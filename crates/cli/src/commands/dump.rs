@@ -168,7 +168,8 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Res
         TableForm::Text(_) => dump_begin(&mut out, &context, &selection)?,
         TableForm::Csv => {}
     }
-    let mut table = Table::new(out, form, columns.iter().map(|column| block_column(*column)).collect())?;
+    let sampled = selection.sampled.is_some();
+    let mut table = Table::new(out, form, columns.iter().map(|column| block_column(*column, sampled)).collect())?;
     for block in &selection.blocks {
         let stack = if named { names.stack(block.site)? } else { NamedStack::default() };
         let cells: Vec<Cell> =

@@ -113,9 +113,14 @@ fn show(args: &HistoryArgs) -> Result<()> {
     }
     args.check(by.is_some(), columns.is_some())?;
     let targets = args.more.targets(&args.ledger.ledger);
-    let mut ledgers = open_run(&targets)?;
+    let (mut ledgers, parts) = open_run(&targets)?;
+    let given = targets.iter().map(|target| target.to_string_lossy());
+    if !args.ledger.json && !given.eq(parts.iter().map(String::as_str)) {
+        say(&format!("the ledgers are shown in the order of time: {}", parts.join(", ")));
+    }
     let Some(last) = ledgers.pop() else { return Ok(()) };
-    let opened = args.ledger.opened(&targets, last)?;
+    let mut opened = args.ledger.opened(&targets, last)?;
+    opened.context.parts = parts;
     args.frames.explain(&opened.ledger);
     let shape = args.shape.get(&opened.ledger)?;
     match (args.addr, by, order, columns) {

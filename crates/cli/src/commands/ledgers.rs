@@ -37,15 +37,17 @@ fn is_executable(path: &Path) -> bool {
     magic.starts_with(b"\x7fELF") && matches!([low, high], [2 | 3, 0] | [0, 2 | 3])
 }
 
-/// Opens the ledgers of one run, oldest first.
-pub(crate) fn open_run(targets: &[&OsStr]) -> Result<Vec<Ledger>> {
+/// Opens the ledgers of one run, oldest first, and gives their names in that order.
+pub(crate) fn open_run(targets: &[&OsStr]) -> Result<(Vec<Ledger>, Vec<String>)> {
     let ledgers = targets.iter().map(|target| Ledger::open_target(target)).collect::<Result<Vec<_>, _>>()?;
     let order = match in_order(&ledgers) {
         Ok(order) => order,
         Err(error) => bail!("{}", other_run(&ledgers, targets, error)),
     };
+    let names: Vec<String> =
+        order.iter().filter_map(|place| Some(targets.get(*place)?.to_string_lossy().into_owned())).collect();
     let mut places: Vec<Option<Ledger>> = ledgers.into_iter().map(Some).collect();
-    Ok(order.into_iter().filter_map(|place| places.get_mut(place)?.take()).collect())
+    Ok((order.into_iter().filter_map(|place| places.get_mut(place)?.take()).collect(), names))
 }
 
 /// Why two ledgers cannot be shown as one.

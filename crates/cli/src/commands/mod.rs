@@ -109,6 +109,7 @@ impl LedgerArgs {
         let named: Vec<_> = named.iter().map(|name| name.to_string_lossy()).collect();
         let clock = Clock::new(&ledger, SystemTime::now())?;
         let context = Context {
+            parts: Vec::new(),
             ledger: named.join(" "),
             clock,
             threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
@@ -166,7 +167,7 @@ impl Progress {
         if self.terminal && now >= due {
             self.shown = Some(now);
             // A terminal that does not take it takes nothing else either.
-            let _ = write!(io::stderr(), "\r{}: {:.0} % ", self.what, part * 100.0);
+            let _ = write!(io::stderr(), "\r{}: {:.0}% ", self.what, part * 100.0);
         }
     }
 }

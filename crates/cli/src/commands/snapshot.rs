@@ -7,7 +7,7 @@ use std::process::id;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use heapledger_report::{Paint, SnapshotReport, snapshot_json, snapshot_text};
+use heapledger_report::{SnapshotReport, snapshot_json, snapshot_text};
 use heapledger_source::{Ledger, Snapshot, SourceError};
 use nix::sys::signal::{SigSet, Signal};
 
@@ -15,6 +15,7 @@ use super::unless_pipe_closed;
 use crate::finish::{Progress, abandon, plain, remember};
 use crate::freeze::Held;
 use crate::output::{Names, Pending, check, expand};
+use crate::terminal::Color;
 use crate::{startup, sys};
 
 /// The pattern of the output's name.
@@ -109,8 +110,8 @@ fn take(args: &SnapshotArgs) -> Result<()> {
         () if args.json => snapshot_json(io::stdout().lock(), &report)?,
         () if args.quiet => {}
         () => {
-            let paint = Paint { exact_bytes: args.bytes, ..Paint::default() };
-            snapshot_text(io::stdout().lock(), &report, paint.figures(false))?;
+            let paint = Color::Never.paint(args.bytes);
+            snapshot_text(io::stdout().lock(), &report, paint)?;
         }
     }
     Ok(())

@@ -86,9 +86,8 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
         match Reckoning::of(&ledger) {
             Ok(reckoning) => {
-                let (reckoning, exact_bytes) = (&reckoning, arguments.bytes);
-                let summary =
-                    Summary { outcome, reckoning, written: &written, earlier: &earlier, children, exact_bytes };
+                let (reckoning, paint) = (&reckoning, terminal::stderr_paint(arguments.bytes));
+                let summary = Summary { outcome, reckoning, written: &written, earlier: &earlier, children, paint };
                 terminal::tell(&summary.to_string());
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),

@@ -9,7 +9,7 @@ use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Names, NamingOptions, Note, Sampled};
-use heapledger_report::{Figures, callers, count, counted, sentence, span};
+use heapledger_report::{Paint, callers, count, counted, sentence, span};
 
 use super::end::Outcome;
 use crate::finish::{Progress, Written};
@@ -19,8 +19,8 @@ use crate::text::shell;
 const NAMING: Duration = Duration::from_millis(200);
 /// Call sites that are shown.
 const TOP: usize = 3;
-/// Most characters of a call site.
-const WIDTH: usize = 74;
+/// Columns before what a line says.
+const INDENT: usize = 15;
 /// A program with fewer allocations than this "did little": perhaps its children did the work.
 const LITTLE: u64 = 1000;
 /// Notes that are shown; `stats` has all.
@@ -97,17 +97,8 @@ fn name(ledger: &Ledger, holders: Vec<(u32, u64, u64)>) -> Result<Vec<Holder>> {
     let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
     let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + NAMING) };
     names.resolve(holders.iter().map(|(site, ..)| *site), options, &mut |_| {})?;
-    let holder =
-        |(site, bytes, blocks)| Ok(Holder { bytes, blocks, name: shortened(&callers(&names.stack(site)?), WIDTH) });
+    let holder = |(site, bytes, blocks)| Ok(Holder { bytes, blocks, name: callers(&names.stack(site)?) });
     holders.into_iter().map(holder).collect()
-}
-
-/// Cut at a character, with a sign that it was.
-fn shortened(text: &str, width: usize) -> String {
-    match text.char_indices().nth(width) {
-        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
-        None => text.to_owned(),
-    }
 }
 
 /// All that the summary tells.
@@ -122,8 +113,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) earlier: &'a [Written],
     /// Child processes that were not watched.
     pub(crate) children: u64,
-    /// Whether bytes are written exactly, without units.
-    pub(crate) exact_bytes: bool,
+    /// How wide it may be, and whether bytes are written exactly.
+    pub(crate) paint: Paint,
 }
 
 impl Display for Summary<'_> {
@@ -131,13 +122,15 @@ impl Display for Summary<'_> {
         let own = self.reckoning;
         let name = crate::locate::short_name(self.outcome.name).display();
         writeln!(f, "heapledger: {name} {} after {}", ending(self.outcome), span(nanoseconds(self.outcome.span)))?;
-        let figures = Figures { estimated: own.sampled.is_some(), exact_bytes: self.exact_bytes };
+        let figures = self.paint.figures(own.sampled.is_some());
+        let lines = |text: &str| self.paint.lines(text, INDENT, INDENT);
         if let Some(from) = own.sampled {
-            writeln!(f, "  sampled      {}", figures.sampled(from, "of live blocks"))?;
+            writeln!(f, "  sampled      {}", lines(&figures.sampled(from, "of live blocks")))?;
         }
         let allocated = figures.counted(own.allocations, "block", "blocks");
         let freed = figures.count(own.frees);
-        writeln!(f, "  allocated    {allocated}, {} in all; {freed} freed", figures.bytes(own.bytes_allocated))?;
+        let allocated = format!("{allocated}, {} in all; {freed} freed", figures.bytes(own.bytes_allocated));
+        writeln!(f, "  allocated    {}", lines(&allocated))?;
         let blocks = figures.counted(own.peak_blocks, "block", "blocks");
         // What threads have not reported yet is little beside what an estimate may be off.
         let peak = if figures.estimated {
@@ -146,7 +139,9 @@ impl Display for Summary<'_> {
             figures.within(own.peak_bytes, own.peak_error)
         };
         let after = own.peak_ns.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
-        writeln!(f, "  peak         {peak} in {blocks}{after}")?;
+        // As in `stats`: what is inexact and no estimate is said in a word.
+        let about = if figures.estimated || own.peak_error == 0 { "" } else { "about " };
+        writeln!(f, "  peak         {}", lines(&format!("{peak} in {about}{blocks}{after}")))?;
         if own.live_blocks == 0 {
             writeln!(f, "  live at end  {}", figures.nothing())?;
         } else {
@@ -156,7 +151,7 @@ impl Display for Summary<'_> {
             } else {
                 figures.bytes(own.live_bytes)
             };
-            writeln!(f, "  live at end  {live} in {blocks}; the biggest call sites:")?;
+            writeln!(f, "  live at end  {}", lines(&format!("{live} in {blocks}; the biggest call sites:")))?;
         }
         let held = own.sites.iter();
         let held = held.map(|site| (figures.bytes(site.bytes), figures.counted(site.blocks, "block", "blocks")));
@@ -167,10 +162,11 @@ impl Display for Summary<'_> {
         };
         let (bytes_width, blocks_width) = (width(10, |held| &held.0), width(14, |held| &held.1));
         for ((bytes, blocks), site) in held.iter().zip(&own.sites) {
-            writeln!(f, "    {bytes:>bytes_width$} in {blocks:<blocks_width$} {}", site.name)?;
+            let line = format!("    {bytes:>bytes_width$} in {blocks:<blocks_width$} {}", site.name);
+            writeln!(f, "{}", self.paint.fitted(&line))?;
         }
         for loss in own.losses.iter().take(NOTES) {
-            writeln!(f, "  incomplete   {loss}")?;
+            writeln!(f, "  incomplete   {}", lines(loss))?;
         }
         if let Some(more) = own.losses.len().checked_sub(NOTES).filter(|more| *more > 0) {
             writeln!(f, "  incomplete   and {}", counted(more as u64, "more note", "more notes"))?;
@@ -178,7 +174,7 @@ impl Display for Summary<'_> {
         if self.children > 0 {
             let processes = counted(self.children, "child process was", "child processes were");
             let little = if own.allocations < LITTLE { "; this program itself did little" } else { "" };
-            writeln!(f, "  children     {processes} not watched{little}")?;
+            writeln!(f, "  children     {}", lines(&format!("{processes} not watched{little}")))?;
         }
         if let Some((first, others)) = self.earlier.split_last() {
             let others =
@@ -220,7 +216,7 @@ mod tests {
             span: Duration::from_millis(1240),
         };
         let written = Written { path: "heapledger.jq.42.hl".into(), instead_of: None, bytes: 1 << 20 };
-        Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children, exact_bytes: false }
+        Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children, paint: Paint::default() }
             .to_string()
     }
 
@@ -244,7 +240,7 @@ mod tests {
         let wanted = "\
 heapledger: jq ended with status 0 after 1.24 s
   allocated    1,234,567 blocks, 45.0 MiB in all; 1,234,560 freed
-  peak         12.0 MiB in 45,678 blocks, after 980.0 ms
+  peak         12.0 MiB in 45,678 blocks, after 980 ms
   live at end  4.20 KiB in 7 blocks; the biggest call sites:
       2.00 KiB in 3 blocks       jv_mem_alloc (jv_alloc.c:130) < jvp_string_alloc < jv_string_sized
       2.00 KiB in 3 blocks       main
@@ -271,14 +267,14 @@ heapledger: jq ended with status 0 after 1.24 s
             ..Reckoning::default()
         };
         let reckoning = &reckoning;
-        let summary =
-            Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children: 0, exact_bytes: true };
+        let paint = Paint { exact_bytes: true, ..Paint::default() };
+        let summary = Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children: 0, paint };
         let text = summary.to_string();
-        assert!(text.contains(", 47,185,920 bytes in all;"), "{text}");
-        assert!(text.contains("peak         12,582,912 bytes ± 4,096 bytes in"), "{text}");
-        assert!(text.contains("live at end  4,300 bytes in 7 blocks"), "{text}");
-        assert!(text.contains("\n    2,048 bytes in 3 blocks "), "{text}");
-        assert!(text.contains("jq.hl (1,048,576 bytes)") && !text.contains("iB"), "{text}");
+        assert!(text.contains(", 47,185,920 B in all;"), "{text}");
+        assert!(text.contains("peak         12,582,912 B ± 4,096 B in about"), "{text}");
+        assert!(text.contains("live at end  4,300 B in 7 blocks"), "{text}");
+        assert!(text.contains("\n       2,048 B in 3 blocks "), "{text}");
+        assert!(text.contains("jq.hl (1,048,576 B)") && !text.contains("iB"), "{text}");
     }
 
     #[test]
@@ -304,9 +300,9 @@ heapledger: jq ended with status 0 after 1.24 s
   sampled      one block in 512 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 1,234 samples
   allocated    ~1,234,567 blocks, ~4.39 GiB in all; ~1,000,000 freed
   peak         ~700 MiB in ~345,678 blocks
-  live at end  ~650 MiB ± 3.1 % in ~234,567 blocks; the biggest call sites:
-        ~512 MiB in ~1,134,567 blocks main
-    ~1,023 bytes in ~7 blocks         helper < main
+  live at end  ~650 MiB ± 3.1% in ~234,567 blocks; the biggest call sites:
+      ~512 MiB in ~1,134,567 blocks main
+      ~1,023 B in ~7 blocks         helper < main
   ledger       heapledger.jq.42.hl (1.00 MiB)
   next         heapledger dump heapledger.jq.42.hl
 ";
@@ -324,11 +320,5 @@ heapledger: jq ended with status 0 after 1.24 s
         assert!(!text.contains("incomplete"));
         let text = shown(0, &Reckoning { allocations: 9_000, ..Reckoning::default() }, 2);
         assert!(text.contains("  children     2 child processes were not watched\n"));
-    }
-
-    #[test]
-    fn long_names_are_cut_at_a_character() {
-        assert_eq!(shortened("äöü", 3), "äöü");
-        assert_eq!(shortened("äöüx", 3), "äö…");
     }
 }

@@ -15,7 +15,7 @@ use super::view::{Data, View, columns};
 use super::{Watched, finished};
 use crate::commands::TopArgs;
 use crate::commands::shape::tell_notes;
-use crate::terminal::{self, Output};
+use crate::terminal::Output;
 
 /// How long the finished ledger of a program that has just ended is waited for.
 const FINISH_PATIENCE: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         within: Vec::new(),
     };
     let paint = args.ledger.paint();
-    let width = terminal::width();
+    let width = paint.columns;
     let sampling = Sampling::of(ledger);
     let name = args.ledger.ledger.to_string_lossy();
     let mut out = if args.ledger.json {
@@ -81,7 +81,13 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
                 if shown > 0 {
                     writeln!(text)?;
                 }
-                let columns = columns(view.group, false, data.motion(), width, look.figures);
+                let columns = columns(
+                    view.group,
+                    false,
+                    data.motion(),
+                    if width == 0 { usize::MAX } else { width },
+                    look.figures,
+                );
                 look_text(text, &look, &columns, &rows, width, paint)?;
                 text.flush()?;
             }

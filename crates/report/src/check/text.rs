@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Figure, Note, Verdict};
+use heapledger_analysis::{Figure, Finding, Note, Responsible, Verdict};
 
 use super::{CheckOutcome, CheckReport, rule};
+use crate::fit::Fit;
+use crate::frames::callers;
 use crate::seen::sentence;
 use crate::units::{Paint, clean, counted};
 
@@ -13,38 +15,46 @@ impl CheckReport<'_> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn text(&self, mut out: impl Write, paint: Paint) -> io::Result<()> {
+    pub fn text(&self, out: impl Write, paint: Paint) -> io::Result<()> {
+        let mut out = Fit::new(out, paint);
+        let say = |out: &mut Fit<_>, word: &str, text: &str| {
+            let padded = format!("{word:<8}");
+            let calm = ["", "ok", "sampled"].contains(&word);
+            let word = if calm { padded } else { paint.strong(padded) };
+            writeln!(out, "{word} {}", paint.lines(text, INDENT, INDENT))
+        };
         if let Some(from) = self.summary.sampled {
-            writeln!(out, "Sampled: {}", self.figures().sampled(from, "of live blocks"))?;
+            say(&mut out, "sampled", &self.figures().sampled(from, "of live blocks"))?;
         }
+        // All lists have the same columns.
+        let parts: Vec<[String; 2]> = self.findings.iter().flat_map(|finding| self.amounts(finding)).collect();
+        let [bytes_width, blocks_width] =
+            [0, 1].map(|part: usize| parts.iter().map(|parts| parts[part].chars().count()).max().unwrap_or(0));
         for finding in self.findings {
             let verdict = match finding.verdict {
-                Verdict::Holds => "ok      ".to_owned(),
-                Verdict::Uncertain => paint.strong("warning ".to_owned()).to_string(),
-                Verdict::Exceeded => paint.strong("EXCEEDED".to_owned()).to_string(),
+                Verdict::Holds => "ok",
+                Verdict::Uncertain => "warning",
+                Verdict::Exceeded => "EXCEEDED",
             };
-            writeln!(out, "{verdict} {} (--{})", self.sentence(finding), option(rule(finding.figure)))?;
+            say(&mut out, verdict, &format!("{} (--{})", self.sentence(finding), option(rule(finding.figure))))?;
             if let Some(heading) = heading(finding.figure).filter(|_| !finding.responsible.is_empty()) {
-                writeln!(out, "         {heading}:")?;
+                say(&mut out, "", &format!("{heading}:"))?;
             }
-            for responsible in &finding.responsible {
-                writeln!(out, "           {}", self.responsible(finding, responsible))?;
+            for (responsible, [bytes, blocks]) in finding.responsible.iter().zip(self.amounts(finding)) {
+                let who = callers(&responsible.stack);
+                writeln!(out, "{:INDENT$}  {bytes:>bytes_width$}  {blocks:>blocks_width$}  {who}", "")?;
             }
         }
         for (reason, blocks, of_bytes) in self.leaked.iter().flat_map(|leaked| &leaked.excused) {
             let blocks = self.figures().counted(*blocks, "block", "blocks");
-            writeln!(
-                out,
-                "         not counted: {} in {blocks}, {}",
-                self.figures().known().bytes(*of_bytes),
-                clean(reason)
-            )?;
+            let bytes = self.figures().known().bytes(*of_bytes);
+            say(&mut out, "", &format!("not counted: {bytes} in {blocks}, {}", clean(reason)))?;
         }
         for note in self.losses {
-            writeln!(out, "{} {}", paint.strong("LOST    ".to_owned()), clean(&sentence(note)))?;
+            say(&mut out, "LOST", &clean(&sentence(note)))?;
         }
         for note in self.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_))) {
-            writeln!(out, "{} {}", paint.strong("MOMENT  ".to_owned()), clean(&sentence(note)))?;
+            say(&mut out, "MOMENT", &clean(&sentence(note)))?;
         }
         let limits = counted(self.findings.len() as u64, "limit", "limits");
         let verdict = match self.outcome() {
@@ -55,10 +65,24 @@ impl CheckReport<'_> {
                 format!("{limits}; none is known to be exceeded, but the ledger is not complete (--allow-losses)")
             }
         };
-        writeln!(out, "{}: {verdict}", clean(self.ledger))?;
+        writeln!(out, "{}", paint.lines(&format!("{}: {verdict}", clean(self.ledger)), 0, 2))?;
         out.flush()
     }
+
+    /// Bytes and blocks of those responsible, in words.
+    fn amounts(&self, finding: &Finding) -> Vec<[String; 2]> {
+        let more = if finding.figure.is_growth() { "+" } else { "" };
+        let words = |responsible: &Responsible| {
+            let bytes = self.figures().bytes(responsible.totals.bytes);
+            let blocks = self.figures().counted(responsible.totals.blocks, "block", "blocks");
+            [format!("{more}{bytes}"), format!("{more}{blocks}")]
+        };
+        finding.responsible.iter().map(words).collect()
+    }
 }
+
+/// Columns before a sentence.
+const INDENT: usize = 9;
 
 /// What the stacks below a figure are of, where that is not the figure itself: a ledger does not hold everything.
 fn heading(figure: Figure) -> Option<&'static str> {

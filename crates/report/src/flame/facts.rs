@@ -46,7 +46,10 @@ impl FlameFacts {
             let SiteSums { sampled: from, total, .. } = source.sums;
             let figures = Figures { estimated: from.is_some(), exact_bytes };
             facts.estimated |= from.is_some();
-            facts.facts.push(format!("{}: {}", source.ledger, program(source.identity, source.clock).join("; ")));
+            facts.facts.push(format!("{}: {}", source.ledger, {
+                let (program, args) = program(source.identity, source.clock);
+                program.into_iter().chain(args).collect::<Vec<_>>().join("; ")
+            }));
             let blocks = |bytes, blocks| {
                 let blocks = figures.counted(total.get(blocks), "block", "blocks");
                 format!("{} in {blocks}", figures.bytes_exact(total.get(bytes)))

@@ -147,7 +147,7 @@ const rebuild = (path) => {
 // --- words --------------------------------------------------------------------------------------------------
 const commas = (n) => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
 const bytes = (n) => {
-  if (data.exactBytes || n < 1024) return `${commas(n)} ${n === 1 ? 'byte' : 'bytes'}`;
+  if (data.exactBytes || n < 1024) return `${commas(n)} B`;
   let unit = -1;
   do { n /= 1024; unit++; } while (n >= 1023.5 && unit < 5);
   return `${n.toFixed(n < 9.995 ? 2 : n < 99.95 ? 1 : 0)} ${['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'][unit]}`;

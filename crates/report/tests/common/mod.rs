@@ -38,6 +38,7 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
     let ledger = Ledger::open(path)?;
     let clock = Clock::new(&ledger, SystemTime::UNIX_EPOCH)?;
     let context = Context {
+        parts: Vec::new(),
         ledger: "a ledger".to_owned(),
         clock,
         threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),

@@ -86,7 +86,8 @@ pub(super) fn table(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, colu
         TableForm::Text(_) => history_begin(&mut out, &context, &events)?,
         TableForm::Csv => {}
     }
-    let mut table = Table::new(out, form, columns.iter().map(|column| event_column(*column)).collect())?;
+    let mut table =
+        Table::new(out, form, columns.iter().map(|column| event_column(*column, events.sampled.is_some())).collect())?;
     for event in &events.events {
         let stacks = sides.stacks(event, &mut names)?;
         let cells: Vec<Cell> =

@@ -1,7 +1,7 @@
 //! The screen: figures, the heap's curve, a page, the keys. What there is no room for is left out, the least needed
 //! first.
 
-use heapledger_report::{LookColumn, LookRow, LookState, short_span, span};
+use heapledger_report::{LookColumn, LookRow, LookState, span};
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -124,7 +124,7 @@ fn header(lines: &mut Lines<'_>, app: &App) {
         lines.line(&[(problem.clone(), theme.wrong())], &[]);
     }
     if let Some(age) = look.mark_age_ns.filter(|_| height >= 5) {
-        let words = format!("since the mark {} ago: {} new and alive", short_span(age), look.young_words());
+        let words = format!("since the mark {} ago: {} new and alive", span(age), look.young_words());
         lines.line(&[(words, theme.set())], &[]);
     } else if app.marking {
         lines.line(&[("setting the mark".to_owned(), theme.set())], &[]);

@@ -1,7 +1,7 @@
 //! Pages of text: a stack with its source lines, the help.
 
 use heapledger_analysis::NamedFrame;
-use heapledger_report::{clean, counted, short_name, short_span};
+use heapledger_report::{clean, counted, short_name, span};
 use ratatui::style::Style;
 
 use super::super::view::Motion;
@@ -153,7 +153,7 @@ fn figures(app: &App, site: u32) -> (String, String) {
     if about.estimated {
         text.push_str(&format!(", from {}", counted(part.samples, "sample", "samples")));
     }
-    let age = |ticks| app.data.totals.as_ref().and_then(|totals| totals.clock.age_ns(ticks)).map(short_span);
+    let age = |ticks| app.data.totals.as_ref().and_then(|totals| totals.clock.age_ns(ticks)).map(span);
     let oldest = row.oldest.and_then(age).map(|age| format!("oldest {age}"));
     let newest = row.newest.and_then(age).map(|age| format!("newest {age}"));
     let growth = row.bytes_per_second.filter(|_| running).map(|rate| format!("growth {}/s", about.short_rate(rate)));

@@ -39,16 +39,16 @@ fn press(app: &mut App, keys: &str) {
 fn a_usual_screen() {
     let lines = screen(&mut app(made()), 80, 24, Theme::default());
     let expected = "\
-made-up, pid 4711  running  1 min 02 s                                 every 1 s
+made-up, pid 4711  running  1m02s                                      every 1 s
 live 3.82 MiB in 4 blocks  peak 3.82 MiB
 growth +1.91 MiB/s  1 allocations/s  0 frees/s
                                                                 ▇█ 3.82 MiB
                                                                 ██ last 60 s
                                                                ▁██ 1.46 KiB
  1 function  2 stack  3 thread  4 file  5 module  6 kind
-  LIVE▼     BLOCKS  GROWTH/s    GROWN  FUNCTION
-  3.81M          1    +1.91M   +3.81M  program+0x40
-  1.47K          3        +4       +7  library.so+0x10
+   LIVE▼     BLOCKS   GROWTH/s      GROWN  FUNCTION
+3.81 MiB          1  +1.91 MiB  +3.81 MiB  program+0x40
+1.47 KiB          3       +4 B       +7 B  library.so+0x10
 ";
     let shown = lines[..lines.len() - 1].join("\n");
     assert_eq!(shown.trim_end(), expected.trim_end(), "\n{shown}");
@@ -62,9 +62,9 @@ fn exact_bytes_have_room_on_the_screen() {
     for width in [80, 120] {
         let lines = screen(&mut app, width, 24, Theme::default());
         let shown = lines.join("\n");
-        assert!(lines[1].starts_with("live 4,001,507 bytes in 4 blocks  peak 4,001,507 bytes"), "{shown}");
-        assert!(lines[2].starts_with("growth +2,000,004 bytes/s  "), "{shown}");
-        assert!(lines[3].ends_with(" 4,001,507 bytes") && !shown.contains("iB"), "{shown}");
+        assert!(lines[1].starts_with("live 4,001,507 B in 4 blocks  peak 4,001,507 B"), "{shown}");
+        assert!(lines[2].starts_with("growth +2,000,004 B/s  "), "{shown}");
+        assert!(lines[3].ends_with(" 4,001,507 B") && !shown.contains("iB"), "{shown}");
         assert!(shown.contains("\n     4,000,000          1 ") && shown.contains("  program+0x40"), "{shown}");
         assert_eq!(shown.contains(" OLDEST"), width == 120, "{shown}");
     }
@@ -98,7 +98,7 @@ fn the_smallest_screen_shows_the_greatest_row() {
     let lines = screen(&mut app(made()), 20, 5, Theme::default());
     assert_eq!(lines[0], "made-up, pid 4711  r");
     assert!(lines[1].starts_with("live 3.82 MiB in 4"), "{lines:?}");
-    assert!(lines[3].starts_with("  3.81M  program+0"), "{lines:?}");
+    assert!(lines[3].starts_with("3.81 MiB  program+"), "{lines:?}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_stack_is_shown_frame_by_frame() {
     assert_eq!(lines[at + 1], "    /src/leak.c:17");
     assert_eq!(lines[at + 2], "        keep(malloc(n));");
     assert_eq!(lines[at - 2], "3.81 MiB in 1 block");
-    assert!(lines[at - 1].starts_with("oldest 1m01s, newest 1m01s, growth +1.91M/s"), "{}", lines[at - 1]);
+    assert!(lines[at - 1].starts_with("oldest 1m01s, newest 1m01s, growth +1.91 MiB/s"), "{}", lines[at - 1]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_mark_a_loss_and_an_end_are_said() {
     made.look(true).block(2, 0, 12).lost(2).look(false);
     let mut app = app(made);
     let text = screen(&mut app, 80, 24, Theme::default()).join("\n");
-    assert!(text.contains("since the mark 1.0s ago: 12 bytes in 1 block new and alive"), "{text}");
+    assert!(text.contains("since the mark 1.00 s ago: 12 B in 1 block new and alive"), "{text}");
     assert!(text.contains("not seen: 2 blocks were not entered"), "{text}");
     assert!(text.contains("   NEW▼") && text.contains("M unmark"), "{text}");
     app.data.ending = Some("killed by signal 9".to_owned());
