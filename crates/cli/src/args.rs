@@ -96,7 +96,7 @@ pub(crate) struct RecoverArgs {
     /// Unfinished ledgers, or directories with such [default: all places where `run` puts them]
     #[arg(value_name = "DIR|FILE")]
     pub(crate) places: Vec<PathBuf>,
-    /// The directory where the finished ledgers go; it is made if it is not there
+    /// A directory for the finished ledgers, which is made if it is not there; or NAME.hl, if there is one ledger
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub(crate) output: PathBuf,
     /// Only say what there is

@@ -21,11 +21,19 @@ const SETTING_UP: Duration = Duration::from_secs(60);
 /// Finds, lists, finishes.
 pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
     let found = find(&arguments.places)?;
-    if !arguments.list && !found.is_empty() {
-        make_directory(&arguments.output)?;
-    }
-    let mut finisher =
-        Finisher { pattern: pattern_in(&arguments.output), force: false, talk: true, fresh: BTreeSet::new() };
+    let output = &arguments.output;
+    let pattern = if names_a_ledger(output) {
+        let shown = output.display();
+        let several = "which need a directory: --output DIR";
+        ensure!(arguments.list || found.len() <= 1, "{shown} is one file for {} ledgers, {several}", found.len());
+        without_variables(output).into()
+    } else {
+        if !arguments.list && !found.is_empty() {
+            make_directory(output)?;
+        }
+        without_variables(output).join(OUTPUT).into()
+    };
+    let mut finisher = Finisher { pattern, force: false, talk: true, fresh: BTreeSet::new() };
     let mut failures = 0;
     for live in &found {
         if let Err(problem) = one(live, arguments, &mut finisher) {
@@ -43,20 +51,25 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
 fn make_directory(path: &Path) -> Result<()> {
     let shown = path.display();
     if path.exists() {
-        ensure!(path.is_dir(), "{shown} is a file; --output takes a directory, for there may be several ledgers");
+        ensure!(path.is_dir(), "{shown} is a file; --output takes a directory, or NAME.hl for one ledger");
         return Ok(());
     }
     std::fs::create_dir_all(path).with_context(|| format!("cannot make the directory {shown}"))
 }
 
-/// `DIR/heapledger.%n.%p.hl`, where a percent sign in the directory's name is just that.
-fn pattern_in(directory: &Path) -> OsString {
+/// Whether `--output` is the name of one finished ledger, as that of `run` is.
+fn names_a_ledger(output: &Path) -> bool {
+    output.extension().is_some_and(|ending| ending == "hl") && !output.is_dir()
+}
+
+/// A path as a pattern of file names, in which a percent sign is just that.
+fn without_variables(path: &Path) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
     let mut pattern = Vec::new();
-    for byte in directory.as_os_str().as_bytes() {
+    for byte in path.as_os_str().as_bytes() {
         pattern.extend_from_slice(if *byte == b'%' { b"%%" } else { std::slice::from_ref(byte) });
     }
-    Path::new(&OsString::from_vec(pattern)).join(OUTPUT).into()
+    PathBuf::from(OsString::from_vec(pattern))
 }
 
 fn find(places: &[PathBuf]) -> Result<Vec<Live>> {

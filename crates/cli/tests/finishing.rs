@@ -175,6 +175,24 @@ fn recover_leaves_the_living_alone() {
 }
 
 #[test]
+fn recover_writes_to_a_file_or_a_directory() {
+    let scratch = Scratch::new("recover-to");
+    let live = scratch.0.join("live");
+    let [first, second] = ["aa", "bb"].map(|name| live.join(format!("00000000000000{name}-0.hlive")));
+    fs::copy(scratch.ledger("gone"), &first).expect("copied");
+    fs::copy(&first, &second).expect("copied");
+    let recover = |from: &std::path::Path, to: &str| {
+        output(heapledger().arg("recover").arg(from).args(["-o", to]).current_dir(scratch.cwd()))
+    };
+    let refused = recover(&live, "both.hl");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("one file for 2 ledgers"), "{}", text(&refused.stderr));
+    assert!(recover(&first, "100%p.hl").status.success());
+    assert!(recover(&second, "new/er").status.success());
+    assert!(scratch.cwd().join("100%p.hl").is_file() && scratch.cwd().join("new/er/heapledger.gone.4242.hl").is_file());
+}
+
+#[test]
 fn the_library_inside_records_and_survives_the_death_of_run() {
     let scratch = Scratch::new("built-in");
     let run = |script: &str| {
