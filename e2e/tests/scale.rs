@@ -80,18 +80,22 @@ fn memory_stays_below_the_unpacked_ledger() -> Result {
         &["dump", "--limit", "10", "--sort", "size"],
         &["history", "--limit", "10"],
         &["history", "--limit", "10", "--reverse"],
+        &["history", "--limit", "200000", "-f", "%s"],
         &["check", "--max-live", "1T"],
     ] {
         let peak = peak_bytes(&scratch, &ledger, words)?;
         println!("{words:?}: {peak} bytes of memory, the ledger unpacked {UNPACKED_BYTES}, in the file {file_bytes}");
         check!(peak < UNPACKED_BYTES, "{words:?} takes {peak} bytes, more than the ledger unpacked");
     }
-    // All blocks, in an order: no more than their records, beside what any command takes.
+    // All blocks or events, in an order: no more than their records, beside what any command takes.
     for words in [
         &["dump", "-f", "%p"][..],
         &["dump", "-f", "%p", "-SNs"],
         &["dump", "--csv", "--columns", "addr,size"],
         &["dump", "-f", "%p", "--limit", "500000"],
+        &["history", "-f", "%s"],
+        &["history", "-f", "%s", "--reverse"],
+        &["diff", &ledger.to_string_lossy()],
     ] {
         let peak = peak_bytes(&scratch, &ledger, words)?;
         println!("{words:?}: {peak} bytes of memory, the records {}", LIVE * 32);
@@ -187,6 +191,7 @@ fn absurd_lists_come_to_an_end() -> Result {
         ("-Fsize_min=1", 200),
         ("--where=size >= 1 and fn ~ \"copy\"", 20_000),
         ("--where=size >= 1 or fn ~ \"copy\"", 60),
+        ("-I*a*b*c*d*e", 20_000),
         ("--hide=x", 60_000),
         ("--hide=x", 200),
     ] {
@@ -205,6 +210,7 @@ fn absurd_lists_come_to_an_end() -> Result {
         ("-S", repeated("nN")),
         ("--group-by", repeated("fn,file,")),
         ("--group-by", repeated("x,")),
+        ("-I", repeated("*a")),
         ("-F", format!("size_min={}", "9".repeat(LONGEST - 9))),
         ("-F", repeated("size_min=1 ")),
         ("--hide", repeated("(a{1,1000})")),

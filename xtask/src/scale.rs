@@ -1,6 +1,7 @@
 //! `cargo xtask scale`: what reading large ledgers takes, and how it grows from 1 to 20 million blocks.
 //! `docs/benchmarks.md` says what is measured.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,25 +23,46 @@ const THREADS: &str = "4";
 /// Most seconds for a command.
 const LIMIT_S: &str = "600";
 
-/// A command that is measured: its name in the table, its words, and on which form of the ledger.
+/// A command that is measured: its name in the table, its words, and what it reads.
 struct Reader {
     name: &'static str,
     words: &'static [&'static str],
-    live: bool,
+    form: Form,
 }
 
-const fn reader(name: &'static str, words: &'static [&'static str], live: bool) -> Reader {
-    Reader { name, words, live }
+/// What a command reads.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Finished,
+    Unfinished,
+    /// A snapshot and the finished ledger of the same run.
+    Both,
+}
+
+const fn reader(name: &'static str, words: &'static [&'static str], form: Form) -> Reader {
+    Reader { name, words, form }
 }
 
 const READERS: &[Reader] = &[
-    reader("stats", &["stats"], false),
-    reader("stats, unfinished", &["stats"], true),
-    reader("dump by size", &["dump", "--limit", "20", "--sort", "size"], false),
-    reader("dump by stack", &["dump", "--top", "20", "--group-by", "stack"], false),
-    reader("dump --where", &["dump", "--limit", "20", "--where", "size >= 100 and fn ~ \"function_1\""], false),
-    reader("history", &["history", "--limit", "100"], false),
-    reader("check", &["check", "--max-live", "1T", "--max-leaked", "1T"], false),
+    reader("stats", &["stats"], Form::Finished),
+    reader("stats, unfinished", &["stats"], Form::Unfinished),
+    reader("dump by size", &["dump", "--limit", "20", "--sort", "size"], Form::Finished),
+    reader("dump by stack", &["dump", "--top", "20", "--group-by", "stack"], Form::Finished),
+    reader(
+        "dump --where",
+        &["dump", "--limit", "20", "--where", "size >= 100 and fn ~ \"function_1\""],
+        Form::Finished,
+    ),
+    reader("dump, all", &["dump", "--limit", "0", "-f", "%p"], Form::Finished),
+    reader("history", &["history", "--limit", "100"], Form::Finished),
+    reader("history, all", &["history", "--limit", "0", "-f", "%s"], Form::Finished),
+    reader("history of two, all", &["history", "--limit", "0", "-f", "%s"], Form::Both),
+    reader("tree", &["tree"], Form::Finished),
+    reader("flame", &["flame", "--format", "html", "--output", "-"], Form::Finished),
+    reader("check", &["check", "--max-live", "1T", "--max-leaked", "1T"], Form::Finished),
+    reader("diff", &["diff"], Form::Both),
+    reader("diff --blocks", &["diff", "--blocks", "--limit", "20"], Form::Both),
+    reader("diff by function", &["diff", "--group-by", "fn"], Form::Both),
 ];
 
 struct Request {
@@ -147,11 +169,11 @@ impl Place {
     }
 
     /// Runs `heapledger WORDS`, and says what it took; what it printed is of no interest.
-    fn measure(&self, words: &[&str], file: &Path) -> Result<Taken> {
+    fn measure(&self, words: &[&str], files: &[&Path]) -> Result<Taken> {
         let figures = self.directory.join("figures");
         let mut timer = Command::new(&self.timer);
         timer.arg(&figures).arg(LIMIT_S).args(["taskset", "-c", &self.processors]).arg(&self.heapledger);
-        timer.args(words).arg(file).env_remove("LD_LIBRARY_PATH");
+        timer.args(words).args(files).env_remove("LD_LIBRARY_PATH");
         let ran = timer.output().map_err(|error| format!("{}: {error}", self.timer.display()))?;
         let complaint = String::from_utf8_lossy(&ran.stderr).lines().next().unwrap_or_default().to_owned();
         let line = fs::read_to_string(&figures).map_err(|error| error.to_string())?;
@@ -200,27 +222,29 @@ pub(crate) fn run(words: &[&str]) -> Result {
     let load = machine::load();
     let place = Place::build(request.processors.clone())?;
     let mut rows: Vec<(String, Vec<String>)> = vec![("unpacked".into(), vec![]), ("in the file".into(), vec![])];
-    rows.push(("finishing".into(), vec![]));
+    rows.extend([("finishing".into(), vec![]), ("snapshot, unfinished".into(), vec![])]);
     rows.extend(READERS.iter().map(|reader| (reader.name.to_owned(), vec![])));
     for millions in &request.millions {
         println!("{millions} million blocks …");
         let unfinished = place.record(*millions)?;
-        let fastest = |reader: &Reader, file: &Path| -> Result<Taken> {
-            let first = place.measure(reader.words, file)?;
-            let further = (1..request.rounds).map(|_| place.measure(reader.words, file));
+        let fastest = |reader: &Reader, files: &[&Path]| -> Result<Taken> {
+            let first = place.measure(reader.words, files)?;
+            let further = (1..request.rounds).map(|_| place.measure(reader.words, files));
             further
                 .into_iter()
                 .try_fold(first, |best, next| next.map(|next| if next.wall_us < best.wall_us { next } else { best }))
         };
-        let mut cells: Vec<Option<String>> = vec![];
-        for reader in READERS.iter().filter(|reader| reader.live) {
-            cells.push(Some(fastest(reader, &unfinished)?.cell()));
+        let mut unfinished_cells = HashMap::new();
+        for reader in READERS.iter().filter(|reader| reader.form == Form::Unfinished) {
+            unfinished_cells.insert(reader.name, fastest(reader, &[&unfinished])?.cell());
         }
-        let mut unfinished_cells = cells.into_iter();
         let results = place.directory.join("results");
         let _ = fs::remove_dir_all(&results);
         fs::create_dir_all(&results).map_err(|error| format!("{}: {error}", results.display()))?;
-        let finishing = place.measure(&["recover", "-o", &results.to_string_lossy()], &unfinished)?;
+        let snapshot = place.directory.join("snapshot.hl");
+        let _ = fs::remove_file(&snapshot);
+        let copying = place.measure(&["snapshot", "--output", &snapshot.to_string_lossy()], &[&unfinished])?;
+        let finishing = place.measure(&["recover", "-o", &results.to_string_lossy()], &[&unfinished])?;
         let found = fs::read_dir(&results).map_err(|error| error.to_string())?.flatten().map(|item| item.path()).next();
         let finished = place.directory.join(format!("{millions}-million.hl"));
         let found = found.ok_or("nothing was finished")?;
@@ -228,15 +252,16 @@ pub(crate) fn run(words: &[&str]) -> Result {
         place.verify(&finished, *millions)?;
         let file_bytes = fs::metadata(&finished).map_err(|error| error.to_string())?.len();
         let unpacked = millions * 1_000_000 * 32 + millions * 250_000 * 64;
-        let mut column = vec![format!("{} MiB", unpacked >> 20), format!("{} MiB", file_bytes >> 20), finishing.cell()];
+        let mut column = vec![format!("{} MiB", unpacked >> 20), format!("{} MiB", file_bytes >> 20)];
+        column.extend([finishing.cell(), copying.cell()]);
         for reader in READERS {
-            column.push(if reader.live {
-                unfinished_cells.next().flatten().unwrap_or_default()
-            } else {
-                // A command that this version does not have yet has no figures.
-                fastest(reader, &finished).map_or_else(|_| "–".into(), |taken| taken.cell())
+            column.push(match reader.form {
+                Form::Unfinished => unfinished_cells.remove(reader.name).unwrap_or_default(),
+                Form::Finished => fastest(reader, &[&finished])?.cell(),
+                Form::Both => fastest(reader, &[&snapshot, &finished])?.cell(),
             });
         }
+        let _ = fs::remove_file(&snapshot);
         rows.iter_mut().zip(column).for_each(|((_, cells), cell)| cells.push(cell));
         if !request.keep {
             fs::remove_file(&finished).map_err(|error| format!("{}: {error}", finished.display()))?;

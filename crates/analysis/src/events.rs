@@ -1,7 +1,5 @@
 //! The history: allocations and frees in the order in which they happened, of one ledger or of several of one run.
 
-use std::collections::HashSet;
-
 use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
@@ -12,6 +10,9 @@ use crate::{Sampled, Sampling};
 use self::order::First;
 
 mod order;
+mod packed;
+
+pub use order::{EventIter, EventList};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +102,7 @@ pub fn as_freed(freed: &FreedEntry) -> Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     /// The events to show.
-    pub events: Vec<Event>,
+    pub events: EventList,
     /// How many the ledgers hold in all of those that were asked for. A block that is freed while it is being read
     /// may count twice.
     pub total: u64,
@@ -186,22 +187,29 @@ impl Wanted<'_, '_> {
         Ok((scanned.in_flight, all))
     }
 
-    /// Hands what the history of `ledger` tells to `sink`.
+    /// Hands what the history of `ledger` tells to `sink`, without blocks that are `known` from ledgers before it. Adds its
+    /// own to these if there are `further` ledgers.
     fn add_freed<S: Sink>(
         &mut self,
         ledger: &Ledger,
         (sink, fresh): (&mut S, &(dyn Fn() -> S + Sync)),
         sampling: Sampling,
+        known: &mut Vec<u64>,
+        further: bool,
     ) -> Result<Freed, SourceError> {
         let decided = self.filter.as_deref();
-        let known = |subject: Subject<'_>| decided.map_or(Some(true), |filter| filter.known_subject(&subject));
+        let means = |subject: Subject<'_>| decided.map_or(Some(true), |filter| filter.known_subject(&subject));
+        let earlier = known.as_slice();
         let scanned = ledger.scan_freed(
             usize::MAX,
             &|| (fresh(), Vec::new(), Freed::default()),
             &|(sink, undecided, freed), entries| {
-                for entry in entries {
+                for entry in entries.iter().filter(|entry| earlier.binary_search(&entry.block.number).is_err()) {
                     freed.add(entry, sampling);
-                    match (known(Subject::allocation(entry)), known(Subject::free(entry))) {
+                    if further {
+                        freed.numbers.push(entry.block.number);
+                    }
+                    match (means(Subject::allocation(entry)), means(Subject::free(entry))) {
                         (Some(allocation), Some(free)) => add_both(sink, entry, allocation, free),
                         _ => undecided.push(*entry),
                     }
@@ -213,35 +221,14 @@ impl Wanted<'_, '_> {
         for (part, undecided, freed) in scanned.states {
             all.blocks += freed.blocks;
             all.weight = all.weight.saturating_add(freed.weight);
+            known.extend(freed.numbers);
             sink.join(part);
             for entry in &undecided {
                 let allocation = self.means(&Subject::allocation(entry))?;
                 add_both(sink, entry, allocation, self.means(&Subject::free(entry))?);
             }
         }
-        Ok(all)
-    }
-
-    /// The same without blocks that are `known` from another ledger. What is known is one set, so one thread must do.
-    fn add_new_freed<S: Sink>(
-        &mut self,
-        ledger: &Ledger,
-        sink: &mut S,
-        known: &mut HashSet<u64>,
-        sampling: Sampling,
-    ) -> Result<Freed, SourceError> {
-        let mut all = Freed::default();
-        let mut freed = ledger.freed();
-        while let Some(chunk) = freed.next_chunk()? {
-            for entry in chunk {
-                if known.insert(entry.block.number) {
-                    all.add(entry, sampling);
-                    let allocation = self.means(&Subject::allocation(entry))?;
-                    add_both(sink, entry, allocation, self.means(&Subject::free(entry))?);
-                }
-            }
-        }
-        all.in_flight = freed.in_flight();
+        known.sort();
         Ok(all)
     }
 
@@ -267,12 +254,11 @@ impl Wanted<'_, '_> {
         if S::KNOWS_THE_SAME {
             samples += add_living(self, &mut sink, &mut found)?;
         }
-        let (mut known, mut frees_before) = (HashSet::new(), 0u64);
-        for ledger in ledgers {
-            let freed = match ledgers {
-                [_] => self.add_freed(ledger, (&mut sink, fresh), sampling)?,
-                _ => self.add_new_freed(ledger, &mut sink, &mut known, sampling)?,
-            };
+        // Numbers of the freed blocks that earlier ledgers have, in order.
+        let (mut known, mut frees_before) = (Vec::new(), 0u64);
+        for (index, ledger) in ledgers.iter().enumerate() {
+            let further = index + 1 < ledgers.len();
+            let freed = self.add_freed(ledger, (&mut sink, fresh), sampling, &mut known, further)?;
             samples += freed.blocks;
             found.in_flight += freed.in_flight;
             let frees = ledger.tallies()?.get(TallyCounter::Frees).max(frees_before);
@@ -336,6 +322,8 @@ struct Freed {
     /// How many they stand for.
     weight: u64,
     in_flight: u64,
+    /// Numbers of the blocks, if they are needed.
+    numbers: Vec<u64>,
 }
 
 impl Freed {
@@ -371,7 +359,7 @@ impl Events {
     ) -> Result<Events, SourceError> {
         let Wanted { keys, reverse, limit, .. } = wanted;
         let (chosen, found) = wanted.gather(ledgers, &|| First::new(keys, reverse, limit), progress)?;
-        let (events, total) = chosen.into_events();
+        let (events, total) = chosen.sorted(ledgers.last().is_some_and(|last| !last.is_finished()));
         let Coverage { frees_missing, frees_recorded, gaps, sampled, in_flight } = found;
         let filter = wanted.text();
         Ok(Events { events, total, frees_missing, frees_recorded, gaps, sampled, in_flight, filter })

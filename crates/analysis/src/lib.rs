@@ -41,7 +41,7 @@ pub use check::{
 };
 pub use chosen::Chosen;
 pub use clock::Clock;
-pub use events::{Coverage, Event, EventKind, Events, Wanted, as_freed};
+pub use events::{Coverage, Event, EventIter, EventKind, EventList, Events, Wanted, as_freed};
 pub use groups::{Group, GroupKey, Groups};
 pub use holders::Holders;
 pub use identity::Identity;

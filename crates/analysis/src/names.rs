@@ -1,11 +1,11 @@
 //! Names for the stacks that are shown, and only for those.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use heapledger_source::{Code, Ledger, Module, SourceError};
-use heapledger_symbols::{Frame, ModuleId, SourceReader, Symbolizer};
+use heapledger_symbols::{ModuleId, Resolved, SourceReader, Symbolizer};
 
 use crate::notes::Note;
 use crate::passing::Passing;
@@ -51,7 +51,8 @@ pub struct NamedStack {
 pub struct NamingOptions {
     /// Whether the text of source lines is read.
     pub source_text: bool,
-    /// When to stop looking into debug information; functions still get the names of their symbols.
+    /// When to stop looking into debug information; functions still get the names of their symbols, until they are
+    /// asked for again.
     pub deadline: Option<Instant>,
 }
 
@@ -61,9 +62,9 @@ pub struct Names<'a> {
     ledger: &'a Ledger,
     symbolizer: Symbolizer,
     sources: SourceReader,
-    modules: Vec<(Module, Arc<str>)>,
+    modules: BTreeMap<u16, (Module, Arc<str>)>,
     codes: HashMap<u32, Option<Code>>,
-    frames: HashMap<Code, Arc<[Frame]>>,
+    frames: HashMap<Code, Resolved>,
     texts: HashMap<(Arc<str>, u32), Option<Arc<str>>>,
     asked: BTreeSet<u16>,
     damaged: u64,
@@ -115,7 +116,9 @@ impl<'a> Names<'a> {
         options: NamingOptions,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(), SourceError> {
-        let sites: BTreeSet<u32> = sites.into_iter().filter(|site| *site != 0).collect();
+        // Many blocks have one site: these are to take no memory each.
+        let distinct: HashSet<u32> = sites.into_iter().filter(|site| *site != 0).collect();
+        let sites = BTreeSet::from_iter(distinct);
         let mut ids = BTreeSet::new();
         for site in sites {
             let stack = self.ledger.stack(site)?;
@@ -147,18 +150,18 @@ impl<'a> Names<'a> {
             let code = self.code(id)?;
             shown.extend(code);
             if let Some(Code { module: Some(module), offset }) = code
-                && !self.frames.contains_key(&Code { module: Some(module), offset })
+                && self.frames.get(&Code { module: Some(module), offset }).is_none_or(|resolved| resolved.hasty)
             {
                 wanted.entry(module).or_default().insert(offset);
             }
         }
         // A module may have come since the table was read: the program may be running.
-        if wanted.keys().any(|row| usize::from(*row) >= self.modules.len()) {
+        if wanted.keys().any(|row| !self.modules.contains_key(row)) {
             self.modules = with_paths(self.ledger.modules()?);
         }
         let mut done = 0;
         for (row, offsets) in wanted {
-            let Some((module, _)) = self.modules.iter().find(|(module, _)| module.row == row) else { continue };
+            let Some((module, _)) = self.modules.get(&row) else { continue };
             self.asked.insert(row);
             let offsets: Vec<u64> = offsets.into_iter().collect();
             // A return address may already belong to the next line or function.
@@ -171,12 +174,14 @@ impl<'a> Names<'a> {
             let resolved = self.symbolizer.resolve(&id, &addresses, &mut hear, options.deadline);
             done += offsets.len();
             for (offset, resolved) in offsets.into_iter().zip(resolved) {
-                self.frames.insert(Code { module: Some(row), offset }, resolved.frames);
+                self.frames.insert(Code { module: Some(row), offset }, resolved);
             }
         }
         if options.source_text {
             // Not only for those that are new: they may have been named before without their text.
-            for frame in shown.iter().filter_map(|code| self.frames.get(code)).flat_map(|frames| frames.iter()) {
+            for frame in
+                shown.iter().filter_map(|code| self.frames.get(code)).flat_map(|resolved| resolved.frames.iter())
+            {
                 if let (Some(file), Some(line)) = (&frame.file, frame.line) {
                     let sources = &mut self.sources;
                     let text = || sources.line(file.as_ref(), line).map(Arc::from);
@@ -224,7 +229,7 @@ impl<'a> Names<'a> {
             return Ok(());
         };
         let before = to.len();
-        let module = code.module.and_then(|row| self.modules.iter().find(|(module, _)| module.row == row));
+        let module = code.module.and_then(|row| self.modules.get(&row));
         let bias = module.map_or(0, |(module, _)| module.bias);
         let plain = NamedFrame {
             address: Some(code.offset.wrapping_add(bias)).filter(|_| code.module.is_none() || module.is_some()),
@@ -232,7 +237,7 @@ impl<'a> Names<'a> {
             offset: code.module.map(|_| code.offset),
             ..NamedFrame::default()
         };
-        match self.frames.get(&code).filter(|frames| !frames.is_empty()) {
+        match self.frames.get(&code).map(|resolved| &resolved.frames).filter(|frames| !frames.is_empty()) {
             None => to.push(plain),
             Some(frames) => to.extend(frames.iter().map(|frame| {
                 let place = frame.file.clone().zip(frame.line);
@@ -254,14 +259,14 @@ impl<'a> Names<'a> {
 
     /// The paths of all modules.
     pub(crate) fn module_paths(&self) -> Vec<Arc<str>> {
-        self.modules.iter().map(|(_, path)| Arc::clone(path)).collect()
+        self.modules.values().map(|(_, path)| Arc::clone(path)).collect()
     }
 
     /// What the program was started as; `None` if the ledger does not say which module it is.
     pub(crate) fn started(&self) -> Option<Started> {
         let process = self.ledger.process();
         let (exe, name) = (process.text("exe")?, process.args().into_iter().next()?);
-        let module = self.modules.iter().find(|(_, path)| **path == *exe)?;
+        let module = self.modules.values().find(|(_, path)| **path == *exe)?;
         Some(Started { module: Arc::clone(&module.1), name })
     }
 
@@ -273,7 +278,7 @@ impl<'a> Names<'a> {
         }
         let mut without_debug_info = BTreeSet::new();
         let mut not_fetched: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (module, path) in self.modules.iter().filter(|(module, _)| self.asked.contains(&module.row)) {
+        for (module, path) in self.modules.values().filter(|(module, _)| self.asked.contains(&module.row)) {
             let status = self.symbolizer.status(&ModuleId { path: &module.path, build_id: &module.build_id });
             for note in &status.notes {
                 // The usual case, and the same sentence for every module: one line for all of them.
@@ -311,10 +316,11 @@ impl<'a> Names<'a> {
     }
 }
 
-fn with_paths(modules: Vec<Module>) -> Vec<(Module, Arc<str>)> {
+/// By their rows.
+fn with_paths(modules: Vec<Module>) -> BTreeMap<u16, (Module, Arc<str>)> {
     let shown = |module: &Module| match module.path.to_string_lossy() {
         path if path.is_empty() => Arc::from("[code without a file]"),
         path => Arc::from(path),
     };
-    modules.into_iter().map(|module| (module.clone(), shown(&module))).collect()
+    modules.into_iter().map(|module| (module.row, (module.clone(), shown(&module)))).collect()
 }

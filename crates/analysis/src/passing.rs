@@ -1,9 +1,14 @@
 //! Which lines of a stack say little: code of headers that was inlined into the function that a person looks for.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use crate::{NamedFrame, NamedStack};
 
 /// What headers are recognized by, unless asked otherwise.
 pub const HEADERS: &str = "*/include/*";
+/// Most bytes of a glob: no file has a longer name.
+const GLOB_MAX: usize = 4096;
 
 /// Source files to look through when a frame is named.
 ///
@@ -12,12 +17,14 @@ pub const HEADERS: &str = "*/include/*";
 /// return address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passing {
-    globs: Vec<String>,
+    globs: Vec<Vec<char>>,
+    /// What was found out about files, of which there are few.
+    known: HashMap<Arc<str>, bool>,
 }
 
 impl Default for Passing {
     fn default() -> Self {
-        Passing { globs: vec![HEADERS.to_owned()] }
+        Passing::new(vec![HEADERS.to_owned()])
     }
 }
 
@@ -25,16 +32,16 @@ impl Passing {
     /// Files whose names match one of these: `*` is any text, `/` too, `?` a letter, `[a-z]` one of these letters,
     /// and a backslash takes a meaning away.
     pub fn new(globs: Vec<String>) -> Passing {
-        Passing { globs }
+        Passing { globs: globs.iter().map(|glob| glob.chars().collect()).collect(), known: HashMap::new() }
     }
 
     /// None: every line is looked at.
     pub fn none() -> Passing {
-        Passing { globs: Vec::new() }
+        Passing::new(Vec::new())
     }
 
     /// Marks those of `frames`, innermost first, that are passed over.
-    pub fn apply(&self, frames: &mut [NamedFrame]) {
+    pub fn apply(&mut self, frames: &mut [NamedFrame]) {
         for index in 0..frames.len() {
             let passed = self.passes(frames.get(index), frames.get(index + 1));
             if let Some(frame) = frames.get_mut(index) {
@@ -43,11 +50,18 @@ impl Passing {
         }
     }
 
-    fn passes(&self, frame: Option<&NamedFrame>, around: Option<&NamedFrame>) -> bool {
+    fn passes(&mut self, frame: Option<&NamedFrame>, around: Option<&NamedFrame>) -> bool {
         let (Some(frame), Some(around)) = (frame, around) else { return false };
         let known = around.file.is_some() && around.line.is_some();
-        let file = frame.file.as_deref().filter(|_| frame.inlined && known);
-        file.is_some_and(|file| self.globs.iter().any(|glob| matches(glob, file)))
+        let file = frame.file.as_ref().filter(|_| frame.inlined && known);
+        let Some(file) = file else { return false };
+        if let Some(known) = self.known.get(file) {
+            return *known;
+        }
+        let text: Vec<char> = file.chars().collect();
+        let passed = self.globs.iter().any(|glob| matches(glob, &text));
+        self.known.insert(Arc::clone(file), passed);
+        passed
     }
 }
 
@@ -69,6 +83,9 @@ impl NamedStack {
 /// # Errors
 /// If a part of it is not complete: which, in half a sentence. Such a glob would match nothing that was meant.
 pub fn parse_glob(text: &str) -> Result<String, &'static str> {
+    if text.len() > GLOB_MAX {
+        return Err("it is longer than the name of any file");
+    }
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
         match letter {
@@ -88,9 +105,7 @@ pub fn parse_glob(text: &str) -> Result<String, &'static str> {
 
 /// Whether all of `text` matches. The work is bounded by the product of both lengths, however many stars there are:
 /// only the last one is ever tried again.
-fn matches(glob: &str, text: &str) -> bool {
-    let glob: Vec<char> = glob.chars().collect();
-    let text: Vec<char> = text.chars().collect();
+fn matches(glob: &[char], text: &[char]) -> bool {
     let (mut at, mut next) = (0, 0);
     let mut star = None;
     while let Some(letter) = text.get(next) {
@@ -135,6 +150,11 @@ fn one(glob: &[char], letter: char) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn is_match(glob: &str, text: &str) -> bool {
+        let [glob, text] = [glob, text].map(|text| text.chars().collect::<Vec<_>>());
+        matches(&glob, &text)
+    }
+
     #[test]
     fn globs() {
         for (glob, text, expected) in [
@@ -156,7 +176,7 @@ mod tests {
             ("a\\*", "ab", false),
             ("*/größe/*", "/x/größe/y", true),
         ] {
-            assert_eq!(matches(glob, text), expected, "{glob} {text}");
+            assert_eq!(is_match(glob, text), expected, "{glob} {text}");
         }
     }
 
@@ -173,7 +193,8 @@ mod tests {
     #[test]
     fn many_stars_do_not_hang() {
         let glob = "*a".repeat(2000) + "b";
-        assert!(!matches(&glob, &"a".repeat(20_000)));
+        assert!(!is_match(&glob, &"a".repeat(20_000)));
+        assert!(parse_glob(&"a".repeat(GLOB_MAX)).is_ok() && parse_glob(&glob.repeat(2)).is_err());
     }
 
     fn frame(function: &str, place: Option<(&str, u32)>, inlined: bool) -> NamedFrame {
@@ -183,7 +204,7 @@ mod tests {
 
     fn seen(passing: &Passing, frames: &[NamedFrame]) -> Vec<String> {
         let mut stack = NamedStack { frames: frames.to_vec(), damaged: false };
-        passing.apply(&mut stack.frames);
+        passing.clone().apply(&mut stack.frames);
         stack.shown().filter_map(|frame| frame.function.as_deref().map(str::to_owned)).collect()
     }
 

@@ -114,7 +114,7 @@ fn events_are_in_order_and_realloc_frees_first() {
     });
     builder.tally(TallyCounter::Frees, 3).tally(TallyCounter::Allocations, 3);
     let made = Made::new("events", &builder);
-    let seen = |event: &Event| match event.kind {
+    let seen = |event: Event| match event.kind {
         EventKind::Allocation { freed } => (event.number(), if freed.is_some() { "gone" } else { "live" }),
         EventKind::Free(_) => (event.number(), "free"),
     };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::source::testing::Builder;
-use heapledger_analysis::{Event, EventKind, Events, Lives, Wanted, in_order};
+use heapledger_analysis::{Event, EventKind, EventList, Events, Lives, Wanted, in_order};
 
 /// Ledgers in files of one test.
 struct Files(Vec<PathBuf>);
@@ -54,8 +54,8 @@ fn wanted(reverse: bool, limit: usize) -> Wanted<'static, 'static> {
     Wanted { keys: None, reverse, limit, filter: None }
 }
 
-fn told(events: &[Event]) -> Vec<String> {
-    let name = |event: &Event| match &event.kind {
+fn told(events: &EventList) -> Vec<String> {
+    let name = |event: Event| match &event.kind {
         EventKind::Allocation { freed: Some(_) } => "freed",
         EventKind::Allocation { freed: None } => "live",
         EventKind::Free(_) => "free",

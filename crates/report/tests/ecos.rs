@@ -153,7 +153,7 @@ impl Target {
             report.caution().expect("written");
         }
         for event in events.events.iter().filter(|event| wanted(event)) {
-            report.event(event, &self.stack(&ledger, event.site(), true)).expect("written");
+            report.event(&event, &self.stack(&ledger, event.site(), true)).expect("written");
         }
         report.end().expect("written");
         String::from_utf8(out).expect("text")

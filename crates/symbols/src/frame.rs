@@ -27,10 +27,12 @@ pub struct Frame {
 pub struct Resolved {
     /// Innermost first; every one but the last has `inlined` set.
     pub frames: Arc<[Frame]>,
+    /// Whether time ran out before debug information was looked into: asked again, there may be more.
+    pub hasty: bool,
 }
 
 impl Default for Resolved {
     fn default() -> Self {
-        Resolved { frames: Arc::from([]) }
+        Resolved { frames: Arc::from([]), hasty: false }
     }
 }

@@ -110,7 +110,7 @@ impl Symbolizer {
     /// large as possible: the work is by compilation unit, not by address.
     ///
     /// `progress` hears `(done, total)` now and then. When `deadline` passes, the addresses
-    /// still open get names from the symbol table, which are not remembered.
+    /// still open get names from the symbol table, which are [hasty](Resolved::hasty) and not remembered.
     pub fn resolve(
         &mut self,
         module: &ModuleId<'_>,
@@ -223,7 +223,7 @@ impl Module {
         for (address, found) in wanted.iter().zip(frames) {
             let is_late = found.is_none() && late > 0;
             let found = found.or_else(|| Some(vec![symbol_frame(symbols, interner, *address)?]));
-            let resolved = found.map_or_else(Resolved::default, |frames| Resolved { frames: Arc::from(frames) });
+            let resolved = Resolved { frames: Arc::from(found.unwrap_or_default()), hasty: is_late };
             let place = if is_late { &mut hasty } else { &mut self.known };
             place.insert(*address, resolved);
         }

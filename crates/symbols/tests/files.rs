@@ -235,12 +235,14 @@ fn a_deadline_in_the_past_leaves_symbols_and_is_not_remembered() {
     let past = std::time::Instant::now();
     let resolved = symbolizer.resolve(&module, &[at], &mut |_, _| {}, Some(past));
     assert_eq!(shown(&resolved[0]), ["outer ??:0"]);
+    assert!(resolved[0].hasty);
     let late = |symbolizer: &mut heapledger_symbols::Symbolizer| {
         symbolizer.status(&module).notes.iter().any(|note| matches!(note, Note::OutOfTime { .. }))
     };
     assert!(late(&mut symbolizer));
     let resolved = symbolizer.resolve(&module, &[at], &mut |_, _| {}, None);
     assert_frames(&shown(&resolved[0]));
+    assert!(!resolved[0].hasty);
     assert!(!late(&mut symbolizer));
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use heapledger_analysis::query::{Evaluator, EventColumn, GroupBy, Scope, SortKeys};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::{Event, Events, Names, Seen, Sort, Wanted};
+use heapledger_analysis::{Events, Names, Seen, Sort, Wanted};
 use heapledger_report::ecos::{RecordsText, Shape};
 use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, missing_frees};
 
@@ -202,7 +202,7 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
     drop(progress);
     refresh(&ledger, &mut context)?;
     let (ledger, context) = (&ledger, &context);
-    let mut names = names(args, filter, events.events.iter().map(Event::site), shape)?;
+    let mut names = names(args, filter, events.events.sites(), shape)?;
     if events.total == 0 {
         args.filter.tell_unknown(ledger, &mut names)?;
     }
@@ -211,7 +211,7 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
     if args.ledger.json {
         let mut report = HistoryJson::new(out, context, &events)?;
         for event in &events.events {
-            report.event(event, &names.stack(event.site())?)?;
+            report.event(&event, &names.stack(event.site())?)?;
         }
         seen.notes.extend(names.notes());
         report.end(ending, &seen)?;
@@ -222,7 +222,7 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
             caution(args, &mut report, &missing)?;
         }
         for event in &events.events {
-            report.event(event, &shown_stack(shape, &mut names, event.site())?)?;
+            report.event(&event, &shown_stack(shape, &mut names, event.site())?)?;
         }
         report.end()?;
         seen.notes.extend(names.notes());
@@ -230,7 +230,7 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
     } else {
         let mut report = HistoryText::new(out, context, threads_recorded, &events)?;
         for event in &events.events {
-            report.event(event, &names.stack(event.site())?)?;
+            report.event(&event, &names.stack(event.site())?)?;
         }
         seen.notes.extend(names.notes());
         report.end(ending, &events, &seen)?;

@@ -84,7 +84,7 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
     }
     if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
-        match Reckoning::of(&ledger) {
+        match Reckoning::of(&ledger, outcome.span) {
             Ok(reckoning) => {
                 let (reckoning, paint) = (&reckoning, terminal::stderr_paint(arguments.bytes));
                 let summary = Summary { outcome, reckoning, written: &written, earlier: &earlier, children, paint };

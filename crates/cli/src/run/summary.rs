@@ -15,8 +15,11 @@ use super::end::Outcome;
 use crate::finish::{Progress, Written};
 use crate::text::shell;
 
-/// How long names may be looked for; after that, symbols must do.
-const NAMING: Duration = Duration::from_millis(200);
+/// How long names may be looked for, beside the time that the program took: nobody waits for three lines longer than for
+/// the program. After that, symbols must do.
+const NAMING_PART: u32 = 10;
+/// The least and the most of it.
+const NAMING: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(200)];
 /// Call sites that are shown.
 const TOP: usize = 3;
 /// Columns before what a line says.
@@ -57,8 +60,8 @@ pub(crate) struct Reckoning {
 }
 
 impl Reckoning {
-    /// Reads all records once, and names the biggest call sites.
-    pub(crate) fn of(ledger: &Ledger) -> Result<Reckoning> {
+    /// Reads all records once, and names the biggest call sites. The program took `span`.
+    pub(crate) fn of(ledger: &Ledger, span: Duration) -> Result<Reckoning> {
         let mut progress = Progress::new(true, "reading the ledger");
         let all = ledger.storage()?.ledger_bytes;
         let clock = Clock::new(ledger, SystemTime::now())?;
@@ -87,15 +90,17 @@ impl Reckoning {
             live_bytes: summary.live_bytes,
             live_error: summary.live_bytes_error,
             // Without names there are still the figures.
-            sites: name(ledger, holders).unwrap_or_default(),
+            sites: name(ledger, holders, span).unwrap_or_default(),
             losses,
         })
     }
 }
 
-fn name(ledger: &Ledger, holders: Vec<(u32, u64, u64)>) -> Result<Vec<Holder>> {
+fn name(ledger: &Ledger, holders: Vec<(u32, u64, u64)>, span: Duration) -> Result<Vec<Holder>> {
     let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
-    let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + NAMING) };
+    let [least, most] = NAMING;
+    let naming = (span / NAMING_PART).clamp(least, most);
+    let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + naming) };
     names.resolve(holders.iter().map(|(site, ..)| *site), options, &mut |_| {})?;
     let holder = |(site, bytes, blocks)| Ok(Holder { bytes, blocks, name: callers(&names.stack(site)?) });
     holders.into_iter().map(holder).collect()

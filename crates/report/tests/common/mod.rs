@@ -85,8 +85,8 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
     let mut json = HistoryJson::new(history_lines, &context, &events).expect("written");
     for event in &events.events {
         let stack = named.stack(event.site())?;
-        text.event(event, &stack).expect("written");
-        json.event(event, &stack).expect("written");
+        text.event(&event, &stack).expect("written");
+        json.event(&event, &stack).expect("written");
     }
     let shown = events.events.len() as u64;
     let ending = Ending { shown, left_out: events.left_out(), in_flight: events.in_flight };

@@ -4,7 +4,7 @@
 //! of a million rows. Every loop over such data pays per step, and stops when it is broke.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Steps between two looks at the clock.
 const STRIDE: u64 = 4096;
@@ -58,6 +58,14 @@ impl Meter {
         }
     }
 
+    /// Fails unless there is time for what takes so long and cannot be interrupted.
+    pub(crate) fn reserve(&self, time: Duration) -> Result<(), Trouble> {
+        match self.deadline {
+            Some(deadline) if Instant::now() + time >= deadline => Err(Trouble::Late),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn tally(&self) -> Tally<'_> {
         Tally { meter: self, unpaid: 0 }
     }
@@ -78,5 +86,19 @@ impl Drop for Tally<'_> {
     fn drop(&mut self) {
         // A million short walks must not be free.
         let _ = self.meter.spend(self.unpaid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_take_too_long_is_not_begun() {
+        let hour = Duration::from_secs(3600);
+        let meter = Meter::new(Some(Instant::now() + hour), 1);
+        assert!(meter.reserve(Duration::ZERO).is_ok() && meter.reserve(hour / 2).is_ok());
+        assert!(matches!(meter.reserve(2 * hour), Err(Trouble::Late)));
+        assert!(Meter::new(None, 1).reserve(2 * hour).is_ok());
     }
 }

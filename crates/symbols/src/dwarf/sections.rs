@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gimli::{RunTimeEndian, SectionId};
 
@@ -30,6 +31,9 @@ const UNPACKED_BASE: u64 = 16 << 20;
 /// reaches thousands.
 const UNPACKED_RATIO: u64 = 64;
 
+/// Bytes that are uncompressed in a microsecond, on a machine that has other work, too.
+const UNPACKED_PER_US: u64 = 100;
+
 /// The bytes of the sections, independent of lifetimes.
 #[derive(Debug)]
 pub(crate) struct Sections {
@@ -44,10 +48,19 @@ enum Content {
 }
 
 impl Sections {
-    /// Reads the sections, and says which could not be read.
+    /// Reads the sections, and says which could not be read. Late if there is no time to uncompress them.
     pub(crate) fn read(image: &Arc<Image>, meter: &Meter) -> Result<(Sections, Vec<String>), Trouble> {
         let mut contents = Vec::new();
         let mut unreadable = Vec::new();
+        let places = NEEDED.iter().filter_map(|id| image.section(id.name().trim_start_matches('.')));
+        let packed = places.map(|place| match place.packing {
+            Packing::Zlib { size } | Packing::Zstd { size } => size,
+            Packing::Plain | Packing::Unknown => 0,
+        });
+        let unpacked = packed.fold(0, u64::saturating_add);
+        if unpacked > 0 {
+            meter.reserve(Duration::from_micros(unpacked / UNPACKED_PER_US))?;
+        }
         for id in NEEDED {
             let name = id.name().trim_start_matches('.');
             let Some(place) = image.section(name) else { continue };

@@ -77,7 +77,7 @@ pub(super) fn table(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, colu
     if events.total == 0 {
         args.filter.tell_unknown(&ledger, &mut names)?;
     }
-    find_names(&mut names, events.events.iter().flat_map(|event| sides.sites(event)).flatten(), false)?;
+    find_names(&mut names, events.events.iter().flat_map(|event| sides.sites(&event)).flatten(), false)?;
     let mut seen = Seen::of(&ledger, events.in_flight)?;
     let holders = args.filter.holders()?;
     let form = TableArgs::form(args.ledger.json, args.table.csv, "row", &context);
@@ -89,9 +89,9 @@ pub(super) fn table(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, colu
     let mut table =
         Table::new(out, form, columns.iter().map(|column| event_column(*column, events.sampled.is_some())).collect())?;
     for event in &events.events {
-        let stacks = sides.stacks(event, &mut names)?;
+        let stacks = sides.stacks(&event, &mut names)?;
         let cells: Vec<Cell> =
-            columns.iter().map(|column| event_cell(*column, &context, &holders, event, &stacks)).collect();
+            columns.iter().map(|column| event_cell(*column, &context, &holders, &event, &stacks)).collect();
         table.row(&cells)?;
     }
     let mut out = table.end()?;

@@ -1,0 +1,274 @@
+//! Events that follow each other, as bytes: of each, what differs from the one before it. Nothing is lost, whatever the
+//! figures are; events of a program, in order, take 10 to 25 bytes each.
+
+use heapledger_source::format::{Entry, FreedEntry, Kind};
+
+use super::{Event, EventKind};
+
+/// Bits of an event's first byte: what it is, and which figures there are.
+mod flag {
+    pub(super) const FREE: u8 = 1;
+    pub(super) const FREED: u8 = 2;
+    pub(super) const SIZE: u8 = 4;
+    pub(super) const ACTUAL: u8 = 8;
+    pub(super) const THREAD: u8 = 16;
+    pub(super) const HEAP: u8 = 32;
+    pub(super) const TIME: u8 = 64;
+    /// Function, thread and heap are those of the event before.
+    pub(super) const SAME: u8 = 128;
+}
+
+/// Bits of a further byte that a free has.
+mod end_flag {
+    pub(super) const THREAD: u8 = 1;
+    pub(super) const TIME: u8 = 2;
+}
+
+/// What the event before the first is taken to be.
+const NONE: Event = Event {
+    block: Entry {
+        number: 0,
+        address: 0,
+        size: None,
+        actual: None,
+        kind: Kind(0),
+        site: 0,
+        thread: None,
+        heap: None,
+        time: None,
+    },
+    kind: EventKind::Allocation { freed: None },
+};
+
+/// Events, packed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    bytes: Box<[u8]>,
+}
+
+impl Run {
+    /// `spare` is emptied; it saves allocations.
+    pub(super) fn of<'e>(events: impl Iterator<Item = &'e Event>, spare: &mut Vec<u8>) -> Run {
+        spare.clear();
+        let mut before = &NONE;
+        for event in events {
+            put_event(spare, before, event);
+            before = event;
+        }
+        Run { bytes: spare.as_slice().into() }
+    }
+
+    pub(super) fn iter(&self) -> RunIter<'_> {
+        RunIter { bytes: &self.bytes, before: NONE }
+    }
+}
+
+/// See [`Run::iter`].
+#[derive(Clone, Debug)]
+pub(super) struct RunIter<'r> {
+    bytes: &'r [u8],
+    before: Event,
+}
+
+impl Iterator for RunIter<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        let event = take_event(&mut self.bytes, &self.before)?;
+        self.before = event;
+        Some(event)
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    let mut shift = 0;
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+}
+
+/// Small if `value` is near `before`, on either side.
+fn put_near(bytes: &mut Vec<u8>, before: u64, value: u64) {
+    let by = value.wrapping_sub(before) as i64;
+    put(bytes, (by << 1 ^ by >> 63) as u64);
+}
+
+fn take_near(bytes: &mut &[u8], before: u64) -> Option<u64> {
+    let by = take(bytes)?;
+    Some(before.wrapping_add((by >> 1) ^ (by & 1).wrapping_neg()))
+}
+
+fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
+    let Event { block, kind } = event;
+    let is = |bit: u8, set: bool| if set { bit } else { 0 };
+    let same = (before.block.kind, before.block.thread, before.block.heap) == (block.kind, block.thread, block.heap);
+    bytes.push(
+        is(flag::FREE, matches!(kind, EventKind::Free(_)))
+            | is(flag::FREED, matches!(kind, EventKind::Allocation { freed: Some(_) }))
+            | is(flag::SIZE, block.size.is_some())
+            | is(flag::ACTUAL, block.actual.is_some())
+            | is(flag::THREAD, block.thread.is_some())
+            | is(flag::HEAP, block.heap.is_some())
+            | is(flag::TIME, block.time.is_some())
+            | is(flag::SAME, same),
+    );
+    if !same {
+        bytes.push(block.kind.0);
+        block.thread.into_iter().for_each(|thread| put(bytes, u64::from(thread)));
+        bytes.extend(block.heap);
+    }
+    put_near(bytes, before.number(), block.number);
+    put_near(bytes, before.block.address, block.address);
+    block.size.into_iter().for_each(|size| put(bytes, size));
+    block.actual.into_iter().for_each(|actual| put_near(bytes, block.size.unwrap_or(0), actual));
+    put_near(bytes, u64::from(before.block.site), u64::from(block.site));
+    block.time.into_iter().for_each(|time| put_near(bytes, before.time().unwrap_or(0), time));
+    // What the free says of the block is what the event says of it.
+    if let Some(freed) = event.end() {
+        let [number, time] = end_near(before, event);
+        bytes.push(is(end_flag::THREAD, freed.thread.is_some()) | is(end_flag::TIME, freed.time.is_some()));
+        bytes.push(freed.by.0);
+        put_near(bytes, number, freed.number);
+        put_near(bytes, u64::from(before.site()), u64::from(freed.site));
+        freed.thread.into_iter().for_each(|thread| put(bytes, u64::from(thread)));
+        freed.time.into_iter().for_each(|at| put_near(bytes, time, at));
+    }
+}
+
+/// What number and time of a free are near to: those of the event before, or of the allocation if that is the event.
+fn end_near(before: &Event, event: &Event) -> [u64; 2] {
+    let near = if matches!(event.kind, EventKind::Free(_)) { before } else { event };
+    [near.number(), near.time().unwrap_or(0)]
+}
+
+fn take_byte(bytes: &mut &[u8]) -> Option<u8> {
+    let (byte, rest) = bytes.split_first()?;
+    *bytes = rest;
+    Some(*byte)
+}
+
+fn take_event(bytes: &mut &[u8], before: &Event) -> Option<Event> {
+    let flags = take_byte(bytes)?;
+    let has = |bit: u8| flags & bit != 0;
+    let (mut kind, mut thread, mut heap) = (before.block.kind, before.block.thread, before.block.heap);
+    if !has(flag::SAME) {
+        kind = Kind(take_byte(bytes)?);
+        thread = if has(flag::THREAD) { Some(take(bytes)? as u32) } else { None };
+        heap = if has(flag::HEAP) { Some(take_byte(bytes)?) } else { None };
+    }
+    let number = take_near(bytes, before.number())?;
+    let address = take_near(bytes, before.block.address)?;
+    let size = if has(flag::SIZE) { Some(take(bytes)?) } else { None };
+    let actual = if has(flag::ACTUAL) { Some(take_near(bytes, size.unwrap_or(0))?) } else { None };
+    let site = take_near(bytes, u64::from(before.block.site))? as u32;
+    let time = if has(flag::TIME) { Some(take_near(bytes, before.time().unwrap_or(0))?) } else { None };
+    let block = Entry { number, address, size, actual, kind, site, thread, heap, time };
+    let mut event = Event { block, kind: EventKind::Allocation { freed: None } };
+    if !has(flag::FREE | flag::FREED) {
+        return Some(event);
+    }
+    let near = if has(flag::FREE) { before } else { &event };
+    let [number, time] = [near.number(), near.time().unwrap_or(0)];
+    let flags = take_byte(bytes)?;
+    let by = Kind(take_byte(bytes)?);
+    let number = take_near(bytes, number)?;
+    let site = take_near(bytes, u64::from(before.site()))? as u32;
+    let thread = if flags & end_flag::THREAD != 0 { Some(take(bytes)? as u32) } else { None };
+    let time = if flags & end_flag::TIME != 0 { Some(take_near(bytes, time)?) } else { None };
+    let freed = FreedEntry { block, number, by, site, thread, time };
+    event.kind = if has(flag::FREE) { EventKind::Free(freed) } else { EventKind::Allocation { freed: Some(freed) } };
+    Some(event)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Any figures, now and then those at the edges.
+    pub(in super::super) fn events(count: usize) -> Vec<Event> {
+        let mut seed = 1u64;
+        let mut any = move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let value = seed >> 20 & 63;
+            match seed >> 56 {
+                0..=9 => u64::MAX,
+                10..=19 => 0,
+                20..=29 => u64::MAX - value,
+                _ => seed ^ seed >> value,
+            }
+        };
+        let mut event = || {
+            let bits = any();
+            let some = |bit: u32, value: u64| Some(value).filter(|_| bits >> (bit + 8) & 1 == 1);
+            let block = Entry {
+                number: any(),
+                address: any(),
+                size: some(0, any()),
+                actual: some(1, any()),
+                kind: Kind(any() as u8 & 1),
+                site: any() as u32,
+                thread: some(2, any() & 1).map(|row| row as u32),
+                heap: some(3, any() & 1).map(|row| row as u8),
+                time: some(4, any()),
+            };
+            let freed = FreedEntry {
+                block,
+                number: any(),
+                by: Kind(any() as u8),
+                site: any() as u32,
+                thread: some(5, any()).map(|row| row as u32),
+                time: some(6, any()),
+            };
+            let kind = match bits >> 40 & 3 {
+                0 => EventKind::Allocation { freed: None },
+                1 => EventKind::Allocation { freed: Some(freed) },
+                _ => EventKind::Free(freed),
+            };
+            Event { block, kind }
+        };
+        (0..count).map(|_| event()).collect()
+    }
+
+    #[test]
+    fn any_event_comes_back() {
+        let events = events(50_000);
+        let mut spare = Vec::new();
+        let run = Run::of(events.iter(), &mut spare);
+        assert!(run.iter().eq(events.iter().copied()));
+        assert!(events.iter().any(|event| event.block.thread == Some(1)) && events.iter().any(|e| e.time().is_none()));
+        assert_eq!(Run::of([].iter(), &mut spare).iter().next(), None);
+        // Bytes that end early end the run, and nothing else.
+        let cut = Run { bytes: run.bytes[..run.bytes.len() - 1].into() };
+        assert_eq!(cut.iter().count(), events.len() - 1);
+    }
+
+    #[test]
+    fn what_follows_each_other_is_small() {
+        let events = (0..1000u64).map(|number| {
+            let (size, thread) = (Some(16 + number % 50), Some(number as u32 / 100));
+            let address = 0x5555_0000_0000 + number * 64 % 4096;
+            let site = 7 + number as u32 % 90;
+            let block =
+                Entry { number, address, size, actual: size, time: Some(number / 3), thread, site, ..NONE.block };
+            Event { block, kind: EventKind::Allocation { freed: None } }
+        });
+        let events: Vec<Event> = events.collect();
+        let run = Run::of(events.iter(), &mut Vec::new());
+        assert!(run.iter().eq(events.iter().copied()) && run.bytes.len() < 10 * events.len(), "{}", run.bytes.len());
+    }
+}
