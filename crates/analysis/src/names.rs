@@ -144,15 +144,26 @@ impl<'a> Names<'a> {
         progress: &mut dyn FnMut(f32),
     ) -> Result<(), SourceError> {
         let mut wanted: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
+        let mut generated: BTreeSet<u64> = BTreeSet::new();
         let known: u64 = ids.len() as u64;
         let mut shown = BTreeSet::new();
         for id in ids {
             let code = self.code(id)?;
             shown.extend(code);
-            if let Some(Code { module: Some(module), offset }) = code
-                && self.frames.get(&Code { module: Some(module), offset }).is_none_or(|resolved| resolved.hasty)
-            {
-                wanted.entry(module).or_default().insert(offset);
+            let Some(code) = code.filter(|code| self.frames.get(code).is_none_or(|resolved| resolved.hasty)) else {
+                continue;
+            };
+            match code.module {
+                Some(module) => wanted.entry(module).or_default().insert(code.offset),
+                None => generated.insert(code.offset),
+            };
+        }
+        // As below, return addresses less one. What has no name may get one later, if the program runs.
+        let generated: Vec<u64> = generated.into_iter().collect();
+        let addresses: Vec<u64> = generated.iter().map(|address| address.saturating_sub(1)).collect();
+        for (offset, resolved) in generated.into_iter().zip(self.symbolizer.resolve_generated(&addresses)) {
+            if !resolved.frames.is_empty() {
+                self.frames.insert(Code { module: None, offset }, resolved);
             }
         }
         // A module may have come since the table was read: the program may be running.

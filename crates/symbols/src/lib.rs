@@ -7,6 +7,7 @@
 //! * A file whose build id differs from the recorded one is never used: a wrong name is
 //!   worse than none. [`ModuleStatus`] says in sentences what could not be seen and why.
 //! * What is not on disk may be brought by a [`Fetch`]; this crate itself asks no network.
+//! * Code that was made at run time has the names that its engine wrote down for `perf`.
 //! * Files are memory-mapped and read piecewise: one compilation unit at a time is parsed,
 //!   answered from, and dropped.
 //! * Nothing in a file is believed. Forged ELF or DWARF costs bounded time and memory and
@@ -36,6 +37,7 @@ mod symbolizer;
 
 mod fetch;
 mod frame;
+mod generated;
 mod locate;
 mod status;
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::dwarf::{Batch, DebugInfo, Opened};
 use crate::fetch::Fetch;
 use crate::frame::{Frame, Resolved};
+use crate::generated::GeneratedFile;
 use crate::intern::Interner;
 use crate::locate::Located;
 use crate::status::{ModuleStatus, Note, Seen};
@@ -76,6 +77,7 @@ pub struct Symbolizer {
     interner: Interner,
     modules: HashMap<(PathBuf, Vec<u8>), Module>,
     fetch: Option<Box<dyn Fetch>>,
+    generated: Option<GeneratedFile>,
 }
 
 #[derive(Debug)]
@@ -92,7 +94,7 @@ impl Symbolizer {
     /// A symbolizer that has opened nothing yet.
     pub fn new(options: Options) -> Self {
         let interner = Interner::new(options.demangle);
-        Symbolizer { options, interner, modules: HashMap::new(), fetch: None }
+        Symbolizer { options, interner, modules: HashMap::new(), fetch: None, generated: None }
     }
 
     /// The same, with somebody who is asked for debug information that is not on this machine. Not with
@@ -100,6 +102,22 @@ impl Symbolizer {
     #[must_use]
     pub fn with_fetch(self, fetch: Box<dyn Fetch>) -> Self {
         Symbolizer { fetch: Some(fetch), ..self }
+    }
+
+    /// The same, with a file in which the program wrote down what code it made at run time, as engines do for `perf`
+    /// (`/tmp/perf-PID.map`). It is read when the first such address is asked for.
+    #[must_use]
+    pub fn with_generated_code(self, path: PathBuf) -> Self {
+        Symbolizer { generated: Some(GeneratedFile::new(path)), ..self }
+    }
+
+    /// Names addresses in no module, as [`Symbolizer::resolve`] does those in one. Of a script's function the line is that where
+    /// it begins. A file that has grown since is read again.
+    pub fn resolve_generated(&mut self, addresses: &[u64]) -> Vec<Resolved> {
+        match &mut self.generated {
+            Some(file) => file.resolve(addresses),
+            None => vec![Resolved::default(); addresses.len()],
+        }
     }
 
     /// Names a batch of addresses of one module. The answers are in the order of

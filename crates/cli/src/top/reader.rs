@@ -64,7 +64,7 @@ pub(super) fn read(
     orders: &Receiver<Order>,
     tell: &dyn Fn(Report) -> bool,
 ) {
-    let chooser = match Chooser::new(ledger, filter, holders, naming.quiet_symbolizer()) {
+    let chooser = match Chooser::new(ledger, filter, holders, naming.quiet_symbolizer(ledger)) {
         Ok(chooser) => chooser,
         Err(problem) => {
             tell(Report::Failed(problem));
