@@ -257,6 +257,14 @@ impl Summary {
         })
     }
 
+    /// By when a thread had ended, in nanoseconds since the ledger began; `None` if it is not known to have ended, or the
+    /// recorder did not see when.
+    pub fn thread_ended_by_ns(&self, thread: &Thread) -> Option<u64> {
+        let ns = self.clock.ns(thread.ended_by?)?;
+        // What is kept is rounded up, and no thread outlives its program.
+        Some(self.clock.span_ns().map_or(ns, |end| ns.min(end)))
+    }
+
     fn peak(ledger: &Ledger, counts: &Counts, clock: Clock) -> Result<Peak, SourceError> {
         let header = ledger.current_header()?;
         let recorded = header.global(GlobalCounter::PeakBytes);

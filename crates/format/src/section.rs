@@ -268,7 +268,7 @@ element! {
     }
 }
 
-/// States of a thread's row.
+/// States of a thread's row: the two low bits of the word. Those above say of a thread that is gone when that was noticed.
 pub mod thread_state {
     /// No thread.
     pub const VACANT: u32 = 0;
@@ -276,9 +276,53 @@ pub mod thread_state {
     pub const ALIVE: u32 = 1;
     /// Gone; its figures stay.
     pub const GONE: u32 = 2;
+    /// It was there when the program began to end.
+    pub const AT_EXIT: u32 = 3;
+    /// The bits of the state.
+    const BITS: u32 = 2;
+    /// Ticks in a unit of the time that is kept with it, as a power of two: 44 bits of ticks in 30 bits.
+    const UNIT: u32 = 14;
+
+    /// The state in a word.
+    pub const fn of(word: u32) -> u32 {
+        word & ((1 << BITS) - 1)
+    }
+
+    /// The word of a thread that was gone at this time, in ticks; rounded up.
+    pub const fn gone_by(ticks: u64) -> u32 {
+        let units = (ticks >> UNIT) + 1;
+        let most = (u32::MAX >> BITS) as u64;
+        let units = if units < most { units } else { most };
+        GONE | (units as u32) << BITS
+    }
+
+    /// By when a thread with this word was gone, in ticks; `None` if it is not or nobody noted it.
+    pub const fn ended_by(word: u32) -> Option<u64> {
+        match word >> BITS {
+            0 => None,
+            units if of(word) == GONE => Some((units as u64) << UNIT),
+            _ => None,
+        }
+    }
 }
 
 /// Longest build id that a module's row holds.
 pub const BUILD_ID_BYTES_MAX: usize = 32;
 /// Bytes of a thread's name.
 pub const THREAD_NAME_BYTES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::thread_state::{ALIVE, AT_EXIT, GONE, VACANT, ended_by, gone_by, of};
+
+    #[test]
+    fn the_end_of_a_thread_is_kept_rounded_up() {
+        for ticks in [0, 1, 16_383, 16_384, 400_000, 1 << 30, (1 << 44) - 20_000] {
+            let by = ended_by(gone_by(ticks)).expect("a time");
+            assert!(by > ticks && by - ticks <= 16_384 && of(gone_by(ticks)) == GONE, "{ticks}: {by}");
+        }
+        assert_eq!(of(gone_by(u64::MAX)), GONE);
+        assert_eq!([VACANT, ALIVE, GONE, AT_EXIT].map(ended_by), [None; 4]);
+        assert_eq!(ended_by(AT_EXIT | 4 << 2), None);
+    }
+}

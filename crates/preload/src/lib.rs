@@ -35,6 +35,16 @@ static AT_LOAD: extern "C" fn() = {
     at_load
 };
 
+/// Which threads are still there is looked at when the program ends: nobody tells of their end.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = {
+    extern "C" fn at_exit() {
+        heapledger_recorder::linux::hooks::program_exits(&SHARED);
+    }
+    at_exit
+};
+
 // Prebuilt `core` refers to this symbol. Undefined, the loader would refuse the library; hidden, it
 // stays out of the program's namespace.
 core::arch::global_asm!(".hidden rust_eh_personality", ".globl rust_eh_personality", "rust_eh_personality: ud2");

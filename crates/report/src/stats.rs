@@ -306,10 +306,16 @@ fn thread(totals: &ThreadTotals, summary: &Summary) -> Vec<Cell> {
     let live = [Cell::Count(totals.live_blocks), Cell::Bytes(totals.live_bytes)];
     let (known, end) = match &totals.thread {
         Some(thread) => {
-            let state = match thread.state {
-                ThreadState::Alive if summary.identity.running => "alive".to_owned(),
-                ThreadState::Alive => "alive at the end".to_owned(),
-                ThreadState::Gone => "gone".to_owned(),
+            let identity = &summary.identity;
+            let goes_on = identity.running || identity.copied || identity.taken.is_some();
+            let state = match (thread.state, summary.thread_ended_by_ns(thread)) {
+                (ThreadState::Gone, Some(ns)) => format!("by {}", span(ns)),
+                (ThreadState::Gone, None) => "gone".to_owned(),
+                (ThreadState::AtExit, _) => "at exit".to_owned(),
+                (ThreadState::Alive, _) if goes_on => "alive".to_owned(),
+                // The first thread is there as long as the process, nearly always.
+                (ThreadState::Alive, _) if Some(thread.id) == identity.pid => "at the end".to_owned(),
+                (ThreadState::Alive, _) => "not known".to_owned(),
             };
             let name = Cell::Text(thread.name.clone());
             // All that a thread allocated is known of all blocks together only.

@@ -138,7 +138,8 @@ impl<'a, W: Write> WhereisText<'a, W> {
         if !any {
             let range = self.context.paint.figures(false).bytes(NEAR);
             let heap = if heap.is_some() { " of its heap" } else { "" };
-            self.field("Near", &format!("no other live block{heap} within {range}"))?;
+            let other = if place.block.is_some() { "other " } else { "" };
+            self.field("Near", &format!("no {other}live block{heap} within {range}"))?;
         }
         Ok(())
     }

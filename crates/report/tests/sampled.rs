@@ -45,7 +45,7 @@ fn every_estimate_is_marked() {
             "            malloc                        ~66,542        ~66,542     ~256 KiB",
             "            valloc                           ~779           ~617    ~2.99 MiB",
             "            free                           ~2,602",
-            "    0  main             4711          ~40       ~6,879    ~962 KiB  alive at the end  0x12345678",
+            "    0  main             4711          ~40       ~6,879    ~962 KiB  at the end  0x12345678",
             "          : 2 threads more with ~1.19 MiB in ~77,229 blocks (--all shows them)",
             "          : history enabled, 23 records max, 12 held",
             "  ~7 blocks are in the totals and not among the records: calls under way, or records that were lost.",

@@ -26,6 +26,8 @@ type ReadRow<'a, T> = dyn FnMut(u32, &[u8]) -> Result<Option<T>, SourceError> + 
 pub enum ThreadState {
     /// Not known to be gone: running, or alive when its process ended.
     Alive,
+    /// There when the program began to end, with `exit` or the end of `main`.
+    AtExit,
     /// Gone; its figures stay.
     Gone,
 }
@@ -43,6 +45,9 @@ pub struct Thread {
     pub handle: u64,
     /// First seen, in ticks.
     pub started: u64,
+    /// If it is gone and that was noted: a time by which it had ended, in ticks. Not long before, as a rule: other threads
+    /// look now and then.
+    pub ended_by: Option<u64>,
     /// Its name, perhaps empty.
     pub name: String,
     /// Blocks that it allocated.
@@ -124,9 +129,11 @@ impl Ledger {
         let codec = self.header().codec;
         self.rows(SectionKind::Threads, thread::bytes(codec.word), &mut |row, bytes| {
             let get = |field| thread::get(codec, bytes, field);
-            let state = match get(thread::state) as u32 {
+            let word = get(thread::state) as u32;
+            let state = match thread_state::of(word) {
                 thread_state::VACANT => return Ok(None),
                 thread_state::ALIVE => ThreadState::Alive,
+                thread_state::AT_EXIT => ThreadState::AtExit,
                 _ => ThreadState::Gone,
             };
             let name_at = thread::name(codec.word);
@@ -138,6 +145,7 @@ impl Ledger {
                 id: get(thread::id) as u32,
                 handle: get(thread::handle),
                 started: get(thread::started),
+                ended_by: thread_state::ended_by(word),
                 name: String::from_utf8_lossy(name).into_owned(),
                 allocations: get(thread::allocations),
                 frees: get(thread::frees),

@@ -310,7 +310,7 @@ impl Data {
                     Some(thread) => {
                         let gone = match thread.state {
                             heapledger_analysis::source::ThreadState::Gone => ", gone",
-                            heapledger_analysis::source::ThreadState::Alive => "",
+                            _ => "",
                         };
                         format!("{} {} (thread {row}{gone})", thread.id, clean(&thread.name))
                     }

@@ -258,6 +258,19 @@ pub fn realloc_ends(
     }
 }
 
+/// The program calls `exit`, or returns from `main`.
+pub fn program_exits(shared: &'static Shared) {
+    // A thread that never allocated gets no row for this.
+    if own_state().is_none() {
+        return;
+    }
+    let sign = Sign::new();
+    let registers = Registers { sp: &raw const sign as u64, ..Registers::default() };
+    if let Ok(access) = Access::enter(shared, &registers, &sign) {
+        access.shared.threads.note_exit(access.shared);
+    }
+}
+
 #[inline(always)]
 fn own_state() -> Option<&'static ThreadState> {
     let word = tls::get() as *const ThreadState;

@@ -156,6 +156,23 @@ impl Threads {
         }
     }
 
+    /// The program begins to end: notes which threads are still there, and which are gone. Not every end is seen: a
+    /// signal or `_exit` tells nobody.
+    pub fn note_exit(&self, shared: &Shared) {
+        for _ in 0..self.count.load(Ordering::Acquire).min(STATES_MAX) {
+            if let Some((owner, _)) = self.take_over_next_gone(shared) {
+                self.set_free(owner);
+            }
+        }
+        let rows = shared.ledger().section(SectionKind::Threads);
+        for row in 0..rows.used() {
+            // SAFETY: rows that were handed out are backed; the first word of each is its state.
+            let word = unsafe { &*rows.at(row).cast::<AtomicU32>() };
+            let (alive, at_exit) = (thread_state::ALIVE, thread_state::AT_EXIT);
+            let _ = word.compare_exchange(alive, at_exit, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
     fn reuse(&self) -> Option<*mut ThreadState> {
         if self.free.load(Ordering::Relaxed) == 0 {
             return None;
@@ -284,7 +301,8 @@ fn retire(shared: &Shared, state: &mut ThreadState) {
     shared.fold(state);
     if !state.row_bytes.is_null() {
         // SAFETY: the row was leased to that thread; its first word is the state.
-        unsafe { &*state.row_bytes.cast::<AtomicU32>() }.store(thread_state::GONE, Ordering::Release);
+        let word = unsafe { &*state.row_bytes.cast::<AtomicU32>() };
+        word.store(thread_state::gone_by(shared.now()), Ordering::Release);
         state.row_bytes = core::ptr::null_mut();
         state.counts = (&raw mut state.no_row).cast();
     }

@@ -1,0 +1,91 @@
+//! What is told of the ends of threads is true: of a real program whose threads are joined, and one that is still there
+//! when the program ends.
+
+use std::fs;
+use std::process::Command;
+
+use heapledger_e2e::ledger::read;
+use heapledger_e2e::process;
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, heapledger};
+use heapledger_e2e::tracked::{run_cleanly, under_run};
+use heapledger_e2e::{Result, check};
+use serde_json::Value;
+
+/// Two threads are joined: one at once, the other in a second. After the first the main thread allocates, so that
+/// somebody looks. A third waits for ever.
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void use_heap(int calls) {
+    for (int call = 0; call < calls; call++) { char *volatile block = malloc(100); free(block); }
+}
+static void *work(void *ms) {
+    pthread_setname_np(pthread_self(), ms ? "late" : "early");
+    use_heap(1000);
+    usleep((long)ms * 1000);
+    return NULL;
+}
+static void *stay(void *unused) {
+    pthread_setname_np(pthread_self(), "stays");
+    use_heap(1000);
+    pause();
+    return unused;
+}
+
+int main(int argc, char **argv) {
+    pthread_t early, late, stays;
+    pthread_create(&stays, NULL, stay, NULL);
+    pthread_create(&late, NULL, work, (void *)1000);
+    pthread_create(&early, NULL, work, NULL);
+    pthread_join(early, NULL);
+    use_heap(100000);
+    pthread_join(late, NULL);
+    if (argc > 1) _exit(0);
+    return 0;
+}
+"#;
+
+/// What `stats` says of the thread with this name: its state, and by when it had ended, in seconds.
+fn of(stats: &Value, name: &str) -> Result<(String, Option<f64>)> {
+    let threads = stats["threads"].as_array().ok_or("no threads")?;
+    let thread = threads.iter().find(|thread| thread["name"] == name).ok_or(format!("no {name}: {stats}"))?;
+    let state = thread["state"].as_str().unwrap_or_default().to_owned();
+    Ok((state, thread["ended_by_ns"].as_f64().map(|ns| ns / 1e9)))
+}
+
+#[test]
+fn joined_threads_have_ended_and_it_is_said_by_when() -> Result {
+    let scratch = Scratch::new();
+    let (code, program) = (scratch.path("joined.c"), scratch.path("joined"));
+    fs::write(&code, SOURCE).map_err(|error| error.to_string())?;
+    process::run(Command::new("gcc").args(["-pthread", "-o"]).arg(&program).arg(&code))?.good()?;
+
+    run_cleanly(&scratch, &mut under_run(&scratch, "exit", &[], &program, &[]))?.good()?;
+    let ledger = scratch.path("exit.hl");
+    let stats = read("stats", &ledger, &["--all"])?[1].clone();
+    let (early, late, stays) = (of(&stats, "early")?, of(&stats, "late")?, of(&stats, "stays")?);
+    check!(early.0 == "gone" && early.1.is_some_and(|by| by < 0.9), "it ended long before the other: {early:?}");
+    check!(late.0 == "gone" && late.1.is_some_and(|by| by >= 0.9), "it slept for a second: {late:?}");
+    check!(stays == ("at_exit".to_owned(), None), "it was there at the end: {stays:?}");
+    check!(of(&stats, "joined")?.0 == "at_exit", "the main thread returned: {stats}");
+    let text = process::run(command(heapledger()).arg("stats").arg(&ledger))?.good()?.out();
+    let row = |name: &str| text.lines().find(|line| line.split_whitespace().nth(1) == Some(name)).unwrap_or_default();
+    check!(
+        row("early").contains("  by ") && row("late").contains("  by ") && row("stays").contains("  at exit "),
+        "{text}"
+    );
+
+    // Who leaves with `_exit` tells nobody: what was not seen is not known, and nothing is made up.
+    let left = under_run(&scratch, "left", &[], &program, &["x".into()]);
+    run_cleanly(&scratch, &mut { left })?.good()?;
+    let stats = read("stats", scratch.path("left.hl"), &["--all"])?[1].clone();
+    check!(of(&stats, "stays")? == ("alive".to_owned(), None), "nobody looked: {stats}");
+    let text = process::run(command(heapledger()).arg("stats").arg(scratch.path("left.hl")))?.good()?.out();
+    let row = |name: &str| text.lines().find(|line| line.split_whitespace().nth(1) == Some(name)).unwrap_or_default();
+    check!(row("stays").contains("  not known ") && row("joined").contains("  at the end "), "{text}");
+    Ok(())
+}
