@@ -506,6 +506,9 @@ fn dumps_of_a_remote_target_and_of_a_core_dump() -> Result {
     check!(ran.out().contains("the report is of now"), "check: {ran}");
     let ran = tell(&["flame", "--format", "folded", &scratch.path("small").to_string_lossy()])?.good()?;
     check!(ran.err().contains("the report is of now"), "flame: {ran}");
+    let copy = scratch.path("copy.hl");
+    let ran = tell(&["snapshot", "-o", &copy.to_string_lossy(), &scratch.path("small").to_string_lossy()])?.good()?;
+    check!(ran.err().contains("the report is of now") && copy.exists(), "snapshot: {ran}");
     process::kill(i64::from(held.pid), "TERM")?;
     held.run.finish(process::PATIENCE).map(|_| ())
 }

@@ -16,6 +16,8 @@ use nix::unistd::{AccessFlags, access};
 
 /// How often a free name is looked for by counting up.
 const TRIES: u32 = 100_000;
+/// So much of a program's name goes into a file's, which has 255 bytes at most.
+const PROGRAM_BYTES_MAX: usize = 120;
 
 /// What a pattern can name.
 pub(crate) struct Names<'a> {
@@ -40,10 +42,7 @@ pub(crate) fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf> {
             continue;
         }
         match bytes.next() {
-            // A program is free to call itself `a/b`; a file is not.
-            Some(b'n') => {
-                out.extend(names.program.as_bytes().iter().map(|byte| if *byte == b'/' { b'_' } else { *byte }))
-            }
+            Some(b'n') => out.extend(name_for_files(names.program.as_bytes())),
             Some(b'p') => out.extend_from_slice(names.pid.to_string().as_bytes()),
             Some(b'i') if names.index.is_some() => {
                 out.extend_from_slice(names.index.unwrap_or(0).to_string().as_bytes());
@@ -65,6 +64,14 @@ pub(crate) fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf> {
         }
     }
     Ok(PathBuf::from(OsString::from_vec(out)))
+}
+
+/// A program's name as part of a file's: it is free to call itself `a/b`, with line ends, or by a whole text.
+fn name_for_files(name: &[u8]) -> impl Iterator<Item = u8> {
+    // Not within a character of UTF-8.
+    let is_inside = |end: usize| name.get(end).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let end = (0..=PROGRAM_BYTES_MAX.min(name.len())).rev().find(|end| !is_inside(*end)).unwrap_or(0);
+    name.iter().take(end).map(|byte| if *byte == b'/' || byte.is_ascii_control() { b'_' } else { *byte })
 }
 
 /// Says at once that an output cannot be written, before the program has run for an hour.
@@ -222,6 +229,16 @@ mod tests {
         assert!(!expanded("%h").expect("good").is_empty());
         assert!(expanded("%x").is_err());
         assert!(expanded("x%").is_err());
+    }
+
+    #[test]
+    fn any_program_has_a_file_name() {
+        let named = |name: &str| String::from_utf8(name_for_files(name.as_bytes()).collect()).expect("UTF-8");
+        assert_eq!(named("a/b\n\x1b c"), "a_b__ c");
+        assert_eq!(named(&"x".repeat(300)).len(), PROGRAM_BYTES_MAX);
+        assert_eq!(named(&format!("x{}", "ü".repeat(300))), format!("x{}", "ü".repeat(59)));
+        assert_eq!(named("\u{fffd}"), "\u{fffd}");
+        assert_eq!(named(""), "");
     }
 
     #[test]

@@ -40,7 +40,8 @@ const COMMANDS: &[&[&str]] = &[
     &["whereis", FORGED, "0x1040", "0xffffffffffffffff", "0"],
     &["whereis", "--json", FORGED, "0x10010"],
     &["snapshot", "-o", "taken.%i", FORGED],
-    &["recover", "-o", "recovered.d", FORGED],
+    &["recover", "-o", "recovered.hl", FORGED],
+    &["recover", "-o", ".", FORGED],
 ];
 
 /// The same numbers each time.
@@ -121,10 +122,8 @@ fn attack(scratch: &Scratch, words: &[&str], what: &str) {
     let left = fs::read_dir(scratch.cwd()).expect("listed").flatten();
     for name in left.map(|item| item.file_name().to_string_lossy().into_owned()) {
         assert!(!name.ends_with(".part"), "{words:?} of {what} leaves {name}");
-        if name.starts_with("taken.") {
+        if ["taken.", "recovered.", "heapledger."].iter().any(|begin| name.starts_with(begin)) {
             fs::remove_file(scratch.cwd().join(name)).expect("removed");
-        } else if name.starts_with("recovered.") {
-            fs::remove_dir_all(scratch.cwd().join(name)).expect("removed");
         }
     }
 }

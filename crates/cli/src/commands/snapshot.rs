@@ -7,7 +7,8 @@ use std::process::id;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use heapledger_report::{SnapshotReport, snapshot_json, snapshot_text};
+use heapledger_analysis::{Note, Seen};
+use heapledger_report::{SnapshotReport, clean, sentence, snapshot_json, snapshot_text};
 use heapledger_source::{Ledger, Snapshot, SourceError};
 use nix::sys::signal::{SigSet, Signal};
 
@@ -16,7 +17,7 @@ use crate::finish::{Progress, abandon, plain, remember};
 use crate::freeze::Held;
 use crate::output::{Names, Pending, check, expand};
 use crate::terminal::Color;
-use crate::{startup, sys};
+use crate::{say, startup, sys};
 
 /// The pattern of the output's name.
 const OUTPUT: &str = "heapledger.%n.%p.%i.hl";
@@ -70,6 +71,10 @@ fn take(args: &SnapshotArgs) -> Result<()> {
     let live = Ledger::open_target(&args.target)?;
     if live.is_finished() {
         bail!("{} is finished already: nobody writes it any more, so it is its own snapshot", live.path().display());
+    }
+    // Of a core dump: of which moment that is which is copied.
+    for note in Seen::of(&live, 0)?.notes.iter().filter(|note| matches!(note, Note::FoundBy(_)) && !args.quiet) {
+        say(&clean(&sentence(note)));
     }
     let process = live.process();
     let program = process.program().unwrap_or_else(|| "unknown".to_owned());

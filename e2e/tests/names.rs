@@ -1,0 +1,51 @@
+//! A program has the name by which it was started: behind a symbolic link, after `exec`, and whatever that name is.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use heapledger_e2e::process;
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, heapledger};
+use heapledger_e2e::{Result, check, victim};
+
+/// Names of finished ledgers, without process ids, and what the reports are headed by.
+fn names(scratch: &Scratch, words: &[&str]) -> Result<Vec<(String, String)>> {
+    let mut command = command(heapledger());
+    command.args(["run", "-q", "--ledger-dir"]).arg(scratch.live()).arg("--").args(words).current_dir(scratch.work());
+    process::run(&mut command)?.good()?;
+    let mut names = Vec::new();
+    for path in scratch.finished().iter().filter(|path| path.extension().is_some_and(|end| end == "hl")) {
+        let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = file.rsplit_once('.').map_or(&*file, |(name, _)| name).to_owned();
+        let stats = process::run(heapledger_e2e::tools::command(heapledger()).arg("stats").arg(path))?.good()?.out();
+        let heading = stats.lines().find_map(|line| line.strip_prefix("Program   : ")).unwrap_or_default();
+        names.push((name, heading.split(", pid ").next().unwrap_or_default().to_owned()));
+        fs::remove_file(path).map_err(|error| error.to_string())?;
+    }
+    Ok(names)
+}
+
+#[test]
+fn the_name_is_that_by_which_it_was_started() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("leaky")?.build()?;
+    symlink(&program, scratch.path("friendly")).map_err(|error| error.to_string())?;
+    let shown = program.to_string_lossy().into_owned();
+    let pair = |name: &str| (format!("heapledger.{name}"), name.to_owned());
+    let of = |words: &[&str]| names(&scratch, words);
+    check!(of(&["./friendly"])? == [pair("friendly")], "a symbolic link");
+    let shell = |text: &str| -> Result<Vec<(String, String)>> {
+        let all = of(&["bash", "-c", text, "bash", &shown])?;
+        Ok(all.into_iter().filter(|(name, _)| name != "heapledger.bash").collect())
+    };
+    check!(shell("exec ./friendly")? == [pair("friendly")], "a symbolic link, by exec");
+    check!(shell("exec -a other ./friendly")? == [pair("other")], "another name");
+    check!(shell("exec -a '' \"$1\"")? == [pair("leaky")], "no name: that of the file");
+    check!(shell("exec -a /a/b.c ./friendly")? == [pair("b.c")], "the last part of a path");
+    let [(file, heading)] = &shell("exec -a \"$(printf 'a\\nb %0400d' 1)\" ./friendly")?[..] else {
+        return Err("no ledger of a long name".to_owned());
+    };
+    check!(file.starts_with("heapledger.a_b 000") && file.len() < 200, "a long name with a line's end: {file}");
+    check!(heading.starts_with("a\\nb 000"), "a line's end: {heading}");
+    Ok(())
+}
