@@ -11,8 +11,8 @@ use super::packed::{Run, RunIter};
 use super::{Event, EventKind, Sink};
 use crate::query::SortKeys;
 
-/// Events of a run: while they are collected they take 180 bytes each. (Few in tests.)
-const RUN: usize = if cfg!(test) { 1 << 11 } else { 1 << 14 };
+/// Events of a run: while they are collected they take 300 bytes each. (Few in tests.)
+const RUN: usize = if cfg!(test) { 1 << 11 } else { 1 << 13 };
 /// As many are collected at most if some are thrown away.
 const ROOM_MAX: usize = if cfg!(test) { 1 << 13 } else { 1 << 16 };
 /// Events that are collected at least before those that are not among the first are thrown away.
