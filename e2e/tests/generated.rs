@@ -23,7 +23,7 @@ impl Drop for Map {
 /// The file of the process that a ledger is of.
 fn map_of(ledger: &Path) -> Result<Map> {
     let lines = read("stats", ledger, &[])?;
-    let pid = lines.iter().find_map(|line| line["pid"].as_u64()).ok_or("no pid")?;
+    let pid = lines.iter().find_map(|line| line["process"]["pid"].as_u64()).ok_or("no pid")?;
     Ok(Map(PathBuf::from(format!("/tmp/perf-{pid}.map"))))
 }
 
@@ -35,7 +35,7 @@ fn groups(ledger: &Path, words: &[&str]) -> Result<Ran> {
 fn code_that_a_program_has_made_gets_the_names_it_wrote_down() -> Result {
     let scratch = Scratch::new();
     let program = victim::named("generated_named")?.build()?;
-    run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &program, &[]))?.good()?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &program, &["keep".to_owned()]))?.good()?;
     let ledger = scratch.path("x.hl");
     let map = map_of(&ledger)?;
     let is_named = |ran: &Ran| ran.out().contains(" render\n") && ran.out().contains("/srv/page.js:12\n");
