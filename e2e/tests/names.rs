@@ -1,11 +1,14 @@
-//! A program has the name by which it was started: behind a symbolic link, after `exec`, and whatever that name is.
+//! A program has the name by which it was started: behind a symbolic link, after `exec`, and whatever that name is. Its
+//! functions have theirs where its files are mounted elsewhere.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 
 use heapledger_e2e::process;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
+use heapledger_e2e::tracked::{run_cleanly, under_run};
 use heapledger_e2e::{Result, check, victim};
 
 /// Names of finished ledgers, without process ids, and what the reports are headed by.
@@ -47,5 +50,27 @@ fn the_name_is_that_by_which_it_was_started() -> Result {
     };
     check!(file.starts_with("heapledger.a_b 000") && file.len() < 200, "a long name with a line's end: {file}");
     check!(heading.starts_with("a\\nb 000"), "a line's end: {heading}");
+    Ok(())
+}
+
+/// Another machine's files, or a container's, are mounted somewhere: there all of them are looked for.
+#[test]
+fn files_of_another_machine_are_found_below_a_sysroot() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("leaky")?.build()?;
+    let (own, root) = (scratch.path("leaky"), scratch.path("root"));
+    let text = |error: std::io::Error| error.to_string();
+    fs::copy(&program, &own).map_err(text)?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &own, &[]))?.good()?;
+    let elsewhere = root.join(own.strip_prefix("/").map_err(|_| "a path from the root")?);
+    fs::create_dir_all(elsewhere.parent().ok_or("a directory")?).map_err(text)?;
+    fs::rename(&own, &elsewhere).map_err(text)?;
+    let ledger = scratch.path("x.hl");
+    let dump = |more: &[&OsStr]| {
+        process::run(command(heapledger()).args(["dump", "--group-by", "fn"]).args(more).arg(&ledger))?.good()
+    };
+    let (without, with) = (dump(&[])?, dump(&["--sysroot".as_ref(), root.as_os_str()])?);
+    check!(!without.out().contains("copy_name"), "found without: {without}");
+    check!(with.out().contains("copy_name"), "not found below {}: {with}", root.display());
     Ok(())
 }

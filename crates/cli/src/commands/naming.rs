@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use heapledger_analysis::source::Ledger;
+use heapledger_analysis::source::{Ledger, SourceError};
 use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Names, NamingOptions};
 use nix::unistd::geteuid;
@@ -21,6 +21,10 @@ pub(crate) struct NamingArgs {
     /// Look for separate debug files in DIR too, laid out as /usr/lib/debug; may be given several times
     #[arg(long, value_name = "DIR", value_parser = directory)]
     pub(crate) debug_dir: Vec<PathBuf>,
+    /// Look for all files of the program in DIR instead of /: where another machine's or a container's files are mounted,
+    /// such as /proc/PID/root
+    #[arg(long, value_name = "DIR", value_parser = directory)]
+    pub(crate) sysroot: Option<PathBuf>,
     /// Show C++ and Rust functions as the linker knows them
     #[arg(long)]
     pub(crate) no_demangle: bool,
@@ -64,18 +68,19 @@ fn perf_map(ledger: &Ledger) -> Option<PathBuf> {
 
 impl NamingArgs {
     /// What finds names in `ledger` for these arguments.
-    pub(crate) fn symbolizer(&self, ledger: &Ledger) -> Symbolizer {
+    fn symbolizer(&self, ledger: &Ledger) -> Symbolizer {
         self.symbolizer_with(ledger, |client| client)
     }
 
-    /// The same for a command that draws on the terminal: nothing is said about what servers bring.
-    pub(crate) fn quiet_symbolizer(&self, ledger: &Ledger) -> Symbolizer {
-        self.symbolizer_with(ledger, Debuginfod::quiet)
+    /// The text of source files.
+    fn sources(&self) -> SourceReader {
+        SourceReader::new(self.sysroot.clone())
     }
 
     fn symbolizer_with(&self, ledger: &Ledger, change: impl FnOnce(Debuginfod) -> Debuginfod) -> Symbolizer {
         let mut options = Options::default();
         options.debug_dirs.splice(0..0, self.debug_dir.iter().cloned());
+        options.sysroot.clone_from(&self.sysroot);
         options.demangle = !self.no_demangle;
         let mut symbolizer = Symbolizer::new(options);
         if let Some(path) = self.perf_map.clone().or_else(|| perf_map(ledger)) {
@@ -89,7 +94,12 @@ impl NamingArgs {
 
     /// What will find names, and has found none yet.
     pub(crate) fn no_names<'a>(&self, ledger: &'a Ledger) -> Result<Names<'a>> {
-        Ok(Names::new(ledger, self.symbolizer(ledger), SourceReader::new(None))?)
+        Ok(Names::new(ledger, self.symbolizer(ledger), self.sources())?)
+    }
+
+    /// The same for a command that draws on the terminal: nothing is said about what servers bring.
+    pub(crate) fn quiet_names<'a>(&self, ledger: &'a Ledger) -> Result<Names<'a>, SourceError> {
+        Names::new(ledger, self.symbolizer_with(ledger, Debuginfod::quiet), self.sources())
     }
 
     /// Names of all stacks that will be shown; with the text of source lines, if wanted.

@@ -31,9 +31,9 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let ledger = &watched.reader;
     let mut data = Data::new(args.ledger.bytes);
     let reader = Reader::new(ledger, watched.began);
-    let mut namer = Namer::new(&watched.namer, watched.holders.clone(), watched.naming.quiet_symbolizer(ledger))?;
-    let mut chooser =
-        Chooser::new(ledger, watched.filter.clone(), watched.holders.clone(), watched.naming.quiet_symbolizer(ledger))?;
+    let mut namer = Namer::new(watched.naming.quiet_names(&watched.namer)?, watched.holders.clone());
+    let names = watched.naming.quiet_names(ledger)?;
+    let mut chooser = Chooser::new(ledger, watched.filter.clone(), watched.holders.clone(), names);
     let view = View {
         group: args.group,
         sort: args.sort,

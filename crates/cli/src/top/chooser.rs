@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use heapledger_analysis::query::{Evaluator, Filter, Scope};
 use heapledger_analysis::source::{Ledger, SourceError};
-use heapledger_analysis::symbols::{SourceReader, Symbolizer};
 use heapledger_analysis::watch::{Mark, Reader, Sample};
 use heapledger_analysis::{Clock, Holders, Names};
 
@@ -18,14 +17,8 @@ pub(super) struct Chooser<'a> {
 }
 
 impl<'a> Chooser<'a> {
-    pub(super) fn new(
-        ledger: &'a Ledger,
-        filter: Filter,
-        holders: Holders,
-        symbolizer: Symbolizer,
-    ) -> Result<Chooser<'a>, SourceError> {
-        let names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
-        Ok(Chooser { ledger, filter, holders, names: Some(names) })
+    pub(super) fn new(ledger: &'a Ledger, filter: Filter, holders: Holders, names: Names<'a>) -> Chooser<'a> {
+        Chooser { ledger, filter, holders, names: Some(names) }
     }
 
     /// The condition; empty if all blocks are meant.

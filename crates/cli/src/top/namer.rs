@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{SourceReader, Symbolizer};
 use heapledger_analysis::{Holders, NamedFrame, NamedStack, Names, NamingOptions};
 use heapledger_report::{clean, short_name};
 
@@ -78,19 +76,17 @@ impl NameTable {
 pub(crate) struct Namer<'a> {
     holders: Holders,
     names: Names<'a>,
-    sources: SourceReader,
     ids: HashMap<Arc<str>, u32>,
     fresh: Vec<Arc<str>>,
 }
 
 impl<'a> Namer<'a> {
-    pub(crate) fn new(ledger: &'a Ledger, holders: Holders, symbolizer: Symbolizer) -> Result<Namer<'a>> {
-        let names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
+    pub(crate) fn new(names: Names<'a>, holders: Holders) -> Namer<'a> {
         let mut ids = HashMap::new();
         NameTable::default().labels.into_iter().for_each(|label| {
             ids.insert(label, UNNAMED);
         });
-        Ok(Namer { holders, names, sources: SourceReader::new(None), ids, fresh: Vec::new() })
+        Namer { holders, names, ids, fresh: Vec::new() }
     }
 
     /// Names of sites. What is known of code addresses is kept, so asking again costs little.
@@ -113,14 +109,8 @@ impl<'a> Namer<'a> {
 
     /// A stack with the text of its source lines.
     pub(crate) fn stack(&mut self, site: u32) -> Result<NamedStack> {
-        self.names.resolve([site], NamingOptions::default(), &mut |_| {})?;
-        let mut stack = self.names.stack(site)?;
-        for frame in &mut stack.frames {
-            if let (Some(file), Some(line)) = (&frame.file, frame.line) {
-                frame.source = self.sources.line(file.as_ref(), line).map(Arc::from);
-            }
-        }
-        Ok(stack)
+        self.names.resolve([site], NamingOptions { source_text: true, deadline: None }, &mut |_| {})?;
+        Ok(self.names.stack(site)?)
     }
 
     /// The functions of a stack in one line, from the one that holds the block outwards:

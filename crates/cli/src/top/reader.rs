@@ -64,8 +64,8 @@ pub(super) fn read(
     orders: &Receiver<Order>,
     tell: &dyn Fn(Report) -> bool,
 ) {
-    let chooser = match Chooser::new(ledger, filter, holders, naming.quiet_symbolizer(ledger)) {
-        Ok(chooser) => chooser,
+    let chooser = match naming.quiet_names(ledger) {
+        Ok(names) => Chooser::new(ledger, filter, holders, names),
         Err(problem) => {
             tell(Report::Failed(problem));
             return;

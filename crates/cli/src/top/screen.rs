@@ -247,7 +247,7 @@ fn find_names(
     questions: &Receiver<Question>,
     tell: &Sender<Event>,
 ) -> Result<()> {
-    let mut namer = Namer::new(ledger, holders, naming.quiet_symbolizer(ledger))?;
+    let mut namer = Namer::new(naming.quiet_names(ledger)?, holders);
     let mut sites: Vec<u32> = Vec::new();
     let mut first = true;
     loop {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use heapledger_analysis::Holders;
 use heapledger_analysis::format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::source::testing::Builder;
-use heapledger_analysis::symbols::{Options, Symbolizer};
+use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::watch::{Mark, Reader};
+use heapledger_analysis::{Holders, Names};
 
 use super::namer::Namer;
 use super::view::{Data, Group, Sort, View};
@@ -99,7 +99,9 @@ impl Made {
             self.data.set_mark(Some(Mark::at(Arc::clone(&sample))), "");
         }
         self.data.add_sample(sample, "");
-        let mut namer = Namer::new(&ledger, Holders::default(), Symbolizer::new(Options::default())).expect("read");
+        let symbolizer = Symbolizer::new(Options::default());
+        let names = Names::new(&ledger, symbolizer, SourceReader::new(None)).expect("read");
+        let mut namer = Namer::new(names, Holders::default());
         let wanted: Vec<u32> =
             self.sites.iter().copied().filter(|site| self.data.names.site(*site).is_none()).collect();
         if !wanted.is_empty() {
