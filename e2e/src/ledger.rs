@@ -96,7 +96,8 @@ impl Stats {
     /// that ended it.
     pub fn may_be_in_flight(&self) -> u64 {
         let threads = self.0["threads"].as_array().map_or(&[][..], Vec::as_slice);
-        let alive = threads.iter().filter(|thread| thread["state"] == "alive").count() as u64;
+        let is_there = |state: &Value| state == "alive" || state == "at_exit";
+        let alive = threads.iter().filter(|thread| is_there(&thread["state"])).count() as u64;
         let killed = !self.0["process"]["signal"].is_null() || self.0["process"]["exit"].is_null();
         if killed { alive } else { alive.saturating_sub(1) }
     }

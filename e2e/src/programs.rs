@@ -201,7 +201,7 @@ pub fn examine(program: &Program, scratch: &Scratch, heaptrack: bool) -> Result<
     check_totals(&stats, &program.losses)?;
     let (ran, own, counts) = program.counted(scratch)?;
     plain.compare(&ran)?;
-    counts.check(&own).map_err(|problem| format!("counting library: {problem}"))?;
+    counts.check(&own, 0).map_err(|problem| format!("counting library: {problem}"))?;
     check_totals(&own, &program.losses)?;
     let heaptrack = if heaptrack { program.heaptrack(scratch)? } else { None };
     let allocations = stats.number("allocations");

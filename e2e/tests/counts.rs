@@ -66,7 +66,9 @@ fn count(victim: &Victim, run: &Run, over: Option<&str>) -> Result {
     check!(!ledgers.is_empty(), "there is no ledger");
     for ledger in ledgers {
         let stats = Stats::of(&ledger)?;
-        Counts::of(&base, &stats)?.without(&victim.uncounted).check(&stats)?;
+        // tcmalloc makes an object of itself when it is first asked how long a block is.
+        let own = u64::from(over.is_some());
+        Counts::of(&base, &stats)?.without(&victim.uncounted).check(&stats, own)?;
         check_totals(&stats, &victim.losses)?;
     }
     Ok(())

@@ -70,7 +70,7 @@ fn redis(kill_it: bool) -> Result {
     let ledger = ledgers.last().ok_or("there is no ledger")?;
     let stats = Stats::of(ledger)?;
     let counts = Counts::of(&base, &stats)?;
-    counts.check(&stats)?;
+    counts.check(&stats, 0)?;
     check_totals(&stats, &[])?;
     let (live, counted) = (stats.number("live_blocks"), counts.allocations() - counts.frees());
     check!(live.abs_diff(counted) <= 2 * stats.may_be_in_flight(), "{live} blocks are live, {counted} were counted");
