@@ -153,6 +153,9 @@ fn quoted(argument: &str) -> String {
     }
 }
 
+/// Heaps of glibc that lie in many pieces, between which there is much else: how far apart they are is no size.
+const SCATTERED: &[&str] = &["arenas", "large mappings"];
+
 pub(crate) fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
     let mut lines: Vec<String> = summary
         .heaps
@@ -165,11 +168,14 @@ pub(crate) fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
                 0 => figures.nothing().to_owned(),
                 _ => format!("{} in {live}", figures.bytes(totals.live_bytes)),
             };
-            if heap.low < heap.high {
-                let size = figures.known().bytes(heap.high - heap.low);
-                format!("{name}, {:#010x} to {:#010x}, size {size}, holds {live}", heap.low, heap.high - 1)
-            } else {
-                format!("{name}, holds {live}")
+            let (low, high) = (heap.low, heap.high);
+            let size = figures.known().bytes(high.saturating_sub(low));
+            match low < high {
+                true if SCATTERED.contains(&&*heap.name) => {
+                    format!("{name}, between {low:#010x} and {:#010x}, hold {live}", high - 1)
+                }
+                true => format!("{name}, {low:#010x} to {:#010x}, size {size}, holds {live}", high - 1),
+                false => format!("{name}, holds {live}"),
             }
         })
         .collect();
