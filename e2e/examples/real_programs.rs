@@ -133,7 +133,7 @@ fn served(scratch: &Scratch, load: Load, kill_it: bool) -> Result<Option<Row>> {
     };
     let stats = Stats::of(recover(scratch)?.last().ok_or("there is no ledger")?)?;
     let counts = Counts::of(&base, &stats)?;
-    counts.check(&stats)?;
+    counts.check(&stats, 0)?;
     check_totals(&stats, &[])?;
     let own = (stats.number("allocations"), stats.number("frees"));
     Ok(Some(Row {
