@@ -119,11 +119,15 @@ fn line_of(line: &[u8]) -> Option<(u64, u64, &[u8])> {
 const PREFIXES: &[&str] = &["JS:", "LazyCompile:", "Function:"];
 const TIERS: &[char] = &['~', '^', '+', '*'];
 
-/// The frame of a name, of which V8's have a place at the end: `JS:*render /srv/page.js:12:34`.
+/// The frame of a name, of which V8's have a place at the end: `JS:*render /srv/page.js:12:34`, and Python's a file:
+/// `py::render:/srv/page.py`.
 fn frame_of(raw: &[u8]) -> Frame {
     let raw = String::from_utf8_lossy(raw);
     let script = PREFIXES.iter().find_map(|prefix| raw.strip_prefix(prefix));
     let mut frame = Frame { raw_name: Some(Arc::from(&*raw)), ..Frame::default() };
+    if let Some((function, file)) = raw.strip_prefix("py::").and_then(|name| name.rsplit_once(':')) {
+        return Frame { function: Some(Arc::from(function)), file: Some(Arc::from(file)), ..frame };
+    }
     let Some(script) = script.map(|name| name.trim_start_matches(TIERS)) else {
         frame.function = Some(Arc::from(&*raw));
         return frame;
@@ -167,7 +171,7 @@ mod tests {
         assert_eq!(shown(&code, 0x7f50_fe7c_5901).as_deref(), Some("fib /srv/a b.js:1"));
         assert_eq!(shown(&code, 0x3c6a).as_deref(), Some("(anonymous) [eval]:3"));
         assert_eq!(shown(&code, 0x500f).as_deref(), Some("Ljava/util/HashMap;::put"));
-        assert_eq!(shown(&code, 0x6000).as_deref(), Some("py::main:/x/y.py"));
+        assert_eq!(shown(&code, 0x6000).as_deref(), Some("main /x/y.py:0"));
         assert_eq!(shown(&code, 0x7000).as_deref(), Some("Builtin:CEntry"));
         for nothing in [0x5010, 0x4fff, 0, u64::MAX, 0x8000] {
             assert_eq!(shown(&code, nothing), None, "{nothing:x}");
