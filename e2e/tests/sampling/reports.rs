@@ -31,9 +31,12 @@ fn check_marked(target: &str, interval: u64, shown: &str) -> Result {
         check!(told?.starts_with('~'), "{word} is not marked:\n{stats}");
     }
     // Rows of tables: the function and three figures; threads, heaps and call sites with what they hold.
-    let row = stats.lines().find(|line| line.trim_start().starts_with("malloc ")).ok_or("no row for malloc")?;
-    check!(row.split_whitespace().skip(1).filter(|word| word.starts_with('~')).count() == 3, "{row}");
-    for part in [" live in ~", "holds ~", " samples) "] {
+    for (begin, what) in [("malloc ", "malloc"), ("0 ", "the first thread")] {
+        let row = stats.lines().find(|line| line.starts_with("  ") && line.trim_start().starts_with(begin));
+        let row = row.ok_or_else(|| format!("no row for {what}:\n{stats}"))?;
+        check!(row.split_whitespace().skip(1).filter(|word| word.starts_with('~')).count() == 3, "{row}");
+    }
+    for part in ["holds ~", " samples) "] {
         check!(stats.contains(part), "stats has no {part:?}:\n{stats}");
     }
 
@@ -110,13 +113,13 @@ fn estimates_of_a_process_are_marked() -> Result {
     let pid = pid.to_string();
     let lines = read("stats", &pid, &[])?;
     check!(lines[1]["process"]["running"] == true, "it runs, and stats does not say so");
-    check_marked(&pid, 512, "512 bytes")?;
+    check_marked(&pid, 512, "512 B")?;
     // Its input ends, and with it the program.
     let mut running = running;
     drop(running.child.stdin.take());
     let ran = running.finish(PATIENCE)?.good()?;
     check!(ran.out() == "standing\n", "{ran}");
-    check_marked(&scratch.path("x.hl").to_string_lossy(), 512, "512 bytes")
+    check_marked(&scratch.path("x.hl").to_string_lossy(), 512, "512 B")
 }
 
 #[test]
