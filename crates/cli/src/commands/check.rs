@@ -77,8 +77,6 @@ pub(crate) struct CheckArgs {
     /// An earlier ledger: live bytes and the peak must not be much above its own
     #[arg(long, value_name = "OLD")]
     pub(crate) baseline: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
     /// How much above: 5%, or a size [default: 5%]
     #[arg(long, value_name = "PERCENT|SIZE", value_parser = parse_growth, requires = "baseline")]
     pub(crate) max_growth: Option<Growth>,
@@ -94,14 +92,16 @@ pub(crate) struct CheckArgs {
     /// Stacks shown for each limit that is exceeded, 0 for all
     #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5, value_parser = all_or_some)]
     pub(crate) top: usize,
-    #[command(flatten)]
-    pub(crate) naming: NamingArgs,
     /// For whom
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Write it to this file, and the text to standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
 }
 
 /// In which form it is written.
