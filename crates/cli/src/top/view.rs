@@ -222,6 +222,8 @@ impl Data {
         };
         let sample = self.samples.last();
         let marked = self.mark.as_ref();
+        // What is new is of the last reading of all records, which may be older than the totals.
+        let read_at_ns = sample.map_or(totals.at_ns, |sample| sample.at_ns);
         Look {
             program: identity.program.clone().unwrap_or_else(|| "unknown program".to_owned()),
             pid: identity.pid,
@@ -242,7 +244,7 @@ impl Data {
             bytes_per_second: rate(totals.live_bytes, |rates| rates.live_bytes),
             allocations_per_second: rate(totals.allocations, |rates| rates.allocations),
             frees_per_second: rate(totals.frees, |rates| rates.frees),
-            mark_age_ns: marked.map(|mark| totals.at_ns.saturating_sub(mark.sample().at_ns)),
+            mark_age_ns: marked.map(|mark| read_at_ns.saturating_sub(mark.sample().at_ns)),
             young: marked.and(sample).map(|sample| sample.young).unwrap_or_default(),
             condition: self.condition.clone(),
             chosen: sample.map(|sample| sample.live).unwrap_or_default(),
