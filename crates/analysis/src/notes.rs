@@ -116,6 +116,15 @@ impl Seen {
         Ok(Seen { notes })
     }
 
+    /// Takes over what of `ledger` has been found damaged by now: names and stacks are read later than blocks.
+    pub fn renew_damage(&mut self, ledger: &Ledger) {
+        let damage = ledger.damage();
+        self.notes.retain(|note| !matches!(note, Note::Damage(_)));
+        if damage.is_any() {
+            self.notes.push(Note::Damage(damage));
+        }
+    }
+
     /// The same without what `drop` says: not every report is about everything.
     #[must_use]
     pub fn without(mut self, drop: &[TallyCounter]) -> Seen {

@@ -205,7 +205,7 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
     let filtered = !args.filter.parse()?.is_all();
     let mut summary = totals(args, ledger, opened.context.clock)?;
     let baseline = args.baseline.as_deref().map(Baseline::open).transpose()?;
-    let before = baseline.as_ref().map(|(ledger, clock)| totals(args, ledger, *clock)).transpose()?;
+    let mut before = baseline.as_ref().map(|(ledger, clock)| totals(args, ledger, *clock)).transpose()?;
     let sites = std::mem::take(&mut summary.sites.top);
     let mut naming = Naming { names: None, args: &args.naming, ledger, sites: &sites };
     let leaked = match limits.leaked {
@@ -230,6 +230,11 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
             }
             _ => naming.some(&sites, args.top)?,
         };
+    }
+    // Conditions and suppressions go by names: where these are damaged, fewer blocks may have been counted.
+    summary.seen.renew_damage(ledger);
+    if let (Some(before), Some((old, _))) = (&mut before, &baseline) {
+        before.seen.renew_damage(old);
     }
     let mut seen = summary.seen.clone();
     seen.notes.extend(naming.names.iter_mut().flat_map(|names| names.notes()));
