@@ -400,3 +400,31 @@ fn a_running_program_has_no_leaks_yet() -> Result {
     run.finish(process::PATIENCE)?;
     result
 }
+
+/// A limit that is exceeded is never said to hold because part of the ledger cannot be read, whichever byte is wrong.
+#[test]
+fn a_damaged_ledger_does_not_pass() -> Result {
+    const PLACES: usize = 60;
+    let scratch = Scratch::new();
+    let path = ledger(&scratch, "x", 3000, &[])?;
+    let question = ["--max-live-blocks", "10", "--where", "fn == copy_name"];
+    expect(&checked(&path, &question)?, 1, &["3,000 blocks"])?;
+    let bytes = fs::read(&path).map_err(|error| error.to_string())?;
+    let forged = scratch.path("forged.hl");
+    let mut told = 0;
+    for place in 0..PLACES {
+        let mut changed = bytes.clone();
+        let at = bytes.len() * place / PLACES + place % 7;
+        let Some(byte) = changed.get_mut(at) else { continue };
+        *byte ^= 0x10;
+        fs::write(&forged, changed).map_err(|error| error.to_string())?;
+        let ran = checked(&forged, &question)?;
+        check!(
+            ran.status.code().is_some_and(|code| (1..=3).contains(&code)),
+            "byte {at} is wrong, and it passes: {ran}"
+        );
+        told += u64::from(ran.status.code() == Some(3));
+    }
+    check!(told > 0, "no damage was met that hides blocks");
+    Ok(())
+}

@@ -43,11 +43,19 @@ pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
         let (one, many) = if summary.sampled.is_some() { ("sample", "samples") } else { ("block", "blocks") };
         let blocks = counted(memory.blocks, one, many);
         lines.push(format!(
-            "{all:.1} B for each of at most {blocks} at a time: record {record:.1} B, address index {shadow:.1} B"
+            "{} for each of at most {blocks} at a time: record {}, address index {}",
+            mean(all),
+            mean(record),
+            mean(shadow)
         ));
     }
     lines.push("(debug data is in addition to other overheads)".to_owned());
     lines
+}
+
+/// Bytes on the average.
+fn mean(bytes: f64) -> String {
+    if bytes < 1000.0 { format!("{bytes:.1} B") } else { format!("{} B", count(bytes.round() as u64)) }
 }
 
 /// How many stacks there are and what they take.
@@ -59,11 +67,11 @@ pub(crate) fn call_sites(sites: &Sites, figures: Figures) -> Vec<String> {
     }
     let mut lines = vec![first];
     if let Some(each) = sites.bytes_per_stack_ledger() {
-        lines.push(format!("{} in the ledger, {each:.1} B for each stack", figures.bytes(sites.bytes)));
+        lines.push(format!("{} in the ledger, {} for each stack", figures.bytes(sites.bytes), mean(each)));
     }
     if let Some((each, private)) = sites.bytes_per_stack_memory().zip(sites.private_bytes) {
         let all = sites.storage_bytes.unwrap_or(sites.bytes).saturating_add(private);
-        lines.push(format!("{} in memory with the index, {each:.1} B for each stack", figures.bytes(all)));
+        lines.push(format!("{} in memory with the index, {} for each stack", figures.bytes(all), mean(each)));
     }
     lines
 }

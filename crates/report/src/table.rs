@@ -16,6 +16,8 @@ use crate::units::{Paint, clean, clock, percent, sign, span};
 const MEASURED: usize = 1000;
 /// Letters that a column is not cut below.
 const NARROWEST: usize = 16;
+/// With so few characters a column at the edge is still worth its place.
+const SEEN: usize = 6;
 /// Between two columns.
 const GAP: &str = "  ";
 
@@ -201,6 +203,8 @@ pub struct Table<W> {
     held: Vec<Vec<String>>,
     widths: Vec<usize>,
     measured: bool,
+    /// Columns that are written: the first ones, as far as they fit.
+    shown: usize,
 }
 
 impl<W: Write> Table<W> {
@@ -213,7 +217,8 @@ impl<W: Write> Table<W> {
             let names: Vec<String> = columns.iter().map(|column| Cell::Text(column.key.clone()).csv()).collect();
             write!(out, "{}\r\n", names.join(","))?;
         }
-        Ok(Table { out, form, columns, held: Vec::new(), widths: Vec::new(), measured: false })
+        let shown = columns.len();
+        Ok(Table { out, form, columns, held: Vec::new(), widths: Vec::new(), measured: false, shown })
     }
 
     /// Writes one row, with a cell for each column.
@@ -247,7 +252,7 @@ impl<W: Write> Table<W> {
         self.out.flush()
     }
 
-    /// Writes what was held back, and gives the writer.
+    /// Writes what was held back, says which columns had no room, and gives the writer.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -257,6 +262,11 @@ impl<W: Write> Table<W> {
             && !self.held.is_empty()
         {
             self.measure(style)?;
+        }
+        let without: Vec<&str> = self.columns.iter().skip(self.shown).map(|column| column.name.as_str()).collect();
+        if !without.is_empty() {
+            let note = format!("(no room for {}: a wider terminal or a pipe shows all)", without.join(", "));
+            writeln!(self.out, "{}", fitted(&note, self.paint()))?;
         }
         Ok(self.out)
     }
@@ -273,6 +283,11 @@ impl<W: Write> Table<W> {
                 *widest = (*widest).max(width(text));
             }
         }
+        // The last ones go if nothing of them would be seen where the others are at their narrowest.
+        while style.width != 0 && self.shown > 1 && self.last_begins_at() + SEEN > style.width {
+            self.shown -= 1;
+        }
+        self.widths.truncate(self.shown);
         // The widest columns give first.
         while style.width != 0 && self.line_width() > style.width {
             let excess = self.line_width() - style.width;
@@ -296,6 +311,14 @@ impl<W: Write> Table<W> {
         self.widths.iter().sum::<usize>() + GAP.len() * self.widths.len().saturating_sub(1)
     }
 
+    /// Where the last column begins if all before it that can give has given.
+    fn last_begins_at(&self) -> usize {
+        let narrowest =
+            |(width, column): (&usize, &Column)| if column.shrinks { NARROWEST.min(*width) } else { *width };
+        let before = self.widths.iter().zip(&self.columns).take(self.shown.saturating_sub(1));
+        before.map(|column| narrowest(column) + GAP.len()).sum()
+    }
+
     fn aligned(&mut self, row: &[String]) -> io::Result<()> {
         let line = fitted(&self.line(row), self.paint());
         writeln!(self.out, "{line}")
@@ -303,7 +326,7 @@ impl<W: Write> Table<W> {
 
     fn line(&self, row: &[String]) -> String {
         let mut line = String::new();
-        for (index, (text, column)) in row.iter().zip(&self.columns).enumerate() {
+        for (index, (text, column)) in row.iter().zip(&self.columns).take(self.widths.len()).enumerate() {
             if index > 0 {
                 line.push_str(GAP);
             }
@@ -379,6 +402,17 @@ mod tests {
         let text = written(TableForm::Text(exact), columns(), &rows());
         assert!(text.contains("1,298,850") && text.contains("does_not_fit(int, char const*)"), "{text}");
         assert_eq!(written(TableForm::Text(exact), columns(), &[]), "");
+    }
+
+    #[test]
+    fn columns_without_room_are_named() {
+        let style = TableStyle { width: 22, ..TableStyle::default() };
+        assert_eq!(
+            written(TableForm::Text(style), columns(), &rows()[..1]),
+            "   BYTES  BLOCKS\n1.24 MiB  ~1,234\n(no room for function: a wider terminal or a pipe shows all)\n"
+        );
+        let wider = TableStyle { width: 26, ..TableStyle::default() };
+        assert!(written(TableForm::Text(wider), columns(), &rows()[..1]).ends_with("  main\n"));
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub fn tree_text(out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::Resul
         writeln!(out, "{}", lines(format!("Only where {}", clean(chosen))))?;
     }
     if let Some(from) = view.sums.sampled {
-        writeln!(out, "{}", lines(format!("Sampled: {}", figures.sampled(from, "of these blocks"))))?;
+        writeln!(out, "{}", lines(format!("Sampled: {}", figures.sampled(from, "of live and freed blocks"))))?;
     }
     if let Some(gap) = history_gap(view.sums).filter(|_| measure.needs_history()) {
         writeln!(out, "{}", lines(format!("Caution: {gap}")))?;

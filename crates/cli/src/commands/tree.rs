@@ -168,9 +168,8 @@ impl ShapeArgs {
         let mut all = Vec::new();
         let mut seen = Seen::default();
         for (ledger, side) in ledgers.iter().zip([Side::New, Side::Old]) {
-            if self.threads {
-                GroupBy::Thread.check(ledger, Scope::Events)?;
-            }
+            let first = if self.threads { GroupBy::Thread } else { GroupBy::Stack };
+            first.check(ledger, Scope::Events)?;
             let mut progress = Progress::new("reading");
             let clock = Clock::new(ledger, SystemTime::now())?;
             let mut filter = self.filter.evaluator(ledger, clock, Scope::Events, self.naming.no_names(ledger)?)?;

@@ -59,7 +59,7 @@ impl FlameFacts {
             let all = figures.counted(source.sums.frees, "free", "frees");
             facts.facts.push(format!("{live} live; the history holds {freed}, of {all}"));
             facts.facts.extend(source.sums.filter.as_ref().map(|chosen| format!("only where {chosen}")));
-            facts.facts.extend(from.map(|from| figures.sampled(from, "of these blocks")));
+            facts.facts.extend(from.map(|from| figures.sampled(from, "of live and freed blocks")));
             let which = if sources.len() > 1 { format!("{}: ", source.ledger) } else { String::new() };
             gaps.extend(history_gap(source.sums).map(|gap| format!("{which}{gap}")));
         }
