@@ -128,7 +128,7 @@ fn the_recorders_own_figures_are_told() {
                 "          : ledger: 1.56 KiB records, 832 B history, 160 B call sites, 6.05 KiB other",
                 "          : outside: 488 KiB address index (12.5% of the peak), 4.00 KiB call sites, 300 KiB in 1 thread \
                  state, 232 KiB other",
-                "          : 9120.0 B for each of at most 55 blocks at a time: record 29.1 B, address index 9090.9 B",
+                "          : 9,120 B for each of at most 55 blocks at a time: record 29.1 B, address index 9,091 B",
             ],
         );
         let object = &objects(&stats_lines)[1];
