@@ -8,6 +8,7 @@ use std::process::ExitCode;
 mod bench;
 mod demo;
 mod scale;
+mod short;
 mod test;
 mod watching;
 
@@ -21,6 +22,7 @@ cargo xtask demo       build heapledger, run a real program under it, leave the 
 cargo xtask test       everything that must hold before a change is taken; add the name of a step to run only that
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
 cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
+cargo xtask short      what `heapledger run` itself adds to a program that ends at once
 cargo xtask watching   what it costs a program that `heapledger top` watches it
 ";
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ["test", only @ ..] => test::run(only),
         ["bench", words @ ..] => bench::run(words),
         ["scale", words @ ..] => scale::run(words),
+        ["short", words @ ..] => short::run(words),
         ["watching", words @ ..] => watching::run(words),
         _ => {
             print!("{USAGE}");
