@@ -70,6 +70,7 @@ impl Counts {
                 ended.insert(format!("{both}-free"), count);
             }
         }
+        ended.remove("unseen free"); // nobody called it
         let ours: BTreeMap<String, u64> = begun.into_iter().chain(ended).filter(|(_, count)| *count != 0).collect();
         let names: std::collections::BTreeSet<&String> = ours.keys().chain(self.0.keys()).collect();
         let mut wrong = Vec::new();

@@ -135,7 +135,7 @@ pub fn check_totals(stats: &Stats, losses: &[String]) -> Result {
         ("threads", "allocations", allocations),
         ("heaps", "live_blocks", live),
         ("allocated_by", "calls", allocations + stats.not_entered() as i64),
-        ("freed_by", "calls", frees + number("unknown_frees") - counter(stats, "displaced")),
+        ("freed_by", "calls", frees + number("unknown_frees")),
     ] {
         let found = sum(list, key);
         // Threads beyond the last row have figures of their own in no row.

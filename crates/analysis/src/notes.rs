@@ -70,6 +70,7 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::LostBusy,
     TallyCounter::LostNoThread,
     TallyCounter::FreesBusy,
+    TallyCounter::DeepBound,
     TallyCounter::Displaced,
     TallyCounter::UnknownFrees,
     TallyCounter::SitesFull,

@@ -110,6 +110,8 @@ counters! {
         FramesWalked = 25, "frames_walked";
         /// Steps for which unwind tables had to be read.
         RulesMade = 26, "rules_made";
+        /// Calls of `dlopen` with `RTLD_DEEPBIND`: calls that such a library makes to the C library are not seen.
+        DeepBound = 27, "deep_bound";
     }
 }
 

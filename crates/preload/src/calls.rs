@@ -104,7 +104,7 @@ fn size_asked(shape: Shape, frame: &CallFrame) -> usize {
         Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
             argument(frame, items).saturating_mul(argument(frame, bytes))
         }
-        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Remaps => 0,
+        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps => 0,
     }
 }
 
@@ -112,6 +112,19 @@ fn size_asked(shape: Shape, frame: &CallFrame) -> usize {
 pub(crate) extern "C" fn passed_on(hook: usize) -> usize {
     next::next(hook)
 }
+
+/// What precedes `dlopen` where its flags matter, or it is not known yet; returns the real one, to which the stub jumps.
+pub(crate) extern "C" fn opens(hook: usize, file: usize, flags: u32) -> usize {
+    const RTLD_NOLOAD: u32 = 4;
+    ensure_started();
+    if file != 0 && flags & (RTLD_DEEPBIND | RTLD_NOLOAD) == RTLD_DEEPBIND {
+        hooks::code_is_bound_past_us(&SHARED);
+    }
+    next::next(hook)
+}
+
+/// Looks into the library and what it needs before it looks elsewhere: finds the C library's functions, and not ours.
+pub(crate) const RTLD_DEEPBIND: u32 = 8;
 
 /// First half of every hook; returns the function to call.
 pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
@@ -159,7 +172,7 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
-        Shape::PassedOn | Shape::Unloads | Shape::Remaps => {}
+        Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps => {}
     }
     if calls_others(hooked) {
         // `realloc` may be made of `malloc` and `free`: both its size and its block.
@@ -198,7 +211,7 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
             let new = (result != 0).then(|| new_block(hook, hooked, result, size));
             hooks::realloc_ends(&SHARED, &frame.registers, &frame.kept, hooked.kind, new.as_ref(), size == 0);
         }
-        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Remaps => {}
+        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps => {}
     }
     result
 }

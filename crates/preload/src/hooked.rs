@@ -21,6 +21,8 @@ pub(crate) enum Shape {
     PassedOn,
     /// Unloads code.
     Unloads,
+    /// Loads code.
+    Opens,
     /// Takes memory away, or access to it.
     Remaps,
 }
@@ -52,7 +54,7 @@ impl Hooked {
             Shape::Frees => self.kind != Kind::FREE,
             Shape::ResizesItems(..) => true,
             Shape::Resizes(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
-            Shape::PassedOn | Shape::Unloads | Shape::Remaps => false,
+            Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps => false,
         }
     }
 }
@@ -122,6 +124,8 @@ hooked! {
     call_stub DeleteAlignNothrow = "_ZdlPvSt11align_val_tRKSt9nothrow_t": DELETE_ALIGN_NOTHROW, Frees, Cxx;
     call_stub DeleteArrayAlignNothrow = "_ZdaPvSt11align_val_tRKSt9nothrow_t": DELETE_ARRAY_ALIGN_NOTHROW, Frees, Cxx;
 
+    // Looks at the flags and jumps on: the loader takes its return address for who is asking.
+    open_stub Dlopen = "dlopen": NONE, Opens, Loader;
     call_stub Dlclose = "dlclose": NONE, Unloads, Loader;
     // With `MAP_FIXED`.
     remap_stub Mmap = "mmap": NONE, Remaps, Loader;

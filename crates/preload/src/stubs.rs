@@ -342,6 +342,50 @@ macro_rules! remap_stub {
     };
 }
 
+/// `dlopen`: two arguments. The call has to come from where the program made it, so the stub jumps on.
+macro_rules! open_stub {
+    ($name:ident, $symbol:literal, $index:expr) => {
+        #[unsafe(naked)]
+        #[unsafe(export_name = $symbol)]
+        #[allow(non_snake_case, reason = "named after its row in the list")]
+        extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "test esi, {deep_bind}",
+                "jne 4f",
+                "mov rax, [rip + {next} + 8 * {index}]",
+                "test rax, rax",
+                "je 4f",
+                "jmp rax",
+                "4:",
+                "push rdi
+                .cfi_adjust_cfa_offset 8
+                push rsi
+                .cfi_adjust_cfa_offset 8
+                sub rsp, 8
+                .cfi_adjust_cfa_offset 8",
+                "mov edx, esi",
+                "mov rsi, rdi",
+                "mov edi, {index}",
+                "call {opens}",
+                "add rsp, 8
+                .cfi_adjust_cfa_offset -8
+                pop rsi
+                .cfi_adjust_cfa_offset -8
+                pop rdi
+                .cfi_adjust_cfa_offset -8",
+                "jmp rax",
+                ".cfi_endproc",
+                index = const $index,
+                deep_bind = const crate::calls::RTLD_DEEPBIND,
+                next = sym crate::next::NEXT,
+                opens = sym crate::calls::opens,
+            )
+        }
+    };
+}
+
 macro_rules! jump_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
@@ -376,6 +420,6 @@ pub(crate) const COUNTERS_AT: usize = offset_of!(Shared, sampling) + offset_of!(
 pub(crate) const CHANGES_AT: usize = offset_of!(Shared, memory_changes);
 
 pub(crate) use {
-    block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, pass_if_no_sample, realloc_stub, remap_stub,
-    restore_arguments, save_call_frame,
+    block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, open_stub, pass_if_no_sample, realloc_stub,
+    remap_stub, restore_arguments, save_call_frame,
 };

@@ -159,6 +159,11 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::Displaced => {
             format!("{} given out again without a free being seen; they count as freed.", blocks())
         }
+        TallyCounter::DeepBound => format!(
+            "{} opened with RTLD_DEEPBIND: what such a library allocates or frees itself is not seen; blocks of \
+             others that it frees look alive.",
+            was(number, "library was", "libraries were")
+        ),
         TallyCounter::UnknownFrees => {
             format!(
                 "{} of blocks that the ledger does not know: from before it began, or not entered.",

@@ -222,7 +222,12 @@ pub fn count_refused(shared: &'static Shared, refused: Refused, began: bool) {
         (Refused::NoState, true) => TallyCounter::LostNoThread,
         (Refused::NoState, false) => TallyCounter::UnknownFrees,
     };
-    // The header's own share of the counter, by a locked instruction: rare, and from any thread.
+    count_apart(shared, counter);
+}
+
+/// Counts in the header's own share of a counter, by a locked instruction: for what is rare, from any thread.
+#[cold]
+pub fn count_apart(shared: &Shared, counter: TallyCounter) {
     let at = heapledger_format::header::counter_at(
         heapledger_format::WordSize::W64,
         GlobalCounter::COUNT + counter as usize,

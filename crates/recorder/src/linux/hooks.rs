@@ -3,7 +3,7 @@
 //! Every function here takes the registers at the hook's caller, returns without having touched
 //! `errno`, and does nothing where nothing is recorded.
 
-use super::access::{Access, Sign, count_refused};
+use super::access::{Access, Sign, count_apart, count_refused};
 use super::capture::{self, capture};
 use super::shared::{Phase, Shared};
 use super::state::ThreadState;
@@ -388,6 +388,14 @@ pub fn is_loader(shared: &Shared, caller: usize) -> bool {
 #[cold]
 pub fn code_loads(shared: &Shared) {
     shared.modules.next_generation();
+}
+
+/// A library is about to be loaded that will find the C library's functions, and not the replaced ones.
+#[cold]
+pub fn code_is_bound_past_us(shared: &'static Shared) {
+    if is_on(shared) {
+        count_apart(shared, TallyCounter::DeepBound);
+    }
 }
 
 /// Code is about to be unloaded, or (`done`) has just been: known code addresses are no longer trusted.
