@@ -160,9 +160,9 @@ fn loss(counter: TallyCounter, number: u64) -> String {
             format!("{} given out again without a free being seen; they count as freed.", blocks())
         }
         TallyCounter::DeepBound => format!(
-            "{} opened with RTLD_DEEPBIND: what such a library allocates or frees itself is not seen; blocks of \
+            "{} asked for RTLD_DEEPBIND: what a library opened so allocates or frees itself is not seen; blocks of \
              others that it frees look alive.",
-            was(number, "library was", "libraries were")
+            counted(number, "call of dlopen", "calls of dlopen")
         ),
         TallyCounter::UnknownFrees => {
             format!(
