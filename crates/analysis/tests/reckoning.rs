@@ -5,9 +5,11 @@ use std::time::SystemTime;
 
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
 use heapledger_analysis::format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::source::testing::{Builder, sample};
-use heapledger_analysis::{Clock, Event, EventKind, Events, Note, Selection, Sort, Summary};
+use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
+use heapledger_analysis::{Clock, Event, EventKind, Events, Holders, Names, Note, Selection, Sort, Summary};
 
 struct Made(PathBuf, Ledger);
 
@@ -51,6 +53,38 @@ fn totals_add_up() {
     let three = made.summary(3);
     assert_eq!(three.sites.top, summary.sites.top[..3], "a limit changes nothing else");
     assert_eq!(made.summary(0).sites.top, []);
+}
+
+#[test]
+fn heaps_reach_as_far_as_their_blocks() {
+    // The rows were written before the last blocks began, as in the ledger of a program that was killed.
+    let mut builder = Builder::new();
+    builder.heap("brk heap", 0x1000, 0x2000).heap("arenas", u64::MAX, 0).heap("large mappings", 0x9000, 0xa000);
+    builder.block(0x4000, 0x20).block(0xf00, 0x10);
+    builder.entry(Entry {
+        number: 2,
+        address: 0x7000,
+        size: Some(0x10),
+        actual: None,
+        kind: Kind::MALLOC,
+        site: 0,
+        thread: Some(0),
+        heap: Some(1),
+        time: Some(2000),
+    });
+    let made = Made::new("extents", &builder);
+    let ranges = |summary: &Summary| -> Vec<_> {
+        summary.heaps.iter().map(|totals| (totals.heap.low, totals.heap.high, totals.live_blocks)).collect()
+    };
+    // The 0x20 bytes have 0x28.
+    assert_eq!(ranges(&made.summary(0)), [(0xf00, 0x4028, 2), (0x7000, 0x7010, 1), (0x9000, 0xa000, 0)]);
+    // A filter chooses blocks; heaps are as large as they are.
+    let clock = Clock::new(&made.1, SystemTime::UNIX_EPOCH).expect("a clock");
+    let names = Names::new(&made.1, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
+    let filter = Filter::parse("size == 32").expect("a filter");
+    let mut filter = Evaluator::new(&made.1, &filter, clock, names, Holders::default()).expect("readable");
+    let summary = Summary::matching(&made.1, clock, 0, Some(&mut filter), &mut |_| {}).expect("readable");
+    assert_eq!(ranges(&summary), [(0xf00, 0x4028, 1), (0x7000, 0x7010, 0), (0x9000, 0xa000, 0)]);
 }
 
 #[test]
