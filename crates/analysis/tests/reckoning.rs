@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
-use heapledger_analysis::format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::source::testing::{Builder, sample};
@@ -85,6 +85,33 @@ fn heaps_reach_as_far_as_their_blocks() {
     let mut filter = Evaluator::new(&made.1, &filter, clock, names, Holders::default()).expect("readable");
     let summary = Summary::matching(&made.1, clock, 0, Some(&mut filter), &mut |_| {}).expect("readable");
     assert_eq!(ranges(&summary), [(0xf00, 0x4028, 1), (0x7000, 0x7010, 0), (0x9000, 0xa000, 0)]);
+}
+
+#[test]
+fn ages_of_a_copy_count_to_its_moment() {
+    for (copied, span_ns) in [(Some("1700000102000000000"), 102_000_000_000), (None, 89_000_000_000)] {
+        let mut builder = sample(ByteOrder::Little, WordSize::W64);
+        builder.global(GlobalCounter::LastTime, 89_000_000);
+        if let Some(at) = copied {
+            builder.process("copied_unix_ns", at);
+        }
+        let mut bytes = builder.bytes();
+        let open = |bytes: &[u8]| {
+            let path = std::env::temp_dir().join(format!("heapledger-reckoning-copy-{}", std::process::id()));
+            std::fs::write(&path, bytes).expect("written");
+            let ledger = Ledger::open(&path).expect("a ledger");
+            Made(path, ledger)
+        };
+        // What is no copy has nothing to do with such a pair.
+        let whole = open(&bytes).summary(0);
+        assert_eq!((whole.clock.span_ns(), whole.identity.copied_unix_ns), (Some(89_000_000_000), None));
+        bytes[14] |= 8;
+        let copy = open(&bytes).summary(0);
+        assert_eq!((copy.clock.span_ns(), copy.identity.copied), (Some(span_ns), true));
+        assert_eq!(copy.clock.age_ns(88_000_000), Some(span_ns - 88_000_000_000));
+        assert_eq!(copy.identity.copied_unix_ns.map(|at| at.to_string()).as_deref(), copied);
+        assert_eq!(copy.seen.notes.contains(&Note::CopiedSometime), copied.is_none());
+    }
 }
 
 #[test]
