@@ -21,6 +21,9 @@
 # A Linux ledger never has the busy mark: its elements are published one by one, and one that is being written is
 # passed over by readers. Its ring goes round without a call; see the option --history of `heapledger run`.
 #
+# A copy says when it was made if gdb runs or is attached to the program. Of a core dump that is not known, and a remote
+# target may have another clock: then ages count to the last that was recorded, and reports say so.
+#
 # `set $mdd_keep_history = 1` leaves the history ring of the target alone.
 #
 # The first part needs no Python; the second, in a gdb that has it, replaces it and is quicker.
@@ -153,6 +156,25 @@ define mdd_put
   eval "shell dd if=.mddout.ask of=.mddout.copy oflag=seek_bytes seek=%lu conv=notrunc status=none; rm -f .mddout.ask", (unsigned long) ($mdd_field - $mdd_base)
 end
 
+# The time of the copy, behind the section `process`, if the copy is of now by the clock that the program has. A core dump
+# is of then, and a remote target may have another clock, or be the replay of what was. 35 bytes.
+define mdd_time
+  if $mdd_map != 0 && !$mdd_is_core && !$mdd_is_remote
+    shell t=`date +%s%N`; case $t in *[!0-9]*) t=`date +%s`000000000;; esac; printf 'copied_unix_ns=%s\0' $t >> .mddout.copy
+    set $mdd_end = $mdd_end + 35
+    # Used and backed; the capacity if that is less.
+    set $mdd_value = $mdd_count + 35
+    set $mdd_field = $mdd_field + 2 * $mdd_word
+    mdd_put
+    set $mdd_field = $mdd_field + $mdd_word
+    mdd_put
+    if $mdd_capacity < $mdd_value
+      set $mdd_field = $mdd_field - 2 * $mdd_word
+      mdd_put
+    end
+  end
+end
+
 # Copies what is in use to .mddout.copy, the sections one after another. Only its owner may read it.
 define mdd_copy
   set $mdd_word = (unsigned long) *($mdd_base + 11)
@@ -212,6 +234,9 @@ define mdd_copy
       set $mdd_end = $mdd_value + $mdd_length
       mdd_part
       mdd_put
+      if $mdd_kind == 9
+        mdd_time
+      end
     end
     set $mdd_left = $mdd_left - 1
   end
@@ -476,11 +501,11 @@ end
 
 if !$_isvoid($_strlen)
   python
-import json, os, re, shlex, shutil, struct, subprocess, tempfile
+import json, os, re, shlex, shutil, struct, subprocess, tempfile, time
 import gdb
 
 MAGIC = b"\x89HLEDG\r\n"
-RECORDS, HISTORY, FREED_NUMBER = 1, 2, 64
+RECORDS, HISTORY, PROCESS, FREED_NUMBER = 1, 2, 9, 64
 COPY = 8
 STEP = 1 << 20
 DONE, FULL = "heapledger_update_done", "heapledger_history_full"
@@ -640,19 +665,26 @@ class Ledger:
         its name when it is complete."""
         header = bytearray(self.header)
         flags = struct.unpack_from(self.order + "H", header, 14)[0] | COPY
+        words = self.order + "QI"[self.word == 4]
         struct.pack_into(self.order + "H", header, 14, flags)
         part = "%s.%d.part" % (path, os.getpid())
         try:
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(header)
-                for row, (_, width, offset, count) in zip(self.rows, self.sections):
+                for row, (kind, width, offset, count) in zip(self.rows, self.sections):
                     if not width or not count:
                         continue
                     place = (file.tell() + 63) // 64 * 64
-                    struct.pack_into(self.order + "QI"[self.word == 4], header, row, place)
+                    struct.pack_into(words, header, row, place)
                     file.seek(place)
                     for at in range(offset, offset + width * count, STEP):
                         file.write(self.target.read(self.address + at, min(STEP, offset + width * count - at)))
+                    if kind == PROCESS and self.has_our_time():
+                        file.write(b"copied_unix_ns=%d\0" % int(time.time() * 1e9))
+                        count = file.tell() - place
+                        capacity = max(count, struct.unpack_from(words, header, row + self.word)[0])
+                        for at, value in enumerate((capacity, count, count), 1):
+                            struct.pack_into(words, header, row + at * self.word, value)
                 file.seek(0)
                 file.write(header)
             os.replace(part, path)
@@ -663,6 +695,11 @@ class Ledger:
         finally:
             if os.path.exists(part):
                 os.unlink(part)
+
+    def has_our_time(self):
+        """Whether the copy is of now, by the clock that the program has. A core dump is of then, a remote target may
+        have another clock, or be the replay of what was, and what lies at a symbol was put there by anybody."""
+        return self.target.is_native and self.target.symbol() is None
 
     def empty_history(self):
         """Sets the commit word of each history entry to 0, which is a vacant entry. An entry that a halted thread is

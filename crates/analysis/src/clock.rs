@@ -15,7 +15,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock of `ledger`. Ages count to `now` if its program runs, else to the end of the recording.
+    /// The clock of `ledger`. Ages count to `now` if its program runs, to its moment if it is a snapshot
+    /// or a copy that says when it was made, else to the end of the recording.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
@@ -29,7 +30,7 @@ impl Clock {
             let now = u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(header.start_unix_ns);
             now.checked_div(tick_ns).unwrap_or(last).max(last)
         } else {
-            let taken = ledger.taken().map(|taken| taken.unix_ns.saturating_sub(header.start_unix_ns));
+            let taken = ledger.moment_unix_ns().map(|at| at.saturating_sub(header.start_unix_ns));
             let taken = taken.and_then(|ns| ns.checked_div(tick_ns));
             last.max(ended.or(taken).unwrap_or(0))
         };

@@ -3,6 +3,7 @@
 use heapledger_source::format::{Entry, Kind, SectionKind};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::extents::Extents;
 use crate::query::Evaluator;
 use crate::sampling::{Sampling, Spread, Sum};
 
@@ -18,6 +19,8 @@ pub(crate) struct Counts {
     pub(crate) threads: Vec<Sum>,
     pub(crate) without_thread: Sum,
     pub(crate) heaps: [Sum; 256],
+    /// Of all blocks, whatever a filter means.
+    pub(crate) extents: Extents,
     pub(crate) sites: Vec<Sum>,
     site_limit: usize,
     pub(crate) all: Sum,
@@ -40,6 +43,7 @@ impl Counts {
             threads: Vec::new(),
             without_thread: Sum::default(),
             heaps: [Sum::default(); 256],
+            extents: Extents::new(),
             sites: Vec::new(),
             site_limit,
             all: Sum::default(),
@@ -68,9 +72,15 @@ impl Counts {
             usize::try_from(workers).unwrap_or(usize::MAX),
             &|| (Counts::new(sampling, site_limit), Vec::new()),
             &|(counts, undecided), entries| match filter.as_deref() {
-                None => entries.iter().for_each(|entry| counts.add(entry)),
+                None => {
+                    for entry in entries {
+                        counts.extents.add(entry);
+                        counts.add(entry);
+                    }
+                }
                 Some(filter) => {
                     for entry in entries {
+                        counts.extents.add(entry);
                         match filter.known(entry) {
                             Some(true) => counts.add(entry),
                             Some(false) => {}
@@ -106,6 +116,7 @@ impl Counts {
         other.end_run();
         self.kinds.iter_mut().zip(other.kinds).for_each(|(own, other)| own.join(other));
         self.heaps.iter_mut().zip(other.heaps).for_each(|(own, other)| own.join(other));
+        self.extents.join(&other.extents);
         join_all(&mut self.threads, &mut other.threads);
         join_all(&mut self.sites, &mut other.sites);
         self.without_thread.join(other.without_thread);

@@ -22,6 +22,8 @@ pub struct Identity {
     pub running: bool,
     /// Whether this is the ledger as of one moment while the program went on: from a core dump, or copied by a debugger.
     pub copied: bool,
+    /// When it was copied, in nanoseconds since 1970; `None` if it was not or nobody knows.
+    pub copied_unix_ns: Option<u64>,
     /// Its exit status, if it exited.
     pub exit: Option<u64>,
     /// The signal that ended it.
@@ -54,6 +56,7 @@ impl Identity {
             image: process.number("image").unwrap_or(0),
             running: ledger.is_running(),
             copied: ledger.is_copy(),
+            copied_unix_ns: ledger.copied_unix_ns(),
             exit: process.number("exit"),
             signal: process.number("signal"),
             replaced: process.get("ended") == Some(b"exec".as_slice()),

@@ -15,6 +15,7 @@ mod clock;
 mod counts;
 pub mod diff;
 mod events;
+mod extents;
 mod groups;
 mod holders;
 mod identity;

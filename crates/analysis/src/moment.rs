@@ -19,9 +19,9 @@ pub enum Moment {
     End,
     /// The end of the program, so long after the core dump was written.
     Later(Duration),
-    /// That of a snapshot, so long before the core dump was written: there is no ledger of the end.
+    /// That of a snapshot or a copy, so long before the core dump was written: there is no ledger of the end.
     SnapshotBefore(Duration),
-    /// That of a snapshot, so long after the core dump was written: there is no ledger of the end.
+    /// That of a snapshot or a copy, so long after the core dump was written: there is no ledger of the end.
     SnapshotAfter(Duration),
     /// That of a copy, which does not say when it was made.
     Copied,
@@ -79,9 +79,9 @@ impl FoundBy {
     }
 }
 
-/// When a snapshot was taken, as seen from `written`.
+/// When a snapshot was taken or a copy made, as seen from `written`.
 fn of_snapshot(ledger: &Ledger, written: Option<SystemTime>) -> Moment {
-    let taken = ledger.taken().and_then(|taken| UNIX_EPOCH.checked_add(Duration::from_nanos(taken.unix_ns)));
+    let taken = ledger.moment_unix_ns().and_then(|at| UNIX_EPOCH.checked_add(Duration::from_nanos(at)));
     match taken.zip(written).map(|(taken, written)| taken.duration_since(written)) {
         Some(Ok(after)) => Moment::SnapshotAfter(after),
         Some(Err(before)) => Moment::SnapshotBefore(before.duration()),

@@ -16,6 +16,8 @@ pub(crate) fn records_frees(ledger: &Ledger) -> bool {
 pub enum Note {
     /// What was opened is a core dump or an image of memory: where its ledger was, and of which moment.
     FoundBy(FoundBy),
+    /// A copy, or a ledger in a core dump, of which nobody knows when it was made: ages count to the last that is known.
+    CopiedSometime,
     /// A loss that the recorder counted.
     Loss(TallyCounter, u64),
     /// Elements that were being written when they were read.
@@ -95,6 +97,10 @@ impl Seen {
             notes.push(Note::Damage(damage));
         }
         let header = ledger.current_header()?;
+        let has_ages = header.options.has(Options::TIME) && header.tick_ns != 0;
+        if ledger.is_copy() && has_ages && ledger.copied_unix_ns().is_none() {
+            notes.push(Note::CopiedSometime);
+        }
         if header.busy != 0 {
             notes.push(Note::Busy);
         }

@@ -40,7 +40,7 @@ pub struct ThreadTotals {
 /// What of one heap lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeapTotals {
-    /// The heap.
+    /// The heap, with a range in which all its live blocks lie.
     pub heap: Heap,
     /// Blocks in it that live.
     pub live_blocks: u64,
@@ -329,6 +329,7 @@ impl Summary {
     fn heaps(ledger: &Ledger, counts: &Counts) -> Result<Vec<HeapTotals>, SourceError> {
         let heaps = ledger.heaps()?.into_iter().map(|heap| {
             let sum = counts.heaps.get(heap.row as usize).copied().unwrap_or_default();
+            let heap = counts.extents.widen(heap);
             HeapTotals { heap, live_blocks: sum.blocks, live_bytes: sum.bytes }
         });
         Ok(heaps.collect())

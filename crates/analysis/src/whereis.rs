@@ -6,6 +6,7 @@ use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Heap, Ledger, Mapping, Module, SourceError};
 
 use crate::Sampling;
+use crate::extents::Extents;
 use crate::notes::records_frees;
 
 /// Most addresses asked for at a time.
@@ -153,11 +154,15 @@ impl Places {
         sorted.dedup();
         let gaps = sorted.len() + 1;
         let mut near = Near { addresses: sorted, gaps: vec![[None; 2]; gaps], second: vec![None; gaps] };
+        let mut extents = Extents::new();
         let mut records = ledger.records();
         loop {
             progress(records.progress());
             let Some(chunk) = records.next_chunk()? else { break };
-            chunk.iter().for_each(|entry| near.add(entry));
+            for entry in chunk {
+                near.add(entry);
+                extents.add(entry);
+            }
         }
         let mut earlier = Lives { kept: BTreeMap::new(), most: if lives == 0 { usize::MAX } else { lives } };
         let neighbours = near.gaps.iter().flatten().chain(&near.second).flatten();
@@ -181,7 +186,8 @@ impl Places {
             }
         }
         let frees_missing = ledger.tallies()?.get(TallyCounter::Frees).saturating_sub(entered);
-        let (heaps, modules) = (ledger.heaps()?, ledger.modules()?);
+        let heaps: Vec<Heap> = ledger.heaps()?.into_iter().map(|heap| extents.widen(heap)).collect();
+        let modules = ledger.modules()?;
         let mut places = Vec::new();
         for address in addresses {
             let index = near.addresses.partition_point(|known| known < address);

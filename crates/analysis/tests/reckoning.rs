@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
-use heapledger_analysis::format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::source::testing::{Builder, sample};
-use heapledger_analysis::{Clock, Event, EventKind, Events, Note, Selection, Sort, Summary};
+use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
+use heapledger_analysis::{Clock, Event, EventKind, Events, Holders, Names, Note, Selection, Sort, Summary};
 
 struct Made(PathBuf, Ledger);
 
@@ -51,6 +53,65 @@ fn totals_add_up() {
     let three = made.summary(3);
     assert_eq!(three.sites.top, summary.sites.top[..3], "a limit changes nothing else");
     assert_eq!(made.summary(0).sites.top, []);
+}
+
+#[test]
+fn heaps_reach_as_far_as_their_blocks() {
+    // The rows were written before the last blocks began, as in the ledger of a program that was killed.
+    let mut builder = Builder::new();
+    builder.heap("brk heap", 0x1000, 0x2000).heap("arenas", u64::MAX, 0).heap("large mappings", 0x9000, 0xa000);
+    builder.block(0x4000, 0x20).block(0xf00, 0x10);
+    builder.entry(Entry {
+        number: 2,
+        address: 0x7000,
+        size: Some(0x10),
+        actual: None,
+        kind: Kind::MALLOC,
+        site: 0,
+        thread: Some(0),
+        heap: Some(1),
+        time: Some(2000),
+    });
+    let made = Made::new("extents", &builder);
+    let ranges = |summary: &Summary| -> Vec<_> {
+        summary.heaps.iter().map(|totals| (totals.heap.low, totals.heap.high, totals.live_blocks)).collect()
+    };
+    // The 0x20 bytes have 0x28.
+    assert_eq!(ranges(&made.summary(0)), [(0xf00, 0x4028, 2), (0x7000, 0x7010, 1), (0x9000, 0xa000, 0)]);
+    // A filter chooses blocks; heaps are as large as they are.
+    let clock = Clock::new(&made.1, SystemTime::UNIX_EPOCH).expect("a clock");
+    let names = Names::new(&made.1, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
+    let filter = Filter::parse("size == 32").expect("a filter");
+    let mut filter = Evaluator::new(&made.1, &filter, clock, names, Holders::default()).expect("readable");
+    let summary = Summary::matching(&made.1, clock, 0, Some(&mut filter), &mut |_| {}).expect("readable");
+    assert_eq!(ranges(&summary), [(0xf00, 0x4028, 1), (0x7000, 0x7010, 0), (0x9000, 0xa000, 0)]);
+}
+
+#[test]
+fn ages_of_a_copy_count_to_its_moment() {
+    for (copied, span_ns) in [(Some("1700000102000000000"), 102_000_000_000), (None, 89_000_000_000)] {
+        let mut builder = sample(ByteOrder::Little, WordSize::W64);
+        builder.global(GlobalCounter::LastTime, 89_000_000);
+        if let Some(at) = copied {
+            builder.process("copied_unix_ns", at);
+        }
+        let mut bytes = builder.bytes();
+        let open = |bytes: &[u8]| {
+            let path = std::env::temp_dir().join(format!("heapledger-reckoning-copy-{}", std::process::id()));
+            std::fs::write(&path, bytes).expect("written");
+            let ledger = Ledger::open(&path).expect("a ledger");
+            Made(path, ledger)
+        };
+        // What is no copy has nothing to do with such a pair.
+        let whole = open(&bytes).summary(0);
+        assert_eq!((whole.clock.span_ns(), whole.identity.copied_unix_ns), (Some(89_000_000_000), None));
+        bytes[14] |= 8;
+        let copy = open(&bytes).summary(0);
+        assert_eq!((copy.clock.span_ns(), copy.identity.copied), (Some(span_ns), true));
+        assert_eq!(copy.clock.age_ns(88_000_000), Some(span_ns - 88_000_000_000));
+        assert_eq!(copy.identity.copied_unix_ns.map(|at| at.to_string()).as_deref(), copied);
+        assert_eq!(copy.seen.notes.contains(&Note::CopiedSometime), copied.is_none());
+    }
 }
 
 #[test]

@@ -115,3 +115,17 @@ fn as_one_by_one() {
         assert_eq!(place.after, after.copied(), "{address:#x}");
     }
 }
+
+#[test]
+fn heaps_reach_as_far_as_their_blocks() {
+    // The rows were written before the last blocks began, as in the ledger of a program that was killed.
+    let mut builder = Builder::new();
+    builder.heap("brk heap", 0x1000, 0x2000).heap("arenas", u64::MAX, 0).heap("large mappings", 0x9000, 0xa000);
+    builder.entry(entry(1, 0x1010, 0x10, Some(0x18))).entry(entry(2, 0x4000, 0x20, Some(0x28)));
+    builder.entry(Entry { heap: Some(1), ..entry(3, 0x7000, 0x10, None) });
+    let ledger = open("extents", &builder);
+    let places = look(&ledger, &[0x3000, 0x4027, 0x4028, 0x7000, 0x7010, 0x9800], 1);
+    let heaps = places.places.iter().map(|place| place.heap.as_ref().map(|heap| (heap.row, heap.low, heap.high)));
+    let (brk, arenas) = (Some((0, 0x1000, 0x4028)), Some((1, 0x7000, 0x7010)));
+    assert_eq!(heaps.collect::<Vec<_>>(), [brk, brk, None, arenas, None, Some((2, 0x9000, 0xa000))]);
+}

@@ -13,6 +13,11 @@ use crate::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 pub fn sentence(note: &Note) -> String {
     match note {
         Note::FoundBy(found) => moment(found),
+        Note::CopiedSometime => {
+            "It is not known when this was copied: ages are counted to the last that was recorded, and are at least what \
+             is said."
+                .to_owned()
+        }
         Note::Loss(counter, number) => loss(*counter, *number),
         Note::InFlight(number) => {
             format!("{} being entered while the ledger was read.", was(*number, "element was", "elements were"))
@@ -65,6 +70,7 @@ fn file_names(paths: &[String]) -> String {
 pub(crate) fn name(note: &Note) -> &'static str {
     match note {
         Note::FoundBy(_) => "found_by",
+        Note::CopiedSometime => "copied_sometime",
         Note::Loss(counter, _) => counter.name(),
         Note::InFlight(_) => "in_flight",
         Note::Unaccounted { .. } => "unaccounted",
@@ -101,12 +107,12 @@ fn moment(found: &FoundBy) -> String {
             format!("{image} leads to {read}: the report is of the program's end, {} after that moment.", lasting(by))
         }
         Moment::SnapshotBefore(by) => format!(
-            "{image} leads to {read}: the report is of a snapshot that was taken {} before that moment; there is no \
+            "{image} leads to {read}: the report is of a snapshot or a copy that was taken {} before that moment; there is no \
              ledger of the program's end.",
             lasting(by)
         ),
         Moment::SnapshotAfter(by) => format!(
-            "{image} leads to {read}: the report is of a snapshot that was taken {} after that moment; there is no \
+            "{image} leads to {read}: the report is of a snapshot or a copy that was taken {} after that moment; there is no \
              ledger of the program's end.",
             lasting(by)
         ),
@@ -220,7 +226,7 @@ pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Resul
         .notes
         .iter()
         .partition(|note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_) | Note::NotFetched { .. }));
-    let (found, losses) = losses.into_iter().partition(|note| matches!(note, Note::FoundBy(_)));
+    let (found, losses) = losses.into_iter().partition(|note| matches!(note, Note::FoundBy(_) | Note::CopiedSometime));
     for (heading, notes) in [("Moment    :", found), ("Not seen  :", losses), ("Names     :", names)] {
         if !notes.is_empty() {
             writeln!(out, "{}", paint.strong(heading))?;

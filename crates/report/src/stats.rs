@@ -121,7 +121,10 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> (Vec<String>, Option<St
     let after = identity.wall_ns.or_else(|| at.span_ns()).map(span);
     let after = |word: &str| after.as_ref().map_or_else(String::new, |after| format!(" {word} {after}"));
     let end = match (identity.exit, identity.signal) {
-        _ if identity.copied => format!("as it was when this was copied{}", after("after about")),
+        _ if identity.copied => {
+            let word = if identity.copied_unix_ns.is_some() { "after" } else { "after at least" };
+            format!("as it was when this was copied{}", after(word))
+        }
         _ if identity.running => format!("running{}", after("for")),
         _ if identity.taken.is_some() => "went on".to_owned(),
         (_, Some(signal)) => format!("killed by signal {signal}{}", after("after")),
@@ -131,7 +134,8 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> (Vec<String>, Option<St
     };
     let mut lines = vec![format!("{first}, {end}")];
     let args: Vec<String> = identity.args.iter().map(|arg| quoted(arg)).collect();
-    if let Some(taken) = identity.taken {
+    // Of a copy that does not say when it was made, a snapshot does not know it either.
+    if let Some(taken) = identity.taken.filter(|_| !identity.copied || identity.copied_unix_ns.is_some()) {
         let after = at.span_ns().map_or_else(String::new, |ns| format!(", after {}", span(ns)));
         let held = taken.held_ns.map_or_else(String::new, |ns| format!("; it was held for {}", span(ns)));
         lines.push(format!("(a snapshot of {}{after}{held})", moment(taken.unix_ns)));

@@ -227,7 +227,7 @@ fn follow(file: &LedgerFile, core: Option<&CoreDump>, anchor: &Anchor) -> Result
     let written = file.metadata().ok().and_then(|data| data.modified().ok());
     let written = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let written = written.map_or(u128::MAX, |since| since.as_nanos());
-    let distance = |ledger: &Ledger| ledger.taken().map_or(u128::MAX, |taken| written.abs_diff(taken.unix_ns.into()));
+    let distance = |ledger: &Ledger| ledger.moment_unix_ns().map_or(u128::MAX, |at| written.abs_diff(at.into()));
     if let Some((path, ledger)) = of_moments.into_iter().min_by_key(|(_, ledger)| distance(ledger)) {
         return Ok((ledger, found(file, core, FoundIn::FinishedFile(path))));
     }

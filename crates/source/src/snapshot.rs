@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
 use heapledger_format::section::SectionRow;
-use heapledger_format::{SectionKind, TallyCounter};
+use heapledger_format::{GlobalCounter, SectionKind, TallyCounter};
 
 use crate::decode::Decoder;
 use crate::finish::copy_figures;
@@ -48,6 +48,7 @@ const MOMENT: &str = "snapshot_unix_ns";
 const HELD: &str = "snapshot_held_ns";
 const IN_FLIGHT: &str = "snapshot_in_flight";
 const BEFORE: &str = "snapshot_before";
+const COPIED: &str = "copied_unix_ns";
 
 /// What a ledger says of the moment that it is a snapshot of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,6 +91,26 @@ impl Ledger {
     pub fn taken(&self) -> Option<Taken> {
         if self.header().flags & flag::SNAPSHOT == 0 { None } else { Taken::of(self.process()) }
     }
+
+    /// When a debugger made this copy; `None` if it is none, or does not say. Of a core dump nobody knows it: the times
+    /// of its file are those of the last program that copied it.
+    pub fn copied_unix_ns(&self) -> Option<u64> {
+        let known = self.header().flags & flag::COPY != 0 && self.header().start_unix_ns != 0;
+        if known { self.process().number(COPIED) } else { None }
+    }
+
+    /// The moment that a snapshot or a copy is of, in nanoseconds since 1970; `None` if it is neither, or does not say.
+    pub fn moment_unix_ns(&self) -> Option<u64> {
+        if self.is_copy() { self.copied_unix_ns() } else { self.taken().map(|taken| taken.unix_ns) }
+    }
+
+    /// The last moment that is known of a copy which does not say when it was made.
+    fn known_until_unix_ns(&self) -> Option<u64> {
+        let header = self.header();
+        let ticks = header.global(GlobalCounter::LastTime);
+        let known = self.is_copy() && header.start_unix_ns != 0;
+        known.then(|| header.start_unix_ns.saturating_add(ticks.saturating_mul(u64::from(header.tick_ns))))
+    }
 }
 
 /// A plain copy of a ledger that is being written. The file goes when this value goes.
@@ -114,7 +135,8 @@ impl Drop for Snapshot {
 }
 
 impl Snapshot {
-    /// Copies what `live` holds now to a new file `path`. `still` says that its program is held; if it is not, each
+    /// Copies what `live` holds now, at `unix_ns`, to a new file `path`. What is a copy already keeps its own moment, as
+    /// far as that is known. `still` says that its program is held; if it is not, each
     /// record is whole as it was at some time during the copy, or absent.
     ///
     /// # Errors
@@ -128,6 +150,7 @@ impl Snapshot {
         let totals = live.tallies()?;
         let before = [totals.get(TallyCounter::Allocations), totals.get(TallyCounter::Frees)];
         let header = live.current_header()?;
+        let unix_ns = live.copied_unix_ns().or(live.known_until_unix_ns()).unwrap_or(unix_ns);
         // From here on the file is removed if something fails.
         let mut snapshot = Snapshot {
             path: path.to_owned(),
@@ -159,7 +182,7 @@ impl Snapshot {
         drop(copy);
         // Counters last: by then they hold at least what the records hold.
         copy_figures(&live.current_header()?, &mut new);
-        new.flags |= flag::SNAPSHOT;
+        new.flags |= flag::SNAPSHOT | if live.is_copy() { flag::COPY } else { 0 };
         let mut bytes = vec![0u8; HEADER_BYTES_MAX];
         new.write(&mut bytes).ok_or_else(|| failed(io::Error::other("the header is too long")))?;
         file.write_all_at(&bytes, 0).map_err(failed)?;

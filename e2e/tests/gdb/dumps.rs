@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use heapledger_e2e::process::{self, Running, until};
 use heapledger_e2e::scratch::Scratch;
@@ -129,6 +130,69 @@ fn dumps_of_a_process_without_python() -> Result {
     let ran = in_gdb(&scratch, false, &arguments, &words)?;
     check!(ran.out().contains("found_by") && ran.out().contains(r#""type":"block""#), "of a core dump: {ran}");
     check!(ran.out().contains("No stack holds more or less"), "diff: {ran}");
+    process::kill(i64::from(held.pid), "TERM")?;
+    held.run.finish(process::PATIENCE).map(|_| ())
+}
+
+/// What `stats` says of a copy: its text, and when it was made.
+fn moment(copy: &Path) -> Result<(String, Option<u128>)> {
+    let name = copy.to_string_lossy();
+    let told = tell(&["stats", "--json", &name])?.good()?;
+    let lines: Vec<serde_json::Value> =
+        told.out().lines().map(|line| serde_json::from_str(line).map_err(text)).collect::<Result<_>>()?;
+    let of = |line: &serde_json::Value| line["process"]["copied_unix_ns"].as_u64().map(u128::from);
+    let copied = lines.iter().find(|line| line["type"] == "stats").and_then(of);
+    Ok((tell(&["stats", &name])?.good()?.out(), copied))
+}
+
+/// Blocks of a copy that are two seconds old.
+fn aged(copy: &Path) -> Result<usize> {
+    let ran = tell(&["dump", "--json", "--where", "age >= 2s", &copy.to_string_lossy()])?.good()?;
+    Ok(ran.out().lines().filter(|line| line.starts_with(r#"{"type":"block""#)).count())
+}
+
+#[test]
+fn ages_of_an_idle_process_count_to_the_copy() -> Result {
+    let scratch = Scratch::new();
+    let held = start(&scratch, &[], "w")?;
+    let pid = held.pid.to_string();
+    if !may_attach(held.pid)? {
+        return Ok(());
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let (copy, unclear) = (scratch.path("mddout.0"), "when this was copied after at least ");
+    for with_python in [true, false] {
+        let before = now();
+        let words = ["set $mdd_keep_history = 1", "mdd_dump"];
+        in_gdb(&scratch, with_python, &["-p", &pid], &words)?.good()?;
+        let (told, copied) = moment(&copy)?;
+        check!(copied.is_some_and(|at| (before..=now()).contains(&at)), "python {with_python}: copied at {copied:?}");
+        check!(told.contains("when this was copied after ") && !told.contains("at least"), "{told}");
+        check!(!told.contains("It is not known when this was copied"), "{told}");
+        check!(aged(&copy)? == 32, "python {with_python}: {} blocks are two seconds old", aged(&copy)?);
+        // A snapshot of it is of that moment, and not of now.
+        let snapshot = scratch.path(&format!("python-{with_python}.hl"));
+        tell(&["snapshot", "-o", &snapshot.to_string_lossy(), &copy.to_string_lossy()])?.good()?;
+        check!(moment(&snapshot)?.1 == copied, "of the snapshot: {:?}", moment(&snapshot)?);
+        // The clock of a remote target may be another one.
+        let (served, target) = serve(&scratch, &pid)?;
+        in_gdb(&scratch, with_python, &[], &[&[&*target], &words[..]].concat())?.good()?;
+        drop(served);
+        let (told, copied) = moment(&copy)?;
+        check!(copied.is_none() && told.contains(unclear), "remote: {copied:?}, {told}");
+        check!(told.contains("It is not known when this was copied"), "remote: {told}");
+    }
+    // A core dump does not say when it was written; its file's times are those of the last who copied it.
+    fs::write(format!("/proc/{pid}/coredump_filter"), "0x3b").map_err(text)?;
+    process::run(gdb(scratch.work()).args(["-p", &pid, "-ex", "generate-core-file full"]))?.good()?;
+    let full = scratch.path("full");
+    check!(moment(&full)?.0.contains(unclear) && aged(&full)? == 0, "core: {}", moment(&full)?.0);
+    for with_python in [true, false] {
+        in_gdb(&scratch, with_python, &[&hold()?.to_string_lossy(), "full"], &["mdd_dump"])?.good()?;
+        let (told, copied) = moment(&copy)?;
+        check!(copied.is_none() && told.contains(unclear), "of a core dump: {copied:?}, {told}");
+    }
     process::kill(i64::from(held.pid), "TERM")?;
     held.run.finish(process::PATIENCE).map(|_| ())
 }

@@ -293,8 +293,8 @@ fn add_notes(seen: &mut Seen, notes: Vec<Note>) {
 
 /// The moment that a ledger tells of, in nanoseconds since 1970.
 fn moment_of(ledger: &Ledger, now: SystemTime) -> Option<u64> {
-    if let Some(taken) = ledger.taken() {
-        return Some(taken.unix_ns);
+    if let Some(moment) = ledger.moment_unix_ns() {
+        return Some(moment);
     }
     if ledger.is_running() {
         return Some(u64::try_from(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX));

@@ -53,7 +53,7 @@ impl CheckReport<'_> {
         for note in self.losses {
             say(&mut out, "LOST", &clean(&sentence(note)))?;
         }
-        for note in self.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_))) {
+        for note in self.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_) | Note::CopiedSometime)) {
             say(&mut out, "MOMENT", &clean(&sentence(note)))?;
         }
         let limits = counted(self.findings.len() as u64, "limit", "limits");

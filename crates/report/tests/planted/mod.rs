@@ -123,6 +123,7 @@ pub(crate) fn identity() -> Identity {
         image: 0,
         running: false,
         copied: false,
+        copied_unix_ns: None,
         exit: Some(0),
         signal: None,
         replaced: false,
