@@ -15,7 +15,6 @@ use heapledger_analysis::{
 };
 use heapledger_report::{CheckReport, Paint};
 
-use super::ledgers::tell_different_programs;
 use super::standard::{FilterArgs, Usage};
 use super::{LedgerArgs, NamingArgs, Progress, unless_pipe_closed};
 use crate::output::replace;
@@ -206,9 +205,6 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
     let filtered = !args.filter.parse()?.is_all();
     let mut summary = totals(args, ledger, opened.context.clock)?;
     let baseline = args.baseline.as_deref().map(Baseline::open).transpose()?;
-    if let Some((old, _)) = &baseline {
-        tell_different_programs(old, ledger);
-    }
     let mut before = baseline.as_ref().map(|(ledger, clock)| totals(args, ledger, *clock)).transpose()?;
     let sites = std::mem::take(&mut summary.sites.top);
     let mut naming = Naming { names: None, args: &args.naming, ledger, sites: &sites };

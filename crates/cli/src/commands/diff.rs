@@ -13,7 +13,6 @@ use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{NamedStack, Names, Note, Seen, Sort};
 use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending, clean};
 
-use super::ledgers::tell_different_programs;
 use super::proposed::proposed;
 use super::standard::{FilterArgs, SortArgs, TableArgs, Usage, groups as groups_of_blocks};
 use super::{FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, unless_pipe_closed};
@@ -202,7 +201,6 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     let opened = [args.open(a)?, args.open(b)?];
     let [a, b] = &opened;
     let by_number = one_run(&a.ledger, &b.ledger);
-    tell_different_programs(&a.ledger, &b.ledger);
     ensure!(
         by_number || !args.one_by_one(),
         "{} and {} are of different runs: blocks can only be compared one by one within one run",

@@ -16,7 +16,6 @@ use heapledger_report::{
     sentence,
 };
 
-use super::ledgers::tell_different_programs;
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
 use crate::output::{Pending, numbered_before_ending, unwritten};
@@ -130,9 +129,6 @@ fn show(args: &FlameArgs) -> Result<()> {
     let names: Vec<&OsStr> =
         [Some(&args.ledger), args.diff.as_ref()].into_iter().flatten().map(|name| &**name).collect();
     let ledgers = names.iter().map(|name| Ledger::open_target(name)).collect::<Result<Vec<_>, _>>()?;
-    if let [new, old] = &ledgers[..] {
-        tell_different_programs(old, new);
-    }
     let target = match (&args.output, format) {
         (Some(_), _) if named.is_none() => Target::Stdout,
         (Some(path), _) => Target::Named(path.clone()),

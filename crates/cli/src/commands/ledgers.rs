@@ -10,8 +10,6 @@ use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Identity, NotOneRun, in_order};
 use heapledger_report::moment;
 
-use crate::say;
-
 /// Behind the first argument: more ledgers.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct MoreLedgers {
@@ -50,16 +48,6 @@ pub(crate) fn open_run(targets: &[&OsStr]) -> Result<(Vec<Ledger>, Vec<String>)>
         order.iter().filter_map(|place| Some(targets.get(*place)?.to_string_lossy().into_owned())).collect();
     let mut places: Vec<Option<Ledger>> = ledgers.into_iter().map(Some).collect();
     Ok((order.into_iter().filter_map(|place| places.get_mut(place)?.take()).collect(), names))
-}
-
-/// Says so if two ledgers that are compared are of different programs: that is seldom what was meant.
-pub(crate) fn tell_different_programs(old: &Ledger, new: &Ledger) {
-    let names = [old, new].map(|ledger| Identity::of(ledger).program);
-    if let [Some(old), Some(new)] = names
-        && old != new
-    {
-        say(&format!("these are different programs: {old} and {new}"));
-    }
 }
 
 /// Why two ledgers cannot be shown as one.
