@@ -151,7 +151,8 @@ fn samples_take_little() -> Result {
     let stats = ran("many_live", &["--sample", "512K"], &["1000000", "1"])?;
     let all = bytes(&stats, "ledger_bytes")? + bytes(&stats, "private_bytes")?;
     println!("sampled: {all} bytes for a million blocks");
-    check!(all <= 3 << 20, "{all} bytes are taken for {} samples", stats.inner("sampled", "samples"));
+    // Which pages of the index are touched is chance. All blocks take some 80 MB.
+    check!(all <= 6 << 20, "{all} bytes are taken for {} samples", stats.inner("sampled", "samples"));
     Ok(())
 }
 
