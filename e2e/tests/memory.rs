@@ -151,7 +151,7 @@ fn samples_take_little() -> Result {
     let stats = ran("many_live", &["--sample", "512K"], &["1000000", "1"])?;
     let all = bytes(&stats, "ledger_bytes")? + bytes(&stats, "private_bytes")?;
     println!("sampled: {all} bytes for a million blocks");
-    // Which pages of the index are touched is chance. All blocks take some 80 MB.
+    // Which pages of the index are touched is chance. All blocks would take tens of megabytes.
     check!(all <= 6 << 20, "{all} bytes are taken for {} samples", stats.inner("sampled", "samples"));
     Ok(())
 }
