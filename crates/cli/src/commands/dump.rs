@@ -9,18 +9,16 @@ use heapledger_analysis::{Groups, NamedStack, Names, Seen, Selection, Sort};
 use heapledger_report::ecos::{RecordsText, Shape};
 use heapledger_report::{
     CONVERSIONS, Cell, Context, DumpJson, DumpText, Ending, Table, TableForm, block_cell, block_column, dump_begin,
-    dump_end, dump_json_header, groups_csv, groups_json, groups_text, json_end,
+    dump_end, dump_json_header, json_end,
 };
 
-use super::shape::{tell_ending, tell_notes};
+use super::grouped::{self, Asked};
+use super::shape::tell_ending;
 use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, TableArgs, Usage};
 use super::{
     FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, shown_stack,
     unless_pipe_closed,
 };
-
-/// Groups shown to a person who did not say how many.
-const GROUPS: usize = 20;
 
 /// Arguments of `dump`.
 #[derive(Debug, clap::Args)]
@@ -197,33 +195,9 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Res
 
 /// Blocks, added up.
 fn show_groups(args: &DumpArgs, opened: Opened, by: &[GroupBy], order: &GroupOrder) -> Result<()> {
-    let Opened { ledger, mut context, out, .. } = opened;
-    by.iter().try_for_each(|by| by.check(&ledger, Scope::Blocks))?;
-    let (plain, holders) = (args.ledger.json || args.table.csv, args.filter.holders()?);
-    let limit = args.groups.top.or(args.limit.limit).unwrap_or(if plain { 0 } else { GROUPS });
-    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Blocks, args.naming.no_names(&ledger)?)?;
-    let mut progress = Progress::new("reading");
-    let groups = Groups::of(&ledger, by, &mut filter, &holders, (order, limit), &mut |part| progress.show(part))?;
-    drop(progress);
-    refresh(&ledger, &mut context)?;
-    let mut names = filter.into_names();
-    if groups.total == 0 {
-        args.filter.tell_unknown(&ledger, &mut names)?;
-    }
-    let mut stacks = Vec::new();
-    if args.ledger.json || by.contains(&GroupBy::Stack) {
-        find_names(&mut names, groups.groups.iter().map(|group| group.site), true)?;
-        stacks = groups.groups.iter().map(|group| names.stack(group.site)).collect::<Result<_, _>>()?;
-    }
-    let mut seen = Seen::of(&ledger, groups.in_flight)?;
-    seen.notes.extend(names.notes());
-    if args.ledger.json {
-        groups_json(out, &context, &groups, &stacks, &seen)?;
-    } else if args.table.csv {
-        groups_csv(out, &context, &groups, &stacks)?;
-        tell_notes(&seen);
-    } else {
-        groups_text(out, &context, &groups, &stacks, TableArgs::style(&context), &seen)?;
-    }
-    Ok(())
+    let DumpArgs { ledger, filter, groups, limit, table, naming, .. } = args;
+    let asked = Asked { ledger, filter, groups, limit, table, naming };
+    grouped::show(&asked, opened, (by, Scope::Blocks), |ledger, filter, holders, limit, progress| {
+        Groups::of(ledger, by, filter, holders, (order, limit), progress)
+    })
 }

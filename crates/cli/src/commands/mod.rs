@@ -18,6 +18,7 @@ pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod flame;
 mod frames_args;
+mod grouped;
 pub(crate) mod history;
 mod ledgers;
 mod naming;

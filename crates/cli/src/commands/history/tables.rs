@@ -7,18 +7,15 @@ use heapledger_analysis::query::{EventColumn, GroupBy, GroupOrder, Scope};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Event, EventKind, Events, Groups, Names, Seen};
 use heapledger_report::{
-    Cell, Ending, EventStacks, Table, TableForm, event_cell, event_column, groups_csv, groups_json, groups_text,
-    history_begin, history_end, history_json_header, json_end, missing_frees,
+    Cell, Ending, EventStacks, Table, TableForm, event_cell, event_column, history_begin, history_end,
+    history_json_header, json_end,
 };
 
 use super::HistoryArgs;
-use crate::commands::shape::{tell_ending, tell_notes};
+use crate::commands::grouped::{self, Asked, tell_missing};
+use crate::commands::shape::tell_ending;
 use crate::commands::standard::TableArgs;
 use crate::commands::{Opened, Progress, find_names, refresh};
-use crate::say;
-
-/// Groups shown to a person who did not say how many.
-const GROUPS: usize = 20;
 
 /// Allocations and frees are never one sum.
 pub(super) fn with_event(mut by: Vec<GroupBy>) -> Vec<GroupBy> {
@@ -114,13 +111,6 @@ pub(super) fn table(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, colu
     Ok(())
 }
 
-/// CSV has no place for what is missing.
-fn tell_missing(estimated: bool, missing: u64, recorded: bool) {
-    if missing != 0 {
-        say(&missing_frees(estimated, missing, recorded));
-    }
-}
-
 /// Events, added up.
 pub(super) fn groups(
     args: &HistoryArgs,
@@ -129,38 +119,10 @@ pub(super) fn groups(
     by: &[GroupBy],
     order: &GroupOrder,
 ) -> Result<()> {
-    let Opened { ledger, mut context, out, .. } = opened;
-    by.iter().try_for_each(|by| by.check(&ledger, Scope::Events))?;
-    let all: Vec<&Ledger> = earlier.iter().chain([&ledger]).collect();
-    let (plain, holders) = (args.ledger.json || args.table.csv, args.filter.holders()?);
-    let limit = args.groups.top.or(args.limit.limit).unwrap_or(if plain { 0 } else { GROUPS });
-    let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Events, args.naming.no_names(&ledger)?)?;
-    let mut progress = Progress::new("reading");
-    let mut show = |part| progress.show(part);
-    let groups = Groups::of_events(&all, by, &mut filter, &holders, (order, limit), &mut show)?;
-    drop(progress);
-    refresh(&ledger, &mut context)?;
-    let mut names = filter.into_names();
-    if groups.total == 0 {
-        args.filter.tell_unknown(&ledger, &mut names)?;
-    }
-    let mut stacks = Vec::new();
-    if args.ledger.json || by.contains(&GroupBy::Stack) {
-        find_names(&mut names, groups.groups.iter().map(|group| group.site), true)?;
-        stacks = groups.groups.iter().map(|group| names.stack(group.site)).collect::<Result<_, _>>()?;
-    }
-    let mut seen = Seen::of(&ledger, groups.in_flight)?;
-    seen.notes.extend(names.notes());
-    if args.ledger.json {
-        groups_json(out, &context, &groups, &stacks, &seen)?;
-    } else if args.table.csv {
-        groups_csv(out, &context, &groups, &stacks)?;
-        if let Some(found) = &groups.history {
-            tell_missing(groups.sampled.is_some(), found.frees_missing, found.frees_recorded);
-        }
-        tell_notes(&seen);
-    } else {
-        groups_text(out, &context, &groups, &stacks, TableArgs::style(&context), &seen)?;
-    }
-    Ok(())
+    let HistoryArgs { ledger, filter, groups, limit, table, naming, .. } = args;
+    let asked = Asked { ledger, filter, groups, limit, table, naming };
+    grouped::show(&asked, opened, (by, Scope::Events), |ledger, filter, holders, limit, progress| {
+        let all: Vec<&Ledger> = earlier.iter().chain([ledger]).collect();
+        Groups::of_events(&all, by, filter, holders, (order, limit), progress)
+    })
 }

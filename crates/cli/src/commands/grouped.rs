@@ -1,0 +1,73 @@
+//! Blocks or events, added up: what `dump` and `history` do alike.
+
+use anyhow::Result;
+use heapledger_analysis::query::{Evaluator, GroupBy, Scope};
+use heapledger_analysis::source::{Ledger, SourceError};
+use heapledger_analysis::{Groups, Holders, Seen};
+use heapledger_report::{groups_csv, groups_json, groups_text, missing_frees};
+
+use super::shape::tell_notes;
+use super::standard::{FilterArgs, GroupArgs, TableArgs};
+use super::{LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh};
+use crate::say;
+
+/// Groups shown to a person who did not say how many.
+const GROUPS: usize = 20;
+
+/// The arguments that both have.
+pub(super) struct Asked<'a> {
+    pub(super) ledger: &'a LedgerArgs,
+    pub(super) filter: &'a FilterArgs,
+    pub(super) groups: &'a GroupArgs,
+    pub(super) limit: &'a LimitArgs,
+    pub(super) table: &'a TableArgs,
+    pub(super) naming: &'a NamingArgs,
+}
+
+/// Shows the groups that `add` gives, of at most so many.
+pub(super) fn show(
+    args: &Asked<'_>,
+    opened: Opened,
+    (by, scope): (&[GroupBy], Scope),
+    add: impl FnOnce(&Ledger, &mut Evaluator<'_>, &Holders, usize, &mut dyn FnMut(f32)) -> Result<Groups, SourceError>,
+) -> Result<()> {
+    let Opened { ledger, mut context, out, .. } = opened;
+    by.iter().try_for_each(|by| by.check(&ledger, scope))?;
+    let (plain, holders) = (args.ledger.json || args.table.csv, args.filter.holders()?);
+    let limit = args.groups.top.or(args.limit.limit).unwrap_or(if plain { 0 } else { GROUPS });
+    let mut filter = args.filter.evaluator(&ledger, context.clock, scope, args.naming.no_names(&ledger)?)?;
+    let mut progress = Progress::new("reading");
+    let groups = add(&ledger, &mut filter, &holders, limit, &mut |part| progress.show(part))?;
+    drop(progress);
+    refresh(&ledger, &mut context)?;
+    let mut names = filter.into_names();
+    if groups.total == 0 {
+        args.filter.tell_unknown(&ledger, &mut names)?;
+    }
+    let mut stacks = Vec::new();
+    if args.ledger.json || by.contains(&GroupBy::Stack) {
+        find_names(&mut names, groups.groups.iter().map(|group| group.site), true)?;
+        stacks = groups.groups.iter().map(|group| names.stack(group.site)).collect::<Result<_, _>>()?;
+    }
+    let mut seen = Seen::of(&ledger, groups.in_flight)?;
+    seen.notes.extend(names.notes());
+    if args.ledger.json {
+        groups_json(out, &context, &groups, &stacks, &seen)?;
+    } else if args.table.csv {
+        groups_csv(out, &context, &groups, &stacks)?;
+        if let Some(found) = &groups.history {
+            tell_missing(groups.sampled.is_some(), found.frees_missing, found.frees_recorded);
+        }
+        tell_notes(&seen);
+    } else {
+        groups_text(out, &context, &groups, &stacks, TableArgs::style(&context), &seen)?;
+    }
+    Ok(())
+}
+
+/// CSV has no place for what is missing.
+pub(super) fn tell_missing(estimated: bool, missing: u64, recorded: bool) {
+    if missing != 0 {
+        say(&missing_frees(estimated, missing, recorded));
+    }
+}
