@@ -28,6 +28,7 @@ mod sync;
 pub mod linux {
     pub mod cells;
     pub mod chunks;
+    pub mod places;
     pub mod publication;
     pub mod slots;
 }

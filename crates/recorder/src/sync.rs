@@ -2,9 +2,9 @@
 //! what other threads may see (`cargo test -p heapledger-recorder --features loom --release --test loom`).
 
 #[cfg(not(feature = "loom"))]
-pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(feature = "loom")]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Defines a function that is `const` except under loom, whose atomics cannot be made at compile time.
 macro_rules! const_unless_loom {

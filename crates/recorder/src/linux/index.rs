@@ -213,10 +213,12 @@ impl Cells for Index {
 
     fn new_node(&self, cells: usize) -> Option<u32> {
         let units = (cells / UNIT_CELLS) as u64;
-        let mut unit = self.units.fetch_add(units, Ordering::Relaxed) as usize;
-        if unit / CHUNK_UNITS != (unit + units as usize - 1) / CHUNK_UNITS {
-            unit = self.units.fetch_add(units, Ordering::Relaxed) as usize; // it would cross two chunks
+        let next = || self.units.fetch_add(units, Ordering::Relaxed) as usize;
+        let mut unit = next();
+        while unit / CHUNK_UNITS != (unit + units as usize - 1) / CHUNK_UNITS {
+            unit = next(); // it would cross two chunks
         }
+        // The number is told to others by the exchange that puts it into a cell, after the chunk is there.
         Self::table(self.chunks.get(unit / CHUNK_UNITS)?, CHUNK_BYTES)?;
         Some(unit as u32 | IS_NODE)
     }

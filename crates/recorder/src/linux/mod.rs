@@ -27,6 +27,7 @@ pub mod ledger;
 pub mod modules;
 pub mod options;
 mod place;
+pub mod places;
 pub mod publication;
 pub mod sampling;
 mod segments;

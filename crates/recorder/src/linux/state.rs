@@ -60,8 +60,6 @@ pub struct ThreadState {
     pub number_plus_1: u32,
     /// Kernel id of the thread that owns this state.
     pub tid: u32,
-    /// Process id of that thread (a raw `clone` can share memory and still be another process).
-    pub tgid: u32,
     /// Its row in the ledger.
     pub row: u32,
     /// Code unloadings at the time the rule cache was last flushed.

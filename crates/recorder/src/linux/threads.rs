@@ -7,9 +7,10 @@
 
 use super::history::CHUNK_ENTRIES;
 use super::ledger::CODEC;
+use super::places::{Claimed, Place, Places, Who};
 use super::shared::{PENDING_UPDATES_MAX, Shared};
 use super::state::ThreadState;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{thread, thread_state};
 use heapledger_format::{SectionKind, TallyCounter, record};
@@ -20,31 +21,23 @@ use heapledger_linux::{syscall, tls};
 pub const STATES_MAX: usize = 1 << 15;
 /// Other threads that a new one asks about.
 const QUESTIONS: usize = 4;
-const FREE: u32 = 0;
-const CLAIMED: u32 = u32::MAX;
 
 /// The states.
 pub struct Threads {
-    /// Who owns a state: a kernel thread id, [`FREE`], or [`CLAIMED`] while it changes hands.
-    owners: [AtomicU32; STATES_MAX],
-    states: [AtomicUsize; STATES_MAX],
-    count: AtomicUsize,
-    free: AtomicU32,
-    cursor: AtomicUsize,
+    places: Places<[Place; STATES_MAX]>,
     ever: AtomicU32,
+}
+
+/// The state in a claimed place.
+fn state_in<'c>(claimed: &'c mut Claimed) -> &'c mut ThreadState {
+    // SAFETY: places are filled with states, which are never unmapped; who has claimed one is alone with it.
+    unsafe { &mut *(claimed.state() as *mut ThreadState) }
 }
 
 impl Threads {
     /// No states.
     pub const fn new() -> Threads {
-        Threads {
-            owners: [const { AtomicU32::new(0) }; STATES_MAX],
-            states: [const { AtomicUsize::new(0) }; STATES_MAX],
-            count: AtomicUsize::new(0),
-            free: AtomicU32::new(0),
-            cursor: AtomicUsize::new(0),
-            ever: AtomicU32::new(0),
-        }
+        Threads { places: Places::over([const { Place::new() }; STATES_MAX]), ever: AtomicU32::new(0) }
     }
 
     /// Whether only one thread has ever been seen.
@@ -53,115 +46,63 @@ impl Threads {
         self.ever.load(Ordering::Relaxed) <= 1
     }
 
-    /// States in use, about.
+    /// States in use, or a few more.
     pub fn in_use(&self) -> u64 {
-        let count = self.count.load(Ordering::Relaxed) as u64;
-        count.saturating_sub(u64::from(self.free.load(Ordering::Relaxed)))
+        self.places.in_use()
     }
 
     /// Bytes of the states that are present in memory. Asks the kernel.
     pub fn resident_bytes(&self, depth_limit: usize) -> u64 {
-        let known = self.all().map(|(_, state)| state.load(Ordering::Acquire)).filter(|state| *state != 0);
-        known.map(|state| syscall::resident_bytes(state, ThreadState::bytes(depth_limit))).sum()
-    }
-
-    fn all(&self) -> impl Iterator<Item = (&AtomicU32, &AtomicUsize)> {
-        let count = self.count.load(Ordering::Acquire).min(STATES_MAX);
-        self.owners.iter().zip(&self.states).take(count)
+        let bytes = ThreadState::bytes(depth_limit);
+        self.places.states().map(|state| syscall::resident_bytes(state, bytes)).sum()
     }
 
     /// The state that a kernel thread owns.
     pub fn by_tid(&self, tid: u32) -> Option<*mut ThreadState> {
-        self.all()
-            .find(|(owner, _)| owner.load(Ordering::Acquire) == tid)
-            .map(|(_, state)| state.load(Ordering::Acquire) as *mut ThreadState)
-            .filter(|state| !state.is_null())
-    }
-
-    /// Claims the state of `owner` if it still has it, and ends that owner's affairs.
-    fn take_over(&self, shared: &Shared, owner: &AtomicU32, tid: u32, state: &AtomicUsize) -> Option<*mut ThreadState> {
-        owner.compare_exchange(tid, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        let state = state.load(Ordering::Acquire) as *mut ThreadState;
-        // SAFETY: claimed, and its thread no longer exists (or is the caller, who has no other state).
-        retire(shared, unsafe { &mut *state });
-        Some(state)
+        self.places.state_of(tid).map(|state| state as *mut ThreadState)
     }
 
     /// Gives the calling thread a state. `None` if there is no memory or there are too many threads.
     #[cold]
     pub fn register(&self, shared: &Shared, tid: u32, stack_pointer: usize) -> Option<*mut ThreadState> {
-        if tid == FREE || tid == CLAIMED {
-            return None; // a filter of system calls keeps the number from us
-        }
-        let mut found = None;
-        // An earlier thread with this id is gone, or the kernel could not have given it out again.
-        for (owner, state) in self.all() {
-            if owner.load(Ordering::Acquire) == tid {
-                found = found.or_else(|| self.take_over(shared, owner, tid, state));
+        // A filter of system calls may keep the number from us.
+        let who = Who::new(syscall::getpid(), tid)?;
+        let mut found = self.places.claim_earlier(tid).map(|claimed| retired(shared, claimed));
+        for _ in 0..QUESTIONS.min(self.places.count()) {
+            match self.take_over_next_gone(shared) {
+                Some(taken) if found.is_none() => found = Some(taken),
+                Some(taken) => self.places.give_up(taken),
+                None => {}
             }
         }
-        let count = self.count.load(Ordering::Acquire).min(STATES_MAX);
-        for _ in 0..QUESTIONS.min(count) {
-            let Some((owner, taken)) = self.take_over_next_gone(shared) else { continue };
-            if found.is_none() {
-                found = Some(taken);
-            } else {
-                self.set_free(owner);
-            }
-        }
-        let state = found.or_else(|| self.reuse()).or_else(|| self.create(shared))?;
-        // SAFETY: claimed for us.
-        let thread = unsafe { &mut *state };
-        let ready = activate(shared, thread, tid, stack_pointer);
-        let index = thread.number_plus_1 as usize - 1;
-        let owner = self.owners.get(index)?;
-        if ready {
-            owner.store(tid, Ordering::Release);
-        } else {
-            self.set_free(owner);
-        }
-        ready.then_some(state)
+        let mut claimed = found.or_else(|| self.places.claim_free()).or_else(|| self.create(shared))?;
+        activate(shared, state_in(&mut claimed), who, stack_pointer);
+        let state = claimed.state() as *mut ThreadState;
+        claimed.settle(who);
+        Some(state)
     }
 
-    /// Asks about the next thread in turn, and claims its state if it is gone.
-    fn take_over_next_gone(&self, shared: &Shared) -> Option<(&AtomicU32, *mut ThreadState)> {
-        let count = self.count.load(Ordering::Acquire).min(STATES_MAX);
-        let index = self.cursor.fetch_add(1, Ordering::Relaxed).checked_rem(count)?;
-        let (owner, state) = (self.owners.get(index)?, self.states.get(index)?);
-        let other = owner.load(Ordering::Acquire);
-        if other == FREE || other == CLAIMED {
-            return None;
-        }
-        let pointer = state.load(Ordering::Acquire) as *const ThreadState;
-        // SAFETY: states are never unmapped; the process id is only written while claimed, and a stale
-        // one makes us ask about a thread that does not exist in it, then fail to claim.
-        let tgid = unsafe { (&raw const (*pointer).tgid).read_volatile() };
-        if syscall::thread_exists(tgid, other) {
-            return None;
-        }
-        self.take_over(shared, owner, other, state).map(|taken| (owner, taken))
-    }
-
-    fn set_free(&self, owner: &AtomicU32) {
-        owner.store(FREE, Ordering::Release);
-        self.free.fetch_add(1, Ordering::Relaxed);
+    /// Asks about the next thread in turn; if it is gone, claims its state and ends its affairs.
+    fn take_over_next_gone(&self, shared: &Shared) -> Option<Claimed<'_>> {
+        let exists = |who: Who| syscall::thread_exists(who.tgid, who.tid);
+        self.places.claim_next_gone(exists).map(|claimed| retired(shared, claimed))
     }
 
     /// Finds out now and then that a thread is gone, even if no new one comes.
     pub fn look_after_one(&self, shared: &Shared) {
         if !self.is_single()
-            && let Some((owner, _)) = self.take_over_next_gone(shared)
+            && let Some(taken) = self.take_over_next_gone(shared)
         {
-            self.set_free(owner);
+            self.places.give_up(taken);
         }
     }
 
     /// The program begins to end: notes which threads are still there, and which are gone. Not every end is seen: a
     /// signal or `_exit` tells nobody.
     pub fn note_exit(&self, shared: &Shared) {
-        for _ in 0..self.count.load(Ordering::Acquire).min(STATES_MAX) {
-            if let Some((owner, _)) = self.take_over_next_gone(shared) {
-                self.set_free(owner);
+        for _ in 0..self.places.count() {
+            if let Some(taken) = self.take_over_next_gone(shared) {
+                self.places.give_up(taken);
             }
         }
         let rows = shared.ledger().section(SectionKind::Threads);
@@ -173,42 +114,23 @@ impl Threads {
         }
     }
 
-    fn reuse(&self) -> Option<*mut ThreadState> {
-        if self.free.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        for (owner, state) in self.all() {
-            if owner.load(Ordering::Relaxed) == FREE
-                && owner.compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            {
-                self.free.fetch_sub(1, Ordering::Relaxed);
-                return Some(state.load(Ordering::Acquire) as *mut ThreadState);
-            }
-        }
-        None
-    }
-
-    fn create(&self, shared: &Shared) -> Option<*mut ThreadState> {
+    fn create(&self, shared: &Shared) -> Option<Claimed<'_>> {
         let bytes = ThreadState::bytes(shared.depth_limit());
-        let tally = shared.ledger().lease(SectionKind::Tallies, 1)?;
         let state = syscall::map_anonymous(bytes).ok()? as *mut ThreadState;
-        let index = self.count.load(Ordering::Relaxed);
-        let index = if index < STATES_MAX { self.count.fetch_add(1, Ordering::AcqRel) } else { index };
-        let (Some(owner), Some(place)) = (self.owners.get(index), self.states.get(index)) else {
+        // In this order: whoever gets no state asks again at each call, and must not use up what there is.
+        let tally = shared.ledger().lease(SectionKind::Tallies, 1);
+        let Some((tally, reserved)) = tally.and_then(|tally| Some((tally, self.places.reserve()?))) else {
             // SAFETY: nobody else has seen the state.
             unsafe { syscall::unmap(state.cast(), bytes) };
             return None;
         };
         // SAFETY: fresh memory of a state's size that nobody else has seen.
         unsafe {
-            (*state).number_plus_1 = index as u32 + 1;
+            (*state).number_plus_1 = reserved.index as u32 + 1;
             (*state).generation = shared.modules.generation();
             (*state).tally = shared.ledger().section(SectionKind::Tallies).at(tally).cast::<AtomicU64>();
         }
-        // A place that was counted but not filled yet looks free; claim it before the pointer is seen.
-        owner.store(CLAIMED, Ordering::Release);
-        place.store(state as usize, Ordering::Release);
-        Some(state)
+        Some(reserved.fill(state as usize))
     }
 }
 
@@ -218,21 +140,17 @@ impl Default for Threads {
     }
 }
 
-fn activate(shared: &Shared, state: &mut ThreadState, tid: u32, stack_pointer: usize) -> bool {
-    if state.tally.is_null() {
-        return false;
-    }
+fn activate(shared: &Shared, state: &mut ThreadState, who: Who, stack_pointer: usize) {
     state.guard.store(0, Ordering::Relaxed);
     state.calling.store(0, Ordering::Relaxed);
     state.native = StackRange::default();
     state.own = StackRange::default();
     state.memory_changes = shared.memory_changes.load(Ordering::Relaxed);
     if !syscall::on_alternate_stack() {
-        state.stand_on(shared, tid, stack_pointer);
+        state.stand_on(shared, who.tid, stack_pointer);
     }
     state.on_alternate = false;
-    state.tid = tid;
-    state.tgid = syscall::getpid();
+    state.tid = who.tid;
     state.name = [0; 16];
     state.leases = 0;
     state.random = 0;
@@ -248,10 +166,12 @@ fn activate(shared: &Shared, state: &mut ThreadState, tid: u32, stack_pointer: u
             // SAFETY: the row was just leased to us.
             let element = unsafe { core::slice::from_raw_parts_mut(bytes, thread::bytes(WordSize::W64)) };
             let word = WordSize::W64;
-            CODEC.put(element, thread::id(word), 4, u64::from(tid));
+            CODEC.put(element, thread::id(word), 4, u64::from(who.tid));
             CODEC.put(element, thread::handle(word), 8, tls::thread_pointer() as u64);
             CODEC.put(element, thread::started(word), 8, shared.now());
-            CODEC.put(element, thread::state(word), 4, u64::from(thread_state::ALIVE));
+            // The state last: without one a row is nobody's.
+            // SAFETY: the first word of the row.
+            unsafe { &*bytes.cast::<AtomicU32>() }.store(thread_state::ALIVE, Ordering::Release);
             state.row_bytes = bytes;
             state.counts = bytes;
             state.row = row as u32;
@@ -260,7 +180,6 @@ fn activate(shared: &Shared, state: &mut ThreadState, tid: u32, stack_pointer: u
     }
     refresh_name(state);
     shared.threads.ever.fetch_add(1, Ordering::Relaxed);
-    true
 }
 
 /// Threads name themselves after they started: look again now and then.
@@ -282,6 +201,11 @@ pub fn add_to_row(state: &ThreadState, field: fn(WordSize) -> usize, amount: u64
     // SAFETY: an aligned word of a row that only this thread writes, or of the place that stands for one.
     let word = unsafe { &*state.counts.add(field(WordSize::W64)).cast::<AtomicU64>() };
     word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+fn retired<'p>(shared: &Shared, mut claimed: Claimed<'p>) -> Claimed<'p> {
+    retire(shared, state_in(&mut claimed));
+    claimed
 }
 
 /// Ends the affairs of a thread that is gone: what it had leased goes back.

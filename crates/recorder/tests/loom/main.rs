@@ -9,6 +9,7 @@ use loom::thread;
 
 mod chunks;
 mod index;
+mod places;
 mod pool;
 mod publication;
 
