@@ -1,6 +1,8 @@
 // flags: -pthread
 // run:
 // run: 16 5000
+// stress: 8 2000
+// stress: 16 5000
 // expect: live fn=storm count=0
 // ARG1 threads (default 8) malloc and hand each block to another thread, which frees it: ARG2 blocks each (default 20000).
 #include "victim.h"

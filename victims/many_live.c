@@ -1,5 +1,6 @@
 // run:
 // run: 1000000 1
+// stress: 20000 4
 // expect-run 1: live fn=keep_many kind=malloc count=200000
 // expect-run 2: live fn=keep_many kind=malloc count=1000000
 // ARG1 small blocks live at once (default 200000; the harness goes to 20000000), ARG2 threads (default 4) share the work; every

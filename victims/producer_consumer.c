@@ -1,4 +1,5 @@
 // flags: -pthread
+// stress: 20000
 // expect: live fn=produce count=0
 // One thread only mallocs, the other only frees. ARG1 blocks (default 1000000; the harness uses 100000000: the table must
 // stay at the live peak, which the ring bounds to 1024 blocks).

@@ -1,4 +1,5 @@
 // flags: -pthread
+// stress: 4 10000
 // expect: live fn=race count=0
 // Threads that malloc, realloc and free the same few sizes, so that an address which realloc gives up is another thread's at
 // once. Contents tell whether two owners ever had one block. ARG1 threads (default 4), ARG2 rounds (default 40000).

@@ -1,6 +1,7 @@
 // flags: -std=c++17 -fno-builtin -faligned-new -pthread
 // run:
 // run: churn
+// stress: churn
 // expect-run 1: live fn=one_byte kind=malloc count=10000 bytes=10000
 // expect-run 1: live fn=zero_bytes kind=malloc count=10000 bytes=0
 // expect-run 1: live fn=small kind=malloc count=40000 bytes=960000

@@ -1,6 +1,8 @@
 // flags: -pthread
 // run:
 // run: 300 1
+// stress: 300 1
+// stress: 400 8
 // Many threads that live for a moment, in batches. ARG1 threads (default 2000; the harness uses 100000 and watches
 // the memory), ARG2 threads at a time (default 8).
 #include "victim.h"

@@ -1,5 +1,6 @@
 // also-under: libjemalloc.so.2 libtcmalloc_minimal.so.4
 // flags: -pthread
+// stress: 20000
 // expect: live fn=tiny kind=malloc count=1000
 // 200,000 blocks of 1 to 8 bytes (ARG1): jemalloc and tcmalloc put them 8 bytes apart, closer than a 16-byte granule.
 #include "victim.h"

@@ -21,6 +21,7 @@ pub mod ledger;
 pub mod browser;
 pub mod cases;
 pub mod programs;
+pub mod stress;
 pub mod unwinding;
 
 /// What a test found wrong, in words for a person.

@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::sync::Mutex;
 
 use crate::expect::Expectation;
+use crate::stress;
 use crate::tools::{self, is_fresh, products, root, system_library};
 use crate::{Result, check};
 
@@ -46,6 +47,10 @@ pub struct Victim {
     pub needs: Option<String>,
     /// Ways to run it.
     pub runs: Vec<Run>,
+    /// Ways to run it very often, where those of `runs` take too long.
+    pub stress: Vec<Run>,
+    /// Whether it has threads, signals or forks.
+    pub is_timed: bool,
     /// Allocators to run it over, beside libc's.
     pub also_under: Vec<String>,
     /// Why it is not seen.
@@ -109,6 +114,8 @@ impl Victim {
             shared_object: None,
             needs: None,
             runs: vec![],
+            stress: vec![],
+            is_timed: stress::is_timed(&text),
             also_under: vec![],
             untracked: None,
             expectations: vec![],
@@ -126,6 +133,7 @@ impl Victim {
                 "shared" => victim.shared.push(words(value).collect()),
                 "shared-object" => victim.shared_object = Some(value.to_owned()),
                 "run" => victim.runs.push(Run::parse(victim.runs.len() + 1, value)?),
+                "stress" => victim.stress.push(Run::parse(victim.stress.len() + 1, value)?),
                 "also-under" => victim.also_under.extend(words(value)),
                 "uncounted" => victim.uncounted.extend(words(value)),
                 "losses" => victim.losses.extend(words(value)),

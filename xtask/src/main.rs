@@ -9,6 +9,7 @@ mod bench;
 mod demo;
 mod scale;
 mod short;
+mod stress;
 mod test;
 mod watching;
 
@@ -23,6 +24,7 @@ cargo xtask test       everything that must hold before a change is taken; add t
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
 cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
 cargo xtask short      what `heapledger run` itself adds to a program that ends at once
+cargo xtask stress     every victim with threads, signals or forks 2,000 times, on two busy processors
 cargo xtask watching   what it costs a program that `heapledger top` watches it
 ";
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["bench", words @ ..] => bench::run(words),
         ["scale", words @ ..] => scale::run(words),
         ["short", words @ ..] => short::run(words),
+        ["stress", words @ ..] => stress::run(words),
         ["watching", words @ ..] => watching::run(words),
         _ => {
             print!("{USAGE}");
