@@ -1,6 +1,7 @@
 // flags: -O2 -pthread
 // run: 40000 10000 2
 // run: => 2
+// stress: 40000 10000 2
 // expect-run 1: live fn=end_of_path kind=malloc count=40000
 // What `cargo xtask scale` reads the ledger of: a program that holds very many blocks.
 //

@@ -2,6 +2,7 @@
 // run: 1 20000
 // run: 2 20000
 // run: 8 5000 1
+// stress: 8 5000 1
 // expect: live fn=work count=0
 // expect-run 1: allocs fn=work kind=malloc count=20000
 // expect-run 2: allocs fn=work kind=malloc count=40000

@@ -89,3 +89,61 @@ fn joined_threads_have_ended_and_it_is_said_by_when() -> Result {
     check!(row("stays").contains("  not known ") && row("joined").contains("  at the end "), "{text}");
     Ok(())
 }
+
+/// So many threads, all alive at the same time if there is a second argument, allocate and free a few blocks.
+const FEW_FREES: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static pthread_barrier_t barrier;
+static int together;
+
+static void *work(void *frees) {
+    for (long i = 0; i < (long)frees; i++) { char *volatile block = malloc(100); free(block); }
+    if (together) pthread_barrier_wait(&barrier);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    long threads = atol(argv[1]), frees = atol(argv[2]);
+    together = argc > 3;
+    pthread_t *all = malloc(threads * sizeof *all);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    pthread_barrier_init(&barrier, NULL, threads + 1);
+    for (long i = 0; i < threads; i++)
+        if (pthread_create(&all[i], &small, work, (void *)frees) != 0) return 1;
+    if (together) pthread_barrier_wait(&barrier);
+    for (long i = 0; i < threads; i++) pthread_join(all[i], NULL);
+    return 0;
+}
+"#;
+
+/// What is leased of the history and not used must not be much, be it of threads that rest or of such that are gone. Fails if each
+/// thread leases a chunk of its own: then a hundred threads of 3,000 fill this ring.
+#[test]
+fn the_history_of_thousands_of_threads_holds_what_it_has_room_for() -> Result {
+    let scratch = Scratch::new();
+    let (code, program) = (scratch.path("few.c"), scratch.path("few"));
+    fs::write(&code, FEW_FREES).map_err(|error| error.to_string())?;
+    process::run(Command::new("gcc").args(["-pthread", "-o"]).arg(&program).arg(&code))?.good()?;
+    for (capacity, threads, frees, together) in
+        [(8192, "3000", "2", true), (8192, "3000", "2", false), (4096, "1000", "40", true), (64, "300", "3", true)]
+    {
+        let name = format!("few-{capacity}-{threads}-{together}");
+        let mut arguments: Vec<String> = vec![threads.into(), frees.into()];
+        arguments.extend(together.then(|| "together".to_owned()));
+        let history = capacity.to_string();
+        let mut command = under_run(&scratch, &name, &["--history", &history], &program, &arguments);
+        run_cleanly(&scratch, &mut command)?.good()?;
+        let stats = read("stats", scratch.path(&format!("{name}.hl")), &[])?[1].clone();
+        let freed = stats["frees"].as_u64().unwrap_or(0);
+        let held = stats["options"]["history_entries"].as_u64().unwrap_or(0);
+        check!(held >= freed.min(capacity / 2), "{name}: {held} of {freed} frees are held: {stats}");
+        let lost = stats["losses"]["history_lost"].as_u64().unwrap_or(0);
+        check!(freed > 600 && lost == 0, "{name}: {lost} of {freed} frees found no room: {stats}");
+    }
+    Ok(())
+}

@@ -2,7 +2,8 @@
 
 use super::access::{Access, Sign};
 use super::cells::Addresses as _;
-use super::history::{self, CHUNK_ENTRIES};
+use super::chunks::Lease;
+use super::history;
 use super::hooks::NewBlock;
 use super::index::Insert;
 use super::publication;
@@ -127,30 +128,57 @@ impl Access<'_> {
         true
     }
 
-    /// Leases the next chunk of the history.
+    /// Leases entries of the history, and writes the first of them. A single one is given back at once, so that a thread
+    /// that rests keeps nothing from others.
     #[cold]
     #[inline(never)]
-    fn new_chunk(&mut self) -> bool {
-        if self.state.end_entry != 0 {
-            self.shared.history.release(self.state.end_entry - CHUNK_ENTRIES);
+    fn history_in_new_entries(&mut self, slot: u32, freed: &Freed) {
+        self.state.end_entries(self.shared);
+        let ledger = self.shared.ledger();
+        let Some(lease) = self.shared.history.lease(ledger, self.state.entries_filled) else {
+            self.state.count(TallyCounter::HistoryLost, 1);
+            return;
+        };
+        self.state.entries_filled += lease.count;
+        self.state.next_entry = lease.first + 1;
+        self.state.end_entry = lease.first + lease.count;
+        self.state.entries = lease.count;
+        self.write_history(lease.first, slot, freed);
+        if lease.count == 1 {
+            self.state.end_entries(self.shared);
         }
-        match self.shared.history.lease(self.shared.ledger(), self.state.number_plus_1) {
-            Some(first) => {
-                self.state.next_entry = first;
-                self.state.end_entry = first + CHUNK_ENTRIES;
-                true
-            }
-            None => {
-                self.state.next_entry = 0;
-                self.state.end_entry = 0;
-                self.state.count(TallyCounter::HistoryLost, 1);
-                false
-            }
-        }
+    }
+
+    /// Writes an entry that is leased to this thread.
+    #[inline(always)]
+    fn write_history(&mut self, entry: u64, slot: u32, freed: &Freed) {
+        let entry = self.shared.ledger().section(SectionKind::History).at(entry);
+        let block: [u64; RECORD_WORDS] =
+            core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
+        let actual = match Entry::packed_actual(&block) {
+            Some(actual) if self.shared.settings().options.has(Options::ACTUAL_SIZE) => actual,
+            Some(_) => 0,
+            None => self.aside(|access| access.wide_figure(slot)),
+        };
+        let Freed { number, ended: Ended { by, site }, time } = *freed;
+        let end = FreedEntry::pack_end(number, by, site, self.state.row, time);
+        let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
+        // SAFETY: leased to this thread.
+        unsafe { history::write(entry, &words) };
+        self.state.count(TallyCounter::HistoryEntered, 1);
     }
 }
 
 impl ThreadState {
+    /// Gives back what is leased of the history.
+    pub(super) fn end_entries(&mut self, shared: &Shared) {
+        if self.entries != 0 {
+            let lease = Lease { first: self.end_entry - self.entries, count: self.entries };
+            (self.next_entry, self.end_entry, self.entries) = (0, 0, 0);
+            shared.history.release(shared.ledger(), lease);
+        }
+    }
+
     /// The batch that was given back first leaves; the warm ones stay.
     #[cold]
     #[inline(never)]
@@ -317,26 +345,16 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn history(&mut self, slot: u32, freed: &Freed) {
-        if !self.shared.history.is_on()
-            || self.state.next_entry == self.state.end_entry && !self.aside(Access::new_chunk)
-        {
+        if !self.shared.history.is_on() {
             return;
         }
-        let entry = self.shared.ledger().section(SectionKind::History).at(self.state.next_entry);
+        let entry = self.state.next_entry;
+        if entry == self.state.end_entry {
+            let freed = *freed;
+            return self.aside(move |access| access.history_in_new_entries(slot, &freed));
+        }
         self.state.next_entry += 1;
-        let block: [u64; RECORD_WORDS] =
-            core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
-        let actual = match Entry::packed_actual(&block) {
-            Some(actual) if self.shared.settings().options.has(Options::ACTUAL_SIZE) => actual,
-            Some(_) => 0,
-            None => self.aside(|access| access.wide_figure(slot)),
-        };
-        let Freed { number, ended: Ended { by, site }, time } = *freed;
-        let end = FreedEntry::pack_end(number, by, site, self.state.row, time);
-        let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
-        // SAFETY: inside the chunk that this thread has leased.
-        unsafe { history::write(entry, &words) };
-        self.state.count(TallyCounter::HistoryEntered, 1);
+        self.write_history(entry, slot, freed);
     }
 
     #[inline(always)]

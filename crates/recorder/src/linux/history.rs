@@ -1,11 +1,11 @@
-//! The history: a ring of freed blocks, in chunks that threads lease.
+//! The history: a ring of freed blocks, of which threads lease entries.
 //!
-//! A thread fills a chunk of one page alone, so entries need no coordination. The ring grows up to
+//! A thread fills what it has leased alone, so entries need no coordination. The ring grows up to
 //! its capacity and then goes round: the chunk leased longest ago is leased anew and its entries are
-//! overwritten one by one. A chunk that is leased is passed over. Who holds which chunk is kept in
-//! private memory, because a page of the file may be given back (see [`History::shrink`]).
+//! overwritten one by one. What is leased is kept in private memory, because a page of the file may be given
+//! back (see [`History::shrink`]).
 
-use super::chunks::{self, Chunks, Ring};
+use super::chunks::{Chunks, Lease, Ring};
 use super::ledger::Ledger;
 use super::publication::{publish, retract};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -13,14 +13,14 @@ use heapledger_format::SectionKind;
 use heapledger_format::record::HISTORY_WORDS;
 use heapledger_linux::syscall;
 
-/// Entries of a chunk.
+/// Entries of a chunk, which is a page.
 pub const CHUNK_ENTRIES: u64 = 64;
 
 /// Who may write where in the ring.
 pub struct History {
-    owners: AtomicUsize,
+    ended: AtomicUsize,
     chunks_max: AtomicU64,
-    chunks: Chunks,
+    chunks: Chunks<CHUNK_ENTRIES>,
 }
 
 /// The ring's chunks in a ledger.
@@ -30,14 +30,17 @@ struct InLedger<'a> {
 }
 
 impl Ring for InLedger<'_> {
-    fn owner(&self, chunk: u64) -> &AtomicU32 {
-        self.history.owner(chunk)
+    fn ended(&self, chunk: u64) -> &AtomicU32 {
+        self.history.ended(chunk)
     }
-    fn grow(&self) -> Option<u64> {
-        self.ledger.lease(SectionKind::History, CHUNK_ENTRIES).map(|first| first / CHUNK_ENTRIES)
+    fn grow(&self, entries: u64) -> Option<u64> {
+        self.ledger.lease(SectionKind::History, entries)
     }
-    fn chunks(&self) -> u64 {
-        self.ledger.section(SectionKind::History).used() / CHUNK_ENTRIES
+    fn entries(&self) -> u64 {
+        self.ledger.section(SectionKind::History).used()
+    }
+    fn entries_max(&self) -> u64 {
+        self.history.chunks_max.load(Ordering::Relaxed) * CHUNK_ENTRIES
     }
     fn give_back(&self, chunk: u64) -> bool {
         // SAFETY: a retired chunk is never leased again, so nobody stores into it.
@@ -48,7 +51,7 @@ impl Ring for InLedger<'_> {
 impl History {
     /// No ring.
     pub const fn new() -> History {
-        History { owners: AtomicUsize::new(0), chunks_max: AtomicU64::new(0), chunks: Chunks::new() }
+        History { ended: AtomicUsize::new(0), chunks_max: AtomicU64::new(0), chunks: Chunks::new() }
     }
 
     /// Prepares a ring of so many entries. False if there is no memory.
@@ -57,8 +60,8 @@ impl History {
         if chunks == 0 {
             return true;
         }
-        let Ok(owners) = syscall::map_anonymous((chunks as usize * 4).next_multiple_of(4096)) else { return false };
-        self.owners.store(owners as usize, Ordering::Release);
+        let Ok(ended) = syscall::map_anonymous((chunks as usize * 4).next_multiple_of(4096)) else { return false };
+        self.ended.store(ended as usize, Ordering::Release);
         self.chunks_max.store(chunks, Ordering::Release);
         true
     }
@@ -68,20 +71,20 @@ impl History {
         self.chunks_max.load(Ordering::Relaxed) != 0
     }
 
-    fn owner(&self, chunk: u64) -> &AtomicU32 {
-        let owners = self.owners.load(Ordering::Acquire);
+    fn ended(&self, chunk: u64) -> &AtomicU32 {
+        let ended = self.ended.load(Ordering::Acquire);
         // SAFETY: one word per chunk below `chunks_max`, mapped for good; callers stay below it.
-        unsafe { &*((owners + chunk as usize * 4) as *const AtomicU32) }
+        unsafe { &*((ended + chunk as usize * 4) as *const AtomicU32) }
     }
 
-    /// Leases a chunk to `owner` (not 0); gives its first entry.
-    pub fn lease(&self, ledger: &Ledger, owner: u32) -> Option<u64> {
-        self.chunks.lease(&InLedger { history: self, ledger }, owner).map(|chunk| chunk * CHUNK_ENTRIES)
+    /// Leases entries to a thread that has filled so many before.
+    pub fn lease(&self, ledger: &Ledger, filled: u64) -> Option<Lease> {
+        self.chunks.lease(&InLedger { history: self, ledger }, filled)
     }
 
     /// Ends a lease.
-    pub fn release(&self, first_entry: u64) {
-        chunks::release(self.owner(first_entry / CHUNK_ENTRIES));
+    pub fn release(&self, ledger: &Ledger, lease: Lease) {
+        self.chunks.release(&InLedger { history: self, ledger }, lease);
     }
 
     /// Gives half of the ring's storage back, because records need it more. Returns whether
@@ -100,7 +103,7 @@ impl Default for History {
 /// Writes an entry at its place: its commit word 0 first and its own last.
 ///
 /// # Safety
-/// `entry` must lie in a chunk that the calling thread has leased.
+/// `entry` must be leased to the calling thread.
 pub unsafe fn write(entry: *mut u8, words: &[u64; HISTORY_WORDS]) {
     const COMMIT: usize = 4;
     // SAFETY: an aligned entry of 8 words, which only this thread writes; readers use atomic loads.

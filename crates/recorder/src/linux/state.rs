@@ -90,10 +90,14 @@ pub struct ThreadState {
     pub moment: Moment,
     /// Vacant slots in `slots`.
     pub slot_count: u32,
-    /// Next entry of the leased history chunk.
+    /// Next entry of the history that is leased.
     pub next_entry: u64,
-    /// End of that chunk; 0 if none is leased.
+    /// End of that lease.
     pub end_entry: u64,
+    /// How many entries it has; 0: none are leased.
+    pub entries: u64,
+    /// Entries of the history that were leased so far, all of them filled but for those up to `end_entry`.
+    pub entries_filled: u64,
     /// The thread's row, or null.
     pub row_bytes: *mut u8,
     /// Where the thread's own counts go: its row, or `no_row`.

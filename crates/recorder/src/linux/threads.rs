@@ -5,7 +5,6 @@
 //! thread asks the kernel about a few others, and takes over the state of one that is gone. So
 //! there are about as many states as threads at a time, however many come and go.
 
-use super::history::CHUNK_ENTRIES;
 use super::ledger::CODEC;
 use super::places::{Claimed, Place, Places, Who};
 use super::shared::{PENDING_UPDATES_MAX, Shared};
@@ -215,11 +214,8 @@ fn retire(shared: &Shared, state: &mut ThreadState) {
         shared.pool.push(shared, batch);
     }
     state.slot_count = 0;
-    if state.end_entry != 0 {
-        shared.history.release(state.end_entry - CHUNK_ENTRIES);
-        state.next_entry = 0;
-        state.end_entry = 0;
-    }
+    state.end_entries(shared);
+    state.entries_filled = 0;
     state.count(TallyCounter::NumbersUnused, state.end_number - state.next_number);
     state.next_number = state.end_number;
     shared.fold(state);
