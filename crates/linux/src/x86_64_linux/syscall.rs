@@ -39,6 +39,7 @@ mod number {
     pub(super) const MPROTECT: usize = 10;
     pub(super) const MUNMAP: usize = 11;
     pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const MREMAP: usize = 25;
     pub(super) const MINCORE: usize = 27;
     pub(super) const MADVISE: usize = 28;
     pub(super) const GETPID: usize = 39;
@@ -250,6 +251,12 @@ pub fn make_accessible(address: *mut u8, bytes: usize) -> Result<()> {
     checked(number::MPROTECT, [address as usize, bytes, PROT_READ_WRITE, 0, 0, 0]).map(drop)
 }
 
+/// Makes one of our own mappings longer, where it lies: what is behind it must be vacant.
+pub fn lengthen(address: *mut u8, bytes: usize, new_bytes: usize) -> Result<()> {
+    const STAYS: usize = 0;
+    checked(number::MREMAP, [address as usize, bytes, new_bytes, STAYS, 0, 0]).map(drop)
+}
+
 /// Unmaps.
 ///
 /// # Safety
@@ -403,6 +410,8 @@ pub fn limit(resource: usize) -> Option<u64> {
 
 /// Largest file the process may make.
 pub const LIMIT_FILE_BYTES: usize = 1;
+/// Most memory that may be locked.
+pub const LIMIT_LOCKED_BYTES: usize = 8;
 /// Largest address space.
 pub const LIMIT_ADDRESS_BYTES: usize = 9;
 

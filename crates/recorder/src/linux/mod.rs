@@ -28,6 +28,7 @@ pub mod modules;
 pub mod options;
 mod place;
 pub mod publication;
+pub mod room;
 pub mod sampling;
 mod segments;
 pub mod shared;

@@ -1,7 +1,8 @@
 //! Where a ledger's file lies, and making it.
 
-use super::ledger::{self, CODEC, Ledger};
+use super::ledger::{self, CODEC, HISTORY_PART, Ledger};
 use super::options::Request;
+use super::room;
 use super::shared::{ORDER_BOUND, TICK_NS};
 use core::ffi::CStr;
 use heapledger_format::header::{Header, flag};
@@ -55,7 +56,7 @@ fn bytes_max(request: &Request) -> Result<u64, &'static [u8]> {
     if left < ADDRESS_BYTES_MIN {
         return Err(b"the limit of the address space (ulimit -v) leaves too little room");
     }
-    Ok(wanted.min(left / 16))
+    Ok(wanted.min(left / room::PART))
 }
 
 impl Opening<'_> {
@@ -108,8 +109,7 @@ impl Opening<'_> {
         let mut image = 0;
         loop {
             let mut header = self.header();
-            // At most an eighth for freed blocks, so that live ones have room.
-            let history = self.request.history.min(bytes_max / 8 / 64) / 64 * 64;
+            let history = self.request.history.min(bytes_max / HISTORY_PART / 64) / 64 * 64;
             let bytes = ledger::plan(&mut header, bytes_max, history);
             let mut path = Text::<PATH_BYTES_MAX>::new();
             path.push(dir).push(b"/").push_hex(self.session).push(b"-").push_number(image).push(b".hlive");

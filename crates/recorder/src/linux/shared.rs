@@ -83,6 +83,8 @@ impl Settings {
 pub struct Shared {
     pub(super) phase: AtomicU8,
     pub(super) mark: ForkMark,
+    /// The process that records.
+    pub(super) pid: AtomicU32,
     pub(super) clock: Clock,
     pub(super) ledger: UnsafeCell<Ledger>,
     pub(super) settings: UnsafeCell<Settings>,
@@ -118,6 +120,7 @@ impl Shared {
         Shared {
             phase: AtomicU8::new(Phase::Unstarted as u8),
             mark: ForkMark::new(),
+            pid: AtomicU32::new(0),
             clock: Clock::new(),
             ledger: UnsafeCell::new(Ledger::new()),
             settings: UnsafeCell::new(Settings::none()),

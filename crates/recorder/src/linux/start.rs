@@ -3,6 +3,7 @@
 use super::ledger::{CODEC, Ledger, PAGE_BYTES};
 use super::options::{Request, VARIABLE, VARIABLE_BYTES_MAX};
 use super::place::{Opening, push_ledger_dir};
+use super::room;
 use super::shared::{Phase, Settings, Shared};
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
@@ -113,6 +114,10 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         shared.sampling.start();
     }
     place_anchor(ledger, &id);
+    shared.pid.store(syscall::getpid(), Ordering::Relaxed);
+    if let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) {
+        room::fit(ledger, Some(limit), false);
+    }
     ledger.set_state(State::Recording);
     ledger.open_for_readers();
     Some(())
