@@ -27,6 +27,13 @@ fn begin() {
     // Finds the next allocator first: whoever passes through while recording starts needs it.
     next::next(crate::hooked::Hook::Malloc as usize);
     find_own_code();
+    if next::is_last() {
+        start::stay_off(
+            &SHARED,
+            b"the library was not preloaded (dlopen, or linked last), so the program's calls go past it",
+        );
+        return;
+    }
     let name = next::c_module_name();
     let basename = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(b"heap");
     let other = [basename];

@@ -44,6 +44,14 @@ pub fn start(shared: &'static Shared, hooks: &Hooks) -> bool {
     phase == Phase::On
 }
 
+/// Nothing will be recorded in this process, for a reason that the library of hooks knows.
+pub fn stay_off(shared: &'static Shared, reason: &[u8]) {
+    let (unstarted, off) = (Phase::Unstarted as u8, Phase::Off as u8);
+    if shared.phase.compare_exchange(unstarted, off, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        complain(&[reason, b": nothing is recorded"]);
+    }
+}
+
 /// Whether nobody has called [`start`] yet.
 #[inline(always)]
 pub fn is_unstarted(shared: &Shared) -> bool {
@@ -67,7 +75,9 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         return None;
     }
     if !shared.modules.start() {
-        complain(&[b"this glibc is older than 2.35: nothing is recorded"]);
+        let why: &[u8] =
+            if loader::is_glibc() { b"this glibc is older than 2.35" } else { b"this program is not built for glibc" };
+        complain(&[why, b": nothing is recorded"]);
         return None;
     }
     let settings = Settings {
