@@ -52,6 +52,7 @@ mod number {
     pub(super) const GETUID: usize = 102;
     pub(super) const GETPPID: usize = 110;
     pub(super) const SIGALTSTACK: usize = 131;
+    pub(super) const STATFS: usize = 137;
     pub(super) const PRCTL: usize = 157;
     pub(super) const GETTID: usize = 186;
     pub(super) const FUTEX: usize = 202;
@@ -224,6 +225,14 @@ pub fn identify(fd: usize) -> Result<FileIdentity> {
         uid: (stat[3] >> 32) as u32,
         bytes: stat[6],
     })
+}
+
+/// Bytes that the user can still write in the file system that holds `path`. One without a limit says nothing.
+pub fn free_bytes(path: &CStr) -> Result<u64> {
+    let mut found = [0u64; 15]; // struct statfs of x86-64: type, bsize, blocks, bfree, bavail, …
+    checked(number::STATFS, [path.as_ptr() as usize, found.as_mut_ptr() as usize, 0, 0, 0, 0])?;
+    let [_, block_bytes, blocks, _, available, ..] = found;
+    Ok(if blocks == 0 { u64::MAX } else { available.saturating_mul(block_bytes) })
 }
 
 /// Maps fresh private memory, zeroed, not charged before it is touched.
