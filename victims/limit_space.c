@@ -1,5 +1,5 @@
 // flags: -pthread
-// expect: live fn=kept_block kind=malloc count=1000000 bytes=100000000
+// expect: live fn=kept_block kind=malloc count=400000 bytes=100000000
 // expect: live fn=other_block count=0
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // A program that limits its own address space to 1 GiB, in each of the ways there are, while three threads allocate, and then has
@@ -9,11 +9,11 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-enum { THREADS = 4, BLOCKS = 250000 };
+enum { THREADS = 4, BLOCKS = 100000 };
 static const rlim_t gib = 1 << 30;
 static volatile int done;
 
-CALL_SITE char *kept_block(void) { return (char *)opaque(malloc(100)); }
+CALL_SITE char *kept_block(void) { return (char *)opaque(malloc(250)); }
 CALL_SITE char *other_block(size_t n) { return (char *)opaque(malloc(n)); }
 
 static void *keeps(void *next)

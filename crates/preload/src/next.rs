@@ -7,7 +7,7 @@ use crate::emulated;
 use crate::hooked::{Family, HOOKED, Hook};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us, modules_but_us};
-use heapledger_linux::syscall;
+use heapledger_linux::{apart, syscall};
 
 pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// Functions of glibc that give blocks and call no other replaced one, once they are known; else 0. The stubs read it.
@@ -161,6 +161,10 @@ pub(crate) fn next_of(hook: Hook) -> usize {
 
 #[cold]
 fn find(hook: usize) -> usize {
+    apart::result_of(emulated::NOTHING, || find_here(hook))
+}
+
+fn find_here(hook: usize) -> usize {
     if !C_FAMILY_FOUND.load(Ordering::Acquire) {
         find_c_family();
     }
@@ -330,7 +334,7 @@ pub(crate) fn is_glibc() -> bool {
 /// The same for operators of libraries that were loaded since anybody looked. Looks again, which takes long.
 #[cold]
 pub(crate) fn in_new_operator_body(address: usize) -> bool {
-    while_nothing_unloads(|| find_by_order(Family::Cxx));
+    apart::run(&mut || while_nothing_unloads(|| find_by_order(Family::Cxx)));
     BODIES.contain(address)
 }
 

@@ -40,7 +40,9 @@ pub fn sentence(note: &Note) -> String {
         }
         Note::Damage(damage) => damaged(damage),
         Note::Full => "The ledger ran out of room: frees were followed, new blocks were not entered.".to_owned(),
-        Note::Stopped => "Recording stopped before the program ended.".to_owned(),
+        Note::Stopped => "Recording stopped before the program ended: there was no memory for it, or the program forbade itself \
+                          all system calls (seccomp's strict mode)."
+            .to_owned(),
         Note::Busy => "The target was halted in the middle of an update: one block may be half entered.".to_owned(),
         Note::Module { reason, .. } => format!("{}.", capital(reason)),
         Note::NotFetched { paths, reason } => {

@@ -339,6 +339,14 @@ pub fn thread_name() -> [u8; 16] {
     name
 }
 
+/// Whether the calling thread must not read the processor's time stamp counter (`PR_SET_TSC`).
+pub fn counter_is_forbidden() -> bool {
+    const PR_GET_TSC: usize = 25;
+    const PR_TSC_SIGSEGV: u32 = 2;
+    let mut mode = 0u32;
+    checked(number::PRCTL, [PR_GET_TSC, &raw mut mode as usize, 0, 0, 0, 0]).is_ok() && mode == PR_TSC_SIGSEGV
+}
+
 /// Whether 8 bytes at `address` can be read. Asks the kernel to read a signal set from there, with
 /// an operation number that it refuses afterwards: `EFAULT` or `EINVAL`, and nothing else happens.
 pub fn readable(address: usize) -> bool {
@@ -375,12 +383,16 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// Whether the calling thread runs on its alternate signal stack.
-pub fn on_alternate_stack() -> bool {
-    const ONSTACK: u32 = 1;
+/// Whether a stack pointer of the calling thread lies on its alternate signal stack.
+pub fn on_alternate_stack(stack_pointer: usize) -> bool {
+    const DISABLED: u32 = 2;
     let mut stack = [0usize; 3]; // pointer, flags, size
     match checked(number::SIGALTSTACK, [0, stack.as_mut_ptr() as usize, 0, 0, 0, 0]) {
-        Ok(_) => stack[1] as u32 & ONSTACK != 0,
+        // As the kernel reckons, which would take the present stack pointer.
+        Ok(_) => {
+            let [first, flags, bytes] = stack;
+            flags as u32 & DISABLED == 0 && stack_pointer > first && stack_pointer - first <= bytes
+        }
         Err(_) => false,
     }
 }
