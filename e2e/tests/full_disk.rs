@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::process::{self, Ran};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger, preload};
@@ -31,6 +32,62 @@ fn on_a_small_disk(scratch: &Scratch, size: &str, words: &[&str]) -> Result<Opti
         }
     }
     Ok(None)
+}
+
+/// As in a container: 16 MiB of `/dev/shm`, and room elsewhere. Says what is left there then.
+const WITH_LITTLE_SHARED_MEMORY: &str = r#"mount -t tmpfs -o size=16m none /dev/shm || exit 99
+mount -t tmpfs -o size=9g none "$TMPDIR" || exit 99
+"$@"
+status=$?
+ls "$TMPDIR"/heapledger-* | sed 's/^/left: /'
+exit $status"#;
+
+/// `None` if nothing can be mounted here.
+fn with_little_shared_memory(scratch: &Scratch, words: &[&str], by_hand: bool) -> Result<Option<Ran>> {
+    let roomy = scratch.path("roomy");
+    fs::create_dir_all(&roomy).map_err(|error| error.to_string())?;
+    let Some(unshare) = find(&["unshare"]) else { return Ok(None) };
+    for rights in [&["-m"][..], &["-r", "-m"]] {
+        let mut command = command(&unshare);
+        command.args(rights).args(["sh", "-c", WITH_LITTLE_SHARED_MEMORY, "sh"]);
+        if by_hand {
+            command.args(["env".into(), format!("LD_PRELOAD={}", preload().display())]);
+        }
+        command.args(words).env("TMPDIR", &roomy).env_remove("XDG_RUNTIME_DIR").current_dir(scratch.work());
+        let ran = process::run(&mut command)?;
+        if ran.status.code() != Some(99) && !ran.err().contains("unshare") {
+            return Ok(Some(ran));
+        }
+    }
+    Ok(None)
+}
+
+#[test]
+fn nothing_is_lost_where_shared_memory_is_small() -> Result {
+    let scratch = Scratch::new();
+    let program = shown(&victim::named("many_live")?.build()?);
+    let cli = shown(heapledger());
+    let block_count = "1000000"; // 32 MB of records
+    let words = [&cli, "run", "-o", "x.hl", "--", &program, block_count, "1"];
+    let Some(ran) = with_little_shared_memory(&scratch, &words, false)? else {
+        skip("ledgers beside a small /dev/shm", "no right to mount");
+        return Ok(());
+    };
+    check!(ran.status.success() && !ran.err().contains("not entered"), "{ran}");
+    let stats = Stats::of(scratch.path("x.hl"))?;
+    let live = stats.number("live_blocks");
+    check!(live >= 1_000_000 && stats.not_entered() == 0, "{live} live blocks, {:?}", stats.losses());
+    // The library chooses for itself where it was preloaded by hand.
+    let words = [&*program, block_count, "1"];
+    let ran = with_little_shared_memory(&scratch, &words, true)?.ok_or("no mount")?;
+    check!(ran.status.success() && ran.err().is_empty(), "{ran}");
+    check!(ran.out().contains("-0.hlive"), "no ledger where there is room: {ran}");
+    // Where a place without room is asked for, what to type is said.
+    let words = [&cli, "run", "--ledger-dir", "/dev/shm", "-o", "y.hl", "--", &program, block_count, "1"];
+    let ran = with_little_shared_memory(&scratch, &words, false)?.ok_or("no mount")?;
+    let told = ran.err().split_whitespace().collect::<Vec<_>>().join(" ");
+    check!(told.contains("not entered") && told.contains("run --ledger-dir DIR on a disk with room"), "{ran}");
+    Ok(())
 }
 
 fn shown(path: &Path) -> String {

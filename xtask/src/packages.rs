@@ -32,6 +32,7 @@ pub(crate) const DEMO: &[Need] = &[command("jq", "jq")];
 pub(crate) const TEST: &[Need] = &[
     command("gcc", "gcc"),
     command("g++", "g++"),
+    command("musl-gcc", "musl-tools"),
     command("nm", "binutils"),
     command("gdb", "gdb"),
     command("gdbserver", "gdbserver"),

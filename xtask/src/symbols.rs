@@ -9,8 +9,8 @@ use crate::step::{Result, cargo, output, root, run, target};
 /// The list of replaced functions.
 const LIST: &str = "crates/preload/src/hooked.rs";
 
-/// What the library may take from others: the loader's list of modules.
-const IMPORTED: &[&str] = &["_r_debug"];
+/// What the library may take from others: the loader's list of modules, glibc's or musl's.
+const IMPORTED: &[&str] = &["_r_debug", "_dl_debug_addr"];
 
 /// Builds the library and compares.
 pub(crate) fn check() -> Result {

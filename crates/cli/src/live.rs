@@ -13,6 +13,8 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{AccessFlags, access, getuid};
 
+use crate::roomy;
+
 /// How the name of an unfinished ledger ends.
 const EXTENSION: &str = "hlive";
 /// How the name of the file ends that counts children.
@@ -69,7 +71,7 @@ pub(crate) fn prepare(chosen: Option<&OsStr>) -> Result<PathBuf> {
             && access(base, AccessFlags::W_OK | AccessFlags::X_OK).is_ok()
             && make(&directory_in(base)).is_ok()
     };
-    bases().into_iter().find(usable).context("no directory for the ledger: name one with --ledger-dir")
+    roomy::choose(bases().into_iter().filter(usable)).context("no directory for the ledger: name one with --ledger-dir")
 }
 
 /// A directory that is ours alone.

@@ -14,6 +14,7 @@ mod commands;
 mod completions;
 mod man;
 mod recover;
+mod roomy;
 mod run;
 
 mod debuginfod;

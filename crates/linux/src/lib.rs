@@ -11,6 +11,7 @@ extern crate std;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod x86_64_linux {
+    pub mod apart;
     pub mod clock;
     pub mod fork;
     pub mod loader;

@@ -27,6 +27,13 @@ fn begin() {
     // Finds the next allocator first: whoever passes through while recording starts needs it.
     next::next(crate::hooked::Hook::Malloc as usize);
     find_own_code();
+    if next::is_last() {
+        start::stay_off(
+            &SHARED,
+            b"the library was not preloaded (dlopen, or linked last), so the program's calls go past it",
+        );
+        return;
+    }
     let name = next::c_module_name();
     let basename = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(b"heap");
     let other = [basename];
@@ -104,7 +111,7 @@ fn size_asked(shape: Shape, frame: &CallFrame) -> usize {
         Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
             argument(frame, items).saturating_mul(argument(frame, bytes))
         }
-        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps => 0,
+        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => 0,
     }
 }
 
@@ -172,7 +179,7 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
-        Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps => {}
+        Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => {}
     }
     if calls_others(hooked) {
         // `realloc` may be made of `malloc` and `free`: both its size and its block.
@@ -211,7 +218,7 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
             let new = (result != 0).then(|| new_block(hook, hooked, result, size));
             hooks::realloc_ends(&SHARED, &frame.registers, &frame.kept, hooked.kind, new.as_ref(), size == 0);
         }
-        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps => {}
+        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => {}
     }
     result
 }

@@ -3,8 +3,7 @@
 //! We export all of them, so a program that asks whether `free_sized` exists finds it.
 
 use crate::hooked::Hook;
-use crate::next::next_of;
-use heapledger_linux::loader::modules_after_us;
+use crate::next::{modules_in_line, next_of};
 
 /// Where a call goes whose function does not exist anywhere.
 pub(crate) const NOTHING: usize = 0;
@@ -41,7 +40,7 @@ extern "C" fn delete(block: usize) {
 }
 
 fn set_errno(error: i32) {
-    let Some(location) = modules_after_us().find_map(|module| module.symbol(b"__errno_location")) else { return };
+    let Some(location) = modules_in_line().find_map(|module| module.symbol(b"__errno_location")) else { return };
     // SAFETY: the C library's function, which returns the calling thread's `errno`.
     unsafe { *core::mem::transmute::<usize, extern "C" fn() -> *mut i32>(location.address)() = error };
 }
@@ -71,6 +70,9 @@ fn is_aligned_new(hook: usize) -> bool {
 
 /// What is called if there is no definition at all: C++ operators in a process without C++.
 pub(crate) fn otherwise(hook: usize) -> usize {
+    if hook == Hook::Malloc as usize || hook == Hook::Free as usize {
+        return address(nothing as *const ()); // the others are made of these
+    }
     let shape = crate::hooked::HOOKED.get(hook).map(|hooked| hooked.shape);
     match shape {
         Some(crate::hooked::Shape::Frees) => address(delete as *const ()),

@@ -25,6 +25,8 @@ pub(crate) enum Shape {
     Opens,
     /// Takes memory away, or access to it.
     Remaps,
+    /// Says what the process may do from now on.
+    Restricts,
 }
 
 /// Whose definition is the next in line.
@@ -54,7 +56,7 @@ impl Hooked {
             Shape::Frees => self.kind != Kind::FREE,
             Shape::ResizesItems(..) => true,
             Shape::Resizes(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
-            Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps => false,
+            Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => false,
         }
     }
 }
@@ -133,6 +135,14 @@ hooked! {
     remap_stub Munmap = "munmap": NONE, Remaps, Loader;
     remap_stub Mprotect = "mprotect": NONE, Remaps, Loader;
     remap_stub Mremap = "mremap": NONE, Remaps, Loader;
+    // Limits, locks, filters: see `restrictions`.
+    watch_stub Setrlimit = "setrlimit": NONE, Restricts, Loader;
+    watch_stub Setrlimit64 = "setrlimit64": NONE, Restricts, Loader;
+    watch_stub Prlimit = "prlimit": NONE, Restricts, Loader;
+    watch_stub Prlimit64 = "prlimit64": NONE, Restricts, Loader;
+    watch_stub Mlockall = "mlockall": NONE, Restricts, Loader;
+    watch_stub Prctl = "prctl": NONE, Restricts, Loader;
+    watch_stub Syscall = "syscall": NONE, Restricts, Loader;
     // Unloads conversion modules without going through `dlclose`.
     call_stub IconvClose = "iconv_close": NONE, Unloads, Loader;
 }

@@ -18,6 +18,7 @@ mod memory;
 mod next;
 #[cfg(feature = "oracle")]
 mod oracle;
+mod restrictions;
 mod stubs;
 
 use heapledger_recorder::linux::shared::Shared;

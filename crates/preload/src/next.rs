@@ -6,8 +6,8 @@
 use crate::emulated;
 use crate::hooked::{Family, HOOKED, Hook};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us};
-use heapledger_linux::syscall;
+use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us, modules_but_us};
+use heapledger_linux::{apart, syscall};
 
 pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// Functions of glibc that give blocks and call no other replaced one, once they are known; else 0. The stubs read it.
@@ -18,6 +18,8 @@ static C_IS_BEFORE_US: AtomicBool = AtomicBool::new(false);
 pub(crate) static PASSED_ON: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// `malloc_usable_size` of the module that has `malloc`; 0 if it has none.
 static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
+/// No module behind us defines `malloc`: the program's calls go past us.
+static IS_LAST: AtomicBool = AtomicBool::new(false);
 static C_FAMILY_FOUND: AtomicBool = AtomicBool::new(false);
 static NEXT_IS_GLIBC: AtomicBool = AtomicBool::new(false);
 /// First address and end of the module that has the next `malloc`; zeros if that is glibc.
@@ -159,6 +161,10 @@ pub(crate) fn next_of(hook: Hook) -> usize {
 
 #[cold]
 fn find(hook: usize) -> usize {
+    apart::result_of(emulated::NOTHING, || find_here(hook))
+}
+
+fn find_here(hook: usize) -> usize {
     if !C_FAMILY_FOUND.load(Ordering::Acquire) {
         find_c_family();
     }
@@ -187,12 +193,27 @@ fn of_family(family: Family) -> impl Iterator<Item = (usize, &'static [u8])> {
         .map(|(hook, hooked)| (hook, hooked.symbol))
 }
 
+/// The modules that are looked through for who is next, in their order.
+pub(crate) fn modules_in_line() -> impl Iterator<Item = Module> {
+    let is_last = IS_LAST.load(Ordering::Relaxed);
+    let all = is_last.then(modules_but_us).into_iter().flatten();
+    (!is_last).then(modules_after_us).into_iter().flatten().chain(all)
+}
+
+/// Whether nobody behind us has an allocator: who calls us is passed on to the program's, which stands in front.
+pub(crate) fn is_last() -> bool {
+    IS_LAST.load(Ordering::Relaxed)
+}
+
 fn c_module() -> Option<Module> {
-    modules_after_us().find(|module| module.symbol(b"malloc").is_some())
+    modules_in_line().find(|module| module.symbol(b"malloc").is_some())
 }
 
 /// Every thread that gets here at the same time finds and stores the same.
 fn find_c_family() {
+    if modules_after_us().all(|module| module.symbol(b"malloc").is_none()) {
+        IS_LAST.store(true, Ordering::Relaxed);
+    }
     let Some(module) = c_module() else { return };
     for (hook, symbol) in of_family(Family::C) {
         let own = module.symbol(symbol);
@@ -202,7 +223,7 @@ fn find_c_family() {
         if let Some(gives) = GIVES_MALLOC_BLOCKS.get(hook) {
             gives.store(own.is_some(), Ordering::Relaxed);
         }
-        let elsewhere = || modules_after_us().find_map(|module| module.symbol(symbol)).map(|found| found.address);
+        let elsewhere = || modules_in_line().find_map(|module| module.symbol(symbol)).map(|found| found.address);
         let found = own.or_else(elsewhere);
         set(hook, found.unwrap_or(emulated::NOTHING));
     }
@@ -236,8 +257,13 @@ fn find_c_family() {
 }
 
 fn find_by_order(family: Family) {
+    // Behind the program's allocator another copy of this library may stand in front, which finds our operators.
+    let is_ours = |module: &Module| module.symbol(b"mremap").is_some() && module.symbol(b"_Znwm").is_some();
+    let is_wanted = |module: &Module| !(is_last() && family == Family::Cxx && is_ours(module));
     for (hook, symbol) in of_family(family) {
-        for (module, found) in modules_after_us().filter_map(|module| Some((module, module.symbol(symbol)?))) {
+        for (module, found) in
+            modules_in_line().filter(is_wanted).filter_map(|module| Some((module, module.symbol(symbol)?)))
+        {
             if NEXT.get(hook).is_some_and(|place| place.load(Ordering::Relaxed) == 0) {
                 if let (Some(gives), Some(calls)) = (GIVES_MALLOC_BLOCKS.get(hook), CALLS_MALLOC.get(hook)) {
                     let is_runtime = is_cxx_runtime(&module);
@@ -281,7 +307,7 @@ pub(crate) fn c_module_name() -> &'static core::ffi::CStr {
 
 /// Path of the module whose `operator new` is called; empty as long as there is none.
 pub(crate) fn cxx_module_name() -> &'static core::ffi::CStr {
-    modules_after_us().find(|module| module.symbol(b"_Znwm").is_some()).map_or(c"", |module| {
+    modules_in_line().find(|module| module.symbol(b"_Znwm").is_some()).map_or(c"", |module| {
         let name: *const core::ffi::CStr = module.name();
         // SAFETY: as above; used once, at start.
         unsafe { &*name }
@@ -308,7 +334,7 @@ pub(crate) fn is_glibc() -> bool {
 /// The same for operators of libraries that were loaded since anybody looked. Looks again, which takes long.
 #[cold]
 pub(crate) fn in_new_operator_body(address: usize) -> bool {
-    while_nothing_unloads(|| find_by_order(Family::Cxx));
+    apart::run(&mut || while_nothing_unloads(|| find_by_order(Family::Cxx)));
     BODIES.contain(address)
 }
 

@@ -342,6 +342,44 @@ macro_rules! remap_stub {
     };
 }
 
+/// Looks at the arguments and jumps on. All of them stay where they are: `prctl` has five, `syscall` seven.
+macro_rules! watch_stub {
+    ($name:ident, $symbol:literal, $index:expr) => {
+        #[unsafe(naked)]
+        #[unsafe(export_name = $symbol)]
+        #[allow(non_snake_case, reason = "named after its row in the list")]
+        extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "sub rsp, 56
+                .cfi_adjust_cfa_offset 56
+                mov [rsp], rdi
+                mov [rsp + 8], rsi
+                mov [rsp + 16], rdx
+                mov [rsp + 24], rcx
+                mov [rsp + 32], r8
+                mov [rsp + 40], r9",
+                "mov edi, {index}",
+                "mov rsi, rsp",
+                "call {restricts}",
+                "mov rdi, [rsp]
+                mov rsi, [rsp + 8]
+                mov rdx, [rsp + 16]
+                mov rcx, [rsp + 24]
+                mov r8, [rsp + 32]
+                mov r9, [rsp + 40]
+                add rsp, 56
+                .cfi_adjust_cfa_offset -56",
+                "jmp rax",
+                ".cfi_endproc",
+                index = const $index,
+                restricts = sym crate::restrictions::restricts,
+            )
+        }
+    };
+}
+
 /// `dlopen`: two arguments. The call has to come from where the program made it, so the stub jumps on.
 macro_rules! open_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
@@ -421,5 +459,5 @@ pub(crate) const CHANGES_AT: usize = offset_of!(Shared, memory_changes);
 
 pub(crate) use {
     block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, open_stub, pass_if_no_sample, realloc_stub,
-    remap_stub, restore_arguments, save_call_frame,
+    remap_stub, restore_arguments, save_call_frame, watch_stub,
 };

@@ -9,6 +9,11 @@ use heapledger_analysis::{FoundBy, Moment, Note, Seen};
 
 use crate::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 
+/// What to type where the ledger's file could not grow: its place is full, or what it may take.
+const MORE_ROOM: &str = "More room: run --ledger-dir DIR on a disk with room, or --max-ledger SIZE";
+/// What to do where private memory was refused.
+const MORE_MEMORY: &str = "More memory: a higher ulimit -v; with run --sample 512K less is needed";
+
 /// A note as a sentence for a person.
 pub fn sentence(note: &Note) -> String {
     match note {
@@ -35,7 +40,9 @@ pub fn sentence(note: &Note) -> String {
         }
         Note::Damage(damage) => damaged(damage),
         Note::Full => "The ledger ran out of room: frees were followed, new blocks were not entered.".to_owned(),
-        Note::Stopped => "Recording stopped before the program ended.".to_owned(),
+        Note::Stopped => "Recording stopped before the program ended: there was no memory for it, or the program forbade itself \
+                          all system calls (seccomp's strict mode)."
+            .to_owned(),
         Note::Busy => "The target was halted in the middle of an update: one block may be half entered.".to_owned(),
         Note::Module { reason, .. } => format!("{}.", capital(reason)),
         Note::NotFetched { paths, reason } => {
@@ -148,14 +155,19 @@ fn loss(counter: TallyCounter, number: u64) -> String {
     let blocks = || was(number, "block was", "blocks were");
     let stacks = |one: &str, many: &str| counted(number, &format!("stack {one}"), &format!("stacks {many}"));
     match counter {
-        TallyCounter::LostNoRecord => format!("{} not entered: there was no room for another record.", blocks()),
-        TallyCounter::LostNoIndex => {
-            format!("{} not entered: there was no room in the index, or it cannot hold the address.", blocks())
+        TallyCounter::LostNoRecord => {
+            format!("{} not entered: there was no room for another record. {MORE_ROOM}.", blocks())
         }
+        TallyCounter::LostNoIndex => format!(
+            "{} not entered: there was no memory for the index, or it cannot hold the address. {MORE_MEMORY}.",
+            blocks()
+        ),
         TallyCounter::LostBusy => {
             format!("{} not entered: the call came from a signal handler, within the recorder.", blocks())
         }
-        TallyCounter::LostNoThread => format!("{} not entered: there was no memory for a thread's state.", blocks()),
+        TallyCounter::LostNoThread => {
+            format!("{} not entered: there was no memory for a thread's state. {MORE_MEMORY}.", blocks())
+        }
         TallyCounter::FreesBusy => {
             let frees = was(number, "free", "frees");
             format!(
@@ -179,8 +191,12 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::StacksDiffering => {
             format!("{} from what a full walk gave: please report this.", stacks("differed", "differed"))
         }
-        TallyCounter::SitesFull => format!("{} left out: the table of call sites is full.", stacks("was", "were")),
-        TallyCounter::StacksCut => format!("{} cut at the depth limit.", stacks("was", "were")),
+        TallyCounter::SitesFull => {
+            format!("{} left out: the table of call sites is full. {MORE_ROOM}.", stacks("was", "were"))
+        }
+        TallyCounter::StacksCut => {
+            format!("{} cut at the depth limit: run --depth N takes more frames.", stacks("was", "were"))
+        }
         TallyCounter::StacksBroken => format!("{} before the outermost frame.", stacks("ended", "ended")),
         TallyCounter::StacksGuessed => {
             format!("{} a frame that was found by frame pointers, for want of unwind tables.", stacks("has", "have"))
@@ -191,7 +207,9 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::ThreadsUnnamed => {
             format!("{} no row of their own.", counted(number, "thread got", "threads got"))
         }
-        TallyCounter::HistoryLost => format!("{} found no room in the history.", counted(number, "free", "frees")),
+        TallyCounter::HistoryLost => {
+            format!("{} found no room in the history: run --history N gives it more.", counted(number, "free", "frees"))
+        }
         other => format!("{}: {}.", other.name(), count(number)),
     }
 }

@@ -144,6 +144,11 @@ pub trait Environment {
         None
     }
 
+    /// Does rare work that takes kilobytes of stack: perhaps elsewhere.
+    fn apart(&self, work: &mut dyn FnMut()) {
+        work();
+    }
+
     /// Keeps a rule for other threads. Returns the pc's tag; 0 stands for none.
     fn remember(&self, pc: u64, rule: Rule) -> u32 {
         let _ = (pc, rule);

@@ -206,9 +206,13 @@ pub(crate) fn miss<E: Environment, const SETS: usize>(
         cache.insert(pc, rule, tag);
         return (rule, tag);
     }
-    let rule = resolve(environment, pc);
+    let mut made = None;
+    environment.apart(&mut || {
+        let rule = resolve(environment, pc);
+        made = Some((rule, environment.remember(pc, rule)));
+    });
+    let (rule, tag) = made.unwrap_or((Rule::GENERAL, 0));
     cache.count_made();
-    let tag = environment.remember(pc, rule);
     cache.insert(pc, rule, tag);
     (rule, tag)
 }

@@ -34,7 +34,7 @@ pub(crate) const OPTIONS: &[RecorderOption] = &[
         key: "dir",
         value: Some("DIR"),
         help: "Where the ledger lies while the program runs [default: $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, \
-               the first that can be written]",
+               the first with room for --max-ledger, else the one with the most]",
         hidden: false,
         read: any_path,
     },

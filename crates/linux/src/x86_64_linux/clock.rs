@@ -2,7 +2,7 @@
 
 use crate::loader::{self, Module};
 use crate::syscall;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const MONOTONIC: usize = 1;
 const MONOTONIC_COARSE: usize = 6;
@@ -32,12 +32,18 @@ impl Moment {
 pub struct Clock {
     function: AtomicUsize,
     start_ns: core::sync::atomic::AtomicU64,
+    /// The program has forbidden itself to read the processor's counter: the vDSO's precise clock would.
+    without_counter: AtomicBool,
 }
 
 impl Clock {
     /// A clock that has not been started.
     pub const fn new() -> Self {
-        Clock { function: AtomicUsize::new(0), start_ns: core::sync::atomic::AtomicU64::new(0) }
+        Clock {
+            function: AtomicUsize::new(0),
+            start_ns: core::sync::atomic::AtomicU64::new(0),
+            without_counter: AtomicBool::new(false),
+        }
     }
 
     /// Looks for the vDSO's function and calls this moment 0. Returns the wall clock, in
@@ -46,8 +52,16 @@ impl Clock {
         let vdso = loader::modules().find(|module| module.name().to_bytes().starts_with(b"linux-vdso"));
         let function = vdso.and_then(|vdso: Module| vdso.symbol(b"__vdso_clock_gettime"));
         self.function.store(function.map_or(0, |symbol| symbol.address), Ordering::Release);
+        if syscall::counter_is_forbidden() {
+            self.avoid_counter();
+        }
         self.start_ns.store(self.raw(), Ordering::Release);
         syscall::clock(REALTIME)
+    }
+
+    /// From now on the processor's counter is not read: the precise clock is a system call.
+    pub fn avoid_counter(&self) {
+        self.without_counter.store(true, Ordering::Relaxed);
     }
 
     /// Nanoseconds since [`Clock::start`].
@@ -77,7 +91,8 @@ impl Clock {
     #[inline(always)]
     fn read(&self, which: usize) -> u64 {
         let function = self.function.load(Ordering::Relaxed);
-        if function != 0 {
+        // The coarse clock is what the kernel has noted, wherever it is read.
+        if function != 0 && (which == MONOTONIC_COARSE || !self.without_counter.load(Ordering::Relaxed)) {
             let mut time = [0u64; 2];
             // SAFETY: the address is that of the vDSO's clock_gettime, which writes a timespec.
             let status = unsafe { core::mem::transmute::<usize, ClockGettime>(function)(which, &mut time) };

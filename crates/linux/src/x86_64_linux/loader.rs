@@ -63,7 +63,63 @@ fn debug_list() -> *const DebugList {
             out(reg) list, options(nostack, preserves_flags, readonly)
         );
     }
-    list
+    if list.is_null() { list_of_musl() } else { list }
+}
+
+/// The same of musl's loader, which exports where its list is noted.
+#[cold]
+fn list_of_musl() -> *const DebugList {
+    let place: *const *const DebugList;
+    // SAFETY: as in `debug_list`.
+    unsafe {
+        asm!(
+            ".weak _dl_debug_addr",
+            "mov {}, qword ptr [rip + _dl_debug_addr@GOTPCREL]",
+            out(reg) place, options(nostack, preserves_flags, readonly)
+        );
+    }
+    // SAFETY: a variable of the loader, valid for the life of the process.
+    if place.is_null() { noted_in_executable() } else { unsafe { *place } }
+}
+
+/// Where no loader's symbol is to be seen, in a namespace of its own (`dlmopen`): every loader notes its list in the
+/// executable, for debuggers.
+#[cold]
+fn noted_in_executable() -> *const DebugList {
+    const PT_DYNAMIC: u32 = 2;
+    const PT_PHDR: u32 = 6;
+    const DT_DEBUG: usize = 21;
+    const HEADERS_MAX: usize = 64;
+    let headers = process::program_headers() as *const ProgramHeader;
+    // SAFETY: the kernel says where the executable's headers lie. They begin with the one that describes them and, in
+    // executables that a loader starts, have one for the dynamic section: nothing behind that one is read.
+    let noted = unsafe {
+        if headers.is_null() || (*headers).kind != PT_PHDR {
+            return core::ptr::null();
+        }
+        let bias = (headers as usize).wrapping_sub((*headers).address);
+        let mut all = (0..HEADERS_MAX).map(|index| &*headers.add(index));
+        let dynamic = all.find(|header| header.kind == PT_DYNAMIC);
+        dynamic.and_then(|dynamic| find_in_dynamic(bias.wrapping_add(dynamic.address) as *const _, DT_DEBUG))
+    };
+    noted.unwrap_or(0) as *const DebugList
+}
+
+/// The value of an entry of a dynamic section.
+fn find_in_dynamic(mut entry: *const [usize; 2], tag: usize) -> Option<usize> {
+    if entry.is_null() {
+        return None;
+    }
+    // SAFETY: the dynamic section ends with an entry whose tag is 0.
+    unsafe {
+        while (*entry)[0] != 0 {
+            if (*entry)[0] == tag {
+                return Some((*entry)[1]);
+            }
+            entry = entry.add(1);
+        }
+    }
+    None
 }
 
 /// Address of the dynamic section of the module that contains this code.
@@ -91,6 +147,17 @@ pub fn modules_after_us() -> impl Iterator<Item = Module> {
 pub fn modules_before_us() -> impl Iterator<Item = Module> {
     let us = own_dynamic();
     modules().take_while(move |module| module.dynamic() as usize != us)
+}
+
+/// All modules but the one that contains this code.
+pub fn modules_but_us() -> impl Iterator<Item = Module> {
+    let us = own_dynamic();
+    modules().filter(move |module| module.dynamic() as usize != us)
+}
+
+/// Whether the program's C library is glibc.
+pub fn is_glibc() -> bool {
+    modules().any(|module| module.symbol(b"gnu_get_libc_version").is_some())
 }
 
 const DT_HASH: usize = 4;
@@ -125,20 +192,7 @@ impl Module {
     }
 
     fn dynamic_value(&self, tag: usize) -> Option<usize> {
-        let mut entry = self.dynamic();
-        if entry.is_null() {
-            return None;
-        }
-        // SAFETY: the dynamic section ends with an entry whose tag is 0.
-        unsafe {
-            while (*entry)[0] != 0 {
-                if (*entry)[0] == tag {
-                    return Some((*entry)[1]);
-                }
-                entry = entry.add(1);
-            }
-        }
-        None
+        find_in_dynamic(self.dynamic(), tag)
     }
 
     /// An address in the dynamic section: the loader adds the bias in place where the section is writable.

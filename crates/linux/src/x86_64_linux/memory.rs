@@ -13,6 +13,7 @@ use crate::text::Text;
 /// Longest path of a ledger.
 pub const PATH_BYTES_MAX: usize = 512;
 
+const PAGE: usize = 4096;
 /// How often the kernel is asked again that says "try again": nothing here waits without bound.
 const TRIES_MAX: usize = 16;
 
@@ -131,6 +132,28 @@ impl FileMapping {
         }
         // SAFETY: within the mapping; the caller vouches that nobody uses it.
         unsafe { syscall::discard(self.base.wrapping_add(offset), bytes) }
+    }
+
+    /// Takes a part of the mapping out of the address space; the file keeps its length.
+    ///
+    /// # Safety
+    /// Nobody may touch these pages before [`FileMapping::map_again`] has brought them back.
+    pub unsafe fn unmap(&self, offset: usize, bytes: usize) {
+        if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
+            // SAFETY: within the mapping; the caller vouches that nobody uses it.
+            unsafe { syscall::unmap(self.base.wrapping_add(offset), bytes) };
+        }
+    }
+
+    /// Maps pages again that were taken out, at their place, from `offset` on. The page before must be mapped: it is
+    /// made longer, which needs neither descriptor nor path.
+    ///
+    /// # Errors
+    /// The address space is limited, or something else lies there by now.
+    pub fn map_again(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        let before = offset.checked_sub(PAGE).filter(|_| inside).ok_or(Errno::NOMEM)?;
+        syscall::lengthen(self.base.wrapping_add(before), PAGE, PAGE + bytes)
     }
 
     /// Removes the file and the mapping.

@@ -39,6 +39,7 @@ mod number {
     pub(super) const MPROTECT: usize = 10;
     pub(super) const MUNMAP: usize = 11;
     pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const MREMAP: usize = 25;
     pub(super) const MINCORE: usize = 27;
     pub(super) const MADVISE: usize = 28;
     pub(super) const GETPID: usize = 39;
@@ -51,6 +52,7 @@ mod number {
     pub(super) const GETUID: usize = 102;
     pub(super) const GETPPID: usize = 110;
     pub(super) const SIGALTSTACK: usize = 131;
+    pub(super) const STATFS: usize = 137;
     pub(super) const PRCTL: usize = 157;
     pub(super) const GETTID: usize = 186;
     pub(super) const FUTEX: usize = 202;
@@ -225,6 +227,14 @@ pub fn identify(fd: usize) -> Result<FileIdentity> {
     })
 }
 
+/// Bytes that the user can still write in the file system that holds `path`. One without a limit says nothing.
+pub fn free_bytes(path: &CStr) -> Result<u64> {
+    let mut found = [0u64; 15]; // struct statfs of x86-64: type, bsize, blocks, bfree, bavail, …
+    checked(number::STATFS, [path.as_ptr() as usize, found.as_mut_ptr() as usize, 0, 0, 0, 0])?;
+    let [_, block_bytes, blocks, _, available, ..] = found;
+    Ok(if blocks == 0 { u64::MAX } else { available.saturating_mul(block_bytes) })
+}
+
 /// Maps fresh private memory, zeroed, not charged before it is touched.
 pub fn map_anonymous(bytes: usize) -> Result<*mut u8> {
     const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;
@@ -248,6 +258,12 @@ pub fn map_shared_closed(fd: usize, bytes: usize) -> Result<*mut u8> {
 /// Makes whole pages of one of our own mappings readable and writable.
 pub fn make_accessible(address: *mut u8, bytes: usize) -> Result<()> {
     checked(number::MPROTECT, [address as usize, bytes, PROT_READ_WRITE, 0, 0, 0]).map(drop)
+}
+
+/// Makes one of our own mappings longer, where it lies: what is behind it must be vacant.
+pub fn lengthen(address: *mut u8, bytes: usize, new_bytes: usize) -> Result<()> {
+    const STAYS: usize = 0;
+    checked(number::MREMAP, [address as usize, bytes, new_bytes, STAYS, 0, 0]).map(drop)
 }
 
 /// Unmaps.
@@ -323,6 +339,14 @@ pub fn thread_name() -> [u8; 16] {
     name
 }
 
+/// Whether the calling thread must not read the processor's time stamp counter (`PR_SET_TSC`).
+pub fn counter_is_forbidden() -> bool {
+    const PR_GET_TSC: usize = 25;
+    const PR_TSC_SIGSEGV: u32 = 2;
+    let mut mode = 0u32;
+    checked(number::PRCTL, [PR_GET_TSC, &raw mut mode as usize, 0, 0, 0, 0]).is_ok() && mode == PR_TSC_SIGSEGV
+}
+
 /// Whether 8 bytes at `address` can be read. Asks the kernel to read a signal set from there, with
 /// an operation number that it refuses afterwards: `EFAULT` or `EINVAL`, and nothing else happens.
 pub fn readable(address: usize) -> bool {
@@ -359,12 +383,16 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// Whether the calling thread runs on its alternate signal stack.
-pub fn on_alternate_stack() -> bool {
-    const ONSTACK: u32 = 1;
+/// Whether a stack pointer of the calling thread lies on its alternate signal stack.
+pub fn on_alternate_stack(stack_pointer: usize) -> bool {
+    const DISABLED: u32 = 2;
     let mut stack = [0usize; 3]; // pointer, flags, size
     match checked(number::SIGALTSTACK, [0, stack.as_mut_ptr() as usize, 0, 0, 0, 0]) {
-        Ok(_) => stack[1] as u32 & ONSTACK != 0,
+        // As the kernel reckons, which would take the present stack pointer.
+        Ok(_) => {
+            let [first, flags, bytes] = stack;
+            flags as u32 & DISABLED == 0 && stack_pointer > first && stack_pointer - first <= bytes
+        }
         Err(_) => false,
     }
 }
@@ -403,6 +431,8 @@ pub fn limit(resource: usize) -> Option<u64> {
 
 /// Largest file the process may make.
 pub const LIMIT_FILE_BYTES: usize = 1;
+/// Most memory that may be locked.
+pub const LIMIT_LOCKED_BYTES: usize = 8;
 /// Largest address space.
 pub const LIMIT_ADDRESS_BYTES: usize = 9;
 

@@ -7,7 +7,7 @@ use crate::policy::Backend;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use heapledger_format::{GlobalCounter, TallyCounter, sample};
 use heapledger_linux::stack::StackRange;
-use heapledger_linux::{syscall, tls};
+use heapledger_linux::{apart, syscall, tls};
 use heapledger_unwind::Registers;
 
 /// A mark on the stack of a hook that is inside the recorder. If control leaves the hook by a jump, other
@@ -61,11 +61,7 @@ impl<'hook> Access<'hook> {
         registers: &Registers,
         sign: &'hook Sign,
     ) -> Option<Self> {
-        // On its own stack it is this thread that came in.
-        let may_enter = state.native.contains(registers.sp as usize)
-            && state.guard.load(Ordering::Relaxed) == 0
-            && state.is_believed(shared);
-        if !may_enter {
+        if !state.stands_on_own(registers.sp as usize) || state.guard.load(Ordering::Relaxed) != 0 {
             return None;
         }
         state.on_alternate = false;
@@ -106,7 +102,7 @@ impl<'hook> Access<'hook> {
             state = Self::on_another_stack(shared, state, registers)?;
         } else if state.guard.load(Ordering::Relaxed) != 0
             // An alternate stack may lie inside the range of this one: a local array of `main`.
-            && (is_inside(shared, state, registers) || syscall::on_alternate_stack())
+            && (is_inside(shared, state, registers) || syscall::on_alternate_stack(stack_pointer))
         {
             // What an allocator allocates for its own answer to our question is not the program's.
             let own = state.asking.load(Ordering::Relaxed) != 0;
@@ -168,11 +164,11 @@ impl<'hook> Access<'hook> {
         if state.native.holds(stack_pointer) {
             // The same one, further down or with its range forgotten.
             // An alternate stack may lie inside the range of this one: a local array of `main`.
-            if guard != 0 && (is_inside(shared, state, registers) || syscall::on_alternate_stack()) {
+            if guard != 0 && (is_inside(shared, state, registers) || syscall::on_alternate_stack(stack_pointer)) {
                 let own = state.asking.load(Ordering::Relaxed) != 0;
                 return Err(if own { Refused::Off } else { Refused::Busy });
             }
-        } else if syscall::on_alternate_stack() {
+        } else if syscall::on_alternate_stack(stack_pointer) {
             // The hook that holds the guard is the interrupted one, unless it is an outer one on this stack
             // that was left by a jump.
             let stale = state.alternate.contains(guard) && stack_pointer >= guard;
@@ -200,7 +196,7 @@ fn is_inside(shared: &Shared, state: &ThreadState, registers: &Registers) -> boo
         && (registers.sp as usize) < guard
         // SAFETY: an aligned word in the range of this stack that is known to be readable.
         && unsafe { (guard as *const u64).read_volatile() } == SIGN
-        && capture::own_code_is_on_stack(shared, state.native, registers)
+        && apart::result_of(true, || capture::own_code_is_on_stack(shared, state.native, registers))
 }
 
 impl Drop for Access<'_> {
@@ -288,6 +284,13 @@ impl ThreadState {
         } else {
             StackRange::around(stack_pointer)
         };
+    }
+
+    /// Whether a stack pointer is on the thread's own stack, as far as that is known: then it is this thread that came in,
+    /// and there is room. Other stacks may be small.
+    #[inline(always)]
+    pub(super) fn stands_on_own(&self, stack_pointer: usize) -> bool {
+        self.native.is_own() && self.native.contains(stack_pointer)
     }
 
     /// Whether what is known of the present stack still holds. Where blocks are sampled, most frees are not seen, and a stack

@@ -7,7 +7,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::TallyCounter;
 use heapledger_linux::stack::StackRange;
-use heapledger_linux::syscall;
+use heapledger_linux::{apart, syscall};
 use heapledger_unwind::{
     Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Strategy, Taken, Walk,
     Word, take, walk, walk_in_full,
@@ -73,6 +73,10 @@ impl Environment for Surroundings<'_> {
 
     fn recall(&self, pc: u64) -> Option<(Rule, u32)> {
         self.shared.sites.recall(pc, self.generation?)
+    }
+
+    fn apart(&self, work: &mut dyn FnMut()) {
+        apart::run(work);
     }
 
     fn remember(&self, pc: u64, rule: Rule) -> u32 {
@@ -173,7 +177,11 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers, 
     {
         return remembered(state, &found);
     }
-    capture_elsewhere(shared, state, registers, gives)
+    // One after the other, not one inside of the other: that takes less stack.
+    match capture_elsewhere(shared, state, registers) {
+        Some(site) => site,
+        None => capture_changed(shared, state, registers, gives),
+    }
 }
 
 /// The call site of a stack that was remembered.
@@ -188,7 +196,7 @@ fn remembered(state: &ThreadState, found: &Remembered) -> u32 {
 
 /// A stack that is not the one last taken from such a place.
 #[inline(never)]
-fn capture_elsewhere(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+fn capture_elsewhere(shared: &Shared, state: &mut ThreadState, registers: &Registers) -> Option<u32> {
     if !state.on_alternate && state.native.is_own() {
         let surroundings = Surroundings::new(shared, state.native, state.native, None);
         let stamp = stamp(shared.modules.generation());
@@ -196,10 +204,10 @@ fn capture_elsewhere(shared: &Shared, state: &mut ThreadState, registers: &Regis
             if is_checked(shared) {
                 check_remembered(shared, state, registers);
             }
-            return remembered(state, &found);
+            return Some(remembered(state, &found));
         }
     }
-    capture_changed(shared, state, registers, gives)
+    None
 }
 
 /// What stacks that were remembered are stamped with: code that they were taken in may have been unloaded since.
@@ -217,36 +225,52 @@ fn capture_changed(shared: &Shared, state: &mut ThreadState, registers: &Registe
         state.forget_code();
         state.generation = generation;
     }
-    // SAFETY: states are mapped with room for this limit, and only this module uses the arrays.
-    let mut stacks = unsafe { state.stacks(settings.depth_limit, gives) };
-    if state.on_alternate || !settings.unwind.remembers() {
-        return capture_plainly(shared, state, stacks, registers);
+    let steps = !state.on_alternate && settings.unwind.remembers();
+    let Some(taken) = steps.then(|| take_steps(shared, state, registers, gives)).flatten() else {
+        return apart::result_of(0, || capture_plainly(shared, state, registers, gives));
+    };
+    let site = enter_taken(shared, state, registers, gives, &taken);
+    if site != 0 && is_checked(shared) {
+        check_taken(shared, state, registers, gives, &taken);
     }
-    let surroundings = Surroundings::new(shared, state.native, state.native, Some(generation));
-    let strategy = settings.unwind.strategy();
+    site
+}
+
+/// Walks as far as the stack is new.
+#[inline(never)]
+fn take_steps(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> Option<Taken> {
+    let settings = shared.settings();
+    // SAFETY: states are mapped with room for this limit, and only this module uses the arrays, one function at a time.
+    let mut stacks = unsafe { state.stacks(settings.depth_limit, gives) };
+    let surroundings = Surroundings::new(shared, state.native, state.native, Some(state.generation));
     let reuse = settings.reuse && state.native.is_own();
+    let strategy = settings.unwind.strategy();
     let taken = take(&surroundings, stacks.cache, &mut stacks.last, registers, strategy, reuse);
     state.native = surroundings.here.get();
-    let Some(taken) = taken else {
-        return capture_plainly(shared, state, stacks, registers);
-    };
+    let taken = taken?;
     if taken.end != End::Outermost || taken.guessed_from.is_some() {
         let outermost = taken.fresh.checked_sub(1).and_then(|last| stacks.last.fresh.get(last));
         note_end(shared, state, taken.end, outermost.map_or(0, |frame| frame.pc), taken.guessed_from.is_some());
     }
     state.count(TallyCounter::FramesVerified, taken.kept as u64);
     state.count(TallyCounter::FramesWalked, taken.fresh as u64);
-    let Some(site) = enter(shared, &mut stacks, &taken, generation) else {
+    Some(taken)
+}
+
+/// Enters a stack that was walked, and remembers it. 0 if there is no room for it.
+#[inline(never)]
+fn enter_taken(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool, taken: &Taken) -> u32 {
+    // SAFETY: as in `take_steps`.
+    let mut stacks = unsafe { state.stacks(shared.settings().depth_limit, gives) };
+    let Some(site) = enter(shared, &mut stacks, taken, state.generation) else {
         stacks.last.forget();
         state.count(TallyCounter::SitesFull, 1);
         return 0;
     };
     if taken.keeps && stacks.memo.pays() {
+        let surroundings = Surroundings::new(shared, state.native, state.native, None);
         let Stacks { last, memo, cache, .. } = &mut stacks;
-        memo.keep(&surroundings, cache, (last, taken.kept + taken.fresh), registers, stamp(generation));
-    }
-    if is_checked(shared) {
-        check_taken(shared, state, stacks, registers, &taken);
+        memo.keep(&surroundings, cache, (last, taken.kept + taken.fresh), registers, stamp(state.generation));
     }
     site
 }
@@ -286,8 +310,10 @@ fn enter(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) -
 /// and where the options say so.
 #[cold]
 #[inline(never)]
-fn capture_plainly(shared: &Shared, state: &mut ThreadState, stacks: Stacks, registers: &Registers) -> u32 {
+fn capture_plainly(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
     let settings = shared.settings();
+    // SAFETY: as in `take_steps`.
+    let stacks = unsafe { state.stacks(settings.depth_limit, gives) };
     let here = if state.on_alternate { state.alternate } else { state.native };
     let mut surroundings = Surroundings::new(shared, here, state.native, Some(state.generation));
     surroundings.is_in_handler = state.on_alternate;
@@ -344,7 +370,7 @@ fn note_end(shared: &Shared, state: &ThreadState, end: End, outermost: u64, gues
 #[cold]
 #[inline(never)]
 fn check_remembered(shared: &Shared, state: &mut ThreadState, registers: &Registers) {
-    // SAFETY: as in `capture_changed`.
+    // SAFETY: as in `take_steps`.
     let Stacks { pcs, memo, cache, .. } = unsafe { state.stacks(shared.settings().depth_limit, true) };
     let surroundings = Surroundings::new(shared, state.native, state.native, None);
     let Some(found) = memo.find(&surroundings, cache, registers, stamp(shared.modules.generation())) else { return };
@@ -365,8 +391,9 @@ fn check_remembered(shared: &Shared, state: &mut ThreadState, registers: &Regist
 /// Compares a stack that was taken by steps, or in part.
 #[cold]
 #[inline(never)]
-fn check_taken(shared: &Shared, state: &ThreadState, stacks: Stacks, registers: &Registers, taken: &Taken) {
-    let Stacks { last, pcs, .. } = stacks;
+fn check_taken(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool, taken: &Taken) {
+    // SAFETY: as in `take_steps`.
+    let Stacks { last, pcs, .. } = unsafe { state.stacks(shared.settings().depth_limit, gives) };
     let depth = taken.kept + taken.fresh;
     let fresh = last.fresh.iter().take(taken.fresh).map(|frame| frame.pc);
     for (place, pc) in pcs.iter_mut().zip(fresh.chain(last.pcs().take(taken.kept).rev())) {

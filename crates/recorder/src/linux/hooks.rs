@@ -11,7 +11,7 @@ use crate::policy::{self, Begun, Detached, Ended};
 use core::sync::atomic::Ordering;
 use heapledger_format::record::Options;
 use heapledger_format::{GlobalCounter, Kind, TallyCounter};
-use heapledger_linux::tls;
+use heapledger_linux::{apart, tls};
 use heapledger_unwind::Registers;
 
 /// A block that an allocation function just returned.
@@ -139,10 +139,10 @@ fn enter_block(mut access: Access, registers: &Registers, block: &NewBlock) {
 #[inline(never)]
 fn block_begins_slowly(shared: &'static Shared, registers: &Registers, block: NewBlock) {
     let sign = Sign::new();
-    match Access::enter(shared, registers, &sign) {
+    apart::run(&mut || match Access::enter(shared, registers, &sign) {
         Ok(access) => enter_block(access, registers, &block),
         Err(refused) => count_refused(shared, refused, true),
-    }
+    });
 }
 
 /// A block ends; called before the real free.
@@ -168,18 +168,20 @@ fn take_block_out(mut access: Access, registers: &Registers, address: usize, by:
 #[inline(never)]
 fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: usize, by: Kind) {
     let sign = Sign::new();
-    match Access::enter(shared, registers, &sign) {
+    apart::run(&mut || match Access::enter(shared, registers, &sign) {
         Ok(access) => take_block_out(access, registers, address, by),
         Err(refused) => count_refused(shared, refused, false),
-    }
+    });
 }
 
 /// An allocation function returned no block.
 pub fn call_failed(shared: &'static Shared, registers: &Registers) {
     let sign = Sign::new();
-    if let Ok(access) = Access::enter(shared, registers, &sign) {
-        access.state.count(TallyCounter::FailedCalls, 1);
-    }
+    apart::run(&mut || {
+        if let Ok(access) = Access::enter(shared, registers, &sign) {
+            access.state.count(TallyCounter::FailedCalls, 1);
+        }
+    });
 }
 
 /// Before the real `realloc` of a block.
@@ -188,7 +190,21 @@ pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: u
         return Reallocation::default();
     }
     let sign = Sign::new();
-    let Ok(mut access) = Access::enter(shared, registers, &sign) else { return Reallocation::default() };
+    if is_at_home(registers) {
+        return detach(shared, registers, &sign, address);
+    }
+    apart::result_of(Reallocation::default(), || detach(shared, registers, &sign, address))
+}
+
+/// Whether the calling thread is known, and on its own stack. Elsewhere there may be little room: a hook's work is done
+/// [`apart`] then.
+#[inline(always)]
+fn is_at_home(registers: &Registers) -> bool {
+    own_state().is_some_and(|state| state.stands_on_own(registers.sp as usize))
+}
+
+fn detach(shared: &'static Shared, registers: &Registers, sign: &Sign, address: usize) -> Reallocation {
+    let Ok(mut access) = Access::enter(shared, registers, sign) else { return Reallocation::default() };
     match policy::detach(&mut access, address as u64) {
         Some(detached) => {
             let (slot, address, number) = detached.into_parts();
@@ -212,7 +228,23 @@ pub fn realloc_ends(
         .checked_sub(1)
         .map(|slot| Detached::from_parts((slot as u32, reallocation.address, reallocation.number)));
     let sign = Sign::new();
-    let mut access = match Access::enter(shared, registers, &sign) {
+    if is_at_home(registers) {
+        return reallocated(shared, registers, &sign, detached, kind, new, freed);
+    }
+    let mut detached = detached;
+    apart::run(&mut || reallocated(shared, registers, &sign, detached.take(), kind, new, freed));
+}
+
+fn reallocated(
+    shared: &'static Shared,
+    registers: &Registers,
+    sign: &Sign,
+    detached: Option<Detached<u32>>,
+    kind: Kind,
+    new: Option<&NewBlock>,
+    freed: bool,
+) {
+    let mut access = match Access::enter(shared, registers, sign) {
         Ok(access) => access,
         Err(refused) => {
             if new.is_some() {
@@ -298,7 +330,8 @@ pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
     if own_state().is_none() {
         // The thread's very first call: entering once gives it its state.
         let registers = Registers { sp: call.stack_pointer as u64, ..Registers::default() };
-        drop(Access::enter(shared, &registers, &Sign::new()));
+        let sign = Sign::new();
+        apart::run(&mut || drop(Access::enter(shared, &registers, &sign)));
     }
     match own_state().filter(|_| is_on(shared)) {
         Some(state) => {

@@ -14,6 +14,8 @@ pub const PAGE_BYTES: usize = 4096;
 const STEP_BYTES_MAX: usize = 1 << 20;
 /// After failures to grow in a row, at most this many requests fail without asking again.
 const SKIPS_MAX: u32 = 1024;
+/// At most such a part of a ledger is for freed blocks, so that live ones have room.
+pub const HISTORY_PART: u64 = 8;
 
 /// The codec of every ledger that this backend writes.
 pub const CODEC: Codec = Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
@@ -24,6 +26,8 @@ pub struct Section {
     element_bytes: usize,
     offset: usize,
     capacity: u64,
+    /// Bytes of it that are mapped, in whole pages. Changed by the holder of `growing`.
+    mapped: AtomicUsize,
     used: AtomicUsize,
     backed: AtomicUsize,
     /// Requests still to be refused without asking, and how many the last failure made it.
@@ -38,6 +42,7 @@ impl Section {
             element_bytes: 1,
             offset: 0,
             capacity: 0,
+            mapped: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
             backed: AtomicUsize::new(0),
             refused: AtomicU32::new(0),
@@ -57,6 +62,11 @@ impl Section {
 
     fn backed(&self) -> u64 {
         Self::cursor(&self.backed).load(Ordering::Acquire)
+    }
+
+    /// Bytes that so many elements take, in whole pages.
+    fn pages(&self, elements: u64) -> usize {
+        (elements as usize * self.element_bytes).next_multiple_of(PAGE_BYTES)
     }
 
     /// Elements that there is address room for.
@@ -85,7 +95,9 @@ pub struct Ledger {
     sections: [Section; SECTIONS],
     growing: Token,
     backed_bytes: AtomicU64,
-    bytes_max: u64,
+    bytes_max: AtomicU64,
+    /// What `bytes_max` is as long as nothing else is limited.
+    bytes_asked: u64,
 }
 
 /// How many elements a section has address room for.
@@ -100,6 +112,18 @@ struct Plan {
     kind: SectionKind,
     element_bytes: usize,
     room: Room,
+}
+
+impl Plan {
+    /// Elements that a ledger of so many bytes has address room for.
+    fn capacity(&self, bytes_max: u64, history_entries: u64) -> u64 {
+        match self.room {
+            Room::OneIn { part, least, most } => {
+                bytes_max.checked_div(part * self.element_bytes as u64).unwrap_or(0).max(least).min(most)
+            }
+            Room::History => history_entries,
+        }
+    }
 }
 
 const SECTIONS: usize = 11;
@@ -160,12 +184,7 @@ pub fn plan(header: &mut Header, bytes_max: u64, history_entries: u64) -> u64 {
     let mut offset = HEADER_BYTES_MAX as u64;
     for plan in &PLANS {
         let element_bytes = plan.element_bytes as u64;
-        let capacity = match plan.room {
-            Room::OneIn { part, least, most } => {
-                bytes_max.checked_div(part * element_bytes).unwrap_or(0).max(least).min(most)
-            }
-            Room::History => history_entries,
-        };
+        let capacity = plan.capacity(bytes_max, history_entries);
         header.add_section(SectionRow {
             kind: plan.kind as u16,
             element_bytes: plan.element_bytes as u16,
@@ -188,7 +207,8 @@ impl Ledger {
             sections: [const { Section::vacant() }; SECTIONS],
             growing: Token::new(),
             backed_bytes: AtomicU64::new(0),
-            bytes_max: 0,
+            bytes_max: AtomicU64::new(0),
+            bytes_asked: 0,
         }
     }
 
@@ -207,7 +227,8 @@ impl Ledger {
         CODEC.put(page, header::at::BYTE_ORDER, 2, 0);
         self.base = base as usize;
         self.backed_bytes.store(HEADER_BYTES_MAX as u64, Ordering::Relaxed);
-        self.bytes_max = bytes_max;
+        self.bytes_max.store(bytes_max, Ordering::Relaxed);
+        self.bytes_asked = bytes_max;
         for (index, plan) in PLANS.iter().enumerate() {
             let (Some(at), Some(planned)) = (header.row_at(plan.kind), header.section(plan.kind)) else { return false };
             self.sections[index] = Section {
@@ -215,6 +236,7 @@ impl Ledger {
                 element_bytes: plan.element_bytes,
                 offset: planned.offset as usize,
                 capacity: planned.capacity,
+                mapped: AtomicUsize::new((planned.capacity as usize * plan.element_bytes).next_multiple_of(PAGE_BYTES)),
                 used: AtomicUsize::new(base as usize + at + row::used(WordSize::W64)),
                 backed: AtomicUsize::new(base as usize + at + row::backed(WordSize::W64)),
                 ..Section::vacant()
@@ -292,17 +314,16 @@ impl Ledger {
             return true; // somebody else was faster
         }
         let element = section.element_bytes;
-        let backed_bytes = (backed as usize * element).next_multiple_of(PAGE_BYTES);
-        let needed = (end as usize * element).next_multiple_of(PAGE_BYTES) - backed_bytes;
-        let room = (section.capacity as usize * element).next_multiple_of(PAGE_BYTES) - backed_bytes;
+        let backed_bytes = section.pages(backed);
+        let needed = section.pages(end) - backed_bytes;
+        let room = section.pages(section.capacity) - backed_bytes;
         // Grow by half, so that few calls are needed and little is reserved in vain.
         let half = (backed_bytes / 2).next_multiple_of(PAGE_BYTES).min(STEP_BYTES_MAX);
         for step in [half.max(needed).min(room), needed] {
-            if self.backed_bytes() + step as u64 > self.bytes_max {
+            if self.backed_bytes() + step as u64 > self.bytes_max.load(Ordering::Relaxed) {
                 continue;
             }
-            let Some(mapping) = &self.mapping else { return false };
-            if mapping.back(section.offset + backed_bytes, step).is_ok() {
+            if self.back(section, backed_bytes, step) {
                 self.backed_bytes.fetch_add(step as u64, Ordering::Relaxed);
                 let elements = (backed_bytes + step).checked_div(element).unwrap_or(0) as u64;
                 section.skips.store(0, Ordering::Relaxed);
@@ -315,6 +336,51 @@ impl Ledger {
         section.refused.store(skips, Ordering::Relaxed);
         section.skips.store((skips * 2 + 1).min(SKIPS_MAX), Ordering::Relaxed);
         false
+    }
+
+    /// Reserves storage for pages of a section, which are mapped again if they were taken out of the address space.
+    fn back(&self, section: &Section, first: usize, bytes: usize) -> bool {
+        let Some(mapping) = &self.mapping else { return false };
+        let (mapped, end) = (section.mapped.load(Ordering::Relaxed), first + bytes);
+        if end > mapped && mapping.map_again(section.offset + mapped, end - mapped).is_err() {
+            return false;
+        }
+        let backed = mapping.back(section.offset + first, bytes).is_ok();
+        match backed {
+            true => section.mapped.store(end.max(mapped), Ordering::Relaxed),
+            // SAFETY: nobody stores into what is not backed.
+            false if end > mapped => unsafe { mapping.unmap(section.offset + mapped, end - mapped) },
+            false => {}
+        }
+        backed
+    }
+
+    /// Bytes of address space that the ledger takes.
+    pub fn mapped_bytes(&self) -> u64 {
+        let mapped = self.sections.iter().map(|section| section.mapped.load(Ordering::Relaxed) as u64).sum::<u64>();
+        mapped + HEADER_BYTES_MAX as u64
+    }
+
+    /// From now on the ledger grows up to so many bytes, or what it was allowed at first if that is less. What has no
+    /// storage yet is taken out of the address space, all but a share for it of `reserved` bytes. It is mapped again when
+    /// the ledger grows. `is_child`: this is a forked child, which records nothing.
+    pub fn give_address_room(&self, bytes_max: u64, reserved: u64, is_child: bool) {
+        // In a child nobody grows; who held the token in its parent is not there to give it back.
+        let growing = if is_child { None } else { self.growing.take() };
+        let Some(mapping) = self.mapping.as_ref().filter(|_| is_child || growing.is_some()) else { return };
+        self.bytes_max.store(bytes_max.min(self.bytes_asked), Ordering::Relaxed);
+        for (plan, section) in PLANS.iter().zip(&self.sections) {
+            let mapped = section.mapped.load(Ordering::Relaxed);
+            let history = reserved / HISTORY_PART / plan.element_bytes as u64;
+            let share = section.pages(plan.capacity(reserved, history).min(section.capacity));
+            // A page at least, from which the mapping can be made longer.
+            let kept = share.max(section.pages(section.backed())).max(PAGE_BYTES);
+            if kept < mapped {
+                // SAFETY: nobody stores beyond `backed`, which does not move while the token is held.
+                unsafe { mapping.unmap(section.offset + kept, mapped - kept) };
+                section.mapped.store(kept, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Forgets that a section could not grow: something was given back.

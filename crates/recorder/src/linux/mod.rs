@@ -29,6 +29,7 @@ pub mod options;
 mod place;
 pub mod places;
 pub mod publication;
+pub mod room;
 pub mod sampling;
 mod segments;
 pub mod shared;

@@ -11,8 +11,8 @@ use heapledger_format::SectionKind;
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{BUILD_ID_BYTES_MAX, module, pc};
 use heapledger_linux::loader::{CodeFinder, CodeModule};
-use heapledger_linux::process;
 use heapledger_linux::token::Token;
+use heapledger_linux::{apart, process};
 use heapledger_unwind::{Lookup, Table};
 
 const KNOWN_MAX: usize = 4096;
@@ -151,7 +151,7 @@ impl Modules {
             }
             slot.seen_plus_1.store(0, Ordering::Release);
         }
-        self.enter(ledger?, address, now_plus_1)
+        apart::result_of(None, || self.enter(ledger?, address, now_plus_1))
     }
 
     fn still_there(&self, known: &Known) -> bool {

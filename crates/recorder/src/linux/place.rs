@@ -1,7 +1,8 @@
 //! Where a ledger's file lies, and making it.
 
-use super::ledger::{self, CODEC, Ledger};
+use super::ledger::{self, CODEC, HISTORY_PART, Ledger};
 use super::options::Request;
+use super::room;
 use super::shared::{ORDER_BOUND, TICK_NS};
 use core::ffi::CStr;
 use heapledger_format::header::{Header, flag};
@@ -55,11 +56,31 @@ fn bytes_max(request: &Request) -> Result<u64, &'static [u8]> {
     if left < ADDRESS_BYTES_MIN {
         return Err(b"the limit of the address space (ulimit -v) leaves too little room");
     }
-    Ok(wanted.min(left / 16))
+    Ok(wanted.min(left / room::PART))
+}
+
+/// The first place that has room for all that the ledger may become; else the one with the most. (A container's
+/// `/dev/shm` has 64 MiB.)
+fn roomiest<'a>(places: &[Option<&'a CStr>], wanted: u64) -> Option<(usize, &'a CStr)> {
+    let mut best = None;
+    let there = || places.iter().enumerate().filter_map(|(index, place)| Some((index, (*place)?)));
+    if there().count() == 1 {
+        return there().next();
+    }
+    for (index, place) in there() {
+        let free = syscall::free_bytes(place).unwrap_or(0);
+        if free >= wanted {
+            return Some((index, place));
+        }
+        if best.is_none_or(|(_, most)| free > most) {
+            best = Some(((index, place), free));
+        }
+    }
+    best.map(|(found, _)| found)
 }
 
 impl Opening<'_> {
-    /// Creates and maps the ledger's file in the first directory that has room; returns its image number.
+    /// Creates and maps the ledger's file where there is room; returns its image number.
     /// # Errors
     /// Why there is none, as part of a sentence.
     pub(super) fn ledger(&self, ledger: &mut Ledger) -> Result<u64, &'static [u8]> {
@@ -67,21 +88,24 @@ impl Opening<'_> {
         let bytes_max = bytes_max(request)?;
         let runtime = process::environment::<PATH_BYTES_MAX>(b"XDG_RUNTIME_DIR");
         let temporary = process::environment::<PATH_BYTES_MAX>(b"TMPDIR");
-        let candidates = [
-            request.dir(),
-            runtime.as_ref().map(Text::c_str),
-            Some(c"/dev/shm"),
-            temporary.as_ref().map(Text::c_str),
-            Some(c"/tmp"),
-        ];
-        let first = usize::from(request.dir().is_none());
-        // A directory that was asked for is the only one.
-        let candidates = candidates.get(first..if first == 0 { 1 } else { candidates.len() }).unwrap_or(&[]);
+        let mut left = match request.dir() {
+            // The only one.
+            Some(dir) => [Some(dir), None, None, None],
+            None => [
+                runtime.as_ref().map(Text::c_str),
+                Some(c"/dev/shm"),
+                temporary.as_ref().map(Text::c_str),
+                Some(c"/tmp"),
+            ],
+        };
         let mut reason: &[u8] = b"no directory for the ledger is usable";
-        for base in candidates.iter().flatten().filter(|base| !base.to_bytes().is_empty()) {
+        while let Some((index, base)) = roomiest(&left, bytes_max) {
+            if let Some(place) = left.get_mut(index) {
+                *place = None;
+            }
             let mut dir = Text::<PATH_BYTES_MAX>::new();
             push_ledger_dir(&mut dir, base);
-            if dir.is_cut() || !usable_dir(dir.c_str()) {
+            if base.to_bytes().is_empty() || dir.is_cut() || !usable_dir(dir.c_str()) {
                 continue;
             }
             match self.create(ledger, dir.bytes(), bytes_max) {
@@ -108,8 +132,7 @@ impl Opening<'_> {
         let mut image = 0;
         loop {
             let mut header = self.header();
-            // At most an eighth for freed blocks, so that live ones have room.
-            let history = self.request.history.min(bytes_max / 8 / 64) / 64 * 64;
+            let history = self.request.history.min(bytes_max / HISTORY_PART / 64) / 64 * 64;
             let bytes = ledger::plan(&mut header, bytes_max, history);
             let mut path = Text::<PATH_BYTES_MAX>::new();
             path.push(dir).push(b"/").push_hex(self.session).push(b"-").push_number(image).push(b".hlive");

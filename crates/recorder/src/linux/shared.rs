@@ -18,7 +18,7 @@ use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, SectionKind};
 use heapledger_linux::clock::Clock;
 use heapledger_linux::fork::ForkMark;
-use heapledger_linux::memory;
+use heapledger_linux::{apart, memory};
 
 const RECORD_BYTES: usize = RECORD_WORDS * 8;
 /// Nanoseconds of a tick.
@@ -83,6 +83,8 @@ impl Settings {
 pub struct Shared {
     pub(super) phase: AtomicU8,
     pub(super) mark: ForkMark,
+    /// The process that records.
+    pub(super) pid: AtomicU32,
     pub(super) clock: Clock,
     pub(super) ledger: UnsafeCell<Ledger>,
     pub(super) settings: UnsafeCell<Settings>,
@@ -118,6 +120,7 @@ impl Shared {
         Shared {
             phase: AtomicU8::new(Phase::Unstarted as u8),
             mark: ForkMark::new(),
+            pid: AtomicU32::new(0),
             clock: Clock::new(),
             ledger: UnsafeCell::new(Ledger::new()),
             settings: UnsafeCell::new(Settings::none()),
@@ -163,6 +166,10 @@ impl Shared {
     /// Writes down how much memory outside of the ledger the recorder uses at this moment.
     #[cold]
     pub fn measure(&self) {
+        apart::run(&mut || self.measure_here());
+    }
+
+    fn measure_here(&self) {
         /// So much of the time may go into it: a question to the kernel for each 4 MiB of heap adds up.
         const ONE_PART_IN: u64 = 100;
         let now_ns = self.clock.now_ns();

@@ -3,6 +3,7 @@
 use super::ledger::{CODEC, Ledger, PAGE_BYTES};
 use super::options::{Request, VARIABLE, VARIABLE_BYTES_MAX};
 use super::place::{Opening, push_ledger_dir};
+use super::room;
 use super::shared::{Phase, Settings, Shared};
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use heapledger_format::{GlobalCounter, MAGIC, SectionKind, anchor};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, advice, open_flag};
 use heapledger_linux::text::Text;
-use heapledger_linux::{loader, process};
+use heapledger_linux::{apart, loader, process};
 
 /// What the library of hooks knows and the ledger should hold.
 pub struct Hooks<'a> {
@@ -43,6 +44,34 @@ pub fn start(shared: &'static Shared, hooks: &Hooks) -> bool {
     phase == Phase::On
 }
 
+/// Nothing will be recorded in this process, for a reason that the library of hooks knows.
+pub fn stay_off(shared: &'static Shared, reason: &[u8]) {
+    let (unstarted, off) = (Phase::Unstarted as u8, Phase::Off as u8);
+    if shared.phase.compare_exchange(unstarted, off, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        complain(&[reason, b": nothing is recorded"]);
+    }
+}
+
+/// The program is about to forbid itself all system calls: nothing can be recorded any more.
+pub fn stop(shared: &'static Shared) {
+    if shared.phase.load(Ordering::Acquire) != Phase::On as u8 {
+        return;
+    }
+    if !shared.mark.holds() {
+        note_forked_child(shared);
+    } else if shared.pid.load(Ordering::Relaxed) == syscall::getpid() {
+        // A child that shares our memory (`vfork`) has not spoken for us.
+        shared.phase.store(Phase::Off as u8, Ordering::Release);
+        shared.ledger().set_state(State::Stopped);
+        shared.mark.clear();
+    }
+}
+
+/// The program is about to forbid itself to read the processor's counter.
+pub fn avoid_counter(shared: &Shared) {
+    shared.clock.avoid_counter();
+}
+
 /// Whether nobody has called [`start`] yet.
 #[inline(always)]
 pub fn is_unstarted(shared: &Shared) -> bool {
@@ -66,7 +95,9 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         return None;
     }
     if !shared.modules.start() {
-        complain(&[b"this glibc is older than 2.35: nothing is recorded"]);
+        let why: &[u8] =
+            if loader::is_glibc() { b"this glibc is older than 2.35" } else { b"this program is not built for glibc" };
+        complain(&[why, b": nothing is recorded"]);
         return None;
     }
     let settings = Settings {
@@ -113,6 +144,10 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         shared.sampling.start();
     }
     place_anchor(ledger, &id);
+    shared.pid.store(syscall::getpid(), Ordering::Relaxed);
+    if let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) {
+        room::fit(ledger, Some(limit), false);
+    }
     ledger.set_state(State::Recording);
     ledger.open_for_readers();
     Some(())
@@ -266,6 +301,10 @@ fn note_unrecorded(request: &Request, session: u64) {
 /// A forked child finds out that it is one: it never records, and says so once.
 #[cold]
 pub fn note_forked_child(shared: &'static Shared) {
+    apart::run(&mut || note_forked_child_here(shared));
+}
+
+fn note_forked_child_here(shared: &'static Shared) {
     let claimed = shared.phase.compare_exchange(Phase::On as u8, Phase::Off as u8, Ordering::AcqRel, Ordering::Relaxed);
     let (Ok(_), Some(mapping)) = (claimed, shared.ledger().mapping()) else { return };
     let live = mapping.path().bytes();

@@ -145,7 +145,7 @@ fn activate(shared: &Shared, state: &mut ThreadState, who: Who, stack_pointer: u
     state.native = StackRange::default();
     state.own = StackRange::default();
     state.memory_changes = shared.memory_changes.load(Ordering::Relaxed);
-    if !syscall::on_alternate_stack() {
+    if !syscall::on_alternate_stack(stack_pointer) {
         state.stand_on(shared, who.tid, stack_pointer);
     }
     state.on_alternate = false;

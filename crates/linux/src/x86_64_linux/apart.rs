@@ -1,0 +1,140 @@
+//! Rare work on a stack of our own: the program's may be small, an alternate signal stack or a coroutine's.
+//!
+//! There are a few such stacks for the whole process. Signals are blocked while one is used, so no handler of the program
+//! ever runs on it. Unwinders pass: the frame below the switch says where the caller's stack goes on.
+
+use crate::syscall::{self, SignalsBlocked};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Unwinding through an unknown module, and entering it, takes 8 KiB.
+const STACK_BYTES: usize = 32 << 10;
+const STACKS: usize = 8;
+const FREE: u32 = 0;
+const USED: u32 = 1;
+const WAIT_MS: u32 = 5;
+const WAITS_MAX: u32 = 100;
+
+#[repr(align(4096))]
+struct Stack {
+    bytes: UnsafeCell<[u8; STACK_BYTES]>,
+}
+
+// SAFETY: who has claimed the word beside it is alone on a stack.
+unsafe impl Sync for Stack {}
+
+static ALL: [Stack; STACKS] = [const { Stack { bytes: UnsafeCell::new([0; STACK_BYTES]) } }; STACKS];
+static WORDS: [AtomicU32; STACKS] = [const { AtomicU32::new(FREE) }; STACKS];
+
+/// Whether the caller is on one of these stacks.
+#[inline(always)]
+fn is_here() -> bool {
+    let here = 0u8;
+    (&raw const here as usize).wrapping_sub(&raw const ALL as usize) < core::mem::size_of_val(&ALL)
+}
+
+fn claim() -> Option<usize> {
+    let take = |word: &AtomicU32| word.compare_exchange(FREE, USED, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    for wait in 0..WAITS_MAX {
+        if let Some(index) = WORDS.iter().position(take) {
+            return Some(index);
+        }
+        // Whoever has one gives it back soon: nothing waits there but for a token, not for long.
+        syscall::futex_wait(WORDS.get(wait as usize % STACKS)?, USED, WAIT_MS);
+    }
+    None
+}
+
+type Work<'a> = &'a mut dyn FnMut();
+
+extern "C" fn work_on(work: &mut Work) {
+    work();
+}
+
+/// Does work on a stack of our own, with signals blocked. If all of them stay taken, on the caller's: nobody waits without bound.
+#[cold]
+#[inline(never)]
+pub fn run(mut work: Work) {
+    if is_here() {
+        return work();
+    }
+    let _signals = SignalsBlocked::new();
+    let Some((index, stack)) = claim().and_then(|index| Some((index, ALL.get(index)?))) else { return work() };
+    let end = stack.bytes.get() as usize + STACK_BYTES;
+    // SAFETY: the stack is ours alone until the word is free again, and `work_on` returns.
+    unsafe { call_on(end, work_on, &mut work) };
+    if let Some(word) = WORDS.get(index) {
+        word.store(FREE, Ordering::Release);
+        syscall::futex_wake(word);
+    }
+}
+
+/// Calls `function(work)` with the stack pointer `stack_end`, a multiple of 16.
+///
+/// # Safety
+/// The memory below `stack_end` is used by nobody else, and is enough for the function, which returns.
+#[unsafe(naked)]
+unsafe extern "C" fn call_on(stack_end: usize, function: extern "C" fn(&mut Work), work: &mut Work) {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp
+        .cfi_def_cfa_offset 16
+        .cfi_offset rbp, -16
+        mov rbp, rsp
+        .cfi_def_cfa_register rbp
+        mov rsp, rdi
+        mov rdi, rdx
+        call rsi
+        leave
+        .cfi_def_cfa rsp, 8
+        ret",
+        ".cfi_endproc",
+    )
+}
+
+/// As [`run`], with a result.
+#[inline(always)]
+pub fn result_of<T: Copy>(otherwise: T, work: impl FnOnce() -> T) -> T {
+    let (mut work, mut result) = (Some(work), otherwise);
+    run(&mut || {
+        if let Some(work) = work.take() {
+            result = work();
+        }
+    });
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deep(levels: usize) -> usize {
+        let room = core::hint::black_box([levels as u8; 100]);
+        if levels == 0 { 0 } else { deep(levels - 1) + usize::from(room[levels % 100] == levels as u8) }
+    }
+
+    #[test]
+    fn many_threads_work_apart_at_once() {
+        let threads: std::vec::Vec<_> = (0..4 * STACKS)
+            .map(|thread| {
+                std::thread::spawn(move || {
+                    for round in 0..200 {
+                        let here = 0u8;
+                        let (there, sum) = result_of((0, 0), || {
+                            assert!(is_here());
+                            let there = 0u8;
+                            let nested = result_of(0, || deep(20));
+                            (&raw const there as usize, nested + thread * round)
+                        });
+                        assert_eq!(sum, 20 + thread * round);
+                        assert!(there.abs_diff(&raw const here as usize) > STACK_BYTES && !is_here());
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("thread");
+        }
+        assert!(WORDS.iter().all(|word| word.load(Ordering::Relaxed) == FREE));
+    }
+}

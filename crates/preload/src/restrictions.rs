@@ -1,0 +1,102 @@
+//! Calls by which a program restricts itself: what must be done before they take effect, so that it does not fail,
+//! or die, of us.
+
+use crate::SHARED;
+use crate::calls::ensure_started;
+use crate::hooked::Hook;
+use crate::next;
+use heapledger_linux::syscall;
+use heapledger_recorder::linux::{room, start};
+
+/// A call of the C library, whichever of its names it has, with its arguments from the first on.
+enum Restriction {
+    AddressSpace { pid: usize, limits: usize },
+    Locks { flags: usize },
+    Counter,
+    SystemCalls,
+    Other,
+}
+
+const RLIMIT_AS: usize = 9;
+
+fn limits(pid: usize, resource: usize, limits: usize) -> Restriction {
+    // The C library's arguments are narrower than registers.
+    match resource & 0xffff_ffff {
+        RLIMIT_AS if limits != 0 => Restriction::AddressSpace { pid: pid & 0xffff_ffff, limits },
+        _ => Restriction::Other,
+    }
+}
+
+fn control(option: usize, first: usize) -> Restriction {
+    const PR_SET_SECCOMP: usize = 22;
+    const SECCOMP_MODE_STRICT: usize = 1;
+    const PR_SET_TSC: usize = 26;
+    const PR_TSC_SIGSEGV: usize = 2;
+    match (option & 0xffff_ffff, first) {
+        (PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Restriction::SystemCalls,
+        (PR_SET_TSC, mode) if mode & 0xffff_ffff == PR_TSC_SIGSEGV => Restriction::Counter,
+        _ => Restriction::Other,
+    }
+}
+
+fn of_system_call(args: &[usize; 6]) -> Restriction {
+    const MLOCKALL: usize = 151;
+    const SETRLIMIT: usize = 160;
+    const PRCTL: usize = 157;
+    const PRLIMIT64: usize = 302;
+    const SECCOMP: usize = 317;
+    const SET_MODE_STRICT: usize = 0;
+    let [number, first, second, third, ..] = *args;
+    match number {
+        SETRLIMIT => limits(0, first, second),
+        PRLIMIT64 => limits(first, second, third),
+        MLOCKALL => Restriction::Locks { flags: first },
+        PRCTL => control(first, second),
+        SECCOMP if first & 0xffff_ffff == SET_MODE_STRICT => Restriction::SystemCalls,
+        _ => Restriction::Other,
+    }
+}
+
+fn of_call(hook: usize, args: &[usize; 6]) -> Restriction {
+    const SETRLIMIT: usize = Hook::Setrlimit as usize;
+    const SETRLIMIT64: usize = Hook::Setrlimit64 as usize;
+    const PRLIMIT: usize = Hook::Prlimit as usize;
+    const PRLIMIT64: usize = Hook::Prlimit64 as usize;
+    const MLOCKALL: usize = Hook::Mlockall as usize;
+    const PRCTL: usize = Hook::Prctl as usize;
+    const SYSCALL: usize = Hook::Syscall as usize;
+    let [first, second, third, ..] = *args;
+    match hook {
+        SETRLIMIT | SETRLIMIT64 => limits(0, first, second),
+        PRLIMIT | PRLIMIT64 => limits(first, second, third),
+        MLOCKALL => Restriction::Locks { flags: first },
+        PRCTL => control(first, second),
+        SYSCALL => of_system_call(args),
+        _ => Restriction::Other,
+    }
+}
+
+/// What precedes such a call; returns the real function, to which the stub jumps.
+pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
+    const MCL_CURRENT: usize = 1;
+    ensure_started();
+    match of_call(hook, args) {
+        Restriction::AddressSpace { pid, limits } if pid == 0 || pid == syscall::getpid() as usize => {
+            if let Some(soft) = soft_limit(limits) {
+                room::address_space_is_limited(&SHARED, Some(soft).filter(|soft| *soft != u64::MAX));
+            }
+        }
+        Restriction::Counter => start::avoid_counter(&SHARED),
+        Restriction::SystemCalls => start::stop(&SHARED),
+        Restriction::Locks { flags } if flags & MCL_CURRENT != 0 => room::memory_is_locked(&SHARED),
+        _ => {}
+    }
+    next::next(hook)
+}
+
+/// The soft limit that the program is about to set, if it can be read: the kernel will say what is wrong with it otherwise.
+fn soft_limit(limits: usize) -> Option<u64> {
+    let is_readable = syscall::readable(limits) && syscall::readable(limits + 8);
+    // SAFETY: the kernel has just read these 16 bytes.
+    is_readable.then(|| unsafe { (limits as *const u64).read_unaligned() })
+}

@@ -1,0 +1,135 @@
+// flags: -pthread
+// The stack that malloc, realloc and free take of their caller, measured by painting: the first calls of a thread and later ones, on
+// its own stack, on an alternate one in a signal handler, and on a coroutine's. `ARG1 = told` prints the figures.
+#include "victim.h"
+#include <ucontext.h>
+
+// On a thread's own stack there is room; an alternate one may have 2 KiB beside the kernel's frame.
+enum { PAINTED = 48 << 10, FIRST_MAX = 3584, LATER_MAX = 2048, ELSEWHERE_MAX = 1024 };
+static const unsigned char paint = 0xa5;
+
+CALL_SITE void allocate(size_t n)
+{
+    char *block = (char *)malloc(n);
+    CHECK(block != NULL);
+    block = (char *)realloc(opaque(block), 2 * n);
+    CHECK(block != NULL);
+    free(opaque(block));
+}
+
+CALL_SITE void paint_below(void)
+{
+    unsigned char *here = (unsigned char *)__builtin_frame_address(0);
+    for (volatile unsigned char *at = here - PAINTED; at < here - 128; at++)
+        *at = paint;
+}
+
+// Bytes below this function's caller that are not painted any more.
+CALL_SITE long touched_below(void)
+{
+    unsigned char *here = (unsigned char *)__builtin_frame_address(0), *at = here - PAINTED + 128;
+    while (at < here - 128 && *at == paint)
+        at++;
+    return here - at;
+}
+
+struct need { long first, later; };
+
+CALL_SITE struct need measured(void)
+{
+    struct need need = {0, 0};
+    paint_below();
+    allocate(100);
+    need.first = touched_below();
+    for (int i = 0; i < 3000; i++) {
+        paint_below();
+        allocate(1 + i % 500);
+        long bytes = touched_below();
+        if (bytes > need.later)
+            need.later = bytes;
+    }
+    return need;
+}
+
+static struct need needs[8];
+static int is_told;
+
+static void say(const char *who, struct need need, long first_max, long later_max)
+{
+    if (is_told)
+        printf("%s: first %ld, later %ld\n", who, need.first, need.later);
+    else if (need.first > first_max || need.later > later_max)
+        fprintf(stderr, "%s: %ld bytes at first, %ld later\n", who, need.first, need.later);
+    CHECK(is_told || (need.first <= first_max && need.later <= later_max));
+}
+
+static void handler(int number)
+{
+    (void)number;
+    needs[2] = measured();
+}
+
+static void first_handler(int number)
+{
+    (void)number;
+    needs[3] = measured();
+}
+
+static void raise_on_another_stack(void (*with)(int))
+{
+    stack_t stack = {.ss_size = 2 * PAINTED + (64 << 10)};
+    stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(stack.ss_sp != MAP_FAILED && sigaltstack(&stack, NULL) == 0);
+    struct sigaction action = {.sa_handler = with, .sa_flags = SA_ONSTACK};
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    CHECK(pthread_kill(pthread_self(), SIGUSR1) == 0);
+}
+
+static ucontext_t outside;
+
+static void coroutine(void)
+{
+    needs[4] = measured();
+}
+
+static void run_coroutine(void)
+{
+    static ucontext_t inside;
+    CHECK(getcontext(&inside) == 0);
+    inside.uc_stack.ss_size = 2 * PAINTED;
+    inside.uc_stack.ss_sp = mmap(NULL, 2 * PAINTED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(inside.uc_stack.ss_sp != MAP_FAILED);
+    inside.uc_link = &outside;
+    makecontext(&inside, coroutine, 0);
+    CHECK(swapcontext(&outside, &inside) == 0);
+}
+
+static void *first_in_handler(void *ignored)
+{
+    raise_on_another_stack(first_handler);
+    return ignored;
+}
+
+static void *in_thread(void *ignored)
+{
+    needs[1] = measured();
+    raise_on_another_stack(handler);
+    return ignored;
+}
+
+int main(int argc, char **argv)
+{
+    is_told = argc > 1 && strcmp(argv[1], "told") == 0;
+    needs[0] = measured();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, in_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, first_in_handler, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    run_coroutine();
+    say("main", needs[0], FIRST_MAX, LATER_MAX);
+    say("thread", needs[1], FIRST_MAX, LATER_MAX);
+    say("handler", needs[2], ELSEWHERE_MAX, ELSEWHERE_MAX);
+    say("first handler", needs[3], ELSEWHERE_MAX, ELSEWHERE_MAX);
+    say("coroutine", needs[4], ELSEWHERE_MAX, ELSEWHERE_MAX);
+    printf("measured\n");
+    return 0;
+}
