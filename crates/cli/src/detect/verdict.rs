@@ -34,6 +34,8 @@ pub(crate) enum Why {
         /// ELF machine number.
         machine: u16,
     },
+    /// Built with this sanitizer, which replaces `malloc` itself.
+    Sanitizer(&'static str),
     /// It defines `malloc` for itself and its libraries, ahead of every preloaded library.
     OwnAllocator,
     /// An allocator is linked into it under this name. Libraries that call the usual one are still seen.
@@ -64,6 +66,7 @@ impl fmt::Display for Verdict {
                 let (bits, name) = (*bits, machine_name(*machine, *bits));
                 write!(f, "{path} is a {bits}-bit program for {name}; heapledger works with x86-64")?;
             }
+            Why::Sanitizer(name) => write!(f, "{path} is built with {name}, which replaces malloc itself")?,
             Why::OwnAllocator => write!(f, "{path} brings its own allocator (it defines malloc itself)")?,
             Why::BuiltInAllocator(name) => {
                 return write!(

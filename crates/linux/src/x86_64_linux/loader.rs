@@ -93,6 +93,11 @@ pub fn modules_before_us() -> impl Iterator<Item = Module> {
     modules().take_while(move |module| module.dynamic() as usize != us)
 }
 
+/// Whether any module defines this symbol.
+pub fn is_defined(name: &[u8]) -> bool {
+    modules().any(|module| module.symbol(name).is_some())
+}
+
 const DT_HASH: usize = 4;
 const DT_STRTAB: usize = 5;
 const DT_SYMTAB: usize = 6;

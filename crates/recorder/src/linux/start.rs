@@ -16,6 +16,18 @@ use heapledger_linux::syscall::{self, advice, open_flag};
 use heapledger_linux::text::Text;
 use heapledger_linux::{loader, process};
 
+/// Sanitizers, by what only their run-time libraries define. They come to life in the middle of the first `malloc`, and do
+/// not bear that somebody allocates or asks meanwhile. (`run` tells by the file; this is for what was preloaded by hand,
+/// and for what a program becomes.)
+const SANITIZERS: [(&[u8], &[u8]); 6] = [
+    (b"__asan_init", b"AddressSanitizer"),
+    (b"__hwasan_init", b"HWAddressSanitizer"),
+    (b"__tsan_init", b"ThreadSanitizer"),
+    (b"__lsan_init", b"LeakSanitizer"),
+    (b"__msan_init", b"MemorySanitizer"),
+    (b"__memprof_init", b"MemProf"),
+];
+
 /// What the library of hooks knows and the ledger should hold.
 pub struct Hooks<'a> {
     /// Path of the module whose `malloc` is called.
@@ -63,6 +75,11 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
             push_ledger_dir(&mut path, dir);
             note_child(path, session);
         }
+        return None;
+    }
+    if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| loader::is_defined(symbol)) {
+        complain(&[b"this program has ", name, b" inside, which replaces malloc itself: nothing is recorded"]);
+        note_unrecorded(&request, session);
         return None;
     }
     if !shared.modules.start() {
