@@ -50,6 +50,15 @@ pub(crate) fn bases() -> Vec<PathBuf> {
     all
 }
 
+/// Where a finished ledger may go if the working directory cannot be written, best first: files first, memory last.
+pub(crate) fn lasting() -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> =
+        env::var_os("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute()).into_iter().collect();
+    all.extend(["/tmp", "/var/tmp"].map(PathBuf::from));
+    all.extend(bases());
+    all
+}
+
 /// The ledger directory inside a base: one for each user.
 pub(crate) fn directory_in(base: &Path) -> PathBuf {
     base.join(format!("heapledger-{}", getuid()))

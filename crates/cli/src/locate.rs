@@ -22,7 +22,7 @@ const MODE: u32 = 0o755;
 
 /// The path of a library that can be preloaded: the one asked for, or ours, written out if it is not there yet.
 pub(crate) fn library(chosen: Option<&Path>) -> Result<PathBuf> {
-    if let Some(path) = chosen.map(Path::to_owned).or_else(|| env::var_os(OVERRIDE).map(Into::into)) {
+    if let Some(path) = chosen.map(Path::to_owned).or_else(named_in_environment) {
         let whole = path.canonicalize().with_context(|| format!("the preload library {}", path.display()))?;
         ensure!(loadable_name(&whole), "the loader cannot preload {}: a space or colon in its path", whole.display());
         return Ok(whole);
@@ -39,6 +39,15 @@ pub(crate) fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     }
     Err(last.unwrap_or_else(|| anyhow::anyhow!("no directory to try")))
         .context("found no directory for the preload library")
+}
+
+fn named_in_environment() -> Option<PathBuf> {
+    env::var_os(OVERRIDE).map(Into::into)
+}
+
+/// Whether somebody wants a library of their own.
+pub(crate) fn is_chosen(chosen: Option<&Path>) -> bool {
+    chosen.is_some() || named_in_environment().is_some()
 }
 
 /// Where it may go, best first. What is in memory comes last: it would be written anew after each start.

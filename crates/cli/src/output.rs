@@ -79,8 +79,23 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     ensure!(!path.as_os_str().is_empty() && path.file_name().is_some(), "the output's name is empty");
     ensure!(!path.is_dir(), "{} is a directory; the output is a file", path.display());
     let directory = directory_of(path);
+    // A directory that was removed can be written, says the kernel; but nothing can be made there.
+    let gone = directory == Path::new(".")
+        && std::env::current_dir().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    ensure!(!gone, "the ledger cannot be written to the working directory: it was removed");
     access(directory, AccessFlags::W_OK | AccessFlags::X_OK)
         .map_err(|error| anyhow::anyhow!("the ledger cannot be written to {}: {}", directory.display(), error.desc()))
+}
+
+/// The place, and the pattern for a file of that name in there.
+pub(crate) fn below(place: &Path, pattern: &OsStr) -> (PathBuf, OsString) {
+    let mut whole = Vec::new();
+    for byte in place.as_os_str().as_bytes() {
+        whole.extend_from_slice(if *byte == b'%' { b"%%" } else { std::slice::from_ref(byte) });
+    }
+    whole.push(b'/');
+    whole.extend_from_slice(pattern.as_bytes());
+    (place.to_owned(), OsString::from_vec(whole))
 }
 
 fn directory_of(path: &Path) -> &Path {

@@ -13,14 +13,14 @@ use std::time::Duration;
 use heapledger_source::Ledger;
 
 use super::summary::{Reckoning, Summary};
-use super::wait::Signals;
-use super::{End, remove};
+use super::wait::{Signals, Where};
+use super::{End, Session, remove};
 use crate::args::RunArgs;
 use crate::finish::{self, Finisher, Written};
 use crate::live::{self, Live};
 use crate::terminal;
 use crate::text::shell;
-use crate::{end_as, say};
+use crate::{end_as, say, sys};
 
 /// How the program ended.
 pub(crate) struct Outcome<'a> {
@@ -33,10 +33,14 @@ pub(crate) struct Outcome<'a> {
 }
 
 /// Finishes all ledgers of this session and reports.
-pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outcome: &Outcome<'_>, signals: Signals) {
+pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'_>, signals: Signals, at: Where) {
+    let (directory, session) = (session.directory.as_path(), session.name.as_str());
+    if at == Where::Aside {
+        widen_limits();
+    }
     let ledgers: Vec<Live> =
         live::list(directory).unwrap_or_default().into_iter().filter(|live| live.session == session).collect();
-    give_up_when_told(signals, directory.to_owned(), session.to_owned(), outcome.status);
+    give_up_when_told(signals, directory.to_owned(), session.to_owned(), outcome.status, at);
     let mut finisher = Finisher {
         pattern: arguments.output.clone(),
         force: arguments.force,
@@ -95,6 +99,18 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
     }
 }
 
+/// The program's limits are not for this work: as far as may be, they are lifted.
+fn widen_limits() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    const OURS: [Resource; 4] =
+        [Resource::RLIMIT_NOFILE, Resource::RLIMIT_AS, Resource::RLIMIT_FSIZE, Resource::RLIMIT_CPU];
+    for resource in OURS {
+        if let Ok((_, most)) = getrlimit(resource) {
+            let _ = setrlimit(resource, most, most);
+        }
+    }
+}
+
 /// Finishes one ledger; it stays open, though its file is gone. `None` if nothing was ever written to it.
 fn one(
     finisher: &mut Finisher,
@@ -126,20 +142,29 @@ fn keep(live: &Live, problem: &anyhow::Error) {
 }
 
 /// A person who presses Ctrl-C once more does not want to wait: the ledger is left as it is.
-fn give_up_when_told(signals: Signals, directory: PathBuf, session: String, status: ExitStatus) {
-    thread::spawn(move || {
+fn give_up_when_told(signals: Signals, directory: PathBuf, session: String, status: ExitStatus, at: Where) {
+    let told = move || {
         signals.wait_for_end();
         finish::abandon();
-        let mut text = String::new();
-        for live in live::list(&directory).unwrap_or_default().iter().filter(|live| live.session == session) {
-            let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&live.path));
+        given_up(&directory, &session, "given up");
+        match at {
+            Where::Here => end_as(End::from(status)),
+            Where::Aside => sys::exit_now(0),
         }
-        // None is left if only the summary was still to come.
-        if !text.is_empty() {
-            say(&format!("given up; the ledger is left unfinished:{text}"));
-        }
-        end_as(End::from(status));
-    });
+    };
+    // Without a thread nobody can interrupt; it does not take long.
+    let _ = thread::Builder::new().spawn(told);
+}
+
+/// Says which ledgers are left unfinished, and what to do with them. Nothing, if only the summary was still to come.
+pub(crate) fn given_up(directory: &Path, session: &str, why: &str) {
+    let mut text = String::new();
+    for live in live::list(directory).unwrap_or_default().iter().filter(|live| live.session == session) {
+        let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&live.path));
+    }
+    if !text.is_empty() {
+        say(&format!("{why}; the ledger is left unfinished:{text}"));
+    }
 }
 
 /// Why there may be no ledger.

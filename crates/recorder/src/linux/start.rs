@@ -196,8 +196,8 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && number(b"uid", u64::from(syscall::getuid()))
         && pair(b"session", Text::<24>::new().push_hex(session).bytes())
         && number(b"image", image)
-        && pair(b"exe", process::link::<1024>(c"/proc/self/exe").bytes())
-        && pair(b"cwd", process::link::<1024>(c"/proc/self/cwd").bytes())
+        && pair(b"exe", process::executable::<1024>().bytes())
+        && pair(b"cwd", process::directory::<1024>().bytes())
         && pair(b"next", hooks.next.to_bytes())
         && pair(b"cxx", hooks.cxx.to_bytes())
         && number(b"history", request.history)
@@ -240,7 +240,7 @@ fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
         text.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
     }
     text.push(b"\npid=").push_number(u64::from(syscall::getpid()));
-    let cwd = process::link::<1024>(c"/proc/self/cwd");
+    let cwd = process::directory::<1024>();
     if !cwd.is_cut() && !cwd.bytes().contains(&b'\n') {
         text.push(b"\ncwd=").push(cwd.bytes());
     }
@@ -276,7 +276,7 @@ fn note_unrecorded(request: &Request, session: u64) {
         push_ledger_dir(&mut path, dir);
         path.push(b"/").push_hex(session).push(b".unrecorded");
         syscall::unlink(path.c_str());
-        let _ = syscall::symbolic_link(process::link::<1024>(c"/proc/self/exe").c_str(), path.c_str());
+        let _ = syscall::symbolic_link(process::executable::<1024>().c_str(), path.c_str());
     }
 }
 
