@@ -1,6 +1,7 @@
 //! Starting a program where something is in the way: it runs as without us, and a sentence says what was not to be had.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -55,6 +56,9 @@ fn as_user(scratch: &Scratch, before: &[&str], script: &str) -> Command {
     }
     command.env_remove("HEAPLEDGER").env("XDG_RUNTIME_DIR", scratch.live());
     command.env("XDG_CACHE_HOME", own("cache")).env("TMPDIR", own("tmp"));
+    // As /dev/shm: whoever the program becomes makes a directory there.
+    let open_to_all = fs::Permissions::from_mode(0o1777);
+    fs::set_permissions(scratch.live(), open_to_all).expect("our own directory");
     command
 }
 
@@ -224,5 +228,76 @@ fn what_was_asked_for_by_name_is_had_or_nothing_runs() -> Result {
         ran.status.code() == Some(125) && ran.err().contains("--require"),
         "a program that cannot be tracked: {ran}"
     );
+    Ok(())
+}
+
+/// What each ledger of a run is about: the program, and how it ended.
+fn programs(scratch: &Scratch) -> Result<Vec<String>> {
+    let finished = scratch.finished();
+    finished
+        .iter()
+        .map(|path| Ok(Stats::of(path)?.0["process"]["program"].as_str().unwrap_or("?").to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_program_that_becomes_another_users_is_recorded() -> Result {
+    const AS_NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    let Some(mounting) = mounting().filter(|way| way.len() == 2 && find(&["setpriv"]).is_some()) else {
+        skip("a program that becomes another user's", "only root can");
+        return Ok(());
+    };
+    for closed_cache in [false, true] {
+        let scratch = Scratch::new();
+        fs::set_permissions(scratch.work(), fs::Permissions::from_mode(0o755)).map_err(|error| error.to_string())?;
+        let close = if closed_cache { "chmod 700 cache" } else { "chmod 755 cache" };
+        let script = format!(
+            "run=$1; shift 3; {close}; mount -t tmpfs none /var/cache; exec \"$run\" run -o x.hl -- {AS_NOBODY} \"$@\""
+        );
+        let ran = process::run(&mut as_user(&scratch, mounting, &script))?;
+        check!(ran.status.code() == Some(7) && ran.out() == "out\n", "{ran}");
+        check!(!ran.err().contains("ld.so"), "the loader complains: {ran}");
+        check!(ran.err().starts_with("heapledger: sh, which setpriv became, ended with status 7"), "{ran}");
+        check!(programs(&scratch)? == ["sh", "setpriv"], "{:?}, {ran}", programs(&scratch)?);
+        check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
+    }
+    // `su` has a child that becomes the program: children are not watched, but counted.
+    let scratch = Scratch::new();
+    let script =
+        "run=$1; shift 3; chmod 755 .; exec \"$run\" run -o x.hl -- su nobody -s /bin/sh -c 'echo out; exit 7'";
+    let ran = process::run(&mut as_user(&scratch, &[], script))?;
+    check!(ran.status.code() == Some(7) && ran.err().contains("not watched"), "{ran}");
+    check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
+    Ok(())
+}
+
+#[test]
+fn what_a_program_becomes_is_recorded_or_said() -> Result {
+    let scratch = Scratch::new();
+    let source = scratch.path("become.c");
+    let text = "#include <unistd.h>\nint main(int c, char **v) { return c > 1 ? execvp(v[1], v + 1) : 3; }\n";
+    fs::write(&source, text).map_err(|error| error.to_string())?;
+    process::run(command("gcc").args(["-static", "-o"]).arg(scratch.path("become")).arg(&source))?.good()?;
+    let run = |words: &str| {
+        let script = format!("run=$1; shift 3; rm -f *.hl*; exec \"$run\" run -q -o x.hl -- {words}");
+        process::run(&mut as_user(&scratch, &[], &script))
+    };
+    // As entry points of containers that are statically linked (gosu).
+    let ran = run("./become \"$@\"")?;
+    check!(ran.status.code() == Some(7) && ran.out() == "out\n", "{ran}");
+    check!(ran.err().lines().count() == 1 && ran.err().contains("statically linked"), "{ran}");
+    check!(programs(&scratch)? == ["sh"], "{:?}, {ran}", programs(&scratch)?);
+    let ran = run("./become")?;
+    check!(ran.status.code() == Some(3) && ran.err().lines().count() == 1, "{ran}");
+    check!(scratch.finished().is_empty() && scratch.unfinished().is_empty(), "{ran}");
+    // Without its environment nothing is preloaded.
+    let ran = run("env -i /bin/sleep 0")?;
+    check!(ran.err().contains("env ended under the name sleep") && ran.status.success(), "{ran}");
+    check!(programs(&scratch)? == ["env"], "{ran}");
+    // One that goes by another name, but ends by itself, has become nothing.
+    if find(&["perl"]).is_some() {
+        let ran = run("perl -e '$0 = q(another); exit 3'")?;
+        check!(ran.status.code() == Some(3) && ran.err().is_empty(), "{ran}");
+    }
     Ok(())
 }

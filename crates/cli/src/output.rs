@@ -19,6 +19,9 @@ const TRIES: u32 = 100_000;
 /// So much of a program's name goes into a file's, which has 255 bytes at most.
 const PROGRAM_BYTES_MAX: usize = 120;
 
+/// What a file is called until it is complete.
+const TEMPORARY: &str = "ledger";
+
 /// What a pattern can name.
 pub(crate) struct Names<'a> {
     /// `%n`.
@@ -123,7 +126,7 @@ impl Pending {
 
     /// Where to write.
     pub(crate) fn temporary(&self) -> PathBuf {
-        self.workplace.join("ledger")
+        self.workplace.join(TEMPORARY)
     }
 
     /// The directory to remove if it comes to nothing.
@@ -166,10 +169,19 @@ impl Pending {
     }
 }
 
+/// Removes what was to be written and is not wanted any more.
+pub(crate) fn remove_workplace(path: &Path) {
+    // To look into a directory takes a descriptor; there may be none.
+    if fs::remove_dir_all(path).is_err() {
+        let _ = fs::remove_file(path.join(TEMPORARY));
+        // Nothing better can be done about what cannot be removed.
+        let _ = fs::remove_dir(path);
+    }
+}
+
 impl Drop for Pending {
     fn drop(&mut self) {
-        // Nothing better can be done about what cannot be removed.
-        let _ = fs::remove_dir_all(&self.workplace);
+        remove_workplace(&self.workplace);
     }
 }
 

@@ -17,6 +17,7 @@ use self::options::VARIABLE;
 use self::wait::{Signals, Start};
 use crate::args::RunArgs;
 use crate::deep::deep;
+use crate::detect::Why;
 use crate::{detect, exec, live, locate, output, say, sys};
 
 mod end;
@@ -49,13 +50,16 @@ impl From<ExitStatus> for End {
 }
 
 /// Where the recorder of one run writes.
+#[derive(Clone)]
 struct Session {
-    /// The directory of ledgers.
-    directory: PathBuf,
+    /// Where the directories of ledgers are, one for each user.
+    base: PathBuf,
     /// Which are ours.
     name: String,
     /// The library that is preloaded.
     library: PathBuf,
+    /// Whether there must be a ledger in the end.
+    expected: bool,
 }
 
 /// What is known before the program starts.
@@ -119,14 +123,18 @@ fn plan(mut arguments: RunArgs) -> Result<Plan, End> {
         say(&verdict.to_string());
     }
     let mut session = None;
-    if verdict.why.is_none_or(|why| why.partly()) {
+    let can_be_seen = verdict.why.as_ref().is_none_or(Why::partly);
+    if can_be_seen || verdict.why.is_some_and(|why| why.may_become_another()) {
         match begin(&mut arguments) {
-            Ok(begun) => session = Some(begun),
+            Ok(begun) => session = Some(Session { expected: can_be_seen, ..begun }),
             Err(Trouble::Asked(problem)) => return Err(failed(&problem)),
-            Err(Trouble::Ours(problem)) => say(&format!("{problem:#}: {} runs untracked", name.display())),
+            Err(Trouble::Ours(problem)) if can_be_seen => {
+                say(&format!("{problem:#}: {} runs untracked", name.display()));
+            }
+            Err(Trouble::Ours(_)) => {}
         }
     }
-    if session.is_none() && arguments.require {
+    if !session.as_ref().is_some_and(|session| session.expected) && arguments.require {
         return Err(failed(&anyhow!("{} is not started, because --require was given", name.display())));
     }
     let environment = match &session {
@@ -152,12 +160,10 @@ fn carry_out(plan: Plan) -> End {
         return refused(&name, reason);
     }
     if let Some(session) = session {
-        let outcome = Outcome { name: &name, status: ended.status, span: ended.span };
+        let outcome = Outcome { name: &name, status: ended.status, span: ended.span, last_name: ended.last_name };
         let finish = |at| end::finish(&arguments, &session, &outcome, signals, at);
         if let Some(status) = wait::aside(&signals, finish) {
-            deep(|| {
-                end::given_up(&session.directory, &session.name, &format!("finishing the ledger failed ({status})"))
-            });
+            deep(|| end::given_up(&session, &format!("finishing the ledger failed ({status})")));
         }
     }
     End::from(ended.status)
@@ -224,7 +230,7 @@ fn begin(arguments: &mut RunArgs) -> Result<Session, Trouble> {
         let problem = anyhow!("the options of the recorder, paths included, are too long");
         return Err(Trouble::Ours(problem).about(asked));
     }
-    Ok(Session { directory: live::directory_in(&base), name, library })
+    Ok(Session { base, name, library, expected: true })
 }
 
 /// 16 hexadecimal digits that nobody else has.

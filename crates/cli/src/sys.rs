@@ -118,6 +118,17 @@ pub(crate) fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// Whether the child has ended and is still known by its number. Does not wait.
+pub(crate) fn has_ended(child: i32) -> bool {
+    // SAFETY: plain data for which all zeros is a valid value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is a valid place.
+    let asked = unsafe { libc::waitid(libc::P_PID, child.cast_unsigned(), &mut info, flags) };
+    // SAFETY: filled in by the kernel, or still zero.
+    asked == 0 && unsafe { info.si_pid() } == child
+}
+
 /// What became of the child, if anything did: ended or stopped. Does not wait.
 ///
 /// Raw, because the typed wrapper has no name for real-time signals and would lose the status of a child that died

@@ -49,6 +49,14 @@ impl Why {
     }
 }
 
+impl Why {
+    /// Whether it does not even notice what is preloaded: then that may stay for what it becomes by exec. (Entry points of
+    /// containers that change the user, such as gosu, are statically linked.)
+    pub(crate) fn may_become_another(&self) -> bool {
+        matches!(self, Why::Static)
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();

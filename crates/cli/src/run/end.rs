@@ -5,12 +5,12 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
-use heapledger_source::Ledger;
+use heapledger_source::{Ledger, ThreadState};
 
 use super::summary::{Reckoning, Summary};
 use super::wait::{Signals, Where};
@@ -30,17 +30,17 @@ pub(crate) struct Outcome<'a> {
     pub(crate) status: ExitStatus,
     /// How long it ran.
     pub(crate) span: Duration,
+    /// What the process was called in the end.
+    pub(crate) last_name: Option<String>,
 }
 
 /// Finishes all ledgers of this session and reports.
 pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'_>, signals: Signals, at: Where) {
-    let (directory, session) = (session.directory.as_path(), session.name.as_str());
     if at == Where::Aside {
         widen_limits();
     }
-    let ledgers: Vec<Live> =
-        live::list(directory).unwrap_or_default().into_iter().filter(|live| live.session == session).collect();
-    give_up_when_told(signals, directory.to_owned(), session.to_owned(), outcome.status, at);
+    let ledgers = live::of_session(&session.base, &session.name);
+    give_up_when_told(signals, session.clone(), outcome.status, at);
     let mut finisher = Finisher {
         pattern: arguments.output.clone(),
         force: arguments.force,
@@ -63,13 +63,12 @@ pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'
             }
         }
     }
-    let children = live::children(directory, session);
-    if !kept {
-        remove(&live::children_file(directory, session));
+    let (children, became) = left_beside(session, kept);
+    if became.is_none()
+        && let Some((ledger, _)) = &last
+    {
+        tell_of_another(outcome, ledger);
     }
-    let unrecorded = live::unrecorded_file(directory, session);
-    let became = fs::read_link(&unrecorded).ok();
-    remove(&unrecorded);
     if let (Some(program), Some(_)) = (&became, &last) {
         let (name, program) = (outcome.name.display(), program.display());
         say(&format!("{name} became {program}, which was not recorded; what follows is about the program before it"));
@@ -77,7 +76,7 @@ pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'
     let Some((ledger, written)) = last else {
         if !kept {
             // The library itself has said why, if it got so far.
-            if became.is_none() {
+            if became.is_none() && session.expected {
                 say(&missing(outcome));
             }
         }
@@ -96,6 +95,45 @@ pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),
         }
+    }
+}
+
+/// How many children were not watched, and the path of a program that the process became and that could not be recorded. What
+/// is known of children stays if a ledger does.
+fn left_beside(session: &Session, kept: bool) -> (u64, Option<PathBuf>) {
+    let (mut children, mut became) = (0, None);
+    for directory in live::directories_in(&session.base) {
+        children += live::children(&directory, &session.name);
+        if !kept {
+            remove(&live::children_file(&directory, &session.name));
+        }
+        let unrecorded = live::unrecorded_file(&directory, &session.name);
+        became = became.or(fs::read_link(&unrecorded).ok());
+        remove(&unrecorded);
+        if directory != live::directory_in(&session.base) {
+            // Another user's, perhaps made for this run: it goes if nothing is left in it.
+            let _ = fs::remove_dir(&directory);
+        }
+    }
+    (children, became)
+}
+
+/// Says so if the process ended under another name than the last recorded program has, and that one never ended by itself: it
+/// may have become one into which nothing could be loaded.
+fn tell_of_another(outcome: &Outcome<'_>, ledger: &Ledger) {
+    let (Some(last), Ok(threads)) = (&outcome.last_name, ledger.threads()) else { return };
+    let first = threads.iter().find(|thread| Some(thread.id) == ledger.process().pid());
+    let ended = threads.iter().any(|thread| thread.state == ThreadState::AtExit);
+    if let Some(first) = first
+        && !ended
+        && !first.name.is_empty()
+        && first.name != *last
+    {
+        let (name, last) = (outcome.name.display(), last.escape_debug());
+        say(&format!(
+            "{name} ended under the name {last}: if it became another program by exec, that one was not recorded; what \
+             follows is about the program before it"
+        ));
     }
 }
 
@@ -142,11 +180,11 @@ fn keep(live: &Live, problem: &anyhow::Error) {
 }
 
 /// A person who presses Ctrl-C once more does not want to wait: the ledger is left as it is.
-fn give_up_when_told(signals: Signals, directory: PathBuf, session: String, status: ExitStatus, at: Where) {
+fn give_up_when_told(signals: Signals, session: Session, status: ExitStatus, at: Where) {
     let told = move || {
         signals.wait_for_end();
         finish::abandon();
-        given_up(&directory, &session, "given up");
+        given_up(&session, "given up");
         match at {
             Where::Here => end_as(End::from(status)),
             Where::Aside => sys::exit_now(0),
@@ -157,9 +195,9 @@ fn give_up_when_told(signals: Signals, directory: PathBuf, session: String, stat
 }
 
 /// Says which ledgers are left unfinished, and what to do with them. Nothing, if only the summary was still to come.
-pub(crate) fn given_up(directory: &Path, session: &str, why: &str) {
+pub(crate) fn given_up(session: &Session, why: &str) {
     let mut text = String::new();
-    for live in live::list(directory).unwrap_or_default().iter().filter(|live| live.session == session) {
+    for live in live::of_session(&session.base, &session.name) {
         let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&live.path));
     }
     if !text.is_empty() {

@@ -5,7 +5,7 @@
 //! between looking and waiting, and no handler is needed. Nor is a descriptor: there may be none.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -96,6 +96,8 @@ pub(crate) struct Ended {
     pub(crate) span: Duration,
     /// The kernel refused to execute it: why.
     pub(crate) refused: Option<Errno>,
+    /// What the process was called in the end, as far as the kernel keeps names: by exec, or because it called itself so.
+    pub(crate) last_name: Option<String>,
 }
 
 /// A program that was started.
@@ -158,13 +160,18 @@ impl Running {
     /// Waits for its end, passing signals on, stopping and continuing with it.
     pub(crate) fn wait(self, signals: &Signals) -> Ended {
         let mut failures = 0;
+        let mut last_name = None;
         loop {
+            if sys::has_ended(self.pid) {
+                let name = fs::read_to_string(format!("/proc/{}/comm", self.pid)).ok();
+                last_name = name.map(|name| name.trim_end_matches('\n').to_owned());
+            }
             match sys::look_at_child(self.pid) {
                 Ok(Some(status)) => match status.stopped_signal() {
                     Some(signal) => stop_too(signal),
                     None => {
                         let refused = Some(self.refusal.get()).filter(|reason| *reason != 0).map(Errno::from_raw);
-                        return Ended { status, span: self.started.elapsed(), refused };
+                        return Ended { status, span: self.started.elapsed(), refused, last_name };
                     }
                 },
                 Ok(None) => {
@@ -176,7 +183,7 @@ impl Running {
                 Err(problem) if failures == FAILURES_MAX => {
                     say(&format!("how the program ended is not to be found out: {problem}"));
                     let status = ExitStatus::from_raw(i32::from(OWN_FAILURE) << 8);
-                    return Ended { status, span: self.started.elapsed(), refused: None };
+                    return Ended { status, span: self.started.elapsed(), refused: None, last_name };
                 }
                 Err(_) => {
                     failures += 1;

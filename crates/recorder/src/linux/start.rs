@@ -2,7 +2,7 @@
 
 use super::ledger::{CODEC, Ledger, PAGE_BYTES};
 use super::options::{Request, VARIABLE, VARIABLE_BYTES_MAX};
-use super::place::{Opening, push_ledger_dir};
+use super::place::{Opening, push_ledger_dir, usable_dir};
 use super::shared::{Phase, Settings, Shared};
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
@@ -73,7 +73,10 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         if let Some(dir) = request.dir() {
             let mut path = Text::<PATH_BYTES_MAX>::new();
             push_ledger_dir(&mut path, dir);
-            note_child(path, session);
+            // It may be another user's by now, and the first of them.
+            if usable_dir(path.c_str()) {
+                note_child(path, session);
+            }
         }
         return None;
     }
