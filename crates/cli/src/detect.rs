@@ -16,6 +16,8 @@ use self::elf::Image;
 pub(crate) use self::verdict::{Verdict, Why};
 
 mod elf;
+mod needed;
+mod sanitizer;
 mod script;
 mod verdict;
 
@@ -57,7 +59,7 @@ fn blocked(path: &Path) -> Option<Why> {
         return Some(why);
     }
     let image = elf::read(file)?;
-    by_image(&image)
+    by_image(path, &image)
 }
 
 /// A program for another kind of processor than this library.
@@ -95,7 +97,7 @@ fn no_new_privileges() -> bool {
     nix::sys::prctl::get_no_new_privs().unwrap_or(false)
 }
 
-fn by_image(image: &Image) -> Option<Why> {
+fn by_image(path: &Path, image: &Image) -> Option<Why> {
     /// The first release of which every promise of the recorder was checked.
     const OLDEST_GLIBC: (u32, u32) = (2, 35);
     let Some(interpreter) = &image.interpreter else {
@@ -110,6 +112,9 @@ fn by_image(image: &Image) -> Option<Why> {
         && version < OLDEST_GLIBC
     {
         return Some(Why::OldGlibc(version));
+    }
+    if let Some(name) = image.sanitizer.or_else(|| sanitizer::needed_by(path)) {
+        return Some(Why::Sanitizer(name));
     }
     if image.exports_malloc {
         return Some(Why::OwnAllocator);

@@ -16,6 +16,10 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// Runs a text file without `#!`, as `execvp` does.
 const SHELL: &str = "/bin/sh";
 
+/// What the address sanitizer reads, and its switch for whether it insists on being the first library.
+const ASAN: &str = "ASAN_OPTIONS";
+const ASAN_ORDER: &str = "verify_asan_link_order";
+
 /// Exit code if there is no such program.
 pub(crate) const NOT_FOUND: u8 = 127;
 /// Exit code if it is there and cannot be executed.
@@ -128,16 +132,29 @@ fn is_text(path: &Path) -> bool {
 
 /// The environment with `library` in front of what is preloaded already.
 pub(crate) fn with_preload(library: &Path) -> Vec<(OsString, OsString)> {
-    const PRELOAD: &str = "LD_PRELOAD";
     let mut environment: Vec<(OsString, OsString)> = env::vars_os().collect();
-    match environment.iter_mut().find(|(key, _)| key == PRELOAD) {
-        Some((_, old)) if !old.is_empty() => {
-            *old = OsString::from_vec([library.as_os_str().as_bytes(), b":", old.as_bytes()].concat());
-        }
-        Some((_, old)) => *old = library.into(),
-        None => environment.push((PRELOAD.into(), library.into())),
+    join(
+        &mut environment,
+        "LD_PRELOAD",
+        |old| [library.as_os_str().as_bytes(), b":", old].concat(),
+        library.as_os_str(),
+    );
+    // A child of the program may be built with it; it is not watched, but would refuse to run behind another library.
+    let asked = env::var_os(ASAN).is_some_and(|old| String::from_utf8_lossy(old.as_bytes()).contains(ASAN_ORDER));
+    if !asked {
+        let allow = format!("{ASAN_ORDER}=0");
+        join(&mut environment, ASAN, |old| [old, b":", allow.as_bytes()].concat(), OsStr::new(&allow));
     }
     environment
+}
+
+/// Sets a variable: to a value of its own, or to what it was and more.
+fn join(environment: &mut Vec<(OsString, OsString)>, key: &str, with: impl FnOnce(&[u8]) -> Vec<u8>, alone: &OsStr) {
+    match environment.iter_mut().find(|(own, _)| own == key) {
+        Some((_, old)) if !old.is_empty() => *old = OsString::from_vec(with(old.as_bytes())),
+        Some((_, old)) => *old = alone.into(),
+        None => environment.push((key.into(), alone.into())),
+    }
 }
 
 #[cfg(test)]

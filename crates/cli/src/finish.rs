@@ -13,7 +13,7 @@ use heapledger_source::format::FormatError;
 use heapledger_source::{Ledger, SourceError};
 
 use crate::live::{Live, hold};
-use crate::output::{Names, Pending, check, expand};
+use crate::output::{Names, Pending, check, expand, remove_workplace};
 
 /// Nothing is said about work that takes less.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -110,7 +110,7 @@ pub(crate) fn remember(workplace: Option<PathBuf>) {
 /// Removes what is half written. For a thread that is about to end this process.
 pub(crate) fn abandon() {
     if let Some(workplace) = WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        let _ = fs::remove_dir_all(workplace);
+        remove_workplace(&workplace);
     }
 }
 

@@ -9,12 +9,15 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use heapledger_source::Ledger;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{AccessFlags, access, getuid};
 
 use crate::roomy;
 
+/// How the name of a ledger directory begins; the number of a user follows.
+const DIRECTORY: &str = "heapledger-";
 /// How the name of an unfinished ledger ends.
 const EXTENSION: &str = "hlive";
 /// How the name of the file ends that counts children.
@@ -52,9 +55,57 @@ pub(crate) fn bases() -> Vec<PathBuf> {
     all
 }
 
+/// Where a finished ledger may go if the working directory cannot be written, best first: files first, memory last.
+pub(crate) fn lasting() -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> =
+        env::var_os("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute()).into_iter().collect();
+    all.extend(["/tmp", "/var/tmp"].map(PathBuf::from));
+    all.extend(bases());
+    all
+}
+
 /// The ledger directory inside a base: one for each user.
 pub(crate) fn directory_in(base: &Path) -> PathBuf {
-    base.join(format!("heapledger-{}", getuid()))
+    base.join(format!("{DIRECTORY}{}", getuid()))
+}
+
+/// The ledger directories inside a base: this user's, and those of others that we may look into, each its owner's alone.
+pub(crate) fn directories_in(base: &Path) -> Vec<PathBuf> {
+    let own = directory_in(base);
+    let mut all = vec![own.clone()];
+    for item in fs::read_dir(base).into_iter().flatten().flatten() {
+        let path = item.path();
+        let name = item.file_name();
+        let user = name.to_str().and_then(|name| name.strip_prefix(DIRECTORY)?.parse::<u32>().ok());
+        let is_theirs = |user| {
+            fs::symlink_metadata(&path)
+                .is_ok_and(|meta| meta.is_dir() && meta.uid() == user && meta.mode() & 0o077 == 0)
+        };
+        if path != own && user.is_some_and(is_theirs) {
+            all.push(path);
+        }
+    }
+    all
+}
+
+/// The ledgers of one run, in the order in which its programs were. What a process of ours has become by giving up its
+/// rights lies in another user's directory.
+pub(crate) fn of_session(base: &Path, session: &str) -> Vec<Live> {
+    let mut all = Vec::new();
+    let mut places = 0;
+    for directory in directories_in(base) {
+        let before = all.len();
+        all.extend(list(&directory).unwrap_or_default().into_iter().filter(|live| {
+            // No link, no pipe: another user can put anything there.
+            live.session == session && fs::symlink_metadata(&live.path).is_ok_and(|meta| meta.is_file())
+        }));
+        places += usize::from(all.len() > before);
+    }
+    if places > 1 {
+        // Each place counts from 0: then only the time tells.
+        all.sort_by_cached_key(|live| Ledger::open(&live.path).map_or(0, |ledger| ledger.header().start_unix_ns));
+    }
+    all
 }
 
 /// Chooses the base and makes the ledger directory in it.
@@ -71,7 +122,12 @@ pub(crate) fn prepare(chosen: Option<&OsStr>) -> Result<PathBuf> {
             && access(base, AccessFlags::W_OK | AccessFlags::X_OK).is_ok()
             && make(&directory_in(base)).is_ok()
     };
-    roomy::choose(bases().into_iter().filter(usable)).context("no directory for the ledger: name one with --ledger-dir")
+    // Root's programs may become somebody else's, who makes a directory of their own beside ours.
+    let for_all =
+        |base: &PathBuf| !getuid().is_root() || fs::metadata(base).is_ok_and(|meta| meta.mode() & 0o003 == 0o003);
+    roomy::choose(bases().into_iter().filter(|base| for_all(base) && usable(base)))
+        .or_else(|| roomy::choose(bases().into_iter().filter(usable)))
+        .context("no directory for the ledger: name one with --ledger-dir")
 }
 
 /// A directory that is ours alone.

@@ -22,7 +22,7 @@ const MODE: u32 = 0o755;
 
 /// The path of a library that can be preloaded: the one asked for, or ours, written out if it is not there yet.
 pub(crate) fn library(chosen: Option<&Path>) -> Result<PathBuf> {
-    if let Some(path) = chosen.map(Path::to_owned).or_else(|| env::var_os(OVERRIDE).map(Into::into)) {
+    if let Some(path) = chosen.map(Path::to_owned).or_else(named_in_environment) {
         let whole = path.canonicalize().with_context(|| format!("the preload library {}", path.display()))?;
         ensure!(loadable_name(&whole), "the loader cannot preload {}: a space or colon in its path", whole.display());
         return Ok(whole);
@@ -31,7 +31,7 @@ pub(crate) fn library(chosen: Option<&Path>) -> Result<PathBuf> {
         bail!("this heapledger was built without its preload library; recording needs x86-64 Linux");
     }
     let mut last = None;
-    for directory in directories() {
+    for directory in by_reach(directories()) {
         match place(&directory) {
             Ok(path) => return Ok(path),
             Err(problem) => last = Some(problem.context(directory.display().to_string())),
@@ -39,6 +39,15 @@ pub(crate) fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     }
     Err(last.unwrap_or_else(|| anyhow::anyhow!("no directory to try")))
         .context("found no directory for the preload library")
+}
+
+fn named_in_environment() -> Option<PathBuf> {
+    env::var_os(OVERRIDE).map(Into::into)
+}
+
+/// Whether somebody wants a library of their own.
+pub(crate) fn is_chosen(chosen: Option<&Path>) -> bool {
+    chosen.is_some() || named_in_environment().is_some()
 }
 
 /// Where it may go, best first. What is in memory comes last: it would be written anew after each start.
@@ -49,8 +58,31 @@ fn directories() -> Vec<PathBuf> {
     let own = format!("heapledger-{user}-lib");
     let temporary = absolute("TMPDIR").unwrap_or_else(|| "/tmp".into());
     let mut all: Vec<PathBuf> = cache.map(|cache| cache.join("heapledger")).into_iter().collect();
+    if user.is_root() {
+        all.push("/var/cache/heapledger".into());
+    }
     all.extend([temporary, "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()].map(|base: PathBuf| base.join(&own)));
     all
+}
+
+/// The same; but root's programs may become somebody else's (`setpriv`, `su`, an entry point of a container), and those need
+/// the library too: places that anybody can get to come first.
+fn by_reach(mut all: Vec<PathBuf>) -> Vec<PathBuf> {
+    if getuid().is_root() {
+        // Stable: the order stays within both kinds.
+        all.sort_by_key(|directory| !is_for_everybody(directory));
+    }
+    all
+}
+
+/// Whether everybody may go where this directory is, or would be.
+fn is_for_everybody(directory: &Path) -> bool {
+    const MAY_PASS: u32 = 0o001;
+    let above = directory.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
+    above.is_some_and(|there| {
+        let passes = |place: &Path| fs::metadata(place).is_ok_and(|meta| meta.mode() & MAY_PASS != 0);
+        there.ancestors().all(passes)
+    })
 }
 
 /// A name by content: different builds stand side by side, and an old one is never overwritten while in use.
@@ -75,6 +107,10 @@ fn place(directory: &Path) -> Result<PathBuf> {
         _ => {}
     }
     check_directory(directory)?;
+    if getuid().is_root() {
+        // If that is refused, only what becomes somebody else goes without.
+        let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o755));
+    }
     let path = directory.join(name());
     if is_ours(&path) {
         return Ok(path);

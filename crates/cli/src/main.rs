@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use crate::args::Command;
+use crate::deep::deep;
 use crate::run::End;
 
 mod args;
@@ -18,6 +19,7 @@ mod roomy;
 mod run;
 
 mod debuginfod;
+mod deep;
 mod detect;
 mod exec;
 mod finish;
@@ -38,12 +40,21 @@ mod sys;
 const FAILURE: u8 = 1;
 
 fn main() -> ExitCode {
-    let cli = match args::parse(std::env::args_os()) {
+    let cli = match deep(|| args::parse(std::env::args_os())) {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    let result = match cli.command {
+    match cli.command {
+        // It starts a process, for which it must have one thread, and sees to its stack itself.
         Command::Run(arguments) => end_as(run::run(arguments)),
+        other => deep(|| carry_out(other)),
+    }
+}
+
+fn carry_out(command: Command) -> ExitCode {
+    let result = match command {
+        // Done before.
+        Command::Run(_) => Ok(ExitCode::SUCCESS),
         Command::Stats(arguments) => commands::stats::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Dump(arguments) => commands::dump::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::History(arguments) => commands::history::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -19,6 +19,9 @@ const TRIES: u32 = 100_000;
 /// So much of a program's name goes into a file's, which has 255 bytes at most.
 const PROGRAM_BYTES_MAX: usize = 120;
 
+/// What a file is called until it is complete.
+const TEMPORARY: &str = "ledger";
+
 /// What a pattern can name.
 pub(crate) struct Names<'a> {
     /// `%n`.
@@ -79,8 +82,23 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     ensure!(!path.as_os_str().is_empty() && path.file_name().is_some(), "the output's name is empty");
     ensure!(!path.is_dir(), "{} is a directory; the output is a file", path.display());
     let directory = directory_of(path);
+    // A directory that was removed can be written, says the kernel; but nothing can be made there.
+    let gone = directory == Path::new(".")
+        && std::env::current_dir().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    ensure!(!gone, "the ledger cannot be written to the working directory: it was removed");
     access(directory, AccessFlags::W_OK | AccessFlags::X_OK)
         .map_err(|error| anyhow::anyhow!("the ledger cannot be written to {}: {}", directory.display(), error.desc()))
+}
+
+/// The place, and the pattern for a file of that name in there.
+pub(crate) fn below(place: &Path, pattern: &OsStr) -> (PathBuf, OsString) {
+    let mut whole = Vec::new();
+    for byte in place.as_os_str().as_bytes() {
+        whole.extend_from_slice(if *byte == b'%' { b"%%" } else { std::slice::from_ref(byte) });
+    }
+    whole.push(b'/');
+    whole.extend_from_slice(pattern.as_bytes());
+    (place.to_owned(), OsString::from_vec(whole))
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -108,7 +126,7 @@ impl Pending {
 
     /// Where to write.
     pub(crate) fn temporary(&self) -> PathBuf {
-        self.workplace.join("ledger")
+        self.workplace.join(TEMPORARY)
     }
 
     /// The directory to remove if it comes to nothing.
@@ -151,10 +169,19 @@ impl Pending {
     }
 }
 
+/// Removes what was to be written and is not wanted any more.
+pub(crate) fn remove_workplace(path: &Path) {
+    // To look into a directory takes a descriptor; there may be none.
+    if fs::remove_dir_all(path).is_err() {
+        let _ = fs::remove_file(path.join(TEMPORARY));
+        // Nothing better can be done about what cannot be removed.
+        let _ = fs::remove_dir(path);
+    }
+}
+
 impl Drop for Pending {
     fn drop(&mut self) {
-        // Nothing better can be done about what cannot be removed.
-        let _ = fs::remove_dir_all(&self.workplace);
+        remove_workplace(&self.workplace);
     }
 }
 

@@ -1,19 +1,24 @@
 //! `heapledger run`: looks at the program, starts it with the recorder in it, stays beside it, finishes its ledger.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Read;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, anyhow};
+use nix::errno::Errno;
 
 use self::end::Outcome;
 use self::options::VARIABLE;
-use self::wait::{Ended, Signals};
+use self::wait::{Signals, Start};
 use crate::args::RunArgs;
-use crate::{detect, exec, live, locate, output, say};
+use crate::deep::deep;
+use crate::detect::Why;
+use crate::{detect, exec, live, locate, output, say, sys};
 
 mod end;
 pub(crate) mod options;
@@ -45,96 +50,202 @@ impl From<ExitStatus> for End {
 }
 
 /// Where the recorder of one run writes.
+#[derive(Clone)]
 struct Session {
-    /// The directory of ledgers.
-    directory: PathBuf,
+    /// Where the directories of ledgers are, one for each user.
+    base: PathBuf,
     /// Which are ours.
     name: String,
     /// The library that is preloaded.
     library: PathBuf,
+    /// Whether there must be a ledger in the end.
+    expected: bool,
 }
 
-/// Runs the program. What goes wrong on our side before it starts is said, and ends with 125.
+/// What is known before the program starts.
+struct Plan {
+    arguments: RunArgs,
+    /// The program's name, as typed.
+    name: OsString,
+    start: Start,
+    /// `None`: it runs untracked.
+    session: Option<Session>,
+}
+
+/// Why a program does not start, or not as was asked.
+enum Trouble {
+    /// What was asked for by name is not to be had: nothing is started.
+    Asked(anyhow::Error),
+    /// The program can run all the same.
+    Ours(anyhow::Error),
+}
+
+impl Trouble {
+    /// With words about what was tried.
+    fn about(self, asked: bool) -> Trouble {
+        match self {
+            Trouble::Ours(problem) if asked => Trouble::Asked(problem),
+            other => other,
+        }
+    }
+}
+
+/// Runs the program. What was asked for by name and cannot be had is said, and ends with 125 before it starts; whatever
+/// else goes wrong on our side is said, and it runs.
 pub(crate) fn run(arguments: RunArgs) -> End {
-    run_or_fail(arguments).unwrap_or_else(|problem| {
-        say(&format!("{problem:#}"));
-        End::Code(OWN_FAILURE)
-    })
+    // Exceeding a limit on file sizes would be a signal; the program gets what was set before.
+    sys::ignore(libc::SIGXFSZ);
+    match deep(|| plan(arguments)) {
+        Ok(plan) => carry_out(plan),
+        Err(end) => end,
+    }
 }
 
-fn run_or_fail(mut arguments: RunArgs) -> Result<End> {
+/// Says a problem of ours that keeps the program from being started.
+fn failed(problem: &anyhow::Error) -> End {
+    say(&format!("{problem:#}"));
+    End::Code(OWN_FAILURE)
+}
+
+/// Finds out all that can be found out before the program starts; or how that ends.
+fn plan(mut arguments: RunArgs) -> Result<Plan, End> {
     if let Some(variable) = std::env::var_os(VARIABLE) {
         for odd in arguments.settings.add_environment(&variable) {
             say(&format!("{VARIABLE} in the environment: {odd}; ignored"));
         }
     }
     let name = arguments.command.first().cloned().unwrap_or_default();
-    let program = match exec::find(&name) {
-        Ok(program) => program,
-        Err(reason) => return Ok(refused(&name, reason)),
-    };
-    let short = locate::short_name(&name).to_owned();
-    output::check(&output::expand(&arguments.output, &output::Names { program: &short, pid: 0, index: None })?)?;
+    let program = exec::find(&name).map_err(|reason| refused(&name, reason))?;
+    place_output(&mut arguments, &name).map_err(|problem| failed(&problem))?;
 
     let verdict = detect::examine(&program, &arguments.command, &|name| exec::find(name).ok());
     if verdict.why.is_some() {
         say(&verdict.to_string());
     }
-    let tracked = verdict.why.is_none_or(|why| why.partly());
-    let session = if tracked { Some(begin(&mut arguments)?) } else { None };
+    let mut session = None;
+    let can_be_seen = verdict.why.as_ref().is_none_or(Why::partly);
+    if can_be_seen || verdict.why.is_some_and(|why| why.may_become_another()) {
+        match begin(&mut arguments) {
+            Ok(begun) => session = Some(Session { expected: can_be_seen, ..begun }),
+            Err(Trouble::Asked(problem)) => return Err(failed(&problem)),
+            Err(Trouble::Ours(problem)) if can_be_seen => {
+                say(&format!("{problem:#}: {} runs untracked", name.display()));
+            }
+            Err(Trouble::Ours(_)) => {}
+        }
+    }
+    if !session.as_ref().is_some_and(|session| session.expected) && arguments.require {
+        return Err(failed(&anyhow!("{} is not started, because --require was given", name.display())));
+    }
     let environment = match &session {
         Some(session) => exec::with_preload(&session.library),
         None => std::env::vars_os().collect(),
     };
-
-    let signals = Signals::catch()?;
     let settings = session.as_ref().map(|_| arguments.settings.clone());
-    let running = wait::start(&program, &arguments.command, &environment, settings)?;
-    let ended = running.wait(&signals)?;
-    signals.drain();
-    Ok(conclude(&arguments, &name, ended, session, signals))
+    let start = Start::new(&program, &arguments.command, &environment, settings);
+    Ok(Plan { start: start.map_err(|problem| failed(&problem))?, arguments, name, session })
 }
 
-/// The program is no more: what it left is put in order and reported.
-fn conclude(arguments: &RunArgs, name: &OsStr, ended: Ended, session: Option<Session>, signals: Signals) -> End {
+/// Starts the program, stays beside it, and puts in order what it leaves.
+fn carry_out(plan: Plan) -> End {
+    let Plan { arguments, name, start, session } = plan;
+    let signals = Signals::catch();
+    let running = match start.beside() {
+        Ok(running) => running,
+        Err((start, reason)) => return without_us(&arguments, &name, start, &reason, session.is_some()),
+    };
+    let ended = running.wait(&signals);
+    signals.drain();
     if let Some(reason) = ended.refused {
-        return refused(name, reason);
+        return refused(&name, reason);
     }
-    let end = End::from(ended.status);
     if let Some(session) = session {
-        let outcome = Outcome { name, status: ended.status, span: ended.span };
-        end::finish(arguments, &session.directory, &session.name, &outcome, signals);
+        let outcome = Outcome { name: &name, status: ended.status, span: ended.span, last_name: ended.last_name };
+        let finish = |at| end::finish(&arguments, &session, &outcome, signals, at);
+        if let Some(status) = wait::aside(&signals, finish) {
+            deep(|| end::given_up(&session, &format!("finishing the ledger failed ({status})")));
+        }
     }
-    end
+    End::from(ended.status)
+}
+
+/// No process can be started beside this one (`ulimit -u`, no memory): then this one becomes the program.
+fn without_us(arguments: &RunArgs, name: &OsStr, start: Start, reason: &io::Error, tracked: bool) -> End {
+    let name = name.display();
+    let reason = match reason.raw_os_error() {
+        Some(libc::EAGAIN) => "the limit of processes is reached",
+        Some(other) => Errno::from_raw(other).desc(),
+        None => "this one has several threads",
+    };
+    if arguments.require {
+        return failed(&anyhow!("no process can be started ({reason}), and --require was given"));
+    }
+    let later = if tracked { "; `heapledger recover` finishes its ledger" } else { "" };
+    say(&format!("no process can be started ({reason}): {name} takes the place of this one{later}"));
+    let reason = start.in_place();
+    refused(arguments.command.first().map_or(OsStr::new(""), |name| name), reason)
+}
+
+/// Makes sure that the finished ledger can be written: where it was asked for, or else, if the working directory is not
+/// for that, in another place.
+fn place_output(arguments: &mut RunArgs, name: &OsStr) -> Result<()> {
+    let short = locate::short_name(name).to_owned();
+    let writable = |pattern: &OsStr| {
+        output::check(&output::expand(pattern, &output::Names { program: &short, pid: 0, index: None })?)
+    };
+    let Err(problem) = writable(&arguments.output) else { return Ok(()) };
+    if arguments.output_is_asked_for {
+        return Err(problem);
+    }
+    let patterns = live::lasting().into_iter().map(|place| output::below(&place, &arguments.output));
+    if let Some((place, pattern)) = patterns.into_iter().find(|(_, pattern)| writable(pattern).is_ok()) {
+        say(&format!("{problem}; it goes to {}", place.display()));
+        arguments.output = pattern;
+    }
+    // Else it stays unfinished in memory, which is said when it is.
+    Ok(())
 }
 
 /// Says why the program was not executed, in the words of a shell.
-fn refused(name: &OsStr, reason: nix::errno::Errno) -> End {
+fn refused(name: &OsStr, reason: Errno) -> End {
     let name = name.display();
     match reason {
-        nix::errno::Errno::ENOENT => say(&format!("{name}: there is no such program")),
+        Errno::ENOENT => say(&format!("{name}: there is no such program")),
         other => say(&format!("{name} cannot be executed: {}", other.desc())),
     }
     End::Code(exec::exit_code(reason))
 }
 
 /// Makes everything ready for the recorder, and tells it.
-fn begin(arguments: &mut RunArgs) -> Result<Session> {
-    let library = locate::library(arguments.preload.as_deref())?;
+fn begin(arguments: &mut RunArgs) -> Result<Session, Trouble> {
+    let library = locate::library(arguments.preload.as_deref())
+        .map_err(|problem| Trouble::Ours(problem).about(locate::is_chosen(arguments.preload.as_deref())))?;
     let settings = &mut arguments.settings;
-    let base = live::prepare(settings.get("dir"))?;
-    let name = random_name()?;
+    let asked = settings.get("dir").is_some();
+    let base = live::prepare(settings.get("dir")).map_err(|problem| Trouble::Ours(problem).about(asked))?;
+    let name = random_name();
     settings.set("dir", base.clone().into());
     settings.set("session", name.clone().into());
-    ensure!(settings.variable().len() <= VARIABLE_MAX, "the options of the recorder, paths included, are too long");
-    Ok(Session { directory: live::directory_in(&base), name, library })
+    if settings.variable().len() > VARIABLE_MAX {
+        let problem = anyhow!("the options of the recorder, paths included, are too long");
+        return Err(Trouble::Ours(problem).about(asked));
+    }
+    Ok(Session { base, name, library, expected: true })
 }
 
 /// 16 hexadecimal digits that nobody else has.
-fn random_name() -> Result<String> {
+fn random_name() -> String {
     let mut bytes = [0; 8];
-    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).context("no random numbers")?;
-    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+    let random =
+        sys::random(&mut bytes) || File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).is_ok();
+    if !random {
+        // No random numbers: the directory is this user's alone, so only other runs of the same user must differ.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let mut hasher = DefaultHasher::new();
+        (now, std::process::id(), std::ptr::from_ref(&bytes) as usize).hash(&mut hasher);
+        bytes = hasher.finish().to_ne_bytes();
+    }
+    format!("{:016x}", u64::from_ne_bytes(bytes))
 }
 
 /// Removes a file that is not needed any more; that it is not there is as good.

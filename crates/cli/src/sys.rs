@@ -4,6 +4,10 @@ use std::ffi::CStr;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use nix::sys::signal::SigSet;
 
 /// What [`fork`] returned into.
 pub(crate) enum Forked {
@@ -16,9 +20,18 @@ pub(crate) enum Forked {
 /// Splits the process. Refused while it has more than one thread: the child could wait for ever for a lock whose
 /// owner does not exist there.
 pub(crate) fn fork() -> io::Result<Forked> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    if threads != 1 {
-        return Err(io::Error::other(format!("fork with {threads} threads")));
+    /// A thread that was joined is still listed for a moment.
+    const LOOKS_MAX: u32 = 1000;
+    let count = || std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    let mut looks = (0..LOOKS_MAX).map(|_| {
+        let threads = count();
+        if threads != 1 {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        threads
+    });
+    if !looks.any(|threads| threads == 1) {
+        return Err(io::Error::other("fork with several threads"));
     }
     // SAFETY: this process has a single thread (just looked), so the child owns all there is.
     match unsafe { libc::fork() } {
@@ -28,10 +41,92 @@ pub(crate) fn fork() -> io::Result<Forked> {
     }
 }
 
+/// A number in memory that a forked child shares with its parent. It needs no descriptor, which might not be to be had.
+pub(crate) struct SharedNumber(Option<&'static AtomicI32>);
+
+impl SharedNumber {
+    /// A new one, 0. Without memory for it, it stays 0.
+    pub(crate) fn new() -> SharedNumber {
+        let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: asks for fresh memory anywhere.
+        let page = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<AtomicI32>(), rights, kind, -1, 0) };
+        // SAFETY: a page of zeros, aligned, never unmapped.
+        SharedNumber((page != libc::MAP_FAILED).then(|| unsafe { &*page.cast::<AtomicI32>() }))
+    }
+
+    /// Sets it, for both.
+    pub(crate) fn set(&self, number: i32) {
+        if let Some(place) = self.0 {
+            place.store(number, Ordering::Release);
+        }
+    }
+
+    /// What either of them has set.
+    pub(crate) fn get(&self) -> i32 {
+        self.0.map_or(0, |place| place.load(Ordering::Acquire))
+    }
+}
+
+/// A signal that was sent to this process, which blocks it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    /// Its number.
+    pub(crate) signal: i32,
+    /// Whether a process sent it, and not the kernel: a terminal, say.
+    pub(crate) by_process: bool,
+    /// Which process.
+    pub(crate) pid: i32,
+}
+
+/// The next of these signals, if one came within this time; `None` as a limit waits for ever, or until something else
+/// interrupts. Needs no descriptor.
+pub(crate) fn next_signal(set: &SigSet, limit: Option<Duration>) -> Option<Sent> {
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(limit.subsec_nanos().cast_signed()),
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: plain data for which all zeros is a valid value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: all three are valid, or null where that is allowed.
+    let signal = unsafe { libc::sigtimedwait(set.as_ref(), &mut info, limit) };
+    if signal < 0 && !matches!(io::Error::last_os_error().raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
+        // A filter of system calls, say: at least the processor is left to others.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // SAFETY: of a signal that a process sent, and of SIGCHLD, the kernel fills in who; of others it is not looked at.
+    let pid = unsafe { info.si_pid() };
+    (signal > 0).then_some(Sent { signal, by_process: info.si_code <= 0, pid })
+}
+
+/// Random bytes of the kernel, for which no file is needed. False if it has none.
+pub(crate) fn random(bytes: &mut [u8]) -> bool {
+    // SAFETY: the buffer is valid and as long as is said.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
+    usize::try_from(got) == Ok(bytes.len())
+}
+
+/// This process is to be killed when its parent ends.
+pub(crate) fn end_with_parent() {
+    // SAFETY: sets a number of this process.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
 /// Ends the process at once: no destructors, no exit handlers. For a forked child that could not exec.
 pub(crate) fn exit_now(status: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(status) }
+}
+
+/// Whether the child has ended and is still known by its number. Does not wait.
+pub(crate) fn has_ended(child: i32) -> bool {
+    // SAFETY: plain data for which all zeros is a valid value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is a valid place.
+    let asked = unsafe { libc::waitid(libc::P_PID, child.cast_unsigned(), &mut info, flags) };
+    // SAFETY: filled in by the kernel, or still zero.
+    asked == 0 && unsafe { info.si_pid() } == child
 }
 
 /// What became of the child, if anything did: ended or stopped. Does not wait.

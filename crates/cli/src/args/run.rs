@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::run::options::{OPTIONS, Settings};
@@ -29,8 +30,12 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
     /// Where the finished ledger goes; with `%p` and the like.
     pub(crate) output: OsString,
+    /// Whether somebody said so.
+    pub(crate) output_is_asked_for: bool,
     /// Whether an existing file may be overwritten.
     pub(crate) force: bool,
+    /// Whether the program is not to be started if it cannot be recorded.
+    pub(crate) require: bool,
     /// No summary.
     pub(crate) quiet: bool,
     /// Exact bytes in the summary.
@@ -66,6 +71,9 @@ impl Args for RunArgs {
                     .action(ArgAction::SetTrue)
                     .help("Overwrite the output file; otherwise a free name is found by adding .1, .2 …"),
             )
+            .arg(Arg::new("require").long("require").action(ArgAction::SetTrue).help(
+                "End with 125 if the program cannot be recorded; otherwise it runs untracked, and a sentence says why",
+            ))
             .arg(
                 Arg::new("quiet")
                     .short('q')
@@ -117,9 +125,9 @@ impl Args for RunArgs {
 fn after_long_help() -> String {
     let mut out = format!(
         "{PASSING}\n\n\
-         Exit status: the program's own; if it died of a signal, so does run. 125: run\n\
-         itself failed; 126: the program cannot be executed; 127: there is no such\n\
-         program.\n\n\
+         Exit status: the program's own; if it died of a signal, so does run. 125: what\n\
+         was asked for (--output, --ledger-dir, --require) is not to be had; 126: the\n\
+         program cannot be executed; 127: there is no such program.\n\n\
          Preloaded by hand, without run, the library reads the same options from one\n\
          environment variable:\n\n  \
          LD_PRELOAD=…/libheapledger_preload.so HEAPLEDGER=depth=64,history=1000 PROGRAM\n\n\
@@ -149,7 +157,9 @@ impl FromArgMatches for RunArgs {
         Ok(RunArgs {
             command: matches.get_many::<OsString>("command").unwrap_or_default().cloned().collect(),
             output: matches.get_one::<OsString>("output").cloned().unwrap_or_else(|| OUTPUT.into()),
+            output_is_asked_for: matches.value_source("output") == Some(ValueSource::CommandLine),
             force: matches.get_flag("force"),
+            require: matches.get_flag("require"),
             quiet: matches.get_flag("quiet"),
             bytes: matches.get_flag("bytes"),
             preload: matches.get_one::<PathBuf>("preload").cloned(),

@@ -17,6 +17,8 @@ pub(crate) struct Image {
     pub(crate) is_loader: bool,
     /// Whether `malloc` is among the symbols that it offers to libraries: then it is also found there before ours.
     pub(crate) exports_malloc: bool,
+    /// A sanitizer that is linked into it.
+    pub(crate) sanitizer: Option<&'static str>,
     /// An allocator among its internal symbols.
     pub(crate) built_in_allocator: Option<String>,
 }
@@ -51,11 +53,18 @@ pub(crate) fn read(file: File) -> Option<Image> {
         let defined = symbol.is_definition() && matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown);
         defined.then(|| name.to_owned())
     };
+    let sanitizer = |symbol: &object::read::elf::ElfSymbol64<'_, '_, Endianness, _>| {
+        super::sanitizer::of_symbol(symbol.name().ok()?).filter(|_| symbol.is_definition())
+    };
     for symbol in elf.dynamic_symbols() {
+        image.sanitizer = image.sanitizer.or_else(|| sanitizer(&symbol));
         image.exports_malloc |= defines(&symbol, &["malloc"]).is_some();
         image.is_loader |= symbol.is_definition() && symbol.name() == Ok("_rtld_global");
     }
-    image.built_in_allocator = elf.symbols().find_map(|symbol| defines(&symbol, ALLOCATORS));
+    for symbol in elf.symbols() {
+        image.sanitizer = image.sanitizer.or_else(|| sanitizer(&symbol));
+        image.built_in_allocator = image.built_in_allocator.or_else(|| defines(&symbol, ALLOCATORS));
+    }
     Some(image)
 }
 

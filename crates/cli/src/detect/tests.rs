@@ -99,6 +99,53 @@ fn programs_with_their_own_allocator() {
 }
 
 #[test]
+fn sanitizers() {
+    let scratch = Scratch::new("sanitizers");
+    let try_compile = |name: &str, compiler: &str, source: &str, options: &[&str]| {
+        let (code, product) = (scratch.0.join(format!("{name}.c")), scratch.0.join(name));
+        fs::write(&code, source).expect("source written");
+        let status = Command::new(compiler).args(["-g", "-o"]).arg(&product).arg(&code).args(options).output();
+        if status.is_ok_and(|output| output.status.success()) {
+            return Some(product);
+        }
+        eprintln!("SKIPPED: {compiler} {options:?} does not work here");
+        None
+    };
+    let mut seen = 0;
+    for (compiler, flag, more, name) in [
+        ("gcc", "address", &[][..], Some("AddressSanitizer")),
+        ("gcc", "thread", &[], Some("ThreadSanitizer")),
+        ("gcc", "leak", &[], Some("LeakSanitizer")),
+        ("gcc", "address", &["-static-libasan"], Some("AddressSanitizer")),
+        ("gcc", "thread", &["-static-libtsan"], Some("ThreadSanitizer")),
+        ("gcc", "undefined", &[], None),
+        ("clang", "address", &[], Some("AddressSanitizer")),
+        ("clang", "address", &["-shared-libsan"], Some("AddressSanitizer")),
+        ("clang", "thread", &[], Some("ThreadSanitizer")),
+        ("clang", "undefined", &[], None),
+    ] {
+        let flag = format!("-fsanitize={flag}");
+        if let Some(program) = try_compile("plain", compiler, PLAIN, &[&[flag.as_str()], more].concat()) {
+            assert_eq!(verdict(&program).why, name.map(Why::Sanitizer), "{compiler} {flag} {more:?}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "no compiler has any");
+    // A program that is built as usual, with a library that is not: what counts is in the process.
+    let flags = ["-shared", "-fPIC", "-fsanitize=address"];
+    if try_compile("libinner.so", "gcc", "int inner(void) { return 0; }\n", &flags).is_some() {
+        let outer = "int inner(void);\nint outer(void) { return inner(); }\n";
+        let here = format!("-L{}", scratch.0.display());
+        let origin = "-Wl,-rpath,$ORIGIN";
+        let flags = ["-shared", "-fPIC", &here, "-linner", origin];
+        try_compile("libouter.so", "gcc", outer, &flags).expect("linked");
+        let main = "int outer(void);\nint main(void) { return outer(); }\n";
+        let program = scratch.program("main", main, &[&here, "-louter", origin, "-Wl,--allow-shlib-undefined"]);
+        assert_eq!(verdict(&program).why, Some(Why::Sanitizer("AddressSanitizer")));
+    }
+}
+
+#[test]
 fn other_c_libraries_and_processors() {
     let scratch = Scratch::new("other");
     let musl = scratch.program("musl", PLAIN, &["-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"]);

@@ -34,6 +34,8 @@ pub(crate) enum Why {
         /// ELF machine number.
         machine: u16,
     },
+    /// Built with this sanitizer, which replaces `malloc` itself.
+    Sanitizer(&'static str),
     /// It defines `malloc` for itself and its libraries, ahead of every preloaded library.
     OwnAllocator,
     /// An allocator is linked into it under this name. Libraries that call the usual one are still seen.
@@ -44,6 +46,14 @@ impl Why {
     /// Whether some allocations are seen all the same, so that a ledger makes sense.
     pub(crate) fn partly(&self) -> bool {
         matches!(self, Why::BuiltInAllocator(_))
+    }
+}
+
+impl Why {
+    /// Whether it does not even notice what is preloaded: then that may stay for what it becomes by exec. (Entry points of
+    /// containers that change the user, such as gosu, are statically linked.)
+    pub(crate) fn may_become_another(&self) -> bool {
+        matches!(self, Why::Static)
     }
 }
 
@@ -64,6 +74,7 @@ impl fmt::Display for Verdict {
                 let (bits, name) = (*bits, machine_name(*machine, *bits));
                 write!(f, "{path} is a {bits}-bit program for {name}; heapledger works with x86-64")?;
             }
+            Why::Sanitizer(name) => write!(f, "{path} is built with {name}, which replaces malloc itself")?,
             Why::OwnAllocator => write!(f, "{path} brings its own allocator (it defines malloc itself)")?,
             Why::BuiltInAllocator(name) => {
                 return write!(

@@ -5,22 +5,22 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
-use heapledger_source::Ledger;
+use heapledger_source::{Ledger, ThreadState};
 
 use super::summary::{Reckoning, Summary};
-use super::wait::Signals;
-use super::{End, remove};
+use super::wait::{Signals, Where};
+use super::{End, Session, remove};
 use crate::args::RunArgs;
 use crate::finish::{self, Finisher, Written};
 use crate::live::{self, Live};
 use crate::terminal;
 use crate::text::shell;
-use crate::{end_as, say};
+use crate::{end_as, say, sys};
 
 /// How the program ended.
 pub(crate) struct Outcome<'a> {
@@ -30,13 +30,17 @@ pub(crate) struct Outcome<'a> {
     pub(crate) status: ExitStatus,
     /// How long it ran.
     pub(crate) span: Duration,
+    /// What the process was called in the end.
+    pub(crate) last_name: Option<String>,
 }
 
 /// Finishes all ledgers of this session and reports.
-pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outcome: &Outcome<'_>, signals: Signals) {
-    let ledgers: Vec<Live> =
-        live::list(directory).unwrap_or_default().into_iter().filter(|live| live.session == session).collect();
-    give_up_when_told(signals, directory.to_owned(), session.to_owned(), outcome.status);
+pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'_>, signals: Signals, at: Where) {
+    if at == Where::Aside {
+        widen_limits();
+    }
+    let ledgers = live::of_session(&session.base, &session.name);
+    give_up_when_told(signals, session.clone(), outcome.status, at);
     let mut finisher = Finisher {
         pattern: arguments.output.clone(),
         force: arguments.force,
@@ -59,13 +63,12 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
             }
         }
     }
-    let children = live::children(directory, session);
-    if !kept {
-        remove(&live::children_file(directory, session));
+    let (children, became) = left_beside(session, kept);
+    if became.is_none()
+        && let Some((ledger, _)) = &last
+    {
+        tell_of_another(outcome, ledger);
     }
-    let unrecorded = live::unrecorded_file(directory, session);
-    let became = fs::read_link(&unrecorded).ok();
-    remove(&unrecorded);
     if let (Some(program), Some(_)) = (&became, &last) {
         let (name, program) = (outcome.name.display(), program.display());
         say(&format!("{name} became {program}, which was not recorded; what follows is about the program before it"));
@@ -73,7 +76,7 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
     let Some((ledger, written)) = last else {
         if !kept {
             // The library itself has said why, if it got so far.
-            if became.is_none() {
+            if became.is_none() && session.expected {
                 say(&missing(outcome));
             }
         }
@@ -91,6 +94,57 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
                 terminal::tell(&summary.to_string());
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),
+        }
+    }
+}
+
+/// How many children were not watched, and the path of a program that the process became and that could not be recorded. What
+/// is known of children stays if a ledger does.
+fn left_beside(session: &Session, kept: bool) -> (u64, Option<PathBuf>) {
+    let (mut children, mut became) = (0, None);
+    for directory in live::directories_in(&session.base) {
+        children += live::children(&directory, &session.name);
+        if !kept {
+            remove(&live::children_file(&directory, &session.name));
+        }
+        let unrecorded = live::unrecorded_file(&directory, &session.name);
+        became = became.or(fs::read_link(&unrecorded).ok());
+        remove(&unrecorded);
+        if directory != live::directory_in(&session.base) {
+            // Another user's, perhaps made for this run: it goes if nothing is left in it.
+            let _ = fs::remove_dir(&directory);
+        }
+    }
+    (children, became)
+}
+
+/// Says so if the process ended under another name than the last recorded program has, and that one never ended by itself: it
+/// may have become one into which nothing could be loaded.
+fn tell_of_another(outcome: &Outcome<'_>, ledger: &Ledger) {
+    let (Some(last), Ok(threads)) = (&outcome.last_name, ledger.threads()) else { return };
+    let first = threads.iter().find(|thread| Some(thread.id) == ledger.process().pid());
+    let ended = threads.iter().any(|thread| thread.state == ThreadState::AtExit);
+    if let Some(first) = first
+        && !ended
+        && !first.name.is_empty()
+        && first.name != *last
+    {
+        let (name, last) = (outcome.name.display(), last.escape_debug());
+        say(&format!(
+            "{name} ended under the name {last}: if it became another program by exec, that one was not recorded; what \
+             follows is about the program before it"
+        ));
+    }
+}
+
+/// The program's limits are not for this work: as far as may be, they are lifted.
+fn widen_limits() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    const OURS: [Resource; 4] =
+        [Resource::RLIMIT_NOFILE, Resource::RLIMIT_AS, Resource::RLIMIT_FSIZE, Resource::RLIMIT_CPU];
+    for resource in OURS {
+        if let Ok((_, most)) = getrlimit(resource) {
+            let _ = setrlimit(resource, most, most);
         }
     }
 }
@@ -126,20 +180,29 @@ fn keep(live: &Live, problem: &anyhow::Error) {
 }
 
 /// A person who presses Ctrl-C once more does not want to wait: the ledger is left as it is.
-fn give_up_when_told(signals: Signals, directory: PathBuf, session: String, status: ExitStatus) {
-    thread::spawn(move || {
+fn give_up_when_told(signals: Signals, session: Session, status: ExitStatus, at: Where) {
+    let told = move || {
         signals.wait_for_end();
         finish::abandon();
-        let mut text = String::new();
-        for live in live::list(&directory).unwrap_or_default().iter().filter(|live| live.session == session) {
-            let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&live.path));
+        given_up(&session, "given up");
+        match at {
+            Where::Here => end_as(End::from(status)),
+            Where::Aside => sys::exit_now(0),
         }
-        // None is left if only the summary was still to come.
-        if !text.is_empty() {
-            say(&format!("given up; the ledger is left unfinished:{text}"));
-        }
-        end_as(End::from(status));
-    });
+    };
+    // Without a thread nobody can interrupt; it does not take long.
+    let _ = thread::Builder::new().spawn(told);
+}
+
+/// Says which ledgers are left unfinished, and what to do with them. Nothing, if only the summary was still to come.
+pub(crate) fn given_up(session: &Session, why: &str) {
+    let mut text = String::new();
+    for live in live::of_session(&session.base, &session.name) {
+        let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&live.path));
+    }
+    if !text.is_empty() {
+        say(&format!("{why}; the ledger is left unfinished:{text}"));
+    }
 }
 
 /// Why there may be no ledger.

@@ -45,6 +45,8 @@ pub(crate) struct Holder {
 pub(crate) struct Reckoning {
     /// What figures come from if they are estimates.
     sampled: Option<Sampled>,
+    /// What the last program is called.
+    program: String,
     allocations: u64,
     frees: u64,
     bytes_allocated: u64,
@@ -79,6 +81,7 @@ impl Reckoning {
             .collect();
         Ok(Reckoning {
             sampled: summary.sampled,
+            program: ledger.process().program().unwrap_or_default(),
             allocations: summary.allocations,
             frees: summary.frees,
             bytes_allocated: summary.bytes_allocated,
@@ -126,6 +129,9 @@ impl Display for Summary<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let own = self.reckoning;
         let name = crate::locate::short_name(self.outcome.name).display();
+        let now =
+            Some(&own.program).filter(|now| !self.earlier.is_empty() && !now.is_empty() && *now != &name.to_string());
+        let name = now.map_or_else(|| name.to_string(), |now| format!("{now}, which {name} became,"));
         writeln!(f, "heapledger: {name} {} after {}", ending(self.outcome), span(nanoseconds(self.outcome.span)))?;
         let figures = self.paint.figures(own.sampled.is_some());
         let lines = |text: &str| self.paint.lines(text, INDENT, INDENT);

@@ -1,30 +1,33 @@
 //! Starting the program and staying beside it until it ends.
 //!
 //! The program is our child in our own process group: what the terminal sends reaches it without us. What another
-//! process sends to *us* is passed on. All signals concerned are blocked and read from a descriptor one by one, so
-//! that none is lost between looking and waiting, and no handler is needed.
+//! process sends to *us* is passed on. All signals concerned are blocked and taken one by one, so that none is lost
+//! between looking and waiting, and no handler is needed. Nor is a descriptor: there may be none.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
-use nix::unistd::pipe2;
 
+use super::OWN_FAILURE;
 use super::options::{Settings, VARIABLE};
+use crate::deep::deep;
 use crate::exec::{Image, exit_code};
-use crate::startup;
-use crate::sys::{self, Forked};
+use crate::sys::{self, Forked, Sent, SharedNumber};
+use crate::{say, startup};
+
+/// Between two looks where nothing wakes us.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How often the kernel may fail to say how the program is.
+const FAILURES_MAX: u32 = 50;
 
 /// What is passed on when a process sends it to us.
 const FORWARDED: &[Signal] = &[
@@ -46,30 +49,27 @@ const FORWARDED: &[Signal] = &[
 const ENDING: &[Signal] = &[Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
 
 /// The signals that are sent to us.
-pub(crate) struct Signals(SignalFd);
+#[derive(Clone, Copy)]
+pub(crate) struct Signals {
+    set: SigSet,
+    blocked: bool,
+}
 
 impl Signals {
-    /// Blocks them and opens the descriptor. Before the program is started, so that none is missed.
-    pub(crate) fn catch() -> Result<Signals> {
+    /// Blocks them. Before the program is started, so that none is missed.
+    pub(crate) fn catch() -> Signals {
         // Ignored, it would take the program's status with it.
         sys::set_default(libc::SIGCHLD);
         let mut set = SigSet::empty();
         FORWARDED.iter().chain(&[Signal::SIGCHLD]).for_each(|signal| set.add(*signal));
-        set.thread_block().context("cannot block signals")?;
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        Ok(Signals(SignalFd::with_flags(&set, flags).context("cannot open a descriptor for signals")?))
+        let blocked = set.thread_block().is_ok();
+        Signals { set, blocked }
     }
 
-    /// The next signal, if one came within this time. `None` as a limit waits for ever.
-    fn next(&self, limit: Option<Duration>) -> Option<siginfo> {
-        if let Ok(Some(signal)) = self.0.read_signal() {
-            return Some(signal);
-        }
-        let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
-        let mut descriptors = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        // Interrupted, or nothing in time: the caller looks again.
-        let _ = poll(&mut descriptors, timeout);
-        self.0.read_signal().ok().flatten()
+    /// The next signal, if one came within this time. `None` as a limit waits as long as one may come, so that nobody
+    /// need look at anything else meanwhile.
+    fn next(&self, limit: Option<Duration>) -> Option<Sent> {
+        sys::next_signal(&self.set, limit.or((!self.blocked).then_some(PAUSE)))
     }
 
     /// Forgets what has come so far: it was meant for the program.
@@ -79,14 +79,12 @@ impl Signals {
 
     /// Waits for ever until somebody wants us to end.
     pub(crate) fn wait_for_end(&self) {
-        loop {
-            if let Some(signal) = self.next(None)
-                && ENDING.iter().any(|ending| *ending as u32 == signal.ssi_signo)
-            {
-                return;
-            }
-        }
+        while !self.next(None).is_some_and(|sent| is_ending(&sent)) {}
     }
+}
+
+fn is_ending(sent: &Sent) -> bool {
+    ENDING.iter().any(|ending| *ending as i32 == sent.signal)
 }
 
 /// How the program ended.
@@ -98,6 +96,8 @@ pub(crate) struct Ended {
     pub(crate) span: Duration,
     /// The kernel refused to execute it: why.
     pub(crate) refused: Option<Errno>,
+    /// What the process was called in the end, as far as the kernel keeps names: by exec, or because it called itself so.
+    pub(crate) last_name: Option<String>,
 }
 
 /// A program that was started.
@@ -105,54 +105,89 @@ pub(crate) struct Running {
     /// Its process id.
     pub(crate) pid: i32,
     started: Instant,
-    refusal: File,
+    /// Why the kernel refused to execute it; 0: it did not.
+    refusal: SharedNumber,
 }
 
-/// Starts `program`. With `settings`, the recorder is told them and that it is in this very process.
-pub(crate) fn start(
-    program: &Path,
-    arguments: &[OsString],
-    environment: &[(OsString, OsString)],
+/// A program that can be started.
+pub(crate) struct Start {
+    image: Image,
     settings: Option<Settings>,
-) -> Result<Running> {
-    let Some(mut image) = Image::new(program, arguments, environment) else {
-        bail!("an argument has a zero byte inside");
-    };
-    let (reading, writing): (OwnedFd, OwnedFd) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).context("no pipe")?;
-    let started = Instant::now();
-    match sys::fork().context("cannot start a process")? {
-        Forked::Parent(pid) => Ok(Running { pid, started, refusal: File::from(reading) }),
-        Forked::Child => {
-            if let Some(mut settings) = settings {
-                settings.set("pid", std::process::id().to_string().into());
-                image.set(VARIABLE, &settings.variable());
+}
+
+impl Start {
+    /// With `settings`, the recorder is told them and that it is in this very process.
+    pub(crate) fn new(
+        program: &Path,
+        arguments: &[OsString],
+        environment: &[(OsString, OsString)],
+        settings: Option<Settings>,
+    ) -> Result<Start> {
+        let image = Image::new(program, arguments, environment).context("an argument has a zero byte inside")?;
+        Ok(Start { image, settings })
+    }
+
+    /// Starts it as a child.
+    ///
+    /// # Errors
+    /// Why there is no child; it can still be started in this very process.
+    pub(crate) fn beside(self) -> Result<Running, (Start, io::Error)> {
+        let (refusal, started) = (SharedNumber::new(), Instant::now());
+        match sys::fork() {
+            Err(reason) => Err((self, reason)),
+            Ok(Forked::Parent(pid)) => Ok(Running { pid, started, refusal }),
+            Ok(Forked::Child) => {
+                let reason = self.in_place();
+                refusal.set(reason as i32);
+                sys::exit_now(i32::from(exit_code(reason)))
             }
-            startup::restore();
-            let Err(reason) = image.become_it();
-            let _ = File::from(writing).write_all(&(reason as i32).to_ne_bytes());
-            sys::exit_now(i32::from(exit_code(reason)))
         }
+    }
+
+    /// Becomes it. Comes back with the reason if the kernel refuses.
+    pub(crate) fn in_place(mut self) -> Errno {
+        if let Some(settings) = &mut self.settings {
+            settings.set("pid", std::process::id().to_string().into());
+            self.image.set(VARIABLE, &settings.variable());
+        }
+        startup::restore();
+        let Err(reason) = self.image.become_it();
+        reason
     }
 }
 
 impl Running {
     /// Waits for its end, passing signals on, stopping and continuing with it.
-    pub(crate) fn wait(mut self, signals: &Signals) -> Result<Ended> {
+    pub(crate) fn wait(self, signals: &Signals) -> Ended {
+        let mut failures = 0;
+        let mut last_name = None;
         loop {
-            match sys::look_at_child(self.pid).context("cannot wait for the program")? {
-                Some(status) => match status.stopped_signal() {
+            if sys::has_ended(self.pid) {
+                let name = fs::read_to_string(format!("/proc/{}/comm", self.pid)).ok();
+                last_name = name.map(|name| name.trim_end_matches('\n').to_owned());
+            }
+            match sys::look_at_child(self.pid) {
+                Ok(Some(status)) => match status.stopped_signal() {
                     Some(signal) => stop_too(signal),
                     None => {
-                        let mut reason = [0; 4];
-                        let refused = self.refusal.read_exact(&mut reason).is_ok();
-                        let refused = refused.then(|| Errno::from_raw(i32::from_ne_bytes(reason)));
-                        return Ok(Ended { status, span: self.started.elapsed(), refused });
+                        let refused = Some(self.refusal.get()).filter(|reason| *reason != 0).map(Errno::from_raw);
+                        return Ended { status, span: self.started.elapsed(), refused, last_name };
                     }
                 },
-                None => {
-                    if let Some(signal) = signals.next(None) {
-                        self.pass_on(&signal);
+                Ok(None) => {
+                    if let Some(sent) = signals.next(None) {
+                        self.pass_on(&sent);
                     }
+                }
+                // It cannot be: nobody else waits for our child.
+                Err(problem) if failures == FAILURES_MAX => {
+                    say(&format!("how the program ended is not to be found out: {problem}"));
+                    let status = ExitStatus::from_raw(i32::from(OWN_FAILURE) << 8);
+                    return Ended { status, span: self.started.elapsed(), refused: None, last_name };
+                }
+                Err(_) => {
+                    failures += 1;
+                    thread::sleep(PAUSE);
                 }
             }
         }
@@ -160,12 +195,10 @@ impl Running {
 
     /// What the terminal sends (`si_code` above 0) has reached the program by itself: it is in our process group. A
     /// signal that comes from the program was for its group, or for its parent; it does not want it back.
-    fn pass_on(&self, signal: &siginfo) {
-        let from_a_process = signal.ssi_code <= 0;
-        let number = signal.ssi_signo.cast_signed();
-        if from_a_process && number != libc::SIGCHLD && signal.ssi_pid != self.pid.cast_unsigned() {
+    fn pass_on(&self, sent: &Sent) {
+        if sent.by_process && sent.signal != libc::SIGCHLD && sent.pid != self.pid {
             // It may have ended just now: the next look will tell.
-            let _ = sys::send(self.pid, number);
+            let _ = sys::send(self.pid, sent.signal);
         }
     }
 }
@@ -180,5 +213,44 @@ fn stop_too(signal: i32) {
         sys::raise_default(signal);
     } else if File::open("/dev/tty").is_ok() {
         let _ = sys::send(std::process::id().cast_signed(), signal);
+    }
+}
+
+/// In which process the work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// In the one that must end as the program did.
+    Here,
+    /// In one whose end means nothing.
+    Aside,
+}
+
+/// Does work that only this tool cares for in a process of its own, so that whatever becomes of it (no memory, no stack, a
+/// limit on processor time, a mistake of ours) is not taken for the program's end. It ends with this process. Says
+/// how it ended if that was not as it should.
+pub(crate) fn aside(signals: &Signals, work: impl FnOnce(Where) + Send) -> Option<ExitStatus> {
+    let pid = match sys::fork() {
+        // No process is to be had: then it must go well here.
+        Err(_) => {
+            deep(|| work(Where::Here));
+            return None;
+        }
+        Ok(Forked::Child) => {
+            sys::end_with_parent();
+            deep(|| work(Where::Aside));
+            sys::exit_now(0)
+        }
+        Ok(Forked::Parent(pid)) => pid,
+    };
+    loop {
+        match sys::look_at_child(pid) {
+            Ok(Some(status)) if status.stopped_signal().is_none() => return Some(status).filter(|end| !end.success()),
+            Ok(_) => match signals.next(None) {
+                // What the terminal sends reaches it by itself.
+                Some(sent) if sent.by_process && is_ending(&sent) => _ = sys::send(pid, sent.signal),
+                _ => {}
+            },
+            Err(_) => return None,
+        }
     }
 }

@@ -160,6 +160,11 @@ pub fn is_glibc() -> bool {
     modules().any(|module| module.symbol(b"gnu_get_libc_version").is_some())
 }
 
+/// Whether any module defines this symbol.
+pub fn is_defined(name: &[u8]) -> bool {
+    modules().any(|module| module.symbol(name).is_some())
+}
+
 const DT_HASH: usize = 4;
 const DT_STRTAB: usize = 5;
 const DT_SYMTAB: usize = 6;

@@ -1,19 +1,90 @@
 //! What a process knows of itself, read from `/proc` without the C library: hooks run before
-//! `environ` is set up, and the program may have changed it.
+//! `environ` is set up, and the program may have changed it. Where there is no `/proc` (a bare `chroot`), what the kernel
+//! left at the end of the first stack must do.
 
+use crate::loader;
 use crate::syscall::{self, open_flag};
 use crate::text::{self, Text};
 use core::ffi::CStr;
 
-/// Reads a file from its start, a piece at a time; `piece` returns false to end it early.
-fn read_pieces(path: &CStr, buffer: &mut [u8], piece: &mut dyn FnMut(&[u8]) -> bool) {
-    let Ok(fd) = syscall::open(path, open_flag::READ | open_flag::CLOSE_ON_EXEC, 0) else { return };
+/// Reads a file from its start, a piece at a time; `piece` returns false to end it early. False if there is no such file.
+fn read_pieces(path: &CStr, buffer: &mut [u8], piece: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+    let Ok(fd) = syscall::open(path, open_flag::READ | open_flag::CLOSE_ON_EXEC, 0) else { return false };
     while let Ok(length @ 1..) = syscall::read(fd, buffer) {
         if !piece(buffer.get(..length).unwrap_or(&[])) {
             break;
         }
     }
     syscall::close(fd);
+    true
+}
+
+/// What the kernel put at the end of the first stack: the number of arguments, pointers to them, pointers to the environment,
+/// the auxiliary vector. Null if the loader does not say where.
+fn start_block() -> *const usize {
+    loader::first_stack_end().filter(|address| syscall::readable(*address)).unwrap_or(0) as *const usize
+}
+
+/// Most pointers that are followed: the kernel allows a few million.
+const POINTERS_MAX: usize = 1 << 22;
+
+/// A list of pointers up to a null, beginning with the given word of the start block.
+fn pointers(first: usize) -> impl Iterator<Item = usize> {
+    let block = start_block();
+    let count = if block.is_null() { 0 } else { POINTERS_MAX };
+    // SAFETY: the kernel wrote both lists there, each ended by a null; they are read no further.
+    (0..count).map(move |index| unsafe { *block.add(first + index) }).take_while(|pointer| *pointer != 0)
+}
+
+/// Where in the start block the environment begins.
+fn environment_at() -> usize {
+    const COUNT_AND_NULL: usize = 2;
+    let block = start_block();
+    // SAFETY: the first word is the number of arguments.
+    if block.is_null() { 1 } else { unsafe { *block }.saturating_add(COUNT_AND_NULL) }
+}
+
+/// Hands a string over, its zero byte included. It need not be where the pointer says any more: the program may have changed
+/// the list.
+fn read_string(address: usize, piece: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+    const PAGE: usize = 4096;
+    let mut at = address;
+    loop {
+        if !syscall::readable(at & !7) {
+            return piece(b"\0");
+        }
+        // SAFETY: what is left of the page that was just found to be readable.
+        let rest = unsafe { core::slice::from_raw_parts(at as *const u8, PAGE - at % PAGE) };
+        let end = rest.iter().position(|byte| *byte == 0);
+        if !piece(end.and_then(|end| rest.get(..=end)).unwrap_or(rest)) {
+            return false;
+        }
+        if end.is_some() {
+            return true;
+        }
+        at += rest.len();
+    }
+}
+
+/// Hands all strings of such a list over, until `piece` returns false.
+#[cold]
+#[inline(never)]
+fn each_string(first: usize, piece: &mut dyn FnMut(&[u8]) -> bool) {
+    let _ = pointers(first).all(|string| read_string(string, piece));
+}
+
+/// A value of the auxiliary vector on the first stack.
+#[cold]
+#[inline(never)]
+fn auxiliary(key: usize) -> Option<usize> {
+    const ENTRIES_MAX: usize = 64;
+    let at = environment_at();
+    let first = at + pointers(at).count() + 1;
+    let block = start_block();
+    let count = if block.is_null() { 0 } else { ENTRIES_MAX };
+    // SAFETY: pairs of words behind the environment, ended by one whose key is 0.
+    let pair = |index: usize| unsafe { (*block.add(first + 2 * index), *block.add(first + 2 * index + 1)) };
+    (0..count).map(pair).take_while(|(own, _)| *own != 0).find(|(own, _)| *own == key).map(|(_, value)| value)
 }
 
 /// The value that the environment variable `name` had when the program was started. `None` if it
@@ -23,7 +94,7 @@ pub fn environment<const N: usize>(name: &[u8]) -> Option<Text<N>> {
     let mut value = Text::<N>::new();
     let mut matched = Some(0); // bytes of `name=` seen in this entry; None: another variable
     let mut found = false;
-    read_pieces(c"/proc/self/environ", &mut buffer, &mut |bytes| {
+    let mut piece = |bytes: &[u8]| {
         for byte in bytes.iter().copied() {
             if byte == 0 {
                 if found {
@@ -44,7 +115,10 @@ pub fn environment<const N: usize>(name: &[u8]) -> Option<Text<N>> {
             }
         }
         true
-    });
+    };
+    if !read_pieces(c"/proc/self/environ", &mut buffer, &mut piece) {
+        each_string(environment_at(), &mut piece);
+    }
     (found && !value.is_cut()).then_some(value)
 }
 
@@ -53,14 +127,14 @@ pub fn program_headers() -> usize {
     const AT_PHDR: usize = 3;
     let mut vector = [0u8; 1024];
     let mut value = 0;
-    read_pieces(c"/proc/self/auxv", &mut vector, &mut |bytes| {
+    let found = read_pieces(c"/proc/self/auxv", &mut vector, &mut |bytes| {
         let word = |bytes: &[u8; 8]| usize::from_ne_bytes(*bytes);
         let (words, _) = bytes.as_chunks::<8>();
         let pair = words.as_chunks::<2>().0.iter().find(|[key, _]| word(key) == AT_PHDR);
         value = pair.map_or(0, |[_, value]| word(value));
         false
     });
-    value
+    if found { value } else { auxiliary(AT_PHDR).unwrap_or(0) }
 }
 
 /// When the process was started: field 22 of `/proc/self/stat`, in clock ticks since boot.
@@ -118,7 +192,45 @@ pub fn mapped_bytes() -> u64 {
     pages * 4096
 }
 
-/// The path of the program's file, and of its working directory; empty if unknown.
+/// The path of the program's file; empty if unknown.
+pub fn executable<const N: usize>() -> Text<N> {
+    let path = link::<N>(c"/proc/self/exe");
+    if path.bytes().is_empty() { executable_at_start() } else { path }
+}
+
+#[cold]
+#[inline(never)]
+fn executable_at_start<const N: usize>() -> Text<N> {
+    const AT_EXECFN: usize = 31;
+    let mut path = Text::new();
+    let Some(name) = auxiliary(AT_EXECFN) else { return path };
+    read_string(name, &mut |piece| {
+        if path.bytes().is_empty() && !piece.starts_with(b"/") {
+            // As it was called from the directory of that time, which is rarely left before the first allocation.
+            path = directory();
+            path.push(b"/");
+        }
+        path.push(piece.strip_suffix(b"\0").unwrap_or(piece));
+        true
+    });
+    path
+}
+
+/// The path of the working directory; empty if unknown.
+pub fn directory<const N: usize>() -> Text<N> {
+    let path = link::<N>(c"/proc/self/cwd");
+    if path.bytes().is_empty() { directory_by_call() } else { path }
+}
+
+#[cold]
+#[inline(never)]
+fn directory_by_call<const N: usize>() -> Text<N> {
+    let (mut path, mut buffer) = (Text::new(), [0u8; N]);
+    path.push(syscall::working_directory(&mut buffer).unwrap_or(&[]));
+    path
+}
+
+/// Where a link leads to; empty if unknown.
 pub fn link<const N: usize>(path: &CStr) -> Text<N> {
     let mut buffer = [0u8; N];
     let mut text = Text::new();
@@ -131,7 +243,9 @@ pub fn link<const N: usize>(path: &CStr) -> Text<N> {
 /// Hands the program's arguments over, a piece at a time, each argument ended by a zero byte.
 pub fn arguments(each_piece: &mut dyn FnMut(&[u8]) -> bool) {
     let mut buffer = [0u8; 512];
-    read_pieces(c"/proc/self/cmdline", &mut buffer, each_piece);
+    if !read_pieces(c"/proc/self/cmdline", &mut buffer, each_piece) {
+        each_string(1, each_piece);
+    }
 }
 
 #[cfg(test)]
@@ -156,5 +270,26 @@ mod tests {
             true
         });
         assert!(bytes.ends_with(b"\0"));
+    }
+
+    #[test]
+    fn the_first_stack_tells_what_proc_tells() {
+        let strings = |first: usize| {
+            let mut bytes = std::vec::Vec::new();
+            assert!(pointers(first).all(|string| read_string(string, &mut |piece| {
+                bytes.extend_from_slice(piece);
+                true
+            })));
+            bytes
+        };
+        assert_eq!(strings(1), std::fs::read("/proc/self/cmdline").expect("read"));
+        assert_eq!(strings(environment_at()), std::fs::read("/proc/self/environ").expect("read"));
+        const AT_PHDR: usize = 3;
+        assert_eq!(auxiliary(AT_PHDR), Some(program_headers()));
+        assert_eq!(auxiliary(usize::MAX), None);
+        assert_eq!(executable::<512>().bytes(), std::env::current_exe().expect("exe").as_os_str().as_encoded_bytes());
+        let mut buffer = [0; 512];
+        let directory = std::env::current_dir().expect("a directory");
+        assert_eq!(syscall::working_directory(&mut buffer), Ok(directory.as_os_str().as_encoded_bytes()));
     }
 }

@@ -44,6 +44,7 @@ mod number {
     pub(super) const MADVISE: usize = 28;
     pub(super) const GETPID: usize = 39;
     pub(super) const FTRUNCATE: usize = 77;
+    pub(super) const GETCWD: usize = 79;
     pub(super) const MKDIR: usize = 83;
     pub(super) const UNLINK: usize = 87;
     pub(super) const SYMLINK: usize = 88;
@@ -188,6 +189,13 @@ pub fn symbolic_link(target: &CStr, path: &CStr) -> Result<()> {
 pub fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> Result<&'a [u8]> {
     let length = checked(number::READLINK, [path.as_ptr() as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0])?;
     into.get(..length).ok_or(Errno::INVAL)
+}
+
+/// The path of the working directory.
+pub fn working_directory(into: &mut [u8]) -> Result<&[u8]> {
+    let length = checked(number::GETCWD, [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0])?;
+    // Its zero byte is counted. A directory that cannot be reached is said to be `(unreachable)…`.
+    into.get(..length.saturating_sub(1)).filter(|path| path.starts_with(b"/")).ok_or(Errno::INVAL)
 }
 
 /// Which file a descriptor stands for, and whose it is.

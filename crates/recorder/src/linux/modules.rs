@@ -222,7 +222,7 @@ impl Modules {
         let executable;
         let mut path = code.module.name().to_bytes();
         if path.is_empty() {
-            executable = process::link::<1024>(c"/proc/self/exe");
+            executable = process::executable::<1024>();
             path = executable.bytes();
         }
         let Some(path_at) = ledger.lease(SectionKind::Strings, path.len() as u64) else { return 0 };

@@ -36,7 +36,7 @@ pub(super) fn push_ledger_dir(path: &mut Text<PATH_BYTES_MAX>, base: &CStr) {
 }
 
 /// Makes sure that the directory exists, is ours alone and no link.
-fn usable_dir(path: &CStr) -> bool {
+pub(super) fn usable_dir(path: &CStr) -> bool {
     const OTHERS: u32 = 0o077;
     let _ = syscall::make_directory(path, 0o700);
     let flags = open_flag::DIRECTORY | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;

@@ -2,7 +2,7 @@
 
 use super::ledger::{CODEC, Ledger, PAGE_BYTES};
 use super::options::{Request, VARIABLE, VARIABLE_BYTES_MAX};
-use super::place::{Opening, push_ledger_dir};
+use super::place::{Opening, push_ledger_dir, usable_dir};
 use super::room;
 use super::shared::{Phase, Settings, Shared};
 use core::ffi::CStr;
@@ -16,6 +16,18 @@ use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, advice, open_flag};
 use heapledger_linux::text::Text;
 use heapledger_linux::{apart, loader, process};
+
+/// Sanitizers, by what only their run-time libraries define. They come to life in the middle of the first `malloc`, and do
+/// not bear that somebody allocates or asks meanwhile. (`run` tells by the file; this is for what was preloaded by hand,
+/// and for what a program becomes.)
+const SANITIZERS: [(&[u8], &[u8]); 6] = [
+    (b"__asan_init", b"AddressSanitizer"),
+    (b"__hwasan_init", b"HWAddressSanitizer"),
+    (b"__tsan_init", b"ThreadSanitizer"),
+    (b"__lsan_init", b"LeakSanitizer"),
+    (b"__msan_init", b"MemorySanitizer"),
+    (b"__memprof_init", b"MemProf"),
+];
 
 /// What the library of hooks knows and the ledger should hold.
 pub struct Hooks<'a> {
@@ -90,8 +102,16 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         if let Some(dir) = request.dir() {
             let mut path = Text::<PATH_BYTES_MAX>::new();
             push_ledger_dir(&mut path, dir);
-            note_child(path, session);
+            // It may be another user's by now, and the first of them.
+            if usable_dir(path.c_str()) {
+                note_child(path, session);
+            }
         }
+        return None;
+    }
+    if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| loader::is_defined(symbol)) {
+        complain(&[b"this program has ", name, b" inside, which replaces malloc itself: nothing is recorded"]);
+        note_unrecorded(&request, session);
         return None;
     }
     if !shared.modules.start() {
@@ -214,8 +234,8 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && number(b"uid", u64::from(syscall::getuid()))
         && pair(b"session", Text::<24>::new().push_hex(session).bytes())
         && number(b"image", image)
-        && pair(b"exe", process::link::<1024>(c"/proc/self/exe").bytes())
-        && pair(b"cwd", process::link::<1024>(c"/proc/self/cwd").bytes())
+        && pair(b"exe", process::executable::<1024>().bytes())
+        && pair(b"cwd", process::directory::<1024>().bytes())
         && pair(b"next", hooks.next.to_bytes())
         && pair(b"cxx", hooks.cxx.to_bytes())
         && number(b"history", request.history)
@@ -258,7 +278,7 @@ fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
         text.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
     }
     text.push(b"\npid=").push_number(u64::from(syscall::getpid()));
-    let cwd = process::link::<1024>(c"/proc/self/cwd");
+    let cwd = process::directory::<1024>();
     if !cwd.is_cut() && !cwd.bytes().contains(&b'\n') {
         text.push(b"\ncwd=").push(cwd.bytes());
     }
@@ -294,7 +314,7 @@ fn note_unrecorded(request: &Request, session: u64) {
         push_ledger_dir(&mut path, dir);
         path.push(b"/").push_hex(session).push(b".unrecorded");
         syscall::unlink(path.c_str());
-        let _ = syscall::symbolic_link(process::link::<1024>(c"/proc/self/exe").c_str(), path.c_str());
+        let _ = syscall::symbolic_link(process::executable::<1024>().c_str(), path.c_str());
     }
 }
 
