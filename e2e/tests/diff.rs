@@ -1,5 +1,7 @@
 //! Snapshots and comparisons, of programs that go on.
 
+#[path = "diff/asleep.rs"]
+mod asleep;
 #[path = "diff/compare.rs"]
 mod compare;
 #[path = "diff/hold.rs"]

@@ -3,8 +3,15 @@
 //! A stop signal would be seen by the parent: a shell would take the terminal back and call the job stopped. It would
 //! also stay if we were killed in between. So we trace: nobody but the kernel and we know of it, and whatever becomes of
 //! us, the kernel lets the threads go. A process that was stopped before stays stopped.
+//!
+//! A thread that sleeps stands still by itself. It is not woken, since many a system call does not go on where it was
+//! woken: time-outs begin anew, a `write` that has written a part returns with that. Whether it slept all the while is
+//! looked at afterwards ([`Held::woken`]); if it did not, it is traced the next time, and set back to its system call
+//! where the kernel does not do that itself.
 
-use std::collections::BTreeSet;
+mod asleep;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -14,6 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 
 use crate::sys::{self, Stop};
+use asleep::Asleep;
 
 /// A thread that does not stop in this time waits in the kernel for something that cannot be interrupted.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,11 +34,26 @@ const NUDGES: u32 = 400;
 /// How the name of the library begins that does the entering.
 const LIBRARY: &str = "libheapledger";
 
+/// How often a thread that sleeps may wake while others are brought to stand, before it is brought to stand as well.
+const NAPS: u32 = 3;
+
+/// Whom to trace.
+#[derive(Clone, Debug)]
+pub(crate) enum Trace {
+    /// Threads that do not sleep, and these.
+    Awake(BTreeSet<i32>),
+    /// All threads.
+    All,
+}
+
 /// A process whose threads stand still as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Held {
     process: i32,
+    /// Those that are traced.
     threads: Vec<Thread>,
+    /// Those that slept when all others stood.
+    asleep: BTreeMap<i32, Asleep>,
     since: Instant,
 }
 
@@ -45,34 +68,69 @@ impl Held {
     ///
     /// # Errors
     /// If the process may not be traced, is traced by somebody else, is gone, or does not stop. Then it runs.
-    pub(crate) fn hold(process: i32) -> Result<Held> {
-        let mut held = Held { process, threads: Vec::new(), since: Instant::now() };
-        let mut seen = BTreeSet::new();
-        // Threads that run begin new ones until all of them stand.
+    pub(crate) fn hold(process: i32, trace: &Trace) -> Result<Held> {
+        let code = library_code(process);
+        let mut held = Held { process, threads: Vec::new(), asleep: BTreeMap::new(), since: Instant::now() };
+        let mut traced = BTreeSet::new();
+        let mut naps: BTreeMap<i32, u32> = BTreeMap::new();
+        // Threads that run begin new ones, and wake others, until all of them stand.
         loop {
-            let fresh: Vec<i32> = threads(process).into_iter().filter(|id| seen.insert(*id)).collect();
-            if fresh.is_empty() {
-                break;
-            }
             let before = held.threads.len();
-            for id in fresh {
-                match sys::seize(id) {
-                    Ok(()) => {
-                        held.threads.push(Thread { id, stopped: None });
-                        // One that has ended since is found out below.
-                        let _ = sys::interrupt(id);
-                    }
-                    Err(error) if is_gone(process, id) => drop(error),
-                    Err(error) => return Err(refused(process, &error)),
+            let mut all_stand = true;
+            for id in threads(process) {
+                if traced.contains(&id) || held.asleep.get(&id).is_some_and(Asleep::still) {
+                    continue;
+                }
+                all_stand = false;
+                let naps = naps.entry(id).or_default();
+                *naps += 1;
+                let may_sleep = matches!(trace, Trace::Awake(but) if *naps <= NAPS && !but.contains(&id));
+                let sleeper = Asleep::look(process, id).filter(|found| may_sleep && !found.is_in(&code));
+                held.asleep.remove(&id);
+                if let Some(sleeper) = sleeper {
+                    held.asleep.insert(id, sleeper);
+                } else {
+                    traced.insert(id);
+                    held.trace(id)?;
                 }
             }
             held.wait_for(before)?;
+            if all_stand {
+                break;
+            }
         }
-        if held.threads.is_empty() {
+        held.asleep.retain(|id, _| !is_gone(process, *id));
+        if held.threads.is_empty() && held.asleep.is_empty() {
             bail!("process {process} has ended");
         }
-        held.leave_entries()?;
+        held.leave_entries(&code)?;
         Ok(held)
+    }
+
+    /// Becomes the tracer of a thread and asks it to stop.
+    fn trace(&mut self, id: i32) -> Result<()> {
+        match sys::seize(id) {
+            Ok(()) => {
+                self.threads.push(Thread { id, stopped: None });
+                // One that has ended since is found out when it is waited for.
+                let _ = sys::interrupt(id);
+                Ok(())
+            }
+            Err(error) if is_gone(self.process, id) => {
+                drop(error);
+                Ok(())
+            }
+            Err(error) => Err(refused(self.process, &error)),
+        }
+    }
+
+    /// The threads that were left asleep and did not sleep all the while, or began since. None: it stood still.
+    pub(crate) fn woken(&self) -> BTreeSet<i32> {
+        let traced: BTreeSet<i32> = self.threads.iter().map(|thread| thread.id).collect();
+        let is_new = |id: &i32| !traced.contains(id) && !self.asleep.contains_key(id);
+        let mut woken: BTreeSet<i32> = threads(self.process).into_iter().filter(is_new).collect();
+        woken.extend(self.asleep.iter().filter(|(_, sleeper)| !sleeper.still()).map(|(id, _)| *id));
+        woken
     }
 
     /// For how long it has been standing.
@@ -103,8 +161,7 @@ impl Held {
     }
 
     /// Lets threads that stopped inside our library go on alone until they are out of it.
-    fn leave_entries(&mut self) -> Result<()> {
-        let code = library_code(self.process);
+    fn leave_entries(&mut self, code: &[Range<u64>]) -> Result<()> {
         for _ in 0..NUDGES {
             let mut inside: Vec<usize> = Vec::new();
             for (index, thread) in self.threads.iter().enumerate() {
@@ -120,6 +177,7 @@ impl Held {
             }
             for index in &inside {
                 let Some(thread) = self.threads.get_mut(*index) else { continue };
+                let _ = sys::enter_again(thread.id);
                 let _ = sys::resume(thread.id, pending(thread.stopped.take()));
             }
             sleep(NUDGE);
@@ -139,6 +197,7 @@ impl Drop for Held {
             let _ = self.wait_for(0);
         }
         for thread in self.threads.iter().filter(|thread| thread.stopped.is_some()) {
+            let _ = sys::enter_again(thread.id);
             let _ = sys::detach(thread.id, pending(thread.stopped));
         }
     }
@@ -203,11 +262,9 @@ fn library_code(process: i32) -> Vec<Range<u64>> {
     maps.lines().filter(ours).filter_map(range).collect()
 }
 
-/// Where a thread that stands would go on. The line is `NUMBER ARGUMENTS… SP PC`, or `-1 SP PC` outside of a call.
+/// Where a thread that stands would go on.
 fn instruction(process: i32, thread: i32) -> Option<u64> {
-    let line = fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall")).ok()?;
-    let word = line.split_ascii_whitespace().next_back()?;
-    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+    Asleep::place(process, thread).and_then(|place| asleep::instruction(&place))
 }
 
 #[cfg(test)]
@@ -221,6 +278,8 @@ mod tests {
         assert!(!is_gone(own, own));
         assert!(is_gone(own, i32::MAX));
         assert_eq!(library_code(own).len(), 1, "the vdso");
-        assert!(Held::hold(i32::MAX).is_err());
+        for trace in [Trace::All, Trace::Awake(BTreeSet::new())] {
+            assert!(Held::hold(i32::MAX, &trace).is_err());
+        }
     }
 }

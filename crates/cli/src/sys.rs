@@ -226,6 +226,60 @@ pub(crate) fn detach(thread: i32, signal: i32) -> io::Result<()> {
     trace(libc::PTRACE_DETACH, thread, signal)
 }
 
+/// Sets a stopped thread back to the system call that it was interrupted in, if the kernel would return `EINTR` from it.
+///
+/// Many calls return that, handler or not, and programs that have no handler do not expect it. The kernel itself knows
+/// a result that means "once more, unless a handler runs": it gets that one. So a signal that is there, or comes before
+/// the thread is on its way, still has its `EINTR`.
+pub(crate) fn enter_again(thread: i32) -> io::Result<()> {
+    // As the kernel calls it; it never leaves the kernel otherwise.
+    const ERESTARTNOHAND: i64 = 514;
+    let (call, result) = (register(thread, libc::ORIG_RAX)?, register(thread, libc::RAX)?);
+    if is_64_bit(register(thread, libc::CS)?) && result == -i64::from(libc::EINTR) && may_be_entered_again(call) {
+        set_register(thread, libc::RAX, -ERESTARTNOHAND)?;
+    }
+    Ok(())
+}
+
+/// The code segment of 64-bit programs. Others number their calls differently.
+fn is_64_bit(segment: i64) -> bool {
+    segment == 0x33
+}
+
+/// Whether a system call that was interrupted, and has done nothing, can be made again.
+fn may_be_entered_again(call: i64) -> bool {
+    // `close` has closed the descriptor all the same. A device that returns EINTR from `ioctl` means it: the kernel has
+    // another word for "once more". -1: in no system call.
+    call >= 0 && ![libc::SYS_close, libc::SYS_ioctl, libc::SYS_restart_syscall].contains(&call)
+}
+
+fn register(thread: i32, number: i32) -> io::Result<i64> {
+    // The result is the value, so only this tells it from an error.
+    // SAFETY: the place of errno is valid.
+    unsafe { *libc::__errno_location() = 0 };
+    // SAFETY: reads a register of a thread; refused unless that is stopped and ours.
+    let value =
+        unsafe { libc::ptrace(libc::PTRACE_PEEKUSER, thread, place(number), std::ptr::null_mut::<libc::c_void>()) };
+    match io::Error::last_os_error() {
+        error if value == -1 && error.raw_os_error() != Some(0) => Err(error),
+        _ => Ok(value),
+    }
+}
+
+fn set_register(thread: i32, number: i32, value: i64) -> io::Result<()> {
+    let value = std::ptr::without_provenance_mut::<libc::c_void>(value as usize);
+    // SAFETY: writes a register of a thread; refused unless that is stopped and ours.
+    if unsafe { libc::ptrace(libc::PTRACE_POKEUSER, thread, place(number), value) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Where a register stands in what the kernel calls the user area.
+fn place(register: i32) -> *mut libc::c_void {
+    std::ptr::without_provenance_mut(register as usize * size_of::<u64>())
+}
+
 fn trace(request: libc::c_uint, thread: i32, data: i32) -> io::Result<()> {
     let nothing: *mut libc::c_void = std::ptr::null_mut();
     let data = std::ptr::without_provenance_mut::<libc::c_void>(data as usize);
@@ -254,5 +308,28 @@ pub(crate) fn look_at_thread(thread: i32) -> io::Result<Option<Stop>> {
                 }));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_have_done_nothing_are_made_again() {
+        for call in [libc::SYS_epoll_wait, libc::SYS_semop, libc::SYS_read, libc::SYS_connect, libc::SYS_io_uring_enter]
+        {
+            assert!(may_be_entered_again(call), "{call}");
+        }
+        for call in [-1, libc::SYS_close, libc::SYS_ioctl, libc::SYS_restart_syscall] {
+            assert!(!may_be_entered_again(call), "{call}");
+        }
+    }
+
+    #[test]
+    fn nobody_reads_registers_of_a_thread_that_is_not_held() {
+        let own = std::process::id() as i32;
+        assert!(register(own, libc::RAX).is_err() && set_register(own, libc::RAX, 0).is_err());
+        assert!(enter_again(own).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! `heapledger snapshot`: a finished ledger of this moment, of a program that goes on.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use super::unless_pipe_closed;
 use crate::finish::{Progress, abandon, plain, remember};
-use crate::freeze::Held;
+use crate::freeze::{Held, Trace};
 use crate::output::{Names, Pending, check, expand};
 use crate::terminal::Color;
 use crate::{say, startup, sys};
@@ -23,6 +24,10 @@ use crate::{say, startup, sys};
 const OUTPUT: &str = "heapledger.%n.%p.%i.hl";
 /// How often a process is held anew if a call was in the middle of an entry after all.
 const HOLDS: u32 = 4;
+/// How often threads that sleep are left alone. If one of them woke each time, all are interrupted.
+const QUIET_HOLDS: u32 = 3;
+/// For tests: `interrupt` interrupts all threads at once, also those that sleep.
+const HOW: &str = "HEAPLEDGER_FREEZE";
 
 /// Arguments of `snapshot`.
 #[derive(Debug, clap::Args)]
@@ -31,6 +36,12 @@ The program goes on, and its ledger too: the snapshot is a ledger of its own,
 for all commands that read one. Without --freeze nothing of the program is
 touched; each record is whole as it was at some time during the copy, and those
 that were being written are left out and counted.
+
+--freeze holds threads that run, and leaves those that sleep asleep. If one of
+them wakes three times during the copy, all are interrupted. A system call that
+slept then goes on, but a few begin their time-out anew (those of epoll_wait,
+semtimedop, sigtimedwait and SO_RCVTIMEO), and a write or read that had done a
+part of its work returns with that part, as after any signal.
 
 In FILE of --output: %n program, %p process, %i the first number from 0 whose
 file is not there yet, %h host, %t seconds since 1970, %% a percent sign. No
@@ -172,14 +183,27 @@ fn held(
         bail!("a process cannot hold itself");
     }
     let mut longest = 0u64;
-    let mut tries = 0;
+    let (mut tries, mut quiet) = (0, 0);
+    let mut trace = Trace::Awake(BTreeSet::new());
+    if std::env::var_os(HOW).is_some_and(|how| how == "interrupt") {
+        trace = Trace::All;
+    }
     loop {
-        tries += 1;
-        let held = Held::hold(pid)?;
+        let held = Held::hold(pid, &trace)?;
         let mut snapshot = copy(live, raw, true).map_err(unfit)?;
         let span = u64::try_from(held.span().as_nanos()).unwrap_or(u64::MAX);
+        let woken = held.woken();
         drop(held);
         longest = longest.max(span);
+        if !woken.is_empty() {
+            quiet += 1;
+            match &mut trace {
+                Trace::Awake(but) if quiet < QUIET_HOLDS => but.extend(woken),
+                _ => trace = Trace::All,
+            }
+            continue;
+        }
+        tries += 1;
         let unsettled = snapshot.unsettled.unwrap_or(0);
         if unsettled == 0 || tries == HOLDS {
             snapshot.taken.held_ns = Some(longest);
