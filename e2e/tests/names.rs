@@ -74,3 +74,40 @@ fn files_of_another_machine_are_found_below_a_sysroot() -> Result {
     check!(with.out().contains("copy_name"), "not found below {}: {with}", root.display());
     Ok(())
 }
+
+/// Functions of C++'s standard library hold no blocks, however hard their names are to read, and without debug information
+/// too.
+#[test]
+fn the_standard_library_holds_nothing() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("made_shared")?.build()?;
+    let stripped = scratch.path("made_shared");
+    process::run(command("strip").arg("--strip-debug").arg("-o").arg(&stripped).arg(&program))?.good()?;
+    for (base, program) in [("whole", &program), ("plain", &stripped)] {
+        run_cleanly(&scratch, &mut under_run(&scratch, base, &[], program, &[]))?.good()?;
+        let ledger = scratch.path(&format!("{base}.hl"));
+        let heapledger = |words: &[&str]| process::run(command(heapledger()).args(words).arg(&ledger))?.good();
+        for more in [&[][..], &["--no-demangle"]] {
+            let groups = heapledger(&[&["dump", "--group-by", "fn", "--csv"], more].concat())?.out();
+            let blocks = |name: &str| {
+                let line = groups.lines().find(|line| line.contains(name)).unwrap_or_default();
+                line.split(',').find_map(|field| field.parse::<u64>().ok().filter(|number| [20, 49].contains(number)))
+            };
+            check!(blocks("keep_orders") == Some(49), "{base} {more:?}: {groups}");
+            check!(blocks("keep_assumed") == Some(20), "{base} {more:?}: {groups}");
+            let holder = |line: &str| line.rsplit(',').next().unwrap_or_default().to_owned();
+            let is_standard = |name: String| name.starts_with("_ZSt") || name.contains("make_shared");
+            check!(!groups.lines().map(holder).any(is_standard), "{base} {more:?}: {groups}");
+        }
+        let dump = heapledger(&["dump", "-n", "--limit", "1", "--where", "fn ~ make_shared"])?.out();
+        check!(dump.contains("std::make_shared<Order, int&>(int&)"), "{base}: {dump}");
+        check!(!dump.contains("_ZSt11make_shared"), "{base}: {dump}");
+    }
+    let dump = process::run(
+        command(heapledger())
+            .args(["dump", "--limit", "1", "--where", "holder == keep_assumed"])
+            .arg(scratch.path("whole.hl")),
+    )?;
+    check!(dump.good()?.out().contains(" std::assume"), "the programmer's name where the linker's is none");
+    Ok(())
+}
