@@ -74,3 +74,126 @@ fn files_of_another_machine_are_found_below_a_sysroot() -> Result {
     check!(with.out().contains("copy_name"), "not found below {}: {with}", root.display());
     Ok(())
 }
+
+/// Functions of C++'s standard library hold no blocks, however hard their names are to read, and without debug information
+/// too.
+#[test]
+fn the_standard_library_holds_nothing() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("made_shared")?.build()?;
+    let stripped = scratch.path("made_shared");
+    process::run(command("strip").arg("--strip-debug").arg("-o").arg(&stripped).arg(&program))?.good()?;
+    for (base, program) in [("whole", &program), ("plain", &stripped)] {
+        run_cleanly(&scratch, &mut under_run(&scratch, base, &[], program, &[]))?.good()?;
+        let ledger = scratch.path(&format!("{base}.hl"));
+        let heapledger = |words: &[&str]| process::run(command(heapledger()).args(words).arg(&ledger))?.good();
+        for more in [&[][..], &["--no-demangle"]] {
+            let groups = heapledger(&[&["dump", "--group-by", "fn", "--csv"], more].concat())?.out();
+            let blocks = |name: &str| {
+                let line = groups.lines().find(|line| line.contains(name)).unwrap_or_default();
+                line.split(',').find_map(|field| field.parse::<u64>().ok().filter(|number| [20, 49].contains(number)))
+            };
+            check!(blocks("keep_orders") == Some(49), "{base} {more:?}: {groups}");
+            check!(blocks("keep_assumed") == Some(20), "{base} {more:?}: {groups}");
+            let holder = |line: &str| line.rsplit(',').next().unwrap_or_default().to_owned();
+            let is_standard = |name: String| name.starts_with("_ZSt") || name.contains("make_shared");
+            check!(!groups.lines().map(holder).any(is_standard), "{base} {more:?}: {groups}");
+        }
+        let dump = heapledger(&["dump", "-n", "--limit", "1", "--where", "fn ~ make_shared"])?.out();
+        check!(dump.contains("std::make_shared<Order, int&>(int&)"), "{base}: {dump}");
+        check!(!dump.contains("_ZSt11make_shared"), "{base}: {dump}");
+    }
+    let dump = process::run(
+        command(heapledger())
+            .args(["dump", "--limit", "1", "--where", "holder == keep_assumed"])
+            .arg(scratch.path("whole.hl")),
+    )?;
+    check!(dump.good()?.out().contains(" std::assume"), "the programmer's name where the linker's is none");
+    Ok(())
+}
+
+/// A program without symbols is named by the build that it was stripped from, in every report; another build is refused.
+#[test]
+fn the_executable_that_is_given_names_frames() -> Result {
+    let scratch = Scratch::new();
+    let built = victim::named("leaky")?.build()?;
+    let (own, whole, debug) = (scratch.path("leaky"), scratch.path("whole"), scratch.path("own.dbg"));
+    fs::copy(&built, &whole).map_err(|error| error.to_string())?;
+    process::run(command("strip").arg("-o").arg(&own).arg(&built))?.good()?;
+    process::run(command("objcopy").arg("--only-keep-debug").arg(&built).arg(&debug))?.good()?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &["-q"], &own, &[]))?.good()?;
+    let ledger = scratch.path("x.hl");
+    let ledger = ledger.as_os_str();
+    let say = |words: &[&OsStr]| process::run(command(heapledger()).args(words));
+    let word = |text: &'static str| OsStr::new(text);
+
+    let alone = say(&[word("dump"), ledger])?.good()?.out();
+    check!(!alone.contains("copy_name"), "it is named already: {alone}");
+    let advice = alone.lines().find(|line| line.contains("To see more:")).unwrap_or_default();
+    check!(advice.contains("leaky (build id ") && advice.contains("--exe FILE"), "nothing is advised: {alone}");
+    for file in [&whole, &debug] {
+        let file = file.as_os_str();
+        for command in ["dump", "history", "diff"] {
+            let more = if command == "diff" { vec![ledger] } else { Vec::new() };
+            let more = [&[word(command), file, ledger][..], &more].concat();
+            let more = if command == "diff" { [&more[..], &[word("--group-by"), word("fn")]].concat() } else { more };
+            let ran = say(&more)?.good()?.out();
+            check!(command == "diff" || ran.contains("copy_name"), "{command}: {ran}");
+            check!(!ran.contains("To see more: for leaky"), "{command}: {ran}");
+        }
+        for words in [
+            &["dump", "--json"][..],
+            &["tree"],
+            &["stats"],
+            &["flame", "--format", "folded"],
+            &["check", "--max-live", "1"],
+            &["top", "--batch", "1"],
+            &["diff", "--json"],
+        ] {
+            let words: Vec<&OsStr> = words.iter().map(OsStr::new).chain([word("--exe"), file, ledger]).collect();
+            let words = if words[0] == "diff" { [&words[..], &[ledger]].concat() } else { words };
+            let ran = say(&words)?;
+            check!(words[0] == "diff" || ran.out().contains("copy_name"), "{words:?}: {ran}");
+            check!(ran.status.code() == Some(i32::from(words[0] == "check")), "{words:?}: {ran}");
+        }
+    }
+    // Another program, another build, a library that it did not load, and what is no program.
+    let text = scratch.path("text");
+    fs::write(&text, "hello").map_err(|error| error.to_string())?;
+    let other = victim::named("standing")?.build()?;
+    for (file, why) in [
+        (other.as_os_str(), "as it ran: its build id is"),
+        (word("/bin/sh"), "as it ran: its build id is"),
+        (text.as_os_str(), "ELF"),
+    ] {
+        for words in [&[word("tree"), word("--exe"), file, ledger][..], &[word("stats"), word("--exe"), file, ledger]] {
+            let ran = say(words)?;
+            check!(
+                ran.status.code() == Some(2) && ran.err().contains(why) && ran.stdout.is_empty(),
+                "{words:?}: {ran}"
+            );
+        }
+    }
+    let ran = say(&[word("dump"), word("/bin/sh"), ledger])?;
+    check!(ran.status.code() == Some(2) && ran.err().contains("its build id is"), "{ran}");
+    Ok(())
+}
+
+/// Without a build id in the program, its name and how much memory it takes decide, and the report says so.
+#[test]
+fn an_executable_without_a_build_id_is_believed_and_said_to_be() -> Result {
+    let scratch = Scratch::new();
+    let built = victim::named("leaky")?.build()?;
+    let (own, whole) = (scratch.path("leaky"), scratch.path("whole"));
+    let objcopy = |words: &[&str], to| process::run(command("objcopy").args(words).arg(&built).arg(to))?.good();
+    objcopy(&["--remove-section=.note.gnu.build-id"], &whole)?;
+    objcopy(&["--remove-section=.note.gnu.build-id", "--strip-all"], &own)?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &["-q"], &own, &[]))?.good()?;
+    let dump =
+        |file: &OsStr| process::run(command(heapledger()).args(["dump", "--exe"]).arg(file).arg(scratch.path("x.hl")));
+    let ran = dump(whole.as_os_str())?.good()?.out();
+    check!(ran.contains("copy_name") && ran.contains("could not be checked: the ledger has no build id"), "{ran}");
+    let ran = dump("/bin/bash".as_ref())?;
+    check!(ran.status.code() == Some(2) && ran.err().contains("bytes of addresses"), "{ran}");
+    Ok(())
+}

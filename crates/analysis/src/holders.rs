@@ -9,13 +9,14 @@ use crate::{NamedFrame, NamedStack};
 
 /// Functions of one word whose name says that they allocate: `xmalloc`, `g_malloc0`, `PyMem_RawMalloc`, `zmalloc`,
 /// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. Then the standard libraries of C++ and Rust with their containers, and
-/// `operator new`.
+/// `operator new`; and these as the linker knows them, for names that are shown so.
 const CONVENTION: &str = concat!(
     r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$",
     r"|^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
     r"|^operator new",
     r"|^<?(?:alloc|core|std|hashbrown)::",
     r"|^__r(?:ust|dl|g)_",
+    r"|^_Z(?:Z*NK?[VrRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1|n[wa]|5alloc|4core|3std|9hashbrown)",
 );
 
 static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
@@ -107,9 +108,20 @@ mod tests {
             "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
             "alloc::raw_vec::RawVec<T,A>::grow_one",
             "__rust_alloc",
+            "_ZSt11make_sharedIiJiEE",
+            "_ZNSt6vectorIiSaIiEE9push_backEOi",
+            "_ZNKSt6vectorIiSaIiEE4copyEv",
+            "_ZN9__gnu_cxx13new_allocatorIiE8allocateEmPKv",
+            "_ZNSaIcE8allocateEm",
+            "_Znwm",
+            "_ZZNSt8__detail4findEvENKUlvE_clEv",
+            "_ZN5alloc3vec12Vec$LT$T$GT$4push17h0123456789abcdefE",
         ] {
             assert!(!holders.holds_name(name), "{name}");
             assert!(Holders::innermost().holds_name(name), "{name}");
+        }
+        for name in ["_Z5parsev", "_ZN5Store3addESt6vectorIiE", "_Z9allocatorSt4pair", "_ZN4main1fEv"] {
+            assert!(holders.holds_name(name), "{name}");
         }
         for name in
             ["main", "parse", "worker1(int)", "mystd::f()", "f(std::string)", "allocate_table", "dup2", "jv_parse"]

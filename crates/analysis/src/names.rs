@@ -1,13 +1,14 @@
 //! Names for the stacks that are shown, and only for those.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use heapledger_source::{Code, Ledger, Module, SourceError};
-use heapledger_symbols::{ModuleId, Resolved, SourceReader, Symbolizer};
+use heapledger_symbols::{Distribution, ModuleId, Resolved, SourceReader, Symbolizer};
 
-use crate::notes::Note;
+use crate::notes::{Advice, Note};
 use crate::passing::Passing;
 
 /// One line of a stack. An address has several when functions were inlined into each other there.
@@ -69,6 +70,8 @@ pub struct Names<'a> {
     asked: BTreeSet<u16>,
     damaged: u64,
     passing: Passing,
+    /// Of a ledger without modules: the file whose code addresses it has.
+    everything: Option<Module>,
 }
 
 /// What the program was started as, where its file is called otherwise: through a link, say.
@@ -97,7 +100,14 @@ impl<'a> Names<'a> {
             asked: BTreeSet::new(),
             damaged: 0,
             passing: Passing::default(),
+            everything: None,
         })
+    }
+
+    /// All code addresses of the ledger, which has no modules, are those of this file.
+    pub fn of_file(&mut self, path: PathBuf) {
+        let (row, build_id) = (0, Vec::new());
+        self.everything = Some(Module { row, path, build_id, bias: 0, low: 0, high: 0, generation: 0 });
     }
 
     /// Which files are looked through: those of headers, unless asked otherwise.
@@ -161,7 +171,14 @@ impl<'a> Names<'a> {
         // As below, return addresses less one. What has no name may get one later, if the program runs.
         let generated: Vec<u64> = generated.into_iter().collect();
         let addresses: Vec<u64> = generated.iter().map(|address| address.saturating_sub(1)).collect();
-        for (offset, resolved) in generated.into_iter().zip(self.symbolizer.resolve_generated(&addresses)) {
+        let named = match &self.everything {
+            Some(module) => {
+                let id = ModuleId { path: &module.path, build_id: &module.build_id };
+                self.symbolizer.resolve(&id, &addresses, &mut |_, _| {}, options.deadline)
+            }
+            None => self.symbolizer.resolve_generated(&addresses),
+        };
+        for (offset, resolved) in generated.into_iter().zip(named) {
             if !resolved.frames.is_empty() {
                 self.frames.insert(Code { module: None, offset }, resolved);
             }
@@ -242,10 +259,12 @@ impl<'a> Names<'a> {
         let before = to.len();
         let module = code.module.and_then(|row| self.modules.get(&row));
         let bias = module.map_or(0, |(module, _)| module.bias);
+        let everything = self.everything.as_ref().filter(|_| code.module.is_none());
+        let everything = everything.map(|module| Arc::from(module.path.to_string_lossy()));
         let plain = NamedFrame {
             address: Some(code.offset.wrapping_add(bias)).filter(|_| code.module.is_none() || module.is_some()),
-            module: module.map(|(_, path)| Arc::clone(path)),
-            offset: code.module.map(|_| code.offset),
+            offset: code.module.map(|_| code.offset).or(everything.as_ref().map(|_| code.offset)),
+            module: module.map(|(_, path)| Arc::clone(path)).or(everything),
             ..NamedFrame::default()
         };
         match self.frames.get(&code).map(|resolved| &resolved.frames).filter(|frames| !frames.is_empty()) {
@@ -289,8 +308,15 @@ impl<'a> Names<'a> {
         }
         let mut without_debug_info = BTreeSet::new();
         let mut not_fetched: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (module, path) in self.modules.values().filter(|(module, _)| self.asked.contains(&module.row)) {
+        let mut lacking: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+        let everything = self.everything.iter().map(|module| (module, module.path.to_string_lossy().into_owned()));
+        let asked = self.modules.values().filter(|(module, _)| self.asked.contains(&module.row));
+        let asked = asked.map(|(module, path)| (module, path.to_string()));
+        for (module, path) in asked.chain(everything) {
             let status = self.symbolizer.status(&ModuleId { path: &module.path, build_id: &module.build_id });
+            if status.lacks_debug_info() {
+                lacking.insert(module.path.clone(), module.build_id.clone());
+            }
             for note in &status.notes {
                 // The usual case, and the same sentence for every module: one line for all of them.
                 if let heapledger_symbols::Note::NoDebugInfo { path } = note {
@@ -302,7 +328,7 @@ impl<'a> Names<'a> {
                     not_fetched.entry(reason.clone()).or_default().insert(path.display().to_string());
                     continue;
                 }
-                let note = Note::Module { path: path.to_string(), reason: note.to_string() };
+                let note = Note::Module { path: path.clone(), reason: note.to_string() };
                 if !notes.contains(&note) {
                     notes.push(note);
                 }
@@ -314,7 +340,24 @@ impl<'a> Names<'a> {
         if !without_debug_info.is_empty() {
             notes.push(Note::WithoutDebugInfo(without_debug_info.into_iter().collect()));
         }
+        if !lacking.is_empty() {
+            notes.push(Note::Advice(self.advice(lacking)));
+        }
         notes
+    }
+
+    /// What could be done for modules without debug information.
+    fn advice(&self, lacking: BTreeMap<PathBuf, Vec<u8>>) -> Advice {
+        let options = self.symbolizer.options();
+        let distribution = Distribution::installed(options.sysroot.as_deref());
+        let packages = distribution.debug_packages(&lacking.keys().cloned().collect::<Vec<_>>());
+        let own = lacking.into_iter().filter(|(path, _)| !packages.contains_key(path));
+        let own = own.map(|(path, build_id)| (path.to_string_lossy().into_owned(), build_id)).collect();
+        let packages = BTreeSet::from_iter(packages.into_values());
+        let archive = distribution.archive().filter(|_| packages.iter().any(|package| package.ends_with("-dbgsym")));
+        let server = options.suggests_servers && !packages.is_empty();
+        let server = server.then(|| distribution.server().to_owned());
+        Advice { packages: packages.into_iter().collect(), archive, server, own }
     }
 
     fn code(&mut self, id: u32) -> Result<Option<Code>, SourceError> {

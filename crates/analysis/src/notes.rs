@@ -53,8 +53,36 @@ pub enum Note {
         /// Half a sentence.
         reason: String,
     },
+    /// How to come by functions and lines of those modules that have none.
+    Advice(Advice),
     /// Stacks whose trie is damaged.
     StacksDamaged(u64),
+}
+
+/// What to install or to type for functions and lines of modules that have none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// Packages to install.
+    pub packages: Vec<String>,
+    /// The archive that has them, if it is not one that everybody has.
+    pub archive: Option<String>,
+    /// A server that has debug information of these packages, if none is asked yet.
+    pub server: Option<String>,
+    /// Modules that belong to no package, and their build ids: whoever built them has them with debug information.
+    pub own: Vec<(String, Vec<u8>)>,
+}
+
+impl Advice {
+    /// The advice for another ledger besides.
+    pub fn join(&mut self, other: &Advice) {
+        self.packages.extend(
+            other.packages.iter().filter(|package| !self.packages.contains(package)).cloned().collect::<Vec<_>>(),
+        );
+        self.packages.sort();
+        self.own.extend(other.own.iter().filter(|own| !self.own.contains(own)).cloned().collect::<Vec<_>>());
+        self.archive = self.archive.take().or_else(|| other.archive.clone());
+        self.server = self.server.take().or_else(|| other.server.clone());
+    }
 }
 
 /// What all reports must say of a ledger, as far as it is not zero.

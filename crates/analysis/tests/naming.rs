@@ -1,12 +1,12 @@
-//! Names that were found in haste are replaced by better ones.
+//! Names that were found in haste are replaced by better ones; code of no module is that of a file that is given.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::source::testing::Builder;
-use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
-use heapledger_analysis::{NamedFrame, Names, NamingOptions};
+use heapledger_analysis::symbols::{GivenFile, Options, SourceReader, Symbolizer};
+use heapledger_analysis::{Given, NamedFrame, Names, NamingOptions, Note, given};
 
 /// A function that this test looks for in its own program.
 #[inline(never)]
@@ -58,4 +58,36 @@ fn a_name_found_in_haste_is_replaced() {
     assert!(better.file.as_deref().is_some_and(|file| file.ends_with("naming.rs")), "{better:?}");
     // It is remembered: no haste takes it away.
     assert_eq!(name(Some(Instant::now())), better);
+}
+
+/// A chip's ledger has no modules: what its code is called stands in the file that was built for it.
+#[test]
+fn a_file_that_is_given_names_the_code_of_a_ledger_without_modules() {
+    let program = std::env::current_exe().expect("a program");
+    let address = looked_for as fn(u64) -> u64 as usize as u64 - bias() + 1;
+    let mut builder = Builder::new();
+    let site = builder.stack(&[(None, address)]);
+    let file = File(std::env::temp_dir().join(format!("heapledger-naming-chip-{}.hlive", std::process::id())));
+    builder.write(&file.0).expect("written");
+    let ledger = Ledger::open(&file.0).expect("a ledger");
+    let given_file = GivenFile::open(&program).expect("a program");
+    assert_eq!(given(&ledger, &given_file).expect("readable"), Ok(Given::Everything(program.clone())));
+    let stack = |path: Option<PathBuf>| {
+        let mut names =
+            Names::new(&ledger, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
+        path.into_iter().for_each(|path| names.of_file(path));
+        names.resolve([site], NamingOptions::default(), &mut |_| {}).expect("readable");
+        (names.stack(site).expect("readable").frames, names.notes())
+    };
+    let (frames, notes) = stack(None);
+    assert_eq!((&frames[0].function, frames[0].address, notes), (&None, Some(address), Vec::new()));
+    let (frames, notes) = stack(Some(program.clone()));
+    let frame = frames.last().expect("a frame");
+    assert!(frame.function.as_deref().is_some_and(|name| name.contains("looked_for")), "{frame:?}");
+    assert!(frame.file.as_deref().is_some_and(|file| file.ends_with("naming.rs")), "{frame:?}");
+    assert_eq!(frame.module.as_deref(), program.to_str());
+    assert!(
+        notes.iter().any(|note| matches!(note, Note::Module { reason, .. } if reason.contains("could not be checked"))),
+        "{notes:?}"
+    );
 }

@@ -61,6 +61,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
         let namer = Ledger::open_target(target)?;
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
         filter.check(&reader, Scope::Blocks)?;
+        args.naming.check(&[&reader])?;
         if args.group == Group::Thread {
             GroupBy::Thread.check(&reader, Scope::Blocks)?;
         }

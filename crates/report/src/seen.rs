@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
-use heapledger_analysis::{FoundBy, Moment, Note, Seen};
+use heapledger_analysis::symbols::Hex;
+use heapledger_analysis::{Advice, FoundBy, Moment, Note, Seen};
 
 use crate::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 
@@ -52,6 +53,7 @@ pub fn sentence(note: &Note) -> String {
             let modules = file_names(paths);
             format!("No debug information for {modules}: symbol names only, no lines.")
         }
+        Note::Advice(advice) => advised(advice),
         Note::StacksDamaged(number) => {
             format!("{} damaged in the ledger and shown in part.", was(*number, "stack is", "stacks are"))
         }
@@ -88,8 +90,43 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::Module { .. } => "module",
         Note::WithoutDebugInfo(_) => "without_debug_info",
         Note::NotFetched { .. } => "not_fetched",
+        Note::Advice(_) => "advice",
         Note::StacksDamaged(_) => "stacks_damaged",
     }
+}
+
+/// Modules and packages that are named in one sentence; more would be a screen of them.
+const NAMED: usize = 8;
+
+/// What to type for functions and lines.
+fn advised(advice: &Advice) -> String {
+    let Advice { packages, archive, server, own } = advice;
+    let mut ways = Vec::new();
+    if !packages.is_empty() {
+        let archive = archive.as_ref().map(|archive| format!(" (archive {archive})")).unwrap_or_default();
+        let more = if packages.len() > NAMED { " …" } else { "" };
+        let named = packages.get(..NAMED).unwrap_or(packages).join(" ");
+        ways.push(format!("`apt install {named}{more}`{archive}"));
+        ways.extend(server.as_ref().map(|server| format!("`DEBUGINFOD_URLS={server}`")));
+    }
+    let mut parts = vec![ways.join(" or ")];
+    parts.retain(|part| !part.is_empty());
+    if let [(path, build_id), others @ ..] = own.as_slice() {
+        let name = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let mut names = vec![name(path)];
+        names.extend(others.iter().take(NAMED - 1).map(|(path, _)| name(path)));
+        let more = if own.len() > NAMED { " …" } else { "" };
+        let id = if others.is_empty() && !build_id.is_empty() {
+            format!(" (build id {})", Hex(build_id))
+        } else {
+            String::new()
+        };
+        parts.push(format!(
+            "for {}{more}{id} `--exe FILE`, as it was before it was stripped or with its debug information, or `--debug-dir DIR`",
+            names.join(", ")
+        ));
+    }
+    format!("To see more: {}.", parts.join("; "))
 }
 
 /// Which moment the report is of.
@@ -240,10 +277,9 @@ fn damaged(damage: &Damage) -> String {
 /// Writes the notes, if there are any.
 pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Result<()> {
     // That names are missing is the usual case and no loss of the ledger's.
-    let (names, losses): (Vec<&Note>, Vec<&Note>) = seen
-        .notes
-        .iter()
-        .partition(|note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_) | Note::NotFetched { .. }));
+    let (names, losses): (Vec<&Note>, Vec<&Note>) = seen.notes.iter().partition(|note| {
+        matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_) | Note::NotFetched { .. } | Note::Advice(_))
+    });
     let (found, losses) = losses.into_iter().partition(|note| matches!(note, Note::FoundBy(_) | Note::CopiedSometime));
     for (heading, notes) in [("Moment    :", found), ("Not seen  :", losses), ("Names     :", names)] {
         if !notes.is_empty() {

@@ -1,5 +1,8 @@
 //! Mangled names made readable, within bounds.
 
+mod scope;
+mod skip;
+
 use std::fmt::{self, Write};
 
 /// Longest name shown, in bytes. Template towers reach megabytes; nobody reads those.
@@ -12,6 +15,16 @@ const CPP_NESTING: u32 = 96;
 /// The readable form of `raw`, or `raw` itself (shortened) if it is in no known mangling.
 pub(crate) fn demangle(raw: &str) -> String {
     demangled(raw).unwrap_or_else(|| shorten(raw, SHOWN_MAX))
+}
+
+/// What to show of a function whose mangled name `raw` is not understood: `plain`, which is its name without those around
+/// it. That it belongs to the standard library can be seen without understanding the rest.
+pub(crate) fn readable(raw: &str, plain: &str) -> String {
+    let is_standard = raw.starts_with("_ZSt")
+        || raw
+            .strip_prefix("_ZN")
+            .is_some_and(|nested| nested.trim_start_matches(['K', 'V', 'r', 'R', 'O']).starts_with("St"));
+    shorten(&format!("{}{plain}", if is_standard { "std::" } else { "" }), SHOWN_MAX)
 }
 
 /// Cuts `text` to at most `max` bytes, with an ellipsis if something was cut.
@@ -35,6 +48,10 @@ fn demangled(raw: &str) -> Option<String> {
     if !raw.starts_with("_Z") && !raw.starts_with("___Z") && !raw.starts_with("_GLOBAL_") {
         return None;
     }
+    cpp(raw).or_else(|| Some(scope::put_right(&cpp(&scope::rewritten(raw)?)?)))
+}
+
+fn cpp(raw: &str) -> Option<String> {
     let parse = cpp_demangle::ParseOptions::default().recursion_limit(CPP_NESTING);
     let show = cpp_demangle::DemangleOptions::new().recursion_limit(CPP_NESTING);
     let symbol = cpp_demangle::Symbol::new_with_options(raw, &parse).ok()?;
@@ -103,53 +120,4 @@ impl Write for Bounded {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn three_manglings_and_none() {
-        assert_eq!(demangle("_ZN5space3fooEibc"), "space::foo(int, bool, char)");
-        assert_eq!(demangle("_ZN4core3ptr4drop17h0123456789abcdefE"), "core::ptr::drop");
-        assert_eq!(demangle("_RNvC6_123foo3bar"), "123foo::bar");
-        assert_eq!(demangle("malloc"), "malloc");
-        assert_eq!(demangle("_Znwm"), "operator new(unsigned long)");
-        assert_eq!(demangle("_Z3foov.cold"), "foo() [clone .cold]");
-        assert_eq!(demangle("_Zbroken"), "_Zbroken");
-    }
-
-    #[test]
-    fn long_names_are_cut_at_a_character() {
-        let long = "é".repeat(5000);
-        let shown = demangle(&long);
-        assert!(shown.len() <= SHOWN_MAX + 3, "{}", shown.len());
-        assert!(shown.ends_with('…'));
-    }
-
-    #[test]
-    fn a_name_that_would_explode_is_cut() {
-        // Each step doubles the text: substitutions refer to the pair before.
-        let mut name = String::from("_Z1f1XIiiE");
-        for step in 0..40 {
-            let id = if step == 0 { "S_".to_owned() } else { format!("S{}_", base36(step - 1)) };
-            name.push_str(&format!("1XI{id}{id}E"));
-        }
-        let shown = demangle(&name);
-        assert!(shown.len() <= SHOWN_MAX + 3);
-    }
-
-    fn base36(n: usize) -> String {
-        char::from_digit(n as u32 % 36, 36).map(|c| c.to_ascii_uppercase().to_string()).unwrap_or_default()
-    }
-
-    #[test]
-    fn deep_nesting_does_not_overflow_the_stack() {
-        for piece in ["P", "F", "N", "I", "St", "X", "dl", "K", "A_", "Dp", "J"] {
-            let name = format!("_Z1f{}", piece.repeat(MANGLED_MAX / (2 * piece.len())));
-            let _ = demangle(&name);
-            let rust = format!("_R{}", piece.repeat(MANGLED_MAX / (2 * piece.len())));
-            let _ = demangle(&rust);
-        }
-        let _ = demangle(&format!("_RNv{}", "Nv".repeat(4000)));
-        let _ = demangle(&format!("_RMC0{}", "R".repeat(8000)));
-    }
-}
+mod tests;

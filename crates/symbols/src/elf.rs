@@ -25,6 +25,12 @@ pub(crate) struct Image {
     pub(crate) little_endian: bool,
     pub(crate) is_64: bool,
     pub(crate) is_arm: bool,
+    /// Whether it is a program or a shared library, not an object file nor a core dump.
+    pub(crate) is_linked: bool,
+    /// Whether it is a program.
+    pub(crate) is_program: bool,
+    /// Bytes of address space from the page of the first segment to the end of the last.
+    pub(crate) extent_bytes: u64,
     pub(crate) build_id: Vec<u8>,
     pub(crate) debug_link: Option<DebugLink>,
     pub(crate) shared_debug: Option<SharedDebug>,
@@ -136,6 +142,9 @@ fn parse<Elf: FileHeader<Endian = Endianness>>(data: &[u8]) -> object::Result<Im
         little_endian: header.is_little_endian(),
         is_64: header.is_type_64(),
         is_arm: header.e_machine(endian) == elf::EM_ARM,
+        is_linked: matches!(header.e_type(endian), elf::ET_EXEC | elf::ET_DYN),
+        is_program: header.e_type(endian) == elf::ET_EXEC,
+        extent_bytes: 0,
         build_id: Vec::new(),
         debug_link: None,
         shared_debug: None,
@@ -190,17 +199,25 @@ fn parse<Elf: FileHeader<Endian = Endianness>>(data: &[u8]) -> object::Result<Im
         }
     }
 
+    let (mut first, mut end) = (u64::MAX, 0);
     // A file without section headers still tells its build and its code by its segments.
     for segment in header.program_headers(endian, data).unwrap_or(&[]) {
         if image.build_id.is_empty() && segment.p_type(endian) == elf::PT_NOTE {
             let bytes = segment.data(endian, data).unwrap_or(&[]);
             image.build_id = build_id::<Elf>(endian, segment.p_align(endian), bytes);
         }
+        image.is_program |= segment.p_type(endian) == elf::PT_INTERP;
+        if segment.p_type(endian) == elf::PT_LOAD {
+            let begin: u64 = segment.p_vaddr(endian).into();
+            first = first.min(begin & !0xfff);
+            end = end.max(begin.saturating_add(segment.p_memsz(endian).into()));
+        }
         let executable = segment.p_flags(endian) & elf::PF_X != 0;
         if headers.is_empty() && executable && segment.p_type(endian) == elf::PT_LOAD {
             push_code(&mut image.code, segment.p_vaddr(endian).into(), segment.p_memsz(endian).into());
         }
     }
+    image.extent_bytes = end.saturating_sub(first);
     image.code.sort_unstable_by_key(|range| (range.start, range.end));
     Ok(image)
 }

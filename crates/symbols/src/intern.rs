@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::demangle::{demangle, shorten};
+use crate::demangle::{demangle, readable, shorten};
 
 /// Longest raw name kept, in bytes. Longer ones are told apart by this much or not at all.
 const RAW_MAX: usize = 64 * 1024;
@@ -39,6 +39,16 @@ impl Interner {
         let shown = if *shown == *raw { Arc::clone(&raw) } else { Arc::from(shown) };
         let name = Name { raw, shown };
         lock(&self.names).entry(bytes.into()).or_insert(name).clone()
+    }
+
+    /// The names of a function of which debug information has the linker's name and, without the names around it, the
+    /// programmer's: that is shown where the linker's is in no mangling that is understood.
+    pub(crate) fn function(&self, linkage: &[u8], plain: Option<&[u8]>) -> Name {
+        let mut name = self.name(linkage);
+        if let Some(plain) = plain.filter(|_| self.demangle && linkage.starts_with(b"_Z") && *name.shown == *name.raw) {
+            name.shown = Arc::from(readable(&name.raw, &String::from_utf8_lossy(plain)));
+        }
+        name
     }
 
     pub(crate) fn path(&self, text: String) -> Arc<str> {

@@ -38,11 +38,13 @@ mod symbolizer;
 mod fetch;
 mod frame;
 mod generated;
+mod given;
 mod locate;
 mod status;
 
 mod debugdir;
 mod demangle;
+mod distribution;
 mod dwarf;
 mod elf;
 mod intern;
@@ -51,8 +53,10 @@ mod symtab;
 
 mod source;
 
+pub use distribution::Distribution;
 pub use fetch::{Fetch, Fetched, check_debug_file};
 pub use frame::{Frame, Resolved};
+pub use given::{Assigned, GivenFile};
 pub use source::SourceReader;
-pub use status::{ModuleStatus, Note, Seen};
+pub use status::{Hex, ModuleStatus, Note, Seen};
 pub use symbolizer::{Level, ModuleId, Options, Symbolizer};

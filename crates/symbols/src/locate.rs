@@ -54,7 +54,11 @@ impl Located {
     }
 
     fn find_binary(&mut self, module: &ModuleId<'_>, options: &Options) -> Option<Arc<Image>> {
-        let recorded = recorded_path(module.path, options.sysroot.as_deref());
+        let given = options.files.iter().find(|given| given.module == module.path && given.build_id == module.build_id);
+        let recorded = match given {
+            Some(given) => given.file.clone(),
+            None => recorded_path(module.path, options.sysroot.as_deref()),
+        };
         let mut found = self.open(&recorded);
         if let Some(image) = &found {
             if module.build_id.is_empty() || image.build_id.is_empty() {

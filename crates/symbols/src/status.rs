@@ -27,6 +27,12 @@ pub struct ModuleStatus {
 }
 
 impl ModuleStatus {
+    /// Whether somebody who has the file, or its debug information, could see more of it.
+    pub fn lacks_debug_info(&self) -> bool {
+        let is_file = !self.notes.iter().any(|note| matches!(note, Note::NotAFile { .. }));
+        is_file && !matches!(self.seen, Seen::Debug(_))
+    }
+
     /// Whether a file was refused because it is not the one that was recorded.
     pub fn is_build_id_mismatch(&self) -> bool {
         self.notes.iter().any(|note| matches!(note, Note::Rebuilt { .. }))
@@ -151,7 +157,9 @@ pub enum Note {
     },
 }
 
-struct Hex<'a>(&'a [u8]);
+/// A build id as it is written: in hexadecimal digits, or `none`.
+#[derive(Clone, Copy, Debug)]
+pub struct Hex<'a>(pub &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

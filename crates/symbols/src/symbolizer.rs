@@ -10,6 +10,7 @@ use crate::dwarf::{Batch, DebugInfo, Opened};
 use crate::fetch::Fetch;
 use crate::frame::{Frame, Resolved};
 use crate::generated::GeneratedFile;
+use crate::given::Assigned;
 use crate::intern::Interner;
 use crate::locate::Located;
 use crate::status::{ModuleStatus, Note, Seen};
@@ -44,12 +45,16 @@ pub enum Level {
 pub struct Options {
     /// Where separate debug files lie. `/usr/lib/debug` by default.
     pub debug_dirs: Vec<PathBuf>,
+    /// Files that are read for modules wherever these lie. That they are those modules is for the caller to see to.
+    pub files: Vec<Assigned>,
     /// Whether [`Frame::function`] is made readable. On by default.
     pub demangle: bool,
     /// Whether files and lines are looked up. On by default.
     pub source_lines: bool,
     /// Where the files of the machine that ran are mounted, if it is not this one.
     pub sysroot: Option<PathBuf>,
+    /// Whether somebody who has no debug information may be told of servers that do.
+    pub suggests_servers: bool,
     /// How far to look.
     pub level: Level,
     /// How many threads read debug information; by default as many as there are
@@ -61,6 +66,8 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             debug_dirs: vec![PathBuf::from("/usr/lib/debug")],
+            files: Vec::new(),
+            suggests_servers: false,
             demangle: true,
             source_lines: true,
             sysroot: None,
@@ -95,6 +102,11 @@ impl Symbolizer {
     pub fn new(options: Options) -> Self {
         let interner = Interner::new(options.demangle);
         Symbolizer { options, interner, modules: HashMap::new(), fetch: None, generated: None }
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// The same, with somebody who is asked for debug information that is not on this machine. Not with

@@ -202,9 +202,11 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
             "{name} is running: what it leaks is known when it has ended; --max-live has a limit for what it holds now"
         );
     }
+    let baseline = args.baseline.as_deref().map(Baseline::open).transpose()?;
+    let both: Vec<&Ledger> = [ledger].into_iter().chain(baseline.as_ref().map(|(ledger, _)| ledger)).collect();
+    args.naming.check(&both)?;
     let filtered = !args.filter.parse()?.is_all();
     let mut summary = totals(args, ledger, opened.context.clock)?;
-    let baseline = args.baseline.as_deref().map(Baseline::open).transpose()?;
     let mut before = baseline.as_ref().map(|(ledger, clock)| totals(args, ledger, *clock)).transpose()?;
     let sites = std::mem::take(&mut summary.sites.top);
     let mut naming = Naming { names: None, args: &args.naming, ledger, sites: &sites };

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -54,7 +54,7 @@ Conversions of --format, which shows blocks one by one:
 {CONVERSIONS}"))]
 pub(crate) struct DiffArgs {
     /// Two ledgers, the earlier one first: files, or numbers of processes that are being recorded (which are not
-    /// stopped); or one such process with --every or --after. An executable before them is not needed
+    /// stopped); or one such process with --every or --after. The program's executable may stand before them, as with --exe
     #[arg(value_name = "FILE|PID", required = true, num_args = 1..=3)]
     pub(crate) ledgers: Vec<OsString>,
     /// Compare a process with itself, so often: 500ms, 10s, 1m
@@ -156,7 +156,7 @@ impl DiffArgs {
 }
 
 /// Compares.
-pub(crate) fn run(args: &DiffArgs) -> Result<()> {
+pub(crate) fn run(mut args: DiffArgs) -> Result<()> {
     args.filter.parse()?;
     if args.shape.is_for_programs() && (args.group_by.is_some() || args.every.or(args.after).is_some()) {
         return Err(Usage::new("--format and --style are for single blocks of two ledgers").into());
@@ -164,20 +164,18 @@ pub(crate) fn run(args: &DiffArgs) -> Result<()> {
     if args.sort.parse()?.is_some() && !args.one_by_one() {
         return Err(Usage::new("an order is one of blocks: add --blocks; stacks come with most growth first").into());
     }
-    let by = groups::by(args)?;
-    let mut ledgers = args.ledgers.as_slice();
     let interval = args.every.or(args.after);
     let wanted = if interval.is_some() { 1 } else { 2 };
-    if let [first, rest @ ..] = ledgers
-        && ledgers.len() == wanted + 1
-    {
-        if !is_program(Path::new(first)) {
-            let first = Path::new(first).display();
-            return Err(Usage::new(format!("{first} is no executable, and one ledger too many")).into());
+    if args.ledgers.len() == wanted + 1 {
+        let first = PathBuf::from(args.ledgers.remove(0));
+        if !is_program(&first) {
+            return Err(Usage::new(format!("{} is no executable, and one ledger too many", first.display())).into());
         }
-        ledgers = rest;
+        args.naming.exe.insert(0, first);
     }
-    let result = match (ledgers, interval) {
+    let args = &args;
+    let by = groups::by(args)?;
+    let result = match (args.ledgers.as_slice(), interval) {
         ([one], Some(interval)) => match &by {
             Some(by) => intervals::run(args, one, interval, by),
             None => watch::run(args, one, interval),
@@ -191,7 +189,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<()> {
     unless_pipe_closed(result)
 }
 
-/// Whether this is an ELF file: names come from the modules that the ledger tells of, so it is not read.
+/// Whether this is an ELF file.
 fn is_program(path: &Path) -> bool {
     let mut magic = [0u8; 4];
     path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
@@ -200,6 +198,7 @@ fn is_program(path: &Path) -> bool {
 fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     let opened = [args.open(a)?, args.open(b)?];
     let [a, b] = &opened;
+    args.naming.check(&[&a.ledger, &b.ledger])?;
     let by_number = one_run(&a.ledger, &b.ledger);
     ensure!(
         by_number || !args.one_by_one(),
@@ -276,6 +275,7 @@ fn seen_of(ledgers: [&Ledger; 2]) -> Result<Seen> {
 
 fn add_notes(seen: &mut Seen, notes: Vec<Note>) {
     let is_list = |note: &Note| matches!(note, Note::WithoutDebugInfo(_));
+    let is_advice = |note: &Note| matches!(note, Note::Advice(_));
     for note in notes {
         // Modules without debug information are one list for both.
         if let (Note::WithoutDebugInfo(more), Some(Note::WithoutDebugInfo(paths))) =
@@ -283,6 +283,10 @@ fn add_notes(seen: &mut Seen, notes: Vec<Note>) {
         {
             paths.extend(more.iter().filter(|path| !paths.contains(path)).cloned().collect::<Vec<_>>());
             paths.sort();
+        } else if let (Note::Advice(more), Some(Note::Advice(advice))) =
+            (&note, seen.notes.iter_mut().find(|note| is_advice(note)))
+        {
+            advice.join(more);
         } else if !seen.notes.contains(&note) {
             seen.notes.push(note);
         }

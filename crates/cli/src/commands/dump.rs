@@ -1,5 +1,6 @@
 //! `heapledger dump`: what is allocated, with the stacks that allocated it.
 
+use std::ffi::OsStr;
 use std::io::Write;
 
 use anyhow::Result;
@@ -61,11 +62,12 @@ pub(crate) struct DumpArgs {
 }
 
 /// Shows the live blocks of a ledger.
-pub(crate) fn run(args: &DumpArgs) -> Result<()> {
-    unless_pipe_closed(show(args))
+pub(crate) fn run(mut args: DumpArgs) -> Result<()> {
+    let ledger = args.executable.ledger(&args.ledger.ledger, &mut args.naming)?.to_owned();
+    unless_pipe_closed(show(&args, &ledger))
 }
 
-fn show(args: &DumpArgs) -> Result<()> {
+fn show(args: &DumpArgs, ledger: &OsStr) -> Result<()> {
     // Mistakes are told before anything is read.
     args.filter.parse()?;
     let (by, columns) = (args.groups.by()?, args.groups.columns()?);
@@ -76,7 +78,8 @@ fn show(args: &DumpArgs) -> Result<()> {
     if args.shape.is_for_programs() && (by.is_some() || columns.is_some() || args.table.csv) {
         return Err(Usage::new("--format and --style are for single blocks, not for tables").into());
     }
-    let opened = args.ledger.open_target(args.executable.ledger(&args.ledger.ledger)?)?;
+    let opened = args.ledger.open_target(ledger)?;
+    args.naming.check(&[&opened.ledger])?;
     args.frames.explain(&opened.ledger);
     let shape = args.shape.get(&opened.ledger)?;
     match (by, order, columns) {

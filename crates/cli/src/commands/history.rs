@@ -1,5 +1,7 @@
 //! `heapledger history`: allocations and frees in the order in which they happened, or the lives of one address.
 
+use std::ffi::{OsStr, OsString};
+
 use anyhow::Result;
 use heapledger_analysis::query::{Evaluator, EventColumn, GroupBy, Scope, SortKeys};
 use heapledger_analysis::source::Ledger;
@@ -97,11 +99,13 @@ fn address(text: &str) -> Result<u64, String> {
 }
 
 /// Shows the events of one run.
-pub(crate) fn run(args: &HistoryArgs) -> Result<()> {
-    unless_pipe_closed(show(args))
+pub(crate) fn run(mut args: HistoryArgs) -> Result<()> {
+    let targets = args.more.targets(&args.ledger.ledger, &mut args.naming);
+    let targets: Vec<&OsStr> = targets.iter().map(OsString::as_os_str).collect();
+    unless_pipe_closed(show(&args, &targets))
 }
 
-fn show(args: &HistoryArgs) -> Result<()> {
+fn show(args: &HistoryArgs, targets: &[&OsStr]) -> Result<()> {
     // Mistakes are told before anything is read.
     args.filter.parse()?;
     let by = args.groups.by()?.map(tables::with_event);
@@ -112,14 +116,14 @@ fn show(args: &HistoryArgs) -> Result<()> {
         args.sort.parse()?;
     }
     args.check(by.is_some(), columns.is_some())?;
-    let targets = args.more.targets(&args.ledger.ledger);
-    let (mut ledgers, parts) = open_run(&targets)?;
+    let (mut ledgers, parts) = open_run(targets)?;
     let given = targets.iter().map(|target| target.to_string_lossy());
     if !args.ledger.json && !given.eq(parts.iter().map(String::as_str)) {
         say(&format!("the ledgers are shown in the order of time: {}", parts.join(", ")));
     }
     let Some(last) = ledgers.pop() else { return Ok(()) };
-    let mut opened = args.ledger.opened(&targets, last)?;
+    args.naming.check(&[&last])?;
+    let mut opened = args.ledger.opened(targets, last)?;
     opened.context.parts = parts;
     args.frames.explain(&opened.ledger);
     let shape = args.shape.get(&opened.ledger)?;

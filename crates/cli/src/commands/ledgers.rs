@@ -10,19 +10,26 @@ use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Identity, NotOneRun, in_order};
 use heapledger_report::moment;
 
+use super::NamingArgs;
+
 /// Behind the first argument: more ledgers.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct MoreLedgers {
-    /// More ledgers of the same run. An executable before them is not needed, names come from the recorded modules
+    /// More ledgers of the same run. The program's executable may stand before them: functions and lines are read from
+    /// that, as with --exe
     #[arg(value_name = "LEDGER")]
     more: Vec<OsString>,
 }
 
 impl MoreLedgers {
-    /// The ledgers, of which `first` is the first argument, without the executable.
-    pub(crate) fn targets<'s>(&'s self, first: &'s OsStr) -> Vec<&'s OsStr> {
-        let all = std::iter::once(first).chain(self.more.iter().map(OsString::as_os_str));
-        all.skip(usize::from(!self.more.is_empty() && is_executable(Path::new(first)))).collect()
+    /// The ledgers, of which `first` is the first argument; an executable before them goes to `naming`.
+    pub(crate) fn targets(&self, first: &OsStr, naming: &mut NamingArgs) -> Vec<OsString> {
+        let with_executable = !self.more.is_empty() && is_executable(Path::new(first));
+        if with_executable {
+            naming.exe.insert(0, first.into());
+        }
+        let all = std::iter::once(first.to_owned()).chain(self.more.iter().cloned());
+        all.skip(usize::from(with_executable)).collect()
     }
 }
 

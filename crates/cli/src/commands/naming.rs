@@ -7,17 +7,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use heapledger_analysis::source::{Ledger, SourceError};
-use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
-use heapledger_analysis::{Clock, Names, NamingOptions};
+use heapledger_analysis::symbols::{GivenFile, Options, SourceReader, Symbolizer};
+use heapledger_analysis::{Clock, Given, Names, NamingOptions, NotOurs, given};
 use nix::unistd::geteuid;
 
 use super::Progress;
+use super::standard::Usage;
 use crate::debuginfod::Debuginfod;
 
 /// Arguments of commands that name frames.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Names of functions")]
 pub(crate) struct NamingArgs {
+    /// Read functions and lines of a module from FILE, wherever its own is: the program or a library before it was stripped,
+    /// or its debug file; may be given several times. Refused if its build id is another
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    pub(crate) exe: Vec<PathBuf>,
     /// Look for separate debug files in DIR too, laid out as /usr/lib/debug; may be given several times
     #[arg(long, value_name = "DIR", value_parser = directory)]
     pub(crate) debug_dir: Vec<PathBuf>,
@@ -67,6 +72,46 @@ fn perf_map(ledger: &Ledger) -> Option<PathBuf> {
 }
 
 impl NamingArgs {
+    /// Refuses files that were given and are no modules of any of `ledgers`.
+    pub(crate) fn check(&self, ledgers: &[&Ledger]) -> Result<()> {
+        for path in &self.exe {
+            let file = GivenFile::open(path).map_err(|reason| Usage::new(format!("{}: {reason}", path.display())))?;
+            let mut refused = None;
+            for ledger in ledgers {
+                match given(ledger, &file)? {
+                    Ok(_) => {
+                        refused = None;
+                        break;
+                    }
+                    // It may come to load it.
+                    Err(NotOurs::NoModule { .. }) if ledger.is_running() => {}
+                    Err(problem) => refused = refused.or(Some(problem)),
+                }
+            }
+            if let Some(problem) = refused {
+                return Err(Usage::new(problem.to_string()).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// What the files that were given are to `ledger`.
+    fn given(&self, ledger: &Ledger) -> Vec<Given> {
+        let whole = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let files = self.exe.iter().filter_map(|path| GivenFile::open(&whole(path)).ok());
+        files.filter_map(|file| given(ledger, &file).ok()?.ok()).collect()
+    }
+
+    fn names<'a>(&self, ledger: &'a Ledger, symbolizer: Symbolizer) -> Result<Names<'a>, SourceError> {
+        let mut names = Names::new(ledger, symbolizer, self.sources())?;
+        for given in self.given(ledger) {
+            if let Given::Everything(path) = given {
+                names.of_file(path);
+            }
+        }
+        Ok(names)
+    }
+
     /// What finds names in `ledger` for these arguments.
     fn symbolizer(&self, ledger: &Ledger) -> Symbolizer {
         self.symbolizer_with(ledger, |client| client)
@@ -82,6 +127,12 @@ impl NamingArgs {
         options.debug_dirs.splice(0..0, self.debug_dir.iter().cloned());
         options.sysroot.clone_from(&self.sysroot);
         options.demangle = !self.no_demangle;
+        options.suggests_servers = !self.no_debuginfod && std::env::var_os("DEBUGINFOD_URLS").is_none();
+        let modules = self.given(ledger).into_iter().filter_map(|given| match given {
+            Given::Modules(modules) => Some(modules),
+            Given::Everything(_) => None,
+        });
+        options.files = modules.flatten().collect();
         let mut symbolizer = Symbolizer::new(options);
         if let Some(path) = self.perf_map.clone().or_else(|| perf_map(ledger)) {
             symbolizer = symbolizer.with_generated_code(path);
@@ -94,12 +145,12 @@ impl NamingArgs {
 
     /// What will find names, and has found none yet.
     pub(crate) fn no_names<'a>(&self, ledger: &'a Ledger) -> Result<Names<'a>> {
-        Ok(Names::new(ledger, self.symbolizer(ledger), self.sources())?)
+        Ok(self.names(ledger, self.symbolizer(ledger))?)
     }
 
     /// The same for a command that draws on the terminal: nothing is said about what servers bring.
     pub(crate) fn quiet_names<'a>(&self, ledger: &'a Ledger) -> Result<Names<'a>, SourceError> {
-        Names::new(ledger, self.symbolizer_with(ledger, Debuginfod::quiet), self.sources())
+        self.names(ledger, self.symbolizer_with(ledger, Debuginfod::quiet))
     }
 
     /// Names of all stacks that will be shown; with the text of source lines, if wanted.

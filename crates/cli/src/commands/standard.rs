@@ -15,8 +15,8 @@ use heapledger_report::{Context, TableForm, TableStyle, clean};
 
 use thiserror::Error;
 
-use super::Progress;
 use super::proposed::proposed;
+use super::{NamingArgs, Progress};
 
 /// What was typed cannot be understood. The exit code says so.
 #[derive(Debug, Error)]
@@ -276,23 +276,26 @@ impl GroupArgs {
     }
 }
 
-/// An executable before the ledger, which names do not need: they come from the modules that were recorded.
+/// An executable before the ledger, as `--exe`.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ExecutableArgs {
-    /// The ledger, if an executable stands before it; that is not needed: names come from the recorded modules
+    /// The ledger, if the program's executable stands before it: functions and lines are read from that, as with --exe
     #[arg(value_name = "LEDGER")]
     second: Option<OsString>,
 }
 
 impl ExecutableArgs {
-    /// The ledger, of which `first` is the first argument.
-    pub(crate) fn ledger<'s>(&'s self, first: &'s OsStr) -> Result<&'s OsStr> {
+    /// The ledger, of which `first` is the first argument; an executable before it goes to `naming`.
+    pub(crate) fn ledger<'s>(&'s self, first: &'s OsStr, naming: &mut NamingArgs) -> Result<&'s OsStr> {
         let Some(second) = &self.second else { return Ok(first) };
         let mut magic = [0; 4];
         let read = File::open(Path::new(first)).and_then(|mut file| file.read_exact(&mut magic));
         let shown = Path::new(first).display();
         match read {
-            Ok(()) if magic == *b"\x7fELF" => Ok(second),
+            Ok(()) if magic == *b"\x7fELF" => {
+                naming.exe.insert(0, first.into());
+                Ok(second)
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Err(Usage::new(format!("{shown} does not exist; before the ledger, an executable may stand")).into())
             }

@@ -57,6 +57,7 @@ fn show(args: &StatsArgs) -> Result<()> {
     }
     let opened = args.ledger.open()?;
     let ledger = &opened.ledger;
+    args.naming.check(&[ledger])?;
     let clock = opened.context.clock;
     let mut filter = args.filter.evaluator(ledger, clock, Scope::Events, args.naming.no_names(ledger)?)?;
     let mut progress = Progress::new("reading");

@@ -163,6 +163,7 @@ impl ShapeArgs {
     /// The tree of one ledger, or of two laid over each other, the newer one first. Callers first, whatever is asked
     /// for.
     pub(super) fn grow(&self, ledgers: &[&Ledger]) -> Result<Grown> {
+        self.naming.check(ledgers)?;
         let holders = self.filter.shown(self.no_wrappers)?;
         let mut builder = TreeBuilder::new(ledgers.len() > 1, &holders);
         let mut all = Vec::new();

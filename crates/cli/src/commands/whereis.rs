@@ -77,6 +77,7 @@ fn show(args: &WhereisArgs) -> Result<bool> {
         return Err(Usage::new(format!("at most {ADDRESSES_MAX} addresses at a time")).into());
     }
     let mut opened = args.ledger.open()?;
+    args.naming.check(&[&opened.ledger])?;
     let mut progress = Progress::new("reading");
     let places = Places::of(&opened.ledger, &args.addresses, args.limit, &mut |part| progress.show(part))?;
     drop(progress);

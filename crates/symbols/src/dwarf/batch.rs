@@ -253,7 +253,10 @@ impl<'a> Worker<'_, 'a> {
         let calls = inlined.map(|inlined| inlined.around(address)).unwrap_or_default();
         for call in calls.iter().rev() {
             let named = names.find(unit, call.entry)?;
-            let name = named.linkage.or(named.plain).map(|bytes| interner.name(bytes));
+            let name = match (named.linkage, named.plain) {
+                (Some(linkage), plain) => Some(interner.function(linkage, plain)),
+                (None, plain) => plain.map(|plain| interner.name(plain)),
+            };
             frames.push(frame(name, line, true));
             // The next frame is where this one was called.
             line = match lines {
@@ -277,7 +280,7 @@ impl<'a> Worker<'_, 'a> {
             fits.then_some(found.name)
         };
         let bytes = named.linkage.or(plain).or_else(symbol).or(named.plain);
-        frame(bytes.map(|bytes| self.batch.interner.name(bytes)), line, false)
+        frame(bytes.map(|bytes| self.batch.interner.function(bytes, named.plain)), line, false)
     }
 
     /// Lets damage cost only the part that is damaged.

@@ -67,6 +67,7 @@ enum Intervals {
 pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration, by: &[GroupBy]) -> Result<()> {
     let opened = args.open(target)?;
     must_run(&opened.ledger, &opened.context.ledger)?;
+    args.naming.check(&[&opened.ledger])?;
     by.iter().try_for_each(|by| by.check(&opened.ledger, Scope::Blocks))?;
     let mut filter = args.filter_for(&opened, &opened)?;
     let mut context = opened.context.clone();

@@ -25,6 +25,7 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration) -> Result
     let opened = args.open(target)?;
     let (ledger, name) = (&opened.ledger, opened.context.ledger.as_str());
     must_run(ledger, name)?;
+    args.naming.check(&[ledger])?;
     let mut filter = args.filter_for(&opened, &opened)?;
     let mut names = ChangeNames { names: [args.names(ledger)?, args.names(ledger)?] };
     let told = Told::listen()?;

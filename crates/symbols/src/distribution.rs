@@ -1,0 +1,189 @@
+//! Where a distribution has the debug information of its files: what may be told to somebody who has none.
+//!
+//! Read from files alone, those of the machine that ran: `/etc/os-release`, and dpkg's lists of what belongs to which package.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use crate::symbolizer::under;
+
+/// Distributions and their debuginfod servers, by `ID` of `/etc/os-release`.
+const SERVERS: &[(&str, &str)] = &[
+    ("debian", "https://debuginfod.debian.net"),
+    ("ubuntu", "https://debuginfod.ubuntu.com"),
+    ("fedora", "https://debuginfod.fedoraproject.org"),
+    ("centos", "https://debuginfod.centos.org"),
+    ("arch", "https://debuginfod.archlinux.org"),
+    ("opensuse", "https://debuginfod.opensuse.org"),
+    ("suse", "https://debuginfod.opensuse.org"),
+    ("void", "https://debuginfod.s.voidlinux.org"),
+];
+/// Asks those of many distributions in turn.
+const SERVER_OF_MANY: &str = "https://debuginfod.elfutils.org";
+/// Bytes of lists that are read at most. A large installation has some twenty million.
+const LISTS_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of `/etc/os-release` that are read.
+const RELEASE_BYTES_MAX: u64 = 64 << 10;
+/// Where dpkg keeps its lists.
+const DPKG_LISTS: &str = "/var/lib/dpkg/info";
+
+/// A distribution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Distribution {
+    root: Option<PathBuf>,
+    settings: HashMap<String, String>,
+}
+
+impl Distribution {
+    /// The one that is installed below `root`, or here.
+    pub fn installed(root: Option<&Path>) -> Distribution {
+        let text = ["/etc/os-release", "/usr/lib/os-release"]
+            .iter()
+            .find_map(|path| read(&under(root, Path::new(path)), RELEASE_BYTES_MAX))
+            .unwrap_or_default();
+        let settings = text.lines().filter_map(|line| line.split_once('='));
+        let settings = settings.map(|(key, value)| (key.to_owned(), value.trim_matches(['"', '\'']).to_owned()));
+        Distribution { root: root.map(Path::to_owned), settings: settings.collect() }
+    }
+
+    fn setting(&self, key: &str) -> &str {
+        self.settings.get(key).map_or("", String::as_str)
+    }
+
+    /// A server that has debug information of this distribution.
+    pub fn server(&self) -> &'static str {
+        let names = [self.setting("ID")].into_iter().chain(self.setting("ID_LIKE").split_whitespace());
+        let known = |name: &str| SERVERS.iter().find(|(id, _)| name == *id || name.starts_with(&format!("{id}-")));
+        names.into_iter().find_map(known).map_or(SERVER_OF_MANY, |(_, server)| server)
+    }
+
+    /// The archive that has packages with debug information, where that is not the usual one: `bookworm-debug`.
+    pub fn archive(&self) -> Option<String> {
+        let codename = self.setting("VERSION_CODENAME");
+        (self.setting("ID") == "debian" && !codename.is_empty()).then(|| format!("{codename}-debug"))
+    }
+
+    /// The packages with the debug information of `files`, as far as dpkg knows whose these are; those that belong to
+    /// none or are not known are not among them.
+    pub fn debug_packages(&self, files: &[PathBuf]) -> HashMap<PathBuf, String> {
+        let mut wanted: HashMap<PathBuf, &PathBuf> = HashMap::new();
+        for file in files {
+            wanted.extend(self.spellings(file).into_iter().map(|spelling| (spelling, file)));
+        }
+        let mut found: HashMap<PathBuf, String> = HashMap::new();
+        let mut open: BTreeSet<&PathBuf> = wanted.values().copied().collect();
+        let mut budget = LISTS_BYTES_MAX;
+        for (package, list) in self.lists(&open) {
+            if open.is_empty() || budget == 0 {
+                break;
+            }
+            let Ok(opened) = File::open(&list) else { continue };
+            let lines = BufReader::new(opened.take(budget)).split(b'\n');
+            for line in lines.map_while(Result::ok) {
+                budget = budget.saturating_sub(line.len() as u64 + 1);
+                let Ok(line) = String::from_utf8(line) else { continue };
+                if let Some(file) = wanted.get(Path::new(&line))
+                    && open.remove(file)
+                {
+                    found.insert((*file).clone(), debug_package(&package));
+                }
+            }
+        }
+        found
+    }
+
+    /// How dpkg may spell the path of a file: `/lib` is `/usr/lib` on most systems, and packages use either. Nothing for
+    /// what no package has.
+    fn spellings(&self, file: &Path) -> Vec<PathBuf> {
+        let real = under(self.root.as_deref(), file).canonicalize().ok();
+        let real = real.and_then(|real| match &self.root {
+            Some(root) => Some(Path::new("/").join(real.strip_prefix(root.canonicalize().ok()?).ok()?)),
+            None => Some(real),
+        });
+        let mut all = Vec::new();
+        for path in [Some(file.to_owned()), real].into_iter().flatten() {
+            if !path.is_absolute() || ["/usr/local", "/home", "/tmp", "/root"].iter().any(|own| path.starts_with(own)) {
+                continue;
+            }
+            match path.strip_prefix("/usr") {
+                Ok(rest) => all.push(Path::new("/").join(rest)),
+                Err(_) => all.push(Path::new("/usr").join(path.strip_prefix("/").unwrap_or(&path))),
+            }
+            all.push(path);
+        }
+        all
+    }
+
+    /// dpkg's lists by their packages; first those whose names begin like that of a file that is looked for.
+    fn lists(&self, files: &BTreeSet<&PathBuf>) -> Vec<(String, PathBuf)> {
+        if files.is_empty() {
+            return Vec::new();
+        }
+        let names: Vec<&str> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+        let Ok(items) = fs::read_dir(under(self.root.as_deref(), Path::new(DPKG_LISTS))) else { return Vec::new() };
+        let mut lists: Vec<(usize, String, PathBuf)> = Vec::new();
+        for path in items.filter_map(|item| Some(item.ok()?.path())) {
+            let Some(package) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".list")) else {
+                continue;
+            };
+            let package = package.split(':').next().unwrap_or(package).to_owned();
+            let alike = |name: &&str| package.bytes().zip(name.bytes()).take_while(|(one, other)| one == other).count();
+            let best = names.iter().map(alike).max().unwrap_or(0);
+            lists.push((usize::MAX - best, package, path));
+        }
+        lists.sort();
+        lists.into_iter().map(|(_, package, path)| (package, path)).collect()
+    }
+}
+
+/// What the package with the debug information of a package is called. That of the C library is older than the rule.
+fn debug_package(package: &str) -> String {
+    match package {
+        "libc6" => "libc6-dbg".to_owned(),
+        _ => format!("{package}-dbgsym"),
+    }
+}
+
+fn read(path: &Path, bytes_max: u64) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(bytes_max).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_and_servers_of_a_distribution() {
+        let root = std::env::temp_dir().join(format!("heapledger-distribution-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        write("etc/os-release", "PRETTY_NAME=\"X\"\nID=debian\nVERSION_CODENAME=bookworm\n");
+        write("var/lib/dpkg/info/libstdc++6:amd64.list", "/.\n/usr\n/usr/lib/x/libstdc++.so.6.0.30\n");
+        write("var/lib/dpkg/info/libc6:amd64.list", "/.\n/lib/x/libc.so.6\n");
+        write("var/lib/dpkg/info/jq.list", "/usr/bin/jq\n/usr/bin/jq2\n");
+        write("usr/lib/x/libstdc++.so.6.0.30", "");
+        std::os::unix::fs::symlink("libstdc++.so.6.0.30", root.join("usr/lib/x/libstdc++.so.6")).expect("a link");
+        let here = Distribution::installed(Some(&root));
+        assert_eq!((here.server(), here.archive().as_deref()), (SERVERS[0].1, Some("bookworm-debug")));
+        let files = ["/usr/lib/x/libstdc++.so.6", "/usr/lib/x/libc.so.6", "/usr/bin/jq", "/usr/bin/none", "/tmp/jq"];
+        let found = here.debug_packages(&files.map(PathBuf::from));
+        let package = |file: &str| found.get(Path::new(file)).map(String::as_str);
+        let expected = [Some("libstdc++6-dbgsym"), Some("libc6-dbg"), Some("jq-dbgsym"), None, None];
+        assert_eq!(files.map(package), expected);
+        write("etc/os-release", "ID=\"opensuse-leap\"\nID_LIKE=\"suse\"\n");
+        assert_eq!(Distribution::installed(Some(&root)).server(), "https://debuginfod.opensuse.org");
+        write("etc/os-release", "ID=mint\nID_LIKE='ubuntu debian'\n");
+        assert_eq!(Distribution::installed(Some(&root)).server(), "https://debuginfod.ubuntu.com");
+        fs::remove_dir_all(&root).expect("removed");
+        let nowhere = Distribution::installed(Some(&root));
+        assert_eq!((nowhere.server(), nowhere.archive()), (SERVER_OF_MANY, None));
+        assert!(nowhere.debug_packages(&files.map(PathBuf::from)).is_empty());
+    }
+}
