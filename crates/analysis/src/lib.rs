@@ -38,7 +38,8 @@ pub mod whereis;
 
 pub use blocks::{Blocks, BlocksIter};
 pub use check::{
-    Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check, grown, losses,
+    Doubt, Evidence, Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check,
+    grown,
 };
 pub use chosen::Chosen;
 pub use clock::Clock;
