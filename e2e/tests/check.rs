@@ -475,6 +475,71 @@ fn a_loss_that_turns_nothing_is_no_failure() -> Result {
     expect(&junit, 0, &["errors=\"0\""])
 }
 
+/// Frees more than are remembered: what is added up of those that are left says so, in every command and form.
+const CHURN: &str = "
+#include <stdlib.h>
+static void *volatile kept;
+int main(void) {
+    for (int n = 0; n < 20000; n++) free(kept = malloc(100));
+    kept = malloc(7);
+    return 0;
+}
+";
+
+#[test]
+fn figures_of_the_last_frees_do_not_look_whole() -> Result {
+    let scratch = Scratch::new();
+    let (source, program) = (scratch.path("churn.c"), scratch.path("churn"));
+    fs::write(&source, CHURN).map_err(|error| error.to_string())?;
+    process::run(command("gcc").args(["-g", "-o"]).arg(&program).arg(&source))?.good()?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "some", &["--history", "1000"], &program, &[]))?.good()?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "all", &[], &program, &[]))?.good()?;
+    let of = |ledger: &str, words: &[&str]| {
+        let mut asked = command(heapledger());
+        process::run(asked.current_dir(scratch.work()).arg(words[0]).arg(scratch.path(ledger)).args(&words[1..]))
+    };
+    let picture = scratch.path("x.svg").to_string_lossy().into_owned();
+    let page = scratch.path("x.html").to_string_lossy().into_owned();
+    let all: &[(&[&str], &str, Option<&str>)] = &[
+        (&["tree", "--by", "allocated"], "allocated, of live blocks and the last ", None),
+        (&["tree", "--by", "freed-blocks"], "freed, of the last ", None),
+        (&["tree", "--by", "allocated", "--csv"], "these blocks are neither", None),
+        (&["tree", "--by", "allocated", "--json"], "\"complete\":false", None),
+        (
+            &["flame", "--by", "allocated", "-o", &picture],
+            "allocated bytes of live blocks and the last ",
+            Some(&picture),
+        ),
+        (&["flame", "-o", &page], "\"parts\":[\"of live blocks and the last ", Some(&page)),
+        (&["flame", "--by", "freed", "--format", "folded"], "neither in allocated nor in freed figures", None),
+        (&["flame", "--json"], "\"complete\":false", None),
+        (&["check", "--max-allocs", "1"], "of live blocks and the last ", None),
+        (&["check", "--max-allocated", "1", "--format", "junit"], "(of live blocks and the last ", None),
+        (&["check", "--max-allocated", "1", "--format", "github"], "(of live blocks and the last ", None),
+        (&["check", "--max-allocated", "1", "--format", "sarif"], "(of live blocks and the last ", None),
+        (&["check", "--max-allocated", "1", "--json"], "\"responsible_of\":\"of live blocks and the last ", None),
+        (&["history", "--group-by", "fn"], "no longer in the ring", None),
+        (&["history", "--group-by", "fn", "--csv"], "no longer in the ring", None),
+        (&["history", "--group-by", "fn", "--json"], "\"complete\":false", None),
+        (&["stats", "--where", "size > 1"], "no longer in the ring", None),
+        (&["stats", "--where", "size > 1", "--json"], "\"complete\":false", None),
+    ];
+    for (words, part, file) in all {
+        for (ledger, expected) in [("some.hl", true), ("all.hl", false)] {
+            let ran = of(ledger, words)?;
+            let code = ran.status.code().unwrap_or(-1);
+            check!(code == i32::from(words[0] == "check"), "{words:?}: {ran}");
+            let written = match file {
+                Some(path) => fs::read_to_string(path).map_err(|error| error.to_string())?,
+                None => format!("{}{}", ran.out(), ran.err()),
+            };
+            // A whole history is whole, and nothing is said.
+            check!(written.contains(part) == expected, "{ledger} {words:?}: {written}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_running_program_has_no_leaks_yet() -> Result {
     let scratch = Scratch::new();

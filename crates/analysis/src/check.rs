@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{NamedStack, SiteTotals};
+use crate::{FreesHeld, NamedStack, SiteTotals};
 
 mod evidence;
 mod parts;
@@ -122,6 +122,8 @@ pub struct Finding {
     pub reasons: Vec<Doubt>,
     /// The stacks with the greatest part in it, greatest first; empty if it holds, or if none is known.
     pub responsible: Vec<Responsible>,
+    /// Of which frees these are, if they are of freed blocks too.
+    pub of_frees: Option<FreesHeld>,
 }
 
 impl Finding {
@@ -139,6 +141,7 @@ impl Finding {
             doubts,
             reasons: range.reasons(),
             responsible: Vec::new(),
+            of_frees: None,
         }
     }
 }

@@ -51,7 +51,7 @@ pub use lives::{Chain, Life, Lives};
 pub use memory::{Memory, Private, Sections};
 pub use moment::{FoundBy, Moment};
 pub use names::{NamedFrame, NamedStack, Names, NamingOptions};
-pub use notes::{Note, Seen};
+pub use notes::{FreesHeld, Note, Seen};
 pub use one_run::{NotOneRun, in_order};
 pub use passing::{HEADERS, Passing, parse_glob};
 pub use sampling::{Sampled, Sampling};

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use heapledger_source::format::Entry;
+use heapledger_source::format::{Entry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use super::Responsible;
+use crate::FreesHeld;
+use crate::notes::records_frees;
 use crate::query::Evaluator;
 use crate::sampling::{Sampling, Spread, Sum};
 use crate::{NamedStack, SiteTotals};
@@ -93,28 +95,40 @@ fn sorted(sums: HashMap<u32, Sum>, by_bytes: bool) -> Vec<SiteTotals> {
 }
 
 /// What each call site allocated, as far as its blocks live or their frees are in the history; most bytes first, or
-/// most blocks.
+/// most blocks. And of how many frees that is.
 ///
 /// # Errors
 /// If the ledger can no longer be read.
-pub fn allocated_by_site(ledger: &Ledger, live: &[SiteTotals], by_bytes: bool) -> Result<Vec<SiteTotals>, SourceError> {
+pub fn allocated_by_site(
+    ledger: &Ledger,
+    live: &[SiteTotals],
+    by_bytes: bool,
+) -> Result<(Vec<SiteTotals>, FreesHeld), SourceError> {
     let sampling = Sampling::of(ledger);
     let scanned = ledger.scan_freed(
         usize::MAX,
-        &HashMap::<u32, Sum>::new,
-        &|sums, freed| {
+        &|| (HashMap::<u32, Sum>::new(), 0u64),
+        &|(sums, held), freed| {
             for entry in freed {
-                sums.entry(entry.block.site).or_default().add(&entry.block, sampling.weight(&entry.block));
+                let weight = sampling.weight(&entry.block);
+                *held = held.saturating_add(weight);
+                sums.entry(entry.block.site).or_default().add(&entry.block, weight);
             }
         },
         &mut |_| {},
     )?;
     let of_site = |totals: &SiteTotals| Sum { samples: totals.samples, blocks: totals.blocks, bytes: totals.bytes };
     let mut sums: HashMap<u32, Sum> = live.iter().map(|totals| (totals.site, of_site(totals))).collect();
-    for (site, sum) in scanned.states.into_iter().flatten().filter(|(site, _)| *site != 0) {
-        sums.entry(site).or_default().join(sum);
+    let mut held = 0u64;
+    for (part, frees) in scanned.states {
+        held = held.saturating_add(frees);
+        for (site, sum) in part.into_iter().filter(|(site, _)| *site != 0) {
+            sums.entry(site).or_default().join(sum);
+        }
     }
-    Ok(sorted(sums, by_bytes))
+    let all = ledger.tallies()?.get(TallyCounter::Frees);
+    let (recorded, estimated) = (records_frees(ledger), sampling.is_on());
+    Ok((sorted(sums, by_bytes), FreesHeld { all, missing: all.saturating_sub(held), recorded, estimated }))
 }
 
 /// The stacks whose bytes grew most, greatest first: those with the same functions are one, wherever their lines are.

@@ -242,8 +242,11 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
                 grown_stacks(args, old, before, &sites, naming.all()?)?
             }
             (Figure::Leaked, ..) => naming.some(leaked.as_ref().map_or(&[][..], |leaked| &leaked.sites), args.top)?,
-            (Figure::Allocations, ..) => naming.some(&allocated_by_site(ledger, &sites, false)?, args.top)?,
-            (Figure::Allocated, ..) => naming.some(&allocated_by_site(ledger, &sites, true)?, args.top)?,
+            (Figure::Allocations | Figure::Allocated, ..) => {
+                let (by_site, held) = allocated_by_site(ledger, &sites, finding.figure.is_bytes())?;
+                finding.of_frees = Some(held);
+                naming.some(&by_site, args.top)?
+            }
             (Figure::LiveBlocks, ..) => {
                 let mut by_blocks = sites.clone();
                 by_blocks.sort_by_key(|totals| !totals.blocks);

@@ -23,6 +23,8 @@ struct LimitLine<'a> {
     baseline: Option<u64>,
     blocks: Option<u64>,
     text: String,
+    /// What `responsible` is of, if that is not the figure itself.
+    responsible_of: Option<String>,
     responsible: Vec<ResponsibleJson<'a>>,
 }
 
@@ -93,6 +95,7 @@ impl CheckReport<'_> {
                 baseline: finding.before,
                 blocks: finding.blocks,
                 text: self.sentence(finding),
+                responsible_of: self.heading(finding),
                 responsible: responsible.collect(),
             };
             line(&mut out, &limit)?;

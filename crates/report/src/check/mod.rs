@@ -11,6 +11,7 @@ use heapledger_analysis::{
 };
 
 use crate::frames::callers;
+use crate::seen::part_of_frees;
 use crate::units::{Figures, clean, counted};
 
 /// What a check has found.
@@ -148,13 +149,25 @@ impl CheckReport<'_> {
         }
     }
 
+    /// What the stacks below a figure are of, where that is not the figure itself: a ledger does not hold everything.
+    fn heading(&self, finding: &Finding) -> Option<String> {
+        let part = finding.of_frees.and_then(|held| part_of_frees(held, false));
+        match finding.figure {
+            _ if finding.responsible.is_empty() => None,
+            Figure::Peak => Some("which stacks it was is not known; the biggest that are left".to_owned()),
+            Figure::PeakGrowth => Some("of blocks that live".to_owned()),
+            _ => part,
+        }
+    }
+
     /// `1.28 MiB in 8,796 blocks   block (bench.c:36) < end_of_path < main`.
     fn responsible(&self, finding: &Finding, responsible: &Responsible) -> String {
         let totals = &responsible.totals;
         let more = if finding.figure.is_growth() { "+" } else { "" };
         let bytes = self.figures().bytes(totals.bytes);
         let blocks = self.figures().counted(totals.blocks, "block", "blocks");
-        format!("{more}{bytes} in {more}{blocks}   {}", callers(&responsible.stack))
+        let of = self.heading(finding).map_or_else(String::new, |heading| format!(" ({heading})"));
+        format!("{more}{bytes} in {more}{blocks}{of}   {}", callers(&responsible.stack))
     }
 
     /// The name of a source file as others look for it: from the base, if it lies below that.

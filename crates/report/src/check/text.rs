@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Doubt, Figure, Finding, Note, Responsible, Verdict};
+use heapledger_analysis::{Doubt, Finding, Note, Responsible, Verdict};
 
 use super::{CheckOutcome, CheckReport, rule};
 use crate::fit::Fit;
@@ -37,7 +37,7 @@ impl CheckReport<'_> {
                 Verdict::Exceeded => "EXCEEDED",
             };
             say(&mut out, verdict, &format!("{} (--{})", self.sentence(finding), option(rule(finding.figure))))?;
-            if let Some(heading) = heading(finding.figure).filter(|_| !finding.responsible.is_empty()) {
+            if let Some(heading) = self.heading(finding) {
                 say(&mut out, "", &format!("{heading}:"))?;
             }
             for (responsible, [bytes, blocks]) in finding.responsible.iter().zip(self.amounts(finding)) {
@@ -109,16 +109,6 @@ impl CheckReport<'_> {
 
 /// Columns before a sentence.
 const INDENT: usize = 9;
-
-/// What the stacks below a figure are of, where that is not the figure itself: a ledger does not hold everything.
-fn heading(figure: Figure) -> Option<&'static str> {
-    match figure {
-        Figure::Peak => Some("which stacks it was is not known; the biggest that are left"),
-        Figure::Allocations | Figure::Allocated => Some("of blocks that live or are in the history"),
-        Figure::PeakGrowth => Some("of blocks that live"),
-        _ => None,
-    }
-}
 
 /// The option that sets the limit of a rule.
 fn option(rule: &'static str) -> &'static str {
