@@ -39,7 +39,8 @@ pub mod whereis;
 
 pub use blocks::{Blocks, BlocksIter};
 pub use check::{
-    Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check, grown, losses,
+    Doubt, Evidence, Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check,
+    grown,
 };
 pub use chosen::Chosen;
 pub use clock::Clock;
@@ -52,7 +53,7 @@ pub use lives::{Chain, Life, Lives};
 pub use memory::{Memory, Private, Sections};
 pub use moment::{FoundBy, Moment};
 pub use names::{NamedFrame, NamedStack, Names, NamingOptions};
-pub use notes::{Advice, Note, Seen};
+pub use notes::{Advice, FreesHeld, Note, Seen};
 pub use one_run::{NotOneRun, in_order};
 pub use passing::{HEADERS, Passing, parse_glob};
 pub use sampling::{Sampled, Sampling};

@@ -11,6 +11,19 @@ pub(crate) fn records_frees(ledger: &Ledger) -> bool {
     ledger.header().options.has(Options::HISTORY)
 }
 
+/// How many of a program's frees the ledger still has. Figures of freed blocks are of these, whatever they are added to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreesHeld {
+    /// All that were counted.
+    pub all: u64,
+    /// Those that are no longer in the history.
+    pub missing: u64,
+    /// Whether there is a history at all.
+    pub recorded: bool,
+    /// Whether these are estimates.
+    pub estimated: bool,
+}
+
 /// One thing that was not seen. Reports turn it into a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {

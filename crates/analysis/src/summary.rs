@@ -233,7 +233,7 @@ impl Summary {
             sizes_unknown: counts.sizes_unknown,
             in_flight,
             unaccounted,
-            peak: Self::peak(ledger, &counts, clock)?,
+            peak: Self::peak(ledger, &counts, clock, chosen.is_none().then(|| whole(TallyCounter::BytesAllocated)))?,
             kinds: Self::kinds(&tallies, &counts, chosen.as_ref()),
             threads: Self::threads(ledger, &counts)?,
             heaps: Self::heaps(ledger, &counts)?,
@@ -265,11 +265,12 @@ impl Summary {
         Some(self.clock.span_ns().map_or(ns, |end| ns.min(end)))
     }
 
-    fn peak(ledger: &Ledger, counts: &Counts, clock: Clock) -> Result<Peak, SourceError> {
+    /// `allocated`: bytes in all, if `counts` are of all blocks.
+    fn peak(ledger: &Ledger, counts: &Counts, clock: Clock, allocated: Option<u64>) -> Result<Peak, SourceError> {
         let header = ledger.current_header()?;
         let recorded = header.global(GlobalCounter::PeakBytes);
         // Threads report in batches: what lives now may be more than the highest that was reported.
-        Ok(if recorded >= counts.all.bytes {
+        let mut peak = if recorded >= counts.all.bytes {
             Peak {
                 bytes: recorded,
                 blocks: header.global(GlobalCounter::PeakBlocks),
@@ -283,7 +284,13 @@ impl Summary {
                 time_ns: clock.ns(counts.last_time),
                 error_bytes: header.global(GlobalCounter::PeakError),
             }
-        })
+        };
+        // It was no less than what lives, and no more than what was allocated.
+        if let Some(allocated) = allocated {
+            let most = peak.bytes.saturating_sub(counts.all.bytes).max(allocated.saturating_sub(peak.bytes));
+            peak.error_bytes = peak.error_bytes.min(most);
+        }
+        Ok(peak)
     }
 
     fn kinds(tallies: &Tallies, counts: &Counts, chosen: Option<&Chosen>) -> Vec<KindTotals> {

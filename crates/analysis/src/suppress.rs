@@ -57,6 +57,11 @@ impl Suppressions {
         Ok(Suppressions { patterns })
     }
 
+    /// Whether nothing is excused.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
     /// The pattern, as it was written, that some frame of this stack agrees with: by function, source file or module.
     pub fn find(&self, stack: &NamedStack) -> Option<&str> {
         let excuses = |pattern: &&Pattern| stack.frames.iter().any(|frame| pattern.excuses(frame));

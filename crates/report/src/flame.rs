@@ -33,12 +33,26 @@ pub struct FlameFacts {
     pub names: Vec<String>,
     /// What the figures of freed blocks leave out.
     pub gap: Option<String>,
+    /// What figures of allocated and of freed blocks are of, if that is not all: `of the last 65,536 frees`.
+    pub parts: Option<[String; 2]>,
     /// Whether figures are estimates.
     pub estimated: bool,
     /// Whether bytes are written exactly, without units.
     pub exact_bytes: bool,
     /// What the older and the newer ledger are called, if this is a comparison.
     pub compared: Option<[String; 2]>,
+}
+
+impl FlameFacts {
+    /// What figures of `measure` are of, if that is not all.
+    fn part(&self, measure: Measure) -> Option<&str> {
+        let [allocated, freed] = self.parts.as_ref()?;
+        match measure {
+            Measure::LiveBytes | Measure::LiveBlocks => None,
+            Measure::AllocatedBytes | Measure::AllocatedBlocks => Some(allocated),
+            Measure::FreedBytes | Measure::FreedBlocks => Some(freed),
+        }
+    }
 }
 
 /// How a flame graph is first shown; a page can be told otherwise by its reader.

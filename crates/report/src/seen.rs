@@ -6,7 +6,7 @@ use std::time::Duration;
 use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
 use heapledger_analysis::symbols::Hex;
-use heapledger_analysis::{Advice, FoundBy, Moment, Note, Seen};
+use heapledger_analysis::{Advice, FoundBy, FreesHeld, Moment, Note, Seen};
 
 use crate::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 
@@ -67,6 +67,20 @@ pub fn missing_frees(estimated: bool, missing: u64, recorded: bool) -> String {
         format!("history is incomplete: {frees} no longer in the ring")
     } else {
         format!("freed blocks were not recorded (--history 0): {frees} not shown")
+    }
+}
+
+/// What figures of allocated blocks, or of freed ones, are of, if the history does not hold all frees: to stand right
+/// behind such a figure, which would look whole.
+pub fn part_of_frees(held: FreesHeld, freed_alone: bool) -> Option<String> {
+    let figures = Figures { estimated: held.estimated, exact_bytes: false };
+    let frees = figures.counted(held.all.saturating_sub(held.missing), "free", "frees");
+    match (held.missing, held.recorded, freed_alone) {
+        (0, ..) => None,
+        (_, true, false) => Some(format!("of live blocks and the last {frees}")),
+        (_, true, true) => Some(format!("of the last {frees}")),
+        (_, false, false) => Some("of live blocks alone: frees were not recorded".to_owned()),
+        (_, false, true) => Some("frees were not recorded".to_owned()),
     }
 }
 

@@ -7,7 +7,7 @@ use heapledger_analysis::tree::{Amounts, CallTree, LevelKind, Measure, Node, Sit
 use heapledger_analysis::{Identity, Seen};
 
 use crate::fit::Fit;
-use crate::seen;
+use crate::seen::{self, part_of_frees};
 use crate::units::{Figures, Paint, clean, count, counted, percent};
 
 mod csv;
@@ -89,6 +89,12 @@ pub fn history_gap(sums: &SiteSums) -> Option<String> {
     })
 }
 
+/// What a figure is of, if it depends on the history and that does not hold everything.
+pub(crate) fn part(sums: &SiteSums, measure: Measure) -> Option<String> {
+    let freed_alone = matches!(measure, Measure::FreedBytes | Measure::FreedBlocks);
+    part_of_frees(sums.frees_held(), freed_alone).filter(|_| measure.needs_history())
+}
+
 /// Totals in one line: `8.99 MiB in 171,768 blocks live`.
 pub(crate) fn total(figures: Figures, measure: Measure, node: &Node) -> String {
     let (bytes, blocks) = if measure.is_bytes() { (measure, measure.other()) } else { (measure.other(), measure) };
@@ -157,7 +163,9 @@ pub fn tree_text(out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::Resul
         paint.strong(clean(view.ledger)),
         clean(&program(view.identity))
     )?;
-    writeln!(out, "{}", total(figures, measure, &tree.root()))?;
+    let whole = total(figures, measure, &tree.root());
+    let part = part(view.sums, measure).map_or_else(String::new, |part| format!(", {part}"));
+    writeln!(out, "{}", lines(format!("{whole}{part}")))?;
     if let Some(chosen) = &view.sums.filter {
         writeln!(out, "{}", lines(format!("Only where {}", clean(chosen))))?;
     }

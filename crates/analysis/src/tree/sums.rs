@@ -6,6 +6,7 @@ use heapledger_source::format::{Entry, SectionKind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use super::Amounts;
+use crate::FreesHeld;
 use crate::notes::records_frees;
 use crate::query::{Evaluator, Subject};
 use crate::{Sampled, Sampling};
@@ -84,6 +85,16 @@ impl Sums {
 }
 
 impl SiteSums {
+    /// Of which frees the figures of freed blocks are.
+    pub fn frees_held(&self) -> FreesHeld {
+        FreesHeld {
+            all: self.frees,
+            missing: self.frees_missing,
+            recorded: self.frees_recorded,
+            estimated: self.sampled.is_some(),
+        }
+    }
+
     /// Adds up the blocks of `ledger`, or those that `filter` means. Of a freed block it decides on the allocation.
     ///
     /// # Errors

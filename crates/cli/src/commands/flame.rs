@@ -146,6 +146,12 @@ fn show(args: &FlameArgs) -> Result<()> {
     for note in grown.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_))) {
         crate::say(&clean(&sentence(note)));
     }
+    // Lines for other tools have no room for it.
+    if let Some(gap) =
+        facts.gap.as_ref().filter(|_| format == Format::Folded && args.shape.by.measure().needs_history())
+    {
+        crate::say(gap);
+    }
     let Grown { tree, sums, seen } = grown;
     let whole = tree.nodes.len();
     let (tree, pruned) = match format {

@@ -16,11 +16,12 @@ impl CheckReport<'_> {
         for finding in self.findings {
             let level = match finding.verdict {
                 Verdict::Holds => continue,
-                Verdict::Uncertain => "warning",
+                Verdict::Uncertain => self.level(),
                 Verdict::Exceeded => "error",
             };
             let said = self.sentence(finding);
-            let title = format!("heapledger {}", rule(finding.figure));
+            let open = if finding.verdict == Verdict::Uncertain { " (inconclusive)" } else { "" };
+            let title = format!("heapledger {}{open}", rule(finding.figure));
             if finding.responsible.is_empty() {
                 writeln!(out, "::{level} title={}::{}", property(&title), data(&said))?;
             }
@@ -33,10 +34,15 @@ impl CheckReport<'_> {
                 writeln!(out, "::{level} {place}title={}::{}", property(&title), data(message.trim_end()))?;
             }
         }
-        for note in self.losses {
-            writeln!(out, "::error title=heapledger ledger not complete::{}", data(&sentence(note)))?;
+        for note in self.losses() {
+            writeln!(out, "::{} title=heapledger ledger not complete::{}", self.level(), data(&sentence(note)))?;
         }
         out.flush()
+    }
+
+    /// How bad it is that nobody knows.
+    fn level(&self) -> &'static str {
+        if self.lenient { "warning" } else { "error" }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{NamedFrame, Verdict};
+use heapledger_analysis::{Doubt, NamedFrame, Verdict};
 use serde::Serialize;
 
 use super::{CheckOutcome, CheckReport, rule};
 use crate::json::{HeaderLine, NoteJson, frames, line};
+use crate::seen::name;
 
 #[derive(Serialize)]
 struct LimitLine<'a> {
@@ -15,10 +16,15 @@ struct LimitLine<'a> {
     verdict: &'static str,
     found: u64,
     most: u64,
-    margin: u64,
+    at_least: u64,
+    at_most: Option<u64>,
+    margin: Option<u64>,
+    doubts: Vec<&'static str>,
     baseline: Option<u64>,
     blocks: Option<u64>,
     text: String,
+    /// What `responsible` is of, if that is not the figure itself.
+    responsible_of: Option<String>,
     responsible: Vec<ResponsibleJson<'a>>,
 }
 
@@ -50,6 +56,15 @@ struct CheckEndLine<'a> {
     notes: Vec<NoteJson>,
 }
 
+fn doubt_name(doubt: &Doubt) -> &'static str {
+    match doubt {
+        Doubt::Sampled => "sampled",
+        Doubt::PeakError => "peak_error",
+        Doubt::WithoutStack { .. } => "without_stack",
+        Doubt::Unseen(note) => name(note),
+    }
+}
+
 impl CheckReport<'_> {
     /// Writes a line for each limit between the header and the end.
     ///
@@ -73,10 +88,14 @@ impl CheckReport<'_> {
                 },
                 found: finding.found,
                 most: finding.limit,
-                margin: finding.margin,
+                at_least: finding.least,
+                at_most: finding.most,
+                margin: finding.most.map(|most| (finding.found - finding.least).max(most - finding.found)),
+                doubts: finding.doubts.iter().map(doubt_name).collect(),
                 baseline: finding.before,
                 blocks: finding.blocks,
                 text: self.sentence(finding),
+                responsible_of: self.heading(finding),
                 responsible: responsible.collect(),
             };
             line(&mut out, &limit)?;
@@ -89,14 +108,14 @@ impl CheckReport<'_> {
                 CheckOutcome::Exceeded => "exceeded",
                 CheckOutcome::Inconclusive => "inconclusive",
             },
-            exit: self.outcome().code(),
+            exit: self.code(),
             limits: self.findings.len(),
             exceeded: self.count(Verdict::Exceeded),
             uncertain: self.count(Verdict::Uncertain),
             not_counted: excused
                 .map(|(by, blocks, bytes)| ExcusedJson { by, blocks: *blocks, bytes: *bytes })
                 .collect(),
-            losses: self.losses.iter().map(|note| NoteJson::of(note)).collect(),
+            losses: self.unseen().into_iter().map(NoteJson::of).collect(),
             notes: self.seen.notes.iter().map(NoteJson::of).collect(),
         };
         line(&mut out, &end)?;

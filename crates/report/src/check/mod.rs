@@ -6,9 +6,12 @@ mod junit;
 mod sarif;
 mod text;
 
-use heapledger_analysis::{Figure, Finding, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict};
+use heapledger_analysis::{
+    Doubt, Figure, Finding, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict,
+};
 
 use crate::frames::callers;
+use crate::seen::part_of_frees;
 use crate::units::{Figures, clean, counted};
 
 /// What a check has found.
@@ -22,8 +25,8 @@ pub struct CheckReport<'a> {
     pub findings: &'a [Finding],
     /// What the limit of leaked bytes was held against, if there is one.
     pub leaked: Option<&'a Leaked>,
-    /// What makes figures doubtful by an amount that nobody knows; empty if losses are allowed.
-    pub losses: &'a [&'a Note],
+    /// Whether a limit of which nobody knows whether it holds lets the check pass.
+    pub lenient: bool,
     /// What was not seen, losses included.
     pub seen: &'a Seen,
     /// Source files below this directory, with a `/` at its end, are named from there.
@@ -39,27 +42,36 @@ pub enum CheckOutcome {
     Held,
     /// At least one does not.
     Exceeded,
-    /// No limit is known to be exceeded, but blocks are missing in the ledger.
+    /// No limit is known to be exceeded, but of at least one nobody knows whether it holds.
     Inconclusive,
 }
 
-impl CheckOutcome {
+impl CheckReport<'_> {
     /// The exit code of `heapledger check`.
-    pub fn code(self) -> u8 {
-        match self {
+    pub fn code(&self) -> u8 {
+        match self.outcome() {
             CheckOutcome::Held => 0,
             CheckOutcome::Exceeded => 1,
+            CheckOutcome::Inconclusive if self.lenient => 0,
             CheckOutcome::Inconclusive => 3,
         }
     }
-}
 
-impl CheckReport<'_> {
-    /// What came of it. What is missing in the ledger does not excuse what is exceeded without it.
+    /// What was not seen and leaves open whether a limit holds.
+    fn losses(&self) -> Vec<&Note> {
+        notes(self.findings.iter().flat_map(|finding| &finding.doubts))
+    }
+
+    /// What was not seen of the figures that have limits.
+    fn unseen(&self) -> Vec<&Note> {
+        notes(self.findings.iter().flat_map(|finding| &finding.reasons))
+    }
+
+    /// What came of it. A limit that is exceeded for certain is, whatever is not known of others.
     pub fn outcome(&self) -> CheckOutcome {
         if self.count(Verdict::Exceeded) != 0 {
             CheckOutcome::Exceeded
-        } else if !self.losses.is_empty() {
+        } else if self.count(Verdict::Uncertain) != 0 {
             CheckOutcome::Inconclusive
         } else {
             CheckOutcome::Held
@@ -88,10 +100,8 @@ impl CheckReport<'_> {
 
     /// `1.95 GiB in 20,000,004 blocks`.
     fn found(&self, finding: &Finding) -> String {
-        let mut text = match (finding.figure, finding.margin) {
-            (Figure::Peak | Figure::PeakGrowth, 1..) if self.summary.sampled.is_none() => {
-                self.figures().within(finding.found, finding.margin)
-            }
+        let mut text = match (finding.figure, self.summary.peak.error_bytes) {
+            (Figure::Peak | Figure::PeakGrowth, error @ 1..) => self.figures().within(finding.found, error),
             (figure, _) => self.amount(figure, finding.found),
         };
         if let Some(blocks) = finding.blocks {
@@ -117,14 +127,37 @@ impl CheckReport<'_> {
         let name = name(finding.figure, self.summary);
         let text = format!("{name}: {}, the limit is {}", self.found(finding), self.limit(finding));
         match finding.verdict {
-            Verdict::Uncertain => format!("{text}, but the figure may be off by {}", self.margin(finding)),
+            Verdict::Uncertain => format!("{text}: inconclusive, {}", self.bounds(finding)),
             Verdict::Holds | Verdict::Exceeded => text,
         }
     }
 
-    fn margin(&self, finding: &Finding) -> String {
+    /// Between what bounds a figure lies: `it may be anything from 64.0 KiB to 320 KiB`.
+    fn bounds(&self, finding: &Finding) -> String {
         let figures = self.figures().known();
-        if finding.figure.is_bytes() { figures.bytes(finding.margin) } else { figures.count(finding.margin) }
+        let amount = |number| if finding.figure.is_bytes() { figures.bytes(number) } else { figures.count(number) };
+        let among = match (finding.least, finding.most) {
+            (0, None) if finding.found != 0 => "it may be less, and it may be more".to_owned(),
+            (least, None) if least == finding.found => "it may be more".to_owned(),
+            (least, None) => format!("it may be {} or any more", amount(least)),
+            (least, Some(most)) => format!("it may be anything from {} to {}", amount(least), amount(most)),
+        };
+        if finding.doubts.contains(&Doubt::Sampled) {
+            format!("{among} (estimate, twice its standard error)")
+        } else {
+            among
+        }
+    }
+
+    /// What the stacks below a figure are of, where that is not the figure itself: a ledger does not hold everything.
+    fn heading(&self, finding: &Finding) -> Option<String> {
+        let part = finding.of_frees.and_then(|held| part_of_frees(held, false));
+        match finding.figure {
+            _ if finding.responsible.is_empty() => None,
+            Figure::Peak => Some("which stacks it was is not known; the biggest that are left".to_owned()),
+            Figure::PeakGrowth => Some("of blocks that live".to_owned()),
+            _ => part,
+        }
     }
 
     /// `1.28 MiB in 8,796 blocks   block (bench.c:36) < end_of_path < main`.
@@ -133,13 +166,25 @@ impl CheckReport<'_> {
         let more = if finding.figure.is_growth() { "+" } else { "" };
         let bytes = self.figures().bytes(totals.bytes);
         let blocks = self.figures().counted(totals.blocks, "block", "blocks");
-        format!("{more}{bytes} in {more}{blocks}   {}", callers(&responsible.stack))
+        let of = self.heading(finding).map_or_else(String::new, |heading| format!(" ({heading})"));
+        format!("{more}{bytes} in {more}{blocks}{of}   {}", callers(&responsible.stack))
     }
 
     /// The name of a source file as others look for it: from the base, if it lies below that.
     fn file<'a>(&self, file: &'a str) -> &'a str {
         file.strip_prefix(self.base).filter(|_| !self.base.is_empty()).unwrap_or(file)
     }
+}
+
+/// Each once.
+fn notes<'a>(doubts: impl Iterator<Item = &'a Doubt>) -> Vec<&'a Note> {
+    let mut notes: Vec<&Note> = Vec::new();
+    for note in doubts.filter_map(Doubt::note) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 /// The figure's name, as in the options and for programs.

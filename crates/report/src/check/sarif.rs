@@ -35,16 +35,21 @@ impl CheckReport<'_> {
             }
             results.extend(finding.responsible.iter().map(|responsible| self.result(finding, Some(responsible))));
         }
-        let notes: Vec<Value> =
-            self.losses.iter().map(|note| json!({ "level": "error", "message": { "text": sentence(note) } })).collect();
+        let open = self.findings.iter().filter(|finding| finding.verdict == Verdict::Uncertain);
+        let open = open.map(|finding| format!("{}: {}", rule(finding.figure), self.sentence(finding)));
+        let level = if self.lenient { "warning" } else { "error" };
+        let notes: Vec<Value> = open
+            .chain(self.losses().into_iter().map(sentence))
+            .map(|text| json!({ "level": level, "message": { "text": text } }))
+            .collect();
         let log = json!({
             "$schema": SCHEMA,
             "version": "2.1.0",
             "runs": [{
                 "tool": { "driver": { "name": "heapledger", "version": version, "rules": rules } },
                 "invocations": [{
-                    "executionSuccessful": notes.is_empty(),
-                    "exitCode": self.outcome().code(),
+                    "executionSuccessful": notes.is_empty() || self.lenient,
+                    "exitCode": self.code(),
                     "toolExecutionNotifications": notes,
                 }],
                 "columnKind": "unicodeCodePoints",
@@ -58,7 +63,12 @@ impl CheckReport<'_> {
 
     fn result(&self, finding: &Finding, responsible: Option<&Responsible>) -> Value {
         let index = Figure::ALL.iter().position(|figure| *figure == finding.figure).unwrap_or(0);
-        let level = if finding.verdict == Verdict::Exceeded { "error" } else { "warning" };
+        // `open`: there was not enough to decide. The standard wants no level there.
+        let (kind, level) = match finding.verdict {
+            Verdict::Exceeded => ("fail", "error"),
+            Verdict::Uncertain => ("open", "none"),
+            Verdict::Holds => ("pass", "none"),
+        };
         let said = self.sentence(finding);
         let text = match responsible {
             Some(responsible) => format!("{said}. {}", self.responsible(finding, responsible)),
@@ -67,6 +77,7 @@ impl CheckReport<'_> {
         let mut result = json!({
             "ruleId": rule(finding.figure),
             "ruleIndex": index,
+            "kind": kind,
             "level": level,
             "message": { "text": text },
             "properties": { "found": finding.found, "limit": finding.limit },

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Figure, Finding, Note, Responsible, Verdict};
+use heapledger_analysis::{Doubt, Finding, Note, Responsible, Verdict};
 
 use super::{CheckOutcome, CheckReport, rule};
 use crate::fit::Fit;
@@ -33,11 +33,11 @@ impl CheckReport<'_> {
         for finding in self.findings {
             let verdict = match finding.verdict {
                 Verdict::Holds => "ok",
-                Verdict::Uncertain => "warning",
+                Verdict::Uncertain => "UNCLEAR",
                 Verdict::Exceeded => "EXCEEDED",
             };
             say(&mut out, verdict, &format!("{} (--{})", self.sentence(finding), option(rule(finding.figure))))?;
-            if let Some(heading) = heading(finding.figure).filter(|_| !finding.responsible.is_empty()) {
+            if let Some(heading) = self.heading(finding) {
                 say(&mut out, "", &format!("{heading}:"))?;
             }
             for (responsible, [bytes, blocks]) in finding.responsible.iter().zip(self.amounts(finding)) {
@@ -50,7 +50,14 @@ impl CheckReport<'_> {
             let bytes = self.figures().known().bytes(*of_bytes);
             say(&mut out, "", &format!("not counted: {bytes} in {blocks}, {}", clean(reason)))?;
         }
-        for note in self.losses {
+        for blocks in self.findings.iter().flat_map(|finding| &finding.doubts).filter_map(|doubt| match doubt {
+            Doubt::WithoutStack { blocks } => Some(*blocks),
+            _ => None,
+        }) {
+            let blocks = self.figures().counted(blocks, "block has", "blocks have");
+            say(&mut out, "LOST", &format!("{blocks} no stack: who allocated them is not known."))?;
+        }
+        for note in self.unseen() {
             say(&mut out, "LOST", &clean(&sentence(note)))?;
         }
         for note in self.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_) | Note::CopiedSometime)) {
@@ -60,13 +67,32 @@ impl CheckReport<'_> {
         let verdict = match self.outcome() {
             CheckOutcome::Held if self.findings.len() == 1 => format!("{limits}, and it holds"),
             CheckOutcome::Held => format!("{limits}, all hold"),
-            CheckOutcome::Exceeded => format!("{limits}, {} exceeded", self.count(Verdict::Exceeded)),
-            CheckOutcome::Inconclusive => {
-                format!("{limits}; none is known to be exceeded, but the ledger is not complete (--allow-losses)")
+            CheckOutcome::Exceeded => {
+                let open = match self.count(Verdict::Uncertain) {
+                    0 => String::new(),
+                    number => format!(", {number} inconclusive"),
+                };
+                format!("{limits}, {} exceeded{open}", self.count(Verdict::Exceeded))
             }
+            CheckOutcome::Inconclusive => self.inconclusive(&limits),
         };
         writeln!(out, "{}", paint.lines(&format!("{}: {verdict}", clean(self.ledger)), 0, 2))?;
         out.flush()
+    }
+
+    /// How it ends where nobody knows, and what can be done.
+    fn inconclusive(&self, limits: &str) -> String {
+        let number = self.count(Verdict::Uncertain);
+        let mut text = format!("{limits}, {number} inconclusive: the ledger does not tell whether it holds");
+        if number > 1 {
+            text = format!("{limits}, {number} inconclusive: the ledger does not tell whether they hold");
+        }
+        let advice = match (self.lenient, self.losses().is_empty()) {
+            (true, _) => "passed by --inconclusive pass",
+            (false, true) => "--inconclusive pass lets it pass",
+            (false, false) => "--allow-losses takes the figures as they are",
+        };
+        format!("{text} ({advice})")
     }
 
     /// Bytes and blocks of those responsible, in words.
@@ -83,16 +109,6 @@ impl CheckReport<'_> {
 
 /// Columns before a sentence.
 const INDENT: usize = 9;
-
-/// What the stacks below a figure are of, where that is not the figure itself: a ledger does not hold everything.
-fn heading(figure: Figure) -> Option<&'static str> {
-    match figure {
-        Figure::Peak => Some("which stacks it was is not known; the biggest that are left"),
-        Figure::Allocations | Figure::Allocated => Some("of blocks that live or are in the history"),
-        Figure::PeakGrowth => Some("of blocks that live"),
-        _ => None,
-    }
-}
 
 /// The option that sets the limit of a rule.
 fn option(rule: &'static str) -> &'static str {

@@ -6,7 +6,7 @@ use heapledger_analysis::{Clock, Identity, Note, Seen};
 use super::FlameFacts;
 use crate::seen;
 use crate::stats::program;
-use crate::tree::history_gap;
+use crate::tree::{history_gap, part};
 use crate::units::Figures;
 
 /// A ledger that a flame graph is of.
@@ -42,6 +42,7 @@ impl FlameFacts {
             facts.compared = Some([old, new]);
         }
         let mut gaps = Vec::new();
+        facts.parts = parts(sources);
         for source in sources {
             let SiteSums { sampled: from, total, .. } = source.sums;
             let figures = Figures { estimated: from.is_some(), exact_bytes };
@@ -71,4 +72,17 @@ impl FlameFacts {
         facts.names = names.into_iter().map(seen::sentence).collect();
         facts
     }
+}
+
+/// What figures of allocated and of freed blocks are of, where a ledger does not hold all frees.
+fn parts(sources: &[FlameSource<'_>]) -> Option<[String; 2]> {
+    sources.iter().find(|source| source.sums.frees_missing != 0)?;
+    let of = |measure| {
+        let of_one = |source: &FlameSource<'_>| {
+            let part = part(source.sums, measure).unwrap_or_else(|| "of all".to_owned());
+            if sources.len() > 1 { format!("{part} ({})", source.ledger) } else { part }
+        };
+        sources.iter().rev().map(of_one).collect::<Vec<_>>().join(", ")
+    };
+    Some([Measure::AllocatedBytes, Measure::FreedBytes].map(of))
 }

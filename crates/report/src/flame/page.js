@@ -126,6 +126,7 @@ const put = (tag, text, into, name) => {
   into.append(element);
   return element;
 };
+const partOf = (by) => by > 1 && data.parts ? data.parts[(by >> 1) - 1] : '';
 const tell = () => {
   const node = hover || selected || zoom;
   const detail = $('detail');
@@ -142,6 +143,8 @@ const tell = () => {
   const line = (by, cells) => {
     const row = put('tr', '', table, (compared ? by : by & ~1) === (compared ? state.by : state.by & ~1) ? 'on' : '');
     cells.forEach((text, i) => put(i === 0 ? 'th' : 'td', text, row));
+    // What would look whole and is of a part says so right there.
+    if (partOf(by)) put('small', partOf(by), row.firstChild);
   };
   if (compared) {
     const by = state.by;
@@ -161,8 +164,9 @@ const head = () => {
   const [now, then] = amounts(root);
   const by = state.by & ~1, what = LABEL[by].split(' ')[0];
   const all = (a) => `${words(by, figure(a, 0, by))} in ${words(by + 1, figure(a, 0, by + 1))} blocks`;
+  const part = partOf(by) && `, ${partOf(by)}`;
   const text = compared
-    ? `${what}: ${all(then)} in ${data.compared[0]}; ${all(now)} in ${data.compared[1]}` : `${all(now)} ${what}`;
+    ? `${what}${part}: ${all(then)} in ${data.compared[0]}; ${all(now)} in ${data.compared[1]}` : `${all(now)} ${what}${part}`;
   $('total').textContent = by > 0 && data.gap ? `${text}. ${data.gap}` : text;
   $('by').value = BY[state.by];
   $('width').value = state.width;

@@ -21,6 +21,8 @@ struct Data<'a> {
     estimated: bool,
     exact_bytes: bool,
     gap: &'a Option<String>,
+    /// What figures of allocated and of freed blocks are of, if that is not all.
+    parts: &'a Option<[String; 2]>,
     by_thread: bool,
     view: View,
     names: Vec<std::borrow::Cow<'a, str>>,
@@ -99,6 +101,7 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
         estimated: facts.estimated,
         exact_bytes: facts.exact_bytes,
         gap: &facts.gap,
+        parts: &facts.parts,
         by_thread: tree.by_thread,
         view: View { by: figure(view.measure), inverted: view.inverted, upwards: view.upwards },
         names: levels.iter().map(|index| clean(&level(index).name)).collect(),

@@ -60,6 +60,7 @@ fn colours() -> Vec<(String, [String; 2])> {
 }
 
 struct Picture<'a> {
+    facts: &'a FlameFacts,
     tree: &'a CallTree,
     measure: Measure,
     figures: Figures,
@@ -84,6 +85,12 @@ impl Picture<'_> {
             Some(hue) => format!("m{}{}", hue % HUES.len(), hash % SHADES),
             None => "g".to_owned(),
         }
+    }
+
+    /// What a figure is, and of what if that is not all.
+    fn measure(&self, measure: Measure) -> String {
+        let part = self.facts.part(measure).map_or_else(String::new, |part| format!(" ({part})"));
+        format!("{}{part}", measure_name(measure))
     }
 
     fn name(&self, node: &Node) -> &str {
@@ -116,8 +123,8 @@ impl Picture<'_> {
                 format!("{} ({})", amount(self.figures, measure, part), share(part, whole))
             };
             let _ = match self.compared {
-                Some([old, new]) => write!(text, "\n{}: {old} {}, {new} {}", measure_name(measure), of(1), of(0)),
-                None => write!(text, "\n{}: {}", measure_name(measure), of(0)),
+                Some([old, new]) => write!(text, "\n{}: {old} {}, {new} {}", self.measure(measure), of(1), of(0)),
+                None => write!(text, "\n{}: {}", self.measure(measure), of(0)),
             };
         }
         text
@@ -177,6 +184,7 @@ pub fn flame_svg(mut out: impl Write, tree: &CallTree, facts: &FlameFacts, view:
     }
     let rows = boxes.iter().map(|(id, ..)| tree.nodes[*id as usize].depth).max().unwrap_or(0) + 1;
     let picture = Picture {
+        facts,
         tree,
         measure,
         figures: Figures { estimated: facts.estimated, exact_bytes: facts.exact_bytes },
@@ -188,7 +196,12 @@ pub fn flame_svg(mut out: impl Write, tree: &CallTree, facts: &FlameFacts, view:
         head.extend(wrapped(gap, LINE_LETTERS));
     }
     let direction = if inverted { "allocating functions first" } else { "callers first" };
-    head.push(format!("Width: {}, {direction}. Narrower than {LEAST} of a pixel is not drawn.", measure_name(measure)));
+    let width = picture.measure(measure);
+    head.push(format!("Width: {width}, {direction}. Narrower than {LEAST} of a pixel is not drawn."));
+    let title = match facts.part(measure) {
+        Some(part) => format!("{}: {} {part}", facts.title, measure_name(measure)),
+        None => facts.title.clone(),
+    };
     let mut foot: Vec<String> = Vec::new();
     for (heading, notes) in [("Not seen:", &facts.notes), ("Names:", &facts.names)] {
         if !notes.is_empty() {
@@ -203,11 +216,11 @@ pub fn flame_svg(mut out: impl Write, tree: &CallTree, facts: &FlameFacts, view:
         out,
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" \
          height=\"{height:.0}\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\">\n<title>{}</title>",
-        escaped(&facts.title)
+        escaped(&title)
     )?;
     write_style(&mut out)?;
     writeln!(out, "<rect class=\"back\" width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>")?;
-    writeln!(out, "<text class=\"h\" x=\"{MARGIN}\" y=\"24\">{}</text>", escaped(&facts.title))?;
+    writeln!(out, "<text class=\"h\" x=\"{MARGIN}\" y=\"24\">{}</text>", escaped(&title))?;
     let lines = |out: &mut dyn Write, lines: &[String], first: f64| -> io::Result<()> {
         for (index, line) in lines.iter().enumerate() {
             let y = first + index as f64 * 16.0;

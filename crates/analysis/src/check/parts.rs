@@ -1,0 +1,211 @@
+//! Which blocks and call sites figures are made of.
+
+use std::collections::HashMap;
+
+use heapledger_source::format::{Entry, TallyCounter};
+use heapledger_source::{Ledger, SourceError};
+
+use super::Responsible;
+use crate::FreesHeld;
+use crate::notes::records_frees;
+use crate::query::Evaluator;
+use crate::sampling::{Sampling, Spread, Sum};
+use crate::{NamedStack, SiteTotals};
+
+/// Live blocks of which a filter holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many.
+    pub blocks: u64,
+    /// The standard error of that; 0 if exact.
+    pub blocks_error: u64,
+    /// Bytes asked for in them.
+    pub bytes: u64,
+    /// The standard error of that; 0 if exact.
+    pub bytes_error: u64,
+    /// Their call sites, most bytes first.
+    pub sites: Vec<SiteTotals>,
+    /// Whether the filter goes by names of code, so that blocks without a stack are left to chance.
+    pub by_name: bool,
+}
+
+impl Held {
+    /// Those of the filter's ledger.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn of(ledger: &Ledger, filter: &mut Evaluator<'_>, progress: &mut dyn FnMut(f32)) -> Result<Held, SourceError> {
+        #[derive(Default)]
+        struct Part {
+            sites: HashMap<u32, Sum>,
+            spread: Spread,
+            undecided: Vec<Entry>,
+        }
+        impl Part {
+            fn add(&mut self, entry: &Entry, weight: u64) {
+                self.sites.entry(entry.site).or_default().add(entry, weight);
+                self.spread.add(entry, weight);
+            }
+        }
+        filter.prepare_blocks(progress)?;
+        let (sampling, known) = (Sampling::of(ledger), &*filter);
+        let each = |part: &mut Part, entries: &[Entry]| {
+            for entry in entries {
+                match known.known(entry) {
+                    Some(true) => part.add(entry, sampling.weight(entry)),
+                    Some(false) => {}
+                    None => part.undecided.push(*entry),
+                }
+            }
+        };
+        let scanned = ledger.scan_records(usize::MAX, &Part::default, &each, progress)?;
+        let mut all = Part::default();
+        for part in scanned.states {
+            part.sites.into_iter().for_each(|(site, sum)| all.sites.entry(site).or_default().join(sum));
+            all.spread.join(part.spread);
+            for entry in part.undecided {
+                if filter.block(&entry)? {
+                    all.add(&entry, sampling.weight(&entry));
+                }
+            }
+        }
+        let mut sum = Sum::default();
+        all.sites.values().for_each(|of_site| sum.join(*of_site));
+        all.sites.remove(&0);
+        Ok(Held {
+            blocks: sum.blocks,
+            blocks_error: all.spread.blocks_error(),
+            bytes: sum.bytes,
+            bytes_error: all.spread.bytes_error(),
+            sites: sorted(all.sites, true),
+            by_name: filter.needs_names(),
+        })
+    }
+}
+
+/// Call sites with most bytes first, or most blocks.
+fn sorted(sums: HashMap<u32, Sum>, by_bytes: bool) -> Vec<SiteTotals> {
+    let totals = |(site, Sum { samples, blocks, bytes })| SiteTotals { site, samples, blocks, bytes };
+    let mut sites: Vec<SiteTotals> = sums.into_iter().map(totals).collect();
+    sites.sort_unstable_by_key(|totals| {
+        let (first, second) = if by_bytes { (totals.bytes, totals.blocks) } else { (totals.blocks, totals.bytes) };
+        (!first, !second, totals.site)
+    });
+    sites
+}
+
+/// What each call site allocated, as far as its blocks live or their frees are in the history; most bytes first, or
+/// most blocks. And of how many frees that is.
+///
+/// # Errors
+/// If the ledger can no longer be read.
+pub fn allocated_by_site(
+    ledger: &Ledger,
+    live: &[SiteTotals],
+    by_bytes: bool,
+) -> Result<(Vec<SiteTotals>, FreesHeld), SourceError> {
+    let sampling = Sampling::of(ledger);
+    let scanned = ledger.scan_freed(
+        usize::MAX,
+        &|| (HashMap::<u32, Sum>::new(), 0u64),
+        &|(sums, held), freed| {
+            for entry in freed {
+                let weight = sampling.weight(&entry.block);
+                *held = held.saturating_add(weight);
+                sums.entry(entry.block.site).or_default().add(&entry.block, weight);
+            }
+        },
+        &mut |_| {},
+    )?;
+    let of_site = |totals: &SiteTotals| Sum { samples: totals.samples, blocks: totals.blocks, bytes: totals.bytes };
+    let mut sums: HashMap<u32, Sum> = live.iter().map(|totals| (totals.site, of_site(totals))).collect();
+    let mut held = 0u64;
+    for (part, frees) in scanned.states {
+        held = held.saturating_add(frees);
+        for (site, sum) in part.into_iter().filter(|(site, _)| *site != 0) {
+            sums.entry(site).or_default().join(sum);
+        }
+    }
+    let all = ledger.tallies()?.get(TallyCounter::Frees);
+    let (recorded, estimated) = (records_frees(ledger), sampling.is_on());
+    Ok((sorted(sums, by_bytes), FreesHeld { all, missing: all.saturating_sub(held), recorded, estimated }))
+}
+
+/// The stacks whose bytes grew most, greatest first: those with the same functions are one, wherever their lines are.
+/// `name` gives a stack of the new ledger, `before` has the stacks of the baseline and their bytes.
+pub fn grown(
+    sites: &[SiteTotals],
+    before: &[(NamedStack, SiteTotals)],
+    mut name: impl FnMut(u32) -> Result<NamedStack, SourceError>,
+) -> Result<Vec<Responsible>, SourceError> {
+    let mut old: HashMap<String, (u64, u64)> = HashMap::new();
+    for (stack, totals) in before {
+        let (blocks, bytes) = old.entry(functions(stack)).or_default();
+        *blocks += totals.blocks;
+        *bytes += totals.bytes;
+    }
+    let mut new: HashMap<String, Responsible> = HashMap::new();
+    for totals in sites {
+        let stack = name(totals.site)?;
+        let same = new.entry(functions(&stack)).or_insert_with(|| Responsible {
+            totals: SiteTotals { samples: 0, blocks: 0, bytes: 0, ..*totals },
+            stack,
+        });
+        same.totals.samples += totals.samples;
+        same.totals.blocks += totals.blocks;
+        same.totals.bytes += totals.bytes;
+    }
+    let mut grown = Vec::new();
+    for (functions, mut now) in new {
+        let (blocks, bytes) = old.get(&functions).copied().unwrap_or_default();
+        if now.totals.bytes > bytes {
+            now.totals.bytes -= bytes;
+            now.totals.blocks = now.totals.blocks.saturating_sub(blocks);
+            grown.push(now);
+        }
+    }
+    grown.sort_unstable_by_key(|responsible| (!responsible.totals.bytes, responsible.totals.site));
+    Ok(grown)
+}
+
+/// A stack by its functions, or by module and offset where they have no names.
+fn functions(stack: &NamedStack) -> String {
+    let mut key = String::new();
+    for frame in &stack.frames {
+        match (&frame.raw_name, &frame.function) {
+            (Some(name), _) | (None, Some(name)) => key.push_str(name),
+            (None, None) => {
+                let module = frame.module.as_deref().map_or("", |path| path.rsplit('/').next().unwrap_or(path));
+                key.push_str(module);
+                key.push_str(&format!("+{:#x}", frame.offset.or(frame.address).unwrap_or(0)));
+            }
+        }
+        key.push('\n');
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(site: u32, bytes: u64) -> SiteTotals {
+        SiteTotals { site, samples: 1, blocks: 1, bytes }
+    }
+
+    fn stack(function: &str, line: u32) -> NamedStack {
+        let frame = crate::NamedFrame { function: Some(function.into()), line: Some(line), ..Default::default() };
+        NamedStack { frames: vec![frame], damaged: false }
+    }
+
+    #[test]
+    fn growth_is_by_functions_and_not_by_lines() {
+        let before = [(stack("keep", 10), totals(1, 100)), (stack("gone", 5), totals(2, 1000))];
+        let now = [totals(7, 80), totals(8, 50), totals(9, 31)];
+        let name = |site| Ok(if site == 9 { stack("fresh", 1) } else { stack("keep", site) });
+        let grown = grown(&now, &before, name).expect("named");
+        let found: Vec<_> =
+            grown.iter().map(|one| (one.stack.frames[0].function.as_deref(), one.totals.bytes)).collect();
+        assert_eq!(found, [(Some("fresh"), 31), (Some("keep"), 30)]);
+    }
+}
