@@ -16,6 +16,7 @@ pub mod tracked;
 
 pub mod counts;
 pub mod expect;
+pub mod faults;
 pub mod ledger;
 
 pub mod browser;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 mod bench;
 mod demo;
+mod faults;
 mod scale;
 mod short;
 mod stress;
@@ -22,6 +23,8 @@ const USAGE: &str = "\
 cargo xtask demo       build heapledger, run a real program under it, leave the report on screen and a ledger
 cargo xtask test       everything that must hold before a change is taken; add the name of a step to run only that
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
+cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
+                       of each kind at most (0: all), names of errors and of victims
 cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
 cargo xtask short      what `heapledger run` itself adds to a program that ends at once
 cargo xtask stress     every victim with threads, signals or forks 2,000 times, on two busy processors
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         ["demo"] => demo::run(),
         ["test", only @ ..] => test::run(only),
         ["bench", words @ ..] => bench::run(words),
+        ["faults", words @ ..] => faults::run(words),
         ["scale", words @ ..] => scale::run(words),
         ["short", words @ ..] => short::run(words),
         ["stress", words @ ..] => stress::run(words),

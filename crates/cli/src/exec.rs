@@ -62,6 +62,19 @@ pub(crate) fn find(name: &OsStr) -> Result<PathBuf, Errno> {
     Err(reason)
 }
 
+/// The file to be executed: as [`find`], but where our own look says that none can be, the kernel has the last word.
+///
+/// # Errors
+/// `ENOENT` if there is none.
+pub(crate) fn find_or_try(name: &OsStr) -> Result<PathBuf, Errno> {
+    let is_there = |path: &PathBuf| !matches!(executable(path), Err(Errno::ENOENT | Errno::ENOTDIR));
+    match find(name) {
+        Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Errno::ENOENT),
+        Err(reason) => candidates(name).into_iter().find(is_there).ok_or(reason),
+        found => found,
+    }
+}
+
 fn executable(path: &Path) -> Result<(), Errno> {
     let meta = path.metadata().map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
     if !meta.is_file() {

@@ -95,10 +95,38 @@ impl Trouble {
 pub(crate) fn run(arguments: RunArgs) -> End {
     // Exceeding a limit on file sizes would be a signal; the program gets what was set before.
     sys::ignore(libc::SIGXFSZ);
-    match deep(|| plan(arguments)) {
+    let before = std::panic::take_hook();
+    run_if_we_cannot(&arguments);
+    let plan = deep(|| plan(arguments));
+    std::panic::set_hook(before);
+    match plan {
         Ok(plan) => carry_out(plan),
         Err(end) => end,
     }
+}
+
+/// Until the program starts, a mistake of ours that would end this process makes it the program instead.
+fn run_if_we_cannot(arguments: &RunArgs) {
+    let (command, require) = (arguments.command.clone(), arguments.require);
+    std::panic::set_hook(Box::new(move |mistake| {
+        let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
+        let message = mistake.to_string();
+        let message = message.lines().last().unwrap_or_default();
+        if require {
+            say(&format!("a mistake of heapledger's own ({message}), and --require was given"));
+            sys::exit_now(i32::from(OWN_FAILURE));
+        }
+        say(&format!("a mistake of heapledger's own ({message}): {} runs untracked", name.display()));
+        let environment: Vec<_> = std::env::vars_os().collect();
+        let start = exec::find_or_try(name).map(|program| Start::new(&program, &command, &environment, None));
+        let reason = match start {
+            Ok(Ok(start)) => start.in_place(),
+            Ok(Err(_)) => Errno::EINVAL,
+            Err(reason) => reason,
+        };
+        refused(name, reason);
+        sys::exit_now(i32::from(exec::exit_code(reason)));
+    }));
 }
 
 /// Says a problem of ours that keeps the program from being started.
@@ -115,7 +143,7 @@ fn plan(mut arguments: RunArgs) -> Result<Plan, End> {
         }
     }
     let name = arguments.command.first().cloned().unwrap_or_default();
-    let program = exec::find(&name).map_err(|reason| refused(&name, reason))?;
+    let program = exec::find_or_try(&name).map_err(|reason| refused(&name, reason))?;
     place_output(&mut arguments, &name).map_err(|problem| failed(&problem))?;
 
     let verdict = detect::examine(&program, &arguments.command, &|name| exec::find(name).ok());

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::thread;
+use std::time::Duration;
 
 use heapledger_report::{AsciiWriter, Paint};
 use terminal_size::{Height, Width, terminal_size_of};
@@ -96,9 +98,21 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 }
 
 /// Says something on standard error. One write, so that it is not torn apart by what a program prints; where it cannot be
-/// said there is nowhere to say that.
+/// said there is nowhere to say that. (A program may have made it a file that does not wait: node does.)
 pub(crate) fn tell(text: &str) {
-    let _ = io::stderr().write_all(plain(text).as_bytes());
+    const TRIES: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(50);
+    let text = plain(text);
+    let (mut rest, mut tries) = (text.as_bytes(), 0);
+    while !rest.is_empty() && tries < TRIES {
+        match io::stderr().write(rest) {
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => thread::sleep(PAUSE),
+            // Once more: what was only for a moment is over.
+            Err(_) => tries += TRIES / 2 - 1,
+        }
+        tries += 1;
+    }
 }
 
 /// What may be written to standard error; it has columns if that is a terminal.

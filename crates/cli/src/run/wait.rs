@@ -242,6 +242,7 @@ pub(crate) fn aside(signals: &Signals, work: impl FnOnce(Where) + Send) -> Optio
         }
         Ok(Forked::Parent(pid)) => pid,
     };
+    let mut failures = 0;
     loop {
         match sys::look_at_child(pid) {
             Ok(Some(status)) if status.stopped_signal().is_none() => return Some(status).filter(|end| !end.success()),
@@ -250,7 +251,11 @@ pub(crate) fn aside(signals: &Signals, work: impl FnOnce(Where) + Send) -> Optio
                 Some(sent) if sent.by_process && is_ending(&sent) => _ = sys::send(pid, sent.signal),
                 _ => {}
             },
-            Err(_) => return None,
+            Err(_) if failures == FAILURES_MAX => return None,
+            Err(_) => {
+                failures += 1;
+                thread::sleep(PAUSE);
+            }
         }
     }
 }
