@@ -9,6 +9,7 @@
 pub mod tools;
 pub mod victim;
 
+pub mod nobody;
 pub mod process;
 pub mod scratch;
 pub mod terminal;

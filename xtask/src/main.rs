@@ -13,6 +13,7 @@ mod test;
 mod watching;
 
 mod packages;
+mod planted;
 mod step;
 mod symbols;
 mod thumb;

@@ -13,6 +13,8 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{AccessFlags, access, getuid};
 
+use crate::run::options::{Settings, VARIABLE};
+
 /// How the name of an unfinished ledger ends.
 const EXTENSION: &str = "hlive";
 /// How the name of the file ends that counts children.
@@ -40,8 +42,17 @@ impl Live {
     }
 }
 
+/// Where ledgers of this user are looked for: in the directory that the environment names as `run` and the library
+/// read it, or in all the default places.
+pub(crate) fn places() -> Vec<PathBuf> {
+    let mut settings = Settings::default();
+    // What else is wrong in it is for `run` to say.
+    settings.add_environment(&env::var_os(VARIABLE).unwrap_or_default());
+    settings.get("dir").map_or_else(bases, |chosen| vec![chosen.into()])
+}
+
 /// All directories that may hold the ledger directory of a user, best first.
-pub(crate) fn bases() -> Vec<PathBuf> {
+fn bases() -> Vec<PathBuf> {
     let from = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut all: Vec<PathBuf> = from("XDG_RUNTIME_DIR").into_iter().collect();
     all.push("/dev/shm".into());

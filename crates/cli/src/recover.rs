@@ -75,7 +75,7 @@ fn without_variables(path: &Path) -> PathBuf {
 fn find(places: &[PathBuf]) -> Result<Vec<Live>> {
     let mut all = BTreeSet::new();
     if places.is_empty() {
-        for base in live::bases() {
+        for base in live::places() {
             all.extend(live::list(&live::directory_in(&base)).unwrap_or_default());
         }
     }
