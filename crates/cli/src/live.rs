@@ -1,6 +1,5 @@
 //! Where unfinished ledgers lie, and whether their process is alive.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -17,8 +16,6 @@ use crate::run::options::{Settings, VARIABLE};
 
 /// How the name of an unfinished ledger ends.
 const EXTENSION: &str = "hlive";
-/// How the name of the file ends that counts children.
-const CHILDREN: &str = "children";
 
 /// An unfinished ledger, by its name `SESSION-IMAGE.hlive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +81,7 @@ pub(crate) fn prepare(chosen: Option<&OsStr>) -> Result<PathBuf> {
 }
 
 /// A directory that is ours alone.
-fn make(directory: &Path) -> Result<()> {
+pub(crate) fn make(directory: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             // In words, without the number that the standard library adds.
@@ -108,37 +105,21 @@ pub(crate) fn list(directory: &Path) -> io::Result<Vec<Live>> {
     Ok(all)
 }
 
-/// How many child processes of a run were not watched: a line with its number for each, or several.
-pub(crate) fn children(directory: &Path, session: &str) -> u64 {
-    let Ok(lines) = fs::read_to_string(children_file(directory, session)) else { return 0 };
-    lines.lines().collect::<BTreeSet<_>>().len() as u64
-}
-
-/// The symbolic link in which a program that could not be recorded left its path.
-pub(crate) fn unrecorded_file(directory: &Path, session: &str) -> PathBuf {
-    directory.join(format!("{session}.unrecorded"))
-}
-
-/// The file that counts them.
-pub(crate) fn children_file(directory: &Path, session: &str) -> PathBuf {
-    directory.join(format!("{session}.{CHILDREN}"))
-}
-
 /// Holds a ledger against another `heapledger` that would finish it at the same time.
-pub(crate) fn hold(path: &Path) -> Result<Flock<File>> {
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock)
+pub(crate) fn hold(file: &File, path: &Path) -> Result<Flock<File>> {
+    Flock::lock(file.try_clone()?, FlockArg::LockExclusiveNonblock)
         .map_err(|_| anyhow::anyhow!("{} is being finished by another heapledger", path.display()))
 }
 
-/// Whether a process maps this file. Told by the file itself, so it also holds for a process in a container, which
+/// Whether a process maps this file, which holds nothing yet that could tell whose it is. Told by the file itself, so it also holds for a process in a container, which
 /// goes by another number there than here.
 pub(crate) fn is_mapped(path: &Path) -> bool {
     let (Ok(meta), Some(name)) = (fs::metadata(path), path.file_name().and_then(OsStr::to_str)) else { return false };
     let inode = meta.ino().to_string();
-    let maps = |item: io::Result<fs::DirEntry>| fs::read_to_string(item.ok()?.path().join("maps")).ok();
+    let maps = |item: io::Result<fs::DirEntry>| fs::read(item.ok()?.path().join("maps")).ok();
     fs::read_dir("/proc").is_ok_and(|processes| {
         processes.filter_map(maps).any(|maps| {
+            let maps = String::from_utf8_lossy(&maps);
             let mut lines = maps.lines().filter(|line| line.trim_end_matches(" (deleted)").ends_with(name));
             lines.any(|line| line.split_ascii_whitespace().nth(4) == Some(inode.as_str()))
         })

@@ -10,12 +10,15 @@ use std::process::ExitStatus;
 use anyhow::{Context, Result, ensure};
 
 use self::end::Outcome;
+use self::keep::Keeper;
 use self::options::VARIABLE;
 use self::wait::{Ended, Signals};
 use crate::args::RunArgs;
+use crate::session::Sign;
 use crate::{detect, exec, live, locate, output, say};
 
 mod end;
+mod keep;
 pub(crate) mod options;
 mod summary;
 mod wait;
@@ -52,6 +55,10 @@ struct Session {
     name: String,
     /// The library that is preloaded.
     library: PathBuf,
+    /// Holds them open.
+    keeper: Keeper,
+    /// Tells `recover` that they are in good hands.
+    sign: Option<Sign>,
 }
 
 /// Runs the program. What goes wrong on our side before it starts is said, and ends with 125.
@@ -81,7 +88,7 @@ fn run_or_fail(mut arguments: RunArgs) -> Result<End> {
         say(&verdict.to_string());
     }
     let tracked = verdict.why.is_none_or(|why| why.partly());
-    let session = if tracked { Some(begin(&mut arguments)?) } else { None };
+    let mut session = if tracked { Some(begin(&mut arguments)?) } else { None };
     let environment = match &session {
         Some(session) => exec::with_preload(&session.library),
         None => std::env::vars_os().collect(),
@@ -90,7 +97,7 @@ fn run_or_fail(mut arguments: RunArgs) -> Result<End> {
     let signals = Signals::catch()?;
     let settings = session.as_ref().map(|_| arguments.settings.clone());
     let running = wait::start(&program, &arguments.command, &environment, settings)?;
-    let ended = running.wait(&signals)?;
+    let ended = running.wait(&signals, session.as_mut().map(|session| &mut session.keeper))?;
     signals.drain();
     Ok(conclude(&arguments, &name, ended, session, signals))
 }
@@ -103,7 +110,7 @@ fn conclude(arguments: &RunArgs, name: &OsStr, ended: Ended, session: Option<Ses
     let end = End::from(ended.status);
     if let Some(session) = session {
         let outcome = Outcome { name, status: ended.status, span: ended.span };
-        end::finish(arguments, &session.directory, &session.name, &outcome, signals);
+        end::finish(arguments, session, &outcome, signals);
     }
     end
 }
@@ -127,7 +134,9 @@ fn begin(arguments: &mut RunArgs) -> Result<Session> {
     settings.set("dir", base.clone().into());
     settings.set("session", name.clone().into());
     ensure!(settings.variable().len() <= VARIABLE_MAX, "the options of the recorder, paths included, are too long");
-    Ok(Session { directory: live::directory_in(&base), name, library })
+    let directory = live::directory_in(&base);
+    let (keeper, sign) = (Keeper::new(&directory, &name), Sign::put_up(&directory, &name));
+    Ok(Session { directory, name, library, keeper, sign })
 }
 
 /// 16 hexadecimal digits that nobody else has.

@@ -7,17 +7,19 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use heapledger_source::Ledger;
 
+use super::keep::Kept;
 use super::summary::{Reckoning, Summary};
 use super::wait::Signals;
-use super::{End, remove};
+use super::{End, Session, remove};
 use crate::args::RunArgs;
 use crate::finish::{self, Finisher, Written};
-use crate::live::{self, Live};
+use crate::session::{self, Sign};
 use crate::terminal;
 use crate::text::shell;
 use crate::{end_as, say};
@@ -33,15 +35,17 @@ pub(crate) struct Outcome<'a> {
 }
 
 /// Finishes all ledgers of this session and reports.
-pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outcome: &Outcome<'_>, signals: Signals) {
-    let ledgers: Vec<Live> =
-        live::list(directory).unwrap_or_default().into_iter().filter(|live| live.session == session).collect();
-    give_up_when_told(signals, directory.to_owned(), session.to_owned(), outcome.status);
+pub(crate) fn finish(arguments: &RunArgs, session: Session, outcome: &Outcome<'_>, signals: Signals) {
+    let Session { directory, name: session, keeper, sign, .. } = session;
+    let (ledgers, children) = keeper.into_ledgers();
+    let (ledgers, sign) = (Arc::new(ledgers), Arc::new(sign));
+    give_up_when_told(signals, Arc::clone(&ledgers), Arc::downgrade(&sign), outcome.status);
     let mut finisher = Finisher {
         pattern: arguments.output.clone(),
         force: arguments.force,
         talk: !arguments.quiet,
         fresh: BTreeSet::new(),
+        nameless: true,
     };
     let mut earlier = Vec::new();
     let mut last = None;
@@ -49,21 +53,26 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
     // The last program of the process is what was asked for: it has the first choice of names.
     for live in ledgers.iter().rev() {
         let main = last.is_none() && !kept;
+        let was_removed = live.was_removed();
         match one(&mut finisher, live, outcome, main) {
-            Ok(None) => remove(&live.path),
-            Ok(Some(done)) if main => last = Some(done),
-            Ok(Some((_, written))) => earlier.push(written),
+            Ok(None) if was_removed => {}
+            Ok(None) => remove(&live.live.path),
+            Ok(Some(done)) => {
+                if was_removed {
+                    say(&saved(&live.live.path));
+                }
+                if main { last = Some(done) } else { earlier.push(done.1) }
+            }
             Err(problem) => {
                 kept = true;
                 keep(live, &problem);
             }
         }
     }
-    let children = live::children(directory, session);
     if !kept {
-        remove(&live::children_file(directory, session));
+        remove(&session::children_file(&directory, &session));
     }
-    let unrecorded = live::unrecorded_file(directory, session);
+    let unrecorded = session::unrecorded_file(&directory, &session);
     let became = fs::read_link(&unrecorded).ok();
     remove(&unrecorded);
     if let (Some(program), Some(_)) = (&became, &last) {
@@ -98,11 +107,12 @@ pub(crate) fn finish(arguments: &RunArgs, directory: &Path, session: &str, outco
 /// Finishes one ledger; it stays open, though its file is gone. `None` if nothing was ever written to it.
 fn one(
     finisher: &mut Finisher,
-    live: &Live,
+    kept: &Kept,
     outcome: &Outcome<'_>,
     main: bool,
 ) -> anyhow::Result<Option<(Ledger, Written)>> {
-    let Some(ledger) = finish::open(live)? else { return Ok(None) };
+    let live = &kept.live;
+    let Some(ledger) = finish::open_file(kept.file()?, live)? else { return Ok(None) };
     let mut extra = vec![];
     if !main {
         extra.push(("ended", "exec".to_owned()));
@@ -117,22 +127,44 @@ fn one(
     Ok(Some((ledger, written)))
 }
 
-fn keep(live: &Live, problem: &anyhow::Error) {
-    say(&format!(
-        "{problem:#}\n  the unfinished ledger is kept: {}\n  to finish it elsewhere: heapledger recover {} -o DIR",
-        live.path.display(),
-        shell(&live.path)
-    ));
+fn saved(path: &Path) -> String {
+    format!("{} was removed while the program ran; its ledger was held open, and nothing is lost", path.display())
+}
+
+/// Says where the unfinished ledger is; one that was removed is given a name again first.
+fn keep(kept: &Kept, problem: &anyhow::Error) {
+    let text = match left(kept) {
+        Ok(path) => format!(
+            "the unfinished ledger is kept: {}\n  to finish it elsewhere: heapledger recover {} -o DIR",
+            path.display(),
+            shell(&path)
+        ),
+        Err(reason) => format!("the unfinished ledger, which was removed meanwhile, is lost: {reason:#}"),
+    };
+    say(&format!("{problem:#}\n  {text}"));
+}
+
+fn left(kept: &Kept) -> anyhow::Result<PathBuf> {
+    if kept.was_removed() { kept.put_back() } else { Ok(kept.live.path.clone()) }
 }
 
 /// A person who presses Ctrl-C once more does not want to wait: the ledger is left as it is.
-fn give_up_when_told(signals: Signals, directory: PathBuf, session: String, status: ExitStatus) {
+fn give_up_when_told(signals: Signals, ledgers: Arc<Vec<Kept>>, sign: Weak<Option<Sign>>, status: ExitStatus) {
+    // What is finished has no name any more, as what was removed before.
+    let removed: Vec<bool> = ledgers.iter().map(Kept::was_removed).collect();
     thread::spawn(move || {
         signals.wait_for_end();
         finish::abandon();
+        if let Some(sign) = sign.upgrade() {
+            sign.iter().for_each(Sign::take_down);
+        }
         let mut text = String::new();
-        for live in live::list(&directory).unwrap_or_default().iter().filter(|live| live.session == session) {
-            let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&live.path));
+        for (kept, removed) in ledgers.iter().zip(removed) {
+            if let Some(path) = if removed { kept.put_back().ok() } else { Some(kept.live.path.clone()) }
+                && path.exists()
+            {
+                let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&path));
+            }
         }
         // None is left if only the summary was still to come.
         if !text.is_empty() {
