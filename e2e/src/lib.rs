@@ -21,6 +21,7 @@ pub mod ledger;
 
 pub mod browser;
 pub mod cases;
+pub mod killer;
 pub mod programs;
 pub mod unwinding;
 

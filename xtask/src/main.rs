@@ -23,9 +23,16 @@ cargo xtask demo       build heapledger, run a real program under it, leave the 
 cargo xtask test       everything that must hold before a change is taken; add the name of a step to run only that
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
 cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
+cargo xtask kill       SIGKILL at random moments, of programs, `run` and `recover`: nothing may be lost; takes a number of kills
 cargo xtask short      what `heapledger run` itself adds to a program that ends at once
 cargo xtask watching   what it costs a program that `heapledger top` watches it
 ";
+
+/// The random killer, which is a program of its own: `e2e/examples/killer.rs`.
+fn kill(words: &[&str]) -> step::Result {
+    let mut command = step::cargo(&["run", "--quiet", "--package", "heapledger-e2e", "--example", "killer", "--"]);
+    step::run(command.args(words))
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +43,7 @@ fn main() -> ExitCode {
         ["bench", words @ ..] => bench::run(words),
         ["scale", words @ ..] => scale::run(words),
         ["short", words @ ..] => short::run(words),
+        ["kill", words @ ..] => kill(words),
         ["watching", words @ ..] => watching::run(words),
         _ => {
             print!("{USAGE}");
