@@ -9,6 +9,7 @@
 pub mod tools;
 pub mod victim;
 
+pub mod nobody;
 pub mod process;
 pub mod scratch;
 pub mod terminal;
@@ -21,6 +22,7 @@ pub mod ledger;
 
 pub mod browser;
 pub mod cases;
+pub mod killer;
 pub mod programs;
 pub mod stress;
 pub mod unwinding;

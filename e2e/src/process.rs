@@ -148,7 +148,8 @@ pub fn excerpt(bytes: &[u8]) -> String {
 
 /// Sends a signal to a process, or with a negative number to a group.
 pub fn kill(pid: i64, signal: &str) -> Result {
-    let status = Command::new("kill").args([&format!("-{signal}"), "--", &pid.to_string()]).status();
+    let status =
+        Command::new("kill").args([&format!("-{signal}"), "--", &pid.to_string()]).stderr(Stdio::null()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         other => Err(format!("cannot send {signal} to {pid}: {other:?}")),

@@ -90,8 +90,24 @@ pub fn system_library(name: &str) -> Option<PathBuf> {
     directories.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists())
 }
 
-/// A command in an environment in which nothing of ours is set.
+/// A command in an environment in which nothing of ours is set, but for places that are the tests' own: whatever a test
+/// forgets to say, no ledger of the user is read or taken, none of a test lies among them, and nor does the library.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = command_of_a_user(program);
+    let [ledgers, cache] = ["ledgers", "cache"].map(|name| products().join(name));
+    let _ = fs::create_dir_all(&ledgers);
+    command.env("HEAPLEDGER", format!("dir={}", in_a_list(&ledgers))).env("XDG_CACHE_HOME", cache);
+    command
+}
+
+/// A path as an item of the variable, in which commas separate.
+fn in_a_list(path: &Path) -> String {
+    path.to_string_lossy().replace('%', "%25").replace(',', "%2C")
+}
+
+/// A command in an environment in which nothing of ours is set: ledgers go to the default places. Only for tests that
+/// are about these, and then as a user that nobody else is: see [`crate::nobody`].
+pub fn command_of_a_user(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for name in ["HEAPLEDGER", "HEAPLEDGER_PRELOAD", "HEAPLEDGER_ORACLE", "LD_PRELOAD", "COUNTER_OUT", "NO_COLOR"] {
         command.env_remove(name);

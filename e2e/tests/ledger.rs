@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals, read};
+use heapledger_e2e::nobody::Nobody;
 use heapledger_e2e::process::{self, PATIENCE, Ran, Running, kill, signal_of, until};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger, preload};
@@ -352,22 +353,68 @@ fn sigkill_of_both() -> Result {
     Ok(())
 }
 
-#[test]
-fn preloaded_by_hand_without_any_option() -> Result {
-    let (scratch, program) = (Scratch::new(), built("ending")?);
-    let mut command = command(&program);
-    command.arg("return").env("LD_PRELOAD", preload()).env("XDG_RUNTIME_DIR", scratch.live());
-    process::run(&mut command)?.good()?;
-    let mut recover = heapledger_e2e::tools::command(heapledger());
-    recover.arg("recover").env("XDG_RUNTIME_DIR", scratch.live()).env("TMPDIR", scratch.work());
-    let ran = process::run(recover.current_dir(scratch.work()))?.good()?;
-    let finished = scratch.finished();
-    check!(finished.len() == 1, "{ran}");
-    let stats = Stats::of(&finished[0])?;
-    check_totals(&stats, &[])?;
-    let live = Blocks::live(&finished[0])?;
+/// `ending`, which leaks 777 bytes in `leak_seven`.
+fn check_ending(ledger: &Path) -> Result {
+    check_totals(&Stats::of(ledger)?, &[])?;
+    let live = Blocks::live(ledger)?;
     let sevens = live.blocks.iter().filter(|block| live.is_from(block, "leak_seven", true));
     check!(sevens.map(|block| block.size).sum::<u64>() == 777, "leak_seven's blocks are not there");
+    Ok(())
+}
+
+/// In the default places, which belong to everybody: as a user that nobody else is.
+#[test]
+fn preloaded_by_hand_without_any_option() -> Result {
+    let Some(nobody) = Nobody::new() else {
+        skip("the default places", "no user can be made up: unshare --map-user does not work here");
+        return Ok(());
+    };
+    let (scratch, program) = (Scratch::new(), built("ending")?);
+    let runtime = |command: &mut Command| {
+        command.env("XDG_RUNTIME_DIR", scratch.live()).current_dir(scratch.work());
+    };
+    // Not in front of `unshare` itself, which would be recorded as well.
+    let mut command = nobody.command("env");
+    command.arg(format!("LD_PRELOAD={}", preload().display())).arg(&program).arg("return");
+    runtime(&mut command);
+    process::run(&mut command)?.good()?;
+    let mut recover = nobody.command(heapledger());
+    runtime(recover.arg("recover"));
+    let ran = process::run(&mut recover)?.good()?;
+    let finished = scratch.finished();
+    check!(finished.len() == 1 && ran.out().contains(&nobody.directory()), "{ran}");
+    check_ending(&finished[0])
+}
+
+/// The tests' own commands never look where ledgers of users lie: an ended one in each default place that a variable
+/// names is as it was after `run`, after a program with our library, and after `recover` without a place.
+/// (`cargo xtask test` plants one before all tests, and looks for it after them.)
+#[test]
+fn ledgers_of_others_are_left_alone() -> Result {
+    let (scratch, program) = (Scratch::new(), built("ending")?);
+    process::run(by_hand(&scratch, &[], &program, &["return".into()]).stdin(Stdio::null()))?.good()?;
+    let foreign = scratch.unfinished();
+    let [planted] = foreign.as_slice() else { return Err(format!("no ledger to plant: {foreign:?}")) };
+    let meta = |path: &Path| fs::metadata(path).map(|meta| (meta.ino(), meta.len())).map_err(|error| error.to_string());
+    let before = meta(planted)?;
+    for words in [&["run", "-q", "-o", "own.hl", "--"][..], &["recover"]] {
+        let mut ours = command(heapledger());
+        ours.args(words).args((words[0] == "run").then_some(&program)).args((words[0] == "run").then_some("return"));
+        ours.env("XDG_RUNTIME_DIR", scratch.live()).env("TMPDIR", scratch.live()).current_dir(scratch.work());
+        process::run(&mut ours)?;
+    }
+    let mut preloaded = command(&program);
+    preloaded.arg("return").env("LD_PRELOAD", preload()).env("XDG_RUNTIME_DIR", scratch.live());
+    process::run(&mut preloaded)?.good()?;
+    let mut recover = command(heapledger());
+    process::run(recover.arg("recover").env("XDG_RUNTIME_DIR", scratch.live()).current_dir(scratch.work()))?;
+    check!(meta(planted)? == before, "the planted ledger was changed");
+    check!(scratch.unfinished() == foreign, "something else lies there: {:?}", scratch.unfinished());
+    check!(scratch.path("own.hl").exists(), "the test's own run has left no ledger");
+    // And so it would have been taken.
+    let mut user = heapledger_e2e::tools::command_of_a_user(heapledger());
+    let listed = process::run(user.args(["recover", "--list"]).env("XDG_RUNTIME_DIR", scratch.live()))?.good()?;
+    check!(listed.out().contains(&*planted.to_string_lossy()), "recover would not find it: {listed}");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::packages;
-use crate::step::{Result, cargo, root, run as run_command, target};
+use crate::step::{Ledgers, Result, cargo, root, run as run_command, target};
 
 /// About how large the input is.
 const INPUT_BYTES: u64 = 20 << 20;
@@ -33,6 +33,8 @@ pub(crate) fn run() -> Result {
     println!("\n$ {binary} run -o {ledger} --force -- jq -c '{QUESTION}' {input}\n");
     let mut command = Command::new(&heapledger);
     command.args(["run", "-o", &ledger, "--force", "--", "jq", "-c", QUESTION, &input]).current_dir(root());
+    let ledgers = Ledgers::new("demo")?;
+    command.env("HEAPLEDGER", format!("dir={}", ledgers.path().display()));
     run_command(&mut command)?;
     println!("\n$ {binary} stats {ledger}\n");
     run_command(Command::new(&heapledger).args(["stats", &ledger]).current_dir(root()).stdin(Stdio::null()))?;

@@ -15,6 +15,7 @@ mod test;
 mod watching;
 
 mod packages;
+mod planted;
 mod step;
 mod symbols;
 mod thumb;
@@ -26,10 +27,17 @@ cargo xtask bench      what tracking costs, beside what other tools cost; takes 
 cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
                        of each kind at most (0: all), names of errors and of victims
 cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
+cargo xtask kill       SIGKILL at random moments, of programs, `run` and `recover`: nothing may be lost; takes a number of kills
 cargo xtask short      what `heapledger run` itself adds to a program that ends at once
 cargo xtask stress     every victim with threads, signals or forks 2,000 times, on two busy processors
 cargo xtask watching   what it costs a program that `heapledger top` watches it
 ";
+
+/// The random killer, which is a program of its own: `e2e/examples/killer.rs`.
+fn kill(words: &[&str]) -> step::Result {
+    let mut command = step::cargo(&["run", "--quiet", "--package", "heapledger-e2e", "--example", "killer", "--"]);
+    step::run(command.args(words))
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +50,7 @@ fn main() -> ExitCode {
         ["scale", words @ ..] => scale::run(words),
         ["short", words @ ..] => short::run(words),
         ["stress", words @ ..] => stress::run(words),
+        ["kill", words @ ..] => kill(words),
         ["watching", words @ ..] => watching::run(words),
         _ => {
             print!("{USAGE}");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::bench::machine;
-use crate::step::{Result, cargo, run as run_command, target};
+use crate::step::{Ledgers, Result, cargo, run as run_command, target};
 
 const USAGE: &str = "\
 cargo xtask short [ROUNDS]
@@ -18,10 +18,11 @@ const PROGRAMS: &[&[&str]] =
     &[&["/bin/true"], &["jq", "-n", "1"], &["/usr/bin/python3", "-c", "pass"], &["g++", "--version"]];
 
 /// Milliseconds that a command takes. `None` if it cannot be started.
-fn took_ms(words: &[&str], directory: &Path) -> Option<f64> {
+fn took_ms(words: &[&str], directory: &Path, ledgers: &Path) -> Option<f64> {
     let (program, arguments) = words.split_first()?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(directory).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("HEAPLEDGER", format!("dir={}", ledgers.display()));
     let began = Instant::now();
     command.status().ok()?;
     Some(began.elapsed().as_secs_f64() * 1e3)
@@ -45,7 +46,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
     run_command(&mut cargo(&["build", "--release", "--package", "heapledger-cli"]))?;
     let (load, heapledger) = (machine::load(), target().join("release/heapledger"));
     let heapledger = heapledger.to_string_lossy().into_owned();
-    let directory = target().join("bench/short");
+    let (directory, ledgers) = (target().join("bench/short"), Ledgers::new("short")?);
     println!("\n| | alone | `run --quiet` | `run` |\n|---|---|---|---|");
     for program in PROGRAMS {
         let mut columns: [Vec<f64>; 3] = Default::default();
@@ -54,7 +55,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
             fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
             let ways: [&[&str]; 3] = [&[], &[&heapledger, "run", "--quiet", "--"], &[&heapledger, "run", "--"]];
             for (column, way) in columns.iter_mut().zip(ways) {
-                column.extend(took_ms(&[way, program].concat(), &directory));
+                column.extend(took_ms(&[way, program].concat(), &directory, ledgers.path()));
             }
         }
         if columns[0].is_empty() {
@@ -79,7 +80,7 @@ mod tests {
     #[test]
     fn figures_are_the_fastest_and_the_median() {
         assert_eq!(cell(&mut [3.0, 1.0, 2.0]), "1.0 ms (2.0)");
-        assert!(took_ms(&["/no/such/program"], Path::new("/")).is_none());
+        assert!(took_ms(&["/no/such/program"], Path::new("/"), Path::new("/")).is_none());
         assert!(run(&["x"]).is_err() && run(&["0"]).is_err());
     }
 }

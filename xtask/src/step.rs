@@ -27,6 +27,32 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// A directory for unfinished ledgers, in memory where that is to be had, gone when dropped: what a task leaves behind
+/// is never among the user's own.
+pub(crate) struct Ledgers(PathBuf);
+
+impl Ledgers {
+    pub(crate) fn new(task: &str) -> Result<Ledgers> {
+        let name = format!("heapledger-{task}-{}", std::process::id());
+        let memory = Path::new("/dev/shm");
+        let path = if memory.is_dir() { memory.join(name) } else { target().join(name) };
+        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Ledgers(path))
+    }
+
+    /// Its path, for `--ledger-dir`.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Ledgers {
+    fn drop(&mut self) {
+        // Nothing better can be done about what cannot be removed.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Runs a command whose output a person sees.
 pub(crate) fn run(command: &mut Command) -> Result {
     let what = shown(command);

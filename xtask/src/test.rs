@@ -1,9 +1,11 @@
 //! `cargo xtask test`.
 
 use std::fs;
+use std::process::Command;
 use std::time::Instant;
 
 use crate::packages;
+use crate::planted::Planted;
 use crate::step::{Beside, Result, Tests, cargo, root, run as run_command, run_tests, seconds, target};
 use crate::{symbols, thumb};
 
@@ -24,7 +26,7 @@ const STEPS: &[(&str, Step)] = &[
     ("unit", unit),
     ("symbols", || symbols::check().map(|()| Done::Well)),
     ("thumb", || thumb::build().map(|built| if built { Done::Well } else { Done::Skipped })),
-    ("e2e", || run_tests(&mut cargo(&["test", "--package", E2E])).map(Done::Tested)),
+    ("e2e", || tests_of_commands(&mut cargo(&["test", "--package", E2E]))),
     ("loom", loom),
 ];
 
@@ -36,7 +38,16 @@ fn clippy() -> Result<Done> {
 }
 
 fn unit() -> Result<Done> {
-    run_tests(&mut cargo(&["test", "--workspace", "--exclude", E2E])).map(Done::Tested)
+    tests_of_commands(&mut cargo(&["test", "--workspace", "--exclude", E2E]))
+}
+
+/// Tests that run the command line, with a ledger planted where ledgers of users lie.
+fn tests_of_commands(command: &mut Command) -> Result<Done> {
+    let planted = Planted::new()?;
+    let (name, place) = planted.variable();
+    let tests = run_tests(command.env(name, place))?;
+    planted.check()?;
+    Ok(Done::Tested(tests))
 }
 
 /// The optimized command line that the tests on real programs run, as `e2e/src/tools.rs` builds it: it takes longer than

@@ -86,7 +86,8 @@ pub(crate) enum Command {
 A ledger is left unfinished when `heapledger run` itself was killed, when
 finishing it was given up, or when the library was preloaded by hand. It lies in
 a directory heapledger-UID in $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, or in
-the one given to --ledger-dir.
+the one given to --ledger-dir, or as dir= in the variable HEAPLEDGER: then only
+that one is looked into.
 
 Examples:
   heapledger recover --list

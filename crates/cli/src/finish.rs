@@ -2,26 +2,32 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use heapledger_source::format::FormatError;
+use heapledger_source::format::header::HEADER_BYTES_MAX;
 use heapledger_source::{Ledger, SourceError};
 
 use crate::live::{Live, hold};
 use crate::output::{Names, Pending, check, expand, remove_workplace};
+use crate::session::{Note, is_at};
 
 /// Nothing is said about work that takes less.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a line on a terminal is renewed.
 const RENEWAL: Duration = Duration::from_millis(200);
 
-/// What is being written at this moment, to be removed by who ends this process in between.
-static WORKPLACE: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// A workplace, and the note that tells of it, if there is one.
+type Work = (PathBuf, Option<PathBuf>);
+
+/// What is being written at this moment, and the note of it, to be removed by who ends this process in between.
+static WORKPLACE: Mutex<Option<Work>> = Mutex::new(None);
 
 /// A finished ledger.
 #[derive(Debug)]
@@ -44,6 +50,8 @@ pub(crate) struct Finisher {
     pub(crate) talk: bool,
     /// What was written so far.
     pub(crate) fresh: BTreeSet<PathBuf>,
+    /// Whether a ledger is finished even if it has no name any more: ours alone are, nobody else has done it then.
+    pub(crate) nameless: bool,
 }
 
 impl Finisher {
@@ -52,18 +60,24 @@ impl Finisher {
     /// # Errors
     /// Why it could not be written; the unfinished one is still there then.
     pub(crate) fn finish(&mut self, live: &Live, ledger: &Ledger, extra: &[(&str, String)]) -> Result<Written> {
-        let _held = hold(&live.path)?;
+        let _held = hold(ledger.as_file(), &live.path)?;
+        let gone = || format!("{} is not there any more: another heapledger has finished it", live.path.display());
+        ensure!(self.nameless || is_at(ledger.as_file(), &live.path), gone());
         let process = ledger.process();
         let program = process.program().unwrap_or_else(|| "unknown".to_owned());
         let names = Names { program: OsStr::new(&program), pid: process.pid().unwrap_or(0), index: None };
         let wanted = expand(&self.pattern, &names)?;
         check(&wanted)?;
         let pending = Pending::new(wanted).context("the finished ledger cannot be written")?;
-        remember(Some(pending.workplace().to_owned()));
+        let note = Note::new(live, pending.workplace());
+        remember(Some((pending.workplace().to_owned(), Some(note.path().to_owned()))));
         let result = self.write(ledger, pending, extra);
         remember(None);
         let written = result?;
-        fs::remove_file(&live.path).with_context(|| format!("{} cannot be removed", live.path.display()))?;
+        // Without a name, or another has it by now.
+        if is_at(ledger.as_file(), &live.path) {
+            fs::remove_file(&live.path).with_context(|| format!("{} cannot be removed", live.path.display()))?;
+        }
         Ok(written)
     }
 
@@ -96,21 +110,37 @@ pub(crate) fn plain(error: SourceError, wanted: &std::path::Path) -> anyhow::Err
 
 /// Opens an unfinished ledger. `None` if its recorder never got as far as recording: there is nothing in it.
 pub(crate) fn open(live: &Live) -> Result<Option<Ledger>> {
-    match Ledger::open(&live.path) {
+    let file = File::open(&live.path).with_context(|| live.path.display().to_string())?;
+    open_file(file, live)
+}
+
+/// The same, of a file that is open already.
+pub(crate) fn open_file(file: File, live: &Live) -> Result<Option<Ledger>> {
+    let again = file.try_clone()?;
+    match Ledger::of_file(file, &live.path) {
         Ok(ledger) => Ok(Some(ledger)),
         Err(SourceError::Format { reason: FormatError::NotReady, .. } | SourceError::Empty(_)) => Ok(None),
+        // Its program was killed between making the file and writing the first word of it.
+        Err(SourceError::Format { reason: FormatError::NotALedger, .. }) if is_blank(&again) => Ok(None),
         Err(other) => Err(other.into()),
     }
 }
 
-pub(crate) fn remember(workplace: Option<PathBuf>) {
+/// Whether the place of the header is zeros.
+fn is_blank(file: &File) -> bool {
+    let mut bytes = [0; HEADER_BYTES_MAX];
+    file.read_at(&mut bytes, 0).is_ok_and(|there| bytes.iter().take(there).all(|byte| *byte == 0))
+}
+
+pub(crate) fn remember(workplace: Option<Work>) {
     *WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner) = workplace;
 }
 
 /// Removes what is half written. For a thread that is about to end this process.
 pub(crate) fn abandon() {
-    if let Some(workplace) = WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some((workplace, note)) = WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         remove_workplace(&workplace);
+        let _ = note.map(fs::remove_file);
     }
 }
 

@@ -1,6 +1,5 @@
 //! Where unfinished ledgers lie, and whether their process is alive.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -15,13 +14,12 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{AccessFlags, access, getuid};
 
 use crate::roomy;
+use crate::run::options::{Settings, VARIABLE};
 
 /// How the name of a ledger directory begins; the number of a user follows.
-const DIRECTORY: &str = "heapledger-";
+pub(crate) const DIRECTORY: &str = "heapledger-";
 /// How the name of an unfinished ledger ends.
 const EXTENSION: &str = "hlive";
-/// How the name of the file ends that counts children.
-const CHILDREN: &str = "children";
 
 /// An unfinished ledger, by its name `SESSION-IMAGE.hlive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,8 +43,17 @@ impl Live {
     }
 }
 
+/// Where ledgers of this user are looked for: in the directory that the environment names as `run` and the library
+/// read it, or in all the default places.
+pub(crate) fn places() -> Vec<PathBuf> {
+    let mut settings = Settings::default();
+    // What else is wrong in it is for `run` to say.
+    settings.add_environment(&env::var_os(VARIABLE).unwrap_or_default());
+    settings.get("dir").map_or_else(bases, |chosen| vec![chosen.into()])
+}
+
 /// All directories that may hold the ledger directory of a user, best first.
-pub(crate) fn bases() -> Vec<PathBuf> {
+fn bases() -> Vec<PathBuf> {
     let from = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut all: Vec<PathBuf> = from("XDG_RUNTIME_DIR").into_iter().collect();
     all.push("/dev/shm".into());
@@ -131,7 +138,7 @@ pub(crate) fn prepare(chosen: Option<&OsStr>) -> Result<PathBuf> {
 }
 
 /// A directory that is ours alone.
-fn make(directory: &Path) -> Result<()> {
+pub(crate) fn make(directory: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             // In words, without the number that the standard library adds.
@@ -155,37 +162,21 @@ pub(crate) fn list(directory: &Path) -> io::Result<Vec<Live>> {
     Ok(all)
 }
 
-/// How many child processes of a run were not watched: a line with its number for each, or several.
-pub(crate) fn children(directory: &Path, session: &str) -> u64 {
-    let Ok(lines) = fs::read_to_string(children_file(directory, session)) else { return 0 };
-    lines.lines().collect::<BTreeSet<_>>().len() as u64
-}
-
-/// The symbolic link in which a program that could not be recorded left its path.
-pub(crate) fn unrecorded_file(directory: &Path, session: &str) -> PathBuf {
-    directory.join(format!("{session}.unrecorded"))
-}
-
-/// The file that counts them.
-pub(crate) fn children_file(directory: &Path, session: &str) -> PathBuf {
-    directory.join(format!("{session}.{CHILDREN}"))
-}
-
 /// Holds a ledger against another `heapledger` that would finish it at the same time.
-pub(crate) fn hold(path: &Path) -> Result<Flock<File>> {
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock)
+pub(crate) fn hold(file: &File, path: &Path) -> Result<Flock<File>> {
+    Flock::lock(file.try_clone()?, FlockArg::LockExclusiveNonblock)
         .map_err(|_| anyhow::anyhow!("{} is being finished by another heapledger", path.display()))
 }
 
-/// Whether a process maps this file. Told by the file itself, so it also holds for a process in a container, which
+/// Whether a process maps this file, which holds nothing yet that could tell whose it is. Told by the file itself, so it also holds for a process in a container, which
 /// goes by another number there than here.
 pub(crate) fn is_mapped(path: &Path) -> bool {
     let (Ok(meta), Some(name)) = (fs::metadata(path), path.file_name().and_then(OsStr::to_str)) else { return false };
     let inode = meta.ino().to_string();
-    let maps = |item: io::Result<fs::DirEntry>| fs::read_to_string(item.ok()?.path().join("maps")).ok();
+    let maps = |item: io::Result<fs::DirEntry>| fs::read(item.ok()?.path().join("maps")).ok();
     fs::read_dir("/proc").is_ok_and(|processes| {
         processes.filter_map(maps).any(|maps| {
+            let maps = String::from_utf8_lossy(&maps);
             let mut lines = maps.lines().filter(|line| line.trim_end_matches(" (deleted)").ends_with(name));
             lines.any(|line| line.split_ascii_whitespace().nth(4) == Some(inode.as_str()))
         })

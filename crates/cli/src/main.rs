@@ -27,6 +27,7 @@ mod freeze;
 mod live;
 mod locate;
 mod output;
+mod session;
 mod terminal;
 mod text;
 mod top;

@@ -5,22 +5,23 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail, ensure};
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
-use nix::unistd::{AccessFlags, access};
+use nix::fcntl::{AT_FDCWD, Flock, FlockArg, RenameFlags, renameat2};
+use nix::unistd::{AccessFlags, access, getuid};
 
+/// The name of what is being written, in its workplace.
+const TEMPORARY: &str = "ledger";
+/// The name of a copy of a live ledger, beside it.
+const COPY: &str = "copy";
 /// How often a free name is looked for by counting up.
 const TRIES: u32 = 100_000;
 /// So much of a program's name goes into a file's, which has 255 bytes at most.
 const PROGRAM_BYTES_MAX: usize = 120;
-
-/// What a file is called until it is complete.
-const TEMPORARY: &str = "ledger";
 
 /// What a pattern can name.
 pub(crate) struct Names<'a> {
@@ -101,7 +102,8 @@ pub(crate) fn below(place: &Path, pattern: &OsStr) -> (PathBuf, OsString) {
     (place.to_owned(), OsString::from_vec(whole))
 }
 
-fn directory_of(path: &Path) -> &Path {
+/// Where a file of this name lies.
+pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -110,6 +112,59 @@ fn directory_of(path: &Path) -> &Path {
 pub(crate) struct Pending {
     wanted: PathBuf,
     workplace: PathBuf,
+    /// Tells those who find the directory that somebody is at work there.
+    _lock: Option<Flock<File>>,
+}
+
+/// How a workplace is named: `.NAME.PID.part`.
+const WORKPLACE: &str = ".part";
+
+/// Whether a directory is a workplace whose owner is gone. `None` if it is no workplace of ours at all, or not there.
+///
+/// Sure of it: its name, that it belongs to us alone, that nobody holds it, that no process has the number that its
+/// name tells, and that there is nothing else in it.
+pub(crate) fn abandoned(path: &Path) -> Option<bool> {
+    let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(WORKPLACE)?;
+    let owner: u32 = name.rsplit_once('.')?.1.parse().ok()?;
+    let meta = fs::symlink_metadata(path).ok()?;
+    if !meta.is_dir() || meta.uid() != getuid().as_raw() || meta.mode() & 0o777 != 0o700 {
+        return None;
+    }
+    let other = |item: io::Result<fs::DirEntry>| item.map_or(true, |item| !is_of_workplace(&item.file_name()));
+    if fs::read_dir(path).ok()?.any(other) {
+        return None;
+    }
+    let free = File::open(path).is_ok_and(|place| Flock::lock(place, FlockArg::LockExclusiveNonblock).is_ok());
+    let gone = owner == std::process::id() || heapledger_source::start_ticks(owner).is_none();
+    Some(free && gone)
+}
+
+/// What we write in a workplace: `ledger`, what becomes of it, and the copy that a snapshot is made of.
+fn is_of_workplace(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    bytes == TEMPORARY.as_bytes()
+        || bytes == COPY.as_bytes()
+        || bytes.starts_with(b".ledger.") && bytes.ends_with(b".tmp")
+}
+
+/// Removes a workplace, and nothing that was put there meanwhile.
+pub(crate) fn remove_workplace(path: &Path) {
+    // To look into a directory takes a descriptor; there may be none.
+    let _ = fs::remove_file(path.join(TEMPORARY));
+    for item in fs::read_dir(path).into_iter().flatten().flatten() {
+        if is_of_workplace(&item.file_name()) {
+            let _ = fs::remove_file(item.path());
+        }
+    }
+    // Nothing better can be done about what cannot be removed.
+    let _ = fs::remove_dir(path);
+}
+
+/// Workplaces in a directory whose owners are gone.
+pub(crate) fn abandoned_in(directory: &Path) -> Vec<PathBuf> {
+    let items = fs::read_dir(directory).into_iter().flatten();
+    let paths = items.filter_map(|item| Some(item.ok()?.path()));
+    paths.filter(|path| abandoned(path) == Some(true)).collect()
 }
 
 impl Pending {
@@ -118,15 +173,29 @@ impl Pending {
     pub(crate) fn new(wanted: PathBuf) -> io::Result<Pending> {
         let mut name = OsString::from(".");
         name.push(wanted.file_name().unwrap_or_default());
-        name.push(format!(".{}.part", std::process::id()));
+        name.push(format!(".{}{WORKPLACE}", std::process::id()));
         let workplace = wanted.with_file_name(name);
-        DirBuilder::new().mode(0o700).create(&workplace)?;
-        Ok(Pending { wanted, workplace })
+        let mut made = DirBuilder::new().mode(0o700).create(&workplace);
+        // One that was killed had the number that we have now, as in containers, where numbers are small.
+        if made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+            && abandoned(&workplace) == Some(true)
+        {
+            remove_workplace(&workplace);
+            made = DirBuilder::new().mode(0o700).create(&workplace);
+        }
+        made?;
+        let lock = File::open(&workplace).ok().and_then(|file| Flock::lock(file, FlockArg::LockSharedNonblock).ok());
+        Ok(Pending { wanted, workplace, _lock: lock })
     }
 
     /// Where to write.
     pub(crate) fn temporary(&self) -> PathBuf {
         self.workplace.join(TEMPORARY)
+    }
+
+    /// Where to copy a live ledger to, before it is packed.
+    pub(crate) fn copy(&self) -> PathBuf {
+        self.workplace.join(COPY)
     }
 
     /// The directory to remove if it comes to nothing.
@@ -166,16 +235,6 @@ impl Pending {
     /// The name that was asked for.
     pub(crate) fn wanted(&self) -> &Path {
         &self.wanted
-    }
-}
-
-/// Removes what was to be written and is not wanted any more.
-pub(crate) fn remove_workplace(path: &Path) {
-    // To look into a directory takes a descriptor; there may be none.
-    if fs::remove_dir_all(path).is_err() {
-        let _ = fs::remove_file(path.join(TEMPORARY));
-        // Nothing better can be done about what cannot be removed.
-        let _ = fs::remove_dir(path);
     }
 }
 

@@ -1,26 +1,31 @@
-//! `heapledger recover`: finishes ledgers whose `run` is gone.
+//! `heapledger recover`: finishes ledgers whose `run` is gone, and clears away what else is left of it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use heapledger_source::Ledger;
+use heapledger_source::{Ledger, Life};
 
 use crate::args::{OUTPUT, RecoverArgs};
 use crate::finish::{self, Finisher};
 use crate::live::{self, Live};
+use crate::output::{self, directory_of};
+use crate::session::{self, Remains};
 use crate::{FAILURE, say, terminal, text};
 
+/// How long a process that was killed is waited for.
+const DYING: Duration = Duration::from_secs(2);
 /// A recorder that has not begun after this time never will.
 const SETTING_UP: Duration = Duration::from_secs(60);
 
 /// Finds, lists, finishes.
 pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
-    let found = find(&arguments.places)?;
+    let finds = find(&arguments.places)?;
+    let found = &finds.ledgers;
     let output = &arguments.output;
     let pattern = if names_a_ledger(output) {
         let shown = output.display();
@@ -33,15 +38,17 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
         }
         without_variables(output).join(OUTPUT).into()
     };
-    let mut finisher = Finisher { pattern, force: false, talk: true, fresh: BTreeSet::new() };
+    let mut finisher = Finisher { pattern, force: false, talk: true, fresh: BTreeSet::new(), nameless: false };
     let mut failures = 0;
-    for live in &found {
+    for live in found {
         if let Err(problem) = one(live, arguments, &mut finisher) {
             say(&format!("{problem:#}"));
             failures += 1;
         }
     }
-    if found.is_empty() {
+    let directory = if output.is_dir() { output } else { directory_of(output) };
+    let cleaned = clean(&finds, directory, arguments.list)?;
+    if found.is_empty() && !cleaned {
         terminal::line("no unfinished ledger found")?;
     }
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) })
@@ -72,23 +79,57 @@ fn without_variables(path: &Path) -> PathBuf {
     PathBuf::from(OsString::from_vec(pattern))
 }
 
-fn find(places: &[PathBuf]) -> Result<Vec<Live>> {
-    let mut all = BTreeSet::new();
+/// What lies in the places.
+struct Finds {
+    ledgers: Vec<Live>,
+    /// Directories of ledgers that were looked into.
+    directories: BTreeSet<PathBuf>,
+}
+
+fn find(places: &[PathBuf]) -> Result<Finds> {
+    let mut ledgers = BTreeSet::new();
+    let mut directories = BTreeSet::new();
     if places.is_empty() {
-        for base in live::bases() {
-            all.extend(live::list(&live::directory_in(&base)).unwrap_or_default());
+        directories.extend(live::places().iter().map(|base| live::directory_in(base)));
+        for directory in &directories {
+            ledgers.extend(live::list(directory).unwrap_or_default());
         }
     }
     for place in places {
         if place.is_dir() {
             let inside = live::directory_in(place);
             let directory = if inside.is_dir() { &inside } else { place };
-            all.extend(live::list(directory).with_context(|| directory.display().to_string())?);
+            ledgers.extend(live::list(directory).with_context(|| directory.display().to_string())?);
+            directories.insert(directory.clone());
         } else {
-            all.insert(named(place)?);
+            let live = named(place)?;
+            let beside = Live::from_path(place).and_then(|_| place.parent());
+            directories.extend(beside.filter(|beside| !beside.as_os_str().is_empty()).map(Path::to_owned));
+            ledgers.insert(live);
         }
     }
-    Ok(all.into_iter().collect())
+    Ok(Finds { ledgers: ledgers.into_iter().collect(), directories })
+}
+
+/// What processes left behind that were killed, and nobody needs: half of a finished ledger, in the directory of
+/// outputs or where its writer has put down, and what lay beside ledgers. Says what of it a person may have seen.
+fn clean(finds: &Finds, output: &Path, list: bool) -> Result<bool> {
+    let mut workplaces: BTreeSet<PathBuf> = output::abandoned_in(output).into_iter().collect();
+    for directory in &finds.directories {
+        let remains = Remains::of(directory);
+        workplaces.extend(remains.workplaces.iter().filter_map(|path| path.canonicalize().ok()));
+        if !list {
+            remains.remove();
+        }
+    }
+    for workplace in &workplaces {
+        let then = if list { "" } else { "; removed" };
+        if !list {
+            output::remove_workplace(workplace);
+        }
+        terminal::line(&format!("{}: left half written by a heapledger that was killed{then}", workplace.display()))?;
+    }
+    Ok(!workplaces.is_empty())
 }
 
 /// A ledger that was named by a person: its name may have been changed.
@@ -113,7 +154,9 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
         // Just being set up, or its process was killed while it did so.
         let modified = std::fs::metadata(&live.path).and_then(|meta| meta.modified());
         let old = modified.is_ok_and(|then| then.elapsed().is_ok_and(|age| age > SETTING_UP));
-        if arguments.list || !old || live::is_mapped(&live.path) {
+        let run = live.path.parent().and_then(|directory| session::run_of(directory, &live.session));
+        let own_name = Live::from_path(&live.path).is_some();
+        if arguments.list || !old || !own_name || run.is_some() || live::is_mapped(&live.path) {
             terminal::line(&format!("{path}: nothing was recorded yet"))?;
         } else {
             std::fs::remove_file(&live.path).with_context(|| path.to_string())?;
@@ -124,12 +167,27 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
     let process = ledger.process();
     let pid = process.pid().unwrap_or(0);
     let who = format!("{} (process {pid})", process.program().unwrap_or_else(|| "unknown program".into()));
-    if ledger.is_running() || live::is_mapped(&live.path) {
-        let explicitly = arguments.places.contains(&live.path);
-        if explicitly && !arguments.list {
-            bail!("{who} is still running: its ledger is not finished yet; read it with `heapledger stats {pid}`");
+    let life = if arguments.list { ledger.life() } else { settled(&ledger) };
+    let run = live.path.parent().and_then(|directory| session::run_of(directory, &live.session));
+    let [busy, sentence] = match (life, run) {
+        (Life::Running, _) => [
+            "still running".to_owned(),
+            format!("is still running: its ledger is not finished yet; read it with `heapledger stats {pid}`"),
+        ],
+        (Life::Ending, _) => {
+            ["killed, but not gone yet".to_owned(), "was killed, but is not gone yet: try again in a moment".to_owned()]
         }
-        terminal::line(&format!("{path}: {who}, still running{}", if arguments.list { "" } else { "; left alone" }))?;
+        (Life::Ended, Some(run)) => [
+            format!("ended; its `heapledger run` (process {run}) finishes it"),
+            format!("has ended, and its `heapledger run` (process {run}) finishes the ledger"),
+        ],
+        (Life::Ended, None) => Default::default(),
+    };
+    if !busy.is_empty() {
+        if arguments.places.contains(&live.path) && !arguments.list {
+            bail!("{who} {sentence}");
+        }
+        terminal::line(&format!("{path}: {who}, {busy}{}", if arguments.list { "" } else { "; left alone" }))?;
         return Ok(());
     }
     if arguments.list {
@@ -138,7 +196,6 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
         return Ok(());
     }
     let written = finisher.finish(live, &ledger, &[]).with_context(|| format!("{path}: {who}"))?;
-    forget_children(live);
     terminal::line(&format!(
         "{path}: {who} -> {} ({})",
         written.path.display(),
@@ -147,11 +204,15 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
     Ok(())
 }
 
-/// The count of children goes with the last ledger of its session.
-fn forget_children(live: &Live) {
-    let Some(directory) = live.path.parent() else { return };
-    let others = live::list(directory).is_ok_and(|all| all.iter().any(|other| other.session == live.session));
-    if !others {
-        let _ = std::fs::remove_file(live::children_file(directory, &live.session));
+/// What the process of a ledger does; of one that was killed, when it has had some time to go. A large one takes a
+/// second to give its memory back.
+fn settled(ledger: &Ledger) -> Life {
+    let begun = Instant::now();
+    loop {
+        let life = ledger.life();
+        if life != Life::Ending || begun.elapsed() > DYING {
+            return life;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -12,15 +12,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Result, anyhow};
 use nix::errno::Errno;
 
-use self::end::Outcome;
+use self::end::{Left, Outcome};
+use self::keep::Keeper;
 use self::options::VARIABLE;
 use self::wait::{Signals, Start};
 use crate::args::RunArgs;
 use crate::deep::deep;
 use crate::detect::Why;
+use crate::session::Sign;
 use crate::{detect, exec, live, locate, output, say, sys};
 
 mod end;
+mod keep;
 pub(crate) mod options;
 mod summary;
 mod wait;
@@ -50,7 +53,6 @@ impl From<ExitStatus> for End {
 }
 
 /// Where the recorder of one run writes.
-#[derive(Clone)]
 struct Session {
     /// Where the directories of ledgers are, one for each user.
     base: PathBuf,
@@ -60,6 +62,10 @@ struct Session {
     library: PathBuf,
     /// Whether there must be a ledger in the end.
     expected: bool,
+    /// Holds them open.
+    keeper: Keeper,
+    /// Tells `recover` that they are in good hands.
+    sign: Option<Sign>,
 }
 
 /// What is known before the program starts.
@@ -176,22 +182,26 @@ fn plan(mut arguments: RunArgs) -> Result<Plan, End> {
 
 /// Starts the program, stays beside it, and puts in order what it leaves.
 fn carry_out(plan: Plan) -> End {
-    let Plan { arguments, name, start, session } = plan;
+    let Plan { arguments, name, start, mut session } = plan;
     let signals = Signals::catch();
     let running = match start.beside() {
         Ok(running) => running,
-        Err((start, reason)) => return without_us(&arguments, &name, start, &reason, session.is_some()),
+        Err((start, reason)) => {
+            let tracked = session.take().is_some(); // nobody is there to hold its ledgers
+            return without_us(&arguments, &name, start, &reason, tracked);
+        }
     };
-    let ended = running.wait(&signals);
+    let ended = running.wait(&signals, session.as_mut().map(|session| &mut session.keeper));
     signals.drain();
     if let Some(reason) = ended.refused {
         return refused(&name, reason);
     }
     if let Some(session) = session {
+        let left = Left::by(session);
         let outcome = Outcome { name: &name, status: ended.status, span: ended.span, last_name: ended.last_name };
-        let finish = |at| end::finish(&arguments, &session, &outcome, signals, at);
+        let finish = |at| end::finish(&arguments, &left, &outcome, signals, at);
         if let Some(status) = wait::aside(&signals, finish) {
-            deep(|| end::given_up(&session, &format!("finishing the ledger failed ({status})")));
+            deep(|| left.given_up(&format!("finishing the ledger failed ({status})")));
         }
     }
     End::from(ended.status)
@@ -258,7 +268,8 @@ fn begin(arguments: &mut RunArgs) -> Result<Session, Trouble> {
         let problem = anyhow!("the options of the recorder, paths included, are too long");
         return Err(Trouble::Ours(problem).about(asked));
     }
-    Ok(Session { base, name, library, expected: true })
+    let (keeper, sign) = (Keeper::new(&base, &name), Sign::put_up(&live::directory_in(&base), &name));
+    Ok(Session { base, name, library, expected: true, keeper, sign })
 }
 
 /// 16 hexadecimal digits that nobody else has.

@@ -1,7 +1,10 @@
 //! What is left when the program has ended: the finished ledger, the summary, and the way back when it went wrong.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 mod common;
@@ -132,16 +135,212 @@ fn a_second_interrupt_gives_up_and_leaves_the_ledger() {
     assert_eq!(scratch.unfinished().len(), 1);
 }
 
+/// Maps a ledger as a recorder does. With a second word it forks, and ends: the child has the mapping, too.
+const MAPPER: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    int file = open(words[1], O_RDWR);
+    void *at = mmap(0, 1 << 16, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (at == MAP_FAILED) return 1;
+    if (count > 2) {
+        char byte;
+        if (read(0, &byte, 1) == 0 && fork()) return 0;
+    }
+    puts("mapped");
+    fflush(stdout);
+    pause();
+}
+"#;
+
+struct Mapper(Child);
+
+impl Drop for Mapper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A process that maps the file, and the ledger of that process in it.
+fn mapped(scratch: &Scratch, path: &Path) -> Mapper {
+    let program = scratch.compile("mapper", MAPPER, &[]);
+    fs::write(path, [0; 1 << 16]).expect("written");
+    let child = Command::new(program).arg(path).stdout(Stdio::piped()).spawn().expect("started");
+    let mut mapper = Mapper(child);
+    let mut said = String::new();
+    let out = mapper.0.stdout.take().expect("piped");
+    BufReader::new(out).read_line(&mut said).expect("read");
+    assert_eq!(said, "mapped\n");
+    fill_in(path, mapper.0.id());
+    mapper
+}
+
+fn fill_in(path: &Path, pid: u32) {
+    let ticks = heapledger_source::start_ticks(pid).expect("it runs").to_string();
+    let mut builder = heapledger_source::testing::Builder::new();
+    builder.process("program", "own").process("pid", &pid.to_string()).process("start_ticks", &ticks);
+    let file = fs::File::options().write(true).open(path).expect("open");
+    std::os::unix::fs::FileExt::write_all_at(&file, &builder.bytes(), 0).expect("written in place");
+}
+
+/// A forked child maps its parent's ledger, and writes nothing: `stats` says that its process is gone, and so it is.
+#[test]
+fn a_ledger_that_only_a_child_maps_is_finished() {
+    let scratch = Scratch::new("recover-child");
+    let path = scratch.0.join("live/00000000000000aa-0.hlive");
+    fs::write(&path, [0; 1 << 16]).expect("written");
+    let program = scratch.compile("mapper", MAPPER, &[]);
+    let mut parent = Command::new(program)
+        .arg(&path)
+        .arg("fork")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    fill_in(&path, parent.id());
+    let recover = |words: &[&str]| {
+        let mut command = heapledger();
+        output(command.arg("recover").args(words).arg(scratch.0.join("live")).current_dir(scratch.cwd()))
+    };
+    common::until("it maps", || text(&recover(&["--list"]).stdout).contains("still running"));
+    drop(parent.stdin.take());
+    let mut said = String::new();
+    let out = parent.stdout.take().expect("piped");
+    BufReader::new(out).read_line(&mut said).expect("the child lives");
+    let (pid, mut status) = (parent.id(), None);
+    common::until("the parent has ended", || {
+        status = parent.try_wait().expect("waited");
+        status.is_some()
+    });
+    let maps = |process: u32| fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    let processes =
+        || fs::read_dir("/proc").expect("list").filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok());
+    let child =
+        processes().find(|process| maps(*process).contains(&*path.to_string_lossy())).expect("the child maps it");
+    let stats = text(&output(heapledger().arg("stats").arg(pid.to_string())).stderr);
+    assert!(stats.contains(&format!("there is no process {pid}")), "{stats}");
+    let listed = text(&recover(&["--list"]).stdout);
+    assert!(listed.contains(&format!("own (process {pid}), ended")), "{listed}");
+    let done = recover(&[]);
+    common::kill(child, "KILL");
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(scratch.finished(), [format!("heapledger.own.{pid}.hl")]);
+    assert!(scratch.unfinished().is_empty());
+}
+
+/// While `run` lives, what it has not finished yet is its own: the lock says so, whoever else looks.
+#[test]
+fn recover_leaves_what_run_finishes() {
+    let scratch = Scratch::new("recover-run");
+    let ledger = scratch.ledger("sh");
+    let run = |script: &str| {
+        let mut command = scratch.run(&["-q", "-o", "own.hl", "sh", "-c", script]);
+        command.env("STAND_IN_LEDGER", &ledger);
+        command
+    };
+    // The stand-in's ledger is of a process that is no more: as if it had ended just now.
+    let mut child = run("read line").stdin(Stdio::piped()).spawn().expect("started");
+    common::until("there is a ledger", || scratch.unfinished().iter().any(|name| name.ends_with(".hlive")));
+    let live = scratch.0.join("live");
+    let recover =
+        |words: &[&str]| output(heapledger().arg("recover").args(words).arg(&live).current_dir(scratch.cwd()));
+    let words = format!("its `heapledger run` (process {}) finishes it", child.id());
+    common::until("it is whole", || text(&recover(&["--list"]).stdout).contains(&words));
+    let done = recover(&[]);
+    assert!(done.status.success() && text(&done.stdout).contains(&words), "{}", text(&done.stdout));
+    assert!(scratch.finished().is_empty(), "it was taken");
+    drop(child.stdin.take());
+    assert_eq!(child.wait().expect("waited").code(), Some(1));
+    assert_eq!(scratch.finished(), ["own.hl"]);
+    assert!(scratch.unfinished().is_empty());
+
+    // Killed, it has no say any more; and what it leaves beside the ledger goes with that.
+    let mut child = run("read line").stdin(Stdio::piped()).spawn().expect("started");
+    common::until("it is whole", || text(&recover(&["--list"]).stdout).contains("finishes it"));
+    child.kill().expect("killed");
+    child.wait().expect("waited");
+    assert!(scratch.unfinished().iter().any(|name| name.ends_with(".run")));
+    assert!(recover(&[]).status.success());
+    assert_eq!(scratch.finished(), ["heapledger.sh.4242.hl", "own.hl"]);
+    assert!(fs::read_dir(&live).expect("list").next().is_none(), "the empty directory goes, too");
+}
+
+/// What processes leave that are killed: half a ledger, a live file without a word, notes beside ledgers.
+#[test]
+fn recover_takes_remains_away() {
+    let scratch = Scratch::new("remains");
+    let cwd = scratch.cwd();
+    let live = scratch.0.join("live").join(format!("heapledger-{}", own_uid()));
+    let make = |path: &Path| fs::DirBuilder::new().mode(0o700).recursive(true).create(path).expect("made");
+    make(&live);
+    let old = |path: &Path| {
+        let times = fs::FileTimes::new().set_modified(std::time::SystemTime::now() - Duration::from_secs(3600));
+        fs::File::options().write(true).open(path).and_then(|file| file.set_times(times)).expect("made old");
+    };
+    let blank = live.join("00000000000000aa-0.hlive");
+    fs::write(&blank, [0; 1 << 16]).expect("written");
+    let young = live.join("00000000000000ab-0.hlive");
+    fs::copy(&blank, &young).expect("copied");
+    old(&blank);
+    for name in ["00000000000000ac.children", "00000000000000ac.run"] {
+        fs::write(live.join(name), "1 1\n").expect("written");
+    }
+    std::os::unix::fs::symlink("/bin/true", live.join("00000000000000ac.unrecorded")).expect("linked");
+
+    // The number of a process that is no more.
+    let mut gone = Command::new("true").spawn().expect("started");
+    gone.wait().expect("waited");
+    let left = |directory: &Path, pid: u32, name: &str| {
+        let path = directory.join(format!(".x.hl.{pid}.part"));
+        make(&path);
+        fs::write(path.join(name), "half").expect("written");
+        path
+    };
+    let here = left(&cwd, gone.id(), ".ledger.77.tmp");
+    let elsewhere = left(&scratch.0.join("elsewhere"), gone.id(), "ledger");
+    std::os::unix::fs::symlink(&elsewhere, live.join("00000000000000ad-0.part")).expect("linked");
+    // Not ours, or in use: something else is in it, others may enter it, its process lives.
+    let foreign = left(&scratch.0.join("cwd"), gone.id() + 1_000_000, "thesis.txt");
+    let open = left(&scratch.0.join("elsewhere"), gone.id() + 1_000_001, "ledger");
+    fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+    std::os::unix::fs::symlink(&open, live.join("00000000000000ae-0.part")).expect("linked");
+    let living = left(&cwd, std::process::id(), "ledger");
+
+    let recover = |words: &[&str]| {
+        let seen = output(heapledger().arg("recover").args(words).arg(scratch.0.join("live")).current_dir(&cwd));
+        assert!(seen.status.success(), "{}", text(&seen.stderr));
+        text(&seen.stdout)
+    };
+    let listed = recover(&["--list"]);
+    assert_eq!(listed.matches("left half written").count(), 2, "{listed}");
+    assert!(here.exists() && elsewhere.exists() && blank.exists(), "listing changes nothing");
+    let said = recover(&[]);
+    assert!(said.contains("nothing was recorded; removed") && said.matches("half written").count() == 2, "{said}");
+    assert!(!here.exists() && !elsewhere.exists() && !blank.exists());
+    assert!(young.exists(), "its recorder may be at work on it");
+    assert!(foreign.exists() && open.join("ledger").exists() && living.exists());
+    assert_eq!(scratch.unfinished(), ["00000000000000ab-0.hlive"]);
+    old(&young);
+    recover(&[]);
+    assert!(!live.exists(), "the empty directory goes, too");
+    assert_eq!(recover(&[]), "no unfinished ledger found\n");
+}
+
+fn own_uid() -> u32 {
+    fs::metadata("/proc/self").expect("this process").uid()
+}
+
 #[test]
 fn recover_leaves_the_living_alone() {
     let scratch = Scratch::new("recover");
     let live = scratch.0.join("live");
     let (path, ended) = (live.join("00000000000000aa-0.hlive"), live.join("00000000000000bb-0.hlive"));
-    let mut builder = heapledger_source::testing::Builder::new();
-    let stat = fs::read_to_string("/proc/self/stat").expect("read");
-    let ticks = stat.rsplit(')').next().expect("fields").split_ascii_whitespace().nth(19).expect("field 22");
-    let own = std::process::id().to_string();
-    builder.process("program", "own").process("pid", &own).process("start_ticks", ticks).write(&path).expect("written");
+    let mapper = mapped(&scratch, &path);
+    let own = mapper.0.id().to_string();
     fs::copy(scratch.ledger("gone"), &ended).expect("copied");
     let unset = live.join("00000000000000cc-0.hlive");
     fs::write(&unset, [&b"\x89HLEDG\r\n"[..], &[0; 4088]].concat()).expect("written");

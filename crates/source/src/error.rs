@@ -67,6 +67,18 @@ pub enum SourceError {
         /// Its name.
         name: String,
     },
+    /// The file was removed while its process runs, and there is no way to it.
+    #[error(
+        "the ledger of process {pid} was removed while it runs ({} is gone); it can be read by root, or while its \
+         `heapledger run` lives",
+        path.display()
+    )]
+    LedgerRemoved {
+        /// The process.
+        pid: u32,
+        /// Where it was.
+        path: PathBuf,
+    },
     /// A ledger that is mapped by a process other than the one that it tells of.
     #[error("process {pid} maps {}, which is the ledger of process {owner}", path.display())]
     OtherProcess {

@@ -50,6 +50,21 @@ impl LedgerFile {
         Ok(LedgerFile { file: Arc::new(file), path: shown.to_owned(), parts: None })
     }
 
+    /// A file that is open already.
+    pub(crate) fn of_file(file: File, shown: &Path) -> LedgerFile {
+        LedgerFile { file: Arc::new(file), path: shown.to_owned(), parts: None }
+    }
+
+    /// Whether the ledger is only part of the file.
+    pub(crate) fn is_in_parts(&self) -> bool {
+        self.parts.is_some()
+    }
+
+    /// The inode, if the file is the ledger and nothing more.
+    pub(crate) fn inode(&self) -> u64 {
+        self.parts.as_ref().map_or_else(|| self.metadata().map_or(0, |meta| meta.ino()), |_| 0)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
 use heapledger_format::section::wide;
 use heapledger_format::{FormatError, GlobalCounter, SectionKind};
 
-use crate::file::LedgerFile;
+use crate::file::{LedgerFile, Part};
 use crate::finished::{Pieces, Unpacker};
+use crate::life::{Life, Writer};
 use crate::live::Live;
 use crate::records::{FreedRecords, Records};
+use crate::system::Mapped;
 use crate::{Damage, Found, FoundIn, ProcessInfo, SourceError, found, locked, system};
 
 /// Bytes of elements read at a time.
@@ -22,6 +24,9 @@ pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 const PROCESS_BYTES_MAX: u64 = 4 << 20;
 /// Most entries of the `wide` section that are kept.
 const WIDE_MAX: usize = 4 << 20;
+
+/// In place of a process number: the process is gone, and never comes back.
+const PID_GONE: u32 = u32::MAX;
 
 /// Hears the number of an element, and the bytes of that and the ones behind it.
 pub(crate) type EachChunk<'a> = dyn FnMut(u64, &[u8]) -> Result<(), SourceError> + 'a;
@@ -39,8 +44,10 @@ pub struct Ledger {
     header: Header,
     pub(crate) store: Store,
     process: ProcessInfo,
-    /// The process as this system numbers it, if it was asked for by number.
-    asked_pid: Option<u32>,
+    /// The process as this system numbers it, 0 if that is not known, or [`PID_GONE`].
+    pid_here: AtomicU32,
+    /// The file's.
+    inode: u64,
     found: Option<Found>,
     wide: Mutex<Option<HashMap<u64, (u64, u64)>>>,
     wrong: AtomicU64,
@@ -89,9 +96,10 @@ impl Ledger {
         let mapped = system::mapped_ledgers(pid)?;
         let mut failure = SourceError::NotRecorded { pid, name: running.name.clone() };
         for mapped in &mapped {
-            for candidate in system::candidates(pid, mapped) {
-                let opened = LedgerFile::open(&candidate, &mapped.path).and_then(Self::from_file);
-                let mut ledger = match opened {
+            for opened in Self::ways_to(pid, mapped) {
+                let mut ledger = match opened().and_then(Self::from_file) {
+                    // The name may be another file's by now.
+                    Ok(ledger) if ledger.inode != mapped.inode && ledger.inode != 0 => continue,
                     Ok(ledger) => ledger,
                     Err(reason) => {
                         if !matches!(failure, SourceError::OtherProcess { .. }) {
@@ -100,10 +108,11 @@ impl Ledger {
                         continue;
                     }
                 };
+                ledger.inode = mapped.inode;
                 let process = ledger.process();
                 let same_pid = process.pid().is_some_and(|owner| owner == running.inner_pid || owner == pid);
-                if same_pid && process.start_ticks().is_none_or(|ticks| ticks == running.start_ticks) {
-                    ledger.asked_pid = Some(pid);
+                if same_pid && ledger.start_ticks().is_none_or(|ticks| ticks == running.start_ticks) {
+                    ledger.pid_here = AtomicU32::new(pid);
                     return Ok(ledger);
                 }
                 let owner = process.pid().map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
@@ -113,10 +122,43 @@ impl Ledger {
         Err(failure)
     }
 
+    /// Ways to open what `pid` maps, best first: by its name; where the name is gone, as the file that the system knows
+    /// (for root), as the one that `run` holds open, and at last in the memory of the process (for who may trace it).
+    fn ways_to(pid: u32, mapped: &Mapped) -> Vec<Box<dyn Fn() -> Result<LedgerFile, SourceError> + '_>> {
+        let mut ways: Vec<Box<dyn Fn() -> Result<LedgerFile, SourceError> + '_>> = Vec::new();
+        let named = system::candidates(pid, mapped);
+        let held = if mapped.deleted { system::held_by_parent(pid, mapped) } else { Vec::new() };
+        for path in named.into_iter().chain(held) {
+            ways.push(Box::new(move || LedgerFile::open(&path, &mapped.path)));
+        }
+        if mapped.deleted {
+            let parts =
+                mapped.ranges.iter().map(|[low, high, offset]| Part { at: *offset, bytes: high - low, place: *low });
+            let mut parts: Vec<Part> = parts.collect();
+            parts.sort_by_key(|part| part.at);
+            ways.push(Box::new(move || {
+                let gone = |_| SourceError::LedgerRemoved { pid, path: mapped.path.clone() };
+                LedgerFile::open(&system::memory(pid), &mapped.path)
+                    .map(|file| file.within(parts.clone()))
+                    .map_err(gone)
+            }));
+        }
+        ways
+    }
+
+    /// The ledger in a file that is open already; messages speak of `shown`, which need not be there any more.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::open`].
+    pub fn of_file(file: std::fs::File, shown: &Path) -> Result<Ledger, SourceError> {
+        Self::from_file(LedgerFile::of_file(file, shown))
+    }
+
     pub(crate) fn from_file(file: LedgerFile) -> Result<Ledger, SourceError> {
         let mut bytes = vec![0u8; HEADER_BYTES_MAX];
         let there = file.read_at(&mut bytes, 0)?;
         bytes.truncate(there);
+        let inode = file.inode();
         if bytes.is_empty() {
             return Err(SourceError::Empty(file.path().to_owned()));
         }
@@ -139,7 +181,8 @@ impl Ledger {
             header,
             store,
             process: ProcessInfo::default(),
-            asked_pid: None,
+            pid_here: AtomicU32::new(0),
+            inode,
             found: None,
             wide: Mutex::default(),
             wrong: AtomicU64::new(0),
@@ -147,6 +190,11 @@ impl Ledger {
         let bytes = ledger.count(SectionKind::Process)?.min(PROCESS_BYTES_MAX);
         ledger.process = ProcessInfo::parse(&ledger.byte_range(SectionKind::Process, 0, bytes)?);
         Ok(ledger)
+    }
+
+    /// The file that it lies in, open.
+    pub fn as_file(&self) -> &std::fs::File {
+        self.file().file()
     }
 
     pub(crate) fn file(&self) -> &LedgerFile {
@@ -212,18 +260,38 @@ impl Ledger {
         &self.process
     }
 
-    /// Whether the process that the ledger tells of is running on this system.
-    pub fn is_running(&self) -> bool {
+    /// What the process that writes this ledger does, on this system.
+    pub fn life(&self) -> Life {
         if self.is_finished() || self.is_copy() {
-            return false;
+            return Life::Ended;
         }
-        let Some(pid) = self.asked_pid.or_else(|| self.process.pid()) else { return false };
-        system::running(pid).is_some_and(|running| Some(running.start_ticks) == self.process.start_ticks())
+        let (Some(inner_pid), known) = (self.process.pid(), self.pid_here.load(Ordering::Relaxed)) else {
+            return Life::Ended;
+        };
+        if known == PID_GONE {
+            return Life::Ended;
+        }
+        let (pid, start_ticks) = (Some(known).filter(|pid| *pid != 0), self.start_ticks());
+        let (life, pid) = Writer { pid, inner_pid, start_ticks, inode: self.inode }.life();
+        let here = if life == Life::Ended { PID_GONE } else { pid.unwrap_or(0) };
+        self.pid_here.store(here, Ordering::Relaxed);
+        life
+    }
+
+    /// When its process started, if that is known.
+    fn start_ticks(&self) -> Option<u64> {
+        self.process.start_ticks().filter(|ticks| *ticks != 0)
+    }
+
+    /// Whether the process that the ledger tells of is running on this system, and writes it.
+    pub fn is_running(&self) -> bool {
+        self.life() != Life::Ended
     }
 
     /// What the system says of the memory at `address`, if the program is running here and may be asked.
     pub fn mapping_at(&self, address: u64) -> Option<system::Mapping> {
-        let pid = self.asked_pid.or_else(|| self.process.pid()).filter(|_| self.is_running())?;
+        let running = self.is_running();
+        let pid = Some(self.pid_here.load(Ordering::Relaxed)).filter(|pid| running && *pid != 0)?;
         system::mapping_at(pid, address)
     }
 

@@ -38,6 +38,7 @@ mod finish;
 mod finished;
 mod found;
 mod ledger;
+mod life;
 mod live;
 mod planes;
 mod process;
@@ -57,13 +58,14 @@ pub use error::SourceError;
 pub use finish::{Finished, finish};
 pub use found::{Found, FoundIn};
 pub use ledger::Ledger;
+pub use life::Life;
 pub use process::ProcessInfo;
 pub use records::{FreedRecords, Records};
 pub use scan::Scanned;
 pub use sites::{Code, Stack};
 pub use snapshot::{Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
-pub use system::Mapping;
+pub use system::{Mapping, start_ticks};
 pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
 
 /// The layout that all of this is written in.

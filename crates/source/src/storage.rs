@@ -58,6 +58,8 @@ impl Ledger {
             bytes.fold(HEADER_BYTES_MAX as u64, u64::saturating_add)
         };
         let (file_bytes, ledger_bytes) = match &self.store {
+            // In the memory of a process there is no telling what has storage.
+            Store::Live(live) if live.file.is_in_parts() && self.found().is_none() => (backed(), backed()),
             Store::Live(_) => (self.file().stored_bytes()?, backed()),
             Store::Finished(_) => {
                 (self.file().metadata()?.len(), self.process().number("ledger_bytes").unwrap_or_else(backed))

@@ -22,19 +22,95 @@ pub(crate) struct Running {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapped {
     pub(crate) path: PathBuf,
-    /// `start-end` of the mapping, as in `/proc/PID/map_files`.
-    pub(crate) range: String,
+    /// The file's inode: by now there may be another file of this name.
+    pub(crate) inode: u64,
+    /// Whether it has no name any more.
+    pub(crate) deleted: bool,
+    /// What is mapped of it where: address, end, place in the file. In the order of addresses.
+    pub(crate) ranges: Vec<[u64; 3]>,
 }
 
 /// The process `pid`, or `None` if there is none.
 pub(crate) fn running(pid: u32) -> Option<Running> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let (name, state, start_ticks) = parse_stat(&stat)?;
-    if matches!(state, b'Z' | b'X') {
+    // A program goes on whose first thread has ended (`pthread_exit` in `main`).
+    if has_ended(state) && !threads(pid).into_iter().any(|thread| thread != pid && thread_runs(pid, thread)) {
         return None;
     }
     let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
     Some(Running { inner_pid: innermost_pid(&status).unwrap_or(pid), start_ticks, name })
+}
+
+/// When a process started, in ticks of the system's clock since it started itself; `None` if there is none.
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    running(pid).map(|running| running.start_ticks)
+}
+
+fn has_ended(state: u8) -> bool {
+    matches!(state, b'Z' | b'X')
+}
+
+fn thread_runs(pid: u32, thread: u32) -> bool {
+    let stat = std::fs::read(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
+    parse_stat(&stat).is_some_and(|(_, state, _)| !has_ended(state))
+}
+
+/// All processes.
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
+    let items = std::fs::read_dir("/proc").into_iter().flatten();
+    items.filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// Whether the process has a number of its own in a namespace within this one.
+pub(crate) fn is_in_a_namespace(pid: u32) -> bool {
+    let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    innermost_pid(&status).is_some_and(|inner| inner != pid)
+}
+
+/// Whether the process has been killed and has not noticed yet, or dumps core.
+pub(crate) fn is_ending(pid: u32) -> bool {
+    let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    said_to_end(&String::from_utf8_lossy(&status))
+}
+
+fn said_to_end(status: &str) -> bool {
+    const KILLED: u64 = 1 << (9 - 1);
+    let value = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let pending = |name| value(name).and_then(|set| u64::from_str_radix(set, 16).ok()).unwrap_or(0);
+    (pending("SigPnd") | pending("ShdPnd")) & KILLED != 0 || value("CoreDumping") == Some("1")
+}
+
+/// What is known of a process's mappings.
+pub(crate) enum Maps {
+    /// The list of them.
+    Known(Vec<u8>),
+    /// It has none any more, or is no more.
+    Gone,
+    /// It may not be looked into.
+    Hidden,
+}
+
+/// The mappings of `pid`: those of whichever thread still has its memory.
+pub(crate) fn maps(pid: u32) -> Maps {
+    let mut known = Maps::Gone;
+    let own = std::iter::once(format!("/proc/{pid}/maps"));
+    // Only if there is nothing in it: threads may be many.
+    let others = || threads(pid).into_iter().map(move |thread| format!("/proc/{pid}/task/{thread}/maps"));
+    for path in own.chain(std::iter::once_with(others).flatten()) {
+        match std::fs::read(path) {
+            Ok(maps) if !maps.is_empty() => return Maps::Known(maps),
+            Err(reason) if reason.kind() == io::ErrorKind::PermissionDenied => known = Maps::Hidden,
+            _ => {}
+        }
+    }
+    known
+}
+
+/// Whether a live ledger of this inode is among the mappings. By the inode alone: what device a file is on is told
+/// differently here and there on some file systems, and a process maps one ledger.
+pub(crate) fn maps_inode(maps: &[u8], inode: u64) -> bool {
+    parse_maps(maps).iter().any(|mapped| mapped.inode == inode)
 }
 
 /// Name, state and start time.
@@ -57,10 +133,10 @@ fn innermost_pid(status: &[u8]) -> Option<u32> {
 
 /// The ledgers that `pid` maps.
 pub(crate) fn mapped_ledgers(pid: u32) -> Result<Vec<Mapped>, SourceError> {
-    match std::fs::read(format!("/proc/{pid}/maps")) {
-        Ok(maps) => Ok(parse_maps(&maps)),
-        Err(reason) if reason.kind() == io::ErrorKind::PermissionDenied => Err(SourceError::ProcessNotYours(pid)),
-        Err(_) => Err(SourceError::NoProcess(pid)),
+    match maps(pid) {
+        Maps::Known(maps) => Ok(parse_maps(&maps)),
+        Maps::Hidden => Err(SourceError::ProcessNotYours(pid)),
+        Maps::Gone => Err(SourceError::NoProcess(pid)),
     }
 }
 
@@ -68,20 +144,26 @@ fn parse_maps(maps: &[u8]) -> Vec<Mapped> {
     let mut found: Vec<Mapped> = Vec::new();
     for line in maps.split(|byte| *byte == b'\n') {
         let mut rest = line;
-        let mut range = &line[..0];
-        for field in 0..5 {
+        let mut fields = [&line[..0]; 5];
+        for field in &mut fields {
             let end = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
-            if field == 0 {
-                range = &rest[..end];
-            }
+            *field = &rest[..end];
             rest = rest[end..].trim_ascii_start();
         }
-        let path = rest.strip_suffix(b" (deleted)").unwrap_or(rest);
-        if path.first() == Some(&b'/') && path.ends_with(LIVE_ENDING) {
-            let path = PathBuf::from(std::ffi::OsString::from_vec(unescape(path)));
-            if !found.iter().any(|known| known.path == path) {
-                found.push(Mapped { path, range: String::from_utf8_lossy(range).into_owned() });
-            }
+        let (path, deleted) = rest.strip_suffix(b" (deleted)").map_or((rest, false), |path| (path, true));
+        if path.first() != Some(&b'/') || !path.ends_with(LIVE_ENDING) {
+            continue;
+        }
+        let [range, _, offset, _, inode] = fields.map(|field| std::str::from_utf8(field).unwrap_or_default());
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        let (Some((low, high)), Some(offset), Ok(inode)) = (range.split_once('-'), hex(offset), inode.parse()) else {
+            continue;
+        };
+        let (Some(low), Some(high)) = (hex(low), hex(high)) else { continue };
+        let path = PathBuf::from(std::ffi::OsString::from_vec(unescape(path)));
+        match found.iter_mut().find(|known| known.inode == inode && known.path == path) {
+            Some(known) => known.ranges.push([low, high, offset]),
+            None => found.push(Mapped { path, inode, deleted, ranges: vec![[low, high, offset]] }),
         }
     }
     found
@@ -169,13 +251,36 @@ fn parse_map(line: &[u8]) -> Option<Mapping> {
 }
 
 /// Where the file that `pid` knows as `mapped` may be opened, best first.
-pub(crate) fn candidates(pid: u32, mapped: &Mapped) -> [PathBuf; 3] {
+pub(crate) fn candidates(pid: u32, mapped: &Mapped) -> Vec<PathBuf> {
     let inside = mapped.path.strip_prefix("/").unwrap_or(&mapped.path);
-    [
-        Path::new(&format!("/proc/{pid}/root")).join(inside),
-        mapped.path.clone(),
-        PathBuf::from(format!("/proc/{pid}/map_files/{}", mapped.range)),
-    ]
+    let mut all = vec![Path::new(&format!("/proc/{pid}/root")).join(inside), mapped.path.clone()];
+    let ranges = mapped.ranges.first();
+    all.extend(ranges.map(|[low, high, _]| PathBuf::from(format!("/proc/{pid}/map_files/{low:x}-{high:x}"))));
+    all
+}
+
+/// The descriptors by which the parent of `pid` holds this file: `heapledger run` keeps the ledger of its program open.
+pub(crate) fn held_by_parent(pid: u32, mapped: &Mapped) -> Vec<PathBuf> {
+    let parent = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse::<u32>().ok()
+    };
+    let Some(items) = parent().and_then(|parent| std::fs::read_dir(format!("/proc/{parent}/fd")).ok()) else {
+        return Vec::new();
+    };
+    // Told by its name, which says that it has none, before it is touched: others may be anything.
+    let name = mapped.path.file_name().map(|name| [name.as_encoded_bytes(), b" (deleted)"].concat());
+    let is_it = |path: &PathBuf| {
+        let target = std::fs::read_link(path).unwrap_or_default();
+        name.as_ref().is_some_and(|name| target.as_os_str().as_encoded_bytes().ends_with(name))
+    };
+    items.filter_map(|item| Some(item.ok()?.path())).filter(is_it).collect()
+}
+
+/// The memory of `pid`, as a file.
+pub(crate) fn memory(pid: u32) -> PathBuf {
+    let alive = threads(pid).into_iter().find(|thread| thread_runs(pid, *thread)).unwrap_or(pid);
+    PathBuf::from(format!("/proc/{pid}/task/{alive}/mem"))
 }
 
 #[cfg(test)]
@@ -218,6 +323,17 @@ mod tests {
         let found = parse_maps(maps);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].path, Path::new("/dev/shm/heapledger-0/ab\n c-0.hlive"));
-        assert_eq!(found[0].range, "7f00-7f10");
+        assert_eq!(found[0].ranges, [[0x7f00, 0x7f10, 0], [0x7f10, 0x7f20, 0x1000]]);
+        assert!(found[0].deleted && found[0].inode == 77);
+        assert!(maps_inode(maps, 77) && !maps_inode(maps, 12), "only ledgers count");
+        assert!(candidates(1, &found[0])[2].ends_with("map_files/7f00-7f10"));
+    }
+
+    #[test]
+    fn who_was_killed_is_said_to_end() {
+        assert!(!said_to_end("Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nCoreDumping:\t0\n"));
+        assert!(said_to_end("SigPnd:\t0000000000000100\n"));
+        assert!(said_to_end("SigPnd:\t0000000000000000\nShdPnd:\t0000000000000100\n"));
+        assert!(said_to_end("CoreDumping:\t1\n"));
     }
 }

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use heapledger_source::Ledger;
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
 use heapledger_source::testing::sample;
+use heapledger_source::{Ledger, Life};
 
 /// A directory of one test, removed at its end.
 struct Place(PathBuf);
@@ -150,9 +150,51 @@ fn the_ledger_of_a_running_process() {
             Err(error) => assert!(!right, "{error}"),
         }
     }
-    // Deleted while it is mapped: found through the system, or refused with a sentence.
+}
+
+/// Fills the ledger of a process in behind its back: it is known only once it runs.
+fn fill_in(path: &Path, pid: u32) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let ticks = stat.rsplit(')').next().expect("fields").split_whitespace().nth(19).expect("field 22").to_owned();
+    let mut builder = heapledger_source::testing::Builder::new();
+    builder.block(0x1000, 10).process("pid", &pid.to_string()).process("start_ticks", &ticks);
+    let file = std::fs::OpenOptions::new().write(true).open(path).expect("opened");
+    std::os::unix::fs::FileExt::write_all_at(&file, &builder.bytes(), 0).expect("written in place");
+}
+
+/// This process started the program, as `run` does, and may look into it: the ledger is found without its name, also
+/// while another file has that name.
+#[test]
+fn a_ledger_that_was_removed_while_it_is_mapped() {
+    let place = Place::new("a_ledger_that_was_removed");
+    let path = place.at("session-0.hlive");
+    sample(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
+    let Some(child) = mapper(&path) else {
+        println!("skipped: needs python3 to map a file");
+        return;
+    };
+    let pid = child.0.id();
+    fill_in(&path, pid);
+    // Opened by its name; its own descriptor would be a way as well.
+    assert_eq!(Ledger::open(&path).expect("by its name").life(), Life::Running);
+    let mut kept = Some(std::fs::File::open(&path).expect("open"));
     std::fs::remove_file(&path).expect("removed");
-    if let Err(error) = Ledger::open_process(pid) {
-        println!("{error}");
+    // Held open by the parent, and then by nobody.
+    for held in [true, false] {
+        if !held {
+            kept = None;
+            sample(ByteOrder::Little, WordSize::W64).write(&path).expect("another file of this name");
+        }
+        let ledger = match Ledger::open_process(pid) {
+            Ok(ledger) => ledger,
+            // Without the right to trace it.
+            Err(error) => return assert!(!held && error.to_string().contains("was removed while it runs"), "{error}"),
+        };
+        assert!(ledger.life() == Life::Running && ledger.process().pid() == Some(pid));
+        assert_eq!(ledger.records().next_chunk().expect("read").map(|chunk| chunk.len()), Some(1));
+        assert!(ledger.storage().expect("read").file_bytes < 1 << 20);
     }
+    assert!(kept.is_none());
+    drop(child);
+    assert!(matches!(Ledger::open_process(pid), Err(heapledger_source::SourceError::NoProcess(_))));
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::packages::library_path;
-use crate::step::{Result, cargo, output, root, run, target};
+use crate::step::{Ledgers, Result, cargo, output, root, run, target};
 
 /// Builds of the synthetic programs, and places of tools.
 pub(super) struct Kit {
@@ -33,6 +33,8 @@ pub(super) struct Kit {
     pub(super) inputs: PathBuf,
     /// Emptied after each run.
     pub(super) scratch: PathBuf,
+    /// Where ledgers lie while programs run.
+    pub(super) ledgers: Ledgers,
 }
 
 /// Where heaptrack's library is, seen from the directory that its command is in.
@@ -63,6 +65,7 @@ impl Kit {
             tcmalloc: library_path("libtcmalloc.so.4"),
             inputs,
             scratch,
+            ledgers: Ledgers::new("bench")?,
         })
     }
 

@@ -133,6 +133,7 @@ impl Tool {
         let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
         if let Some(options) = self.option() {
             add(&[&text(&kit.heapledger), "run", "--force", "-o", &place("ledger.hl")]);
+            add(&["--ledger-dir", &text(kit.ledgers.path())]);
             add(options);
             add(&["--"]);
         }

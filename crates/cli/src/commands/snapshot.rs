@@ -98,7 +98,7 @@ fn take(args: &SnapshotArgs) -> Result<()> {
     check(&first)?;
     clean_up_when_told();
     let pending = Pending::new(first.clone()).context("the snapshot cannot be written")?;
-    remember(Some(pending.workplace().to_owned()));
+    remember(Some((pending.workplace().to_owned(), None)));
     let result = write(args, &live, &pending);
     remember(None);
     let (snapshot, bytes) = result?;
@@ -152,7 +152,7 @@ type Figures = (heapledger_source::Taken, u64);
 
 fn write(args: &SnapshotArgs, live: &Ledger, pending: &Pending) -> Result<(Figures, u64)> {
     let wanted = pending.wanted().to_owned();
-    let raw = pending.workplace().join("copy");
+    let raw = pending.copy();
     let unfit = |error: SourceError| plain(error, &wanted);
     let snapshot =
         if args.freeze { held(args, live, &raw, &unfit)? } else { copy(live, &raw, false).map_err(unfit)? };

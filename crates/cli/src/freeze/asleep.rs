@@ -77,7 +77,7 @@ mod tests {
             tell.send(own_thread()).unwrap();
             woken.recv().unwrap();
             tell.send(0).unwrap();
-            drop(ended.recv());
+            let _ = ended.recv();
         });
         let (process, id) = (std::process::id() as i32, told.recv().unwrap());
         let found = loop {

@@ -5,19 +5,22 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use heapledger_source::{Ledger, ThreadState};
 
+use super::keep::Kept;
 use super::summary::{Reckoning, Summary};
 use super::wait::{Signals, Where};
 use super::{End, Session, remove};
 use crate::args::RunArgs;
 use crate::finish::{self, Finisher, Written};
-use crate::live::{self, Live};
+use crate::live;
+use crate::session::{self, Sign};
 use crate::terminal;
 use crate::text::shell;
 use crate::{end_as, say, sys};
@@ -34,18 +37,53 @@ pub(crate) struct Outcome<'a> {
     pub(crate) last_name: Option<String>,
 }
 
+/// What the program left.
+pub(crate) struct Left {
+    session: Session,
+    ledgers: Vec<Kept>,
+    /// Which of them were removed while it ran. What is finished has no name any more either.
+    removed: Vec<bool>,
+    /// Child processes that were not watched.
+    children: u64,
+}
+
+impl Left {
+    /// Gathers it. Whatever is removed from now on is held open.
+    pub(super) fn by(mut session: Session) -> Arc<Left> {
+        let (ledgers, children) = session.keeper.ledgers();
+        let removed = ledgers.iter().map(Kept::was_removed).collect();
+        Arc::new(Left { session, ledgers, removed, children })
+    }
+
+    /// Says which ledgers are left unfinished, and what to do with them. Nothing, if only the summary was still to come.
+    pub(crate) fn given_up(&self, why: &str) {
+        self.session.sign.iter().for_each(Sign::take_down);
+        let mut text = String::new();
+        for (kept, removed) in self.ledgers.iter().zip(&self.removed) {
+            let path = if *removed { kept.put_back().ok() } else { Some(kept.live.path.clone()) };
+            if let Some(path) = path.filter(|path| path.exists()) {
+                let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&path));
+            }
+        }
+        if !text.is_empty() {
+            say(&format!("{why}; the ledger is left unfinished:{text}"));
+        }
+    }
+}
+
 /// Finishes all ledgers of this session and reports.
-pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'_>, signals: Signals, at: Where) {
+pub(crate) fn finish(arguments: &RunArgs, left: &Arc<Left>, outcome: &Outcome<'_>, signals: Signals, at: Where) {
     if at == Where::Aside {
         widen_limits();
     }
-    let ledgers = live::of_session(&session.base, &session.name);
-    give_up_when_told(signals, session.clone(), outcome.status, at);
+    give_up_when_told(signals, Arc::downgrade(left), outcome.status, at);
+    let Left { session, ledgers, children, .. } = &**left;
     let mut finisher = Finisher {
         pattern: arguments.output.clone(),
         force: arguments.force,
         talk: !arguments.quiet,
         fresh: BTreeSet::new(),
+        nameless: true,
     };
     let mut earlier = Vec::new();
     let mut last = None;
@@ -53,17 +91,23 @@ pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'
     // The last program of the process is what was asked for: it has the first choice of names.
     for live in ledgers.iter().rev() {
         let main = last.is_none() && !kept;
+        let was_removed = live.was_removed();
         match one(&mut finisher, live, outcome, main) {
-            Ok(None) => remove(&live.path),
-            Ok(Some(done)) if main => last = Some(done),
-            Ok(Some((_, written))) => earlier.push(written),
+            Ok(None) if was_removed => {}
+            Ok(None) => remove(&live.live.path),
+            Ok(Some(done)) => {
+                if was_removed {
+                    say(&saved(&live.live.path));
+                }
+                if main { last = Some(done) } else { earlier.push(done.1) }
+            }
             Err(problem) => {
                 kept = true;
                 keep(live, &problem);
             }
         }
     }
-    let (children, became) = left_beside(session, kept);
+    let became = left_beside(session, kept);
     if became.is_none()
         && let Some((ledger, _)) = &last
     {
@@ -90,7 +134,8 @@ pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'
         match Reckoning::of(&ledger, outcome.span) {
             Ok(reckoning) => {
                 let (reckoning, paint) = (&reckoning, terminal::stderr_paint(arguments.bytes));
-                let summary = Summary { outcome, reckoning, written: &written, earlier: &earlier, children, paint };
+                let summary =
+                    Summary { outcome, reckoning, written: &written, earlier: &earlier, children: *children, paint };
                 terminal::tell(&summary.to_string());
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),
@@ -98,16 +143,15 @@ pub(crate) fn finish(arguments: &RunArgs, session: &Session, outcome: &Outcome<'
     }
 }
 
-/// How many children were not watched, and the path of a program that the process became and that could not be recorded. What
-/// is known of children stays if a ledger does.
-fn left_beside(session: &Session, kept: bool) -> (u64, Option<PathBuf>) {
-    let (mut children, mut became) = (0, None);
+/// The path of a program that the process became and that could not be recorded. What is known of children stays if a
+/// ledger does.
+fn left_beside(session: &Session, kept: bool) -> Option<PathBuf> {
+    let mut became = None;
     for directory in live::directories_in(&session.base) {
-        children += live::children(&directory, &session.name);
         if !kept {
-            remove(&live::children_file(&directory, &session.name));
+            remove(&session::children_file(&directory, &session.name));
         }
-        let unrecorded = live::unrecorded_file(&directory, &session.name);
+        let unrecorded = session::unrecorded_file(&directory, &session.name);
         became = became.or(fs::read_link(&unrecorded).ok());
         remove(&unrecorded);
         if directory != live::directory_in(&session.base) {
@@ -115,7 +159,7 @@ fn left_beside(session: &Session, kept: bool) -> (u64, Option<PathBuf>) {
             let _ = fs::remove_dir(&directory);
         }
     }
-    (children, became)
+    became
 }
 
 /// Says so if the process ended under another name than the last recorded program has, and that one never ended by itself: it
@@ -152,11 +196,12 @@ fn widen_limits() {
 /// Finishes one ledger; it stays open, though its file is gone. `None` if nothing was ever written to it.
 fn one(
     finisher: &mut Finisher,
-    live: &Live,
+    kept: &Kept,
     outcome: &Outcome<'_>,
     main: bool,
 ) -> anyhow::Result<Option<(Ledger, Written)>> {
-    let Some(ledger) = finish::open(live)? else { return Ok(None) };
+    let live = &kept.live;
+    let Some(ledger) = finish::open_file(kept.file()?, live)? else { return Ok(None) };
     let mut extra = vec![];
     if !main {
         extra.push(("ended", "exec".to_owned()));
@@ -171,20 +216,35 @@ fn one(
     Ok(Some((ledger, written)))
 }
 
-fn keep(live: &Live, problem: &anyhow::Error) {
-    say(&format!(
-        "{problem:#}\n  the unfinished ledger is kept: {}\n  to finish it elsewhere: heapledger recover {} -o DIR",
-        live.path.display(),
-        shell(&live.path)
-    ));
+fn saved(path: &Path) -> String {
+    format!("{} was removed while the program ran; its ledger was held open, and nothing is lost", path.display())
+}
+
+/// Says where the unfinished ledger is; one that was removed is given a name again first.
+fn keep(kept: &Kept, problem: &anyhow::Error) {
+    let text = match left(kept) {
+        Ok(path) => format!(
+            "the unfinished ledger is kept: {}\n  to finish it elsewhere: heapledger recover {} -o DIR",
+            path.display(),
+            shell(&path)
+        ),
+        Err(reason) => format!("the unfinished ledger, which was removed meanwhile, is lost: {reason:#}"),
+    };
+    say(&format!("{problem:#}\n  {text}"));
+}
+
+fn left(kept: &Kept) -> anyhow::Result<PathBuf> {
+    if kept.was_removed() { kept.put_back() } else { Ok(kept.live.path.clone()) }
 }
 
 /// A person who presses Ctrl-C once more does not want to wait: the ledger is left as it is.
-fn give_up_when_told(signals: Signals, session: Session, status: ExitStatus, at: Where) {
+fn give_up_when_told(signals: Signals, left: Weak<Left>, status: ExitStatus, at: Where) {
     let told = move || {
         signals.wait_for_end();
         finish::abandon();
-        given_up(&session, "given up");
+        if let Some(left) = left.upgrade() {
+            left.given_up("given up");
+        }
         match at {
             Where::Here => end_as(End::from(status)),
             Where::Aside => sys::exit_now(0),
@@ -192,17 +252,6 @@ fn give_up_when_told(signals: Signals, session: Session, status: ExitStatus, at:
     };
     // Without a thread nobody can interrupt; it does not take long.
     let _ = thread::Builder::new().spawn(told);
-}
-
-/// Says which ledgers are left unfinished, and what to do with them. Nothing, if only the summary was still to come.
-pub(crate) fn given_up(session: &Session, why: &str) {
-    let mut text = String::new();
-    for live in live::of_session(&session.base, &session.name) {
-        let _ = write!(text, "\n  to finish it: heapledger recover {}", shell(&live.path));
-    }
-    if !text.is_empty() {
-        say(&format!("{why}; the ledger is left unfinished:{text}"));
-    }
 }
 
 /// Why there may be no ledger.

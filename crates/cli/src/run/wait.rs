@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -15,9 +16,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::OWN_FAILURE;
+use super::keep::{Keeper, LOOK_AGAIN};
 use super::options::{Settings, VARIABLE};
 use crate::deep::deep;
 use crate::exec::{Image, exit_code};
@@ -70,6 +74,17 @@ impl Signals {
     /// need look at anything else meanwhile.
     fn next(&self, limit: Option<Duration>) -> Option<Sent> {
         sys::next_signal(&self.set, limit.or((!self.blocked).then_some(PAUSE)))
+    }
+
+    /// The same, but not beyond the moment when `news` becomes readable, which `waker` helps to wait for.
+    fn next_or(&self, limit: Option<Duration>, waker: Option<&SignalFd>, news: Option<BorrowedFd<'_>>) -> Option<Sent> {
+        let limit = limit.or((!self.blocked).then_some(PAUSE));
+        let (Some(waker), Some(news)) = (waker, news) else { return self.next(limit) };
+        let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
+        let mut descriptors = [waker.as_fd(), news].map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN));
+        // Interrupted, or nothing in time: the caller looks again.
+        let _ = poll(&mut descriptors, timeout);
+        self.next(Some(Duration::ZERO))
     }
 
     /// Forgets what has come so far: it was meant for the program.
@@ -157,8 +172,11 @@ impl Start {
 }
 
 impl Running {
-    /// Waits for its end, passing signals on, stopping and continuing with it.
-    pub(crate) fn wait(self, signals: &Signals) -> Ended {
+    /// Waits for its end, passing signals on, stopping and continuing with it, and holding its ledgers.
+    pub(crate) fn wait(self, signals: &Signals, mut keeper: Option<&mut Keeper>) -> Ended {
+        // Tells of signals together with other news. Where there is no descriptor for it, we look now and then.
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let waker = keeper.as_ref().and_then(|_| SignalFd::with_flags(&signals.set, flags).ok());
         let mut failures = 0;
         let mut last_name = None;
         loop {
@@ -175,8 +193,18 @@ impl Running {
                     }
                 },
                 Ok(None) => {
-                    if let Some(sent) = signals.next(None) {
+                    let (limit, news) = keeper.as_ref().map_or((None, None), |keeper| {
+                        let patience = if waker.is_some() { keeper.patience() } else { Some(LOOK_AGAIN) };
+                        (patience, keeper.descriptor())
+                    });
+                    if let Some(sent) = signals.next_or(limit, waker.as_ref(), news) {
                         self.pass_on(&sent);
+                    }
+                    if let Some(keeper) = &mut keeper {
+                        keeper.look();
+                    }
+                    if let Some(keeper) = &mut keeper {
+                        keeper.look();
                     }
                 }
                 // It cannot be: nobody else waits for our child.

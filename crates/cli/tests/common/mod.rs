@@ -128,10 +128,15 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The program under test, with nothing in its environment that would change it.
+/// The program under test, with nothing in its environment that would change it, but for places that are the tests'
+/// own: whatever a test forgets to say, no ledger of the user is taken, and none of a test lies among them.
 pub(crate) fn heapledger() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_heapledger"));
-    command.env_remove("HEAPLEDGER").env_remove("HEAPLEDGER_PRELOAD").env_remove("LD_PRELOAD");
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let ledgers = own.join("ledgers");
+    fs::create_dir_all(&ledgers).expect("a directory");
+    command.env_remove("HEAPLEDGER_PRELOAD").env_remove("LD_PRELOAD");
+    command.env("HEAPLEDGER", format!("dir={}", ledgers.display())).env("XDG_CACHE_HOME", own.join("cache"));
     command
 }
 

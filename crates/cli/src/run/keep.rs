@@ -1,0 +1,336 @@
+//! Holding the ledgers of a program open while it runs.
+//!
+//! The program keeps no descriptor of its ledger. So when somebody removes the file (a cleaner of `/dev/shm`, the system
+//! at logout), what is in it would be gone with the program. Here it is opened as soon as it appears, for each program
+//! that the process becomes, and finished from the descriptor.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::unistd::{Whence, getuid, lseek};
+
+use crate::live::{self, Live};
+use crate::session::{self, is_at};
+
+/// How often the directory is looked into where nobody tells of changes: no instance of inotify is left, or the
+/// directory is gone.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Bytes copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// An unfinished ledger of ours.
+pub(crate) struct Kept {
+    /// Its name, which may be gone or another's.
+    pub(crate) live: Live,
+    /// The file; `None` if we may not open it.
+    file: Option<File>,
+}
+
+/// Opens each ledger of a session when it appears.
+pub(crate) struct Keeper {
+    /// Where the directories of ledgers are, one for each user; and ours.
+    base: PathBuf,
+    directory: PathBuf,
+    session: String,
+    /// Other users' that the system tells of: the program may have given up its rights.
+    others: BTreeSet<PathBuf>,
+    inotify: Option<Inotify>,
+    /// The directory that the system tells of, by its inode: there may be another one of this name.
+    watched: Option<u64>,
+    /// Whether a file of ours was removed. Then the directory may go without a word, too: it is told of only when
+    /// nobody has a file open any more that was in it.
+    removed: bool,
+    kept: Vec<Kept>,
+    children: Option<File>,
+}
+
+impl Keeper {
+    /// Begins to look. Before the program starts.
+    pub(crate) fn new(base: &Path, session: &str) -> Keeper {
+        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
+        let mut keeper = Keeper {
+            base: base.to_owned(),
+            directory: live::directory_in(base),
+            session: session.to_owned(),
+            others: BTreeSet::new(),
+            inotify,
+            watched: None,
+            removed: false,
+            kept: Vec::new(),
+            children: None,
+        };
+        keeper.watch();
+        if getuid().is_root()
+            && let Some(inotify) = &keeper.inotify
+        {
+            // Only root's program can become another user's, who makes a directory beside ours.
+            let _ = inotify.add_watch(base, AddWatchFlags::IN_CREATE | AddWatchFlags::IN_ONLYDIR);
+            keeper.watch_others();
+        }
+        keeper
+    }
+
+    fn watch_others(&mut self) {
+        let Some(inotify) = self.inotify.as_ref().filter(|_| getuid().is_root()) else { return };
+        for directory in live::directories_in(&self.base) {
+            let what = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_ONLYDIR;
+            // One of this name may be a new one: to add it again costs nothing.
+            if directory != self.directory && inotify.add_watch(&directory, what).is_ok() {
+                self.others.insert(directory);
+            }
+        }
+    }
+
+    fn watch(&mut self) {
+        let what = AddWatchFlags::IN_CREATE
+            | AddWatchFlags::IN_MOVED_TO
+            | AddWatchFlags::IN_DELETE
+            | AddWatchFlags::IN_DELETE_SELF
+            | AddWatchFlags::IN_MOVE_SELF
+            | AddWatchFlags::IN_ONLYDIR;
+        let inotify = self.inotify.as_ref();
+        let added = inotify.is_some_and(|inotify| inotify.add_watch(&self.directory, what).is_ok());
+        self.watched = self.inode().filter(|_| added);
+    }
+
+    fn inode(&self) -> Option<u64> {
+        fs::symlink_metadata(&self.directory).ok().map(|meta| meta.ino())
+    }
+
+    /// Becomes readable when there is something to look at.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inotify.as_ref().filter(|_| self.watched.is_some()).map(AsFd::as_fd)
+    }
+
+    /// When to look in any case.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        (self.watched.is_none() || self.removed).then_some(LOOK_AGAIN)
+    }
+
+    /// Opens what has appeared. Files of other sessions in the same directory cost no more than the news of them.
+    pub(crate) fn look(&mut self) {
+        let mut ours = false;
+        while let Some(events) = self.inotify.as_ref().and_then(|inotify| inotify.read_events().ok()) {
+            for event in events {
+                // Without a name it is about the directory: it is gone, or too much has happened.
+                let name = event.name.as_ref().map(|name| name.as_encoded_bytes());
+                let is_ours = name.is_none_or(|name| {
+                    name.starts_with(self.session.as_bytes()) || name.starts_with(live::DIRECTORY.as_bytes())
+                });
+                self.removed |= is_ours && event.mask.contains(AddWatchFlags::IN_DELETE);
+                ours |= is_ours;
+            }
+        }
+        if self.removed || self.watched.is_none() || ours {
+            if self.watched.is_none() || self.watched != self.inode() {
+                self.watch();
+            }
+            self.watch_others();
+            self.open_new();
+        }
+    }
+
+    fn open_new(&mut self) {
+        for live in live::of_session(&self.base, &self.session) {
+            let is_known = |kept: &Kept| kept.file.as_ref().is_some_and(|file| is_at(file, &live.path));
+            if self.kept.iter().any(is_known) {
+                continue;
+            }
+            let mut options = fs::OpenOptions::new();
+            if let Ok(file) = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&live.path) {
+                self.kept.push(Kept { live, file: Some(file) });
+            }
+        }
+        if self.children.is_none() {
+            self.children = File::open(session::children_file(&self.directory, &self.session)).ok();
+        }
+    }
+
+    /// The ledgers of this session, in the order of their making, when the program has ended; and how many child
+    /// processes were not watched.
+    pub(crate) fn ledgers(&mut self) -> (Vec<Kept>, u64) {
+        self.open_new();
+        // What could not be opened is told of by who tries again.
+        for live in live::of_session(&self.base, &self.session) {
+            if !self.kept.iter().any(|kept| kept.live == live) {
+                self.kept.push(Kept { live, file: None });
+            }
+        }
+        let mut children = 0;
+        for directory in live::directories_in(&self.base) {
+            let mut lines = String::new();
+            let held = if directory == self.directory { self.children.take() } else { None };
+            let file = held.or_else(|| File::open(session::children_file(&directory, &self.session)).ok());
+            let _ = file.map(|mut file| file.read_to_string(&mut lines));
+            children += session::children(&lines);
+        }
+        (std::mem::take(&mut self.kept), children)
+    }
+}
+
+impl Kept {
+    /// The file, to be read; by its name if it is not open.
+    pub(crate) fn file(&self) -> Result<File> {
+        match &self.file {
+            Some(file) => Ok(file.try_clone()?),
+            None => File::open(&self.live.path).with_context(|| self.live.path.display().to_string()),
+        }
+    }
+
+    /// Whether the file was removed while we had it.
+    pub(crate) fn was_removed(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| !is_at(file, &self.live.path))
+    }
+
+    /// Gives a ledger a name that has none any more, by copying it: where it was, else to the first default place that
+    /// has room. Holes stay holes.
+    pub(crate) fn put_back(&self) -> Result<PathBuf> {
+        let file = self.file()?;
+        let own = self.live.path.parent().filter(|directory| live::make(directory).is_ok());
+        let others = live::places().into_iter().map(|base| live::directory_in(&base));
+        let mut problem = anyhow::anyhow!("there is no place for it");
+        for directory in own.map(Path::to_owned).into_iter().chain(others) {
+            if live::make(&directory).is_err() {
+                continue;
+            }
+            // The image numbers of one session in one directory; another may have taken ours.
+            let names = (self.live.image..).map(|image| format!("{}-{image}.hlive", self.live.session));
+            for path in names.map(|name| directory.join(name)).take(100) {
+                let mut options = fs::OpenOptions::new();
+                match options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(_) => break,
+                    Ok(mut to) => match copy_stored(&file, &mut to) {
+                        Ok(()) => return Ok(path),
+                        Err(error) => {
+                            let _ = fs::remove_file(&path);
+                            problem = anyhow::Error::from(error).context(directory.display().to_string());
+                            break;
+                        }
+                    },
+                }
+            }
+        }
+        Err(problem)
+    }
+}
+
+/// Copies what has storage.
+fn copy_stored(from: &File, to: &mut File) -> io::Result<()> {
+    let bytes = from.metadata()?.len();
+    to.set_len(bytes)?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut at = 0;
+    while at < bytes {
+        let whence = |at: u64, whence| lseek(from, i64::try_from(at).unwrap_or(i64::MAX), whence);
+        // A file system that knows no holes says that everything is data; past the last byte of it, an error.
+        let Ok(data) = whence(at, Whence::SeekData) else { break };
+        let data = data.cast_unsigned();
+        let end = whence(data, Whence::SeekHole).map_or(bytes, i64::cast_unsigned);
+        to.seek(SeekFrom::Start(data))?;
+        at = data;
+        while at < end {
+            let room = usize::try_from(end - at).unwrap_or(COPY_BYTES).min(COPY_BYTES);
+            let there = from.read_at(buffer.get_mut(..room).unwrap_or_default(), at)?;
+            if there == 0 {
+                return Ok(());
+            }
+            io::Write::write_all(to, buffer.get(..there).unwrap_or_default())?;
+            at += there as u64;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const SESSION: &str = "0123456789abcdef";
+
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let base = std::env::temp_dir().join(format!("heapledger-keep-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&base);
+            fs::create_dir_all(&base).expect("a directory");
+            live::make(&live::directory_in(&base)).expect("made");
+            Place(base)
+        }
+
+        fn directory(&self) -> PathBuf {
+            live::directory_in(&self.0)
+        }
+
+        fn put(&self, name: &str, text: &str) {
+            fs::write(self.directory().join(name), text).expect("written");
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn texts(mut keeper: Keeper) -> Vec<String> {
+        let (kept, _) = keeper.ledgers();
+        kept.iter().map(|kept| io::read_to_string(kept.file().expect("open")).expect("read")).collect()
+    }
+
+    #[test]
+    fn what_is_removed_is_kept() {
+        let place = Place::new("removed");
+        let mut keeper = Keeper::new(&place.0, SESSION);
+        assert!(keeper.descriptor().is_some() && keeper.patience().is_none());
+        place.put(&format!("{SESSION}-0.hlive"), "first");
+        place.put("fedcba9876543210-0.hlive", "of others");
+        keeper.look();
+        // The directory goes as well, and comes again with the next program of the process.
+        fs::remove_dir_all(place.directory()).expect("removed");
+        keeper.look();
+        assert!(keeper.descriptor().is_none() && keeper.patience().is_some());
+        keeper.look();
+        live::make(&place.directory()).expect("made");
+        place.put(&format!("{SESSION}-0.hlive"), "second");
+        place.put(&format!("{SESSION}.children"), "7\n8\n7\n");
+        keeper.look();
+        assert!(keeper.descriptor().is_some() && keeper.patience().is_some(), "watched again, and looked after");
+        fs::remove_file(place.directory().join(format!("{SESSION}-0.hlive"))).expect("removed");
+        place.put(&format!("{SESSION}-0.hlive"), "third");
+        keeper.look();
+        assert_eq!(keeper.kept.iter().map(Kept::was_removed).collect::<Vec<_>>(), [true, true, false]);
+        fs::remove_file(place.directory().join(format!("{SESSION}.children"))).expect("removed");
+        assert_eq!(texts(keeper), ["first", "second", "third"]);
+    }
+
+    #[test]
+    fn a_name_is_given_again() {
+        let place = Place::new("again");
+        let mut keeper = Keeper::new(&place.0, SESSION);
+        let path = place.directory().join(format!("{SESSION}-3.hlive"));
+        let mut file = File::create(&path).expect("made");
+        file.set_len(1 << 30).expect("longer");
+        file.seek(SeekFrom::Start(1 << 29)).expect("there");
+        file.write_all(b"in the middle").expect("written");
+        keeper.look();
+        fs::remove_dir_all(place.directory()).expect("removed");
+        let (kept, _) = keeper.ledgers();
+        assert_eq!(kept[0].put_back().expect("put back"), path);
+        let copy = File::open(&path).expect("open");
+        let mut text = [0; 13];
+        copy.read_exact_at(&mut text, 1 << 29).expect("read");
+        assert_eq!(&text, b"in the middle");
+        let meta = copy.metadata().expect("meta");
+        assert!(meta.len() == 1 << 30 && meta.blocks() < 1 << 14, "holes are filled");
+    }
+}

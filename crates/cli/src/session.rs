@@ -1,0 +1,270 @@
+//! What lies beside the ledgers of a run: a sign that its `run` lives, notes of the recorder, and where a finished ledger
+//! is being written. And what is left of them when nobody needs them any more.
+//!
+//! Names in the directory of ledgers: `SESSION.run`, `SESSION.children`, `SESSION.unrecorded`, `SESSION-IMAGE.part`.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::getuid;
+
+use crate::live::{self, Live};
+use crate::output;
+
+/// How often a sign is put up that somebody takes down at the same moment.
+const TRIES: usize = 100;
+/// Names that may lie beside ledgers, by how they end.
+const BESIDE: [&str; 3] = ["run", "children", "unrecorded"];
+
+/// The sign that `run` lives: a locked file, which the system unlocks however we end.
+pub(crate) struct Sign {
+    path: PathBuf,
+    _lock: Option<Flock<File>>,
+}
+
+impl Sign {
+    /// Puts it up, before the program is started. Without one, because nothing can be written there, everything is as
+    /// it would be otherwise, but that `recover` may come first when the program has ended.
+    pub(crate) fn put_up(directory: &Path, session: &str) -> Option<Sign> {
+        let path = beside(directory, session, "run");
+        for _ in 0..TRIES {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+            let file = match options.open(&path) {
+                Ok(file) => file,
+                // Somebody has removed the directory because it was empty.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && live::make(directory).is_ok() => continue,
+                Err(_) => return None,
+            };
+            let pid = std::process::id();
+            // For file systems without locks: so it is known by number and start.
+            let text = format!("{pid} {}\n", heapledger_source::start_ticks(pid).unwrap_or(0));
+            let mut out = &file;
+            let _ = out.write_all(text.as_bytes());
+            let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+            // Taken down between making and locking, by a `recover` that thought it was left over.
+            if lock.as_ref().is_ok_and(|lock| !is_at(lock, &path)) {
+                continue;
+            }
+            return Some(Sign { path, _lock: lock.ok() });
+        }
+        None
+    }
+}
+
+impl Sign {
+    /// Takes it down.
+    pub(crate) fn take_down(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Drop for Sign {
+    fn drop(&mut self) {
+        self.take_down();
+    }
+}
+
+/// The process id of the `run` of a session, if it lives.
+pub(crate) fn run_of(directory: &Path, session: &str) -> Option<u32> {
+    let mut file = File::open(beside(directory, session, "run")).ok()?;
+    let mut text = String::new();
+    (&mut file).take(64).read_to_string(&mut text).ok()?;
+    let _ = file.seek(SeekFrom::Start(0));
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let pid = numbers.next().and_then(|pid| u32::try_from(pid.ok()?).ok()).unwrap_or(0);
+    let started = numbers.next().and_then(Result::ok);
+    // Shared: two that look at the same time do not take each other for it.
+    match Flock::lock(file, FlockArg::LockSharedNonblock) {
+        Ok(_) => None,
+        Err((_, Errno::EWOULDBLOCK)) => Some(pid),
+        Err(_) => Some(pid).filter(|pid| started.is_some() && heapledger_source::start_ticks(*pid) == started),
+    }
+}
+
+/// Whether the open file is the one of this name.
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(own), Ok(other)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
+    (own.dev(), own.ino()) == (other.dev(), other.ino())
+}
+
+/// A file of a session that is no ledger.
+fn beside(directory: &Path, session: &str, ending: &str) -> PathBuf {
+    directory.join(format!("{session}.{ending}"))
+}
+
+/// The file that counts children.
+pub(crate) fn children_file(directory: &Path, session: &str) -> PathBuf {
+    beside(directory, session, "children")
+}
+
+/// The symbolic link in which a program that could not be recorded left its path.
+pub(crate) fn unrecorded_file(directory: &Path, session: &str) -> PathBuf {
+    beside(directory, session, "unrecorded")
+}
+
+/// How many child processes of a run were not watched: a line with its number for each, or several.
+pub(crate) fn children(lines: &str) -> u64 {
+    lines.lines().collect::<BTreeSet<_>>().len() as u64
+}
+
+/// Writes down where a finished ledger is being written, for `recover`, should we be killed meanwhile. Gone when dropped.
+pub(crate) struct Note(PathBuf);
+
+impl Note {
+    pub(crate) fn new(live: &Live, workplace: &Path) -> Note {
+        let path = note_of(&live.path);
+        let whole = std::path::absolute(workplace).unwrap_or_else(|_| workplace.to_owned());
+        let _ = fs::remove_file(&path);
+        // Without it, the workplace is found only by a `recover` that writes to the same directory.
+        let _ = std::os::unix::fs::symlink(whole, &path);
+        Note(path)
+    }
+}
+
+impl Note {
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn note_of(live: &Path) -> PathBuf {
+    live.with_extension("part")
+}
+
+/// What nobody needs any more in a directory of ledgers, `at_hand` being those that lie there now.
+pub(crate) struct Remains {
+    /// Workplaces of `heapledger` processes that were killed.
+    pub(crate) workplaces: Vec<PathBuf>,
+    /// Small files beside ledgers that are no more.
+    files: Vec<PathBuf>,
+    /// The directory, if it is one that `run` makes.
+    directory: Option<PathBuf>,
+}
+
+impl Remains {
+    /// Looks for them.
+    pub(crate) fn of(directory: &Path) -> Remains {
+        let mut remains = Remains { workplaces: Vec::new(), files: Vec::new(), directory: None };
+        let ours = fs::symlink_metadata(directory).is_ok_and(|meta| meta.uid() == getuid().as_raw());
+        let Ok(items) = fs::read_dir(directory) else { return remains };
+        if !ours {
+            return remains;
+        }
+        remains.directory =
+            directory.parent().filter(|base| live::directory_in(base) == directory).map(|_| directory.to_owned());
+        // After the list of files, so that whatever was made meanwhile is there.
+        let paths: Vec<PathBuf> = items.filter_map(|item| Some(item.ok()?.path())).collect();
+        let sessions: BTreeSet<String> =
+            live::list(directory).unwrap_or_default().into_iter().map(|live| live.session).collect();
+        for path in paths {
+            let (Some(stem), Some(ending)) =
+                (path.file_stem().and_then(|stem| stem.to_str()), path.extension().and_then(|ending| ending.to_str()))
+            else {
+                continue;
+            };
+            let session = stem.split('-').next().unwrap_or(stem);
+            let known = session.len() == 16 && session.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !known || run_of(directory, session).is_some() {
+                continue;
+            }
+            if ending == "part"
+                && let Ok(workplace) = fs::read_link(&path)
+            {
+                match output::abandoned(&workplace) {
+                    Some(true) => remains.workplaces.push(workplace),
+                    Some(false) => continue,
+                    None => {}
+                }
+                remains.files.push(path);
+            } else if BESIDE.contains(&ending) && !sessions.contains(session) {
+                remains.files.push(path);
+            }
+        }
+        remains
+    }
+
+    /// Removes them, the directory, too, if nothing is left in it.
+    pub(crate) fn remove(&self) {
+        for workplace in &self.workplaces {
+            output::remove_workplace(workplace);
+        }
+        for file in &self.files {
+            let _ = fs::remove_file(file);
+        }
+        if let Some(directory) = &self.directory {
+            let _ = fs::remove_dir(directory);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = "0123456789abcdef";
+
+    fn scratch(name: &str) -> PathBuf {
+        let base = std::env::temp_dir().join(format!("heapledger-session-{name}-{}", std::process::id()));
+        let directory = live::directory_in(&base);
+        fs::create_dir_all(&base).expect("a directory");
+        live::make(&directory).expect("made");
+        directory
+    }
+
+    #[test]
+    fn a_run_that_lives_is_known_by_its_lock() {
+        let directory = scratch("sign");
+        assert_eq!(run_of(&directory, SESSION), None);
+        let sign = Sign::put_up(&directory, SESSION).expect("a sign");
+        assert_eq!(run_of(&directory, SESSION), Some(std::process::id()));
+        assert_eq!(run_of(&directory, "fedcba9876543210"), None);
+        let path = sign.path.clone();
+        let text = fs::read(&path).expect("read");
+        drop(sign);
+        assert!(!path.exists());
+        fs::write(&path, text).expect("what a killed one leaves");
+        assert_eq!(run_of(&directory, SESSION), None, "nobody holds it");
+        fs::remove_dir_all(directory.parent().expect("a base")).expect("removed");
+    }
+
+    #[test]
+    fn what_is_needed_is_left_alone() {
+        let directory = scratch("remains");
+        let put = |name: &str| fs::write(directory.join(name), "").expect("written");
+        put(&format!("{SESSION}.children"));
+        put("fedcba9876543210.children");
+        put("fedcba9876543210-0.hlive");
+        put("notes.children");
+        put("0123.children");
+        let sign = Sign::put_up(&directory, SESSION).expect("a sign");
+        let remains = |directory: &Path| Remains::of(directory).files.len();
+        assert_eq!(remains(&directory), 0, "its run lives, or its ledger is there, or it is not ours");
+        std::mem::forget(sign);
+        let left = directory.join(format!("{SESSION}.run"));
+        fs::rename(&left, directory.join("x")).expect("renamed");
+        fs::copy(directory.join("x"), &left).expect("copied");
+        assert_eq!(remains(&directory), 2);
+        Remains::of(&directory).remove();
+        assert_eq!(remains(&directory), 0);
+        let names = fs::read_dir(&directory).expect("it is not empty").count();
+        assert_eq!(names, 5);
+        fs::remove_dir_all(&directory).expect("removed");
+        live::make(&directory).expect("made");
+        Remains::of(&directory).remove();
+        assert!(!directory.exists(), "an empty directory goes");
+        fs::remove_dir_all(directory.parent().expect("a base")).expect("removed");
+    }
+}
