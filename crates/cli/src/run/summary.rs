@@ -225,6 +225,7 @@ mod tests {
             name: OsStr::new("/usr/bin/jq"),
             status: ExitStatus::from_raw(status),
             span: Duration::from_millis(1240),
+            last_name: None,
         };
         let written = Written { path: "heapledger.jq.42.hl".into(), instead_of: None, bytes: 1 << 20 };
         Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children, paint: Paint::default() }
@@ -265,8 +266,12 @@ heapledger: jq ended with status 0 after 1.24 s
 
     #[test]
     fn bytes_are_exact_where_that_is_wanted() {
-        let outcome =
-            Outcome { name: OsStr::new("jq"), status: ExitStatus::from_raw(0), span: Duration::from_millis(1240) };
+        let outcome = Outcome {
+            name: OsStr::new("jq"),
+            status: ExitStatus::from_raw(0),
+            span: Duration::from_millis(1240),
+            last_name: None,
+        };
         let written = Written { path: "jq.hl".into(), instead_of: None, bytes: 1 << 20 };
         let reckoning = Reckoning {
             bytes_allocated: 45 << 20,
