@@ -237,7 +237,7 @@ fn place_output(arguments: &mut RunArgs, name: &OsStr) -> Result<()> {
     }
     let patterns = live::lasting().into_iter().map(|place| output::below(&place, &arguments.output));
     if let Some((place, pattern)) = patterns.into_iter().find(|(_, pattern)| writable(pattern).is_ok()) {
-        say(&format!("{problem}; it goes to {}", place.display()));
+        say(&format!("{problem}; the ledger goes to {}", place.display()));
         arguments.output = pattern;
     }
     // Else it stays unfinished in memory, which is said when it is.

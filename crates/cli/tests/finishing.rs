@@ -335,6 +335,37 @@ fn own_uid() -> u32 {
 }
 
 #[test]
+fn a_failure_while_finishing_is_not_the_programs_end() {
+    for signal in ["SEGV", "ABRT", "KILL"] {
+        let scratch = Scratch::new("failing");
+        let prepared = scratch.0.join("large");
+        let mut builder = heapledger_source::testing::Builder::new();
+        (1..300_000).for_each(|block| _ = builder.block(block * 4096, block));
+        builder.process("program", "large").process("pid", "77").write(&prepared).expect("written");
+        let mut command = scratch.run(&["sh", "-c", "exit 6"]);
+        command.env("STAND_IN_LEDGER", &prepared).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().expect("started");
+        common::until("the ledger is being written", || !scratch.finished().is_empty());
+        // In a process of its own: the program is gone.
+        for apart in common::children(child.id()) {
+            common::kill(apart, signal);
+        }
+        let seen = common::finish(child);
+        let said = text(&seen.stderr);
+        assert_eq!(seen.status.code(), Some(6), "{signal}: {said}");
+        if said.contains("next ") {
+            eprintln!("skipped: the ledger was written before the signal came");
+            continue;
+        }
+        assert!(
+            said.contains("finishing the ledger failed") && said.contains("heapledger recover "),
+            "{signal}: {said}"
+        );
+        assert_eq!(scratch.unfinished().len(), 1, "{signal}");
+    }
+}
+
+#[test]
 fn recover_leaves_the_living_alone() {
     let scratch = Scratch::new("recover");
     let live = scratch.0.join("live");

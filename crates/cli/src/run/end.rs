@@ -181,11 +181,13 @@ fn tell_of_another(outcome: &Outcome<'_>, ledger: &Ledger) {
     }
 }
 
-/// The program's limits are not for this work: as far as may be, they are lifted.
+/// The program's limits are not for this work: as far as may be, they are lifted. A core dump of ours would only be in the way
+/// of the program's.
 fn widen_limits() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     const OURS: [Resource; 4] =
         [Resource::RLIMIT_NOFILE, Resource::RLIMIT_AS, Resource::RLIMIT_FSIZE, Resource::RLIMIT_CPU];
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     for resource in OURS {
         if let Ok((_, most)) = getrlimit(resource) {
             let _ = setrlimit(resource, most, most);
