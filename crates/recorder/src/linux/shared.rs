@@ -5,6 +5,7 @@ use super::index::{Addresses, Index};
 use super::ledger::Ledger;
 use super::modules::Modules;
 use super::options::Unwind;
+use super::peak::{Figures, Peak};
 use super::sampling::Sampling;
 use super::sites::Sites;
 use super::slots::{Pool, Vacant};
@@ -27,8 +28,6 @@ pub const TICK_NS: u32 = 1000;
 pub const NUMBER_LEASE: u64 = 64;
 /// A lease ends when the counter has moved on by so much: numbers of two threads are at most so far out of order.
 pub const ORDER_BOUND: u64 = 4096;
-/// Live bytes that a thread may keep to itself as soon as there are two.
-pub const PENDING_BYTES_MAX: i64 = 32 << 10;
 /// Updates that a thread may keep to itself.
 pub const PENDING_UPDATES_MAX: u32 = 256;
 
@@ -104,6 +103,7 @@ pub struct Shared {
     pub first_stack_end: AtomicUsize,
     /// What tells blocks that are not samples.
     pub sampling: Sampling,
+    pub(super) peak: Peak,
     live_blocks: AtomicI64,
     next_measure_ns: AtomicU64,
 }
@@ -130,6 +130,7 @@ impl Shared {
             memory_changes: AtomicU32::new(0),
             first_stack_end: AtomicUsize::new(0),
             sampling: Sampling::new(),
+            peak: Peak::new(),
             live_blocks: AtomicI64::new(0),
             next_measure_ns: AtomicU64::new(0),
         }
@@ -210,18 +211,20 @@ impl Shared {
         state.pending_bytes = 0;
         state.pending_blocks = 0;
         state.pending_updates = 0;
-        let ledger = self.ledger();
         state.folded_blocks = self.live_blocks.fetch_add(blocks, Ordering::Relaxed) + blocks;
-        let before = ledger.global(GlobalCounter::LiveBytes).fetch_add(bytes as u64, Ordering::Relaxed);
-        state.folded_bytes = before.wrapping_add(bytes as u64) as i64;
         let single = self.threads.is_single();
-        let highest = ledger.global(GlobalCounter::PeakBytes).load(Ordering::Relaxed) as i64;
-        if state.folded_bytes > highest {
+        let folded = self.peak.fold(self, bytes, &mut state.allowance, single);
+        state.folded_bytes = folded.live;
+        if folded.live > folded.highest {
             self.note_peak(state);
-            let error = if single { 0 } else { self.threads.in_use() * PENDING_BYTES_MAX as u64 };
-            ledger.global(GlobalCounter::PeakError).store(error, Ordering::Relaxed);
         }
-        state.headroom = if single { (highest - state.folded_bytes).max(0) } else { i64::MAX };
+        state.headroom = if single { (folded.highest - folded.live).max(0) } else { i64::MAX };
+    }
+
+    /// Ends the affairs of a thread that is gone: what it kept to itself, and what it was allowed to.
+    pub fn fold_last(&self, state: &mut ThreadState) {
+        self.fold(state);
+        self.peak.give_back(&mut state.allowance);
     }
 
     /// Live bytes are higher than ever before, as far as this thread knows.
@@ -243,11 +246,16 @@ impl Shared {
         state.pending_bytes += bytes;
         state.pending_blocks += blocks;
         state.pending_updates += 1;
+        let mut must_fold = state.pending_bytes.abs() > state.allowance || state.pending_updates >= PENDING_UPDATES_MAX;
         if state.pending_bytes > state.headroom {
-            state.headroom = state.pending_bytes;
-            self.note_peak(state);
+            if self.threads.is_single() {
+                state.headroom = state.pending_bytes;
+                self.note_peak(state);
+            }
+            // What this thread knows of the others' blocks may be out of date.
+            must_fold |= !self.threads.is_single();
         }
-        if state.pending_bytes.abs() >= PENDING_BYTES_MAX || state.pending_updates >= PENDING_UPDATES_MAX {
+        if must_fold {
             self.fold(state);
         }
     }
@@ -270,6 +278,18 @@ impl Shared {
 impl Default for Shared {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Figures for Shared {
+    fn live(&self) -> &AtomicU64 {
+        self.ledger().global(GlobalCounter::LiveBytes)
+    }
+    fn peak(&self) -> &AtomicU64 {
+        self.ledger().global(GlobalCounter::PeakBytes)
+    }
+    fn error(&self) -> &AtomicU64 {
+        self.ledger().global(GlobalCounter::PeakError)
     }
 }
 

@@ -45,11 +45,6 @@ impl Threads {
         self.ever.load(Ordering::Relaxed) <= 1
     }
 
-    /// States in use, or a few more.
-    pub fn in_use(&self) -> u64 {
-        self.places.in_use()
-    }
-
     /// Bytes of the states that are present in memory. Asks the kernel.
     pub fn resident_bytes(&self, depth_limit: usize) -> u64 {
         let bytes = ThreadState::bytes(depth_limit);
@@ -178,7 +173,13 @@ fn activate(shared: &Shared, state: &mut ThreadState, who: Who, stack_pointer: u
         None => state.count(TallyCounter::ThreadsUnnamed, 1),
     }
     refresh_name(state);
-    shared.threads.ever.fetch_add(1, Ordering::Relaxed);
+    // As long as it is alone its peak is exact, whatever it keeps to itself. Whoever comes second finds that counted.
+    if shared.threads.ever.load(Ordering::Relaxed) == 0 {
+        state.allowance = shared.peak.give_first();
+    }
+    if shared.threads.ever.fetch_add(1, Ordering::SeqCst) != 0 {
+        shared.peak.give_back(&mut state.allowance);
+    }
 }
 
 /// Threads name themselves after they started: look again now and then.
@@ -218,7 +219,7 @@ fn retire(shared: &Shared, state: &mut ThreadState) {
     state.entries_filled = 0;
     state.count(TallyCounter::NumbersUnused, state.end_number - state.next_number);
     state.next_number = state.end_number;
-    shared.fold(state);
+    shared.fold_last(state);
     if !state.row_bytes.is_null() {
         // SAFETY: the row was leased to that thread; its first word is the state.
         let word = unsafe { &*state.row_bytes.cast::<AtomicU32>() };
