@@ -19,7 +19,7 @@ use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, SectionKind};
 use heapledger_linux::clock::Clock;
 use heapledger_linux::fork::ForkMark;
-use heapledger_linux::memory;
+use heapledger_linux::{memory, syscall};
 
 const RECORD_BYTES: usize = RECORD_WORDS * 8;
 /// Nanoseconds of a tick.
@@ -72,7 +72,7 @@ impl Settings {
             unwind: Unwind::Auto,
             fallback: 0,
             check_stacks: false,
-            reuse: true,
+            reuse: false, // all zeros: what is not costs no room in the library's file
             sample: 0,
         }
     }
@@ -161,27 +161,42 @@ impl Shared {
         self.clock.now_ns() / u64::from(TICK_NS)
     }
 
-    /// Writes down how much memory outside of the ledger the recorder uses at this moment.
-    #[cold]
-    pub fn measure(&self) {
-        /// So much of the time may go into it: a question to the kernel for each 4 MiB of heap adds up.
-        const ONE_PART_IN: u64 = 100;
-        let now_ns = self.clock.now_ns();
-        let due_ns = self.next_measure_ns.load(Ordering::Relaxed);
-        let claim = |due| self.next_measure_ns.compare_exchange(due, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
-        if now_ns < due_ns || claim(due_ns).is_err() {
-            return;
+    /// Writes down how much memory outside of the ledger the recorder uses, if that was not done lately.
+    #[inline(always)]
+    pub fn measure_now_and_then(&self, now_ns: u64) {
+        if now_ns >= self.next_measure_ns.load(Ordering::Relaxed) {
+            self.measure(false);
         }
-        let states = self.threads.resident_bytes(self.depth_limit());
-        let tables = self.sites.private_bytes.load(Ordering::Relaxed);
+    }
+
+    /// The same at once. `all`: of every thread's state, and not of some of them.
+    #[cold]
+    #[inline(never)]
+    pub fn measure(&self, all: bool) {
+        /// So much of the time may go into it: a question to the kernel for each thread and 4 MiB of heap adds up.
+        const ONE_PART_IN: u64 = 200;
+        const PAUSE_NS_MAX: u64 = 1_000_000_000;
+        let begin_ns = self.clock.now_ns();
+        let due_ns = self.next_measure_ns.swap(u64::MAX, Ordering::Relaxed);
+        if due_ns == u64::MAX && !all {
+            return; // another thread is at it, and will set it
+        }
+        let states = self.threads.resident_bytes(self.depth_limit(), all);
+        let tables = self.sites.resident_bytes();
         let shadow = self.index.resident_bytes();
+        let own = self.modules.own_code();
+        // Code, constants and tables of the library itself. Of what comes from its file the kernel says whether it is in the page
+        // cache; nearly all of it is used.
+        let library = syscall::resident_bytes(own.start, own.end - own.start);
         let put = |counter, bytes| self.ledger().global(counter).store(bytes, Ordering::Relaxed);
         put(GlobalCounter::ThreadsPrivateBytes, states);
         put(GlobalCounter::SitesPrivateBytes, tables);
         put(GlobalCounter::ShadowBytes, shadow);
-        put(GlobalCounter::PrivateBytes, states + tables + shadow);
+        put(GlobalCounter::PrivateBytes, states + tables + shadow + library + self.history.resident_bytes());
         let end_ns = self.clock.now_ns();
-        self.next_measure_ns.store(end_ns + ONE_PART_IN * (end_ns - now_ns), Ordering::Relaxed);
+        // This thread may have waited for a processor meanwhile.
+        let pause_ns = (ONE_PART_IN * end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
+        self.next_measure_ns.store(end_ns + pause_ns, Ordering::Relaxed);
     }
 
     /// Enters the address ranges of the heaps that a thread has seen.
