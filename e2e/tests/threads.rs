@@ -147,3 +147,60 @@ fn the_history_of_thousands_of_threads_holds_what_it_has_room_for() -> Result {
     }
     Ok(())
 }
+
+/// So many threads hold some bytes each, in blocks of a size, all at the same moment; before and after they go up and down.
+const HOLD: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_barrier_t barrier;
+static long blocks, size;
+
+static void *work(void *unused) {
+    void **all = malloc(blocks * sizeof *all);
+    for (int round = 0; round < 3; round++) {
+        pthread_barrier_wait(&barrier);
+        for (long i = 0; i < blocks / (round == 1 ? 1 : 4); i++) all[i] = malloc(size);
+        pthread_barrier_wait(&barrier);
+        for (long i = 0; i < blocks / (round == 1 ? 1 : 4); i++) free(all[i]);
+    }
+    free(all);
+    return unused;
+}
+
+int main(int argc, char **argv) {
+    long threads = atol(argv[1]);
+    blocks = atol(argv[2]), size = atol(argv[3]);
+    pthread_t all[64];
+    pthread_barrier_init(&barrier, NULL, threads);
+    for (long i = 0; i < threads; i++)
+        if (pthread_create(&all[i], NULL, work, NULL) != 0) return 1;
+    for (long i = 0; i < threads; i++) pthread_join(all[i], NULL);
+    return argc > 4;
+}
+"#;
+
+/// The error that is told is a bound, and at most 64 KiB or one hundredth of the peak. Fails if each thread keeps 32 KiB to itself, or
+/// tells an error for what threads keep now and not for what they kept then.
+#[test]
+fn the_peak_of_many_threads_is_known_to_one_in_a_hundred() -> Result {
+    const KEPT_BYTES_MAX: u64 = 64 << 10;
+    let scratch = Scratch::new();
+    let (code, program) = (scratch.path("hold.c"), scratch.path("hold"));
+    fs::write(&code, HOLD).map_err(|error| error.to_string())?;
+    process::run(Command::new("gcc").args(["-pthread", "-o"]).arg(&program).arg(&code))?.good()?;
+    for (threads, blocks, size) in [(2, 50, 40), (8, 100, 100), (64, 20, 300), (64, 400, 1000), (16, 20, 30_000)] {
+        let name = format!("hold-{threads}-{blocks}-{size}");
+        let arguments = [threads, blocks, size].map(|number: u64| number.to_string());
+        run_cleanly(&scratch, &mut under_run(&scratch, &name, &[], &program, &arguments))?.good()?;
+        let stats = read("stats", scratch.path(&format!("{name}.hl")), &[])?[1].clone();
+        let figure = |name: &str| stats[name].as_u64().ok_or_else(|| format!("no {name}: {stats}"));
+        let (peak, error) = (figure("peak_bytes")?, figure("peak_error_bytes")?);
+        check!(error <= KEPT_BYTES_MAX.max(peak / 100), "{name}: {peak} ± {error}");
+        // What libc allocates for a thread is some 300 bytes, and for itself not much.
+        let (least, spare) = (threads * blocks * (size + 8), 16_384 + threads * 512);
+        check!(peak + error >= least, "{name}: {peak} ± {error}, and {least} were held");
+        check!(peak.saturating_sub(error) <= least + spare, "{name}: {peak} ± {error}, and {least} were held");
+    }
+    Ok(())
+}

@@ -88,6 +88,8 @@ pub struct Memo<const SETS: usize, const WORDS: usize> {
     poor: u32,
     /// Stacks still to be passed over.
     rest: u32,
+    /// Stacks that were ever kept.
+    kept: u32,
     notes: [u16; NOTES],
     sets: [[Entry; WAYS]; SETS],
     above: [u16; WORDS],
@@ -102,6 +104,8 @@ fn low(registers: &Registers) -> u64 {
 
 /// So many more stacks entered than found, and nothing is entered for a while.
 const POOR_MAX: u32 = 4096;
+/// Sets that are used as long as few stacks were kept: a thread that allocates little touches little memory.
+const FEW_SETS: usize = 64;
 /// How many stacks are then passed over.
 const REST: u32 = 8192;
 
@@ -136,6 +140,7 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
             entered: 0,
             poor: 0,
             rest: 0,
+            kept: 0,
             notes: [0; NOTES],
             sets: [[VACANT; WAYS]; SETS],
             above: [0; WORDS],
@@ -154,6 +159,7 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
     /// often a wrapper's: so a few return addresses count as well, as far as they are found by simple steps.
     #[inline(always)]
     fn set<E: Environment, const RULES: usize>(
+        &self,
         environment: &E,
         rules: &RuleCache<RULES>,
         registers: &Registers,
@@ -173,7 +179,16 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
             key = (key ^ pc).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
         }
         // Masked to the number of sets, which is a `usize`.
-        (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & SETS.wrapping_sub(1)
+        (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & self.sets_used().wrapping_sub(1)
+    }
+
+    /// How many sets are in use: a power of two. When they are doubled, half of the stacks are looked for elsewhere than they lie,
+    /// and are kept anew when they come again.
+    #[inline(always)]
+    fn sets_used(&self) -> usize {
+        const { assert!(FEW_SETS.is_power_of_two()) };
+        let kept = self.kept as usize;
+        if kept < SETS { kept.max(FEW_SETS).next_power_of_two().min(SETS) } else { SETS }
     }
 
     /// Where the word of this number lies.
@@ -246,7 +261,7 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         registers: &Registers,
         stamp: u32,
     ) -> Option<Remembered> {
-        let set = Self::set(environment, rules, registers);
+        let set = self.set(environment, rules, registers);
         let entries = self.sets.get(set)?;
         let mut candidates = entries.iter().enumerate();
         let (way, found) = candidates.find_map(|(way, entry)| {
@@ -270,7 +285,8 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
     /// Forgets all of them.
     #[cold]
     pub fn forget(&mut self) {
-        self.sets.iter_mut().flatten().for_each(|entry| entry.stamp = 0);
+        let used = self.sets_used();
+        self.sets.iter_mut().take(used).flatten().for_each(|entry| entry.stamp = 0);
     }
 
     /// Whether remembering stacks has paid lately. To be asked once for each stack that was not found; where few are ever found,
@@ -327,7 +343,9 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         let node = last.node(depth);
         let flags = if proof.is_live { LIVE } else { 0 } | if proof.is_guessed { GUESSED } else { 0 };
         let Registers { ip, sp, bp, .. } = *registers;
-        if let Some([newer, older]) = self.sets.get_mut(Self::set(environment, rules, registers)) {
+        self.kept = self.kept.saturating_add(1);
+        let set = self.set(environment, rules, registers);
+        if let Some([newer, older]) = self.sets.get_mut(set) {
             *older = *newer;
             *newer = Entry { ip, sp, bp, high: proof.high, first, node, stamp, callers, words, at: at as u16, flags };
         }

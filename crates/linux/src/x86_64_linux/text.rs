@@ -6,13 +6,15 @@ use core::ffi::CStr;
 pub struct Text<const N: usize> {
     bytes: [u8; N],
     length: usize,
-    cut: bool,
+    /// Not 0: something was. No `bool`, because an absent text is to be zeros: `None` of something that has a `bool` in it is
+    /// a 2 there, and statics that hold one have to lie in the library's file.
+    cut: u8,
 }
 
 impl<const N: usize> Text<N> {
     /// Nothing.
     pub const fn new() -> Self {
-        Text { bytes: [0; N], length: 0, cut: false }
+        Text { bytes: [0; N], length: 0, cut: 0 }
     }
 
     /// Appends bytes; a zero byte would end the text early and is left out.
@@ -23,7 +25,7 @@ impl<const N: usize> Text<N> {
                     *place = byte;
                     self.length += 1;
                 }
-                _ => self.cut = true,
+                _ => self.cut = 1,
             }
         }
         self
@@ -66,7 +68,7 @@ impl<const N: usize> Text<N> {
 
     /// Whether something did not fit.
     pub fn is_cut(&self) -> bool {
-        self.cut
+        self.cut != 0
     }
 
     /// Back to nothing.

@@ -25,8 +25,6 @@ const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
 
 /// Leases of numbers after which a thread looks for a new name of its own, and for another one that is gone.
 const LOOK_EVERY: u32 = 16;
-/// Leases of numbers after which memory is measured again.
-const MEASURE_EVERY: u64 = 4096;
 
 impl Access<'_> {
     /// Starts to load what entering the block will change, while its stack is taken.
@@ -113,6 +111,7 @@ impl Access<'_> {
         self.state.end_number = first + NUMBER_LEASE;
         let now = self.shared.now();
         self.shared.ledger().global(GlobalCounter::LastTime).store(now, Ordering::Relaxed);
+        self.shared.measure_now_and_then(now * u64::from(TICK_NS));
         self.state.leases += 1;
         if self.state.leases.is_power_of_two() || self.state.leases.is_multiple_of(LOOK_EVERY) {
             refresh_name(self.state);
@@ -121,10 +120,6 @@ impl Access<'_> {
         let made = self.state.cache.counters().made;
         self.state.count(TallyCounter::RulesMade, made - self.state.rules_counted);
         self.state.rules_counted = made;
-        let leases = first / NUMBER_LEASE;
-        if leases.is_power_of_two() || leases.is_multiple_of(MEASURE_EVERY) {
-            self.shared.measure();
-        }
         true
     }
 

@@ -71,6 +71,12 @@ impl History {
         self.chunks_max.load(Ordering::Relaxed) != 0
     }
 
+    /// Bytes of the words beside the ring that are present in memory. Asks the kernel.
+    pub fn resident_bytes(&self) -> u64 {
+        let bytes = self.chunks_max.load(Ordering::Acquire) as usize * 4;
+        syscall::resident_bytes(self.ended.load(Ordering::Acquire), bytes)
+    }
+
     fn ended(&self, chunk: u64) -> &AtomicU32 {
         let ended = self.ended.load(Ordering::Acquire);
         // SAFETY: one word per chunk below `chunks_max`, mapped for good; callers stay below it.

@@ -39,7 +39,7 @@ impl Section {
     const fn vacant() -> Section {
         Section {
             base: 0,
-            element_bytes: 1,
+            element_bytes: 0,
             offset: 0,
             capacity: 0,
             mapped: AtomicUsize::new(0),

@@ -142,12 +142,6 @@ impl<P: AsRef<[Place]>> Places<P> {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Places that are not free, or are about to be taken: at least as many as have owners.
-    pub fn in_use(&self) -> u64 {
-        let free = self.free.load(Ordering::Acquire);
-        (self.count() as u64).saturating_sub(u64::from(free))
-    }
-
     /// The states of all places that were ever owned.
     pub fn states(&self) -> impl Iterator<Item = usize> {
         let filled = self.counted().iter().filter(|place| place.word.load(Ordering::Acquire) != UNFILLED);
@@ -249,9 +243,9 @@ mod tests {
         let places = Places::over([const { Place::new() }; 1]);
         let highest = Who::new(1, (1 << 22) - 1).expect("an id");
         places.reserve().expect("a place").fill(4).settle(highest);
-        assert_eq!((places.state_of(highest.tid), places.in_use()), (Some(4), 1));
+        assert_eq!(places.state_of(highest.tid), Some(4));
         let claimed = places.claim_next_gone(|who| who != highest).expect("its place");
         places.give_up(claimed);
-        assert_eq!((places.state_of(highest.tid), places.in_use()), (None, 0));
+        assert_eq!(places.state_of(highest.tid), None);
     }
 }

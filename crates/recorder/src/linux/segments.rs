@@ -8,7 +8,7 @@
 //! All threads look at the same windows in the same order before they enter a key, and take places in their order: so two
 //! that enter the same key meet at the same place, and a window that is not full says that the key is in none behind it.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_linux::syscall;
 
 /// Most segments of a table.
@@ -69,6 +69,14 @@ impl<const WINDOW_BYTES: usize, const FIRST: u32> Segments<WINDOW_BYTES, FIRST> 
         blocks * BLOCK_WINDOWS as u64
     }
 
+    pub(super) fn resident_bytes(&self) -> u64 {
+        let known = self.bases.iter().map(|base| base.load(Ordering::Acquire)).zip(Self::SIZES);
+        known
+            .filter(|(base, _)| *base != 0)
+            .map(|(base, blocks)| syscall::resident_bytes(base, Self::bytes(blocks)))
+            .sum()
+    }
+
     /// Where a window of a hash lies. Of the hash, the upper half is used.
     #[inline(always)]
     fn at(base: usize, segment: usize, hash: u64, neighbour: usize) -> usize {
@@ -98,13 +106,7 @@ impl<const WINDOW_BYTES: usize, const FIRST: u32> Segments<WINDOW_BYTES, FIRST> 
     }
 
     /// A window of a hash in a segment, which is mapped if it was not.
-    pub(super) fn window(
-        &self,
-        segment: usize,
-        hash: u64,
-        neighbour: usize,
-        private_bytes: &AtomicU64,
-    ) -> Option<usize> {
+    pub(super) fn window(&self, segment: usize, hash: u64, neighbour: usize) -> Option<usize> {
         let place = self.bases.get(segment)?;
         let mut base = place.load(Ordering::Acquire);
         if base == 0 {
@@ -112,7 +114,6 @@ impl<const WINDOW_BYTES: usize, const FIRST: u32> Segments<WINDOW_BYTES, FIRST> 
             let fresh = syscall::map_anonymous(bytes).ok()? as usize;
             match place.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
-                    private_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
                     self.count.fetch_max(segment + 1, Ordering::AcqRel);
                     base = fresh;
                 }

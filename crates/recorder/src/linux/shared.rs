@@ -5,6 +5,7 @@ use super::index::{Addresses, Index};
 use super::ledger::Ledger;
 use super::modules::Modules;
 use super::options::Unwind;
+use super::peak::{Figures, Peak};
 use super::sampling::Sampling;
 use super::sites::Sites;
 use super::slots::{Pool, Vacant};
@@ -18,7 +19,7 @@ use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, SectionKind};
 use heapledger_linux::clock::Clock;
 use heapledger_linux::fork::ForkMark;
-use heapledger_linux::{apart, memory};
+use heapledger_linux::{apart, memory, syscall};
 
 const RECORD_BYTES: usize = RECORD_WORDS * 8;
 /// Nanoseconds of a tick.
@@ -27,8 +28,6 @@ pub const TICK_NS: u32 = 1000;
 pub const NUMBER_LEASE: u64 = 64;
 /// A lease ends when the counter has moved on by so much: numbers of two threads are at most so far out of order.
 pub const ORDER_BOUND: u64 = 4096;
-/// Live bytes that a thread may keep to itself as soon as there are two.
-pub const PENDING_BYTES_MAX: i64 = 32 << 10;
 /// Updates that a thread may keep to itself.
 pub const PENDING_UPDATES_MAX: u32 = 256;
 
@@ -73,7 +72,7 @@ impl Settings {
             unwind: Unwind::Auto,
             fallback: 0,
             check_stacks: false,
-            reuse: true,
+            reuse: false, // all zeros: what is not costs no room in the library's file
             sample: 0,
         }
     }
@@ -106,6 +105,7 @@ pub struct Shared {
     pub first_stack_end: AtomicUsize,
     /// What tells blocks that are not samples.
     pub sampling: Sampling,
+    pub(super) peak: Peak,
     live_blocks: AtomicI64,
     next_measure_ns: AtomicU64,
 }
@@ -133,6 +133,7 @@ impl Shared {
             memory_changes: AtomicU32::new(0),
             first_stack_end: AtomicUsize::new(0),
             sampling: Sampling::new(),
+            peak: Peak::new(),
             live_blocks: AtomicI64::new(0),
             next_measure_ns: AtomicU64::new(0),
         }
@@ -163,31 +164,46 @@ impl Shared {
         self.clock.now_ns() / u64::from(TICK_NS)
     }
 
-    /// Writes down how much memory outside of the ledger the recorder uses at this moment.
-    #[cold]
-    pub fn measure(&self) {
-        apart::run(&mut || self.measure_here());
+    /// Writes down how much memory outside of the ledger the recorder uses, if that was not done lately.
+    #[inline(always)]
+    pub fn measure_now_and_then(&self, now_ns: u64) {
+        if now_ns >= self.next_measure_ns.load(Ordering::Relaxed) {
+            self.measure(false);
+        }
     }
 
-    fn measure_here(&self) {
-        /// So much of the time may go into it: a question to the kernel for each 4 MiB of heap adds up.
-        const ONE_PART_IN: u64 = 100;
-        let now_ns = self.clock.now_ns();
-        let due_ns = self.next_measure_ns.load(Ordering::Relaxed);
-        let claim = |due| self.next_measure_ns.compare_exchange(due, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
-        if now_ns < due_ns || claim(due_ns).is_err() {
-            return;
+    /// The same at once. `all`: of every thread's state, and not of some of them.
+    #[cold]
+    #[inline(never)]
+    pub fn measure(&self, all: bool) {
+        apart::run(&mut || self.measure_here(all));
+    }
+
+    fn measure_here(&self, all: bool) {
+        /// So much of the time may go into it: a question to the kernel for each thread and 4 MiB of heap adds up.
+        const ONE_PART_IN: u64 = 200;
+        const PAUSE_NS_MAX: u64 = 1_000_000_000;
+        let begin_ns = self.clock.now_ns();
+        let due_ns = self.next_measure_ns.swap(u64::MAX, Ordering::Relaxed);
+        if due_ns == u64::MAX && !all {
+            return; // another thread is at it, and will set it
         }
-        let states = self.threads.resident_bytes(self.depth_limit());
-        let tables = self.sites.private_bytes.load(Ordering::Relaxed);
+        let states = self.threads.resident_bytes(self.depth_limit(), all);
+        let tables = self.sites.resident_bytes();
         let shadow = self.index.resident_bytes();
+        let own = self.modules.own_code();
+        // Code, constants and tables of the library itself. Of what comes from its file the kernel says whether it is in the page
+        // cache; nearly all of it is used.
+        let library = syscall::resident_bytes(own.start, own.end - own.start);
         let put = |counter, bytes| self.ledger().global(counter).store(bytes, Ordering::Relaxed);
         put(GlobalCounter::ThreadsPrivateBytes, states);
         put(GlobalCounter::SitesPrivateBytes, tables);
         put(GlobalCounter::ShadowBytes, shadow);
-        put(GlobalCounter::PrivateBytes, states + tables + shadow);
+        put(GlobalCounter::PrivateBytes, states + tables + shadow + library + self.history.resident_bytes());
         let end_ns = self.clock.now_ns();
-        self.next_measure_ns.store(end_ns + ONE_PART_IN * (end_ns - now_ns), Ordering::Relaxed);
+        // This thread may have waited for a processor meanwhile.
+        let pause_ns = (ONE_PART_IN * end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
+        self.next_measure_ns.store(end_ns + pause_ns, Ordering::Relaxed);
     }
 
     /// Enters the address ranges of the heaps that a thread has seen.
@@ -217,18 +233,20 @@ impl Shared {
         state.pending_bytes = 0;
         state.pending_blocks = 0;
         state.pending_updates = 0;
-        let ledger = self.ledger();
         state.folded_blocks = self.live_blocks.fetch_add(blocks, Ordering::Relaxed) + blocks;
-        let before = ledger.global(GlobalCounter::LiveBytes).fetch_add(bytes as u64, Ordering::Relaxed);
-        state.folded_bytes = before.wrapping_add(bytes as u64) as i64;
         let single = self.threads.is_single();
-        let highest = ledger.global(GlobalCounter::PeakBytes).load(Ordering::Relaxed) as i64;
-        if state.folded_bytes > highest {
+        let folded = self.peak.fold(self, bytes, &mut state.allowance, single);
+        state.folded_bytes = folded.live;
+        if folded.live > folded.highest {
             self.note_peak(state);
-            let error = if single { 0 } else { self.threads.in_use() * PENDING_BYTES_MAX as u64 };
-            ledger.global(GlobalCounter::PeakError).store(error, Ordering::Relaxed);
         }
-        state.headroom = if single { (highest - state.folded_bytes).max(0) } else { i64::MAX };
+        state.headroom = if single { (folded.highest - folded.live).max(0) } else { i64::MAX };
+    }
+
+    /// Ends the affairs of a thread that is gone: what it kept to itself, and what it was allowed to.
+    pub fn fold_last(&self, state: &mut ThreadState) {
+        self.fold(state);
+        self.peak.give_back(&mut state.allowance);
     }
 
     /// Live bytes are higher than ever before, as far as this thread knows.
@@ -250,11 +268,16 @@ impl Shared {
         state.pending_bytes += bytes;
         state.pending_blocks += blocks;
         state.pending_updates += 1;
+        let mut must_fold = state.pending_bytes.abs() > state.allowance || state.pending_updates >= PENDING_UPDATES_MAX;
         if state.pending_bytes > state.headroom {
-            state.headroom = state.pending_bytes;
-            self.note_peak(state);
+            if self.threads.is_single() {
+                state.headroom = state.pending_bytes;
+                self.note_peak(state);
+            }
+            // What this thread knows of the others' blocks may be out of date.
+            must_fold |= !self.threads.is_single();
         }
-        if state.pending_bytes.abs() >= PENDING_BYTES_MAX || state.pending_updates >= PENDING_UPDATES_MAX {
+        if must_fold {
             self.fold(state);
         }
     }
@@ -277,6 +300,18 @@ impl Shared {
 impl Default for Shared {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Figures for Shared {
+    fn live(&self) -> &AtomicU64 {
+        self.ledger().global(GlobalCounter::LiveBytes)
+    }
+    fn peak(&self) -> &AtomicU64 {
+        self.ledger().global(GlobalCounter::PeakBytes)
+    }
+    fn error(&self) -> &AtomicU64 {
+        self.ledger().global(GlobalCounter::PeakError)
     }
 }
 

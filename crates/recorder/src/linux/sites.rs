@@ -42,8 +42,6 @@ const CODE_WORDS: usize = 3;
 pub struct Sites {
     nodes: Nodes,
     codes: Segments<{ CODE_PLACES * CODE_WORDS * 8 }, 1>,
-    /// Bytes of the hash tables.
-    pub private_bytes: AtomicU64,
 }
 
 /// What is known of a code address. The upper half of both values is the generation plus 1 in which they were entered.
@@ -86,7 +84,12 @@ fn mix(key: u64) -> u64 {
 impl Sites {
     /// Empty tables.
     pub const fn new() -> Sites {
-        Sites { nodes: Segments::new(), codes: Segments::new(), private_bytes: AtomicU64::new(0) }
+        Sites { nodes: Segments::new(), codes: Segments::new() }
+    }
+
+    /// Bytes of the hash tables that are present in memory. Asks the kernel.
+    pub fn resident_bytes(&self) -> u64 {
+        self.nodes.resident_bytes() + self.codes.resident_bytes()
     }
 
     /// Takes id 0 of both sections out of use.
@@ -158,7 +161,7 @@ impl Sites {
         let mut own = None;
         for (segment, full) in full.iter().enumerate() {
             for neighbour in usize::from(*full)..NEIGHBOURS {
-                let window = self.nodes.window(segment, hash, neighbour, &self.private_bytes)?;
+                let window = self.nodes.window(segment, hash, neighbour)?;
                 match Self::enter_node(ledger, window, (key, hash), Self::id_mask(segment), &mut own) {
                     Entered::Id(id) => return Some(id),
                     Entered::NoRoomHere => {}
@@ -244,7 +247,7 @@ impl Sites {
         let hash = mix(address);
         let windows = (0..SEGMENTS).flat_map(|segment| (0..NEIGHBOURS).map(move |neighbour| (segment, neighbour)));
         for (segment, neighbour) in windows {
-            let window = self.codes.window(segment, hash, neighbour, &self.private_bytes)?;
+            let window = self.codes.window(segment, hash, neighbour)?;
             for code in Code::all_in(window) {
                 let mut seen = code.address.load(Ordering::Acquire);
                 if seen == 0 {

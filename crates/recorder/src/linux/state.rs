@@ -74,6 +74,8 @@ pub struct ThreadState {
     pub leases: u32,
     /// Requested bytes not yet folded into the ledger's live bytes.
     pub pending_bytes: i64,
+    /// How many there may be, either way.
+    pub allowance: i64,
     /// Blocks not yet folded in.
     pub pending_blocks: i64,
     /// Updates since the last folding.

@@ -45,15 +45,23 @@ impl Threads {
         self.ever.load(Ordering::Relaxed) <= 1
     }
 
-    /// States in use, or a few more.
-    pub fn in_use(&self) -> u64 {
-        self.places.in_use()
-    }
-
-    /// Bytes of the states that are present in memory. Asks the kernel.
-    pub fn resident_bytes(&self, depth_limit: usize) -> u64 {
+    /// Bytes of the states that are present in memory. Asks the kernel: `all` states or, if there are many, the first ones and
+    /// every so many-th of the others, which are alike.
+    pub fn resident_bytes(&self, depth_limit: usize, all: bool) -> u64 {
+        const FIRST: usize = 64;
+        const OTHERS: usize = 128;
         let bytes = ThreadState::bytes(depth_limit);
-        self.places.states().map(|state| syscall::resident_bytes(state, bytes)).sum()
+        let of = |state| syscall::resident_bytes(state, bytes);
+        let step = if all { 1 } else { (self.places.count().saturating_sub(FIRST) / OTHERS).max(1) };
+        let first: u64 = self.places.states().take(FIRST).map(of).sum();
+        let (asked, others) = self
+            .places
+            .states()
+            .skip(FIRST)
+            .step_by(step)
+            .fold((0, 0), |(count, sum), state| (count + 1, sum + of(state)));
+        let there = self.places.states().skip(FIRST).count() as u64;
+        first + (others * there).checked_div(asked).unwrap_or(0)
     }
 
     /// The state that a kernel thread owns.
@@ -104,6 +112,7 @@ impl Threads {
                 self.places.give_up(taken);
             }
         }
+        shared.measure(true);
         let rows = shared.ledger().section(SectionKind::Threads);
         for row in 0..rows.used() {
             // SAFETY: rows that were handed out are backed; the first word of each is its state.
@@ -129,7 +138,13 @@ impl Threads {
             (*state).generation = shared.modules.generation();
             (*state).tally = shared.ledger().section(SectionKind::Tallies).at(tally).cast::<AtomicU64>();
         }
-        Some(reserved.fill(state as usize))
+        let count = reserved.index;
+        let claimed = reserved.fill(state as usize);
+        // Each time that there are an eighth more than before, what the others have taken is measured.
+        if count > 0 && count.is_multiple_of(1 << count.ilog2().saturating_sub(3)) {
+            shared.measure(false);
+        }
+        Some(claimed)
     }
 }
 
@@ -178,7 +193,13 @@ fn activate(shared: &Shared, state: &mut ThreadState, who: Who, stack_pointer: u
         None => state.count(TallyCounter::ThreadsUnnamed, 1),
     }
     refresh_name(state);
-    shared.threads.ever.fetch_add(1, Ordering::Relaxed);
+    // As long as it is alone its peak is exact, whatever it keeps to itself. Whoever comes second finds that counted.
+    if shared.threads.ever.load(Ordering::Relaxed) == 0 {
+        state.allowance = shared.peak.give_first();
+    }
+    if shared.threads.ever.fetch_add(1, Ordering::SeqCst) != 0 {
+        shared.peak.give_back(&mut state.allowance);
+    }
 }
 
 /// Threads name themselves after they started: look again now and then.
@@ -218,7 +239,7 @@ fn retire(shared: &Shared, state: &mut ThreadState) {
     state.entries_filled = 0;
     state.count(TallyCounter::NumbersUnused, state.end_number - state.next_number);
     state.next_number = state.end_number;
-    shared.fold(state);
+    shared.fold_last(state);
     if !state.row_bytes.is_null() {
         // SAFETY: the row was leased to that thread; its first word is the state.
         let word = unsafe { &*state.row_bytes.cast::<AtomicU32>() };

@@ -25,7 +25,7 @@ pub(crate) trait Subject {
     fn read(&mut self) -> Ledger;
 }
 
-/// What a thread keeps to itself: `linux::shared::PENDING_BYTES_MAX`.
+/// What a thread keeps to itself: `linux::peak::ALLOWANCE_MAX`.
 const PENDING_BYTES_MAX: u64 = 32 << 10;
 
 /// The number of the beginning, the block.
