@@ -13,6 +13,7 @@ extern crate std;
 mod x86_64_linux {
     pub mod apart;
     pub mod clock;
+    mod debug_list;
     pub mod fork;
     pub mod loader;
     pub mod memory;

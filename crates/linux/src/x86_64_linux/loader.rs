@@ -5,24 +5,11 @@
 //! debuggers use (`_r_debug`), and code addresses through `_dl_find_object` (glibc 2.35), which is
 //! lock-free and safe in signal handlers.
 
+use super::debug_list::{LinkMap, ProgramHeader, debug_list};
 use crate::process;
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
-
-#[repr(C)]
-struct DebugList {
-    version: i32,
-    first: *const LinkMap,
-}
-
-#[repr(C)]
-struct LinkMap {
-    bias: usize,
-    name: *const c_char,
-    dynamic: *const [usize; 2],
-    next: *const LinkMap,
-}
 
 /// A loaded module. Valid as long as the module stays loaded.
 #[derive(Clone, Copy)]
@@ -52,61 +39,8 @@ pub fn modules() -> impl Iterator<Item = Module> {
     core::iter::successors(valid(first), move |module| valid(unsafe { (*module.map).next }))
 }
 
-/// The list's head, a variable of the dynamic loader; null if there is no loader.
-fn debug_list() -> *const DebugList {
-    let list: *const DebugList;
-    // SAFETY: loads the address of the loader's `_r_debug` from our own table; 0 if there is none.
-    unsafe {
-        asm!(
-            ".weak _r_debug",
-            "mov {}, qword ptr [rip + _r_debug@GOTPCREL]",
-            out(reg) list, options(nostack, preserves_flags, readonly)
-        );
-    }
-    if list.is_null() { list_of_musl() } else { list }
-}
-
-/// The same of musl's loader, which exports where its list is noted.
-#[cold]
-fn list_of_musl() -> *const DebugList {
-    let place: *const *const DebugList;
-    // SAFETY: as in `debug_list`.
-    unsafe {
-        asm!(
-            ".weak _dl_debug_addr",
-            "mov {}, qword ptr [rip + _dl_debug_addr@GOTPCREL]",
-            out(reg) place, options(nostack, preserves_flags, readonly)
-        );
-    }
-    // SAFETY: a variable of the loader, valid for the life of the process.
-    if place.is_null() { noted_in_executable() } else { unsafe { *place } }
-}
-
-/// Where no loader's symbol is to be seen, in a namespace of its own (`dlmopen`): every loader notes its list in the
-/// executable, for debuggers.
-#[cold]
-fn noted_in_executable() -> *const DebugList {
-    const PT_DYNAMIC: u32 = 2;
-    const PT_PHDR: u32 = 6;
-    const DT_DEBUG: usize = 21;
-    const HEADERS_MAX: usize = 64;
-    let headers = process::program_headers() as *const ProgramHeader;
-    // SAFETY: the kernel says where the executable's headers lie. They begin with the one that describes them and, in
-    // executables that a loader starts, have one for the dynamic section: nothing behind that one is read.
-    let noted = unsafe {
-        if headers.is_null() || (*headers).kind != PT_PHDR {
-            return core::ptr::null();
-        }
-        let bias = (headers as usize).wrapping_sub((*headers).address);
-        let mut all = (0..HEADERS_MAX).map(|index| &*headers.add(index));
-        let dynamic = all.find(|header| header.kind == PT_DYNAMIC);
-        dynamic.and_then(|dynamic| find_in_dynamic(bias.wrapping_add(dynamic.address) as *const _, DT_DEBUG))
-    };
-    noted.unwrap_or(0) as *const DebugList
-}
-
 /// The value of an entry of a dynamic section.
-fn find_in_dynamic(mut entry: *const [usize; 2], tag: usize) -> Option<usize> {
+pub(super) fn find_in_dynamic(mut entry: *const [usize; 2], tag: usize) -> Option<usize> {
     if entry.is_null() {
         return None;
     }
@@ -427,18 +361,6 @@ impl Default for CodeFinder {
 const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
 const NOTE_BUILD_ID: u32 = 3;
-
-#[repr(C)]
-struct ProgramHeader {
-    kind: u32,
-    flags: u32,
-    offset: usize,
-    address: usize,
-    physical: usize,
-    file_bytes: usize,
-    memory_bytes: usize,
-    align: usize,
-}
 
 impl CodeModule {
     /// Where the module is entered if it is started as a program; 0 if it does not say.

@@ -227,13 +227,19 @@ fn capture_changed(shared: &Shared, state: &mut ThreadState, registers: &Registe
     }
     let steps = !state.on_alternate && settings.unwind.remembers();
     let Some(taken) = steps.then(|| take_steps(shared, state, registers, gives)).flatten() else {
-        return apart::result_of(0, || capture_plainly(shared, state, registers, gives));
+        return capture_apart(shared, state, registers, gives);
     };
     let site = enter_taken(shared, state, registers, gives, &taken);
     if site != 0 && is_checked(shared) {
         check_taken(shared, state, registers, gives, &taken);
     }
     site
+}
+
+#[cold]
+#[inline(never)]
+fn capture_apart(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+    apart::result_of(0, || capture_plainly(shared, state, registers, gives))
 }
 
 /// Walks as far as the stack is new.

@@ -223,27 +223,55 @@ pub fn realloc_ends(
     new: Option<&NewBlock>,
     freed: bool,
 ) {
-    let detached = reallocation
-        .slot_plus_1
-        .checked_sub(1)
-        .map(|slot| Detached::from_parts((slot as u32, reallocation.address, reallocation.number)));
-    let sign = Sign::new();
+    // A jump to one of two functions: neither takes of the stack what only the other needs.
     if is_at_home(registers) {
-        return reallocated(shared, registers, &sign, detached, kind, new, freed);
+        realloc_ends_here(shared, registers, reallocation, kind, new, freed);
+    } else {
+        realloc_ends_apart(shared, registers, reallocation, kind, new, freed);
     }
-    let mut detached = detached;
-    apart::run(&mut || reallocated(shared, registers, &sign, detached.take(), kind, new, freed));
 }
 
-fn reallocated(
+#[inline(never)]
+fn realloc_ends_here(
     shared: &'static Shared,
     registers: &Registers,
-    sign: &Sign,
-    detached: Option<Detached<u32>>,
+    reallocation: &Reallocation,
     kind: Kind,
     new: Option<&NewBlock>,
     freed: bool,
 ) {
+    let sign = Sign::new();
+    reallocated(shared, registers, &sign, reallocation, kind, new, freed);
+}
+
+#[cold]
+#[inline(never)]
+fn realloc_ends_apart(
+    shared: &'static Shared,
+    registers: &Registers,
+    reallocation: &Reallocation,
+    kind: Kind,
+    new: Option<&NewBlock>,
+    freed: bool,
+) {
+    let sign = Sign::new();
+    apart::run(&mut || reallocated(shared, registers, &sign, reallocation, kind, new, freed));
+}
+
+#[inline(always)]
+fn reallocated(
+    shared: &'static Shared,
+    registers: &Registers,
+    sign: &Sign,
+    reallocation: &Reallocation,
+    kind: Kind,
+    new: Option<&NewBlock>,
+    freed: bool,
+) {
+    let detached = reallocation
+        .slot_plus_1
+        .checked_sub(1)
+        .map(|slot| Detached::from_parts((slot as u32, reallocation.address, reallocation.number)));
     let mut access = match Access::enter(shared, registers, sign) {
         Ok(access) => access,
         Err(refused) => {
