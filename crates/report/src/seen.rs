@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
-use heapledger_analysis::{FoundBy, Moment, Note, Seen};
+use heapledger_analysis::{Coverage, FoundBy, Moment, Note, Seen};
 
 use crate::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 
@@ -58,6 +58,21 @@ pub fn missing_frees(estimated: bool, missing: u64, recorded: bool) -> String {
         format!("history is incomplete: {frees} no longer in the ring")
     } else {
         format!("freed blocks were not recorded (--history 0): {frees} not shown")
+    }
+}
+
+/// What the history of ledgers has not, in words.
+pub fn missing_events(events: &Coverage) -> String {
+    let &Coverage { frees_missing, frees_shown_before, frees_recorded, .. } = events;
+    let estimated = events.sampled.is_some();
+    if frees_shown_before == 0 {
+        return missing_frees(estimated, frees_missing, frees_recorded);
+    }
+    let frees = Figures { estimated, exact_bytes: false }.counted(frees_shown_before, "free is", "frees are");
+    let shown = format!("{frees} left out, because an earlier copy of the ledger shows them");
+    match frees_missing.saturating_sub(frees_shown_before) {
+        0 => shown,
+        gone => format!("{shown}; {}", missing_frees(estimated, gone, frees_recorded)),
     }
 }
 
