@@ -520,7 +520,7 @@ define mdd_watch
   end
   if $mdd_ok
     eval "shell \"${HEAPLEDGER_COMMAND:-heapledger}\" whereis --json --limit 1 \"`cat .mddout.target`\" %#lx > .mddout.answer 2>&1", $mdd_address
-    shell awk '/^[{]"type":"place"/ { found = 1; if (/"block":null/) print "echo The address is in no live block.\\n"; else if (match($0, /"block":[{]"address":"0x[0-9a-f]+","size":[0-9]+,"actual":[0-9]+/)) { split(substr($0, RSTART, RLENGTH), part, /[{:,"]+/); print "set $mdd_start = " part[4] "\nset $mdd_size = " part[6] "\nset $mdd_actual = " part[8] } else print "echo It is not known where the block ends.\\n" } END { if (!found) print "shell cat .mddout.answer" }' .mddout.answer > .mddout.ask
+    shell awk '/^[{]"type":"place"/ { found = 1; if (/"block":null/) print "echo The address is in no live block.\\n"; else if (match($0, /"block":[{]"address":"0x[0-9a-f]+","size":[0-9]+,"actual":[0-9]+/)) { split(substr($0, RSTART, RLENGTH), part, /[{:,"]+/); print "set $mdd_start = " part[4] "\nset $mdd_size = " part[6] "\nset $mdd_actual = " part[8]; if (match($0, /"number":[0-9]+/)) print "set $mdd_block = " substr($0, RSTART + 9, RLENGTH - 9) } else print "echo It is not known where the block ends.\\n" } END { if (!found) print "shell cat .mddout.answer" }' .mddout.answer > .mddout.ask
     source .mddout.ask
   end
   shell rm -f .mddout.ask .mddout.answer .mddout.target .mddout.core mddout.target
@@ -551,7 +551,77 @@ define mdd_watch_end
   if $mdd_width == 8
     eval "watch *(long long *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
   end
+  set $mdd_guard = $bpnum
   printf "Watching %d byte(s) behind the %lu asked for in the block at %#lx.\n", $mdd_width, (unsigned long) $mdd_size, (unsigned long) $mdd_start
+  mdd_find
+  if $mdd_ok
+    mdd_record
+    if $mdd_record != 0
+      eval "watch *(%s *) %#lx", $mdd_word == 8 ? "long long" : "int", (unsigned long) $mdd_record
+      eval "shell printf 'commands %%d\nsilent\nmdd_watch_ended %d %d %#lx\nend\ncommands %d\nmdd_in_realloc\nend\n' %d > .mddout.ask", $mdd_guard, $bpnum, (unsigned long) $mdd_start, $mdd_guard, $bpnum
+      source .mddout.ask
+      shell rm -f .mddout.ask
+      printf "Watching its record, too: it tells when the block is freed.\n"
+    end
+  end
+end
+
+# Sets $mdd_record: where the record of block $mdd_block lies, whose commit word is its number plus 1; 0 if it is not found.
+# In a ledger of little-endian words.
+define mdd_record
+  set $mdd_record = 0
+  set $mdd_word = (unsigned long) *($mdd_base + 11)
+  set $mdd_place = $mdd_base + ((unsigned long) 64 + $mdd_word * *($mdd_base + 57) + 4 * *($mdd_base + 56) + $mdd_word - 1) / $mdd_word * $mdd_word
+  set $mdd_left = (long) *($mdd_base + 58)
+  set $mdd_from = 0
+  while $mdd_left > 0 && *($mdd_base + 8) == 2
+    if *(unsigned short *) $mdd_place == 1
+      set $mdd_bytes = (unsigned long) *(unsigned short *) ($mdd_place + 2)
+      if $mdd_word == 8
+        set $mdd_from = (unsigned long) $mdd_base + *(unsigned long *) ($mdd_place + 8)
+        set $mdd_upto = $mdd_from + $mdd_bytes * *(unsigned long *) ($mdd_place + 24)
+      else
+        set $mdd_from = (unsigned long) $mdd_base + *(unsigned int *) ($mdd_place + 4)
+        set $mdd_upto = $mdd_from + $mdd_bytes * *(unsigned int *) ($mdd_place + 12)
+      end
+    end
+    set $mdd_place = $mdd_place + ($mdd_word == 8 ? 40 : 20)
+    set $mdd_left = $mdd_left - 1
+  end
+  set $mdd_at = $mdd_from
+  set $mdd_commit = (unsigned long long) $mdd_block + 1
+  while $mdd_from != 0 && $mdd_record == 0 && $mdd_at < $mdd_upto
+    # Four bytes are enough to find it, and all six tell it from others.
+    eval "pipe find /w1 %#lx, +%lu, %#x | awk '/^0x/ { found = 1 } END { print \"set $mdd_any = \" found + 0 }' > .mddout.ask", $mdd_at, $mdd_upto - $mdd_at, (unsigned int) $mdd_commit
+    source .mddout.ask
+    if $mdd_any
+      set $mdd_at = (unsigned long) $_
+      if ($mdd_at - $mdd_from) % $mdd_bytes == 0 && ($mdd_word == 4 || (*(unsigned long long *) $mdd_at & 0xffffffffffff) == $mdd_commit)
+        set $mdd_record = $mdd_at
+      end
+      set $mdd_at = $mdd_at + 1
+    else
+      set $mdd_at = $mdd_upto
+    end
+  end
+  shell rm -f .mddout.ask
+end
+
+# What the commands of the two watchpoints run: the guard's number, the record's, the block's address.
+define mdd_watch_ended
+  pipe backtrace 24 | awk '/^#/ { name = ""; if (match($0, / in [^(]+ [(]/)) name = substr($0, RSTART + 4, RLENGTH - 6); else if (match($0, /^#[0-9]+ +[^0 ][^(]* [(]/)) { name = substr($0, RSTART, RLENGTH - 2); sub(/^#[0-9]+ +/, "", name) } if (/libheapledger/) { inside = 1; by = name; next } if (inside && !done) { who = name; rest = $0; sub(/.*[)] /, "", rest); if (rest ~ /^(at|from) /) who = who " " rest; done = 1 } } END { if (done) printf " by %s in %s", by, who }' > .mddout.who
+  eval "shell echo \"The block at %#lx was freed`cat .mddout.who`: the watch has ended.\"; rm -f .mddout.who", (unsigned long) $arg2
+  delete $arg0 $arg1
+end
+
+# realloc may write into the end of the block that it is about to free.
+define mdd_in_realloc
+  pipe backtrace 24 | awk '/^#.*libheapledger/ { found = 1 } END { print "set $mdd_inside = " found + 0 }' > .mddout.ask
+  source .mddout.ask
+  shell rm -f .mddout.ask
+  if $mdd_inside
+    continue
+  end
 end
 
 define heapledger watch
@@ -562,8 +632,8 @@ define heapledger watch
   end
 end
 document heapledger watch
-heapledger watch ADDRESS: stop when somebody writes behind the end of the block that holds it. An expression without
-blanks.
+heapledger watch ADDRESS: stop when somebody writes behind the end of the block that holds it, and when it is freed. An
+expression without blanks.
 end
 
 # -- Part 2: Python ---------------------------------------------------------------------------------------------------
@@ -576,7 +646,7 @@ import gdb
 
 MAGIC = b"\x89HLEDG\r\n"
 RECORDS, HISTORY, PROCESS = 1, 2, 9
-NUMBER, ADDRESS, FREED_NUMBER, FREED_TIME = 1, 2, 64, 68
+NUMBER, FREED_NUMBER, FREED_TIME = 1, 64, 68
 COPY = 8
 # The counters history_shown and history_shown_time.
 SHOWN = 13
@@ -818,6 +888,21 @@ class Ledger:
         marks = struct.pack(self.order + "QI"[self.word == 4] * 2, *shown)
         self.target.inferior.write_memory(self.address + self.shown_at, marks)
 
+    def record(self, number):
+        """Where the commit word of a live block lies."""
+        for kind, width, offset, count in self.sections:
+            if kind != RECORDS or not width or not self.field(NUMBER):
+                continue
+            step = max(1, STEP // width) * width
+            for at in range(offset, offset + width * count, step):
+                data = self.target.read(self.address + at, min(step, offset + width * count - at))
+                try:
+                    index = self.words(data, width, NUMBER).index(number + 1)
+                except ValueError:
+                    continue
+                return self.address + at + index * width + self.field(NUMBER)[0] * self.word
+        return None
+
     def next_number(self):
         """Behind the files in the working directory that are copies of this ledger."""
         found = -1
@@ -892,7 +977,7 @@ class Prefix(gdb.Command):
     """Commands of heapledger about the program at hand: heapledger help lists them.
 
 heapledger stats|dump|history|whereis|... [OPTIONS]   of the process, the core dump, or the ledger in the target's memory
-heapledger watch ADDRESS   stop when somebody writes behind the end of the block that holds ADDRESS
+heapledger watch ADDRESS   stop when somebody writes behind the end of the block that holds ADDRESS, and when it is freed
 Commands that compare or name ledgers themselves (diff, recover, run, help, ...) are passed on as they are."""
 
     OF_THE_TARGET = ("stats", "dump", "history", "whereis", "tree", "flame", "check", "snapshot")
@@ -940,10 +1025,95 @@ def watch(name, words):
     # One debug register, aligned as the processor wants it.
     while width < 8 and (start + size) % (2 * width) == 0 and actual - size >= 2 * width:
         width *= 2
-    kind = {1: "char", 2: "short", 4: "int", 8: "long long"}[width]
-    gdb.execute("with language c -- watch *(%s *) %#x" % (kind, start + size))
+    guard = watchpoint(Guard, start + size, width)
     gdb.write("Watching %d byte(s) behind the %d asked for in the block at %#x (%s, number %d).\n"
               % (width, size, start, block["function"], block["number"]))
+    ledger = target.ledger()
+    record = ledger.record(block["number"])
+    if record is None:
+        return gdb.write("Its record is not found: delete the watchpoint when the block is freed.\n")
+    record = watchpoint(Record, record, ledger.word, internal=True)
+    record.silent = True
+    record.text = "The block at %#x (%d bytes, number %d)" % (start, size, block["number"])
+    record.guard, guard.record = guard, record
+
+def watchpoint(kind, address, width, **more):
+    language = gdb.parameter("language")
+    gdb.execute("set language c", to_string=True)
+    try:
+        name = {1: "char", 2: "short", 4: "int", 8: "long long"}[width]
+        return kind("*(%s *) %#x" % (name, address), gdb.BP_WATCHPOINT, gdb.WP_WRITE, **more)
+    finally:
+        gdb.execute("set language " + language, to_string=True)
+
+def library_frames():
+    """The frame of ours that was called by the program, and the one that called it; None of both if there are none."""
+    frame, ours = gdb.newest_frame(), None
+    for _ in range(64):
+        if frame is None:
+            return None, None
+        module = os.path.basename(gdb.solib_name(frame.pc()) or "")
+        if module.startswith("libheapledger"):
+            ours = frame
+        elif ours:
+            return ours, frame
+        frame = frame.older()
+    return None, None
+
+class Guard(gdb.Breakpoint):
+    """The bytes behind the end of a block."""
+
+    def stop(self):
+        # An allocator that reallocates a block may write into the end of what it is about to free.
+        return library_frames()[0] is None
+
+class Record(gdb.Breakpoint):
+    """The record of a block that is watched: it changes when the block is freed."""
+
+    ended = False
+
+    def stop(self):
+        self.ended = True
+        return True
+
+    def tell(self):
+        by = ""
+        ours, caller = library_frames()
+        if caller is not None:
+            place = caller.find_sal()
+            where = " at %s:%d" % (os.path.basename(place.symtab.filename), place.line) if place.symtab else ""
+            by = " by %s in %s%s" % (ours.name() or "free", caller.name() or "%#x" % caller.pc(), where)
+            caller.select()
+        gdb.write("%s was freed%s: the watch has ended.\n" % (self.text, by))
+
+    def end(self):
+        for one in (self.guard, self):
+            if one.is_valid():
+                one.delete()
+
+def records():
+    return [one for one in map(lambda one: getattr(one, "record", None), gdb.breakpoints()) if one and one.is_valid()]
+
+def on_stop(event):
+    for one in records():
+        if one.ended:
+            one.tell()
+            one.end()
+
+def on_exit(event):
+    # Its addresses mean nothing in another run.
+    for one in records():
+        gdb.write("%s is gone with the program: the watch has ended.\n" % one.text)
+        one.end()
+
+def on_delete(breakpoint):
+    record = getattr(breakpoint, "record", None)
+    if record and record.is_valid():
+        record.delete()
+
+gdb.events.stop.connect(on_stop)
+gdb.events.exited.connect(on_exit)
+gdb.events.breakpoint_deleted.connect(on_delete)
 
 Prefix()
 end
