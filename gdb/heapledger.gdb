@@ -2,14 +2,19 @@
 #
 #   source heapledger.gdb            in gdb, or in ~/.gdbinit
 #
-#   mdd_dump                 writes the ledger to mddout.0, the next time to mddout.1, and so on, and empties the
-#                            history ring of the target, so that the next file goes on where this one ends.
-#                            Refused while the target is in the middle of an update (busy mark)
+#   mdd_dump                 writes the ledger to mddout.0, the next time to mddout.1, and so on, and notes in the
+#                            target how far the history was written, so that `heapledger history` of the next file
+#                            goes on where this one ends. Refused while the target is in the middle of an update
+#                            (busy mark)
 #   mdd_dumpnow              the same without asking
 #   mdd_reset                begins with mddout.0 again
 #   heapledger COMMAND ...   stats, dump, history, whereis ADDRESS ... of the program at hand; any other command as
 #                            in a shell
-#   heapledger watch ADDRESS stops when somebody writes behind the end of the block that holds the address
+#   heapledger watch ADDRESS stops when somebody writes behind the end of the block that holds the address, and for the
+#                            last time when the block is freed
+#
+# The numbers of mddout go on in the next session as long as it is the same run of the program: files in the working
+# directory that have the ledger's id are not overwritten. A new run begins with mddout.0 again.
 #
 # It works on a process that gdb runs or is attached to, on a core dump and on a remote target. The command
 # `heapledger` must be on the PATH, or named by the environment variable HEAPLEDGER_COMMAND.
@@ -24,16 +29,21 @@
 # A copy says when it was made if gdb runs or is attached to the program. Of a core dump that is not known, and a remote
 # target may have another clock: then ages count to the last that was recorded, and reports say so.
 #
-# `set $mdd_keep_history = 1` leaves the history ring of the target alone.
+# `set $mdd_keep_history = 1` makes no note in the target: the next file shows the same history, and more.
 #
 # The first part needs no Python; the second, in a gdb that has it, replaces it and is quicker.
 
-set $mdd_number = 0
+# The next number, whether mdd_reset was called (2: for this ledger), and the id of the ledger that numbers are of.
+set $mdd_next = 0
+set $mdd_anew = 0
+set $mdd_id = 0
+set $mdd_id_rest = 0
 
 # -- Part 1: plain ----------------------------------------------------------------------------------------------------
 
 define mdd_reset
-  set $mdd_number = 0
+  set $mdd_next = 0
+  set $mdd_anew = 1
   printf "The next dump is mddout.0.\n"
 end
 document mdd_reset
@@ -41,14 +51,15 @@ Begin with mddout.0 again.
 end
 
 # Asks gdb about the program at hand and reads the answer as commands: sets $mdd_pid, $mdd_is_core, $mdd_is_remote,
-# $mdd_map. The mapping is not asked for where the ledger's address is given.
+# $mdd_several, $mdd_map. The mapping is not asked for where the ledger's address is given.
 define mdd_ask
   set $mdd_pid = 0
   set $mdd_is_core = 0
   set $mdd_is_remote = 0
+  set $mdd_several = 0
   set $mdd_map = 0
   shell rm -f .mddout.ask .mddout.core
-  pipe info inferiors | awk '/^[*]/ { if (match($0, /process [0-9]+/)) print "set $mdd_pid = " substr($0, RSTART + 8, RLENGTH - 8); if (/[0-9] [(]core[ )]/) print "set $mdd_is_core = 1"; if (/[0-9] [(](extended-)?remote /) print "set $mdd_is_remote = 1" }' > .mddout.ask
+  pipe info inferiors | awk '/^[*]/ { if (match($0, /process [0-9]+/)) print "set $mdd_pid = " substr($0, RSTART + 8, RLENGTH - 8); if (/[0-9] [(]core[ )]/) print "set $mdd_is_core = 1"; if (/[0-9] [(](extended-)?remote /) print "set $mdd_is_remote = 1" } /process [0-9]/ && many++ == 1 { print "set $mdd_several = 1" }' > .mddout.ask
   source .mddout.ask
   if $mdd_is_core
     pipe info files | awk -v q="'" '/^Local core dump file/ { take = 1; next } take { sub(/^[^`]*`/, ""); sub(q ", file type .*", ""); print; take = 0 }' > .mddout.core
@@ -153,7 +164,7 @@ define mdd_put
     eval "shell printf '\\%o' >> .mddout.ask", (int) ($mdd_value >> $mdd_shift) & 255
     set $mdd_byte = $mdd_byte + 1
   end
-  eval "shell dd if=.mddout.ask of=.mddout.copy oflag=seek_bytes seek=%lu conv=notrunc status=none; rm -f .mddout.ask", (unsigned long) ($mdd_field - $mdd_base)
+  eval "shell dd if=.mddout.ask of=.mddout.copy bs=1 seek=%lu conv=notrunc 2> /dev/null; rm -f .mddout.ask", (unsigned long) ($mdd_field - $mdd_base)
 end
 
 # The time of the copy, behind the section `process`, if the copy is of now by the clock that the program has. A core dump
@@ -181,6 +192,9 @@ define mdd_copy
   set $mdd_descriptors = (long) *($mdd_base + 56)
   set $mdd_counters = (long) *($mdd_base + 57)
   set $mdd_sections = (long) *($mdd_base + 58)
+  # The words history_shown and history_shown_time, if this ledger has them.
+  set $mdd_mark = $mdd_base + 64 + $mdd_word * 13
+  set $mdd_has_mark = *($mdd_base + 62) > 14
   set $mdd_first = 64 + $mdd_word * $mdd_counters
   set $mdd_row = ($mdd_first + 4 * $mdd_descriptors + $mdd_word - 1) / $mdd_word * $mdd_word
   shell rm -f .mddout.copy; umask 077; : > .mddout.copy
@@ -193,7 +207,7 @@ define mdd_copy
   if *(unsigned char *) ($mdd_base + 8) == 1
     set $mdd_low = 15
   end
-  eval "shell printf '\\%o' | dd of=.mddout.copy oflag=seek_bytes seek=%d conv=notrunc status=none", (int) *($mdd_base + $mdd_low) | 8, $mdd_low
+  eval "shell printf '\\%o' | dd of=.mddout.copy bs=1 seek=%d conv=notrunc 2> /dev/null", (int) *($mdd_base + $mdd_low) | 8, $mdd_low
   set $mdd_ring_count = 0
   set $mdd_left = $mdd_sections
   set $mdd_place = $mdd_base + $mdd_row
@@ -222,7 +236,6 @@ define mdd_copy
       set $mdd_count = $mdd_capacity
     end
     if $mdd_kind == 2
-      set $mdd_ring = $mdd_base + $mdd_offset
       set $mdd_ring_count = $mdd_count
       set $mdd_ring_bytes = $mdd_bytes
     end
@@ -230,7 +243,10 @@ define mdd_copy
     if $mdd_length > 0
       # To the next multiple of 64 bytes.
       set $mdd_value = ($mdd_end + 63) / 64 * 64
-      eval "shell dd if=/dev/null of=.mddout.copy oflag=seek_bytes seek=%lu status=none", $mdd_value
+      eval "shell dd if=/dev/null of=.mddout.copy bs=1 seek=%lu 2> /dev/null", $mdd_value
+      if $mdd_kind == 2
+        set $mdd_ring_at = $mdd_value
+      end
       set $mdd_end = $mdd_value + $mdd_length
       mdd_part
       mdd_put
@@ -242,45 +258,98 @@ define mdd_copy
   end
 end
 
+# Sets $mdd_number, of the next file. On the same ledger (its id, bytes 32 to 47) numbers go on, in this session and
+# behind those of the files that are there; on another one they begin with 0, unless this session looks at several
+# programs. After mdd_reset only this session counts.
+define mdd_choose
+  if $mdd_id != *(unsigned long long *) ($mdd_base + 32) || $mdd_id_rest != *(unsigned long long *) ($mdd_base + 40)
+    if !$mdd_several
+      set $mdd_next = 0
+    end
+    # Another ledger ends what mdd_reset began.
+    if $mdd_anew == 2
+      set $mdd_anew = 0
+    end
+  end
+  set $mdd_id = *(unsigned long long *) ($mdd_base + 32)
+  set $mdd_id_rest = *(unsigned long long *) ($mdd_base + 40)
+  set $mdd_number = $mdd_next
+  if $mdd_anew == 0 && ($mdd_id != 0 || $mdd_id_rest != 0)
+    shell id=`od -An -v -tx1 -N48 .mddout.copy | tr -d ' \n' | cut -c65-96`; n=0; for f in mddout.*; do k=${f#mddout.}; case $k in ''|*[!0-9]*|0?*|?????????*) continue;; esac; case `od -An -v -tx1 -N48 "$f" 2> /dev/null | tr -d ' \n'` in 89484c4544470d0a*$id) if [ "$k" -ge "$n" ]; then n=$((k + 1)); fi;; esac; done; echo "set \$mdd_found = $n" > .mddout.ask
+    source .mddout.ask
+    shell rm -f .mddout.ask
+    if $mdd_number < $mdd_found
+      set $mdd_number = $mdd_found
+    end
+  end
+  if $mdd_anew == 1
+    set $mdd_anew = 2
+  end
+end
+
 define mdd_write
   mdd_copy
+  mdd_choose
   eval "shell mv -f .mddout.copy mddout.%d", $mdd_number
   printf "The ledger is in mddout.%d.\n", $mdd_number
   if $mdd_is_core
     mdd_moment
   end
-  set $mdd_number = $mdd_number + 1
-  if $mdd_ring_count > 0 && ($_isvoid($mdd_keep_history) || !$mdd_keep_history) && !$mdd_is_core
-    mdd_empty_history
+  set $mdd_next = $mdd_number + 1
+  if $mdd_ring_count > 0 && $mdd_has_mark && ($_isvoid($mdd_keep_history) || !$mdd_keep_history) && !$mdd_is_core
+    mdd_note_shown
   end
 end
 
-# Sets the commit word of each history entry to 0: a vacant entry. Nothing else is touched, so that a thread that was
-# halted while it was writing one loses nothing.
-define mdd_empty_history
+# Notes in the header how far the history is shown, by the greatest number and time of a free in mddout.$mdd_number,
+# which is complete: od prints it word by word, and awk compares their digits. Entries are not touched. A field that
+# does not consist of whole digits cannot be read so: then nothing is noted, and the next file shows it again.
+define mdd_note_shown
   set $mdd_left = $mdd_descriptors
   set $mdd_place = $mdd_base + $mdd_first
-  set $mdd_commit = 0
+  set $mdd_end_bit = 0
+  set $mdd_end_bits = 0
+  set $mdd_time_bit = 0
+  set $mdd_time_bits = 0
   while $mdd_left > 0
     if *$mdd_place == 64
-      set $mdd_commit = *(unsigned short *) ($mdd_place + 2) / (8 * $mdd_word) * $mdd_word
+      set $mdd_end_bits = (int) *($mdd_place + 1)
+      set $mdd_end_bit = (int) *(unsigned short *) ($mdd_place + 2)
+    end
+    if *$mdd_place == 68
+      set $mdd_time_bits = (int) *($mdd_place + 1)
+      set $mdd_time_bit = (int) *(unsigned short *) ($mdd_place + 2)
     end
     set $mdd_place = $mdd_place + 4
     set $mdd_left = $mdd_left - 1
   end
-  set $mdd_place = $mdd_ring + $mdd_commit
-  while $mdd_commit != 0 && $mdd_ring_count > 0
-    if $mdd_word == 8
-      if *(unsigned long *) $mdd_place != 0
-        set var *(unsigned long *) $mdd_place = 0
-      end
-    else
-      if *(unsigned int *) $mdd_place != 0
-        set var *(unsigned int *) $mdd_place = 0
+  if $mdd_end_bits > 0 && ($mdd_end_bits | $mdd_end_bit | $mdd_time_bits | $mdd_time_bit) % 4 == 0
+    eval "shell echo 'file=mddout.%d word=%d bytes=%d at=%lu count=%lu end=%d ends=%d time=%d times=%d big=%d' > .mddout.ask", $mdd_number, (int) $mdd_word, (int) $mdd_ring_bytes, $mdd_ring_at, $mdd_ring_count, $mdd_end_bit, $mdd_end_bits, $mdd_time_bit, $mdd_time_bits, (int) (*(unsigned char *) ($mdd_base + 8) == 1)
+    shell . ./.mddout.ask; if [ $big = 1 ]; then order=big; else order=little; fi; od -An -v -tx$word -w$bytes --endian=$order -j$at -N$((count * bytes)) $file | awk -v bits=$((8 * word)) -v end=$end -v ends=$ends -v time=$time -v times=$times 'function field(bit, width,  word) { word = $(int(bit / bits) + 1); return substr(word, length(word) - (bit % bits + width) / 4 + 1, width / 4) } { n = field(end, ends); if (n !~ /[1-9a-f]/) next; if ("x" n > "x" last) last = n; if (times > 0) { t = field(time, times); if ("x" t > "x" then) then = t } } END { if (last != "") print "set $mdd_shown = 0x" last; if (last != "") print "set $mdd_shown_time = 0x" (then == "" ? "0" : then) }' > .mddout.mark
+    set $mdd_shown = 0
+    set $mdd_shown_time = 0
+    source .mddout.mark
+    shell rm -f .mddout.ask .mddout.mark
+    if $mdd_shown != 0
+      if $mdd_word == 8
+        set var *(unsigned long long *) $mdd_mark = $mdd_shown
+        set var *(unsigned long long *) ($mdd_mark + 8) = $mdd_shown_time
+      else
+        set var *(unsigned int *) $mdd_mark = $mdd_shown
+        set var *(unsigned int *) ($mdd_mark + 4) = $mdd_shown_time
       end
     end
-    set $mdd_place = $mdd_place + $mdd_ring_bytes
-    set $mdd_ring_count = $mdd_ring_count - 1
+  end
+end
+
+# The copy that was just made shows all of the history, whatever earlier ones show.
+define mdd_show_all
+  if $mdd_has_mark
+    set $mdd_value = 0
+    set $mdd_field = $mdd_mark
+    mdd_put
+    set $mdd_field = $mdd_mark + $mdd_word
+    mdd_put
   end
 end
 
@@ -299,6 +368,7 @@ define mdd_target
       mdd_base
       if $mdd_ok
         mdd_copy
+        mdd_show_all
         shell mv -f .mddout.copy mddout.target; echo mddout.target > .mddout.target
       end
     end
@@ -450,7 +520,7 @@ define mdd_watch
   end
   if $mdd_ok
     eval "shell \"${HEAPLEDGER_COMMAND:-heapledger}\" whereis --json --limit 1 \"`cat .mddout.target`\" %#lx > .mddout.answer 2>&1", $mdd_address
-    shell awk '/^[{]"type":"place"/ { found = 1; if (match($0, /"block":[{]"address":"0x[0-9a-f]+","size":[0-9]+,"actual":[0-9]+/)) { split(substr($0, RSTART, RLENGTH), part, /[{:,"]+/); print "set $mdd_start = " part[4] "\nset $mdd_size = " part[6] "\nset $mdd_actual = " part[8] } else if (/"block":null/) print "echo The address is in no live block.\\n"; else print "echo It is not known where the block ends.\\n" } END { if (!found) print "shell cat .mddout.answer" }' .mddout.answer > .mddout.ask
+    shell awk '/^[{]"type":"place"/ { found = 1; if (/"block":null/) print "echo The address is in no live block.\\n"; else if (match($0, /"block":[{]"address":"0x[0-9a-f]+","size":[0-9]+,"actual":[0-9]+/)) { split(substr($0, RSTART, RLENGTH), part, /[{:,"]+/); print "set $mdd_start = " part[4] "\nset $mdd_size = " part[6] "\nset $mdd_actual = " part[8]; if (match($0, /"number":[0-9]+/)) print "set $mdd_block = " substr($0, RSTART + 9, RLENGTH - 9) } else print "echo It is not known where the block ends.\\n" } END { if (!found) print "shell cat .mddout.answer" }' .mddout.answer > .mddout.ask
     source .mddout.ask
   end
   shell rm -f .mddout.ask .mddout.answer .mddout.target .mddout.core mddout.target
@@ -481,7 +551,77 @@ define mdd_watch_end
   if $mdd_width == 8
     eval "watch *(long long *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
   end
+  set $mdd_guard = $bpnum
   printf "Watching %d byte(s) behind the %lu asked for in the block at %#lx.\n", $mdd_width, (unsigned long) $mdd_size, (unsigned long) $mdd_start
+  mdd_find
+  if $mdd_ok
+    mdd_record
+    if $mdd_record != 0
+      eval "watch *(%s *) %#lx", $mdd_word == 8 ? "long long" : "int", (unsigned long) $mdd_record
+      eval "shell printf 'commands %%d\nsilent\nmdd_watch_ended %d %d %#lx\nend\ncommands %d\nmdd_in_realloc\nend\n' %d > .mddout.ask", $mdd_guard, $bpnum, (unsigned long) $mdd_start, $mdd_guard, $bpnum
+      source .mddout.ask
+      shell rm -f .mddout.ask
+      printf "Watching its record, too: it tells when the block is freed.\n"
+    end
+  end
+end
+
+# Sets $mdd_record: where the record of block $mdd_block lies, whose commit word is its number plus 1; 0 if it is not found.
+# In a ledger of little-endian words.
+define mdd_record
+  set $mdd_record = 0
+  set $mdd_word = (unsigned long) *($mdd_base + 11)
+  set $mdd_place = $mdd_base + ((unsigned long) 64 + $mdd_word * *($mdd_base + 57) + 4 * *($mdd_base + 56) + $mdd_word - 1) / $mdd_word * $mdd_word
+  set $mdd_left = (long) *($mdd_base + 58)
+  set $mdd_from = 0
+  while $mdd_left > 0 && *($mdd_base + 8) == 2
+    if *(unsigned short *) $mdd_place == 1
+      set $mdd_bytes = (unsigned long) *(unsigned short *) ($mdd_place + 2)
+      if $mdd_word == 8
+        set $mdd_from = (unsigned long) $mdd_base + *(unsigned long *) ($mdd_place + 8)
+        set $mdd_upto = $mdd_from + $mdd_bytes * *(unsigned long *) ($mdd_place + 24)
+      else
+        set $mdd_from = (unsigned long) $mdd_base + *(unsigned int *) ($mdd_place + 4)
+        set $mdd_upto = $mdd_from + $mdd_bytes * *(unsigned int *) ($mdd_place + 12)
+      end
+    end
+    set $mdd_place = $mdd_place + ($mdd_word == 8 ? 40 : 20)
+    set $mdd_left = $mdd_left - 1
+  end
+  set $mdd_at = $mdd_from
+  set $mdd_commit = (unsigned long long) $mdd_block + 1
+  while $mdd_from != 0 && $mdd_record == 0 && $mdd_at < $mdd_upto
+    # Four bytes are enough to find it, and all six tell it from others.
+    eval "pipe find /w1 %#lx, +%lu, %#x | awk '/^0x/ { found = 1 } END { print \"set $mdd_any = \" found + 0 }' > .mddout.ask", $mdd_at, $mdd_upto - $mdd_at, (unsigned int) $mdd_commit
+    source .mddout.ask
+    if $mdd_any
+      set $mdd_at = (unsigned long) $_
+      if ($mdd_at - $mdd_from) % $mdd_bytes == 0 && ($mdd_word == 4 || (*(unsigned long long *) $mdd_at & 0xffffffffffff) == $mdd_commit)
+        set $mdd_record = $mdd_at
+      end
+      set $mdd_at = $mdd_at + 1
+    else
+      set $mdd_at = $mdd_upto
+    end
+  end
+  shell rm -f .mddout.ask
+end
+
+# What the commands of the two watchpoints run: the guard's number, the record's, the block's address.
+define mdd_watch_ended
+  pipe backtrace 24 | awk '/^#/ { name = ""; if (match($0, / in [^(]+ [(]/)) name = substr($0, RSTART + 4, RLENGTH - 6); else if (match($0, /^#[0-9]+ +[^0 ][^(]* [(]/)) { name = substr($0, RSTART, RLENGTH - 2); sub(/^#[0-9]+ +/, "", name) } if (/libheapledger/) { inside = 1; by = name; next } if (inside && !done) { who = name; rest = $0; sub(/.*[)] /, "", rest); if (rest ~ /^(at|from) /) who = who " " rest; done = 1 } } END { if (done) printf " by %s in %s", by, who }' > .mddout.who
+  eval "shell echo \"The block at %#lx was freed`cat .mddout.who`: the watch has ended.\"; rm -f .mddout.who", (unsigned long) $arg2
+  delete $arg0 $arg1
+end
+
+# realloc may write into the end of the block that it is about to free.
+define mdd_in_realloc
+  pipe backtrace 24 | awk '/^#.*libheapledger/ { found = 1 } END { print "set $mdd_inside = " found + 0 }' > .mddout.ask
+  source .mddout.ask
+  shell rm -f .mddout.ask
+  if $mdd_inside
+    continue
+  end
 end
 
 define heapledger watch
@@ -492,8 +632,8 @@ define heapledger watch
   end
 end
 document heapledger watch
-heapledger watch ADDRESS: stop when somebody writes behind the end of the block that holds it. An expression without
-blanks.
+heapledger watch ADDRESS: stop when somebody writes behind the end of the block that holds it, and when it is freed. An
+expression without blanks.
 end
 
 # -- Part 2: Python ---------------------------------------------------------------------------------------------------
@@ -505,8 +645,11 @@ import json, os, re, shlex, shutil, struct, subprocess, tempfile, time
 import gdb
 
 MAGIC = b"\x89HLEDG\r\n"
-RECORDS, HISTORY, PROCESS, FREED_NUMBER = 1, 2, 9, 64
+RECORDS, HISTORY, PROCESS = 1, 2, 9
+NUMBER, FREED_NUMBER, FREED_TIME = 1, 64, 68
 COPY = 8
+# The counters history_shown and history_shown_time.
+SHOWN = 13
 STEP = 1 << 20
 DONE, FULL = "heapledger_update_done", "heapledger_history_full"
 
@@ -619,7 +762,7 @@ class Target:
             if self.is_native:
                 return str(self.inferior.pid)
         path = os.path.join(keep, "mddout.target")
-        self.ledger().save(path)
+        self.ledger().save(path, show_all=True)
         return path
 
 class Ledger:
@@ -640,6 +783,9 @@ class Ledger:
         (length, self.busy) = struct.unpack(self.order + "HH", fixed[52:56])
         if self.word not in (4, 8) or not 64 <= length <= 4096:
             fail("the ledger at %#x is damaged" % address)
+        self.id = fixed[32:48]
+        # Where the marks are that say how much of the history was shown; None in ledgers without them.
+        self.shown_at = 64 + SHOWN * self.word if fixed[62] > SHOWN + 1 else None
         self.header = bytearray(target.read(address, length))
         descriptors, counters, rows = fixed[56], fixed[57], fixed[58]
         first = 64 + counters * self.word
@@ -660,13 +806,16 @@ class Ledger:
                 kind, width, offset, capacity, used, backed = fields
             self.sections.append((kind, width, offset, min(used, backed, capacity)))
 
-    def save(self, path):
+    def save(self, path, show_all=False):
         """Copies what is in use to a new file, the sections one after another. Only its owner may read it, and it has
-        its name when it is complete."""
+        its name when it is complete. Says what is to be noted when it is there."""
+        shown = (0, 0)
         header = bytearray(self.header)
         flags = struct.unpack_from(self.order + "H", header, 14)[0] | COPY
         words = self.order + "QI"[self.word == 4]
         struct.pack_into(self.order + "H", header, 14, flags)
+        if show_all and self.shown_at is not None:
+            struct.pack_into(self.order + "QI"[self.word == 4] * 2, header, self.shown_at, 0, 0)
         part = "%s.%d.part" % (path, os.getpid())
         try:
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -677,8 +826,13 @@ class Ledger:
                     place = (file.tell() + 63) // 64 * 64
                     struct.pack_into(words, header, row, place)
                     file.seek(place)
-                    for at in range(offset, offset + width * count, STEP):
-                        file.write(self.target.read(self.address + at, min(STEP, offset + width * count - at)))
+                    # Whole elements at a time.
+                    step = max(1, STEP // width) * width
+                    for at in range(offset, offset + width * count, step):
+                        data = self.target.read(self.address + at, min(step, offset + width * count - at))
+                        file.write(data)
+                        if kind == HISTORY:
+                            shown = tuple(map(max, shown, self.last_of(data, width)))
                     if kind == PROCESS and self.has_our_time():
                         file.write(b"copied_unix_ns=%d\0" % int(time.time() * 1e9))
                         count = file.tell() - place
@@ -695,28 +849,103 @@ class Ledger:
         finally:
             if os.path.exists(part):
                 os.unlink(part)
+        return shown
+
+    def field(self, which):
+        """Word, shift and mask of a field of records and history."""
+        for field, width, place in self.descriptors:
+            if field == which:
+                return place // (8 * self.word), place % (8 * self.word), (1 << width) - 1
+        return None
+
+    def words(self, data, width, which):
+        """A field of all elements in `data`."""
+        word, shift, mask = self.field(which)
+        words = struct.unpack(self.order + "%d%s" % (len(data) // self.word, "QI"[self.word == 4]), data)
+        return [value >> shift & mask for value in words[word::width // self.word]]
+
+    def last_of(self, data, width):
+        """The greatest commit word and the greatest time of these history entries."""
+        if not self.field(FREED_NUMBER):
+            return 0, 0
+        numbers = self.words(data, width, FREED_NUMBER)
+        times = self.words(data, width, FREED_TIME) if self.field(FREED_TIME) else [0]
+        # What lies in a vacant entry means nothing.
+        return max(numbers), max((time for number, time in zip(numbers, times) if number), default=0)
 
     def has_our_time(self):
         """Whether the copy is of now, by the clock that the program has. A core dump is of then, a remote target may
         have another clock, or be the replay of what was, and what lies at a symbol was put there by anybody."""
         return self.target.is_native and self.target.symbol() is None
 
-    def empty_history(self):
-        """Sets the commit word of each history entry to 0, which is a vacant entry. An entry that a halted thread is
-        writing has 0 there already, and is not touched."""
-        places = [place for field, _, place in self.descriptors if field == FREED_NUMBER]
+    def note_shown(self, shown):
+        """Notes in the header how far the history is shown by a copy that is safe. Entries are not touched: others read
+        them, and a thread may have been halted while it was writing one."""
+        if self.shown_at is None or not shown[0]:
+            return
+        # Whatever is freed from here on has a later time: clocks that tick 100 times a second have moved on.
+        time.sleep(0.02)
+        marks = struct.pack(self.order + "QI"[self.word == 4] * 2, *shown)
+        self.target.inferior.write_memory(self.address + self.shown_at, marks)
+
+    def record(self, number):
+        """Where the commit word of a live block lies."""
         for kind, width, offset, count in self.sections:
-            if kind != HISTORY or not places or not width:
+            if kind != RECORDS or not width or not self.field(NUMBER):
                 continue
-            commit = places[0] // (8 * self.word) * self.word
-            vacant = bytes(self.word)
-            many = max(1, STEP // width)
-            for first in range(0, count, many):
-                at = self.address + offset + first * width
-                entries = bytearray(self.target.read(at, min(many, count - first) * width))
-                entered = [n for n in range(commit, len(entries), width) if entries[n:n + self.word] != vacant]
-                for place in entered:
-                    self.target.inferior.write_memory(at + place, vacant)
+            step = max(1, STEP // width) * width
+            for at in range(offset, offset + width * count, step):
+                data = self.target.read(self.address + at, min(step, offset + width * count - at))
+                try:
+                    index = self.words(data, width, NUMBER).index(number + 1)
+                except ValueError:
+                    continue
+                return self.address + at + index * width + self.field(NUMBER)[0] * self.word
+        return None
+
+    def next_number(self):
+        """Behind the files in the working directory that are copies of this ledger."""
+        found = -1
+        for name in os.listdir("."):
+            number = re.fullmatch("mddout[.](0|[1-9][0-9]{0,8})", name)
+            try:
+                with open(name, "rb") as file:
+                    start = file.read(48) if number else b""
+            except OSError:
+                continue
+            if start[:8] == MAGIC and start[32:] == self.id:
+                found = max(found, int(number[1]))
+        return found + 1
+
+class Numbers:
+    """Of the files. On the same ledger numbers go on, in this session and behind those of the files that are there; on
+    another one they begin with 0, unless this session looks at several programs. After mdd_reset only this session
+    counts."""
+    next, id, anew = 0, None, False
+
+    @classmethod
+    def of(cls, ledger):
+        several = sum(1 for inferior in gdb.inferiors() if inferior.pid) > 1
+        if cls.id != ledger.id and cls.id is not None:
+            cls.anew = False
+            if not several:
+                cls.next = 0
+        cls.id = ledger.id
+        if cls.anew or not any(ledger.id):
+            return cls.next
+        return max(cls.next, ledger.next_number())
+
+class Reset(gdb.Command):
+    """Begin with mddout.0 again."""
+
+    def __init__(self):
+        super().__init__("mdd_reset", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        Numbers.next, Numbers.id, Numbers.anew = 0, None, True
+        gdb.write("The next dump is mddout.0.\n")
+
+Reset()
 
 class Dump(gdb.Command):
     def __init__(self, name, asks):
@@ -731,12 +960,12 @@ class Dump(gdb.Command):
             known = gdb.lookup_global_symbol(DONE) or gdb.lookup_static_symbol(DONE)
             then = "let it run to %s (tbreak %s, continue)" % (DONE, DONE) if known else "let it run on for a moment"
             fail("a dump may be unsafe now: the target is in the middle of an update; %s, or use mdd_dumpnow" % then)
-        count = int(gdb.convenience_variable("mdd_number") or 0)
+        count = Numbers.of(ledger)
         path = "mddout.%d" % count
-        ledger.save(path)
-        gdb.set_convenience_variable("mdd_number", count + 1)
+        shown = ledger.save(path)
+        Numbers.next = count + 1
         if not target.is_core and not gdb.convenience_variable("mdd_keep_history"):
-            ledger.empty_history()
+            ledger.note_shown(shown)
         gdb.write("The ledger is in %s.\n" % path)
         if target.is_of_now(ledger.address):
             gdb.write("The ledger is not in the core dump: this copy is of now, not of the core dump's moment.\n")
@@ -748,7 +977,7 @@ class Prefix(gdb.Command):
     """Commands of heapledger about the program at hand: heapledger help lists them.
 
 heapledger stats|dump|history|whereis|... [OPTIONS]   of the process, the core dump, or the ledger in the target's memory
-heapledger watch ADDRESS   stop when somebody writes behind the end of the block that holds ADDRESS
+heapledger watch ADDRESS   stop when somebody writes behind the end of the block that holds ADDRESS, and when it is freed
 Commands that compare or name ledgers themselves (diff, recover, run, help, ...) are passed on as they are."""
 
     OF_THE_TARGET = ("stats", "dump", "history", "whereis", "tree", "flame", "check", "snapshot")
@@ -796,10 +1025,95 @@ def watch(name, words):
     # One debug register, aligned as the processor wants it.
     while width < 8 and (start + size) % (2 * width) == 0 and actual - size >= 2 * width:
         width *= 2
-    kind = {1: "char", 2: "short", 4: "int", 8: "long long"}[width]
-    gdb.execute("with language c -- watch *(%s *) %#x" % (kind, start + size))
+    guard = watchpoint(Guard, start + size, width)
     gdb.write("Watching %d byte(s) behind the %d asked for in the block at %#x (%s, number %d).\n"
               % (width, size, start, block["function"], block["number"]))
+    ledger = target.ledger()
+    record = ledger.record(block["number"])
+    if record is None:
+        return gdb.write("Its record is not found: delete the watchpoint when the block is freed.\n")
+    record = watchpoint(Record, record, ledger.word, internal=True)
+    record.silent = True
+    record.text = "The block at %#x (%d bytes, number %d)" % (start, size, block["number"])
+    record.guard, guard.record = guard, record
+
+def watchpoint(kind, address, width, **more):
+    language = gdb.parameter("language")
+    gdb.execute("set language c", to_string=True)
+    try:
+        name = {1: "char", 2: "short", 4: "int", 8: "long long"}[width]
+        return kind("*(%s *) %#x" % (name, address), gdb.BP_WATCHPOINT, gdb.WP_WRITE, **more)
+    finally:
+        gdb.execute("set language " + language, to_string=True)
+
+def library_frames():
+    """The frame of ours that was called by the program, and the one that called it; None of both if there are none."""
+    frame, ours = gdb.newest_frame(), None
+    for _ in range(64):
+        if frame is None:
+            return None, None
+        module = os.path.basename(gdb.solib_name(frame.pc()) or "")
+        if module.startswith("libheapledger"):
+            ours = frame
+        elif ours:
+            return ours, frame
+        frame = frame.older()
+    return None, None
+
+class Guard(gdb.Breakpoint):
+    """The bytes behind the end of a block."""
+
+    def stop(self):
+        # An allocator that reallocates a block may write into the end of what it is about to free.
+        return library_frames()[0] is None
+
+class Record(gdb.Breakpoint):
+    """The record of a block that is watched: it changes when the block is freed."""
+
+    ended = False
+
+    def stop(self):
+        self.ended = True
+        return True
+
+    def tell(self):
+        by = ""
+        ours, caller = library_frames()
+        if caller is not None:
+            place = caller.find_sal()
+            where = " at %s:%d" % (os.path.basename(place.symtab.filename), place.line) if place.symtab else ""
+            by = " by %s in %s%s" % (ours.name() or "free", caller.name() or "%#x" % caller.pc(), where)
+            caller.select()
+        gdb.write("%s was freed%s: the watch has ended.\n" % (self.text, by))
+
+    def end(self):
+        for one in (self.guard, self):
+            if one.is_valid():
+                one.delete()
+
+def records():
+    return [one for one in map(lambda one: getattr(one, "record", None), gdb.breakpoints()) if one and one.is_valid()]
+
+def on_stop(event):
+    for one in records():
+        if one.ended:
+            one.tell()
+            one.end()
+
+def on_exit(event):
+    # Its addresses mean nothing in another run.
+    for one in records():
+        gdb.write("%s is gone with the program: the watch has ended.\n" % one.text)
+        one.end()
+
+def on_delete(breakpoint):
+    record = getattr(breakpoint, "record", None)
+    if record and record.is_valid():
+        record.delete()
+
+gdb.events.stop.connect(on_stop)
+gdb.events.exited.connect(on_exit)
+gdb.events.breakpoint_deleted.connect(on_delete)
 
 Prefix()
 end

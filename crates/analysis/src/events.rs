@@ -1,7 +1,7 @@
 //! The history: allocations and frees in the order in which they happened, of one ledger or of several of one run.
 
 use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
-use heapledger_source::{Ledger, SourceError};
+use heapledger_source::{Ledger, Shown, SourceError};
 
 use crate::notes::records_frees;
 use crate::query::{Evaluator, SortKeys, Subject};
@@ -106,9 +106,11 @@ pub struct Events {
     /// How many the ledgers hold in all of those that were asked for. A block that is freed while it is being read
     /// may count twice.
     pub total: u64,
-    /// Frees that are counted and no longer in the history: with them the allocations of their blocks. An
-    /// estimate if the ledger is sampled.
+    /// Frees that are counted and not in `events`: with them the allocations of their blocks. An estimate if the ledger
+    /// is sampled.
     pub frees_missing: u64,
+    /// Those of `frees_missing` that are left out because an earlier copy of the ledger shows them.
+    pub frees_shown_before: u64,
     /// Whether the last ledger recorded freed blocks at all.
     pub frees_recorded: bool,
     /// The same as `frees_missing` for each ledger, in the order given: frees since the one before it that neither has.
@@ -187,13 +189,13 @@ impl Wanted<'_, '_> {
         Ok((scanned.in_flight, all))
     }
 
-    /// Hands what the history of `ledger` tells to `sink`, without blocks that are `known` from ledgers before it. Adds its
-    /// own to these if there are `further` ledgers.
+    /// Hands what the history of `ledger` tells to `sink`, without blocks that are `known` from ledgers before it, and those
+    /// that were `shown` before all of them. Adds its own to the known ones if there are `further` ledgers.
     fn add_freed<S: Sink>(
         &mut self,
         ledger: &Ledger,
         (sink, fresh): (&mut S, &(dyn Fn() -> S + Sync)),
-        sampling: Sampling,
+        (sampling, shown): (Sampling, Shown),
         known: &mut Vec<u64>,
         further: bool,
     ) -> Result<Freed, SourceError> {
@@ -205,6 +207,10 @@ impl Wanted<'_, '_> {
             &|| (fresh(), Vec::new(), Freed::default()),
             &|(sink, undecided, freed), entries| {
                 for entry in entries.iter().filter(|entry| earlier.binary_search(&entry.block.number).is_err()) {
+                    if shown.has(entry) {
+                        freed.shown = freed.shown.saturating_add(sampling.weight(&entry.block));
+                        continue;
+                    }
                     freed.add(entry, sampling);
                     if further {
                         freed.numbers.push(entry.block.number);
@@ -221,6 +227,7 @@ impl Wanted<'_, '_> {
         for (part, undecided, freed) in scanned.states {
             all.blocks += freed.blocks;
             all.weight = all.weight.saturating_add(freed.weight);
+            all.shown = all.shown.saturating_add(freed.shown);
             known.extend(freed.numbers);
             sink.join(part);
             for entry in &undecided {
@@ -256,11 +263,16 @@ impl Wanted<'_, '_> {
         }
         // Numbers of the freed blocks that earlier ledgers have, in order.
         let (mut known, mut frees_before) = (Vec::new(), 0u64);
+        // What was shown before the first is left out of all. What came between them is in one of them or in several.
+        let shown = ledgers.first().map_or_else(Shown::default, |first| first.shown_before());
         for (index, ledger) in ledgers.iter().enumerate() {
             let further = index + 1 < ledgers.len();
-            let freed = self.add_freed(ledger, (&mut sink, fresh), sampling, &mut known, further)?;
+            let freed = self.add_freed(ledger, (&mut sink, fresh), (sampling, shown), &mut known, further)?;
             samples += freed.blocks;
             found.in_flight += freed.in_flight;
+            if index == 0 {
+                found.frees_shown_before = freed.shown;
+            }
             let frees = ledger.tallies()?.get(TallyCounter::Frees).max(frees_before);
             found.gaps.push((frees - frees_before).saturating_sub(freed.weight));
             frees_before = frees;
@@ -302,9 +314,11 @@ fn add_both<S: Sink>(sink: &mut S, entry: &FreedEntry, allocation: bool, free: b
 /// What several ledgers of one run have of its history, and what not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Coverage {
-    /// Frees that are counted and no longer in the history: with them the allocations of their blocks. An
-    /// estimate if the ledger is sampled.
+    /// Frees that are counted and were not gathered: with them the allocations of their blocks. An estimate if the
+    /// ledger is sampled.
     pub frees_missing: u64,
+    /// Those of `frees_missing` that are left out because an earlier copy of the ledger shows them.
+    pub frees_shown_before: u64,
     /// Whether the last ledger recorded freed blocks at all.
     pub frees_recorded: bool,
     /// The same as `frees_missing` for each ledger, in the order given: frees since the one before it that neither has.
@@ -321,6 +335,8 @@ struct Freed {
     blocks: u64,
     /// How many they stand for.
     weight: u64,
+    /// For how many those stand that were shown before.
+    shown: u64,
     in_flight: u64,
     /// Numbers of the blocks, if they are needed.
     numbers: Vec<u64>,
@@ -360,15 +376,26 @@ impl Events {
         let Wanted { keys, reverse, limit, .. } = wanted;
         let (chosen, found) = wanted.gather(ledgers, &|| First::new(keys, reverse, limit), progress)?;
         let (events, total) = chosen.sorted(ledgers.last().is_some_and(|last| !last.is_finished()));
-        let Coverage { frees_missing, frees_recorded, gaps, sampled, in_flight } = found;
+        let Coverage { frees_missing, frees_shown_before, frees_recorded, gaps, sampled, in_flight } = found;
         let filter = wanted.text();
-        Ok(Events { events, total, frees_missing, frees_recorded, gaps, sampled, in_flight, filter })
+        Ok(Events {
+            events,
+            total,
+            frees_missing,
+            frees_shown_before,
+            frees_recorded,
+            gaps,
+            sampled,
+            in_flight,
+            filter,
+        })
     }
 
     /// What the ledgers have of the history, and what not.
     pub fn coverage(&self) -> Coverage {
         Coverage {
             frees_missing: self.frees_missing,
+            frees_shown_before: self.frees_shown_before,
             frees_recorded: self.frees_recorded,
             gaps: self.gaps.clone(),
             sampled: self.sampled,

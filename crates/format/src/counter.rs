@@ -49,6 +49,11 @@ counters! {
         ShadowBytes = 11, "shadow_bytes";
         /// Bytes of threads' states that are present in memory, part of `PrivateBytes`.
         ThreadsPrivateBytes = 12, "threads_private_bytes";
+        /// Frees with a number below this one are shown by a copy that a debugger made, unless they are later than
+        /// `HistoryShownTime`. The debugger sets it; recorders leave it alone.
+        HistoryShown = 13, "history_shown";
+        /// The time of the last free that such a copy shows, in ticks.
+        HistoryShownTime = 14, "history_shown_time";
     }
 }
 
@@ -118,6 +123,8 @@ counters! {
 impl GlobalCounter {
     /// How many of them a target has that samples nothing and keeps everything in the ledger: a chip.
     pub const SMALL_COUNT: usize = GlobalCounter::PeakBlocks as usize + 1;
+    /// How many of them a chip has whose history a debugger carries off in parts.
+    pub const HISTORY_COUNT: usize = GlobalCounter::HistoryShownTime as usize + 1;
 }
 
 /// Words of one element of the `tallies` section: [`TallyCounter`] in the first half (room for 64),

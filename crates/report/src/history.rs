@@ -98,7 +98,7 @@ pub(crate) fn caution(out: &mut dyn Write, context: &Context, events: &Coverage)
     }
     if events.frees_missing != 0 {
         let estimated = events.sampled.is_some();
-        let missing = seen::missing_frees(estimated, events.frees_missing, events.frees_recorded);
+        let missing = seen::missing_events(events);
         let caution = format!("Caution: {missing}.");
         writeln!(out, "{}", context.paint.strong(context.paint.lines(&caution, 0, 2)))?;
         for (index, gap) in events.gaps.iter().enumerate().filter(|(_, gap)| **gap != 0 && events.gaps.len() > 1) {

@@ -290,9 +290,8 @@ pub fn history_json_header(mut out: impl Write, context: &Context, events: &Even
         r#where: Option<&'a str>,
     }
     let header = HeaderLine::new("history", &context.ledger, events.sampled);
-    let gaps =
-        HistoryGaps { complete: events.frees_missing == 0, frees_missing: events.frees_missing, gaps: &events.gaps };
-    line(&mut out, &First { header, gaps, r#where: events.filter.as_deref() })
+    let found = events.coverage();
+    line(&mut out, &First { header, gaps: HistoryGaps::of(&found), r#where: events.filter.as_deref() })
 }
 
 /// What a history has not.
@@ -300,12 +299,14 @@ pub fn history_json_header(mut out: impl Write, context: &Context, events: &Even
 pub(crate) struct HistoryGaps<'a> {
     complete: bool,
     frees_missing: u64,
+    frees_shown_before: u64,
     gaps: &'a [u64],
 }
 
 impl HistoryGaps<'_> {
     pub(crate) fn of(found: &Coverage) -> HistoryGaps<'_> {
-        HistoryGaps { complete: found.frees_missing == 0, frees_missing: found.frees_missing, gaps: &found.gaps }
+        let &Coverage { frees_missing, frees_shown_before, ref gaps, .. } = found;
+        HistoryGaps { complete: frees_missing == 0, frees_missing, frees_shown_before, gaps }
     }
 }
 

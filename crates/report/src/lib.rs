@@ -67,7 +67,7 @@ pub use json_lives::LivesJson;
 pub use json_stats::stats_json;
 pub use json_whereis::WhereisJson;
 pub use lives::LivesText;
-pub use seen::{missing_frees, part_of_frees, sentence};
+pub use seen::{missing_events, missing_frees, part_of_frees, sentence};
 pub use snapshot::{SnapshotReport, snapshot_json, snapshot_text};
 pub use stats::{StatsOptions, stats_text};
 pub use stats_csv::stats_csv;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use heapledger_analysis::format::TallyCounter;
 use heapledger_analysis::source::Damage;
 use heapledger_analysis::symbols::Hex;
-use heapledger_analysis::{Advice, FoundBy, FreesHeld, Moment, Note, Seen};
+use heapledger_analysis::{Advice, Coverage, FoundBy, FreesHeld, Moment, Note, Seen};
 
 use crate::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 
@@ -81,6 +81,21 @@ pub fn part_of_frees(held: FreesHeld, freed_alone: bool) -> Option<String> {
         (_, true, true) => Some(format!("of the last {frees}")),
         (_, false, false) => Some("of live blocks alone: frees were not recorded".to_owned()),
         (_, false, true) => Some("frees were not recorded".to_owned()),
+    }
+}
+
+/// What the history of ledgers has not, in words.
+pub fn missing_events(events: &Coverage) -> String {
+    let &Coverage { frees_missing, frees_shown_before, frees_recorded, .. } = events;
+    let estimated = events.sampled.is_some();
+    if frees_shown_before == 0 {
+        return missing_frees(estimated, frees_missing, frees_recorded);
+    }
+    let frees = Figures { estimated, exact_bytes: false }.counted(frees_shown_before, "free is", "frees are");
+    let shown = format!("{frees} left out, because an earlier copy of the ledger shows them");
+    match frees_missing.saturating_sub(frees_shown_before) {
+        0 => shown,
+        gone => format!("{shown}; {}", missing_frees(estimated, gone, frees_recorded)),
     }
 }
 

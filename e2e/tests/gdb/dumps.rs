@@ -126,7 +126,7 @@ fn dumps_of_a_process_without_python() -> Result {
     let program = hold()?;
     let arguments = [&*program.to_string_lossy(), "core"];
     all_answer(&scratch, false, &arguments, &[], "A core dump does not run", held.live)?;
-    let words = ["heapledger dump --limit 1 --json", "mdd_dump", "mdd_dump", "heapledger diff mddout.0 mddout.1"];
+    let words = ["heapledger dump --limit 1 --json", "mdd_dump", "mdd_dump", "heapledger diff mddout.3 mddout.4"];
     let ran = in_gdb(&scratch, false, &arguments, &words)?;
     check!(ran.out().contains("found_by") && ran.out().contains(r#""type":"block""#), "of a core dump: {ran}");
     check!(ran.out().contains("No stack holds more or less"), "diff: {ran}");
@@ -167,6 +167,8 @@ fn ages_of_an_idle_process_count_to_the_copy() -> Result {
         let words = ["set $mdd_keep_history = 1", "mdd_dump"];
         in_gdb(&scratch, with_python, &["-p", &pid], &words)?.good()?;
         let (told, copied) = moment(&copy)?;
+        // The next one of this ledger would have the next number.
+        let copied_once = || fs::rename(&copy, scratch.path("earlier")).map_err(text);
         check!(copied.is_some_and(|at| (before..=now()).contains(&at)), "python {with_python}: copied at {copied:?}");
         check!(told.contains("when this was copied after ") && !told.contains("at least"), "{told}");
         check!(!told.contains("It is not known when this was copied"), "{told}");
@@ -176,12 +178,14 @@ fn ages_of_an_idle_process_count_to_the_copy() -> Result {
         tell(&["snapshot", "-o", &snapshot.to_string_lossy(), &copy.to_string_lossy()])?.good()?;
         check!(moment(&snapshot)?.1 == copied, "of the snapshot: {:?}", moment(&snapshot)?);
         // The clock of a remote target may be another one.
+        copied_once()?;
         let (served, target) = serve(&scratch, &pid)?;
         in_gdb(&scratch, with_python, &[], &[&[&*target], &words[..]].concat())?.good()?;
         drop(served);
         let (told, copied) = moment(&copy)?;
         check!(copied.is_none() && told.contains(unclear), "remote: {copied:?}, {told}");
         check!(told.contains("It is not known when this was copied"), "remote: {told}");
+        copied_once()?;
     }
     // A core dump does not say when it was written; its file's times are those of the last who copied it.
     fs::write(format!("/proc/{pid}/coredump_filter"), "0x3b").map_err(text)?;
@@ -192,6 +196,7 @@ fn ages_of_an_idle_process_count_to_the_copy() -> Result {
         in_gdb(&scratch, with_python, &[&hold()?.to_string_lossy(), "full"], &["mdd_dump"])?.good()?;
         let (told, copied) = moment(&copy)?;
         check!(copied.is_none() && told.contains(unclear), "of a core dump: {copied:?}, {told}");
+        fs::remove_file(&copy).map_err(text)?;
     }
     process::kill(i64::from(held.pid), "TERM")?;
     held.run.finish(process::PATIENCE).map(|_| ())
@@ -268,10 +273,13 @@ fn dumps_of_a_remote_target_and_of_a_core_dump() -> Result {
     all_answer(&scratch, true, &arguments, &[], "a core dump does not run", held.live)?;
     fs::write(format!("/proc/{pid}/coredump_filter"), "0x3b").map_err(text)?;
     process::run(gdb(scratch.work()).args(["-p", &pid, "-ex", "generate-core-file full"]))?.good()?;
+    // Three are there.
+    let mut number = 3;
     for with_python in [true, false] {
         for (core, is_of_now) in [("small", true), ("full", false)] {
             let ran = in_gdb(&scratch, with_python, &[&program.to_string_lossy(), core], &["mdd_dump"])?;
-            check!(ran.out().contains("The ledger is in mddout.0"), "a dump of {core}: {ran}");
+            check!(ran.out().contains(&format!("The ledger is in mddout.{number}.")), "a dump of {core}: {ran}");
+            number += 1;
             check!(ran.out().contains("this copy is of now") == is_of_now, "the moment of {core}: {ran}");
         }
     }

@@ -5,6 +5,7 @@
 //! | `tools` | the program that is looked at, and gdb |
 //! | `cores` | core dumps in place of a ledger; `whereis` |
 //! | `dumps` | `mdd_dump` and all other commands in gdb, on a process and on a remote target |
+//! | `sessions` | copies in several sessions of gdb: numbers, and what each shows of the history |
 //! | `memory` | guards that are watched, and a ledger that lies in memory, as firmware's does |
 
 mod tools;
@@ -12,3 +13,4 @@ mod tools;
 mod cores;
 mod dumps;
 mod memory;
+mod sessions;

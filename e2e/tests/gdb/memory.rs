@@ -48,6 +48,69 @@ int main(void) { block = malloc(101); ready(); block[100] = 1; overrun(); return
     Ok(())
 }
 
+/// The C library writes into what is freed, and into what is reallocated: that is no overrun.
+#[test]
+fn a_watch_ends_when_the_block_is_freed() -> Result {
+    const FREED: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+char *volatile block;
+char *volatile other;
+__attribute__((noinline)) void ready(void) { __asm__ volatile(""); }
+__attribute__((noinline)) void give_back(void) { free(block); __asm__ volatile(""); }
+__attribute__((noinline)) void enlarge(void) { block = realloc(block, 9000); __asm__ volatile(""); }
+int main(int count, char **words) {
+    // The last eight of its bytes are the C library's once it is free.
+    block = malloc(2003);
+    other = malloc(3000);
+    ready();
+    if (count > 1) enlarge();
+    give_back();
+    other = malloc(1503);
+    memset(other, 7, 1503);
+    block = malloc(2003);
+    memset(block, 7, 2008);
+    return 0;
+}
+"#;
+    let scratch = Scratch::new();
+    let program = compile(FREED, scratch.work(), "freed")?;
+    let library = heapledger_e2e::tools::preload();
+    let environment =
+        format!("set exec-wrapper env LD_PRELOAD={} HEAPLEDGER=dir={}", library.display(), scratch.live().display());
+    for (run, says) in [("run", "by free in give_back at "), ("run again", "by realloc in enlarge at ")] {
+        let commands = [
+            environment.as_str(),
+            "break ready",
+            run,
+            "heapledger watch block",
+            "continue",
+            "info breakpoints",
+            "delete",
+            "continue",
+        ];
+        for with_python in [true, false] {
+            let ran = in_gdb(&scratch, with_python, &[&program.to_string_lossy()], &commands)?;
+            if !ran.out().contains("Breakpoint 1, ") {
+                skip("gdb on a program that it starts", "this system does not let it trace");
+                return Ok(());
+            }
+            let (said, sentence) = (ran.out(), format!("freed {says}"));
+            check!(said.contains(&sentence), "python {with_python}, {run}: who freed it is not said: {said}");
+            check!(said.matches("watch has ended").count() == 1, "python {with_python}, {run}: {said}");
+            check!(
+                !said.contains("New value"),
+                "python {with_python}, {run}: a write that is right stopped it: {said}"
+            );
+            let after = said.split_once("the watch has ended.").map_or("", |(_, after)| after);
+            check!(!after.contains("watchpoint"), "python {with_python}, {run}: a watchpoint is left: {said}");
+            check!(after.contains("exited normally"), "python {with_python}, {run}: it does not go on: {said}");
+            check!(left_behind(&scratch).is_empty(), "left behind: {:?}", left_behind(&scratch));
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_ledger_in_memory_is_dumped_when_it_is_not_busy() -> Result {
     let scratch = Scratch::new();

@@ -73,19 +73,26 @@ pub(super) struct Held {
     pub(super) freed: u64,
 }
 
-pub(super) fn start(scratch: &Scratch, options: &[&str], word: &str) -> Result<Held> {
+/// A program under `run` that says something, into the file `said`, and waits; its process id.
+pub(super) fn start_this(scratch: &Scratch, options: &[&str], program: &Path, word: &str) -> Result<(Running, u32)> {
     let said = scratch.path("said");
     let script = r#"exec "$1" "$2" > "$3""#;
     let arguments =
-        ["-c", script, "sh", &hold()?.to_string_lossy(), word, &said.to_string_lossy()].map(str::to_owned).to_vec();
+        ["-c", script, "sh", &program.to_string_lossy(), word, &said.to_string_lossy()].map(str::to_owned).to_vec();
     let mut command = under_run(scratch, "x", options, Path::new("/bin/sh"), &arguments);
     let run = process::start(&mut command)?;
-    until("it says where its blocks are", || fs::read_to_string(&said).is_ok_and(|text| text.contains('\n')))?;
+    until("it says something", || fs::read_to_string(&said).is_ok_and(|text| text.contains('\n')))?;
+    let pid = *process::children(run.pid()).first().ok_or("no child")?;
+    Ok((run, pid))
+}
+
+pub(super) fn start(scratch: &Scratch, options: &[&str], word: &str) -> Result<Held> {
+    let (run, pid) = start_this(scratch, options, &hold()?, word)?;
+    let said = scratch.path("said");
     let line = fs::read_to_string(&said).map_err(text)?;
     let mut addresses =
         line.split_ascii_whitespace().map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16));
     let mut next = || addresses.next().and_then(|address| address.ok()).ok_or("no address");
-    let pid = *process::children(run.pid()).first().ok_or("no child")?;
     Ok(Held { live: next()?, freed: next()?, run, pid })
 }
 

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use heapledger_analysis::query::{Evaluator, GroupBy, Scope};
 use heapledger_analysis::source::{Ledger, SourceError};
-use heapledger_analysis::{Groups, Holders, Seen};
-use heapledger_report::{groups_csv, groups_json, groups_text, missing_frees};
+use heapledger_analysis::{Coverage, Groups, Holders, Seen};
+use heapledger_report::{groups_csv, groups_json, groups_text, missing_events};
 
 use super::shape::tell_notes;
 use super::standard::{FilterArgs, GroupArgs, TableArgs};
@@ -56,7 +56,7 @@ pub(super) fn show(
     } else if args.table.csv {
         groups_csv(out, &context, &groups, &stacks)?;
         if let Some(found) = &groups.history {
-            tell_missing(groups.sampled.is_some(), found.frees_missing, found.frees_recorded);
+            tell_missing(found);
         }
         tell_notes(&seen);
     } else {
@@ -66,8 +66,8 @@ pub(super) fn show(
 }
 
 /// CSV has no place for what is missing.
-pub(super) fn tell_missing(estimated: bool, missing: u64, recorded: bool) {
-    if missing != 0 {
-        say(&missing_frees(estimated, missing, recorded));
+pub(super) fn tell_missing(found: &Coverage) {
+    if found.frees_missing != 0 {
+        say(&missing_events(found));
     }
 }

@@ -7,7 +7,7 @@ use heapledger_analysis::query::{Evaluator, EventColumn, GroupBy, Scope, SortKey
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Events, Names, Seen, Sort, Wanted};
 use heapledger_report::ecos::{RecordsText, Shape};
-use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, missing_frees};
+use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, missing_events};
 
 use super::ledgers::{MoreLedgers, open_run};
 use super::proposed::proposed;
@@ -222,8 +222,7 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
     } else if let Some(shape) = shape {
         let mut report = RecordsText::new(out, context, shape);
         if events.frees_missing != 0 {
-            let missing = missing_frees(events.sampled.is_some(), events.frees_missing, events.frees_recorded);
-            caution(args, &mut report, &missing)?;
+            caution(args, &mut report, &missing_events(&events.coverage()))?;
         }
         for event in &events.events {
             report.event(&event, &shown_stack(shape, &mut names, event.site())?)?;

@@ -170,3 +170,15 @@ fn a_ledger_with_fewer_counters_reads_and_copies() {
     let tallies = [TallyCounter::Allocations, TallyCounter::FreesBusy, TallyCounter::StacksCompared];
     assert_eq!(tallies.map(|counter| back.tally(counter)), [6, 7, 0]);
 }
+
+/// The script for gdb has no other way to know.
+#[test]
+fn the_marks_of_a_debugger_are_where_its_script_looks() {
+    let script = include_str!("../../../../gdb/heapledger.gdb");
+    let (first, second) = (GlobalCounter::HistoryShown as usize, GlobalCounter::HistoryShownTime as usize);
+    assert_eq!(second, first + 1);
+    let parts = ["SHOWN = ", "$mdd_word * ", "62) > "].into_iter().zip([first, first, second]);
+    for part in parts.map(|(words, number)| std::format!("{words}{number}\n")) {
+        assert!(script.contains(&part), "{part:?} is not in the script");
+    }
+}

@@ -183,6 +183,7 @@ pub(super) struct Plan {
     pub(super) options: Options,
     pub(super) layout: RecordLayout,
     pub(super) depth: u16,
+    pub(super) globals: usize,
     pub(super) counters: usize,
     pub(super) sections: usize,
     pub(super) header_bytes: usize,
@@ -203,8 +204,10 @@ impl Plan {
         let Fields { layout, count, record_words, history_words } = fields(options, config);
         // Counters above can only move in a ledger that has what they count.
         let last = if options.has(Options::THREAD) { TallyCounter::ThreadsUnnamed } else { TallyCounter::FailedCalls };
-        let counters = GlobalCounter::SMALL_COUNT + last as usize + 1;
         let history = if options.has(Options::HISTORY) { config.history } else { 0 };
+        // A debugger that carries the history off notes how far it came.
+        let globals = if history == 0 { GlobalCounter::SMALL_COUNT } else { GlobalCounter::HISTORY_COUNT };
+        let counters = globals + last as usize + 1;
         let sites = if options.has(Options::STACK) { config.sites } else { 0 };
         let tasks = if options.has(Options::THREAD) { config.tasks } else { 0 };
         let heaps = if options.has(Options::HEAP) { config.heaps.len() } else { 0 };
@@ -229,6 +232,7 @@ impl Plan {
             options,
             layout,
             depth: config.depth,
+            globals,
             counters,
             sections,
             header_bytes,

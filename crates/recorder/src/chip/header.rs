@@ -5,7 +5,6 @@
 
 use super::ChipLedger;
 use super::config::{Config, Place};
-use heapledger_format::GlobalCounter;
 use heapledger_format::bytes::WordSize;
 use heapledger_format::header::{MAGIC, State, at, counter_at, rows_at};
 use heapledger_format::layout::DESCRIPTOR_BYTES;
@@ -37,7 +36,7 @@ impl ChipLedger<'_> {
             (at::SECTIONS, 1, plan.sections as u64),
             (at::STATE, 1, State::Recording as u64),
             (at::DEPTH_LIMIT, 2, u64::from(config.depth)),
-            (at::GLOBALS, 1, GlobalCounter::SMALL_COUNT as u64),
+            (at::GLOBALS, 1, plan.globals as u64),
         ] {
             self.put(place, width, value);
         }

@@ -98,7 +98,7 @@ pub(super) fn table(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, colu
         TableForm::Json(_) => json_end(&mut out, ending, &seen)?,
         TableForm::Csv => {
             out.flush()?;
-            tell_missing(events.sampled.is_some(), events.frees_missing, events.frees_recorded);
+            tell_missing(&events.coverage());
             tell_ending(ending, &seen);
         }
         TableForm::Text(_) => {
