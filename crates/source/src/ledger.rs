@@ -43,6 +43,7 @@ pub struct Ledger {
     asked_pid: Option<u32>,
     found: Option<Found>,
     wide: Mutex<Option<HashMap<u64, (u64, u64)>>>,
+    pub(crate) marks: Mutex<crate::sites::Marks>,
     wrong: AtomicU64,
 }
 
@@ -142,6 +143,7 @@ impl Ledger {
             asked_pid: None,
             found: None,
             wide: Mutex::default(),
+            marks: Mutex::default(),
             wrong: AtomicU64::new(0),
         };
         let bytes = ledger.count(SectionKind::Process)?.min(PROCESS_BYTES_MAX);

@@ -60,7 +60,7 @@ pub use ledger::Ledger;
 pub use process::ProcessInfo;
 pub use records::{FreedRecords, Records};
 pub use scan::Scanned;
-pub use sites::{Code, Stack};
+pub use sites::{Code, CodeMarks, Stack};
 pub use snapshot::{Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
 pub use system::Mapping;
