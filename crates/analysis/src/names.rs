@@ -14,7 +14,7 @@ use crate::passing::Passing;
 /// One line of a stack. An address has several when functions were inlined into each other there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedFrame {
-    /// The return address in the program that ran; `None` if the ledger does not say.
+    /// The return address in the program that ran, or where a signal interrupted it; `None` if the ledger does not say.
     pub address: Option<u64>,
     /// The module's path; `None` if the code belongs to no known module.
     pub module: Option<Arc<str>>,
@@ -36,6 +36,8 @@ pub struct NamedFrame {
     pub inlined: bool,
     /// Whether the next one says more: see [`Passing`].
     pub passed_over: bool,
+    /// Whether it was found along frame pointers, for want of unwind tables: it need not be right, and some may be missing.
+    pub guessed: bool,
 }
 
 /// A stack, innermost frame first.
@@ -74,11 +76,17 @@ pub struct Names<'a> {
     everything: Option<Module>,
 }
 
+/// The frame between a signal handler and what it interrupted. No call returns there, so what stands before it is no
+/// function of its own.
+const SIGNAL_FRAME: &str = "<signal handler called>";
+
 /// What the program was started as, where its file is called otherwise: through a link, say.
 #[derive(Clone, Debug)]
 pub(crate) struct Started {
-    /// The path of its module.
+    /// The path of its module, as it is shown.
     pub(crate) module: Arc<str>,
+    /// The path of its file.
+    pub(crate) file: String,
     /// The first word of its command line.
     pub(crate) name: String,
 }
@@ -89,11 +97,12 @@ impl<'a> Names<'a> {
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn new(ledger: &'a Ledger, symbolizer: Symbolizer, sources: SourceReader) -> Result<Names<'a>, SourceError> {
+        let modules = with_paths(ledger, &symbolizer)?;
         Ok(Names {
             ledger,
             symbolizer,
             sources,
-            modules: with_paths(ledger.modules()?),
+            modules,
             codes: HashMap::new(),
             frames: HashMap::new(),
             texts: HashMap::new(),
@@ -185,7 +194,7 @@ impl<'a> Names<'a> {
         }
         // A module may have come since the table was read: the program may be running.
         if wanted.keys().any(|row| !self.modules.contains_key(row)) {
-            self.modules = with_paths(self.ledger.modules()?);
+            self.modules = with_paths(self.ledger, &self.symbolizer)?;
         }
         let mut done = 0;
         for (row, offsets) in wanted {
@@ -227,10 +236,39 @@ impl<'a> Names<'a> {
     pub fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
         let stack = self.ledger.stack(site)?;
         let mut named = NamedStack { frames: Vec::new(), damaged: stack.damaged };
+        let (mut guessed, mut interrupted) = (false, false);
         for id in stack.codes {
+            let before = named.frames.len();
             self.add_frames(id, &mut named.frames)?;
+            let own = named.frames.get_mut(before..).unwrap_or_default();
+            for frame in own.iter_mut() {
+                frame.guessed = guessed;
+                if interrupted {
+                    // It is no return address, so there it was, not one before.
+                    frame.address = frame.address.map(|address| address.wrapping_sub(1));
+                    frame.offset = frame.offset.map(|offset| offset.wrapping_sub(1));
+                }
+            }
+            let marks = self.ledger.code_marks(id)?;
+            guessed |= marks.guesses_caller;
+            interrupted = marks.is_signal_frame;
         }
         Ok(named)
+    }
+
+    /// Whether a frame of `site` was found along frame pointers.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn is_guessed(&self, site: u32) -> Result<bool, SourceError> {
+        let codes = self.ledger.stack(site)?.codes;
+        let callees = codes.len().saturating_sub(1);
+        for id in codes.into_iter().take(callees) {
+            if self.ledger.code_marks(id)?.guesses_caller {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The ids of the code addresses of `site`, innermost first.
@@ -267,7 +305,11 @@ impl<'a> Names<'a> {
             module: module.map(|(_, path)| Arc::clone(path)).or(everything),
             ..NamedFrame::default()
         };
-        match self.frames.get(&code).map(|resolved| &resolved.frames).filter(|frames| !frames.is_empty()) {
+        let found = self.frames.get(&code).map(|resolved| &resolved.frames).filter(|frames| !frames.is_empty());
+        match found {
+            _ if self.ledger.code_marks(id)?.is_signal_frame => {
+                to.push(NamedFrame { function: Some(Arc::from(SIGNAL_FRAME)), ..plain });
+            }
             None => to.push(plain),
             Some(frames) => to.extend(frames.iter().map(|frame| {
                 let place = frame.file.clone().zip(frame.line);
@@ -296,8 +338,8 @@ impl<'a> Names<'a> {
     pub(crate) fn started(&self) -> Option<Started> {
         let process = self.ledger.process();
         let (exe, name) = (process.text("exe")?, process.args().into_iter().next()?);
-        let module = self.modules.values().find(|(_, path)| **path == *exe)?;
-        Some(Started { module: Arc::clone(&module.1), name })
+        let (_, path) = self.modules.values().find(|(module, _)| module.path.to_string_lossy() == *exe)?;
+        Some(Started { module: Arc::clone(path), file: exe, name })
     }
 
     /// What stood in the way of names, for the modules that were asked for.
@@ -319,13 +361,13 @@ impl<'a> Names<'a> {
             }
             for note in &status.notes {
                 // The usual case, and the same sentence for every module: one line for all of them.
-                if let heapledger_symbols::Note::NoDebugInfo { path } = note {
-                    without_debug_info.insert(path.display().to_string());
+                if let heapledger_symbols::Note::NoDebugInfo { .. } = note {
+                    without_debug_info.insert(path.clone());
                     continue;
                 }
                 // Whoever cannot be asked cannot be asked for any of them.
-                if let heapledger_symbols::Note::NotFetched { path, reason } = note {
-                    not_fetched.entry(reason.clone()).or_default().insert(path.display().to_string());
+                if let heapledger_symbols::Note::NotFetched { reason, .. } = note {
+                    not_fetched.entry(reason.clone()).or_default().insert(path.clone());
                     continue;
                 }
                 let note = Note::Module { path: path.clone(), reason: note.to_string() };
@@ -352,7 +394,10 @@ impl<'a> Names<'a> {
         let distribution = Distribution::installed(options.sysroot.as_deref());
         let packages = distribution.debug_packages(&lacking.keys().cloned().collect::<Vec<_>>());
         let own = lacking.into_iter().filter(|(path, _)| !packages.contains_key(path));
-        let own = own.map(|(path, build_id)| (path.to_string_lossy().into_owned(), build_id)).collect();
+        let shown = |path: &PathBuf| self.modules.values().find(|(module, _)| module.path == *path);
+        let shown =
+            |path: PathBuf| shown(&path).map_or(path.to_string_lossy().into_owned(), |(_, shown)| shown.to_string());
+        let own = own.map(|(path, build_id)| (shown(path), build_id)).collect();
         let packages = BTreeSet::from_iter(packages.into_values());
         let archive = distribution.archive().filter(|_| packages.iter().any(|package| package.ends_with("-dbgsym")));
         let server = options.suggests_servers && !packages.is_empty();
@@ -370,11 +415,26 @@ impl<'a> Names<'a> {
     }
 }
 
-/// By their rows.
-fn with_paths(modules: Vec<Module>) -> BTreeMap<u16, (Module, Arc<str>)> {
-    let shown = |module: &Module| match module.path.to_string_lossy() {
-        path if path.is_empty() => Arc::from("[code without a file]"),
-        path => Arc::from(path),
+/// By their rows, with the paths that are shown.
+fn with_paths(ledger: &Ledger, symbolizer: &Symbolizer) -> Result<BTreeMap<u16, (Module, Arc<str>)>, SourceError> {
+    let (program, link) = (ledger.process().exe(), started_link(ledger, symbolizer));
+    let shown = |module: &Module| match (module.path.to_string_lossy(), &link) {
+        (path, _) if path.is_empty() => Arc::from("[code without a file]"),
+        (_, Some(link)) if Some(&module.path) == program.as_ref() => Arc::from(link.to_string_lossy()),
+        (path, _) => Arc::from(path),
     };
-    modules.into_iter().map(|module| (module.row, (module.clone(), shown(&module)))).collect()
+    Ok(ledger.modules()?.into_iter().map(|module| (module.row, (module.clone(), shown(&module)))).collect())
+}
+
+/// The link by which the program was started, if its file is called otherwise: several programs may be links to one file,
+/// and who started `redis-server` does not know it as `redis-check-rdb`.
+fn started_link(ledger: &Ledger, symbolizer: &Symbolizer) -> Option<PathBuf> {
+    let process = ledger.process();
+    let (file, typed) = (process.exe()?, PathBuf::from(process.args().into_iter().next()?));
+    let name = typed.file_name().filter(|name| Some(*name) != file.file_name())?.to_owned();
+    let from_there = PathBuf::from(process.text("cwd")?).join(&typed);
+    let typed_path = typed.components().nth(1).is_some() || typed.is_absolute();
+    // Found by PATH, it mostly lies beside its file.
+    let link = if typed_path { from_there } else { file.with_file_name(name) };
+    symbolizer.leads_to(&link, &file).then_some(link)
 }

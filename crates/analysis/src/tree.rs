@@ -153,6 +153,21 @@ pub struct Level {
     pub module: Option<Arc<str>>,
 }
 
+/// What the name of a level ends in whose callers were guessed.
+const GUESSED: &str = " (callers guessed)";
+
+impl Level {
+    /// Its name without a word on its callers.
+    pub fn plain_name(&self) -> &str {
+        self.name.strip_suffix(GUESSED).unwrap_or(&self.name)
+    }
+
+    /// Whether its callers were found along frame pointers: they are not sure, and some may be missing.
+    pub fn guesses_callers(&self) -> bool {
+        self.name.ends_with(GUESSED)
+    }
+}
+
 /// A place in the tree: a function as called by its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {

@@ -156,6 +156,37 @@ pub mod pc {
     /// Bits of the offset from the module's load bias; above them lies the module's row plus 1.
     /// Module 0: no module is known, the offset is an absolute address.
     pub const OFFSET_BITS: u32 = 48;
+    /// In place of a module's row plus 1: the element is no code address. Nothing refers to it, and its lower 32 bits are
+    /// the id of a code address of which it says one of the [`Mark`]s.
+    pub const MARK: u16 = u16::MAX;
+    /// Where in a mark it stands which one it is.
+    const MARK_SHIFT: u32 = 32;
+
+    /// What is known of the code at an address.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum Mark {
+        /// It has no unwind table: its caller, and all frames outside of that, were found along frame pointers.
+        NoTable = 1,
+        /// It is where a signal handler returns to: the next frame outwards was interrupted, not called from.
+        SignalFrame = 2,
+    }
+
+    /// The element that says `mark` of the code address `id`.
+    pub const fn mark(mark: Mark, id: u32) -> u64 {
+        pack(MARK, (mark as u64) << MARK_SHIFT | id as u64)
+    }
+
+    /// What an element says of which code address, if it is a mark of a known kind.
+    pub const fn marked(word: u64) -> Option<(Mark, u32)> {
+        let (row, rest) = unpack(word);
+        match (row, rest >> MARK_SHIFT) {
+            (MARK, 1) => Some((Mark::NoTable, rest as u32)),
+            (MARK, 2) => Some((Mark::SignalFrame, rest as u32)),
+            _ => None,
+        }
+    }
+
     /// Puts the parts together.
     pub const fn pack(module_row_plus_1: u16, offset: u64) -> u64 {
         offset & ((1 << OFFSET_BITS) - 1) | (module_row_plus_1 as u64) << OFFSET_BITS
@@ -313,7 +344,20 @@ pub const THREAD_NAME_BYTES: usize = 16;
 
 #[cfg(test)]
 mod tests {
+    use super::pc;
     use super::thread_state::{ALIVE, AT_EXIT, GONE, VACANT, ended_by, gone_by, of};
+
+    #[test]
+    fn marks_are_no_code_addresses() {
+        for mark in [pc::Mark::NoTable, pc::Mark::SignalFrame] {
+            for id in [1, 70_000, u32::MAX] {
+                assert_eq!(pc::marked(pc::mark(mark, id)), Some((mark, id)));
+            }
+        }
+        for word in [0, pc::pack(0, 0x7f00_0000_1000), pc::pack(4096, 1), pc::pack(pc::MARK, 3 << 32 | 7)] {
+            assert_eq!(pc::marked(word), None, "{word:#x}");
+        }
+    }
 
     #[test]
     fn the_end_of_a_thread_is_kept_rounded_up() {

@@ -322,7 +322,12 @@ impl FrameLine {
         };
         FrameLine {
             name: paint.printed(&short_name(frame)).into_owned(),
-            inlined: if frame.inlined { " (inlined)" } else { "" },
+            inlined: match (frame.inlined, frame.guessed) {
+                (true, true) => " (inlined, guessed)",
+                (true, false) => " (inlined)",
+                (false, true) => " (guessed)",
+                (false, false) => "",
+            },
             place: paint.printed(&place).into_owned(),
         }
     }

@@ -120,6 +120,7 @@ pub(crate) fn place(frame: &NamedFrame) -> Option<String> {
 fn heading(frame: &NamedFrame, room: usize, paint: Paint) -> String {
     let address = frame.address.map_or_else(|| "0x?".to_owned(), |address| format!("{address:#010x}"));
     let module = frame.module.as_deref().map(|path| clean(path.rsplit('/').next().unwrap_or(path)).into_owned());
+    let guessed = if frame.guessed { GUESSED } else { "" };
     match (&frame.function, module) {
         (Some(function), module) => {
             let mut tail = String::new();
@@ -132,6 +133,7 @@ fn heading(frame: &NamedFrame, room: usize, paint: Paint) -> String {
             if let Some(module) = module.filter(|_| frame.file.is_none()) {
                 tail.push_str(&format!(" (in {module})"));
             }
+            tail.push_str(guessed);
             let room = room.saturating_sub(address.len() + 1 + width(&tail)).max(NAME_MIN);
             let whole = clean(function);
             let name = match width(&paint.printed(&whole)) <= room {
@@ -140,11 +142,13 @@ fn heading(frame: &NamedFrame, room: usize, paint: Paint) -> String {
             };
             format!("{address} {}{tail}", paint.strong(name))
         }
-        (None, Some(module)) => format!("{address} (in {module}+{:#x})", frame.offset.unwrap_or(0)),
-        (None, None) => format!("{address} (unknown code)"),
+        (None, Some(module)) => format!("{address} (in {module}+{:#x}){guessed}", frame.offset.unwrap_or(0)),
+        (None, None) => format!("{address} (unknown code){guessed}"),
     }
 }
 
+/// Behind a frame that was found along frame pointers.
+const GUESSED: &str = " (guessed)";
 /// Columns that a function's name gets at least.
 const NAME_MIN: usize = 16;
 /// Functions in a line.
@@ -159,6 +163,7 @@ pub fn callers(stack: &NamedStack) -> String {
     let wrappers = if wrappers == stack.shown().count() { 0 } else { wrappers };
     let mut parts: Vec<String> = Vec::new();
     let mut last = None;
+    let mut guessed = false;
     for frame in stack.shown().skip(wrappers) {
         let name = short_name(frame);
         if last.as_ref() == Some(&name) {
@@ -170,8 +175,11 @@ pub fn callers(stack: &NamedStack) -> String {
         let place = frame.file.as_deref().zip(frame.line).filter(|_| parts.is_empty());
         parts.push(match place {
             Some((file, line)) => format!("{name} ({}:{line})", clean(file.rsplit('/').next().unwrap_or(file))),
+            // Once: all outside of it are.
+            None if frame.guessed && !guessed => format!("{name}{GUESSED}"),
             None => name.clone(),
         });
+        guessed |= frame.guessed;
         last = Some(name);
     }
     if parts.is_empty() { "code without a stack".to_owned() } else { parts.join(" < ") }

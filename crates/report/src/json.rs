@@ -95,6 +95,7 @@ pub(crate) struct FrameJson<'a> {
     source: Option<&'a str>,
     inlined: bool,
     passed_over: bool,
+    guessed: bool,
 }
 
 pub(crate) fn frames<S: serde::Serializer>(frames: &&[NamedFrame], serializer: S) -> Result<S::Ok, S::Error> {
@@ -111,6 +112,7 @@ pub(crate) fn frames<S: serde::Serializer>(frames: &&[NamedFrame], serializer: S
             source: frame.source.as_deref(),
             inlined: frame.inlined,
             passed_over: frame.passed_over,
+            guessed: frame.guessed,
         })?;
     }
     list.end()

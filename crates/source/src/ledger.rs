@@ -50,6 +50,7 @@ pub struct Ledger {
     inode: u64,
     found: Option<Found>,
     wide: Mutex<Option<HashMap<u64, (u64, u64)>>>,
+    pub(crate) marks: Mutex<crate::sites::Marks>,
     wrong: AtomicU64,
 }
 
@@ -185,6 +186,7 @@ impl Ledger {
             inode,
             found: None,
             wide: Mutex::default(),
+            marks: Mutex::default(),
             wrong: AtomicU64::new(0),
         };
         let bytes = ledger.count(SectionKind::Process)?.min(PROCESS_BYTES_MAX);

@@ -1,5 +1,8 @@
 //! Call stacks, from the trie of call sites.
 
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
 use heapledger_format::SectionKind;
 use heapledger_format::section::{pc, site};
 
@@ -8,6 +11,9 @@ use crate::ledger::Ledger;
 
 /// Most frames of a stack that are followed: a damaged trie may lead in a circle.
 const DEPTH_MAX: usize = 4096;
+
+/// Most code addresses of which something is kept: a forged ledger could say it of all numbers.
+const MARKS_MAX: usize = 1 << 22;
 
 /// A call stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +33,76 @@ pub struct Code {
     pub offset: u64,
 }
 
+/// What is known of code addresses, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    /// Elements that were looked through.
+    read: u64,
+    by_id: HashMap<u32, CodeMarks>,
+}
+
+/// What the ledger says of a code address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodeMarks {
+    /// Its code has no unwind table: its caller, and all frames outside of that, were found along frame pointers. Such
+    /// frames are not sure, and some may be missing.
+    pub guesses_caller: bool,
+    /// A signal handler returns to it: the next frame outwards was interrupted. Its code address is one more than that of
+    /// the instruction, for it is no return address.
+    pub is_signal_frame: bool,
+}
+
 impl Ledger {
+    /// Whether the ledger says which stacks were guessed: earlier recorders did not.
+    pub fn tells_guesses(&self) -> bool {
+        self.process().get("unwind").is_some()
+    }
+
+    /// What the ledger says of the code address `id`.
+    ///
+    /// # Errors
+    /// If the file can no longer be read.
+    pub fn code_marks(&self, id: u32) -> Result<CodeMarks, SourceError> {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if u64::from(id) >= marks.read {
+            self.read_marks(&mut marks)?;
+            // Not once more for each id that leads nowhere.
+            marks.read = marks.read.max(u64::from(id) + 1);
+        }
+        let mut found = marks.by_id.get(&id).copied().unwrap_or_default();
+        // These ways go along frame pointers everywhere.
+        found.guesses_caller |= matches!(self.process().get("unwind"), Some(b"fast" | b"frame-pointers"));
+        Ok(found)
+    }
+
+    fn read_marks(&self, marks: &mut Marks) -> Result<(), SourceError> {
+        let element_bytes = self.element_bytes(SectionKind::Pcs);
+        if element_bytes < pc::BYTES {
+            marks.read = u64::MAX;
+            return Ok(());
+        }
+        let codec = self.header().codec;
+        self.for_each_chunk(SectionKind::Pcs, &mut |first, bytes| {
+            for element in bytes.chunks_exact(element_bytes) {
+                if let Some((mark, id)) = pc::marked(codec.u64(element, 0))
+                    && (marks.by_id.len() < MARKS_MAX || marks.by_id.contains_key(&id))
+                {
+                    let found = marks.by_id.entry(id).or_default();
+                    match mark {
+                        pc::Mark::NoTable => found.guesses_caller = true,
+                        pc::Mark::SignalFrame => found.is_signal_frame = true,
+                    }
+                }
+            }
+            marks.read = marks.read.max(first.saturating_add((bytes.len() / element_bytes) as u64));
+            Ok(())
+        })?;
+        if self.is_finished() {
+            marks.read = u64::MAX;
+        }
+        Ok(())
+    }
+
     /// The stack that `site` stands for; empty if `site` is 0.
     ///
     /// # Errors
@@ -92,6 +167,9 @@ impl Ledger {
             return Ok(None);
         }
         let (module, offset) = pc::unpack(self.header().codec.u64(&bytes, 0));
+        if module == pc::MARK {
+            return Ok(None);
+        }
         Ok(Some(Code { module: module.checked_sub(1), offset }))
     }
 }

@@ -104,6 +104,12 @@ impl Symbolizer {
         Symbolizer { options, interner, modules: HashMap::new(), fetch: None, generated: None }
     }
 
+    /// Whether `link` leads to `file`, both as they were recorded.
+    pub fn leads_to(&self, link: &Path, file: &Path) -> bool {
+        let real = |path: &Path| under(self.options.sysroot.as_deref(), path).canonicalize().ok();
+        real(link).is_some_and(|link| Some(link) == real(file))
+    }
+
     /// What it was made with.
     pub fn options(&self) -> &Options {
         &self.options

@@ -21,7 +21,7 @@ pub(crate) fn step<E: Environment>(environment: &E, sp: u64, bp: u64) -> Option<
     let caller_sp = bp.checked_add(16)?;
     let caller_bp = environment.read_word(bp)?;
     let pc = environment.read_word(bp.wrapping_add(8))?;
-    if pc != 0 && !CODE_ADDRESSES.contains(&pc) {
+    if pc != 0 && !(CODE_ADDRESSES.contains(&pc) && environment.may_be_code(pc)) {
         return None;
     }
     Some(ChainFrame { pc, sp: caller_sp, bp: caller_bp })

@@ -121,6 +121,12 @@ pub trait Environment {
     /// The unwind table of the module that holds the code address `pc`.
     fn find_table(&self, pc: u64) -> Lookup<'_>;
 
+    /// Whether `pc` can be a return address: asked where there is no table to say so, and only a frame pointer led to it.
+    fn may_be_code(&self, pc: u64) -> bool {
+        let _ = pc;
+        true
+    }
+
     /// Whether every word holds what it held when [`Environment::read_word`] gave it. All of them lie
     /// between `low` and `high`, both included.
     ///

@@ -59,6 +59,10 @@ impl Environment for World {
             _ => Lookup::NoTable,
         }
     }
+
+    fn may_be_code(&self, pc: u64) -> bool {
+        !(STACK..STACK + 8 * self.stack.len() as u64).contains(&pc)
+    }
 }
 
 fn at(ip: u64, sp: u64, bp: u64) -> Registers {
@@ -326,6 +330,14 @@ fn code_without_a_table_is_crossed_by_frame_pointers_only_if_they_hold() {
     assert_eq!((result.end, result.guessed_from), (End::Outermost, Some(1)));
     let (result, pcs) = world.walk_by(at(0x40_0010, 0, STACK + 0x40), Strategy::Tables);
     assert_eq!((result.end, pcs.len()), (End::NoRule { pc: 0x40_0010 }, 1));
+    // What is no code is no return address.
+    let other = World::new(plain()).word(0x40, STACK + 0x80).word(0x48, STACK + 0x10).word(0x88, 0x20_0f10);
+    for (strategy, end) in
+        [(Strategy::Auto, End::NoRule { pc: 0x40_0010 }), (Strategy::FramePointers, End::BrokenChain { pc: 0x40_0010 })]
+    {
+        let (result, pcs) = other.walk_by(at(0x40_0010, 0, STACK + 0x40), strategy);
+        assert_eq!((result.end, pcs.len()), (end, 1));
+    }
     // Below the stack pointer, crooked, unreadable, zero: none is a frame pointer.
     for bp in [STACK + 0x38, STACK + 0x41, STACK + 0x1000, 0] {
         let (result, pcs) = world.walk(at(0x40_0010, 0x40, bp));

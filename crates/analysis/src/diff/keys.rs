@@ -4,7 +4,8 @@
 //! make special ones of it (`foo.constprop.0`, `foo.isra.0`); linkers rename (`foo.lto_priv.0`, `foo.llvm.123`). So a
 //! stack is the names of its functions without all of that, inlined ones among them: whether a call was inlined is the
 //! compiler's business as well. Code without a name is known by its module, and by its place in it if both runs had the
-//! very same module, told by its build id.
+//! very same module, told by its build id or, if neither has one, by its path and size. Ledgers without modules are those
+//! of chips, where code does not move: there its address is enough.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,18 +24,26 @@ pub struct StackKeys {
     words: HashMap<Arc<str>, u32>,
     /// Modules, by path, that are the same in both ledgers.
     same: BTreeSet<Box<str>>,
+    /// Whether code lies at the same addresses in both.
+    stays: bool,
 }
 
 impl StackKeys {
     /// For ledgers with these modules.
     pub fn new(a: &[Module], b: &[Module]) -> StackKeys {
-        let ids = |modules: &[Module]| -> BTreeMap<String, Vec<u8>> {
-            let with_id = modules.iter().filter(|module| !module.build_id.is_empty());
-            with_id.map(|module| (module.path.to_string_lossy().into_owned(), module.build_id.clone())).collect()
+        let ids = |modules: &[Module]| -> BTreeMap<String, (Vec<u8>, u64)> {
+            // What has a build id needs no size.
+            let bytes = |module: &Module| match module.build_id.as_slice() {
+                [] => module.high.saturating_sub(module.low),
+                _ => 0,
+            };
+            let path = |module: &Module| module.path.to_string_lossy().into_owned();
+            modules.iter().map(|module| (path(module), (module.build_id.clone(), bytes(module)))).collect()
         };
+        let stays = a.is_empty() && b.is_empty();
         let (a, b) = (ids(a), ids(b));
         let same = a.into_iter().filter(|(path, id)| b.get(path) == Some(id)).map(|(path, _)| path.into()).collect();
-        StackKeys { words: HashMap::new(), same }
+        StackKeys { words: HashMap::new(), same, stays }
     }
 
     /// The key of a stack.
@@ -61,13 +70,17 @@ impl StackKeys {
             }
             (None, Some(module)) => {
                 let name = module.rsplit('/').next().unwrap_or(module);
-                let text = match frame.offset.filter(|_| self.same.contains(module.as_ref())) {
+                let text = match frame.offset.filter(|_| self.stays || self.same.contains(module.as_ref())) {
                     Some(offset) => format!("{name}+{offset:#x}"),
                     None => format!("in {name}"),
                 };
                 (self.number(&text), false)
             }
-            (None, None) => (self.number("?"), false),
+            (None, None) => {
+                let text =
+                    frame.address.filter(|_| self.stays).map_or("?".to_owned(), |address| format!("{address:#x}"));
+                (self.number(&text), false)
+            }
         }
     }
 
@@ -207,5 +220,25 @@ mod tests {
         assert_ne!(keys.key(&code("/x/a.so", 1)), keys.key(&code("/x/a.so", 2)));
         assert_eq!(keys.key(&code("/x/b.so", 1)), keys.key(&code("/x/b.so", 2)));
         assert_ne!(keys.key(&code("/x/a.so", 1)), keys.key(&code("/x/b.so", 1)));
+        // Without build ids path and size decide.
+        let sized = |high| [Module { high, ..module("/x/c", b"") }];
+        let mut keys = StackKeys::new(&sized(4096), &sized(4096));
+        assert_ne!(keys.key(&code("/x/c", 1)), keys.key(&code("/x/c", 2)));
+        let mut keys = StackKeys::new(&sized(4096), &sized(8192));
+        assert_eq!(keys.key(&code("/x/c", 1)), keys.key(&code("/x/c", 2)));
+    }
+
+    #[test]
+    fn code_of_chips_stays_where_it_is() {
+        let at = |address| NamedStack {
+            frames: vec![NamedFrame { address: Some(address), ..NamedFrame::default() }],
+            damaged: false,
+        };
+        let mut keys = StackKeys::new(&[], &[]);
+        assert_ne!(keys.key(&at(0x8000)), keys.key(&at(0x8004)));
+        assert_eq!(keys.key(&at(0x8000)), keys.key(&at(0x8000)));
+        // Code made at run time lies anywhere.
+        let mut keys = StackKeys::default();
+        assert_eq!(keys.key(&at(0x8000)), keys.key(&at(0x8004)));
     }
 }

@@ -1,6 +1,7 @@
 //! Whether a ledger can serve a filter.
 
 use heapledger_source::Ledger;
+use heapledger_source::format::TallyCounter;
 use heapledger_source::format::record::Options;
 use thiserror::Error;
 
@@ -51,6 +52,11 @@ pub enum Unsupported {
         /// The row of the thread with that number.
         row: u32,
     },
+    /// It was recorded before ledgers said which stacks were guessed.
+    #[error(
+        "'exact' cannot be asked of this ledger: it has guessed stacks and does not say which; an earlier heapledger recorded it"
+    )]
+    GuessesUntold,
     /// Too many conditions.
     #[error("too many conditions: {TESTS_MAX} are the most, {NAMED_MAX} of them on names of code")]
     TooMany,
@@ -69,7 +75,7 @@ fn needs(field: Field) -> &'static [(u32, &'static str, Option<&'static str>)] {
         Field::Lifetime => &[TIME, (Options::HISTORY, "history", Some("history"))],
         Field::Thread => &[(Options::THREAD, "threads", Some("thread"))],
         Field::Heap => &[(Options::HEAP, "heaps", Some("heap"))],
-        Field::Site | Field::Function | Field::Holder | Field::File | Field::Module => {
+        Field::Site | Field::Function | Field::Holder | Field::File | Field::Module | Field::Exact => {
             &[(Options::STACK, "call stacks", Some("stack"))]
         }
         _ => &[],
@@ -117,7 +123,7 @@ impl Filter {
         if let Some(expr) = &self.expr {
             expr.for_each(&mut |test| {
                 tests += 1;
-                named += usize::from(test.field.needs_names());
+                named += usize::from(test.field.is_of_stack());
             });
         }
         if tests > TESTS_MAX || named > NAMED_MAX { Err(Unsupported::TooMany) } else { Ok(()) }
@@ -147,6 +153,13 @@ fn check(test: &Test, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> 
         return Err(Unsupported::EventsOnly(test.field));
     }
     recorded(ledger, test.field, test.field.name())?;
+    if test.field == Field::Exact && !ledger.tells_guesses() {
+        // Where nothing was guessed, all is exact.
+        let guessed = ledger.tallies().map_or(0, |tallies| tallies.get(TallyCounter::StacksGuessed));
+        if guessed != 0 {
+            return Err(Unsupported::GuessesUntold);
+        }
+    }
     let seconds = |value: &Value| matches!(value, Value::Span(ns) if *ns != 0);
     if ledger.header().tick_ns == 0 && test.values.iter().any(seconds) {
         return Err(Unsupported::TicksOnly(test.field));

@@ -37,6 +37,8 @@ pub enum Field {
     File,
     /// The module of any frame.
     Module,
+    /// Whether no frame of the stack was guessed.
+    Exact,
     /// Whether the block is freed by now.
     Freed,
     /// `allocation` or `free`.
@@ -90,6 +92,7 @@ impl Field {
         (Field::Holder, &["holder"]),
         (Field::File, &["file"]),
         (Field::Module, &["module", "lib"]),
+        (Field::Exact, &["exact"]),
         (Field::Freed, &["freed"]),
         (Field::Event, &["event"]),
     ];
@@ -115,9 +118,14 @@ impl Field {
             Field::Kind => Type::Kind,
             Field::Function | Field::Holder | Field::Module => Type::Text,
             Field::File => Type::File,
-            Field::Freed => Type::YesNo,
+            Field::Freed | Field::Exact => Type::YesNo,
             Field::Event => Type::Event,
         }
+    }
+
+    /// Whether it is decided call site by call site.
+    pub(crate) fn is_of_stack(self) -> bool {
+        self.needs_names() || self == Field::Exact
     }
 
     /// Whether names of code must be found to decide.

@@ -202,8 +202,15 @@ impl Plan {
                 self.named.push((test.field, TextTest::of(test)));
                 Node::Named(self.named.len() - 1)
             }
-            Field::Freed | Field::Event => {
-                let node = if test.field == Field::Freed { Node::Freed } else { Node::IsFree };
+            Field::Freed | Field::Event | Field::Exact => {
+                let node = match test.field {
+                    Field::Freed => Node::Freed,
+                    Field::Event => Node::IsFree,
+                    _ => {
+                        self.named.push((Field::Exact, TextTest::Nothing));
+                        Node::Named(self.named.len() - 1)
+                    }
+                };
                 let yes = |value: &Value| match value {
                     Value::YesNo(yes) => *yes,
                     Value::Text(text) => text == "free",

@@ -135,9 +135,16 @@ impl<'a> Stacks<'a> {
     /// Decides for these sites.
     pub(crate) fn decide(&mut self, sites: Undecided, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
         let sites: Vec<u32> = sites.sites().filter(|site| self.sites.get(*site).is_none()).collect();
-        self.names.resolve(sites.iter().copied(), NamingOptions::default(), progress)?;
+        let of_exact = self.tests.iter().enumerate().filter(|(_, (field, _))| *field == Field::Exact);
+        let of_exact = of_exact.fold(0, |bits: Bits, (index, _)| bits | 1 << index);
+        if self.tests.iter().any(|(field, _)| field.needs_names()) {
+            self.names.resolve(sites.iter().copied(), NamingOptions::default(), progress)?;
+        }
         for site in sites {
             let mut bits = 0;
+            if of_exact != 0 && !self.names.is_guessed(site)? {
+                bits |= of_exact;
+            }
             let (mut innermost, mut holder) = (None, None);
             for id in self.names.codes(site)? {
                 let code = self.code(id)?;
@@ -186,7 +193,9 @@ pub(crate) fn holds_frame(field: Field, test: &TextTest, frame: &NamedFrame, sta
         }
         Field::Module => frame.module.as_deref().is_some_and(|path| {
             of_path(test, path)
-                || started.is_some_and(|started| *started.module == *path && of_path(test, &started.name))
+                || started.is_some_and(|started| {
+                    *started.module == *path && (of_path(test, &started.name) || of_path(test, &started.file))
+                })
         }),
         Field::File => frame.file.as_deref().is_some_and(|path| {
             let place = || frame.line.is_some_and(|line| of_path(test, &format!("{path}:{line}")));

@@ -161,7 +161,11 @@ impl Filter {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             for (asked, text) in asked(test) {
                 let there = paths.iter().any(|path| of_path(&text, path));
-                if !there && !started.as_ref().is_some_and(|started| of_path(&text, &started.name)) {
+                if !there
+                    && !started
+                        .as_ref()
+                        .is_some_and(|started| of_path(&text, &started.name) || of_path(&text, &started.file))
+                {
                     found.push(unknown(test.field, asked, &known, true));
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use heapledger_source::{Ledger, SourceError};
 
-use super::{Amounts, CallTree, Interner, Level, LevelKind, Node, Side, SiteSums};
+use super::{Amounts, CallTree, GUESSED, Interner, Level, LevelKind, Node, Side, SiteSums};
 use crate::{Holders, NamedFrame, Names};
 
 /// A place of a frame: node, file and line.
@@ -87,7 +87,8 @@ impl<'a> TreeBuilder<'a> {
                     Some(step) => *step,
                     None => {
                         let frames = names.frames(*id)?;
-                        steps.push(self.step(node, &frames));
+                        let guesses = node != first && ledger.code_marks(*id)?.guesses_caller;
+                        steps.push(self.step(node, &frames, guesses));
                         known.insert((node, *id), steps.len() - 1);
                         steps.len() - 1
                     }
@@ -113,14 +114,17 @@ impl<'a> TreeBuilder<'a> {
     }
 
     /// The nodes of one address below `node`: what was inlined there is below what it was inlined into.
-    fn step(&mut self, node: u32, frames: &[NamedFrame]) -> Step {
+    fn step(&mut self, node: u32, frames: &[NamedFrame], guesses_caller: bool) -> Step {
         let mut to = node;
         let start = self.places.len();
         let mut outer: Option<Level> = None;
         for frame in frames.iter().rev() {
-            let level = self.level(frame);
+            let mut level = self.level(frame);
             if !self.holders.holds_name(&level.name) {
                 continue;
+            }
+            if guesses_caller && !frame.inlined {
+                level.name = format!("{}{GUESSED}", level.name).into();
             }
             // Compilers put the greater part of a function into the small rest of it: that is one function, and the
             // line is that of the part.

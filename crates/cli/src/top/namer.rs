@@ -119,6 +119,7 @@ impl<'a> Namer<'a> {
         let inner = stack.frames.iter().position(|frame| self.holders.holds(frame)).unwrap_or(0);
         let mut names: Vec<String> = Vec::new();
         let mut last = String::new();
+        let mut guessed = false;
         for frame in stack.frames.iter().skip(inner) {
             let name = short_name(frame);
             // A function and the part of it that the compiler made a function of its own have one name and are one.
@@ -131,8 +132,11 @@ impl<'a> Namer<'a> {
             let place = frame.file.as_deref().zip(frame.line).filter(|_| names.is_empty());
             names.push(match place {
                 Some((file, line)) => format!("{name} ({}:{line})", clean(file.rsplit('/').next().unwrap_or(file))),
+                // Once: all outside of it are.
+                None if frame.guessed && !guessed => format!("{name} (guessed)"),
                 None => name.clone(),
             });
+            guessed |= frame.guessed;
             last = name;
         }
         if names.is_empty() { "(no stack recorded)".to_owned() } else { names.join(" < ") }

@@ -399,6 +399,18 @@ impl CodeModule {
         })
     }
 
+    /// From the first executable segment to the end of the last; all of it if there are no program headers to say.
+    pub fn executable(&self) -> (usize, usize) {
+        const EXECUTABLE: u32 = 1;
+        let segments = self.program_headers().iter();
+        let code = segments.filter(|header| header.kind == PT_LOAD && header.flags & EXECUTABLE != 0);
+        let found = code.fold((usize::MAX, 0), |(first, end), segment| {
+            let start = self.module.bias().wrapping_add(segment.address);
+            (first.min(start), end.max(start.saturating_add(segment.memory_bytes)))
+        });
+        if found.1 == 0 { (self.low, self.high) } else { found }
+    }
+
     /// First address and bytes of the mapped part of the file that holds `address`.
     pub fn segment(&self, address: usize) -> Option<(usize, usize)> {
         self.program_headers().iter().filter(|header| header.kind == PT_LOAD).find_map(|header| {

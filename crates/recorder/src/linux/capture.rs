@@ -9,8 +9,8 @@ use heapledger_format::TallyCounter;
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{apart, syscall};
 use heapledger_unwind::{
-    Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Strategy, Taken, Walk,
-    Word, take, walk, walk_in_full,
+    Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Shape, Strategy, Taken,
+    Walk, Word, resolve, take, walk, walk_in_full,
 };
 
 /// Pages of a stack that may be asked about at once: 8 MiB.
@@ -40,6 +40,11 @@ impl Environment for Surroundings<'_> {
 
     fn find_table(&self, pc: u64) -> Lookup<'_> {
         self.shared.modules.table(self.shared.ledger(), pc)
+    }
+
+    fn may_be_code(&self, pc: u64) -> bool {
+        // The words of a stack are full of addresses of it.
+        !self.here.get().contains(pc as usize) && self.shared.modules.may_be_code(self.shared.ledger(), pc)
     }
 
     #[inline(always)]
@@ -346,9 +351,13 @@ fn capture_plainly(shared: &Shared, state: &mut ThreadState, registers: &Registe
     }
     state.count(TallyCounter::FramesWalked, depth as u64);
     check_frames(registers, frames, end, guessed_from);
+    // A walk with all registers tracked makes no rules, by which it could be told of its frames what they are.
+    let is_plain = restarted || settings.unwind == Unwind::Slow;
+    let rule_of = |address: u64| is_plain.then(|| resolve(&surroundings, address));
     let enter = || {
         frames.iter().rev().try_fold(0, |node, address| {
-            let code = shared.sites.code(shared.ledger(), &shared.modules, *address, state.generation, None)?;
+            let rule = rule_of(*address).filter(|rule| matches!(rule.shape(), Shape::NoTable | Shape::Signal { .. }));
+            let code = shared.sites.code(shared.ledger(), &shared.modules, *address, state.generation, rule)?;
             shared.sites.node(shared.ledger(), node, code)
         })
     };

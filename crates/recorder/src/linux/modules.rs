@@ -26,6 +26,8 @@ struct Known {
     eh_frame_header: usize,
     segment_first: usize,
     segment_bytes: usize,
+    /// From the first executable segment to the end of the last.
+    code: (usize, usize),
     build_id_start: u64,
     row_plus_1: u16,
 }
@@ -59,6 +61,7 @@ const NO_MODULE: Known = Known {
     eh_frame_header: 0,
     segment_first: 0,
     segment_bytes: 0,
+    code: (0, 0),
     build_id_start: 0,
     row_plus_1: 0,
 };
@@ -189,6 +192,7 @@ impl Modules {
             eh_frame_header: code.eh_frame_header,
             segment_first,
             segment_bytes,
+            code: code.executable(),
             build_id_start: build_id_start(&code),
             row_plus_1: row_plus_1.unwrap_or_else(|| Self::write_row(ledger, &code, now_plus_1 - 1)),
         };
@@ -262,6 +266,13 @@ impl Modules {
             Some(known) if known.row_plus_1 != 0 => pc::pack(known.row_plus_1, address.wrapping_sub(known.bias as u64)),
             _ => pc::pack(0, address),
         }
+    }
+
+    /// Whether a return address can be `address`: outside of modules there may be generated code anywhere, inside of one
+    /// there is code in some segments only.
+    pub fn may_be_code(&self, ledger: &Ledger, address: u64) -> bool {
+        let last = (address as usize).wrapping_sub(1);
+        self.find(Some(ledger), last).is_none_or(|known| (known.code.0..known.code.1).contains(&last))
     }
 
     /// The unwind table for a code address.

@@ -53,6 +53,11 @@ impl Unwind {
         (b"frame-pointers", Unwind::FramePointers),
     ];
 
+    /// What it is called.
+    pub fn name(self) -> &'static [u8] {
+        Self::NAMES.iter().find(|(_, unwind)| *unwind == self).map_or(b"", |(name, _)| name)
+    }
+
     /// Whether the last stack helps with the next.
     #[inline(always)]
     pub fn remembers(self) -> bool {

@@ -11,7 +11,7 @@ use super::segments::{NEIGHBOURS, SEGMENTS, Segments};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::section::{pc, site};
-use heapledger_unwind::Rule;
+use heapledger_unwind::{Rule, Shape};
 
 const NODE_PLACES: usize = 16;
 /// Most bits of a node's id.
@@ -257,13 +257,19 @@ impl Sites {
                     }
                 }
                 if seen == address {
+                    let mut mark = None;
                     if let Some(rule) = rule {
-                        code.rule.store(Code::stamp(generation, rule.bits()), Ordering::Release);
+                        let before = code.rule.swap(Code::stamp(generation, rule.bits()), Ordering::AcqRel);
+                        mark = mark_of(rule).filter(|_| before as u32 != rule.bits());
                     }
-                    if let Some(id) = Code::read(code.id, generation).filter(|id| *id != 0) {
-                        return Some(id);
+                    let id = match Code::read(code.id, generation).filter(|id| *id != 0) {
+                        Some(id) => id,
+                        None => Self::enter_code(ledger, modules, &code, address, generation)?,
+                    };
+                    if let Some(mark) = mark {
+                        Self::enter_mark(ledger, mark, id);
                     }
-                    return Self::enter_code(ledger, modules, &code, address, generation);
+                    return Some(id);
                 }
             }
         }
@@ -284,6 +290,14 @@ impl Sites {
         };
         code.id.store(Code::stamp(generation, id), Ordering::Release);
         Some(id)
+    }
+
+    /// Says something of a code address, for readers. Without room for that they miss it.
+    #[cold]
+    fn enter_mark(ledger: &Ledger, mark: pc::Mark, id: u32) {
+        if let Some(own) = ledger.lease(SectionKind::Pcs, 1) {
+            Self::code_word(ledger, own as u32).store(pc::mark(mark, id), Ordering::Release);
+        }
     }
 
     fn code_word(ledger: &Ledger, id: u32) -> &AtomicU64 {
@@ -336,6 +350,15 @@ fn places_with_tag(window: usize, hash: u32, tag_mask: u32) -> u32 {
         );
     }
     mask
+}
+
+/// What readers are told of code with such a rule.
+fn mark_of(rule: Rule) -> Option<pc::Mark> {
+    match rule.shape() {
+        Shape::NoTable => Some(pc::Mark::NoTable),
+        Shape::Signal { .. } => Some(pc::Mark::SignalFrame),
+        _ => None,
+    }
 }
 
 enum Entered {

@@ -238,6 +238,7 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && pair(b"cwd", process::directory::<1024>().bytes())
         && pair(b"next", hooks.next.to_bytes())
         && pair(b"cxx", hooks.cxx.to_bytes())
+        && pair(b"unwind", request.unwind.name())
         && number(b"history", request.history)
         && number(b"max_ledger", request.max_ledger.unwrap_or(0))
         && pair(b"version", env!("CARGO_PKG_VERSION").as_bytes());

@@ -44,6 +44,7 @@ struct StackLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     thread: Option<&'a str>,
     functions: &'a [&'a str],
+    guessed: bool,
     #[serde(flatten)]
     figures: AmountsJson,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,15 +73,21 @@ pub fn flame_json(mut out: impl Write, tree: &CallTree, report: &FlameJson<'_>) 
     line(&mut out, &first)?;
     let children = tree.children(|node| node.level);
     let (mut path, mut waiting, mut shown): (Vec<&str>, _, _) = (Vec::new(), vec![0u32], 0);
+    let mut guessed: Vec<bool> = Vec::new();
     let mut thread = None;
     while let Some(id) = waiting.pop() {
         let node = &tree.nodes[id as usize];
         let level = tree.level(node);
-        path.truncate((node.depth as usize).saturating_sub(1 + usize::from(tree.by_thread)));
+        let above = (node.depth as usize).saturating_sub(1 + usize::from(tree.by_thread));
+        path.truncate(above);
+        guessed.truncate(above);
         match level.kind {
             _ if id == 0 => {}
             LevelKind::Thread => thread = Some(&*level.name),
-            _ => path.push(&level.name),
+            _ => {
+                path.push(level.plain_name());
+                guessed.push(level.guesses_callers());
+            }
         }
         let [new, old] = node.own;
         if id != 0 && !(new.is_zero() && old.is_zero()) {
@@ -88,6 +95,7 @@ pub fn flame_json(mut out: impl Write, tree: &CallTree, report: &FlameJson<'_>) 
                 r#type: "stack",
                 thread,
                 functions: &path,
+                guessed: guessed.contains(&true),
                 figures: AmountsJson::of(&new),
                 before: before.map(|_| AmountsJson::of(&old)),
             };

@@ -64,6 +64,7 @@ struct NodeLine<'a> {
     line: Option<u32>,
     several_lines: bool,
     inlined: bool,
+    callers_guessed: bool,
     #[serde(flatten)]
     total: AmountsJson,
     own: AmountsJson,
@@ -104,12 +105,13 @@ pub fn tree_json(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::R
             parent: (id != 0).then_some(node.parent),
             depth: node.depth,
             kind,
-            function: (id != 0).then_some(&*level.name),
+            function: (id != 0).then_some(level.plain_name()),
             module: level.module.as_deref(),
             file: tree.file(node).map(|file| &**file),
             line: node.line,
             several_lines: node.several_lines,
             inlined: node.inlined,
+            callers_guessed: level.guesses_callers(),
             total: AmountsJson::of(&node.total[0]),
             own: AmountsJson::of(&node.own[0]),
         };
