@@ -13,7 +13,7 @@ use heapledger_source::Ledger;
 use crate::args::{OUTPUT, RecoverArgs};
 use crate::finish::{self, Finisher};
 use crate::live::{self, Live};
-use crate::{FAILURE, say, terminal, text};
+use crate::{FAILURE, terminal, text};
 
 /// A recorder that has not begun after this time never will.
 const SETTING_UP: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
     let mut failures = 0;
     for live in &found {
         if let Err(problem) = one(live, arguments, &mut finisher) {
-            say(&format!("{problem:#}"));
+            crate::say_problem(&problem);
             failures += 1;
         }
     }

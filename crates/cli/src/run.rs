@@ -57,7 +57,7 @@ struct Session {
 /// Runs the program. What goes wrong on our side before it starts is said, and ends with 125.
 pub(crate) fn run(arguments: RunArgs) -> End {
     run_or_fail(arguments).unwrap_or_else(|problem| {
-        say(&format!("{problem:#}"));
+        crate::say_problem(&problem);
         End::Code(OWN_FAILURE)
     })
 }

@@ -216,7 +216,7 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
         seen.notes.extend(names.notes());
         report.end(ending, &seen)?;
     } else if let Some(shape) = shape {
-        let mut report = RecordsText::new(out, context, shape);
+        let mut report = RecordsText::new(out.shaped(shape), context, shape);
         if events.frees_missing != 0 {
             let missing = missing_frees(events.sampled.is_some(), events.frees_missing, events.frees_recorded);
             caution(args, &mut report, &missing)?;

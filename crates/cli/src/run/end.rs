@@ -10,6 +10,7 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
+use heapledger_report::clean;
 use heapledger_source::Ledger;
 
 use super::summary::{Reckoning, Summary};
@@ -118,9 +119,10 @@ fn one(
 }
 
 fn keep(live: &Live, problem: &anyhow::Error) {
-    say(&format!(
-        "{problem:#}\n  the unfinished ledger is kept: {}\n  to finish it elsewhere: heapledger recover {} -o DIR",
-        live.path.display(),
+    crate::say_lines(&format!(
+        "{}\n  the unfinished ledger is kept: {}\n  to finish it elsewhere: heapledger recover {} -o DIR",
+        clean(&format!("{problem:#}")),
+        clean(&live.path.to_string_lossy()),
         shell(&live.path)
     ));
 }
@@ -136,7 +138,7 @@ fn give_up_when_told(signals: Signals, directory: PathBuf, session: String, stat
         }
         // None is left if only the summary was still to come.
         if !text.is_empty() {
-            say(&format!("given up; the ledger is left unfinished:{text}"));
+            crate::say_lines(&format!("given up; the ledger is left unfinished:{text}"));
         }
         end_as(End::from(status));
     });
