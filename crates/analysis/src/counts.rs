@@ -19,6 +19,8 @@ pub(crate) struct Counts {
     pub(crate) threads: Vec<Sum>,
     pub(crate) without_thread: Sum,
     pub(crate) heaps: [Sum; 256],
+    /// Bytes that the blocks of each really have.
+    pub(crate) heaps_actual: [u64; 256],
     /// Of all blocks, whatever a filter means.
     pub(crate) extents: Extents,
     pub(crate) sites: Vec<Sum>,
@@ -43,6 +45,7 @@ impl Counts {
             threads: Vec::new(),
             without_thread: Sum::default(),
             heaps: [Sum::default(); 256],
+            heaps_actual: [0; 256],
             extents: Extents::new(),
             sites: Vec::new(),
             site_limit,
@@ -116,7 +119,10 @@ impl Counts {
         other.end_run();
         self.kinds.iter_mut().zip(other.kinds).for_each(|(own, other)| own.join(other));
         self.heaps.iter_mut().zip(other.heaps).for_each(|(own, other)| own.join(other));
-        self.extents.join(&other.extents);
+        self.extents.join(other.extents);
+        for (own, other) in self.heaps_actual.iter_mut().zip(other.heaps_actual) {
+            *own = own.saturating_add(other);
+        }
         join_all(&mut self.threads, &mut other.threads);
         join_all(&mut self.sites, &mut other.sites);
         self.without_thread.join(other.without_thread);
@@ -131,7 +137,11 @@ impl Counts {
         let weight = self.sampling.weight(entry);
         self.spread.add(entry, weight);
         let actual = entry.actual.or(entry.size).unwrap_or(0);
-        self.actual = self.actual.saturating_add(actual.saturating_mul(weight));
+        let actual = actual.saturating_mul(weight);
+        self.actual = self.actual.saturating_add(actual);
+        if let Some(of_heap) = entry.heap.and_then(|heap| self.heaps_actual.get_mut(usize::from(heap))) {
+            *of_heap = of_heap.saturating_add(actual);
+        }
         self.sizes_unknown += u64::from(entry.size.is_none());
         self.last_time = self.last_time.max(entry.time.unwrap_or(0));
         let run = (entry.kind, entry.heap, entry.thread);

@@ -1,18 +1,33 @@
 //! Where the blocks of each heap lie. Rows of heaps lag behind: a thread tells the ledger only now and then how far its
 //! blocks reach, and a program that was killed never does again.
 
+use std::collections::HashMap;
+
 use heapledger_source::Heap;
 use heapledger_source::format::Entry;
+
+/// What an arena of glibc is aligned to, and at most as large as: a heap that lies in many of these is no larger than what
+/// it has of each.
+const REGION_SHIFT: u32 = 26;
+/// Most regions that are told apart; a forged ledger may have a block in each.
+const REGIONS_MAX: usize = 1 << 16;
+
+/// A heap's part of a region.
+type Region = (u8, u64);
 
 /// The address ranges of all blocks added, by heap.
 pub(crate) struct Extents {
     /// Lowest address, and one past the highest.
     ends: [(u64, u64); 256],
+    /// The same by region.
+    regions: HashMap<Region, (u64, u64)>,
+    /// Where the last block was, which is nearly always where the next one is.
+    last: (Region, (u64, u64)),
 }
 
 impl Extents {
     pub(crate) fn new() -> Extents {
-        Extents { ends: [(u64::MAX, 0); 256] }
+        Extents { ends: [(u64::MAX, 0); 256], regions: HashMap::new(), last: ((0, 0), (u64::MAX, 0)) }
     }
 
     #[inline]
@@ -23,9 +38,41 @@ impl Extents {
             *low = (*low).min(entry.address);
             *high = (*high).max(entry.address.saturating_add(bytes));
         }
+        let region = (heap, entry.address >> REGION_SHIFT);
+        if region != self.last.0 {
+            self.end_run();
+            self.last = (region, (u64::MAX, 0));
+        }
+        let (low, high) = self.last.1;
+        self.last.1 = (low.min(entry.address), high.max(entry.address.saturating_add(bytes)));
     }
 
-    pub(crate) fn join(&mut self, other: &Extents) {
+    /// Enters where the last blocks were.
+    fn end_run(&mut self) {
+        let (region, ends) = self.last;
+        self.last.1 = (u64::MAX, 0);
+        self.enter(region, ends);
+    }
+
+    fn enter(&mut self, region: Region, ends: (u64, u64)) {
+        if ends.0 < ends.1 && (self.regions.len() < REGIONS_MAX || self.regions.contains_key(&region)) {
+            let (low, high) = self.regions.entry(region).or_insert((u64::MAX, 0));
+            (*low, *high) = ((*low).min(ends.0), (*high).max(ends.1));
+        }
+    }
+
+    /// How much of all regions lies between the first and the last block there.
+    pub(crate) fn bytes_in_regions(&self, heap: u32) -> u64 {
+        let parts = self.regions.iter().filter(|((row, _), _)| u32::from(*row) == heap);
+        parts.fold(0u64, |sum, (_, (low, high))| sum.saturating_add(high - low))
+    }
+
+    pub(crate) fn join(&mut self, mut other: Extents) {
+        self.end_run();
+        other.end_run();
+        for (region, ends) in other.regions {
+            self.enter(region, ends);
+        }
         for ((low, high), other) in self.ends.iter_mut().zip(&other.ends) {
             (*low, *high) = ((*low).min(other.0), (*high).max(other.1));
         }

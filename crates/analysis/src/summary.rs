@@ -46,7 +46,15 @@ pub struct HeapTotals {
     pub live_blocks: u64,
     /// Bytes asked for in them.
     pub live_bytes: u64,
+    /// What of the heap is known to be there, if that is not all between its ends: of glibc's arenas what lies between the
+    /// first and the last live block of each, of large mappings what they take.
+    pub parts_bytes: Option<u64>,
 }
+
+/// What glibc keeps in front of a block, and in front of one that is a mapping of its own.
+const HEADERS: [(&str, u64); 3] = [("brk heap", 8), (ARENAS, 8), (MAPPINGS, 16)];
+const ARENAS: &str = "arenas";
+const MAPPINGS: &str = "large mappings";
 
 /// The highest that live bytes were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +130,8 @@ pub struct Summary {
     pub live_bytes_error: u64,
     /// Bytes that they really have; `None` if not recorded.
     pub actual_bytes: Option<u64>,
+    /// Bytes that the allocator keeps in front of them for itself; `None` if that is not known: it is of glibc's heaps.
+    pub headers_bytes: Option<u64>,
     /// Live blocks whose size is not known.
     pub sizes_unknown: u64,
     /// Records that were being written when they were read.
@@ -230,6 +240,7 @@ impl Summary {
             live_blocks_error: counts.spread.blocks_error(),
             live_bytes_error: counts.spread.bytes_error(),
             actual_bytes: options.has(Options::ACTUAL_SIZE).then_some(counts.actual),
+            headers_bytes: Self::headers(ledger, &counts)?.filter(|_| options.has(Options::ACTUAL_SIZE)),
             sizes_unknown: counts.sizes_unknown,
             in_flight,
             unaccounted,
@@ -285,6 +296,9 @@ impl Summary {
                 error_bytes: header.global(GlobalCounter::PeakError),
             }
         };
+        if !header.options.has(Options::TIME) || peak.bytes == 0 {
+            peak.time_ns = None;
+        }
         // It was no less than what lives, and no more than what was allocated.
         if let Some(allocated) = allocated {
             let most = peak.bytes.saturating_sub(counts.all.bytes).max(allocated.saturating_sub(peak.bytes));
@@ -336,11 +350,35 @@ impl Summary {
     fn heaps(ledger: &Ledger, counts: &Counts) -> Result<Vec<HeapTotals>, SourceError> {
         let heaps = ledger.heaps()?.into_iter().map(|heap| {
             let sum = counts.heaps.get(heap.row as usize).copied().unwrap_or_default();
+            let actual = counts.heaps_actual.get(heap.row as usize).copied().unwrap_or_default();
             let heap = counts.extents.widen(heap);
-            HeapTotals { heap, live_blocks: sum.blocks, live_bytes: sum.bytes }
+            let parts_bytes = match heap.name.as_str() {
+                ARENAS => Some(counts.extents.bytes_in_regions(heap.row)),
+                MAPPINGS => Some(actual.saturating_add(sum.blocks.saturating_mul(header(MAPPINGS).unwrap_or(0)))),
+                _ => None,
+            };
+            HeapTotals { heap, live_blocks: sum.blocks, live_bytes: sum.bytes, parts_bytes }
         });
         Ok(heaps.collect())
     }
+
+    /// What the allocator keeps in front of the live blocks.
+    fn headers(ledger: &Ledger, counts: &Counts) -> Result<Option<u64>, SourceError> {
+        let (mut bytes, mut blocks) = (0u64, 0u64);
+        for heap in ledger.heaps()? {
+            let sum = counts.heaps.get(heap.row as usize).copied().unwrap_or_default();
+            if let Some(each) = header(&heap.name) {
+                blocks = blocks.saturating_add(sum.blocks);
+                bytes = bytes.saturating_add(sum.blocks.saturating_mul(each));
+            }
+        }
+        // One block of another heap, and nobody knows.
+        Ok((blocks == counts.all.blocks).then_some(bytes))
+    }
+}
+
+fn header(heap: &str) -> Option<u64> {
+    HEADERS.iter().find(|(name, _)| *name == heap).map(|(_, bytes)| *bytes)
 }
 
 /// By how much totals and records disagree. In a running program the totals move while the records are

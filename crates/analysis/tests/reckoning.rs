@@ -187,3 +187,36 @@ fn events_are_in_order_and_realloc_frees_first() {
     assert_eq!(last.events.iter().map(seen).collect::<Vec<_>>(), [(5, "live"), (5, "free")]);
     assert_eq!(last.left_out(), 3);
 }
+
+#[test]
+fn glibcs_heaps_are_as_large_as_their_parts_and_have_headers() {
+    // Of two arenas, 256 MiB apart, and of a mapping: what lies between is not theirs.
+    let block = |number: u64, heap: u8, address: u64, size: u64| Entry {
+        number,
+        address,
+        size: Some(size),
+        actual: Some(size + 8),
+        kind: Kind::MALLOC,
+        site: 0,
+        thread: None,
+        heap: Some(heap),
+        time: None,
+    };
+    let arena = 0x7f00_0000_0000;
+    let mut builder = Builder::new();
+    builder.heap("brk heap", 0, 0).heap("arenas", arena, arena + (1 << 28) + 0x2000).heap("large mappings", 0, 0);
+    builder.entry(block(0, 0, 0x10_0000, 100)).entry(block(1, 0, 0x10_1000, 100));
+    for (number, address) in [(2, arena + 0xb70), (3, arena + 0x1b70), (4, arena + (1 << 28) + 0xb70)] {
+        builder.entry(block(number, 1, address, 500));
+    }
+    builder.entry(block(5, 2, 0x7e00_0000_0010, 1 << 20));
+    let summary = Made::new("parts", &builder).summary(0);
+    let parts: Vec<Option<u64>> = summary.heaps.iter().map(|heap| heap.parts_bytes).collect();
+    assert_eq!(parts, [None, Some(0x1000 + 508 + 508), Some((1 << 20) + 8 + 16)]);
+    assert_eq!(summary.headers_bytes, Some(5 * 8 + 16));
+    // One block of another allocator, and nobody knows.
+    builder.heap("libjemalloc.so.2", 0, 0).entry(block(6, 3, 0x20_0000, 10));
+    assert_eq!(Made::new("other", &builder).summary(0).headers_bytes, None);
+    // When nothing was recorded of time, or nothing lived, there is no moment.
+    assert_eq!(Made::new("nothing", &Builder::new()).summary(0).peak.time_ns, None);
+}

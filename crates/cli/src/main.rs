@@ -71,13 +71,25 @@ fn carry_out(command: Command) -> ExitCode {
         Command::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|problem| {
-        say(&format!("{problem:#}"));
+        say_problem(&problem);
         ExitCode::from(if problem.is::<commands::standard::Usage>() { args::USAGE } else { FAILURE })
     })
 }
 
-/// Says something on stderr in our name. The system's numbers of errors are left out: the words beside them say the same.
+/// Says a sentence on stderr in our name, whatever names and paths are in it. The system's numbers of errors are left out:
+/// the words beside them say the same.
 fn say(text: &str) {
+    say_lines(&heapledger_report::clean(text));
+}
+
+/// Says why something failed. Wrong usage may be told in several lines.
+fn say_problem(problem: &anyhow::Error) {
+    let text = format!("{problem:#}");
+    if problem.is::<commands::standard::Usage>() { say_lines(&text) } else { say(&text) }
+}
+
+/// As [`say`], in several lines of ours.
+fn say_lines(text: &str) {
     let text = format!("heapledger: {}\n", text::without_numbers(text));
     terminal::tell(&terminal::broken(&text, terminal::stderr_paint(false)));
 }

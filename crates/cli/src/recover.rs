@@ -15,7 +15,7 @@ use crate::finish::{self, Finisher};
 use crate::live::{self, Live};
 use crate::output::{self, directory_of};
 use crate::session::{self, Remains};
-use crate::{FAILURE, say, terminal, text};
+use crate::{FAILURE, terminal, text};
 
 /// How long a process that was killed is waited for.
 const DYING: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
     let mut failures = 0;
     for live in found {
         if let Err(problem) = one(live, arguments, &mut finisher) {
-            say(&format!("{problem:#}"));
+            crate::say_problem(&problem);
             failures += 1;
         }
     }

@@ -9,7 +9,8 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::thread;
 use std::time::Duration;
 
-use heapledger_report::{AsciiWriter, Paint};
+use heapledger_report::ecos::Shape;
+use heapledger_report::{AsciiWriter, Net, Paint, clean};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use self::pager::Pager;
@@ -97,13 +98,15 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if is_utf8() { Cow::Borrowed(text) } else { heapledger_report::ascii(text) }
 }
 
-/// Says something on standard error. One write, so that it is not torn apart by what a program prints; where it cannot be
+/// Says something on standard error, whatever is in it. One write, so that it is not torn apart by what a program prints; where it cannot be
 /// said there is nowhere to say that. (A program may have made it a file that does not wait: node does.)
 pub(crate) fn tell(text: &str) {
     const TRIES: u32 = 20;
     const PAUSE: Duration = Duration::from_millis(50);
-    let text = plain(text);
-    let (mut rest, mut tries) = (text.as_bytes(), 0);
+    let mut through = Vec::with_capacity(text.len() + 16);
+    let mut net = Net::new(&mut through, false);
+    let _ = net.write_all(plain(text).as_bytes()).and_then(|()| net.end());
+    let (mut rest, mut tries) = (through.as_slice(), 0);
     while !rest.is_empty() && tries < TRIES {
         match io::stderr().write(rest) {
             Ok(written) => rest = rest.get(written..).unwrap_or_default(),
@@ -113,6 +116,11 @@ pub(crate) fn tell(text: &str) {
         }
         tries += 1;
     }
+}
+
+/// Writes over the last line of standard error, which is a terminal; without text it is emptied.
+pub(crate) fn renew(text: &str) {
+    let _ = io::stderr().write_all(format!("\r\x1b[K{}", clean(&plain(text))).as_bytes());
 }
 
 /// What may be written to standard error; it has columns if that is a terminal.
@@ -128,12 +136,12 @@ pub(crate) fn broken(text: &str, paint: Paint) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Writes a sentence to standard output. That nobody reads it is no failure.
+/// Writes a sentence to standard output, whatever is in it. That nobody reads it is no failure.
 pub(crate) fn line(text: &str) -> io::Result<()> {
-    print(&format!("{}\n", broken(text, Color::Never.paint(false))))
+    print(&format!("{}\n", broken(&clean(text), Color::Never.paint(false))))
 }
 
-/// Writes text to standard output, likewise.
+/// Writes text of our own to standard output, likewise.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(plain(text).as_bytes()).and_then(|()| out.flush()) {
@@ -147,7 +155,8 @@ pub(crate) struct Output(Encoding);
 
 enum Encoding {
     AsIs(Stream),
-    Ascii(AsciiWriter<Stream>),
+    Ascii(Net<AsciiWriter<Stream>>),
+    Text(Net<Stream>),
 }
 
 enum Stream {
@@ -158,14 +167,18 @@ enum Stream {
 }
 
 impl Output {
-    /// For people: as the locale demands, and through a pager if there is a terminal and `pager` permits it.
-    pub(crate) fn text(pager: bool) -> Output {
+    /// For people: as the locale demands, and through a pager if there is a terminal and `pager` permits it. Nothing
+    /// that steers a terminal goes through, but for emphasis if `colour` is on.
+    pub(crate) fn text(pager: bool, colour: bool) -> Output {
         let terminal = io::stdout().is_terminal() && !is_dumb();
         let stream = match Pager::new().filter(|_| pager && terminal) {
             Some(pager) => Stream::Paged(Box::new(pager)),
             None => Stream::direct(),
         };
-        Output(if is_utf8() { Encoding::AsIs(stream) } else { Encoding::Ascii(AsciiWriter::new(stream)) })
+        Output(match is_utf8() {
+            true => Encoding::Text(Net::new(stream, colour)),
+            false => Encoding::Ascii(Net::new(AsciiWriter::new(stream), colour)),
+        })
     }
 
     /// For programs: the bytes as they are.
@@ -173,10 +186,24 @@ impl Output {
         Output(Encoding::AsIs(Stream::direct()))
     }
 
+    /// For records as a person has them shaped: what steers in a format of the person's own was asked for. What comes
+    /// from outside is clean before.
+    pub(crate) fn shaped(mut self, shape: &Shape) -> Output {
+        if matches!(shape, Shape::Format(_)) {
+            match &mut self.0 {
+                Encoding::AsIs(_) => {}
+                Encoding::Ascii(net) => net.open(),
+                Encoding::Text(net) => net.open(),
+            }
+        }
+        self
+    }
+
     fn writer(&mut self) -> &mut dyn Write {
         match &mut self.0 {
             Encoding::AsIs(stream) => stream,
             Encoding::Ascii(writer) => writer,
+            Encoding::Text(writer) => writer,
         }
     }
 }

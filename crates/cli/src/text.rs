@@ -1,5 +1,6 @@
 //! What a person types, and can type again.
 
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 const SPAN_MIN: Duration = Duration::from_millis(10);
@@ -48,8 +49,17 @@ pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
 pub(crate) fn shell(argument: &std::path::Path) -> String {
     let text = argument.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    let bytes = argument.as_os_str().as_bytes();
     if !text.is_empty() && text.chars().all(plain) {
         text.into_owned()
+    } else if std::str::from_utf8(bytes).is_err() || text.chars().any(heapledger_report::steers) {
+        // Bytes that cannot be shown, as bash, zsh and ksh read them.
+        let letter = |byte: &u8| match byte {
+            b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
+            b' '..=b'~' => char::from(*byte).to_string(),
+            other => format!("\\{other:03o}"),
+        };
+        format!("$'{}'", bytes.iter().map(letter).collect::<String>())
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
     }
@@ -121,5 +131,8 @@ mod tests {
         assert_eq!(shell(Path::new("a/b.c-1")), "a/b.c-1");
         assert_eq!(shell(Path::new("a b'c")), r"'a b'\''c'");
         assert_eq!(shell(Path::new("")), "''");
+        assert_eq!(shell(Path::new("a\x1b[1m'\u{9b}b c")), r"$'a\033[1m\'\302\233b c'");
+        let odd: &std::ffi::OsStr = OsStrExt::from_bytes(b"caf\xe9");
+        assert_eq!(shell(Path::new(odd)), r"$'caf\351'");
     }
 }

@@ -16,10 +16,11 @@ pub fn ecos_stats(mut out: impl Write, ledger: &str, summary: &Summary) -> io::R
     let mark = if summary.sampled.is_some() { "~" } else { "" };
     let kib = |bytes: u64| format!("{mark}{}K ({bytes} bytes)", bytes / 1024);
     writeln!(out, "{}: statistics", clean(ledger))?;
-    let heaps: Vec<_> = summary.heaps.iter().map(|totals| &totals.heap).filter(|heap| heap.low < heap.high).collect();
-    for (index, heap) in heaps.iter().enumerate() {
-        let field = if index == 0 { "Heap      " } else { "          " };
-        let size = heap.high - heap.low;
+    let heaps: Vec<_> = summary.heaps.iter().filter(|totals| totals.heap.low < totals.heap.high).collect();
+    for (index, totals) in heaps.iter().enumerate() {
+        let (field, heap) = (if index == 0 { "Heap      " } else { "          " }, &totals.heap);
+        // A heap in many pieces is as large as these, not as far as they lie apart.
+        let size = totals.parts_bytes.unwrap_or(heap.high - heap.low);
         let (low, last) = (heap.low, heap.high - 1);
         writeln!(out, "{field}: {low:#010x} to {last:#010x}, size {}K ({size} bytes)", size / 1024)?;
     }

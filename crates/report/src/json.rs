@@ -79,7 +79,7 @@ pub(crate) fn end(out: &mut dyn Write, ending: Ending, seen: &Seen) -> io::Resul
 
 /// Writes an object and a line end.
 pub(crate) fn line(out: &mut dyn Write, object: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, object)?;
+    crate::outside::json(&mut *out, object)?;
     out.write_all(b"\n")
 }
 

@@ -46,8 +46,9 @@ struct HeapJson<'a> {
     name: &'a str,
     low: Hex,
     high: Hex,
-    live_blocks: u64,
-    live_bytes: u64,
+    parts_bytes: Option<u64>,
+    live_blocks: Option<u64>,
+    live_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -137,6 +138,7 @@ struct StatsLine<'a> {
     live_blocks: u64,
     live_bytes: u64,
     actual_bytes: Option<u64>,
+    headers_bytes: Option<u64>,
     sizes_unknown: u64,
     peak_bytes: Option<u64>,
     peak_blocks: Option<u64>,
@@ -194,6 +196,7 @@ pub fn stats_json(
         live_blocks: summary.live_blocks,
         live_bytes: summary.live_bytes,
         actual_bytes: summary.actual_bytes,
+        headers_bytes: summary.headers_bytes,
         sizes_unknown: summary.sizes_unknown,
         peak_bytes: whole.then_some(peak.bytes),
         peak_blocks: whole.then_some(peak.blocks),
@@ -291,13 +294,15 @@ fn threads(summary: &Summary) -> Vec<ThreadJson<'_>> {
 }
 
 fn heaps(summary: &Summary) -> Vec<HeapJson<'_>> {
+    let recorded = summary.options.has(Options::HEAP);
     let heaps = summary.heaps.iter().map(|totals| HeapJson {
         row: totals.heap.row,
         name: &totals.heap.name,
         low: Hex(totals.heap.low),
         high: Hex(totals.heap.high),
-        live_blocks: totals.live_blocks,
-        live_bytes: totals.live_bytes,
+        parts_bytes: totals.parts_bytes,
+        live_blocks: recorded.then_some(totals.live_blocks),
+        live_bytes: recorded.then_some(totals.live_bytes),
     });
     heaps.collect()
 }

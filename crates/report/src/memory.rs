@@ -6,6 +6,9 @@ use heapledger_analysis::{Private, Sections, Sites, Summary};
 
 use crate::units::{Figures, count, counted, percent};
 
+/// From which peak on the index is told as a share of it.
+const SHARE_FROM: u64 = 1 << 20;
+
 /// Memory, in all and by what it is for.
 pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
     let (storage, memory) = (summary.storage, &summary.memory);
@@ -25,7 +28,8 @@ pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
     }
     if let Some(Private { shadow_bytes, sites_bytes, threads_bytes, other_bytes }) = memory.private {
         let mut line = format!("outside: {} address index", figures.bytes(shadow_bytes));
-        if summary.sampled.is_none() && summary.peak.bytes != 0 {
+        // The index has pages for a program of any size: beside a few kilobytes a share says nothing.
+        if summary.sampled.is_none() && summary.peak.bytes >= SHARE_FROM {
             let part = percent(shadow_bytes as f64 / summary.peak.bytes as f64);
             let _ = write!(line, " ({part} of the peak)");
         }

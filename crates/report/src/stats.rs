@@ -85,10 +85,23 @@ pub fn stats_text(
     fields.line("Current", format!("{live} in {blocks}"))?;
     if let Some(actual) = summary.actual_bytes {
         let approximately = if figures.estimated { "" } else { "approximately " };
-        fields.line("Actual", format!("{approximately}{}", figures.bytes_exact(actual)))?;
+        let mut lines = vec![format!("{approximately}{}", figures.bytes_exact(actual))];
         let overhead = actual.saturating_sub(summary.live_bytes);
-        let part = percent(overhead as f64 / actual.max(1) as f64);
-        fields.line("Overhead", format!("{approximately}{}, {part}", figures.bytes_exact(overhead)))?;
+        let part = |bytes: u64, of: u64| percent(bytes as f64 / of.max(1) as f64);
+        let all = format!("{approximately}{}, {}", figures.bytes_exact(overhead), part(overhead, actual));
+        let mut overheads = vec![all];
+        match summary.headers_bytes {
+            _ if summary.live_blocks == 0 => {}
+            Some(headers) => {
+                let with = actual.saturating_add(headers);
+                let more = overhead.saturating_add(headers);
+                lines.push(format!("{} with what glibc keeps in front of each block", figures.bytes_exact(with)));
+                overheads.push(format!("{}, {} with that", figures.bytes_exact(more), part(more, with)));
+            }
+            None => lines.push("what the allocator keeps beside the blocks is not known".to_owned()),
+        }
+        fields.field("Actual", &lines)?;
+        fields.field("Overhead", &overheads)?;
     }
     fields.line("Peak", peak(summary, figures))?;
     sites(&mut fields, summary, top)?;
@@ -157,9 +170,6 @@ fn quoted(argument: &str) -> String {
     }
 }
 
-/// Heaps of glibc that lie in many pieces, between which there is much else: how far apart they are is no size.
-const SCATTERED: &[&str] = &["arenas", "large mappings"];
-
 pub(crate) fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
     let mut lines: Vec<String> = summary
         .heaps
@@ -169,17 +179,27 @@ pub(crate) fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
             let name = if heap.name.is_empty() { format!("heap {}", heap.row) } else { clean(&heap.name).into_owned() };
             let live = figures.counted(totals.live_blocks, "block", "blocks");
             let live = match totals.live_blocks {
-                0 => figures.nothing().to_owned(),
-                _ => format!("{} in {live}", figures.bytes(totals.live_bytes)),
+                // Which heap a block lies in is no part of its record.
+                _ if !summary.options.has(Options::HEAP) => String::new(),
+                0 => format!(", {} {}", if totals.parts_bytes.is_some() { "hold" } else { "holds" }, figures.nothing()),
+                _ => {
+                    let holds = if totals.parts_bytes.is_some() { "hold" } else { "holds" };
+                    format!(", {holds} {} in {live}", figures.bytes(totals.live_bytes))
+                }
             };
             let (low, high) = (heap.low, heap.high);
             let size = figures.known().bytes(high.saturating_sub(low));
             match low < high {
-                true if SCATTERED.contains(&&*heap.name) => {
-                    format!("{name}, between {low:#010x} and {:#010x}, hold {live}", high - 1)
+                true if let Some(parts) = totals.parts_bytes => {
+                    // How far apart they lie is no size: between them there is much else.
+                    let least = match parts {
+                        0 => String::new(),
+                        _ => format!(", at least {} of it", figures.known().bytes(parts)),
+                    };
+                    format!("{name}, between {low:#010x} and {:#010x}{least}{live}", high - 1)
                 }
-                true => format!("{name}, {low:#010x} to {:#010x}, size {size}, holds {live}", high - 1),
-                false => format!("{name}, holds {live}"),
+                true => format!("{name}, {low:#010x} to {:#010x}, size {size}{live}", high - 1),
+                false => format!("{name}{live}"),
             }
         })
         .collect();

@@ -84,6 +84,7 @@ fn what_a_person_sees() {
         "History   : 60 allocations, 12 frees",
         "Current   : 2.87 MiB (3,009,826 B) in 48 blocks",
         "Actual    : approximately 5.73 MiB (6,010,536 B)",
+        "          : what the allocator keeps beside the blocks is not known",
         "Overhead  : approximately 2.86 MiB (3,000,710 B), 49.9%",
         "Peak      : 3.81 MiB (4,000,000 B) ± 4.00 KiB in about 55 blocks, after 90.0 ms",
         "Call sites: 6 distinct stacks, 6 of them with live blocks; 3.5 frames each",

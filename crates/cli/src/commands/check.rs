@@ -160,7 +160,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     match unless_pipe_closed(checked(args, &mut code)) {
         Ok(()) => Ok(ExitCode::from(code)),
         Err(problem) => {
-            crate::say(&format!("{problem:#}"));
+            crate::say_problem(&problem);
             Ok(ExitCode::from(UNUSABLE))
         }
     }

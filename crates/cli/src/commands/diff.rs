@@ -151,7 +151,7 @@ impl DiffArgs {
     }
 
     fn out(&self, pager: bool) -> Output {
-        if self.json { Output::data() } else { Output::text(pager && !self.no_pager) }
+        if self.json { Output::data() } else { Output::text(pager && !self.no_pager, self.color.is_on()) }
     }
 }
 
@@ -248,6 +248,7 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     let sides = [DiffSide { ledger: name_a, unix_ns: a_moment }, DiffSide { ledger: name_b, unix_ns: b_moment }];
     let mut out = args.out(true);
     if let Some(shape) = &shape {
+        out = out.shaped(shape);
         return one_by_one::shaped(args, &opened, &mut filters, [&before, &after], (&keys, shape), &diff, &mut out);
     }
     let mut report = Report::new(args, out, &diff, [name_a, name_b], b.context.paint, &filters[1])?;

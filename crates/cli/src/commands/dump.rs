@@ -133,7 +133,7 @@ fn show_blocks(args: &DumpArgs, opened: Opened, shape: Option<&Shape>) -> Result
         seen.notes.extend(names.notes());
         report.end(ending(&selection), &seen)?;
     } else if let Some(shape) = shape {
-        let mut report = RecordsText::new(out, &context, shape);
+        let mut report = RecordsText::new(out.shaped(shape), &context, shape);
         for block in &selection.blocks {
             report.block(&block, &shown_stack(shape, &mut names, block.site)?)?;
         }

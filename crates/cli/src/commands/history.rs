@@ -220,7 +220,7 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
         seen.notes.extend(names.notes());
         report.end(ending, &seen)?;
     } else if let Some(shape) = shape {
-        let mut report = RecordsText::new(out, context, shape);
+        let mut report = RecordsText::new(out.shaped(shape), context, shape);
         if events.frees_missing != 0 {
             caution(args, &mut report, &missing_events(&events.coverage()))?;
         }

@@ -119,7 +119,7 @@ impl LedgerArgs {
             paint: self.paint(),
         };
         let threads_recorded = ledger.header().options.has(Options::THREAD);
-        let out = if self.json { Output::data() } else { Output::text(!self.no_pager) };
+        let out = if self.json { Output::data() } else { Output::text(!self.no_pager, self.color.is_on()) };
         Ok(Opened { ledger, context, threads_recorded, out })
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &WhereisArgs) -> Result<ExitCode> {
     match unless_pipe_closed(result) {
         Ok(()) => Ok(code),
         Err(problem) => {
-            say(&format!("{problem:#}"));
+            crate::say_problem(&problem);
             Ok(ExitCode::from(args::USAGE))
         }
     }

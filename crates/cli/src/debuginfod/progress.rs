@@ -37,7 +37,7 @@ impl Progress {
         let line = line(&self.module, got, size, now.duration_since(self.began).as_secs());
         let width = terminal::stderr_width().saturating_sub(1);
         let line: String = line.chars().take(width).collect();
-        terminal::tell(&format!("\r\x1b[K{line}"));
+        terminal::renew(&line);
     }
 }
 
@@ -57,7 +57,7 @@ fn line(module: &str, got: u64, size: u64, seconds: u64) -> String {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown.is_some() {
-            terminal::tell("\r\x1b[K");
+            terminal::renew("");
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use heapledger_report::clean;
 use heapledger_source::{Ledger, ThreadState};
 
 use super::keep::Kept;
@@ -23,7 +24,7 @@ use crate::live;
 use crate::session::{self, Sign};
 use crate::terminal;
 use crate::text::shell;
-use crate::{end_as, say, sys};
+use crate::{end_as, say, say_lines, sys};
 
 /// How the program ended.
 pub(crate) struct Outcome<'a> {
@@ -66,7 +67,7 @@ impl Left {
             }
         }
         if !text.is_empty() {
-            say(&format!("{why}; the ledger is left unfinished:{text}"));
+            say_lines(&format!("{why}; the ledger is left unfinished:{text}"));
         }
     }
 }
@@ -227,12 +228,14 @@ fn keep(kept: &Kept, problem: &anyhow::Error) {
     let text = match left(kept) {
         Ok(path) => format!(
             "the unfinished ledger is kept: {}\n  to finish it elsewhere: heapledger recover {} -o DIR",
-            path.display(),
+            clean(&path.to_string_lossy()),
             shell(&path)
         ),
-        Err(reason) => format!("the unfinished ledger, which was removed meanwhile, is lost: {reason:#}"),
+        Err(reason) => {
+            format!("the unfinished ledger, which was removed meanwhile, is lost: {}", clean(&format!("{reason:#}")))
+        }
     };
-    say(&format!("{problem:#}\n  {text}"));
+    say_lines(&format!("{}\n  {text}", clean(&format!("{problem:#}"))));
 }
 
 fn left(kept: &Kept) -> anyhow::Result<PathBuf> {

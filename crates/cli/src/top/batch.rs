@@ -51,7 +51,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     } else if args.table.csv {
         Out::Csv(LooksCsv::new(Output::data(), view.group.name())?)
     } else {
-        Out::Text(Output::text(false))
+        Out::Text(Output::text(false, args.ledger.color.is_on()))
     };
     let mut mark: Option<Mark> = None;
     let mut in_flight = 0;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use heapledger_analysis::Verdict;
 
 use super::{CheckReport, own_frame, rule, stack_lines};
+use crate::outside::steers;
 use crate::seen::sentence;
 
 impl CheckReport<'_> {
@@ -54,7 +55,7 @@ fn data(text: &str) -> String {
             '%' => out += "%25",
             '\r' => out += "%0D",
             '\n' => out += "%0A",
-            control if control.is_control() && control != '\t' => out.extend(control.escape_default()),
+            control if steers(control) && control != '\t' => out.extend(control.escape_unicode()),
             other => out.push(other),
         }
     }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use heapledger_analysis::Verdict;
 
 use super::{CheckReport, rule, stack_lines};
+use crate::outside::steers;
 use crate::seen::sentence;
 
 impl CheckReport<'_> {
@@ -78,6 +79,10 @@ fn escaped(text: &str) -> String {
             '"' => out += "&quot;",
             '\t' | '\n' => out.push(letter),
             '\u{0}'..'\u{20}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            // XML has them, but whoever prints the report has a terminal.
+            other if steers(other) => {
+                let _ = write!(out, "&#x{:x};", u32::from(other));
+            }
             other => out.push(other),
         }
     }
@@ -90,6 +95,7 @@ mod tests {
 
     #[test]
     fn no_text_breaks_the_document() {
+        assert_eq!(escaped("a\u{9b}1m\u{202e}\u{7f}"), "a&#x9b;1m&#x202e;&#x7f;");
         assert_eq!(escaped("vec<a&b>\"\u{1b}[1m\u{0}\n"), "vec&lt;a&amp;b&gt;&quot;\u{fffd}[1m\u{fffd}\n");
     }
 }

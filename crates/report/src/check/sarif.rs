@@ -56,7 +56,7 @@ impl CheckReport<'_> {
                 "results": results,
             }],
         });
-        serde_json::to_writer_pretty(&mut out, &log)?;
+        crate::outside::pretty_json(&mut out, &log)?;
         out.write_all(b"\n")?;
         out.flush()
     }

@@ -132,7 +132,7 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
         own: own(tree, Side::New),
         old: own(tree, Side::Old),
     };
-    serde_json::to_writer(Unopened(out), &data).map_err(io::Error::from)
+    crate::outside::json(Unopened(out), &data)
 }
 
 /// Writes `<` as `\u003c`. In JSON it occurs in strings only.

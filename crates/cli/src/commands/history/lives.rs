@@ -44,7 +44,7 @@ pub(super) fn show(
         seen.notes.extend(names.notes());
         report.end(&lives, &seen)?;
     } else if let Some(shape) = shape {
-        let mut report = RecordsText::new(out, context, shape);
+        let mut report = RecordsText::new(out.shaped(shape), context, shape);
         if lives.frees_missing != 0 {
             let missing = missing_frees(lives.sampled.is_some(), lives.frees_missing, lives.frees_recorded);
             caution(args, &mut report, &missing)?;
