@@ -7,16 +7,20 @@ use crate::syscall::{self, open_flag};
 use crate::text::{self, Text};
 use core::ffi::CStr;
 
-/// Reads a file from its start, a piece at a time; `piece` returns false to end it early. False if there is no such file.
+/// Reads a file from its start, a piece at a time; `piece` returns false to end it early. False if there is no such file, or
+/// it cannot be read.
 fn read_pieces(path: &CStr, buffer: &mut [u8], piece: &mut dyn FnMut(&[u8]) -> bool) -> bool {
     let Ok(fd) = syscall::open(path, open_flag::READ | open_flag::CLOSE_ON_EXEC, 0) else { return false };
-    while let Ok(length @ 1..) = syscall::read(fd, buffer) {
-        if !piece(buffer.get(..length).unwrap_or(&[])) {
-            break;
+    let whole = loop {
+        match syscall::read(fd, buffer) {
+            Ok(0) => break true,
+            Ok(length) if piece(buffer.get(..length).unwrap_or(&[])) => {}
+            Ok(_) => break true,
+            Err(_) => break false,
         }
-    }
+    };
     syscall::close(fd);
-    true
+    whole
 }
 
 /// What the kernel put at the end of the first stack: the number of arguments, pointers to them, pointers to the environment,
@@ -92,22 +96,39 @@ fn auxiliary(key: usize) -> Option<usize> {
 pub fn environment<const N: usize>(name: &[u8]) -> Option<Text<N>> {
     let mut buffer = [0u8; 1024];
     let mut value = Text::<N>::new();
-    let mut matched = Some(0); // bytes of `name=` seen in this entry; None: another variable
-    let mut found = false;
-    let mut piece = |bytes: &[u8]| {
+    let mut search = Search { name, matched: Some(0), found: false };
+    if !read_pieces(c"/proc/self/environ", &mut buffer, &mut |bytes| search.look(bytes, &mut value)) {
+        value.clear();
+        search = Search { name, matched: Some(0), found: false };
+        each_string(environment_at(), &mut |bytes| search.look(bytes, &mut value));
+    }
+    (search.found && !value.is_cut()).then_some(value)
+}
+
+/// Looking for a variable in pieces of an environment.
+struct Search<'a> {
+    name: &'a [u8],
+    /// Bytes of `name=` seen in this entry; `None`: another variable.
+    matched: Option<usize>,
+    found: bool,
+}
+
+impl Search<'_> {
+    /// False when the value is complete.
+    fn look<const N: usize>(&mut self, bytes: &[u8], value: &mut Text<N>) -> bool {
         for byte in bytes.iter().copied() {
             if byte == 0 {
-                if found {
+                if self.found {
                     return false;
                 }
-                matched = Some(0);
-            } else if found {
+                self.matched = Some(0);
+            } else if self.found {
                 value.push(&[byte]);
-            } else if let Some(seen) = matched {
-                matched = match name.get(seen) {
+            } else if let Some(seen) = self.matched {
+                self.matched = match self.name.get(seen) {
                     Some(expected) if *expected == byte => Some(seen + 1),
                     None if byte == b'=' => {
-                        found = true;
+                        self.found = true;
                         None
                     }
                     _ => None,
@@ -115,11 +136,7 @@ pub fn environment<const N: usize>(name: &[u8]) -> Option<Text<N>> {
             }
         }
         true
-    };
-    if !read_pieces(c"/proc/self/environ", &mut buffer, &mut piece) {
-        each_string(environment_at(), &mut piece);
     }
-    (found && !value.is_cut()).then_some(value)
 }
 
 /// Where the kernel put the program headers of the executable, as the auxiliary vector says; 0 if it does not.
