@@ -12,6 +12,8 @@ const STACK_BYTES: usize = 32 << 10;
 const STACKS: usize = 8;
 const FREE: u32 = 0;
 const USED: u32 = 1;
+/// Used, and somebody waits for it.
+const WANTED: u32 = 2;
 const WAIT_MS: u32 = 5;
 const WAITS_MAX: u32 = 100;
 
@@ -40,7 +42,11 @@ fn claim() -> Option<usize> {
             return Some(index);
         }
         // Whoever has one gives it back soon: nothing waits there but for a token, not for long.
-        syscall::futex_wait(WORDS.get(wait as usize % STACKS)?, USED, WAIT_MS);
+        let word = WORDS.get(wait as usize % STACKS)?;
+        let seen = word.compare_exchange(USED, WANTED, Ordering::Relaxed, Ordering::Relaxed);
+        if seen != Err(FREE) {
+            syscall::futex_wait(word, WANTED, WAIT_MS);
+        }
     }
     None
 }
@@ -63,8 +69,7 @@ pub fn run(mut work: Work) {
     let end = stack.bytes.get() as usize + STACK_BYTES;
     // SAFETY: the stack is ours alone until the word is free again, and `work_on` returns.
     unsafe { call_on(end, work_on, &mut work) };
-    if let Some(word) = WORDS.get(index) {
-        word.store(FREE, Ordering::Release);
+    if let Some(word) = WORDS.get(index).filter(|word| word.swap(FREE, Ordering::Release) == WANTED) {
         syscall::futex_wake(word);
     }
 }

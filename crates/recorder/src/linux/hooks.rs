@@ -139,10 +139,19 @@ fn enter_block(mut access: Access, registers: &Registers, block: &NewBlock) {
 #[inline(never)]
 fn block_begins_slowly(shared: &'static Shared, registers: &Registers, block: NewBlock) {
     let sign = Sign::new();
-    apart::run(&mut || match Access::enter(shared, registers, &sign) {
-        Ok(access) => enter_block(access, registers, &block),
+    match block.usable {
+        // Code of the allocator's must not run on a stack of ours, nor with signals blocked.
+        Usable::Ask(_) => block_begins_on(shared, registers, &block, &sign),
+        Usable::Known(_) => apart::run(&mut || block_begins_on(shared, registers, &block, &sign)),
+    }
+}
+
+#[inline(never)]
+fn block_begins_on(shared: &'static Shared, registers: &Registers, block: &NewBlock, sign: &Sign) {
+    match Access::enter(shared, registers, sign) {
+        Ok(access) => enter_block(access, registers, block),
         Err(refused) => count_refused(shared, refused, true),
-    });
+    }
 }
 
 /// A block ends; called before the real free.
@@ -224,7 +233,7 @@ pub fn realloc_ends(
     freed: bool,
 ) {
     // A jump to one of two functions: neither takes of the stack what only the other needs.
-    if is_at_home(registers) {
+    if is_at_home(registers) || matches!(new, Some(NewBlock { usable: Usable::Ask(_), .. })) {
         realloc_ends_here(shared, registers, reallocation, kind, new, freed);
     } else {
         realloc_ends_apart(shared, registers, reallocation, kind, new, freed);
