@@ -90,7 +90,7 @@ mod tests {
         };
         assert!(found.still());
         let pc = instruction(&found.place).unwrap();
-        assert!(found.is_in(&[pc..pc + 1]) && !found.is_in(&[0..pc]), "{found:?}");
+        assert!(found.is_in(&[0..1, pc..pc + 1]) && !found.is_in(&[0..pc, pc + 1..u64::MAX]), "{found:?}");
         assert_eq!(instruction("running"), None);
         wake.send(()).unwrap();
         told.recv().unwrap();
