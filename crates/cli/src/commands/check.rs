@@ -34,11 +34,11 @@ const BY_DESIGN: &str = "kept by the C or C++ library by design (--all-leaks cou
 Exit status: 0 all limits hold, 1 a limit is exceeded for certain, 2 nothing
 could be checked (wrong usage, no ledger), 3 inconclusive: no limit is known to
 be exceeded, but of one the ledger does not tell whether it holds. That is so
-where the figure is nearer to the limit than it may be off: the peak of a program
-with several threads (it is told with its error), estimates of a sampled ledger
-(twice their standard error), and figures from which blocks, frees or stacks are
-missing (full disk, signals, RTLD_DEEPBIND, damage). --inconclusive pass makes it
-0; --allow-losses takes figures as if nothing were missing.
+where the figure is nearer to the limit than it may be off: the peak of several
+threads (it is told with its error), estimates of a sampled ledger (twice their
+standard error), and figures from which blocks, frees or stacks are missing
+(full disk, signals, RTLD_DEEPBIND, damage). --inconclusive pass makes it 0;
+--allow-losses takes figures as if nothing were missing.
 
 Not freed (--max-leaked) is every block that was still allocated when the
 program ended, whether or not a pointer to it was left. What the C and C++
