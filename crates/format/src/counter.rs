@@ -43,7 +43,7 @@ counters! {
         /// Mean bytes between two samples, see [`crate::sample`]; 0: every block is entered. Set before the
         /// ledger can be read, and never changed.
         SampleInterval = 9, "sample_interval";
-        /// Bytes of the call-site table's hash tables, which are part of `PrivateBytes`.
+        /// Bytes of the call-site table's hash tables that are present in memory, part of `PrivateBytes`.
         SitesPrivateBytes = 10, "sites_private_bytes";
         /// Bytes of the address index that are present in memory, part of `PrivateBytes`.
         ShadowBytes = 11, "shadow_bytes";

@@ -187,8 +187,9 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
     #[inline(always)]
     fn sets_used(&self) -> usize {
         const { assert!(FEW_SETS.is_power_of_two()) };
-        let kept = self.kept as usize;
-        if kept < SETS { kept.max(FEW_SETS).next_power_of_two().min(SETS) } else { SETS }
+        // Early, when there are few stacks yet that have to be kept anew.
+        let wanted = (self.kept as usize).saturating_mul(4);
+        if wanted < SETS { wanted.max(FEW_SETS).next_power_of_two().min(SETS) } else { SETS }
     }
 
     /// Where the word of this number lies.

@@ -181,7 +181,7 @@ impl Shared {
 
     fn measure_here(&self, all: bool) {
         /// So much of the time may go into it: a question to the kernel for each thread and 4 MiB of heap adds up.
-        const ONE_PART_IN: u64 = 200;
+        const ONE_PART_IN: u64 = 1000;
         const PAUSE_NS_MAX: u64 = 1_000_000_000;
         let begin_ns = self.clock.now_ns();
         let due_ns = self.next_measure_ns.swap(u64::MAX, Ordering::Relaxed);
