@@ -2,7 +2,8 @@
 
 use super::ledger::{self, CODEC, Ledger};
 use super::options::Request;
-use super::shared::{ORDER_BOUND, TICK_NS};
+use super::order::ORDER_BOUND;
+use super::shared::TICK_NS;
 use core::ffi::CStr;
 use heapledger_format::header::{Header, flag};
 use heapledger_format::record::layout_64;
