@@ -192,7 +192,7 @@ fn formats_say_what_json_says() -> Result {
         (&["history", "--addr", "main"], 2, "'main' is no address; addresses look like 0x"),
         (&["history", "--addr", "0x+5"], 2, "'0x+5' is no address; "),
         (&["history", "--addr", "+5"], 2, "'+5' is no address; "),
-        (&["dump", "-Faddr=+5"], 2, "'+5' is no address; "),
+        (&["dump", "-Fptr_min=+5"], 2, "'+5' is no address; "),
     ] {
         let ran = ask(arguments, &[&ledger])?;
         check!(ran.status.code() == Some(code) && ran.err().contains(words), "{arguments:?}: {ran}\n{}", ran.err());

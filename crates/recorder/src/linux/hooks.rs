@@ -55,12 +55,12 @@ impl Reallocation {
     fn of(detached: Detached<u32>) -> Reallocation {
         let (slot, address, number, time) = detached.into_parts();
         let time = time.min(TIME_MAX);
-        Reallocation { slot: u64::from(slot) + 1 | time << 32, address: address | time >> 32 << 48, number }
+        Reallocation { slot: (u64::from(slot) + 1) | time << 32, address: address | (time >> 32) << 48, number }
     }
 
     fn detached(&self) -> Option<Detached<u32>> {
         let slot = (self.slot as u32).checked_sub(1)?;
-        let time = self.slot >> 32 | self.address >> 48 << 32;
+        let time = self.slot >> 32 | (self.address >> 48) << 32;
         Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, self.number, time)))
     }
 }

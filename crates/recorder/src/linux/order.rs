@@ -8,9 +8,9 @@
 //! that thread leases anew ("follows"):
 //!
 //! - a block's end comes after its beginning, whose number is in the record;
-//! - a block begins after the ends of those that were where it is now. What remains in the index of a block that is gone tells
-//!   whether the same thread took it out a moment ago, and how long it was: mostly so. If not, [`Returned`] has about the highest
-//!   number of all ends of blocks in that region, and where in it does not matter.
+//! - a block begins after the ends of those that were where it is now. [`Returned`] has about the highest number of all ends of
+//!   blocks in a region. If that is of a later lease, what remains in the index of the block that was there tells whether it was the
+//!   thread's own a moment ago: then it does not matter what others did nearby.
 //!
 //! A lease is also over when the coarse clock has moved on, so a thread that was idle has no old numbers left.
 
@@ -21,7 +21,7 @@ use super::state::ThreadState;
 use super::threads::refresh_name;
 use crate::policy::{Backend as _, Begun};
 use core::sync::atomic::{AtomicU64, Ordering};
-use heapledger_format::record::{NUMBER_MAX, Options, RECORD_WORDS};
+use heapledger_format::record::{NUMBER_MAX, Options};
 use heapledger_format::{Entry, GlobalCounter, TallyCounter};
 
 /// Numbers that a thread leases at once.
@@ -65,32 +65,53 @@ impl Returned {
         Returned { ends: [const { Line(AtomicU64::new(0)) }; REGIONS] }
     }
 
-    fn places(&self, address: u64, bytes: u64) -> impl Iterator<Item = &AtomicU64> {
+    /// The regions of a block: first and last.
+    #[inline(always)]
+    fn regions(address: u64, bytes: u64) -> (u64, u64) {
         let first = address >> REGION_BITS;
         let last = address.saturating_add(bytes.max(1) - 1) >> REGION_BITS;
         // More regions than there are places need each place once.
-        let last = last.min(first + REGIONS as u64 - 1);
-        (first..=last).filter_map(|region| {
-            let place = region.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - REGIONS.trailing_zeros());
-            self.ends.get(place as usize).map(|line| &line.0)
-        })
+        (first, last.min(first + REGIONS as u64 - 1))
+    }
+
+    #[inline(always)]
+    fn end_in(&self, region: u64) -> &AtomicU64 {
+        let place = region.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - REGIONS.trailing_zeros());
+        &self.ends[place as usize % REGIONS].0
     }
 
     /// A block ends with a number of the lease that ends at `end`.
-    #[inline]
+    #[inline(always)]
     fn note(&self, address: u64, bytes: u64, end: u64) {
-        for place in self.places(address, bytes) {
+        let note = |region| {
             // Two at once may leave the lower one: then one block in a thousand thousand comes up to a lease early.
-            if place.load(Ordering::Relaxed) < end {
-                place.store(end, Ordering::Release);
+            let known = self.end_in(region);
+            if known.load(Ordering::Relaxed) < end {
+                known.store(end, Ordering::Release);
             }
+        };
+        match Self::regions(address, bytes) {
+            (first, last) if first == last => note(first),
+            (first, last) => Self::of_each(first, last, note),
         }
     }
 
     /// The latest lease there.
-    #[inline]
+    #[inline(always)]
     fn latest(&self, address: u64, bytes: u64) -> u64 {
-        self.places(address, bytes).map(|place| place.load(Ordering::Acquire)).max().unwrap_or(0)
+        let end_in = |region| self.end_in(region).load(Ordering::Acquire);
+        let (first, last) = Self::regions(address, bytes);
+        let mut latest = end_in(first);
+        if first != last {
+            Self::of_each(first + 1, last, |region| latest = latest.max(end_in(region)));
+        }
+        latest
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn of_each(first: u64, last: u64, each: impl FnMut(u64)) {
+        (first..=last).for_each(each);
     }
 }
 
@@ -133,9 +154,8 @@ impl Remains {
 /// How many bytes the block of a record has, as far as they are known without looking elsewhere.
 #[inline(always)]
 fn bytes_of(shared: &Shared, slot: u32) -> u64 {
-    let words: [u64; RECORD_WORDS] =
-        core::array::from_fn(|word| shared.record_word(slot, word).load(Ordering::Relaxed));
-    Entry::packed_actual(&words).unwrap_or(u64::MAX >> 8)
+    let [size, time] = [2, 3].map(|word| shared.record_word(slot, word).load(Ordering::Relaxed));
+    Entry::packed_actual(&[0, 0, size, time]).unwrap_or(u64::MAX >> 8)
 }
 
 impl Shared {
@@ -191,16 +211,19 @@ impl Access<'_> {
         }
         let bytes = block.actual.unwrap_or(block.size);
         let held = self.shared.index.held((block.address, self.cell(block.address)));
-        if Remains(held).is_own(self.state.number_plus_1, self.state.leases, bytes) {
+        let latest = self.shared.returned.latest(block.address, bytes);
+        if latest <= self.state.end_number && cells::slot_in(held).is_none() {
             return 0;
         }
-        self.least_number_after_others(block.address, bytes, held)
+        self.least_number_after_others(block.address, bytes, held, latest)
     }
 
+    #[cold]
     #[inline(never)]
-    fn least_number_after_others(&self, address: u64, bytes: u64, held: u32) -> u64 {
-        let latest = self.shared.returned.latest(address, bytes);
-        let least = if latest > self.state.end_number { latest } else { 0 };
+    fn least_number_after_others(&self, address: u64, bytes: u64, held: u32, latest: u64) -> u64 {
+        let state = &*self.state;
+        let is_own = Remains(held).is_own(state.number_plus_1, state.leases, bytes);
+        let least = if latest > state.end_number && !is_own { latest } else { 0 };
         // A block that is still there ends now: nobody saw its free.
         let there = cells::slot_in(held).filter(|slot| self.shared.address(*slot) == address);
         there.map_or(least, |slot| least.max(self.shared.number_in(slot) + 1))
