@@ -189,7 +189,10 @@ fn formats_say_what_json_says() -> Result {
         (&["dump", "-f", "%p %q"], 2, "\n  %p %q\n     ^^\n"),
         (&["history", "-f", "%b9999"], 1, "this ledger has stacks of 512 levels at most\n  %b9999\n  ^^^^^^\n"),
         (&["dump", "-f", "%p", "--json"], 2, "cannot be used with"),
-        (&["history", "--addr", "main"], 2, "an address is written 0x"),
+        (&["history", "--addr", "main"], 2, "'main' is no address; addresses look like 0x"),
+        (&["history", "--addr", "0x+5"], 2, "'0x+5' is no address; "),
+        (&["history", "--addr", "+5"], 2, "'+5' is no address; "),
+        (&["dump", "-Fptr_min=+5"], 2, "'+5' is no address; "),
     ] {
         let ran = ask(arguments, &[&ledger])?;
         check!(ran.status.code() == Some(code) && ran.err().contains(words), "{arguments:?}: {ran}\n{}", ran.err());
@@ -233,5 +236,35 @@ fn headers_are_passed_over() -> Result {
     let words = "heapledger: -A deepthought-elf is not needed: no objdump is run, and the ledger says that its program is \
                  for x86-64\n";
     check!(told.err() == words, "{}", told.err());
+    Ok(())
+}
+
+#[test]
+fn a_history_that_is_shorter_than_was_asked_for_says_so() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("address_lives")?.build()?;
+    let options = ["--history", "20000000", "--max-ledger", "64M"];
+    let ran = run_cleanly(&scratch, &mut under_run(&scratch, "x", &options, &program, &[]))?.good()?;
+    check!(ran.stderr.is_empty(), "-q says {}", ran.err());
+    let ledger = scratch.path("x.hl");
+    let ran = ask(&["stats"], &[&ledger])?.good()?;
+    let told = "The history has room for 131,072 frees, not for the 20,000,000 asked for: it gets at most an eighth of the \
+                ledger. For all of them: --max-ledger 9766M.";
+    let flat = ran.out().split_whitespace().collect::<Vec<_>>().join(" ");
+    check!(flat.contains(told), "{}", ran.out());
+    let lines = read("history", &ledger, &["--limit", "1"])?;
+    let notes = lines.last().and_then(|end| end["notes"].as_array()).ok_or("no notes")?;
+    check!(notes.iter().any(|note| note["kind"] == "history_cut"), "{notes:?}");
+    // What is said with the summary of `run`, and what it says to type is enough.
+    let mut loud = command(heapledger());
+    loud.args(["run", "-o"]).arg(scratch.path("y.hl")).arg("--ledger-dir").arg(scratch.live());
+    loud.args(["--history", "100000", "--max-ledger", "1M", "--"]).arg(&program).current_dir(scratch.work());
+    let ran = process::run(&mut loud)?.good()?;
+    let flat = ran.err().split_whitespace().collect::<Vec<_>>().join(" ");
+    check!(flat.contains("not for the 100,032 asked for: ") && flat.contains("--max-ledger 49M"), "{}", ran.err());
+    let bare = recorded(&scratch, "address_lives", &["--history", "100000", "--max-ledger", "49M"])?;
+    check!(!ask(&["stats"], &[&bare])?.good()?.out().contains("asked for"), "49M is not enough");
+    let refused = ask(&["run", "--history", "67108865", "--", "/bin/true"], &[])?;
+    check!(refused.status.code() == Some(2) && refused.err().contains("67108864 freed blocks at most"), "{refused}");
     Ok(())
 }

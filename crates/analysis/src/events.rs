@@ -84,17 +84,27 @@ impl Event {
         }
     }
 
-    /// Time, number, and of the two halves of a `realloc`, which share a number, the free first. Nothing else that
-    /// happened to this block has the same.
+    /// Time, number, and of the two halves of a `realloc`, which mostly share a number, the free first. Nothing else that
+    /// happened to this block has the same. Earlier recorders numbered frees of what other threads had allocated too low now and
+    /// then, and gave them too early a time: those come right behind their allocations.
     fn key(&self) -> order::Key {
-        let is_allocation = matches!(self.kind, EventKind::Allocation { .. });
-        (self.time().unwrap_or(0), self.number(), is_allocation, self.block.number)
+        const FREE: u8 = 0;
+        const ALLOCATION: u8 = 1;
+        const FREE_BEHIND: u8 = 2;
+        let began = (self.block.time.unwrap_or(0), self.block.number);
+        let own = (self.time().unwrap_or(0), self.number());
+        let ((time, number), half) = match self.kind {
+            EventKind::Allocation { .. } => (began, ALLOCATION),
+            EventKind::Free(_) if own <= began => (began, FREE_BEHIND),
+            EventKind::Free(_) => (own, FREE),
+        };
+        (time, number, half, self.block.number)
     }
 }
 
 /// The block with the number, time, thread, function and stack of its free.
 pub fn as_freed(freed: &FreedEntry) -> Entry {
-    let FreedEntry { block, number, by: kind, site, thread, time } = *freed;
+    let FreedEntry { block, number, by: kind, site, thread, time, .. } = *freed;
     Entry { number, kind, site, thread, time, ..block }
 }
 

@@ -80,8 +80,8 @@ struct Links {
 impl Links {
     fn add(&mut self, entry: &FreedEntry) {
         if is_realloc(entry.by) {
-            self.next.insert(entry.block.number, entry.number);
-            self.previous.insert(entry.number, entry.block.number);
+            self.next.insert(entry.block.number, entry.became());
+            self.previous.insert(entry.became(), entry.block.number);
         }
     }
 

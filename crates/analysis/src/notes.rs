@@ -1,7 +1,7 @@
 //! What a report could not see. Every report ends with these.
 
-use heapledger_source::format::TallyCounter;
 use heapledger_source::format::record::Options;
+use heapledger_source::format::{SectionKind, TallyCounter};
 use heapledger_source::{Damage, Ledger, SourceError};
 
 use crate::FoundBy;
@@ -48,6 +48,16 @@ pub enum Note {
     Full,
     /// Recording stopped before the program ended.
     Stopped,
+    /// The history is shorter than was asked for.
+    HistoryCut {
+        /// Frees that it was asked to hold.
+        asked: u64,
+        /// Those that it has room for.
+        room: u64,
+        /// With a ledger of so many bytes it would have had it; `None` if one that could be larger was asked for: a limit of the
+        /// program's address space or file size was in the way.
+        max_ledger: Option<u64>,
+    },
     /// The target was halted in the middle of an update: one block may be half entered.
     Busy,
     /// Why functions of a module have no names.
@@ -125,6 +135,20 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::HistoryLost,
 ];
 
+/// Bytes of a ledger for each entry of its history, which gets an eighth at most.
+const LEDGER_BYTES_OF_AN_ENTRY: u64 = 8 * 64;
+/// Entries of the history if nothing was asked for: a small ledger has fewer, and nobody wonders.
+const HISTORY_DEFAULT: u64 = 65_536;
+
+fn history_cut(ledger: &Ledger) -> Option<Note> {
+    let figure = |key| std::str::from_utf8(ledger.process().get(key)?).ok()?.parse::<u64>().ok();
+    let asked = figure("history").filter(|asked| *asked != HISTORY_DEFAULT && records_frees(ledger))?;
+    let room = ledger.header().section(SectionKind::History).map_or(0, |section| section.capacity);
+    let needed = asked.saturating_mul(LEDGER_BYTES_OF_AN_ENTRY);
+    let max_ledger = Some(needed).filter(|needed| figure("max_ledger").unwrap_or(0) < *needed);
+    (room < asked).then_some(Note::HistoryCut { asked, room, max_ledger })
+}
+
 impl Seen {
     /// What `ledger` says of itself, `in_flight` elements having been passed over. Ask after reading it.
     ///
@@ -150,6 +174,7 @@ impl Seen {
             State::Stopped => notes.push(Note::Stopped),
             State::Starting | State::Recording => {}
         }
+        notes.extend(history_cut(ledger));
         let tallies = ledger.tallies()?;
         let sampled = ledger.sample_interval() != 0;
         // Between samples, blocks that nobody entered are freed all the time.

@@ -41,7 +41,15 @@ fn whole() -> Builder {
             builder.entry(block);
         } else {
             let by = Kind::FREE;
-            builder.freed(FreedEntry { block, number: number + 20, by, site, thread: Some(0), time: Some(50) });
+            builder.freed(FreedEntry {
+                block,
+                number: number + 20,
+                by,
+                site,
+                thread: Some(0),
+                time: Some(50),
+                later: 0,
+            });
         }
     }
     builder.global(GlobalCounter::PeakBytes, PEAK).global(GlobalCounter::PeakBlocks, 15);

@@ -135,6 +135,7 @@ fn events_are_chosen_by_what_happened() {
     let freed = FreedEntry {
         block: block(20, 0),
         number: 30,
+        later: 0,
         by: Kind::DELETE,
         site: 1,
         thread: Some(1),

@@ -168,6 +168,7 @@ fn events_are_in_order_and_realloc_frees_first() {
     builder.freed(FreedEntry {
         block: block(1, 10),
         number: 5,
+        later: 0,
         by: Kind::REALLOC,
         site: 0,
         thread: Some(1),

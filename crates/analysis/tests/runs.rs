@@ -34,7 +34,7 @@ fn block(number: u64, address: u64, kind: Kind) -> Entry {
 }
 
 fn freed(block: Entry, by: Kind, number: u64) -> FreedEntry {
-    FreedEntry { block, number, by, site: 0, thread: Some(0), time: Some(number * 10) }
+    FreedEntry { block, number, later: 0, by, site: 0, thread: Some(0), time: Some(number * 10) }
 }
 
 /// A ledger after so many numbers, with the frees of `ring`, of `frees` that there were.
@@ -220,4 +220,44 @@ fn a_long_chain_is_quick() {
     let lives = Lives::of(&[&ledger], 0x2000, wanted(false, 0), &mut |_| {}).expect("readable");
     assert_eq!((lives.chains.len(), lives.chains[0].lives.len()), (1, 60_001));
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}
+
+/// Earlier recorders leased numbers and read clocks in a way that a free could be numbered, and timed, before the allocation of
+/// another thread's block.
+#[test]
+fn a_free_that_seems_to_come_first_comes_behind_its_allocation() {
+    let mut files = Files(Vec::new());
+    let mut builder = Builder::new();
+    builder
+        .entry(block(150, 0x9000, Kind::MALLOC))
+        .freed(freed(block(100, 0x1000, Kind::MALLOC), Kind::FREE, 90))
+        .freed(freed(block(200, 0x2000, Kind::MALLOC), Kind::FREE, 120))
+        .freed(FreedEntry { time: Some(50), ..freed(block(110, 0x3000, Kind::MALLOC), Kind::FREE, 300) });
+    let ledger = files.open("first", &builder);
+    let expected =
+        ["freed 100", "free 90", "freed 110", "free 300", "live 150", "freed 200", "free 120"].map(str::to_owned);
+    let events = Events::of(&ledger, false, 0, &mut |_| {}).expect("readable");
+    assert_eq!(told(&events.events), expected);
+    let reversed = Events::of(&ledger, true, 0, &mut |_| {}).expect("readable");
+    assert!(told(&reversed.events).iter().rev().eq(&expected));
+}
+
+#[test]
+fn halves_of_a_realloc_that_could_not_share_a_number() {
+    let mut files = Files(Vec::new());
+    let mut builder = Builder::new();
+    // Another thread was given the old place before the new block's number was taken.
+    builder
+        .freed(FreedEntry { later: 7, ..freed(block(10, 0x1000, Kind::MALLOC), Kind::REALLOC, 20) })
+        .freed(freed(block(22, 0x1000, Kind::MALLOC), Kind::FREE, 25))
+        .entry(block(27, 0x5000, Kind::REALLOC));
+    let ledger = files.open("halves", &builder);
+    let events = Events::of(&ledger, false, 0, &mut |_| {}).expect("readable");
+    assert_eq!(told(&events.events), ["freed 10", "free 20", "freed 22", "free 25", "live 27"]);
+    let lives = Lives::of(&[&ledger], 0x1000, wanted(false, 0), &mut |_| {}).expect("readable");
+    assert_eq!(
+        chains(&lives),
+        [vec![(10, true, Some(20)), (27, false, None)], vec![(22, true, Some(25))]],
+        "the chain is whole, and the other block apart"
+    );
 }

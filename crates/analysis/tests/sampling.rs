@@ -54,7 +54,7 @@ fn block(number: u64, size: u64) -> Entry {
 }
 
 fn freed(block: Entry, number: u64) -> FreedEntry {
-    FreedEntry { block, number, by: Kind::FREE, site: 0, thread: Some(0), time: Some(number) }
+    FreedEntry { block, number, later: 0, by: Kind::FREE, site: 0, thread: Some(0), time: Some(number) }
 }
 
 #[test]

@@ -95,7 +95,15 @@ fn block(number: u64, site: u32, size: u64) -> Entry {
 }
 
 fn freed(block: Entry) -> FreedEntry {
-    FreedEntry { number: block.number + 100, by: Kind::FREE, site: 0, thread: Some(0), time: block.time, block }
+    FreedEntry {
+        number: block.number + 100,
+        later: 0,
+        by: Kind::FREE,
+        site: 0,
+        thread: Some(0),
+        time: block.time,
+        block,
+    }
 }
 
 /// Three stacks: main > parse > alloc, main > alloc, main > parse; and blocks without a stack.

@@ -20,7 +20,7 @@ fn entry(number: u64, address: u64, size: u64, actual: Option<u64>) -> Entry {
 }
 
 fn freed(block: Entry, number: u64) -> FreedEntry {
-    FreedEntry { block, number, by: Kind::FREE, site: 0, thread: Some(0), time: Some(number) }
+    FreedEntry { block, number, later: 0, by: Kind::FREE, site: 0, thread: Some(0), time: Some(number) }
 }
 
 fn open(name: &str, builder: &Builder) -> Ledger {

@@ -19,7 +19,8 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
         short => UNITS.iter().find(|(name, _)| *name == short).ok_or_else(problem)?.1,
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let whole: u64 = whole.parse().map_err(|_| problem())?;
+    let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let whole: u64 = whole.parse().ok().filter(|_| plain(whole) && plain(fraction)).ok_or_else(problem)?;
     let mut bytes = whole.checked_mul(1 << shift).ok_or_else(problem)?;
     if !fraction.is_empty() {
         let places = u32::try_from(fraction.len()).ok().filter(|places| *places <= 6).ok_or_else(problem)?;
@@ -98,7 +99,8 @@ mod tests {
         {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "M", "-1", "1X", "1e3", "99999999999999T", "1.2.3", "1.1234567M", "4 0"] {
+        for text in ["", "M", "-1", "1X", "1e3", "99999999999999T", "1.2.3", "1.1234567M", "4 0", "+4", "+4K", "1.+5M"]
+        {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }

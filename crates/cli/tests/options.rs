@@ -30,7 +30,7 @@ fn ledger() -> Builder {
         let (kind, time) = (Kind::CALLOC, Some(number * 1000));
         let block = Entry { number, address, size, actual: Some(24), kind, site: made, thread, heap, time };
         let (number, time) = (20 + index, Some((20 + index) * 1000));
-        builder.freed(FreedEntry { block, number, by: Kind::FREE, site: ended, thread: Some(2), time });
+        builder.freed(FreedEntry { block, number, later: 0, by: Kind::FREE, site: ended, thread: Some(2), time });
     }
     builder
 }

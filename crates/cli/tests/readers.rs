@@ -95,7 +95,7 @@ fn ledger(blocks: u64) -> Builder {
         let (thread, heap, time) = (Some(0), Some(0), Some(number * 10));
         let block = Entry { number, address: 0x1000 + number * 64, size, actual, kind, site, thread, heap, time };
         if number % 3 == 0 {
-            let ended = FreedEntry { block, number: blocks + number, by: Kind::FREE, site, thread, time };
+            let ended = FreedEntry { block, number: blocks + number, later: 0, by: Kind::FREE, site, thread, time };
             builder.freed(ended);
         } else {
             builder.entry(block);

@@ -118,8 +118,15 @@ fn ledger(blocks: u64, program: &str, id: u8) -> Builder {
             time,
         };
         if number % 3 == 0 {
-            let end =
-                FreedEntry { block, number: 20_000_000 + number, by: Kind::DELETE_ARRAY_SIZED, site, thread, time };
+            let end = FreedEntry {
+                block,
+                number: 20_000_000 + number,
+                later: 0,
+                by: Kind::DELETE_ARRAY_SIZED,
+                site,
+                thread,
+                time,
+            };
             builder.freed(end);
         } else {
             builder.entry(block);

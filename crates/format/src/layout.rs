@@ -60,6 +60,8 @@ fields! {
     FreedTime = 68;
     /// History: what the `wide` section said of the block: the size if `Size` is all ones, else the actual size.
     FreedWide = 69;
+    /// History: by how much the number of the block that a `realloc` gave is higher than that of the free, mostly 0.
+    FreedLater = 70;
 }
 
 /// First number of the fields that only a history entry has.

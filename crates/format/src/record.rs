@@ -46,8 +46,11 @@ pub struct Entry {
 pub struct FreedEntry {
     /// The block as it was entered.
     pub block: Entry,
-    /// Sequence number of the free. That of the new block if `realloc` freed.
+    /// Sequence number of the free. That of the new block if `realloc` freed, but for `later`.
     pub number: u64,
+    /// By how much the number of the block that a `realloc` gave is higher, if not both could have one number: see
+    /// [`FreedEntry::became`].
+    pub later: u32,
     /// The function that freed.
     pub by: Kind,
     /// Call site of the free, 0 if none.
@@ -75,6 +78,8 @@ pub const SIZE_ESCAPE: u64 = mask(32);
 pub const EXCESS_ESCAPE: u64 = mask(20);
 /// A time of this or more saturates (203 days of microseconds).
 pub const TIME_MAX: u64 = mask(44);
+/// The two numbers of a `realloc` are so far apart at most.
+pub const LATER_MAX: u32 = mask(26) as u32;
 
 /// What a ledger records beside address, size, number and kind. Each can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +121,7 @@ const PLACES_64: &[(Field, u8, u16, u32)] = &[
     (Field::FreedThread, 16, 304, Options::HISTORY | Options::THREAD),
     (Field::FreedSite, 32, 320, Options::HISTORY | Options::STACK),
     (Field::FreedBy, 6, 352, Options::HISTORY),
+    (Field::FreedLater, 26, 358, Options::HISTORY),
     (Field::FreedTime, 44, 384, Options::HISTORY | Options::TIME),
     (Field::FreedWide, 64, 448, Options::HISTORY),
 ];
@@ -250,20 +256,27 @@ impl Entry {
 }
 
 impl FreedEntry {
+    /// The number of the block that a `realloc` gave for this one, if it gave one.
+    #[inline]
+    pub fn became(&self) -> u64 {
+        self.number.saturating_add(u64::from(self.later))
+    }
+
     /// The default 64-bit packing of a history entry. Store word 4 last.
     #[inline]
     pub fn pack(&self) -> [u64; HISTORY_WORDS] {
         let block = self.block.pack();
-        let end = Self::pack_end(self.number, self.by, self.site, self.thread.unwrap_or(0), self.time.unwrap_or(0));
+        let by = (self.by, self.later);
+        let end = Self::pack_end(self.number, by, self.site, self.thread.unwrap_or(0), self.time.unwrap_or(0));
         [block[0], block[1], block[2], block[3], end[0], end[1], end[2], self.block.history_figure()]
     }
 
     /// Words 4 to 6: what is added to a record when its block is freed.
     #[inline(always)]
-    pub fn pack_end(number: u64, by: Kind, site: u32, thread: u32, time: u64) -> [u64; 3] {
+    pub fn pack_end(number: u64, (by, later): (Kind, u32), site: u32, thread: u32, time: u64) -> [u64; 3] {
         [
             (number + 1) & mask(48) | u64::from(thread.min(THREAD_OTHER)) << 48,
-            u64::from(site) | (u64::from(by.0) & 63) << 32,
+            u64::from(site) | (u64::from(by.0) & 63) << 32 | u64::from(later) << 38,
             time.min(TIME_MAX),
         ]
     }
@@ -283,6 +296,7 @@ impl FreedEntry {
         Some(FreedEntry {
             block,
             number,
+            later: get(Field::FreedLater).unwrap_or(0) as u32,
             by: Kind(get(Field::FreedBy).unwrap_or(0) as u8),
             site: get(Field::FreedSite).unwrap_or(0) as u32,
             thread: get(Field::FreedThread)
@@ -297,6 +311,7 @@ impl FreedEntry {
         layout.put(codec, bytes, Field::FreedNumber, 0);
         self.block.write(layout, codec, bytes);
         layout.put(codec, bytes, Field::FreedBy, u64::from(self.by.0));
+        layout.put(codec, bytes, Field::FreedLater, u64::from(self.later));
         layout.put(codec, bytes, Field::FreedSite, u64::from(self.site));
         layout.put(codec, bytes, Field::FreedThread, self.thread.map_or(u64::MAX, u64::from));
         layout.put(codec, bytes, Field::FreedTime, self.time.unwrap_or(0));

@@ -5,6 +5,7 @@
 //! The order of steps is what other threads and readers rely on: a record is complete before the
 //! index leads to it, and out of the index before the allocator can hand its address out again.
 
+use heapledger_format::record::LATER_MAX;
 use heapledger_format::{Entry, Kind, TallyCounter};
 
 /// What became of [`Backend::insert`].
@@ -39,6 +40,25 @@ pub trait Backend {
     fn now(&mut self) -> u64;
     /// The next sequence number; `None` when they have run out.
     fn number(&mut self) -> Option<u64>;
+    /// The number of a block that begins: higher than those of the ends of all that were where it is.
+    #[inline(always)]
+    fn number_of(&mut self, block: &Begun) -> Option<u64> {
+        let _ = block;
+        self.number()
+    }
+    /// The number of the end of the block in a slot, which the index no longer leads to: higher than the block's own.
+    #[inline(always)]
+    fn number_of_end(&mut self, slot: Self::Slot, address: u64) -> Option<u64> {
+        let _ = (slot, address);
+        self.number()
+    }
+    /// The number of the block that a `realloc` gave, when `number` was taken as it began: the same, if it is higher than those
+    /// of the ends of all blocks that were where it is.
+    #[inline(always)]
+    fn number_of_moved(&mut self, number: u64, block: &Begun) -> u64 {
+        let _ = block;
+        number
+    }
     /// The calling thread's row.
     fn thread(&mut self) -> Option<u32>;
     /// A vacant slot.
@@ -114,6 +134,8 @@ pub struct Measure {
 pub struct Freed {
     /// Sequence number of the free. That of the new block if `realloc` freed.
     pub number: u64,
+    /// By how much that of the new block is higher after all.
+    pub later: u32,
     /// The call.
     pub ended: Ended,
     /// When.
@@ -126,17 +148,18 @@ pub struct Detached<S> {
     slot: S,
     address: u64,
     number: u64,
+    time: u64,
 }
 
 impl<S> Detached<S> {
     /// Takes it apart, to be kept in raw words between two hooks.
-    pub fn into_parts(self) -> (S, u64, u64) {
-        (self.slot, self.address, self.number)
+    pub fn into_parts(self) -> (S, u64, u64, u64) {
+        (self.slot, self.address, self.number, self.time)
     }
 
     /// Undoes [`Detached::into_parts`].
-    pub fn from_parts((slot, address, number): (S, u64, u64)) -> Self {
-        Detached { slot, address, number }
+    pub fn from_parts((slot, address, number, time): (S, u64, u64, u64)) -> Self {
+        Detached { slot, address, number, time }
     }
 }
 
@@ -147,12 +170,13 @@ pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
     let Some(slot) = backend.take_slot() else {
         return backend.aside(|backend| not_entered(backend, kind, None));
     };
-    let Some(number) = backend.number() else {
+    let Some(number) = backend.number_of(block) else {
         return backend.aside(|backend| not_entered(backend, kind, Some(slot)));
     };
     let weight = backend.weight(block.size, number);
     backend.count_call(block.kind, true, weight);
-    enter(backend, block, slot, number, weight)
+    let time = backend.now();
+    enter(backend, block, slot, (number, time), weight)
 }
 
 #[cold]
@@ -167,8 +191,7 @@ fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<B::Slot>) -
 }
 
 #[cfg_attr(target_arch = "x86_64", inline(always))]
-fn enter<B: Backend>(backend: &mut B, block: &Begun, slot: B::Slot, number: u64, weight: u64) -> bool {
-    let time = backend.now();
+fn enter<B: Backend>(backend: &mut B, block: &Begun, slot: B::Slot, (number, time): (u64, u64), weight: u64) -> bool {
     let entry = Entry {
         number,
         address: block.address,
@@ -214,7 +237,7 @@ pub fn end<B: Backend>(backend: &mut B, address: u64, ended: &Ended) -> bool {
         backend.aside(|backend| unknown(backend, by));
         return false;
     };
-    let number = backend.number().unwrap_or(heapledger_format::record::NUMBER_MAX);
+    let number = backend.number_of_end(slot, address).unwrap_or(heapledger_format::record::NUMBER_MAX);
     let time = backend.now();
     close(backend, slot, number, ended, time);
     true
@@ -230,16 +253,16 @@ pub fn unknown<B: Backend>(backend: &mut B, by: Kind) {
 
 #[cfg_attr(target_arch = "x86_64", inline(always))]
 fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended, time: u64) {
-    retire(backend, slot, number, ended, time);
+    retire(backend, slot, (number, 0), ended, time);
     backend.vacate(slot);
     backend.release_slot(slot);
 }
 
 /// Books the end of the record in `slot`, whose slot stays with the caller.
 #[cfg_attr(target_arch = "x86_64", inline(always))]
-fn retire<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended, time: u64) {
+fn retire<B: Backend>(backend: &mut B, slot: B::Slot, (number, later): (u64, u32), ended: &Ended, time: u64) {
     let Some(Measure { bytes, weight }) = backend.measure(slot) else { return };
-    backend.history(slot, &Freed { number, ended: *ended, time });
+    backend.history(slot, &Freed { number, later, ended: *ended, time });
     let bytes = bytes.wrapping_mul(weight);
     backend.count_call(ended.by, false, weight);
     backend.count(TallyCounter::Frees, weight);
@@ -251,8 +274,8 @@ fn retire<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended
 /// next can be confused with it. `None` if the ledger does not know the block.
 pub fn detach<B: Backend>(backend: &mut B, address: u64) -> Option<Detached<B::Slot>> {
     let slot = backend.remove(address)?;
-    let number = backend.number().unwrap_or(heapledger_format::record::NUMBER_MAX);
-    Some(Detached { slot, address, number })
+    let number = backend.number_of_end(slot, address).unwrap_or(heapledger_format::record::NUMBER_MAX);
+    Some(Detached { slot, address, number, time: backend.now() })
 }
 
 /// The real `realloc` failed: nothing has changed.
@@ -261,30 +284,33 @@ pub fn reattach<B: Backend>(backend: &mut B, detached: Detached<B::Slot>) {
         Inserted::Done => backend.count(TallyCounter::NumbersUnused, 1),
         Inserted::Displaced(other) => {
             // Someone was given an address that was not free: the allocator's books are broken. Keep ours whole.
-            let time = backend.now();
-            displaced(backend, other, detached.number, time);
+            displaced(backend, other, detached.number, detached.time);
         }
         Inserted::Full => {
             // Its free could never be followed: it leaves the ledger now.
-            let time = backend.now();
             backend.count(TallyCounter::LostNoIndex, 1);
-            close(backend, detached.slot, detached.number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+            close(backend, detached.slot, detached.number, &Ended { by: Kind::UNSEEN, site: 0 }, detached.time);
         }
     }
 }
 
-/// The real `realloc` gave `block` for the detached one: both halves share one number.
+/// The real `realloc` gave `block` for the detached one: both halves share one number, if they can.
 pub fn replace<B: Backend>(backend: &mut B, detached: Detached<B::Slot>, block: &Begun, ended: &Ended) -> bool {
-    let weight = backend.weight(block.size, detached.number);
+    let number = backend.number_of_moved(detached.number, block);
+    let begins = (number, if number == detached.number { detached.time } else { backend.now() });
+    // Somebody may have been given the old place meanwhile: its end keeps the number that was taken before.
+    let (ends, time) = match number - detached.number {
+        later if later <= u64::from(LATER_MAX) => ((detached.number, later as u32), detached.time),
+        _ => ((number, 0), begins.1),
+    };
+    let weight = backend.weight(block.size, number);
     backend.count_call(block.kind, true, weight);
-    let time = backend.now();
-    retire(backend, detached.slot, detached.number, ended, time);
+    retire(backend, detached.slot, ends, ended, time);
     backend.vacate(detached.slot);
-    enter(backend, block, detached.slot, detached.number, weight)
+    enter(backend, block, detached.slot, begins, weight)
 }
 
 /// The real `realloc` freed the detached block and returned none (size 0).
 pub fn drop_detached<B: Backend>(backend: &mut B, detached: Detached<B::Slot>, ended: &Ended) {
-    let time = backend.now();
-    close(backend, detached.slot, detached.number, ended, time);
+    close(backend, detached.slot, detached.number, ended, detached.time);
 }

@@ -44,6 +44,17 @@ pub fn sentence(note: &Note) -> String {
         Note::Stopped => "Recording stopped before the program ended: there was no memory for it, or the program forbade itself \
                           all system calls (seccomp's strict mode)."
             .to_owned(),
+        Note::HistoryCut { asked, room, max_ledger } => {
+            let more = match max_ledger {
+                Some(bytes) => format!(
+                    "it gets at most an eighth of the ledger. For all of them: --max-ledger {}M",
+                    bytes.div_ceil(1 << 20)
+                ),
+                None => "a limit of the program's address space or file size (ulimit -v, ulimit -f) keeps the ledger small"
+                    .to_owned(),
+            };
+            format!("The history has room for {} frees, not for the {} asked for: {more}.", count(*room), count(*asked))
+        }
         Note::Busy => "The target was halted in the middle of an update: one block may be half entered.".to_owned(),
         Note::Module { reason, .. } => format!("{}.", capital(reason)),
         Note::NotFetched { paths, reason } => {
@@ -115,6 +126,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::Damage(_) => "damage",
         Note::Full => "full",
         Note::Stopped => "stopped",
+        Note::HistoryCut { .. } => "history_cut",
         Note::Busy => "busy",
         Note::Module { .. } => "module",
         Note::WithoutDebugInfo(_) => "without_debug_info",

@@ -96,7 +96,7 @@ impl Target {
     fn freed(&mut self, block: Entry, by: Kind, number: u64, time: u64, (thread, place): (u32, Place)) {
         let site = self.builder.stack(&[(Some(0), place.0)]);
         self.places.insert(site, place);
-        self.builder.freed(FreedEntry { block, number, by, site, thread: Some(thread), time: Some(time) });
+        self.builder.freed(FreedEntry { block, number, later: 0, by, site, thread: Some(thread), time: Some(time) });
     }
 
     fn open(&self) -> (Ledger, Context) {

@@ -41,6 +41,7 @@ pub(crate) struct Decoder {
     freed_thread: Option<Place>,
     freed_time: Option<Place>,
     freed_wide: Option<Place>,
+    freed_later: Option<Place>,
 }
 
 impl Decoder {
@@ -51,8 +52,9 @@ impl Decoder {
         decoder.standard = codec == Codec { order: ByteOrder::Little, word: WordSize::W64 }
             && element_bytes >= RECORD_WORDS * 8
             && decoder.has_part_of(&whole);
-        decoder.standard_end =
-            decoder.standard && element_bytes >= HISTORY_WORDS * 8 && decoder.end_places() == whole.end_places();
+        decoder.standard_end = decoder.standard && element_bytes >= HISTORY_WORDS * 8 && decoder.end_places() == whole.end_places()
+                // Earlier recorders do not have it.
+                && (decoder.freed_later.is_none() || decoder.freed_later == whole.freed_later);
         decoder
     }
 
@@ -87,6 +89,7 @@ impl Decoder {
             freed_thread: place(Field::FreedThread),
             freed_time: place(Field::FreedTime),
             freed_wide: place(Field::FreedWide),
+            freed_later: place(Field::FreedLater),
         }
     }
 
@@ -211,6 +214,7 @@ impl Decoder {
         Some(FreedEntry {
             block,
             number,
+            later: if self.freed_later.is_some() { (by >> 38) as u32 } else { 0 },
             by: Kind((by >> 32 & 63) as u8),
             site: by as u32,
             thread: Some((end >> 48) as u32).filter(|row| *row != THREAD_OTHER),
@@ -237,6 +241,7 @@ impl Decoder {
         Some(FreedEntry {
             block,
             number,
+            later: self.get(bytes, self.freed_later).unwrap_or(0) as u32,
             by: Kind(self.get(bytes, self.freed_by).unwrap_or(0) as u8),
             site: self.get(bytes, self.freed_site).unwrap_or(0) as u32,
             thread: self.unescaped(bytes, self.freed_thread).map(|row| row as u32),

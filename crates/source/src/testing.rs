@@ -436,6 +436,7 @@ pub fn sample(order: ByteOrder, word: WordSize) -> Builder {
                 builder.freed(FreedEntry {
                     block: Entry { size: if number == 13 { Some(100_000) } else { block.size }, actual, ..block },
                     number: 100 + number,
+                    later: 0,
                     by: if number % 2 == 0 { Kind::FREE } else { Kind::DELETE_SIZED },
                     site: sites[2],
                     thread: Some(1),

@@ -27,7 +27,7 @@ fn freed(number: u64) -> FreedEntry {
         heap: Some(0),
         time: Some(number),
     };
-    FreedEntry { block, number, by: Kind::FREE, site: 0, thread: Some(0), time: Some(number) }
+    FreedEntry { block, number, later: 0, by: Kind::FREE, site: 0, thread: Some(0), time: Some(number) }
 }
 
 /// What `ring` holds after it was finished.

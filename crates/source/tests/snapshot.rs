@@ -88,7 +88,7 @@ fn a_block_that_was_freed_meanwhile_is_there_once() {
         second = second.or(chunk.iter().find(|entry| entry.number == 1).copied());
     }
     let block = second.expect("the second block");
-    builder.freed(FreedEntry { block, number: 9, by: Kind::FREE, site: 0, thread: None, time: None });
+    builder.freed(FreedEntry { block, number: 9, later: 0, by: Kind::FREE, site: 0, thread: None, time: None });
     let (_, taken) = take(&builder, &scratch.0, false);
     assert_eq!(numbers(&taken), BTreeSet::from([0, 1, 2]), "it was there when the copy began");
     let mut history = taken.freed();

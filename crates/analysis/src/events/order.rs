@@ -19,7 +19,7 @@ const ROOM_MAX: usize = if cfg!(test) { 1 << 13 } else { 1 << 16 };
 const ROOM_MIN: usize = 1024;
 
 /// Time, number, which half, number of the block: different for any two events.
-pub(super) type Key = (u64, u64, bool, u64);
+pub(super) type Key = (u64, u64, u8, u64);
 
 /// What was asked for, if anything was; then the key.
 type Place = (Box<[u64]>, Key);
@@ -351,7 +351,7 @@ mod tests {
         for index in 0..RUN / 4 {
             let Event { block, .. } = events[index * 3];
             events[index * 3].kind = EventKind::Allocation { freed: None };
-            let freed = FreedEntry { block, number: 7, by: Kind::FREE, site: 1, thread: None, time: None };
+            let freed = FreedEntry { block, number: 7, later: 0, by: Kind::FREE, site: 1, thread: None, time: None };
             events.push(Event { block, kind: EventKind::Allocation { freed: Some(freed) } });
         }
         let keys = SortKeys::parse("kind,size:desc").expect("an order");

@@ -22,6 +22,7 @@ mod flag {
 mod end_flag {
     pub(super) const THREAD: u8 = 1;
     pub(super) const TIME: u8 = 2;
+    pub(super) const LATER: u8 = 4;
 }
 
 /// What the event before the first is taken to be.
@@ -141,12 +142,19 @@ fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
     // What the free says of the block is what the event says of it.
     if let Some(freed) = event.end() {
         let [number, time] = end_near(before, event);
-        bytes.push(is(end_flag::THREAD, freed.thread.is_some()) | is(end_flag::TIME, freed.time.is_some()));
+        bytes.push(
+            is(end_flag::THREAD, freed.thread.is_some())
+                | is(end_flag::TIME, freed.time.is_some())
+                | is(end_flag::LATER, freed.later != 0),
+        );
         bytes.push(freed.by.0);
         put_near(bytes, number, freed.number);
         put_near(bytes, u64::from(before.site()), u64::from(freed.site));
         freed.thread.into_iter().for_each(|thread| put(bytes, u64::from(thread)));
         freed.time.into_iter().for_each(|at| put_near(bytes, time, at));
+        if freed.later != 0 {
+            put(bytes, u64::from(freed.later));
+        }
     }
 }
 
@@ -190,7 +198,8 @@ fn take_event(bytes: &mut &[u8], before: &Event) -> Option<Event> {
     let site = take_near(bytes, u64::from(before.site()))? as u32;
     let thread = if flags & end_flag::THREAD != 0 { Some(take(bytes)? as u32) } else { None };
     let time = if flags & end_flag::TIME != 0 { Some(take_near(bytes, time)?) } else { None };
-    let freed = FreedEntry { block, number, by, site, thread, time };
+    let later = if flags & end_flag::LATER != 0 { take(bytes)? as u32 } else { 0 };
+    let freed = FreedEntry { block, number, later, by, site, thread, time };
     event.kind = if has(flag::FREE) { EventKind::Free(freed) } else { EventKind::Allocation { freed: Some(freed) } };
     Some(event)
 }
@@ -229,6 +238,7 @@ pub(super) mod tests {
             let freed = FreedEntry {
                 block,
                 number: any(),
+                later: any() as u32,
                 by: Kind(any() as u8),
                 site: any() as u32,
                 thread: some(5, any()).map(|row| row as u32),

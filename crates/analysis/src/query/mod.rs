@@ -40,7 +40,7 @@ pub use group::{GroupBy, GroupField, GroupOrder};
 pub use sort::{SortField, SortKey, SortKeys};
 pub use tree_order::{TreeField, TreeOrder};
 pub use unknown::Unknown;
-pub use value::Value;
+pub use value::{Value, address};
 
 pub(crate) use error::nearest;
 pub(crate) use plan::checked_pattern as pattern;

@@ -62,7 +62,8 @@ fn parts(text: &str) -> (&str, &str) {
 
 fn hexadecimal(text: &str) -> Option<Option<u64>> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
-    Some(u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')))
+    let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Some(u64::from_str_radix(digits, 16).ok().filter(|_| plain))
 }
 
 /// Reads `4096`, `4K`, `1.5MiB`, `0x1000`.
@@ -90,8 +91,11 @@ pub(crate) fn number(text: &str) -> Result<u64, Problem> {
     }
 }
 
-/// Reads `0x7f1200000010`, or such a number in decimal.
-pub(crate) fn address(text: &str) -> Result<u64, Problem> {
+/// Reads an address wherever one can be typed: `0x7f1200000010`, or such a number in decimal.
+///
+/// # Errors
+/// What is wrong with it, as a sentence.
+pub fn address(text: &str) -> Result<u64, String> {
     number(text).map_err(|_| format!("'{}' is no address; addresses look like 0x7f1200000010", short(text)))
 }
 
@@ -189,6 +193,57 @@ mod tests {
         }
         for text in ["", "K", "1.5", "1..5K", "4X", "1.", ".5K", "0x", "0x+1", "99999999999999999T", "-1", "1e3"] {
             assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_read() {
+        for (text, is) in [
+            ("0x7f12a4000b20", 0x7f12_a400_0b20),
+            ("0X7F12a", 0x7f12a),
+            ("0xffffffffffffffff", u64::MAX),
+            ("4096", 4096),
+            ("007", 7),
+            ("0x0", 0),
+        ] {
+            assert_eq!(address(text), Ok(is), "{text}");
+            assert_eq!(number(text), Ok(is), "{text}");
+        }
+        for text in [
+            "",
+            "0x",
+            "0X",
+            "0x+5",
+            "+5",
+            "-5",
+            "0x-5",
+            " 5",
+            "5 ",
+            "0x 5",
+            "0x5 ",
+            "5.",
+            "5.0",
+            ".5",
+            "5K",
+            "5_000",
+            "0x5_0",
+            "0x0x5",
+            "00x5",
+            "x5",
+            "7f12",
+            "0x5g",
+            "0b101",
+            "0o7",
+            "1e3",
+            "18446744073709551616",
+            "0x10000000000000000",
+            "\u{0665}",
+            "0x\u{ff15}",
+            "main",
+            "0x5+1",
+            "5,000",
+        ] {
+            assert!(address(text).is_err() && number(text).is_err(), "{text:?}");
         }
     }
 

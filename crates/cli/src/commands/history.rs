@@ -71,7 +71,7 @@ pub(crate) struct HistoryArgs {
     pub(crate) limit: LimitArgs,
     /// Show every life of this address: the blocks that contained it, who allocated and who freed them, and where
     /// realloc moved them from and to
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = heapledger_analysis::query::address)]
     pub(crate) addr: Option<u64>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
@@ -87,15 +87,6 @@ pub(crate) struct HistoryArgs {
     pub(crate) frames: FramesArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
-}
-
-/// An address: hexadecimal behind 0x, decimal otherwise.
-fn address(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| "an address is written 0x7f1234, or as a decimal number".to_owned())
 }
 
 /// Shows the events of one run.

@@ -33,7 +33,7 @@ pub(crate) struct WhereisArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
     /// Addresses: 0x… or decimal
-    #[arg(value_name = "ADDRESS", required = true, value_parser = parse_address)]
+    #[arg(value_name = "ADDRESS", required = true, value_parser = heapledger_analysis::query::address)]
     pub(crate) addresses: Vec<u64>,
     /// Show at most so many earlier lives of an address, the last ones, 0 for all
     #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = LIVES)]
@@ -42,16 +42,6 @@ pub(crate) struct WhereisArgs {
     pub(crate) table: TableArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
-}
-
-/// `0x7f12a4000b20`, or decimal digits.
-fn parse_address(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16).ok(),
-        Some(_) => None,
-        None => text.parse().ok().filter(|_| !text.starts_with('+')),
-    };
-    parsed.ok_or_else(|| "an address is 0x and hexadecimal digits, or a decimal number".to_owned())
 }
 
 /// Says where addresses belong.
@@ -125,19 +115,4 @@ fn each(
         out(place, &stack, &lives)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_read() {
-        assert_eq!(parse_address("0x7F12a"), Ok(0x7f12a));
-        assert_eq!(parse_address("0Xff"), Ok(255));
-        assert_eq!(parse_address("4096"), Ok(4096));
-        for text in ["", "0x", "7f12a", "-1", "+5", "0x+5", "0x-5", "0x10000000000000000", "x"] {
-            assert!(parse_address(text).is_err(), "{text}");
-        }
-    }
 }

@@ -50,9 +50,9 @@ pub(crate) const OPTIONS: &[RecorderOption] = &[
         flag: "history",
         key: "history",
         value: Some("N"),
-        help: "How many freed blocks are remembered; 0 for none [default: 65536]",
+        help: "How many freed blocks are remembered, at most 67108864 and an eighth of --max-ledger; 0 for none [default: 65536]",
         hidden: false,
-        read: count,
+        read: entries,
     },
     RecorderOption {
         flag: "depth",
@@ -66,7 +66,8 @@ pub(crate) const OPTIONS: &[RecorderOption] = &[
         flag: "without",
         key: "without",
         value: Some("LIST"),
-        help: "What is left out of each record, for speed or size: any of actual, time, thread, stack, history, heap",
+        help: "What is not recorded, for speed and a smaller finished ledger: any of actual, time, thread, stack, history, \
+               heap. A record takes 32 bytes all the same",
         hidden: false,
         read: parts,
     },
@@ -118,6 +119,8 @@ pub(crate) const OPTIONS: &[RecorderOption] = &[
 const PARTS: &[&str] = &["actual", "time", "thread", "stack", "history", "heap"];
 /// What `unwind` can be.
 const UNWIND: &[&str] = &["auto", "fast", "slow", "tables", "frame-pointers"];
+/// Most freed blocks that the recorder keeps.
+const HISTORY_MAX: u64 = 1 << 26;
 /// Most frames that the recorder follows.
 const DEPTH_MAX: u64 = 4096;
 
@@ -150,8 +153,19 @@ fn size(value: &OsStr) -> Result<OsString, String> {
 
 fn count(value: &OsStr) -> Result<OsString, String> {
     let text = text(value)?;
-    let number: u64 = text.parse().map_err(|_| format!("'{text}' is not a whole number"))?;
-    Ok(number.to_string().into())
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number: Option<u64> = text.parse().ok().filter(|_| plain);
+    Ok(number.ok_or_else(|| format!("'{text}' is not a whole number"))?.to_string().into())
+}
+
+fn entries(value: &OsStr) -> Result<OsString, String> {
+    let checked = count(value)?;
+    let number: u64 = text(&checked)?.parse().unwrap_or(u64::MAX);
+    if number <= HISTORY_MAX {
+        Ok(checked)
+    } else {
+        Err(format!("the history holds {HISTORY_MAX} freed blocks at most"))
+    }
 }
 
 fn depth(value: &OsStr) -> Result<OsString, String> {
@@ -322,6 +336,8 @@ mod tests {
         assert_eq!(read("without", "stack,time+stack").as_deref(), Ok("stack+time"));
         assert_eq!(read("unwind", "frame-pointers").as_deref(), Ok("frame-pointers"));
         assert_eq!(read("depth", "4096").as_deref(), Ok("4096"));
+        assert_eq!(read("history", "67108864").as_deref(), Ok("67108864"));
+        assert!(read("history", "67108865").is_err() && read("history", "+5").is_err());
         assert!(read("depth", "0").is_err());
         assert!(read("depth", "4097").is_err());
         assert!(read("history", "-1").is_err());

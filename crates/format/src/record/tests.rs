@@ -31,8 +31,15 @@ fn the_fast_packing_is_what_the_descriptors_say() {
     assert!(!entry.write(&layout, CODEC, &mut slow));
     assert_eq!(slow.as_slice(), bytes_of(entry.pack()));
 
-    let freed =
-        FreedEntry { block: entry, number: 77, by: Kind::DELETE_ARRAY, site: 9, thread: Some(3), time: Some(99) };
+    let freed = FreedEntry {
+        block: entry,
+        number: 77,
+        later: 0,
+        by: Kind::DELETE_ARRAY,
+        site: 9,
+        thread: Some(3),
+        time: Some(99),
+    };
     assert_eq!(FreedEntry::read(&layout, CODEC, &bytes_of(freed.pack())), Some(freed));
     let mut slow = [0u8; 64];
     freed.write(&layout, CODEC, &mut slow);
@@ -74,7 +81,7 @@ fn every_narrow_field_at_its_edge() {
 
     // A history entry keeps the figure that the record had to put elsewhere.
     for block in [huge, padded] {
-        let freed = FreedEntry { block, number: 1, by: Kind::FREE, site: 0, thread: None, time: Some(0) };
+        let freed = FreedEntry { block, number: 1, later: 0, by: Kind::FREE, site: 0, thread: None, time: Some(0) };
         let back = FreedEntry::read(&layout, CODEC, &bytes_of(freed.pack())).expect("an entry");
         assert_eq!(back.block.size, block.size);
         if block.size != Some(SIZE_ESCAPE) {

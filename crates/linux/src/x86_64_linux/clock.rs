@@ -7,8 +7,6 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const MONOTONIC: usize = 1;
 const MONOTONIC_COARSE: usize = 6;
 const REALTIME: usize = 0;
-/// As long as the coarse clock stands still, the precise one is read once in so many times.
-const READS_BETWEEN: u32 = 16;
 
 /// When a thread last read the precise clock. Zeros: never.
 #[repr(C)]
@@ -16,13 +14,13 @@ const READS_BETWEEN: u32 = 16;
 pub struct Moment {
     coarse_ns: u64,
     now_ns: u64,
-    reads: u32,
 }
 
 type ClockGettime = unsafe extern "C" fn(usize, *mut [u64; 2]) -> i32;
 
 impl Moment {
     /// The time that was read, in nanoseconds since [`Clock::start`].
+    #[inline(always)]
     pub fn ns(&self) -> u64 {
         self.now_ns
     }
@@ -70,18 +68,18 @@ impl Clock {
         self.raw().saturating_sub(self.start_ns.load(Ordering::Relaxed))
     }
 
-    /// About the same for a third of the price: the precise clock is read when the kernel's coarse one has
-    /// moved on (1 to 10 ms, by the kernel's configuration), and otherwise once in 16 times. So the time is never
-    /// ahead, never goes back within a thread, and lags by less than 16 reads of this thread and less than that step.
-    #[inline]
-    pub fn about_now_ns(&self, moment: &mut Moment) -> u64 {
+    /// This moment.
+    pub fn moment(&self) -> Moment {
+        // In this order: a step of the coarse clock in between is noticed later.
         let coarse_ns = self.read(MONOTONIC_COARSE);
-        if coarse_ns == moment.coarse_ns && moment.reads < READS_BETWEEN {
-            moment.reads += 1;
-        } else {
-            *moment = Moment { coarse_ns, now_ns: self.now_ns(), reads: 1 };
-        }
-        moment.now_ns
+        Moment { coarse_ns, now_ns: self.now_ns() }
+    }
+
+    /// Whether the kernel's coarse clock has moved on since (it does every 1 to 10 ms, by the kernel's configuration). To ask
+    /// costs a third of what the precise clock does.
+    #[inline(always)]
+    pub fn has_moved_on(&self, since: &Moment) -> bool {
+        self.read(MONOTONIC_COARSE) != since.coarse_ns
     }
 
     fn raw(&self) -> u64 {

@@ -103,8 +103,8 @@ impl Backend for ChipLedger<'_> {
             return;
         }
         let Some(block) = self.load(slot) else { return };
-        let Freed { number, ended: Ended { by, site }, time } = *freed;
-        let freed = FreedEntry { block, number, by, site, thread: self.thread(), time: Some(time) };
+        let Freed { number, later, ended: Ended { by, site }, time } = *freed;
+        let freed = FreedEntry { block, number, later, by, site, thread: self.thread(), time: Some(time) };
         let entry = element(self.region, ring, self.ring_next);
         freed.write(&self.plan.layout, self.plan.codec, entry);
         self.add_tally(TallyCounter::HistoryEntered, 1);

@@ -1,30 +1,27 @@
 //! What the policy needs, for a thread that is inside the recorder.
 
 use super::access::{Access, Sign};
-use super::cells::Addresses as _;
+use super::cells::{Addresses as _, SLOTS_MAX};
 use super::chunks::Lease;
 use super::history;
 use super::hooks::NewBlock;
 use super::index::Insert;
 use super::publication;
-use super::shared::{NUMBER_LEASE, ORDER_BOUND, Shared, TICK_NS};
+use super::shared::{Shared, TICK_NS};
 use super::slots::{BATCH, LOCAL_MAX};
 use super::state::ThreadState;
-use super::threads::{add_to_row, refresh_name};
-use crate::policy::{Backend, Ended, Freed, Inserted, Measure};
+use super::threads::add_to_row;
+use crate::policy::{Backend, Begun, Ended, Freed, Inserted, Measure};
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::header::State;
-use heapledger_format::record::{NUMBER_MAX, Options, RECORD_WORDS};
+use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::thread;
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter, sample};
+use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, sample};
 
 /// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
 const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
 const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
-
-/// Leases of numbers after which a thread looks for a new name of its own, and for another one that is gone.
-const LOOK_EVERY: u32 = 16;
 
 impl Access<'_> {
     /// Starts to load what entering the block will change, while its stack is taken.
@@ -55,7 +52,7 @@ impl Access<'_> {
 
     /// The cell of an address, if it is the one that was looked for.
     #[inline(always)]
-    fn cell(&self, address: u64) -> Option<&'static AtomicU32> {
+    pub(super) fn cell(&self, address: u64) -> Option<&'static AtomicU32> {
         match self.cell {
             Some((known, cell)) if known == address => Some(cell),
             _ => self.shared.index.cell(address),
@@ -71,7 +68,10 @@ impl Access<'_> {
         if count > 0 {
             return self.state.pop_slot();
         }
-        let lease = || shared.ledger().lease(SectionKind::Records, BATCH as u64);
+        let lease = || {
+            let first = shared.ledger().lease(SectionKind::Records, BATCH as u64);
+            first.filter(|first| first + BATCH as u64 <= u64::from(SLOTS_MAX))
+        };
         let first = match lease() {
             Some(first) => first,
             None => {
@@ -91,36 +91,6 @@ impl Access<'_> {
         }
         self.state.slot_count = BATCH as u32;
         self.state.pop_slot()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn new_lease(&mut self) -> bool {
-        let counter = self.shared.ledger().global(GlobalCounter::NextNumber);
-        let unused = self.state.end_number - self.state.next_number;
-        if unused > 0 {
-            self.state.count(TallyCounter::NumbersUnused, unused);
-        }
-        let first = counter.fetch_add(NUMBER_LEASE, Ordering::Relaxed);
-        if first + NUMBER_LEASE > NUMBER_MAX {
-            self.state.next_number = 0;
-            self.state.end_number = 0;
-            return false;
-        }
-        self.state.next_number = first;
-        self.state.end_number = first + NUMBER_LEASE;
-        let now = self.shared.now();
-        self.shared.ledger().global(GlobalCounter::LastTime).store(now, Ordering::Relaxed);
-        self.shared.measure_now_and_then(now * u64::from(TICK_NS));
-        self.state.leases += 1;
-        if self.state.leases.is_power_of_two() || self.state.leases.is_multiple_of(LOOK_EVERY) {
-            refresh_name(self.state);
-            self.shared.threads.look_after_one(self.shared);
-        }
-        let made = self.state.cache.counters().made;
-        self.state.count(TallyCounter::RulesMade, made - self.state.rules_counted);
-        self.state.rules_counted = made;
-        true
     }
 
     /// Leases entries of the history, and writes the first of them. A single one is given back at once, so that a thread
@@ -155,8 +125,8 @@ impl Access<'_> {
             Some(_) => 0,
             None => self.aside(|access| access.wide_figure(slot)),
         };
-        let Freed { number, ended: Ended { by, site }, time } = *freed;
-        let end = FreedEntry::pack_end(number, by, site, self.state.row, time);
+        let Freed { number, later, ended: Ended { by, site }, time } = *freed;
+        let end = FreedEntry::pack_end(number, (by, later), site, self.state.row, time);
         let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
         // SAFETY: leased to this thread.
         unsafe { history::write(entry, &words) };
@@ -221,20 +191,29 @@ impl<'hook> Backend for Access<'hook> {
         if !self.shared.settings().options.has(Options::TIME) {
             return 0;
         }
-        self.shared.clock.about_now_ns(&mut self.state.moment) / u64::from(TICK_NS)
+        // It was read with the lease of the number.
+        self.state.moment.ns() / u64::from(TICK_NS)
     }
 
     #[inline(always)]
     fn number(&mut self) -> Option<u64> {
-        let counter = self.shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Relaxed);
-        let state = &mut *self.state;
-        let expired = counter.wrapping_sub(state.end_number) > ORDER_BOUND - NUMBER_LEASE;
-        if (state.next_number == state.end_number || expired) && !self.aside(Access::new_lease) {
-            return None;
-        }
-        let number = self.state.next_number;
-        self.state.next_number += 1;
-        Some(number)
+        self.number_from(0)
+    }
+
+    #[inline(always)]
+    fn number_of(&mut self, block: &Begun) -> Option<u64> {
+        let least = self.least_number(block);
+        self.number_from(least)
+    }
+
+    #[inline(always)]
+    fn number_of_end(&mut self, slot: u32, address: u64) -> Option<u64> {
+        Access::number_of_end(self, slot, address)
+    }
+
+    #[inline(always)]
+    fn number_of_moved(&mut self, number: u64, block: &Begun) -> u64 {
+        Access::number_of_moved(self, number, block)
     }
 
     #[inline(always)]
@@ -331,7 +310,8 @@ impl<'hook> Backend for Access<'hook> {
     #[inline(always)]
     fn remove(&mut self, address: u64) -> Option<u32> {
         let at = (address, self.cell(address));
-        let slot = self.shared.index.remove(self.shared, at, self.shared.threads.is_single());
+        let remains = |slot| self.shared.remains(self.state, slot);
+        let slot = self.shared.index.remove(self.shared, at, self.shared.threads.is_single(), &remains);
         if slot.is_some() {
             self.shared.sampling.forget(address);
         }

@@ -1,6 +1,6 @@
 //! How threads enter and take out addresses in the cells of the shadow map, without a lock.
 //!
-//! A cell holds 0, a slot plus 1, or the number of a node whose cells divide its addresses. It is only
+//! A cell holds 0, a slot plus 1, what remains of a block that is gone, or the number of a node whose cells divide its addresses. It is only
 //! ever changed by compare-and-swap, and a node stays where it is for good. What a slot plus 1 means
 //! is told by the slot's record, and a slot may be freed and reused at any moment; so an address that was
 //! read from a record can be that of another life of the slot, even if the cell still looks the same
@@ -13,6 +13,10 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// Marks a cell that holds a node.
 pub const IS_NODE: u32 = 1 << 31;
+/// Marks a cell whose block is gone. What its other bits mean is the affair of those who take blocks out.
+pub const IS_GONE: u32 = 1 << 30;
+/// Slots that a cell can lead to.
+pub const SLOTS_MAX: u32 = IS_GONE - 1;
 /// Bits of the addresses in a granule.
 pub const GRANULE_BITS: u32 = 5;
 /// How a cell at each depth is divided: bits of the address below it, and bits that choose the child.
@@ -51,6 +55,17 @@ pub enum Insert {
     Full,
 }
 
+/// The slot that a cell leads to, if it is neither vacant nor a node.
+#[inline(always)]
+pub fn slot_in(cell: u32) -> Option<u32> {
+    Some(cell.wrapping_sub(1)).filter(|slot| *slot < SLOTS_MAX)
+}
+
+#[inline(always)]
+fn is_vacant(cell: u32) -> bool {
+    cell == 0 || cell & (IS_GONE | IS_NODE) == IS_GONE
+}
+
 #[inline]
 fn child_of(cells: &impl Cells, node: u32, address: u64, depth: usize) -> Option<&AtomicU32> {
     let (bits, choose) = DEPTHS.get(depth)?;
@@ -61,17 +76,17 @@ fn child_of(cells: &impl Cells, node: u32, address: u64, depth: usize) -> Option
 /// locked instruction. False: it is not.
 #[inline(always)]
 pub fn insert_alone(cell: &AtomicU32, slot: u32) -> bool {
-    let is_vacant = cell.load(Ordering::Relaxed) == 0;
+    let is_vacant = is_vacant(cell.load(Ordering::Relaxed));
     if is_vacant {
         cell.store(slot + 1, Ordering::Release);
     }
     is_vacant
 }
 
-/// [`remove`] where there is no other thread. Finds nothing in a granule that is divided.
+/// [`remove`] where there is no other thread. Finds nothing in a granule that is divided. Nothing remains.
 #[inline(always)]
 pub fn remove_alone(cell: &AtomicU32, records: &impl Addresses, address: u64) -> Option<u32> {
-    let slot = cell.load(Ordering::Relaxed).checked_sub(1).filter(|slot| (slot + 1) & IS_NODE == 0)?;
+    let slot = slot_in(cell.load(Ordering::Relaxed))?;
     if records.address(slot) != address {
         return None;
     }
@@ -83,7 +98,8 @@ pub fn remove_alone(cell: &AtomicU32, records: &impl Addresses, address: u64) ->
 #[inline]
 pub fn insert(cells: &impl Cells, records: &impl Addresses, address: u64, slot: u32) -> Insert {
     let Some(cell) = cells.granule(address, true) else { return Insert::Full };
-    match cell.compare_exchange(0, slot + 1, Ordering::AcqRel, Ordering::Acquire) {
+    let seen = Some(cell.load(Ordering::Relaxed)).filter(|seen| is_vacant(*seen)).unwrap_or(0);
+    match cell.compare_exchange(seen, slot + 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Insert::Done,
         Err(seen) => insert_below(cells, records, address, slot + 1, cell, seen),
     }
@@ -110,7 +126,7 @@ fn insert_below<'c>(
             continue;
         }
         let exchange = |new| cell.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire);
-        let Some(other) = seen.checked_sub(1) else {
+        let Some(other) = slot_in(seen) else {
             match exchange(new) {
                 Ok(_) => return Insert::Done,
                 Err(now) => seen = now,
@@ -145,9 +161,26 @@ fn insert_below<'c>(
     }
 }
 
-/// The slot that `address` leads to, which it no longer does. At most one caller gets it.
+/// What the cell for an address holds, below the `node` of its granule; 0 if there is none.
+pub fn held(cells: &impl Cells, mut node: u32, address: u64) -> u32 {
+    for depth in 0..DEPTHS.len() {
+        if node & IS_NODE == 0 {
+            break;
+        }
+        node = child_of(cells, node, address, depth).map_or(0, |child| child.load(Ordering::Relaxed));
+    }
+    node
+}
+
+/// The slot that `address` leads to, which it no longer does. At most one caller gets it. `remains` says what stays in its
+/// cell: 0, or something with [`IS_GONE`].
 #[inline]
-pub fn remove(cells: &impl Cells, records: &impl Addresses, address: u64) -> Option<u32> {
+pub fn remove(
+    cells: &impl Cells,
+    records: &impl Addresses,
+    address: u64,
+    remains: &impl Fn(u32) -> u32,
+) -> Option<u32> {
     let first = cells.granule(address, false)?;
     let mut cell = first;
     let mut depth = 0;
@@ -158,32 +191,38 @@ pub fn remove(cells: &impl Cells, records: &impl Addresses, address: u64) -> Opt
             depth += 1;
             continue;
         }
-        match seen.checked_sub(1) {
+        match slot_in(seen) {
             Some(slot) if records.address(slot) == address => {
-                if cell.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                if cell.compare_exchange(seen, remains(slot), Ordering::AcqRel, Ordering::Acquire).is_ok() {
                     return Some(slot);
                 }
             }
             // A block whose granule was divided while its neighbour's slot changed hands can be
             // filed under the wrong child; it is in this granule all the same.
-            _ if depth > 0 => return search(cells, records, first, address, 0),
+            _ if depth > 0 => return search(cells, records, first, address, (0, remains)),
             _ => return None,
         }
     }
 }
 
 #[cold]
-fn search(cells: &impl Cells, records: &impl Addresses, cell: &AtomicU32, address: u64, depth: usize) -> Option<u32> {
+fn search<R: Fn(u32) -> u32>(
+    cells: &impl Cells,
+    records: &impl Addresses,
+    cell: &AtomicU32,
+    address: u64,
+    (depth, remains): (usize, &R),
+) -> Option<u32> {
     loop {
         let seen = cell.load(Ordering::Acquire);
         if seen & IS_NODE != 0 {
             let (_, choose) = DEPTHS.get(depth)?;
             return (0..1 << choose)
-                .find_map(|index| search(cells, records, cells.child(seen, index)?, address, depth + 1));
+                .find_map(|index| search(cells, records, cells.child(seen, index)?, address, (depth + 1, remains)));
         }
-        let slot = seen.checked_sub(1).filter(|slot| records.address(*slot) == address)?;
+        let slot = slot_in(seen).filter(|slot| records.address(*slot) == address)?;
         // If the cell was divided meanwhile, the block is further down now.
-        if cell.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        if cell.compare_exchange(seen, remains(slot), Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return Some(slot);
         }
     }

@@ -9,7 +9,7 @@ use super::shared::{Phase, Shared};
 use super::state::ThreadState;
 use crate::policy::{self, Begun, Detached, Ended};
 use core::sync::atomic::Ordering;
-use heapledger_format::record::Options;
+use heapledger_format::record::{ADDRESS_MAX, Options, TIME_MAX};
 use heapledger_format::{GlobalCounter, Kind, TallyCounter};
 use heapledger_linux::{apart, tls};
 use heapledger_unwind::Registers;
@@ -44,9 +44,25 @@ pub enum Usable {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Reallocation {
-    slot_plus_1: u64,
+    /// Slot plus 1, and above that the lower half of the time.
+    slot: u64,
+    /// Address, and above that what is left of the time.
     address: u64,
     number: u64,
+}
+
+impl Reallocation {
+    fn of(detached: Detached<u32>) -> Reallocation {
+        let (slot, address, number, time) = detached.into_parts();
+        let time = time.min(TIME_MAX);
+        Reallocation { slot: (u64::from(slot) + 1) | time << 32, address: address | (time >> 32) << 48, number }
+    }
+
+    fn detached(&self) -> Option<Detached<u32>> {
+        let slot = (self.slot as u32).checked_sub(1)?;
+        let time = self.slot >> 32 | (self.address >> 48) << 32;
+        Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, self.number, time)))
+    }
 }
 
 #[inline(always)]
@@ -215,10 +231,7 @@ fn is_at_home(registers: &Registers) -> bool {
 fn detach(shared: &'static Shared, registers: &Registers, sign: &Sign, address: usize) -> Reallocation {
     let Ok(mut access) = Access::enter(shared, registers, sign) else { return Reallocation::default() };
     match policy::detach(&mut access, address as u64) {
-        Some(detached) => {
-            let (slot, address, number) = detached.into_parts();
-            Reallocation { slot_plus_1: u64::from(slot) + 1, address, number }
-        }
+        Some(detached) => Reallocation::of(detached),
         None => Reallocation::default(),
     }
 }
@@ -277,10 +290,7 @@ fn reallocated(
     new: Option<&NewBlock>,
     freed: bool,
 ) {
-    let detached = reallocation
-        .slot_plus_1
-        .checked_sub(1)
-        .map(|slot| Detached::from_parts((slot as u32, reallocation.address, reallocation.number)));
+    let detached = reallocation.detached();
     let mut access = match Access::enter(shared, registers, sign) {
         Ok(access) => access,
         Err(refused) => {
@@ -484,5 +494,21 @@ fn note_range(access: &mut Access, block: &NewBlock, actual: usize) {
     if let Some(range) = access.state.ranges.get_mut(usize::from(block.heap)) {
         range.below_low = range.below_low.max(!low);
         range.high = range.high.max(high);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_detached_is_kept_in_three_words() {
+        for parts in
+            [(0, 0, 0, 0), (u32::MAX - 1, ADDRESS_MAX, (1 << 48) - 1, TIME_MAX), (7, 0x7f12_3456_7890, 99, 1 << 33)]
+        {
+            let kept = Reallocation::of(Detached::from_parts(parts));
+            assert_eq!(kept.detached().map(Detached::into_parts), Some(parts));
+        }
+        assert_eq!(Reallocation::default().detached(), None);
     }
 }

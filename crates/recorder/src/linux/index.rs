@@ -8,8 +8,8 @@
 //! again, so no cell needs a lock, and correctness does not depend on an allocator's spacing.
 //!
 //! ```text
-//! top[address >> 37] -> middle -> leaf -> cell of 32 bytes:   0 | slot + 1 | node of 4 cells of 8 bytes
-//!                                                                      cell:   0 | slot + 1 | node of 8 cells of 1 byte
+//! top[address >> 37] -> middle -> leaf -> cell of 32 bytes:   0 | slot + 1 | gone | node of 4 cells of 8 bytes
+//!                                                                      cell:   0 | slot + 1 | gone | node of 8 cells of 1 byte
 //! ```
 //!
 //! The map is private memory and not part of the file: it would take room of a tmpfs for what a
@@ -148,13 +148,14 @@ impl Index {
 
     /// The slot that `address` leads to, which it no longer does. At most one caller gets it. `is_single`: there is
     /// only one thread, so a block that is freed twice is not freed twice at once; where blocks lie close together, that is no
-    /// help, since a second thread may just have begun.
+    /// help, since a second thread may just have begun. Otherwise `remains` says what stays in the cell, see [`cells::remove`].
     #[inline(always)]
     pub fn remove(
         &self,
         records: &impl Addresses,
         (address, cell): (u64, Option<&AtomicU32>),
         is_single: bool,
+        remains: &impl Fn(u32) -> u32,
     ) -> Option<u32> {
         if is_single
             && !self.close_together.load(Ordering::Relaxed)
@@ -162,12 +163,24 @@ impl Index {
         {
             return Some(slot);
         }
-        self.remove_among_others(records, address)
+        self.remove_among_others(records, address, remains)
     }
 
     #[inline(never)]
-    fn remove_among_others(&self, records: &impl Addresses, address: u64) -> Option<u32> {
-        cells::remove(self, records, address)
+    fn remove_among_others(
+        &self,
+        records: &impl Addresses,
+        address: u64,
+        remains: &impl Fn(u32) -> u32,
+    ) -> Option<u32> {
+        cells::remove(self, records, address, remains)
+    }
+
+    /// What the cell of an address holds, with the cell of its granule: see [`cells`].
+    #[inline(always)]
+    pub fn held(&self, (address, cell): (u64, Option<&AtomicU32>)) -> u32 {
+        let held = cell.map_or(0, |cell| cell.load(Ordering::Relaxed));
+        if held & IS_NODE == 0 { held } else { cells::held(self, held, address) }
     }
 
     /// The cell of an address, if there is one yet. It stays for good.
@@ -179,7 +192,7 @@ impl Index {
     /// Starts to load what [`Index::remove`] will need, while something else is done.
     #[inline(always)]
     pub fn fetch_record_soon(&self, records: &impl Addresses, cell: Option<&AtomicU32>) {
-        if let Some(slot) = cell.and_then(|cell| cell.load(Ordering::Relaxed).checked_sub(1)) {
+        if let Some(slot) = cell.and_then(|cell| cells::slot_in(cell.load(Ordering::Relaxed))) {
             records.fetch_soon(slot);
         }
     }
@@ -271,11 +284,11 @@ mod tests {
             for slot in (0..1000u32).rev() {
                 let address = base + u64::from(slot) * spacing;
                 assert_eq!(
-                    index.remove(&records, (address, index.cell(address)), false),
+                    index.remove(&records, (address, index.cell(address)), false, &|_| 0),
                     Some(slot),
                     "spacing {spacing}"
                 );
-                assert_eq!(index.remove(&records, (address, index.cell(address)), false), None);
+                assert_eq!(index.remove(&records, (address, index.cell(address)), false, &|_| 0), None);
             }
         }
     }
@@ -287,7 +300,7 @@ mod tests {
         records.0[1].store(0x1000, Ordering::Release);
         assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), 0, true), Insert::Done);
         assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), 1, true), Insert::Displaced(0));
-        assert_eq!(index.remove(&records, (0x1000, index.cell(0x1000)), true), Some(1));
+        assert_eq!(index.remove(&records, (0x1000, index.cell(0x1000)), true, &|_| 0), Some(1));
         assert_eq!(index.insert(&records, (1 << 47, index.cell(1 << 47)), 0, true), Insert::Full, "kernel addresses");
     }
 
@@ -309,7 +322,10 @@ mod tests {
                         let slot = (thread * 1024 + round % 1024) as u32;
                         match live.remove(&address) {
                             Some(slot) => {
-                                assert_eq!(index.remove(records, (address, index.cell(address)), false), Some(slot))
+                                assert_eq!(
+                                    index.remove(records, (address, index.cell(address)), false, &|_| 0),
+                                    Some(slot)
+                                )
                             }
                             None if live.values().all(|used| *used != slot) => {
                                 records.0[slot as usize].store(address, Ordering::Release);
@@ -323,7 +339,7 @@ mod tests {
                         }
                     }
                     for (address, slot) in live {
-                        assert_eq!(index.remove(records, (address, index.cell(address)), false), Some(slot));
+                        assert_eq!(index.remove(records, (address, index.cell(address)), false, &|_| 0), Some(slot));
                     }
                 })
             })

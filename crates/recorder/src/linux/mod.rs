@@ -26,6 +26,7 @@ pub mod index;
 pub mod ledger;
 pub mod modules;
 pub mod options;
+pub mod order;
 pub mod peak;
 mod place;
 pub mod places;

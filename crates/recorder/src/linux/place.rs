@@ -2,8 +2,9 @@
 
 use super::ledger::{self, CODEC, HISTORY_PART, Ledger};
 use super::options::Request;
+use super::order::ORDER_BOUND;
 use super::room;
-use super::shared::{ORDER_BOUND, TICK_NS};
+use super::shared::TICK_NS;
 use core::ffi::CStr;
 use heapledger_format::header::{Header, flag};
 use heapledger_format::record::layout_64;

@@ -142,6 +142,12 @@ impl<P: AsRef<[Place]>> Places<P> {
         self.count.load(Ordering::Acquire)
     }
 
+    /// Places that are not free, or are about to be taken: at least as many as have owners.
+    pub fn in_use(&self) -> u64 {
+        let free = self.free.load(Ordering::Acquire);
+        (self.count() as u64).saturating_sub(u64::from(free))
+    }
+
     /// The states of all places that were ever owned.
     pub fn states(&self) -> impl Iterator<Item = usize> {
         let filled = self.counted().iter().filter(|place| place.word.load(Ordering::Acquire) != UNFILLED);

@@ -5,6 +5,7 @@ use super::index::{Addresses, Index};
 use super::ledger::Ledger;
 use super::modules::Modules;
 use super::options::Unwind;
+use super::order::Returned;
 use super::peak::{Figures, Peak};
 use super::sampling::Sampling;
 use super::sites::Sites;
@@ -24,10 +25,6 @@ use heapledger_linux::{apart, memory, syscall};
 const RECORD_BYTES: usize = RECORD_WORDS * 8;
 /// Nanoseconds of a tick.
 pub const TICK_NS: u32 = 1000;
-/// Numbers that a thread leases at once.
-pub const NUMBER_LEASE: u64 = 64;
-/// A lease ends when the counter has moved on by so much: numbers of two threads are at most so far out of order.
-pub const ORDER_BOUND: u64 = 4096;
 /// Updates that a thread may keep to itself.
 pub const PENDING_UPDATES_MAX: u32 = 256;
 
@@ -93,6 +90,8 @@ pub struct Shared {
     pub pool: Pool,
     /// Freed blocks.
     pub history: History,
+    /// What other threads gave back where.
+    pub returned: Returned,
     /// Call stacks.
     pub sites: Sites,
     /// Loaded modules.
@@ -127,6 +126,7 @@ impl Shared {
             index: Index::new(),
             pool: Pool::new(),
             history: History::new(),
+            returned: Returned::new(),
             sites: Sites::new(),
             modules: Modules::new(),
             threads: Threads::new(),

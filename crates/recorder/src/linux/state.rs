@@ -64,6 +64,8 @@ pub struct ThreadState {
     pub row: u32,
     /// Code unloadings at the time the rule cache was last flushed.
     pub generation: u32,
+    /// The first number that was taken from the lease, or will be.
+    pub first_number: u64,
     /// Next sequence number of the lease.
     pub next_number: u64,
     /// End of the lease.
@@ -88,7 +90,7 @@ pub struct ThreadState {
     pub headroom: i64,
     /// What the next gap between samples is drawn from; 0: none has been drawn.
     pub random: u64,
-    /// The clock as this thread last read it.
+    /// The clock when the numbers were leased.
     pub moment: Moment,
     /// Vacant slots in `slots`.
     pub slot_count: u32,

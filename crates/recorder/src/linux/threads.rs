@@ -39,6 +39,11 @@ impl Threads {
         Threads { places: Places::over([const { Place::new() }; STATES_MAX]), ever: AtomicU32::new(0) }
     }
 
+    /// States in use, or a few more.
+    pub fn in_use(&self) -> u64 {
+        self.places.in_use()
+    }
+
     /// Whether only one thread has ever been seen.
     #[inline(always)]
     pub fn is_single(&self) -> bool {

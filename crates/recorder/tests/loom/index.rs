@@ -1,7 +1,7 @@
 //! Cells of the shadow map: neighbours in a granule, nodes that divide it, slots that are reused.
 
 use crate::{check, race};
-use heapledger_recorder::linux::cells::{Addresses, Cells, GRANULE_BITS, IS_NODE, Insert, insert, remove};
+use heapledger_recorder::linux::cells::{Addresses, Cells, GRANULE_BITS, IS_GONE, IS_NODE, Insert, insert, remove};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -14,6 +14,11 @@ const B: u64 = 0x08;
 const C: u64 = 0x10;
 const A_NEXT: u64 = 0x01;
 const ELSEWHERE: u64 = 0x20;
+
+/// What stays in the cell of a block that is gone.
+fn remains(slot: u32) -> u32 {
+    IS_GONE | slot
+}
 
 struct Map {
     granules: Vec<AtomicU32>,
@@ -62,7 +67,7 @@ impl Map {
     }
 
     fn take_out(&self, address: u64, slot: u32) {
-        assert_eq!(remove(self, self, address), Some(slot), "the block at {address:#x} is lost");
+        assert_eq!(remove(self, self, address, &remains), Some(slot), "the block at {address:#x} is lost");
     }
 }
 
@@ -80,8 +85,8 @@ fn neighbours_enter_and_leave_without_disturbing_each_other() {
                 }
             };
             race(enter_and_leave(first, 0), enter_and_leave(second, 1));
-            assert_eq!(remove(&*map, &*map, first), None);
-            assert_eq!(remove(&*map, &*map, second), None);
+            assert_eq!(remove(&*map, &*map, first, &remains), None);
+            assert_eq!(remove(&*map, &*map, second, &remains), None);
         });
     }
 }
@@ -101,7 +106,7 @@ fn a_slot_that_is_reused_while_its_cell_is_divided_is_found() {
         race(moves, move || newcomer.enter(C, 1));
         map.take_out(B, 0);
         map.take_out(C, 1);
-        assert_eq!(remove(&*map, &*map, A), None);
+        assert_eq!(remove(&*map, &*map, A, &remains), None);
     });
 }
 
