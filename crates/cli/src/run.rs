@@ -10,11 +10,10 @@ use std::process::ExitStatus;
 use anyhow::{Context, Result, ensure};
 
 use self::end::Outcome;
-use self::keep::Keeper;
+use self::keep::Hold;
 use self::options::VARIABLE;
 use self::wait::{Ended, Signals};
 use crate::args::RunArgs;
-use crate::session::Sign;
 use crate::{detect, exec, live, locate, output, say};
 
 mod end;
@@ -55,10 +54,6 @@ struct Session {
     name: String,
     /// The library that is preloaded.
     library: PathBuf,
-    /// Holds them open.
-    keeper: Keeper,
-    /// Tells `recover` that they are in good hands.
-    sign: Option<Sign>,
 }
 
 /// Runs the program. What goes wrong on our side before it starts is said, and ends with 125.
@@ -88,7 +83,7 @@ fn run_or_fail(mut arguments: RunArgs) -> Result<End> {
         say(&verdict.to_string());
     }
     let tracked = verdict.why.is_none_or(|why| why.partly());
-    let mut session = if tracked { Some(begin(&mut arguments)?) } else { None };
+    let session = if tracked { Some(begin(&mut arguments)?) } else { None };
     let environment = match &session {
         Some(session) => exec::with_preload(&session.library),
         None => std::env::vars_os().collect(),
@@ -96,21 +91,32 @@ fn run_or_fail(mut arguments: RunArgs) -> Result<End> {
 
     let signals = Signals::catch()?;
     let settings = session.as_ref().map(|_| arguments.settings.clone());
+    let hold = session.as_ref().map(|session| Hold::new(&session.directory, &session.name));
     let running = wait::start(&program, &arguments.command, &environment, settings)?;
-    let ended = running.wait(&signals, session.as_mut().map(|session| &mut session.keeper))?;
+    let hold = hold.map(|mut hold| {
+        hold.watch();
+        hold
+    });
+    let ended = running.wait(&signals)?;
     signals.drain();
-    Ok(conclude(&arguments, &name, ended, session, signals))
+    Ok(conclude(&arguments, &name, ended, session.zip(hold), signals))
 }
 
 /// The program is no more: what it left is put in order and reported.
-fn conclude(arguments: &RunArgs, name: &OsStr, ended: Ended, session: Option<Session>, signals: Signals) -> End {
+fn conclude(
+    arguments: &RunArgs,
+    name: &OsStr,
+    ended: Ended,
+    session: Option<(Session, Hold)>,
+    signals: Signals,
+) -> End {
     if let Some(reason) = ended.refused {
         return refused(name, reason);
     }
     let end = End::from(ended.status);
-    if let Some(session) = session {
+    if let Some((session, hold)) = session {
         let outcome = Outcome { name, status: ended.status, span: ended.span };
-        end::finish(arguments, session, &outcome, signals);
+        end::finish(arguments, &session, hold, &outcome, signals);
     }
     end
 }
@@ -134,9 +140,7 @@ fn begin(arguments: &mut RunArgs) -> Result<Session> {
     settings.set("dir", base.clone().into());
     settings.set("session", name.clone().into());
     ensure!(settings.variable().len() <= VARIABLE_MAX, "the options of the recorder, paths included, are too long");
-    let directory = live::directory_in(&base);
-    let (keeper, sign) = (Keeper::new(&directory, &name), Sign::put_up(&directory, &name));
-    Ok(Session { directory, name, library, keeper, sign })
+    Ok(Session { directory: live::directory_in(&base), name, library })
 }
 
 /// 16 hexadecimal digits that nobody else has.

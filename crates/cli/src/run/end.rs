@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use heapledger_source::Ledger;
 
-use super::keep::Kept;
+use super::keep::{Hold, Kept};
 use super::summary::{Reckoning, Summary};
 use super::wait::Signals;
 use super::{End, Session, remove};
@@ -35,9 +35,9 @@ pub(crate) struct Outcome<'a> {
 }
 
 /// Finishes all ledgers of this session and reports.
-pub(crate) fn finish(arguments: &RunArgs, session: Session, outcome: &Outcome<'_>, signals: Signals) {
-    let Session { directory, name: session, keeper, sign, .. } = session;
-    let (ledgers, children) = keeper.into_ledgers();
+pub(crate) fn finish(arguments: &RunArgs, session: &Session, hold: Hold, outcome: &Outcome<'_>, signals: Signals) {
+    let Session { directory, name: session, .. } = session;
+    let (ledgers, children, sign) = hold.end();
     let (ledgers, sign) = (Arc::new(ledgers), Arc::new(sign));
     give_up_when_told(signals, Arc::clone(&ledgers), Arc::downgrade(&sign), outcome.status);
     let mut finisher = Finisher {
@@ -70,9 +70,9 @@ pub(crate) fn finish(arguments: &RunArgs, session: Session, outcome: &Outcome<'_
         }
     }
     if !kept {
-        remove(&session::children_file(&directory, &session));
+        remove(&session::children_file(directory, session));
     }
-    let unrecorded = session::unrecorded_file(&directory, &session);
+    let unrecorded = session::unrecorded_file(directory, session);
     let became = fs::read_link(&unrecorded).ok();
     remove(&unrecorded);
     if let (Some(program), Some(_)) = (&became, &last) {

@@ -6,21 +6,28 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use nix::unistd::{Whence, lseek};
+use nix::unistd::{Whence, lseek, pipe2};
 
 use crate::live::{self, Live};
-use crate::session::{self, is_at};
+use crate::session::{self, Sign, is_at};
 
 /// How often the directory is looked into where nobody tells of changes: no instance of inotify is left, or the
 /// directory is gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Bytes of the stack of the thread that looks.
+const WATCH_STACK_BYTES: usize = 256 << 10;
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -32,8 +39,54 @@ pub(crate) struct Kept {
     file: Option<File>,
 }
 
+/// A session in good hands: its ledgers are held open, and `recover` is told that they are.
+pub(crate) struct Hold {
+    keeper: Arc<Mutex<Keeper>>,
+    sign: Option<Sign>,
+    watch: Option<Watch>,
+}
+
+/// The thread that looks. It goes when its pipe is closed.
+struct Watch {
+    thread: JoinHandle<()>,
+    stop: OwnedFd,
+}
+
+impl Hold {
+    /// Takes a session over, before its program starts.
+    pub(crate) fn new(directory: &Path, session: &str) -> Hold {
+        let keeper = Arc::new(Mutex::new(Keeper::new(directory, session)));
+        Hold { keeper, sign: Sign::put_up(directory, session), watch: None }
+    }
+
+    /// Looks for ledgers from now on, beside whatever this thread does. Not before the program is started: a process with
+    /// threads is not forked. Where there can be no thread, ledgers are found by their names in the end.
+    pub(crate) fn watch(&mut self) {
+        let Ok((waiting, stop)) = pipe2(OFlag::O_CLOEXEC) else { return };
+        let keeper = Arc::clone(&self.keeper);
+        let thread = thread::Builder::new().name("ledgers".into()).stack_size(WATCH_STACK_BYTES).spawn(move || {
+            keeper.lock().unwrap_or_else(PoisonError::into_inner).look_until(&waiting);
+        });
+        self.watch = thread.ok().map(|thread| Watch { thread, stop });
+    }
+
+    /// The program has ended: its ledgers, in the order of their making, how many child processes were not watched, and
+    /// the sign, to be kept until all is finished.
+    pub(crate) fn end(mut self) -> (Vec<Kept>, u64, Option<Sign>) {
+        if let Some(Watch { thread, stop }) = self.watch.take() {
+            drop(stop);
+            // A thread that panicked leaves what it had found.
+            let _ = thread.join();
+        }
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ledgers, children) = keeper.ledgers();
+        drop(keeper);
+        (ledgers, children, self.sign.take())
+    }
+}
+
 /// Opens each ledger of a session when it appears.
-pub(crate) struct Keeper {
+struct Keeper {
     directory: PathBuf,
     session: String,
     inotify: Option<Inotify>,
@@ -47,8 +100,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to look. Before the program starts.
-    pub(crate) fn new(directory: &Path, session: &str) -> Keeper {
+    fn new(directory: &Path, session: &str) -> Keeper {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
         let (directory, session) = (directory.to_owned(), session.to_owned());
         let mut keeper =
@@ -74,17 +126,34 @@ impl Keeper {
     }
 
     /// Becomes readable when there is something to look at.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().filter(|_| self.watched.is_some()).map(AsFd::as_fd)
     }
 
     /// When to look in any case.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    fn patience(&self) -> Option<Duration> {
         (self.watched.is_none() || self.removed).then_some(LOOK_AGAIN)
     }
 
+    /// Looks whenever there may be something, until the other end of the pipe is closed.
+    fn look_until(&mut self, closed: &OwnedFd) {
+        loop {
+            // At first, too: the program may have been faster.
+            self.look();
+            let limit = self.patience();
+            let timeout =
+                limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
+            let both = std::iter::once(closed.as_fd()).chain(self.descriptor());
+            let mut descriptors: Vec<PollFd<'_>> = both.map(|one| PollFd::new(one, PollFlags::POLLIN)).collect();
+            let failed = poll(&mut descriptors, timeout).is_err_and(|reason| reason != Errno::EINTR);
+            if failed || descriptors.first().is_none_or(|closed| closed.any().unwrap_or(true)) {
+                return;
+            }
+        }
+    }
+
     /// Opens what has appeared. Files of other sessions in the same directory cost no more than the news of them.
-    pub(crate) fn look(&mut self) {
+    fn look(&mut self) {
         let mut ours = false;
         while let Some(events) = self.inotify.as_ref().and_then(|inotify| inotify.read_events().ok()) {
             for event in events {
@@ -122,19 +191,19 @@ impl Keeper {
         }
     }
 
-    /// The ledgers of this session, in the order of their making, when the program has ended; and how many child
-    /// processes were not watched.
-    pub(crate) fn into_ledgers(mut self) -> (Vec<Kept>, u64) {
+    /// What is held, and what is there by name; and how many child processes were not watched.
+    fn ledgers(&mut self) -> (Vec<Kept>, u64) {
         self.open_new();
+        let mut kept = std::mem::take(&mut self.kept);
         // What could not be opened is told of by who tries again.
         for live in live::list(&self.directory).unwrap_or_default() {
-            if live.session == self.session && !self.kept.iter().any(|kept| kept.live == live) {
-                self.kept.push(Kept { live, file: None });
+            if live.session == self.session && !kept.iter().any(|kept| kept.live == live) {
+                kept.push(Kept { live, file: None });
             }
         }
         let mut lines = String::new();
-        let _ = self.children.map(|mut file| file.read_to_string(&mut lines));
-        (self.kept, session::children(&lines))
+        let _ = self.children.take().map(|mut file| file.read_to_string(&mut lines));
+        (kept, session::children(&lines))
     }
 }
 
@@ -245,8 +314,9 @@ mod tests {
         }
     }
 
-    fn texts(keeper: Keeper) -> Vec<String> {
-        let (kept, _) = keeper.into_ledgers();
+    fn texts(mut keeper: Keeper) -> Vec<String> {
+        let (kept, children) = keeper.ledgers();
+        assert_eq!(children, 2);
         kept.iter().map(|kept| io::read_to_string(kept.file().expect("open")).expect("read")).collect()
     }
 
@@ -277,6 +347,27 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_looks() {
+        let place = Place::new("thread");
+        let mut hold = Hold::new(&place.directory(), SESSION);
+        hold.watch();
+        let path = place.directory().join(format!("{SESSION}-0.hlive"));
+        place.put(&format!("{SESSION}-0.hlive"), "first");
+        let held = || {
+            let descriptors = fs::read_dir("/proc/self/fd").expect("list");
+            descriptors.flatten().any(|item| fs::read_link(item.path()).is_ok_and(|target| target == path))
+        };
+        let begun = std::time::Instant::now();
+        while !held() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody looks");
+            thread::sleep(Duration::from_millis(1));
+        }
+        fs::remove_file(&path).expect("removed");
+        let (kept, _, sign) = hold.end();
+        assert!(kept.len() == 1 && kept[0].was_removed() && sign.is_some());
+    }
+
+    #[test]
     fn a_name_is_given_again() {
         let place = Place::new("again");
         let mut keeper = Keeper::new(&place.directory(), SESSION);
@@ -287,7 +378,7 @@ mod tests {
         file.write_all(b"in the middle").expect("written");
         keeper.look();
         fs::remove_dir_all(place.directory()).expect("removed");
-        let (kept, _) = keeper.into_ledgers();
+        let (kept, _) = keeper.ledgers();
         assert_eq!(kept[0].put_back().expect("put back"), path);
         let copy = File::open(&path).expect("open");
         let mut text = [0; 13];

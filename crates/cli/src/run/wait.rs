@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -21,7 +21,6 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use nix::unistd::pipe2;
 
-use super::keep::Keeper;
 use super::options::{Settings, VARIABLE};
 use crate::exec::{Image, exit_code};
 use crate::startup;
@@ -63,18 +62,11 @@ impl Signals {
 
     /// The next signal, if one came within this time. `None` as a limit waits for ever.
     fn next(&self, limit: Option<Duration>) -> Option<siginfo> {
-        self.next_or(limit, None)
-    }
-
-    /// The same, but not beyond the moment when `other` becomes readable.
-    fn next_or(&self, limit: Option<Duration>, other: Option<BorrowedFd<'_>>) -> Option<siginfo> {
         if let Ok(Some(signal)) = self.0.read_signal() {
             return Some(signal);
         }
         let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
-        let own = std::iter::once(self.0.as_fd());
-        let mut descriptors: Vec<PollFd<'_>> =
-            own.chain(other).map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
+        let mut descriptors = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         // Interrupted, or nothing in time: the caller looks again.
         let _ = poll(&mut descriptors, timeout);
         self.0.read_signal().ok().flatten()
@@ -144,8 +136,8 @@ pub(crate) fn start(
 }
 
 impl Running {
-    /// Waits for its end, passing signals on, stopping and continuing with it, and holding its ledgers.
-    pub(crate) fn wait(mut self, signals: &Signals, mut keeper: Option<&mut Keeper>) -> Result<Ended> {
+    /// Waits for its end, passing signals on, stopping and continuing with it.
+    pub(crate) fn wait(mut self, signals: &Signals) -> Result<Ended> {
         loop {
             match sys::look_at_child(self.pid).context("cannot wait for the program")? {
                 Some(status) => match status.stopped_signal() {
@@ -158,13 +150,8 @@ impl Running {
                     }
                 },
                 None => {
-                    let (limit, news) =
-                        keeper.as_ref().map_or((None, None), |keeper| (keeper.patience(), keeper.descriptor()));
-                    if let Some(signal) = signals.next_or(limit, news) {
+                    if let Some(signal) = signals.next(None) {
                         self.pass_on(&signal);
-                    }
-                    if let Some(keeper) = &mut keeper {
-                        keeper.look();
                     }
                 }
             }
