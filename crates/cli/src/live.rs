@@ -51,8 +51,10 @@ pub(crate) fn places() -> Vec<PathBuf> {
 /// All directories that may hold the ledger directory of a user, best first.
 fn bases() -> Vec<PathBuf> {
     let from = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let mut all: Vec<PathBuf> = from("XDG_RUNTIME_DIR").into_iter().collect();
-    all.push("/dev/shm".into());
+    // As in the recorder. The runtime directory goes when its user logs out, whoever that is, and usually holds a tenth of
+    // the memory; `/dev/shm` holds half of it, and is emptied at logout (RemoveIPC) of ordinary users only.
+    let mut all: Vec<PathBuf> = vec!["/dev/shm".into()];
+    all.extend(from("XDG_RUNTIME_DIR"));
     all.extend(from("TMPDIR"));
     all.push("/tmp".into());
     all

@@ -69,8 +69,9 @@ impl Opening<'_> {
         let temporary = process::environment::<PATH_BYTES_MAX>(b"TMPDIR");
         let candidates = [
             request.dir(),
-            runtime.as_ref().map(Text::c_str),
+            // Before the other: half of the memory and not a tenth, and it outlives more logouts.
             Some(c"/dev/shm"),
+            runtime.as_ref().map(Text::c_str),
             temporary.as_ref().map(Text::c_str),
             Some(c"/tmp"),
         ];
