@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use heapledger_source::Ledger;
 
-use super::keep::{Hold, Kept};
+use super::keep::{Held, Hold, Kept};
 use super::summary::{Reckoning, Summary};
 use super::wait::Signals;
 use super::{End, Session, remove};
@@ -37,7 +37,7 @@ pub(crate) struct Outcome<'a> {
 /// Finishes all ledgers of this session and reports.
 pub(crate) fn finish(arguments: &RunArgs, session: &Session, hold: Hold, outcome: &Outcome<'_>, signals: Signals) {
     let Session { directory, name: session, .. } = session;
-    let (ledgers, children, sign) = hold.end();
+    let Held { ledgers, children, missed, sign } = hold.end();
     let (ledgers, sign) = (Arc::new(ledgers), Arc::new(sign));
     give_up_when_told(signals, Arc::clone(&ledgers), Arc::downgrade(&sign), outcome.status);
     let mut finisher = Finisher {
@@ -83,7 +83,7 @@ pub(crate) fn finish(arguments: &RunArgs, session: &Session, hold: Hold, outcome
         if !kept {
             // The library itself has said why, if it got so far.
             if became.is_none() {
-                say(&missing(outcome));
+                say(&missing(outcome, missed));
             }
         }
         return;
@@ -175,8 +175,11 @@ fn give_up_when_told(signals: Signals, ledgers: Arc<Vec<Kept>>, sign: Weak<Optio
 }
 
 /// Why there may be no ledger.
-fn missing(outcome: &Outcome<'_>) -> String {
+fn missing(outcome: &Outcome<'_>, missed: bool) -> String {
     let name = outcome.name.display();
+    if missed {
+        return format!("the ledger of {name} is lost: its file was removed as soon as it was made");
+    }
     let reason = match outcome.status.signal() {
         Some(libc::SIGSYS) => "its system calls are restricted",
         Some(_) => "it may have ended before its first allocation",

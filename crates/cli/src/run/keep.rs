@@ -46,6 +46,18 @@ pub(crate) struct Hold {
     watch: Option<Watch>,
 }
 
+/// What was held of a program that has ended.
+pub(crate) struct Held {
+    /// Its ledgers, in the order of their making.
+    pub(crate) ledgers: Vec<Kept>,
+    /// How many child processes were not watched.
+    pub(crate) children: u64,
+    /// Whether there was a ledger that was removed before it could be opened.
+    pub(crate) missed: bool,
+    /// To be kept until all is finished.
+    pub(crate) sign: Option<Sign>,
+}
+
 /// The thread that looks. It goes when its pipe is closed.
 struct Watch {
     thread: JoinHandle<()>,
@@ -70,9 +82,8 @@ impl Hold {
         self.watch = thread.ok().map(|thread| Watch { thread, stop });
     }
 
-    /// The program has ended: its ledgers, in the order of their making, how many child processes were not watched, and
-    /// the sign, to be kept until all is finished.
-    pub(crate) fn end(mut self) -> (Vec<Kept>, u64, Option<Sign>) {
+    /// The program has ended: what was held of it.
+    pub(crate) fn end(mut self) -> Held {
         if let Some(Watch { thread, stop }) = self.watch.take() {
             drop(stop);
             // A thread that panicked leaves what it had found.
@@ -80,8 +91,9 @@ impl Hold {
         }
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let (ledgers, children) = keeper.ledgers();
+        let missed = keeper.missed;
         drop(keeper);
-        (ledgers, children, self.sign.take())
+        Held { ledgers, children, missed, sign: self.sign.take() }
     }
 }
 
@@ -95,6 +107,8 @@ struct Keeper {
     /// Whether a file of ours was removed. Then the directory may go without a word, too: it is told of only when
     /// nobody has a file open any more that was in it.
     removed: bool,
+    /// A ledger has appeared that was gone before it could be opened.
+    missed: bool,
     kept: Vec<Kept>,
     children: Option<File>,
 }
@@ -103,8 +117,16 @@ impl Keeper {
     fn new(directory: &Path, session: &str) -> Keeper {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
         let (directory, session) = (directory.to_owned(), session.to_owned());
-        let mut keeper =
-            Keeper { directory, session, inotify, watched: None, removed: false, kept: Vec::new(), children: None };
+        let mut keeper = Keeper {
+            directory,
+            session,
+            inotify,
+            watched: None,
+            removed: false,
+            missed: false,
+            kept: Vec::new(),
+            children: None,
+        };
         keeper.watch();
         keeper
     }
@@ -160,7 +182,10 @@ impl Keeper {
                 // Without a name it is about the directory: it is gone, or too much has happened.
                 let name = event.name.as_ref().map(|name| name.as_encoded_bytes());
                 let is_ours = name.is_none_or(|name| name.starts_with(self.session.as_bytes()));
-                self.removed |= is_ours && event.mask.contains(AddWatchFlags::IN_DELETE);
+                let gone = is_ours && event.mask.contains(AddWatchFlags::IN_DELETE);
+                self.removed |= gone;
+                let is_ledger = name.is_some_and(|name| name.ends_with(b".hlive"));
+                self.missed |= gone && is_ledger && !self.kept.iter().any(Kept::was_removed);
                 ours |= is_ours;
             }
         }
@@ -347,6 +372,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_gone_too_soon_is_known() {
+        let place = Place::new("missed");
+        let mut keeper = Keeper::new(&place.directory(), SESSION);
+        place.put(&format!("{SESSION}-0.hlive"), "first");
+        fs::remove_file(place.directory().join(format!("{SESSION}-0.hlive"))).expect("removed");
+        keeper.look();
+        assert!(keeper.missed && keeper.ledgers().0.is_empty());
+    }
+
+    #[test]
     fn a_thread_looks() {
         let place = Place::new("thread");
         let mut hold = Hold::new(&place.directory(), SESSION);
@@ -363,8 +398,8 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         fs::remove_file(&path).expect("removed");
-        let (kept, _, sign) = hold.end();
-        assert!(kept.len() == 1 && kept[0].was_removed() && sign.is_some());
+        let Held { ledgers, missed, sign, .. } = hold.end();
+        assert!(ledgers.len() == 1 && ledgers[0].was_removed() && sign.is_some() && !missed);
     }
 
     #[test]
