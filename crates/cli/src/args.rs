@@ -85,7 +85,7 @@ pub(crate) enum Command {
 #[command(after_help = "\
 A ledger is left unfinished when `heapledger run` itself was killed, when
 finishing it was given up, or when the library was preloaded by hand. It lies in
-a directory heapledger-UID in $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, or in
+a directory heapledger-UID in /dev/shm, $XDG_RUNTIME_DIR, $TMPDIR or /tmp, or in
 the one given to --ledger-dir, or as dir= in the variable HEAPLEDGER: then only
 that one is looked into.
 

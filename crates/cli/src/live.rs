@@ -55,8 +55,10 @@ pub(crate) fn places() -> Vec<PathBuf> {
 /// All directories that may hold the ledger directory of a user, best first.
 fn bases() -> Vec<PathBuf> {
     let from = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let mut all: Vec<PathBuf> = from("XDG_RUNTIME_DIR").into_iter().collect();
-    all.push("/dev/shm".into());
+    // As in the recorder. The runtime directory goes when its user logs out, whoever that is, and usually holds a tenth of
+    // the memory; `/dev/shm` holds half of it, and is emptied at logout (RemoveIPC) of ordinary users only.
+    let mut all: Vec<PathBuf> = vec!["/dev/shm".into()];
+    all.extend(from("XDG_RUNTIME_DIR"));
     all.extend(from("TMPDIR"));
     all.push("/tmp".into());
     all
@@ -115,11 +117,11 @@ pub(crate) fn of_session(base: &Path, session: &str) -> Vec<Live> {
     all
 }
 
-/// Chooses the base and makes the ledger directory in it.
+/// Chooses the base, with room for a ledger of so many bytes, and makes the ledger directory in it.
 ///
 /// # Errors
 /// If there is no place for it; for a chosen one, why.
-pub(crate) fn prepare(chosen: Option<&OsStr>) -> Result<PathBuf> {
+pub(crate) fn prepare(chosen: Option<&OsStr>, max_ledger: Option<u64>) -> Result<PathBuf> {
     if let Some(base) = chosen.map(Path::new) {
         make(&directory_in(base)).with_context(|| format!("no ledger can be made in {}", base.display()))?;
         return Ok(base.to_owned());
@@ -132,8 +134,8 @@ pub(crate) fn prepare(chosen: Option<&OsStr>) -> Result<PathBuf> {
     // Root's programs may become somebody else's, who makes a directory of their own beside ours.
     let for_all =
         |base: &PathBuf| !getuid().is_root() || fs::metadata(base).is_ok_and(|meta| meta.mode() & 0o003 == 0o003);
-    roomy::choose(bases().into_iter().filter(|base| for_all(base) && usable(base)))
-        .or_else(|| roomy::choose(bases().into_iter().filter(usable)))
+    roomy::choose(bases().into_iter().filter(|base| for_all(base) && usable(base)), max_ledger)
+        .or_else(|| roomy::choose(bases().into_iter().filter(usable), max_ledger))
         .context("no directory for the ledger: name one with --ledger-dir")
 }
 
@@ -200,11 +202,11 @@ mod tests {
     fn a_directory_that_is_not_ours_alone_is_refused() {
         let base = env::temp_dir().join(format!("heapledger-live-{}", std::process::id()));
         fs::create_dir_all(&base).expect("a directory");
-        assert_eq!(prepare(Some(base.as_os_str())).expect("made"), base);
+        assert_eq!(prepare(Some(base.as_os_str()), None).expect("made"), base);
         let own = directory_in(&base);
         fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
-        assert!(prepare(Some(base.as_os_str())).is_err());
+        assert!(prepare(Some(base.as_os_str()), None).is_err());
         fs::remove_dir_all(&base).expect("removed");
-        assert!(prepare(Some(base.as_os_str())).is_err());
+        assert!(prepare(Some(base.as_os_str()), None).is_err());
     }
 }

@@ -9,10 +9,11 @@ use nix::sys::statvfs::statvfs;
 const LEDGER_BYTES_MAX: u64 = 8 << 30;
 const MEMORY_PART: u64 = 4;
 
-/// The first place that has room for all that the ledger may become; else the one with the most. A container's
+/// The first place that has room for all that the ledger may become (`max_ledger`, if that was asked for); else the one with the most. A container's
 /// `/dev/shm` has 64 MiB.
-pub(crate) fn choose(places: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
-    choose_by(places, free_bytes, (memory_bytes() / MEMORY_PART).min(LEDGER_BYTES_MAX))
+pub(crate) fn choose(places: impl Iterator<Item = PathBuf>, max_ledger: Option<u64>) -> Option<PathBuf> {
+    let wanted = max_ledger.unwrap_or_else(|| (memory_bytes() / MEMORY_PART).min(LEDGER_BYTES_MAX));
+    choose_by(places, free_bytes, wanted)
 }
 
 fn choose_by(places: impl Iterator<Item = PathBuf>, free: impl Fn(&Path) -> u64, wanted: u64) -> Option<PathBuf> {

@@ -260,7 +260,8 @@ fn begin(arguments: &mut RunArgs) -> Result<Session, Trouble> {
         .map_err(|problem| Trouble::Ours(problem).about(locate::is_chosen(arguments.preload.as_deref())))?;
     let settings = &mut arguments.settings;
     let asked = settings.get("dir").is_some();
-    let base = live::prepare(settings.get("dir")).map_err(|problem| Trouble::Ours(problem).about(asked))?;
+    let max_ledger = settings.get("max-ledger").and_then(|bytes| bytes.to_str()?.parse().ok());
+    let base = live::prepare(settings.get("dir"), max_ledger).map_err(|problem| Trouble::Ours(problem).about(asked))?;
     let name = random_name();
     settings.set("dir", base.clone().into());
     settings.set("session", name.clone().into());

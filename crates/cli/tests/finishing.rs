@@ -135,17 +135,33 @@ fn a_second_interrupt_gives_up_and_leaves_the_ledger() {
     assert_eq!(scratch.unfinished().len(), 1);
 }
 
-/// Maps a ledger as a recorder does. With a second word it forks, and ends: the child has the mapping, too.
+/// Maps a ledger as a recorder does. With the word `fork` it forks, and ends: the child has the mapping, too. With
+/// `thread` its first thread ends, and another goes on.
 const MAPPER: &str = r#"
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+static void *go_on(void *first) {
+    pthread_join(*(pthread_t *)first, 0);
+    puts("mapped");
+    fflush(stdout);
+    pause();
+    return 0;
+}
+static pthread_t first, other;
 int main(int count, char **words) {
     int file = open(words[1], O_RDWR);
     void *at = mmap(0, 1 << 16, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     if (at == MAP_FAILED) return 1;
+    if (count > 2 && !strcmp(words[2], "thread")) {
+        first = pthread_self();
+        pthread_create(&other, 0, go_on, &first);
+        pthread_exit(0);
+    }
     if (count > 2) {
         char byte;
         if (read(0, &byte, 1) == 0 && fork()) return 0;
@@ -166,10 +182,10 @@ impl Drop for Mapper {
 }
 
 /// A process that maps the file, and the ledger of that process in it.
-fn mapped(scratch: &Scratch, path: &Path) -> Mapper {
-    let program = scratch.compile("mapper", MAPPER, &[]);
+fn mapped(scratch: &Scratch, path: &Path, how: &[&str]) -> Mapper {
+    let program = scratch.compile("mapper", MAPPER, &["-pthread"]);
     fs::write(path, [0; 1 << 16]).expect("written");
-    let child = Command::new(program).arg(path).stdout(Stdio::piped()).spawn().expect("started");
+    let child = Command::new(program).arg(path).args(how).stdout(Stdio::piped()).spawn().expect("started");
     let mut mapper = Mapper(child);
     let mut said = String::new();
     let out = mapper.0.stdout.take().expect("piped");
@@ -177,6 +193,25 @@ fn mapped(scratch: &Scratch, path: &Path) -> Mapper {
     assert_eq!(said, "mapped\n");
     fill_in(path, mapper.0.id());
     mapper
+}
+
+/// `main` has ended by `pthread_exit`: the system shows a dead process, whose other threads go on and write.
+#[test]
+fn a_program_without_its_first_thread_still_runs() {
+    let scratch = Scratch::new("recover-thread");
+    let path = scratch.0.join("live/00000000000000aa-0.hlive");
+    let mapper = mapped(&scratch, &path, &["thread"]);
+    let pid = mapper.0.id();
+    common::until("the first thread has ended", || common::state(pid) == Some('Z'));
+    let listed = output(heapledger().args(["recover", "--list"]).arg(scratch.0.join("live")));
+    assert!(text(&listed.stdout).contains("still running"), "{}", text(&listed.stdout));
+    for target in [pid.to_string(), path.to_string_lossy().into_owned()] {
+        let stats = output(heapledger().args(["stats", "--json", &target]));
+        assert!(text(&stats.stdout).contains("\"running\":true"), "{target}: {}", text(&stats.stderr));
+    }
+    drop(mapper);
+    let listed = output(heapledger().args(["recover", "--list"]).arg(scratch.0.join("live")));
+    assert!(text(&listed.stdout).contains(&format!("own (process {pid}), ended")), "{}", text(&listed.stdout));
 }
 
 fn fill_in(path: &Path, pid: u32) {
@@ -193,7 +228,7 @@ fn a_ledger_that_only_a_child_maps_is_finished() {
     let scratch = Scratch::new("recover-child");
     let path = scratch.0.join("live/00000000000000aa-0.hlive");
     fs::write(&path, [0; 1 << 16]).expect("written");
-    let program = scratch.compile("mapper", MAPPER, &[]);
+    let program = scratch.compile("mapper", MAPPER, &["-pthread"]);
     let mut parent = Command::new(program)
         .arg(&path)
         .arg("fork")
@@ -370,7 +405,7 @@ fn recover_leaves_the_living_alone() {
     let scratch = Scratch::new("recover");
     let live = scratch.0.join("live");
     let (path, ended) = (live.join("00000000000000aa-0.hlive"), live.join("00000000000000bb-0.hlive"));
-    let mapper = mapped(&scratch, &path);
+    let mapper = mapped(&scratch, &path, &[]);
     let own = mapper.0.id().to_string();
     fs::copy(scratch.ledger("gone"), &ended).expect("copied");
     let unset = live.join("00000000000000cc-0.hlive");

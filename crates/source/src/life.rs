@@ -38,7 +38,7 @@ impl Writer {
             return (self.life_of(pid), Some(pid));
         }
         // In a container it has another number there than here. A process of the same namespace has one number.
-        let elsewhere = system::processes().find(|pid| system::is_in_a_namespace(*pid) && self.is(*pid));
+        let elsewhere = system::processes_in_namespaces().find(|pid| self.is(*pid));
         elsewhere.map_or((Life::Ended, None), |pid| (self.life_of(pid), Some(pid)))
     }
 

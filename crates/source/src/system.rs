@@ -56,16 +56,17 @@ fn thread_runs(pid: u32, thread: u32) -> bool {
     parse_stat(&stat).is_some_and(|(_, state, _)| !has_ended(state))
 }
 
-/// All processes.
-pub(crate) fn processes() -> impl Iterator<Item = u32> {
+fn processes() -> impl Iterator<Item = u32> {
     let items = std::fs::read_dir("/proc").into_iter().flatten();
     items.filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// Whether the process has a number of its own in a namespace within this one.
-pub(crate) fn is_in_a_namespace(pid: u32) -> bool {
-    let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
-    innermost_pid(&status).is_some_and(|inner| inner != pid)
+/// The processes that have another number in a namespace of their own than here, as far as they may be looked into.
+/// One look at each: there may be thousands.
+pub(crate) fn processes_in_namespaces() -> impl Iterator<Item = u32> {
+    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let own = namespace("self");
+    processes().filter(move |pid| namespace(&pid.to_string()).is_some_and(|other| Some(other) != own))
 }
 
 /// Whether the process has been killed and has not noticed yet, or dumps core.

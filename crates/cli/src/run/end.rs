@@ -122,7 +122,7 @@ pub(crate) fn finish(arguments: &RunArgs, left: &Arc<Left>, outcome: &Outcome<'_
         if !kept {
             // The library itself has said why, if it got so far.
             if became.is_none() && session.expected {
-                say(&missing(outcome));
+                say(&missing(outcome, session.keeper.missed()));
             }
         }
         return;
@@ -260,8 +260,11 @@ fn give_up_when_told(signals: Signals, left: Weak<Left>, status: ExitStatus, at:
 }
 
 /// Why there may be no ledger.
-fn missing(outcome: &Outcome<'_>) -> String {
+fn missing(outcome: &Outcome<'_>, missed: bool) -> String {
     let name = outcome.name.display();
+    if missed {
+        return format!("the ledger of {name} is lost: its file was removed as soon as it was made");
+    }
     let reason = match outcome.status.signal() {
         Some(libc::SIGSYS) => "its system calls are restricted",
         Some(_) => "it may have ended before its first allocation",

@@ -47,6 +47,8 @@ pub(crate) struct Keeper {
     /// Whether a file of ours was removed. Then the directory may go without a word, too: it is told of only when
     /// nobody has a file open any more that was in it.
     removed: bool,
+    /// A ledger has appeared that was gone before it could be opened.
+    missed: bool,
     kept: Vec<Kept>,
     children: Option<File>,
 }
@@ -63,6 +65,7 @@ impl Keeper {
             inotify,
             watched: None,
             removed: false,
+            missed: false,
             kept: Vec::new(),
             children: None,
         };
@@ -124,7 +127,10 @@ impl Keeper {
                 let is_ours = name.is_none_or(|name| {
                     name.starts_with(self.session.as_bytes()) || name.starts_with(live::DIRECTORY.as_bytes())
                 });
-                self.removed |= is_ours && event.mask.contains(AddWatchFlags::IN_DELETE);
+                let gone = is_ours && event.mask.contains(AddWatchFlags::IN_DELETE);
+                self.removed |= gone;
+                let is_ledger = name.is_some_and(|name| name.ends_with(b".hlive"));
+                self.missed |= gone && is_ledger && !self.kept.iter().any(Kept::was_removed);
                 ours |= is_ours;
             }
         }
@@ -151,6 +157,11 @@ impl Keeper {
         if self.children.is_none() {
             self.children = File::open(session::children_file(&self.directory, &self.session)).ok();
         }
+    }
+
+    /// Whether there was a ledger that was removed before it could be opened.
+    pub(crate) fn missed(&self) -> bool {
+        self.missed
     }
 
     /// The ledgers of this session, in the order of their making, when the program has ended; and how many child
@@ -311,6 +322,16 @@ mod tests {
         assert_eq!(keeper.kept.iter().map(Kept::was_removed).collect::<Vec<_>>(), [true, true, false]);
         fs::remove_file(place.directory().join(format!("{SESSION}.children"))).expect("removed");
         assert_eq!(texts(keeper), ["first", "second", "third"]);
+    }
+
+    #[test]
+    fn what_was_gone_too_soon_is_known() {
+        let place = Place::new("missed");
+        let mut keeper = Keeper::new(&place.0, SESSION);
+        place.put(&format!("{SESSION}-0.hlive"), "first");
+        fs::remove_file(place.directory().join(format!("{SESSION}-0.hlive"))).expect("removed");
+        keeper.look();
+        assert!(keeper.missed() && keeper.ledgers().0.is_empty());
     }
 
     #[test]

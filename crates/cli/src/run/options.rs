@@ -33,7 +33,7 @@ pub(crate) const OPTIONS: &[RecorderOption] = &[
         flag: "ledger-dir",
         key: "dir",
         value: Some("DIR"),
-        help: "Where the ledger lies while the program runs [default: $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, \
+        help: "Where the ledger lies while the program runs [default: /dev/shm, $XDG_RUNTIME_DIR, $TMPDIR or /tmp, \
                the first with room for --max-ledger, else the one with the most]",
         hidden: false,
         read: any_path,
