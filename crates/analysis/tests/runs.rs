@@ -257,7 +257,7 @@ fn halves_of_a_realloc_that_could_not_share_a_number() {
     let lives = Lives::of(&[&ledger], 0x1000, wanted(false, 0), &mut |_| {}).expect("readable");
     assert_eq!(
         chains(&lives),
-        [vec![(10, true, Some(20)), (27, false, None)], vec![(22, true, Some(25))]],
+        [vec![(0x1000, true, Some(20)), (0x5000, false, None)], vec![(0x1000, true, Some(25))]],
         "the chain is whole, and the other block apart"
     );
 }

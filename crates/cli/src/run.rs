@@ -201,7 +201,7 @@ fn carry_out(plan: Plan) -> End {
         let outcome = Outcome { name: &name, status: ended.status, span: ended.span, last_name: ended.last_name };
         let finish = |at| end::finish(&arguments, &left, &outcome, signals, at);
         if let Some(status) = wait::aside(&signals, finish) {
-            deep(|| left.given_up(&format!("finishing the ledger failed ({status})")));
+            deep(|| left.finishing_failed(status));
         }
     }
     End::from(ended.status)

@@ -95,7 +95,7 @@ fn what_a_person_sees() {
         "          : 2 threads more with 3.88 KiB in 19 blocks (--all shows them)",
         "          : backtrace enabled, 512 levels at most",
         "          : history enabled, 23 records max, 12 held",
-        "  1 stack was cut at the depth limit.",
+        "  1 stack was cut at the depth limit: run --depth N takes more frames.",
         "  /nonexistent/library.so is not there.",
     ] {
         assert!(stats.lines().any(|seen| seen == line), "no line {line}\n{stats}");

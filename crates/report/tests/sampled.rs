@@ -49,7 +49,7 @@ fn every_estimate_is_marked() {
             "          : 2 threads more with ~1.19 MiB in ~77,229 blocks (--all shows them)",
             "          : history enabled, 23 records max, 12 held",
             "  ~7 blocks are in the totals and not among the records: calls under way, or records that were lost.",
-            "  1 stack was cut at the depth limit.",
+            "  1 stack was cut at the depth limit: run --depth N takes more frames.",
         ],
     );
     assert!(!stats.contains("does not know"), "{stats}");

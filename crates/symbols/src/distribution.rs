@@ -3,8 +3,10 @@
 //! Read from files alone, those of the machine that ran: `/etc/os-release`, and dpkg's lists of what belongs to which package.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::symbolizer::under;
@@ -72,6 +74,7 @@ impl Distribution {
         for file in files {
             wanted.extend(self.spellings(file).into_iter().map(|spelling| (spelling, file)));
         }
+        let lengths: Vec<usize> = wanted.keys().map(|path| path.as_os_str().len()).collect();
         let mut found: HashMap<PathBuf, String> = HashMap::new();
         let mut open: BTreeSet<&PathBuf> = wanted.values().copied().collect();
         let mut budget = LISTS_BYTES_MAX;
@@ -79,12 +82,15 @@ impl Distribution {
             if open.is_empty() || budget == 0 {
                 break;
             }
-            let Ok(opened) = File::open(&list) else { continue };
-            let lines = BufReader::new(opened.take(budget)).split(b'\n');
-            for line in lines.map_while(Result::ok) {
-                budget = budget.saturating_sub(line.len() as u64 + 1);
-                let Ok(line) = String::from_utf8(line) else { continue };
-                if let Some(file) = wanted.get(Path::new(&line))
+            let mut lines = Vec::new();
+            let Ok(_) = File::open(&list).and_then(|opened| opened.take(budget).read_to_end(&mut lines)) else {
+                continue;
+            };
+            budget = budget.saturating_sub(lines.len() as u64);
+            // Nearly all lines are as long as none that is looked for.
+            let lines = lines.split(|byte| *byte == b'\n').filter(|line| lengths.contains(&line.len()));
+            for line in lines {
+                if let Some(file) = wanted.get(Path::new(OsStr::from_bytes(line)))
                     && open.remove(file)
                 {
                     found.insert((*file).clone(), debug_package(&package));
@@ -97,11 +103,10 @@ impl Distribution {
     /// How dpkg may spell the path of a file: `/lib` is `/usr/lib` on most systems, and packages use either. Nothing for
     /// what no package has.
     fn spellings(&self, file: &Path) -> Vec<PathBuf> {
-        let real = under(self.root.as_deref(), file).canonicalize().ok();
-        let real = real.and_then(|real| match &self.root {
-            Some(root) => Some(Path::new("/").join(real.strip_prefix(root.canonicalize().ok()?).ok()?)),
-            None => Some(real),
-        });
+        // A file that is not here is no package's.
+        let Ok(real) = under(self.root.as_deref(), file).canonicalize() else { return Vec::new() };
+        let inside = |root: &PathBuf| Some(Path::new("/").join(real.strip_prefix(root.canonicalize().ok()?).ok()?));
+        let real = self.root.as_ref().map_or_else(|| Some(real.clone()), inside);
         let mut all = Vec::new();
         for path in [Some(file.to_owned()), real].into_iter().flatten() {
             if !path.is_absolute() || ["/usr/local", "/home", "/tmp", "/root"].iter().any(|own| path.starts_with(own)) {
@@ -168,7 +173,9 @@ mod tests {
         write("var/lib/dpkg/info/libstdc++6:amd64.list", "/.\n/usr\n/usr/lib/x/libstdc++.so.6.0.30\n");
         write("var/lib/dpkg/info/libc6:amd64.list", "/.\n/lib/x/libc.so.6\n");
         write("var/lib/dpkg/info/jq.list", "/usr/bin/jq\n/usr/bin/jq2\n");
-        write("usr/lib/x/libstdc++.so.6.0.30", "");
+        for file in ["usr/lib/x/libstdc++.so.6.0.30", "usr/lib/x/libc.so.6", "usr/bin/jq", "usr/bin/none", "tmp/jq"] {
+            write(file, "");
+        }
         std::os::unix::fs::symlink("libstdc++.so.6.0.30", root.join("usr/lib/x/libstdc++.so.6")).expect("a link");
         let here = Distribution::installed(Some(&root));
         assert_eq!((here.server(), here.archive().as_deref()), (SERVERS[0].1, Some("bookworm-debug")));

@@ -56,8 +56,14 @@ impl Left {
         Arc::new(Left { session, ledgers, removed, children })
     }
 
+    /// The process that was to finish them ended in another way: says so, and clears away what it was writing.
+    pub(crate) fn finishing_failed(&self, status: ExitStatus) {
+        self.given_up(&format!("finishing the ledger failed ({status})"));
+        session::Remains::of(&live::directory_in(&self.session.base)).remove();
+    }
+
     /// Says which ledgers are left unfinished, and what to do with them. Nothing, if only the summary was still to come.
-    pub(crate) fn given_up(&self, why: &str) {
+    fn given_up(&self, why: &str) {
         self.session.sign.iter().for_each(Sign::take_down);
         let mut text = String::new();
         for (kept, removed) in self.ledgers.iter().zip(&self.removed) {

@@ -203,9 +203,6 @@ impl Running {
                     if let Some(keeper) = &mut keeper {
                         keeper.look();
                     }
-                    if let Some(keeper) = &mut keeper {
-                        keeper.look();
-                    }
                 }
                 // It cannot be: nobody else waits for our child.
                 Err(problem) if failures == FAILURES_MAX => {

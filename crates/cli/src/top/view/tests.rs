@@ -109,7 +109,10 @@ fn what_is_not_seen_is_said() {
     made.lost(3).look(false);
     assert_eq!(
         made.data.look(Group::Kind, 0).losses,
-        ["3 blocks were not entered: there was no room for another record."]
+        [
+            "3 blocks were not entered: there was no room for another record. More room: run --ledger-dir DIR on a disk with \
+          room, or --max-ledger SIZE."
+        ]
     );
 }
 
