@@ -53,7 +53,12 @@ fn with_little_shared_memory(scratch: &Scratch, words: &[&str], by_hand: bool) -
         if by_hand {
             command.args(["env".into(), format!("LD_PRELOAD={}", preload().display())]);
         }
-        command.args(words).env("TMPDIR", &roomy).env_remove("XDG_RUNTIME_DIR").current_dir(scratch.work());
+        command
+            .args(words)
+            .env("TMPDIR", &roomy)
+            .env_remove("XDG_RUNTIME_DIR")
+            .env_remove("HEAPLEDGER")
+            .current_dir(scratch.work());
         let ran = process::run(&mut command)?;
         if ran.status.code() != Some(99) && !ran.err().contains("unshare") {
             return Ok(Some(ran));

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use heapledger_source::Ledger;
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{AccessFlags, access, getuid};
 
 use crate::roomy;
 use crate::run::options::{Settings, VARIABLE};
+use crate::sys::Lock;
 
 /// How the name of a ledger directory begins; the number of a user follows.
 pub(crate) const DIRECTORY: &str = "heapledger-";
@@ -165,9 +165,11 @@ pub(crate) fn list(directory: &Path) -> io::Result<Vec<Live>> {
 }
 
 /// Holds a ledger against another `heapledger` that would finish it at the same time.
-pub(crate) fn hold(file: &File, path: &Path) -> Result<Flock<File>> {
-    Flock::lock(file.try_clone()?, FlockArg::LockExclusiveNonblock)
-        .map_err(|_| anyhow::anyhow!("{} is being finished by another heapledger", path.display()))
+pub(crate) fn hold(file: &File, path: &Path) -> Result<Lock> {
+    Lock::take(file.try_clone()?, true).map_err(|problem| match problem {
+        Errno::EWOULDBLOCK => anyhow::anyhow!("{} is being finished by another heapledger", path.display()),
+        other => anyhow::anyhow!("{} cannot be locked: {}", path.display(), other.desc()),
+    })
 }
 
 /// Whether a process maps this file, which holds nothing yet that could tell whose it is. Told by the file itself, so it also holds for a process in a container, which

@@ -82,10 +82,11 @@ fn say(text: &str) {
     say_lines(&heapledger_report::clean(text));
 }
 
-/// Says why something failed. Wrong usage may be told in several lines.
+/// Says why something failed. What was typed wrongly may be told in several lines.
 fn say_problem(problem: &anyhow::Error) {
     let text = format!("{problem:#}");
-    if problem.is::<commands::standard::Usage>() { say_lines(&text) } else { say(&text) }
+    let of_what_was_typed = problem.is::<commands::standard::Usage>() || problem.is::<heapledger_report::FormatError>();
+    if of_what_was_typed { say_lines(&text) } else { say(&text) }
 }
 
 /// As [`say`], in several lines of ours.

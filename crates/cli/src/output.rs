@@ -11,8 +11,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail, ensure};
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, Flock, FlockArg, RenameFlags, renameat2};
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::unistd::{AccessFlags, access, getuid};
+
+use crate::sys::Lock;
 
 /// The name of what is being written, in its workplace.
 const TEMPORARY: &str = "ledger";
@@ -113,7 +115,7 @@ pub(crate) struct Pending {
     wanted: PathBuf,
     workplace: PathBuf,
     /// Tells those who find the directory that somebody is at work there.
-    _lock: Option<Flock<File>>,
+    _lock: Option<Lock>,
 }
 
 /// How a workplace is named: `.NAME.PID.part`.
@@ -134,7 +136,7 @@ pub(crate) fn abandoned(path: &Path) -> Option<bool> {
     if fs::read_dir(path).ok()?.any(other) {
         return None;
     }
-    let free = File::open(path).is_ok_and(|place| Flock::lock(place, FlockArg::LockExclusiveNonblock).is_ok());
+    let free = File::open(path).is_ok_and(|place| Lock::take(place, true).is_ok());
     let gone = owner == std::process::id() || heapledger_source::start_ticks(owner).is_none();
     Some(free && gone)
 }
@@ -184,7 +186,7 @@ impl Pending {
             made = DirBuilder::new().mode(0o700).create(&workplace);
         }
         made?;
-        let lock = File::open(&workplace).ok().and_then(|file| Flock::lock(file, FlockArg::LockSharedNonblock).ok());
+        let lock = File::open(&workplace).ok().and_then(|file| Lock::take(file, false).ok());
         Ok(Pending { wanted, workplace, _lock: lock })
     }
 

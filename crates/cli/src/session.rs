@@ -10,11 +10,11 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::getuid;
 
 use crate::live::{self, Live};
 use crate::output;
+use crate::sys::Lock;
 
 /// How often a sign is put up that somebody takes down at the same moment.
 const TRIES: usize = 100;
@@ -24,7 +24,7 @@ const BESIDE: [&str; 3] = ["run", "children", "unrecorded"];
 /// The sign that `run` lives: a locked file, which the system unlocks however we end.
 pub(crate) struct Sign {
     path: PathBuf,
-    _lock: Option<Flock<File>>,
+    _lock: Option<Lock>,
 }
 
 impl Sign {
@@ -46,9 +46,9 @@ impl Sign {
             let text = format!("{pid} {}\n", heapledger_source::start_ticks(pid).unwrap_or(0));
             let mut out = &file;
             let _ = out.write_all(text.as_bytes());
-            let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+            let lock = Lock::take(file, true);
             // Taken down between making and locking, by a `recover` that thought it was left over.
-            if lock.as_ref().is_ok_and(|lock| !is_at(lock, &path)) {
+            if lock.as_ref().is_ok_and(|lock| !is_at(lock.file(), &path)) {
                 continue;
             }
             return Some(Sign { path, _lock: lock.ok() });
@@ -80,9 +80,9 @@ pub(crate) fn run_of(directory: &Path, session: &str) -> Option<u32> {
     let pid = numbers.next().and_then(|pid| u32::try_from(pid.ok()?).ok()).unwrap_or(0);
     let started = numbers.next().and_then(Result::ok);
     // Shared: two that look at the same time do not take each other for it.
-    match Flock::lock(file, FlockArg::LockSharedNonblock) {
+    match Lock::take(file, false) {
         Ok(_) => None,
-        Err((_, Errno::EWOULDBLOCK)) => Some(pid),
+        Err(Errno::EWOULDBLOCK) => Some(pid),
         Err(_) => Some(pid).filter(|pid| started.is_some() && heapledger_source::start_ticks(*pid) == started),
     }
 }

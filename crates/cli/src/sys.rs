@@ -1,13 +1,46 @@
 //! The system calls that have no safe door in our dependencies. Each function here is safe to call.
 
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::signal::SigSet;
+
+/// A lock on an open file, which goes with this value, or however the process ends. The crate `nix` has one that panics if
+/// it cannot be given back.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Lock {
+    /// Takes it at once: alone, or together with others who take it so.
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK` if somebody else has it; whatever else the file system says.
+    pub(crate) fn take(file: File, alone: bool) -> Result<Lock, Errno> {
+        let how = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
+        // SAFETY: an open descriptor.
+        Errno::result(unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) })?;
+        Ok(Lock(file))
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: an open descriptor. What cannot be given back goes when the file is closed.
+        let _ = unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
 
 /// What [`fork`] returned into.
 pub(crate) enum Forked {

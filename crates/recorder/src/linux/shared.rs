@@ -107,6 +107,9 @@ pub struct Shared {
     pub(super) peak: Peak,
     live_blocks: AtomicI64,
     next_measure_ns: AtomicU64,
+    next_measure_if_grown_ns: AtomicU64,
+    /// Bytes of the ledger when memory was last measured.
+    measured_ledger_bytes: AtomicU64,
 }
 
 // SAFETY: `ledger` and `settings` are written before `phase` becomes `On` (release) and only read
@@ -136,6 +139,8 @@ impl Shared {
             peak: Peak::new(),
             live_blocks: AtomicI64::new(0),
             next_measure_ns: AtomicU64::new(0),
+            next_measure_if_grown_ns: AtomicU64::new(0),
+            measured_ledger_bytes: AtomicU64::new(0),
         }
     }
 
@@ -167,7 +172,10 @@ impl Shared {
     /// Writes down how much memory outside of the ledger the recorder uses, if that was not done lately.
     #[inline(always)]
     pub fn measure_now_and_then(&self, now_ns: u64) {
-        if now_ns >= self.next_measure_ns.load(Ordering::Relaxed) {
+        let has_grown = || self.ledger().backed_bytes() != self.measured_ledger_bytes.load(Ordering::Relaxed);
+        if now_ns >= self.next_measure_ns.load(Ordering::Relaxed)
+            || now_ns >= self.next_measure_if_grown_ns.load(Ordering::Relaxed) && has_grown()
+        {
             self.measure(false);
         }
     }
@@ -182,12 +190,15 @@ impl Shared {
     fn measure_here(&self, all: bool) {
         /// So much of the time may go into it: a question to the kernel for each thread and 4 MiB of heap adds up.
         const ONE_PART_IN: u64 = 1000;
+        /// Sooner if the ledger has grown since: then the tables outside have, too.
+        const ONE_PART_IN_IF_GROWN: u64 = 50;
         const PAUSE_NS_MAX: u64 = 1_000_000_000;
         let begin_ns = self.clock.now_ns();
         let due_ns = self.next_measure_ns.swap(u64::MAX, Ordering::Relaxed);
         if due_ns == u64::MAX && !all {
             return; // another thread is at it, and will set it
         }
+        self.measured_ledger_bytes.store(self.ledger().backed_bytes(), Ordering::Relaxed);
         let states = self.threads.resident_bytes(self.depth_limit(), all);
         let tables = self.sites.resident_bytes();
         let shadow = self.index.resident_bytes();
@@ -202,8 +213,9 @@ impl Shared {
         put(GlobalCounter::PrivateBytes, states + tables + shadow + library + self.history.resident_bytes());
         let end_ns = self.clock.now_ns();
         // This thread may have waited for a processor meanwhile.
-        let pause_ns = (ONE_PART_IN * end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
-        self.next_measure_ns.store(end_ns + pause_ns, Ordering::Relaxed);
+        let pause_ns = |part: u64| (part * end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
+        self.next_measure_if_grown_ns.store(end_ns + pause_ns(ONE_PART_IN_IF_GROWN), Ordering::Relaxed);
+        self.next_measure_ns.store(end_ns + pause_ns(ONE_PART_IN), Ordering::Relaxed);
     }
 
     /// Enters the address ranges of the heaps that a thread has seen.
