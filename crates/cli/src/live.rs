@@ -87,14 +87,24 @@ pub(crate) fn directories_in(base: &Path) -> Vec<PathBuf> {
         let name = item.file_name();
         let user = name.to_str().and_then(|name| name.strip_prefix(DIRECTORY)?.parse::<u32>().ok());
         let is_theirs = |user| {
-            fs::symlink_metadata(&path)
-                .is_ok_and(|meta| meta.is_dir() && meta.uid() == user && meta.mode() & 0o077 == 0)
+            fs::symlink_metadata(&path).is_ok_and(|meta| {
+                // Ours under another number: in a user namespace we are called differently.
+                let owner_is_right = meta.uid() == user || meta.uid() == getuid().as_raw();
+                meta.is_dir() && owner_is_right && meta.mode() & 0o077 == 0
+            })
         };
         if path != own && user.is_some_and(is_theirs) {
             all.push(path);
         }
     }
     all
+}
+
+/// The ledger directories inside a base that are this user's, under whatever number.
+pub(crate) fn own_directories_in(base: &Path) -> Vec<PathBuf> {
+    let is_own = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == getuid().as_raw());
+    let own = directory_in(base);
+    directories_in(base).into_iter().filter(|path| *path == own || is_own(path)).collect()
 }
 
 /// The ledgers of one run, in the order in which its programs were. What a process of ours has become by giving up its

@@ -20,6 +20,7 @@ use crate::args::RunArgs;
 use crate::deep::deep;
 use crate::detect::Why;
 use crate::session::Sign;
+use crate::text::shell;
 use crate::{detect, exec, live, locate, output, say, sys};
 
 mod end;
@@ -218,7 +219,12 @@ fn without_us(arguments: &RunArgs, name: &OsStr, start: Start, reason: &io::Erro
     if arguments.require {
         return failed(&anyhow!("no process can be started ({reason}), and --require was given"));
     }
-    let later = if tracked { "; `heapledger recover` finishes its ledger" } else { "" };
+    let place = shell(Path::new(&arguments.output));
+    let later = match (tracked, arguments.output_is_asked_for) {
+        (false, _) => String::new(),
+        (true, false) => "; `heapledger recover` finishes its ledger".to_owned(),
+        (true, true) => format!("; its ledger is not written to {place}: `heapledger recover` finishes it"),
+    };
     say(&format!("no process can be started ({reason}): {name} takes the place of this one{later}"));
     let reason = start.in_place();
     refused(arguments.command.first().map_or(OsStr::new(""), |name| name), reason)

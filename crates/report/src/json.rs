@@ -264,6 +264,8 @@ struct EventLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     freed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    moved_number: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     allocation: Option<AllocationJson<'a>>,
     #[serde(serialize_with = "frames")]
     frames: &'a [NamedFrame],
@@ -336,6 +338,12 @@ impl<'a, W: Write> HistoryJson<'a, W> {
         let context = self.context;
         let block = &event.block;
         let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
+        let moved_number = match &event.kind {
+            EventKind::Free(entry) if entry.by.allocates() && entry.by.frees() => {
+                Some(entry.number + u64::from(entry.later))
+            }
+            _ => None,
+        };
         let (name, function, freed, allocation) = match &event.kind {
             EventKind::Allocation { freed } => ("allocation", block.kind, Some(freed.is_some()), None),
             EventKind::Free(entry) => {
@@ -363,6 +371,7 @@ impl<'a, W: Write> HistoryJson<'a, W> {
             heap: heap(context, block),
             site: event.site(),
             freed,
+            moved_number,
             allocation,
             frames: &stack.frames,
         };

@@ -127,7 +127,12 @@ pub(crate) fn finish(arguments: &RunArgs, left: &Arc<Left>, outcome: &Outcome<'_
     let Some((ledger, written)) = last else {
         if !kept {
             // The library itself has said why, if it got so far.
-            if became.is_none() && session.expected {
+            if let Err(problem) = fs::read_dir(live::directory_in(&session.base))
+                && problem.kind() != std::io::ErrorKind::NotFound
+            {
+                let name = outcome.name.display();
+                say(&format!("the ledger of {name} cannot be looked for: {problem}; `heapledger recover` finishes it"));
+            } else if became.is_none() && session.expected {
                 say(&missing(outcome, session.keeper.missed()));
             }
         }

@@ -182,6 +182,7 @@ impl Keeper {
             let _ = file.map(|mut file| file.read_to_string(&mut lines));
             children += session::children(&lines);
         }
+        self.inotify = None; // its descriptor may be needed
         (std::mem::take(&mut self.kept), children)
     }
 }
