@@ -253,7 +253,7 @@ int main(int argc, char **argv) {
 #[test]
 fn what_is_told_is_by_how_much_the_process_grows() -> Result {
     /// What the C library's and the program's own pages differ by from run to run.
-    const OTHER_BYTES: u64 = 256 << 10;
+    const OTHER_BYTES: u64 = 512 << 10;
     let scratch = Scratch::new();
     let (code, program) = (scratch.path("waiting.c"), scratch.path("waiting"));
     std::fs::write(&code, WAITING).map_err(|error| error.to_string())?;
