@@ -60,7 +60,7 @@ impl Finisher {
     /// # Errors
     /// Why it could not be written; the unfinished one is still there then.
     pub(crate) fn finish(&mut self, live: &Live, ledger: &Ledger, extra: &[(&str, String)]) -> Result<Written> {
-        let _held = hold(ledger.as_file(), &live.path)?;
+        hold(ledger.as_file(), &live.path)?;
         let gone = || format!("{} is not there any more: another heapledger has finished it", live.path.display());
         ensure!(self.nameless || is_at(ledger.as_file(), &live.path), gone());
         let process = ledger.process();

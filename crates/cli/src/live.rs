@@ -14,7 +14,7 @@ use nix::unistd::{AccessFlags, access, getuid};
 
 use crate::roomy;
 use crate::run::options::{Settings, VARIABLE};
-use crate::sys::Lock;
+use crate::sys;
 
 /// How the name of a ledger directory begins; the number of a user follows.
 pub(crate) const DIRECTORY: &str = "heapledger-";
@@ -175,8 +175,9 @@ pub(crate) fn list(directory: &Path) -> io::Result<Vec<Live>> {
 }
 
 /// Holds a ledger against another `heapledger` that would finish it at the same time.
-pub(crate) fn hold(file: &File, path: &Path) -> Result<Lock> {
-    Lock::take(file.try_clone()?, true).map_err(|problem| match problem {
+/// As long as the file is open.
+pub(crate) fn hold(file: &File, path: &Path) -> Result<()> {
+    sys::lock(file, true).map_err(|problem| match problem {
         Errno::EWOULDBLOCK => anyhow::anyhow!("{} is being finished by another heapledger", path.display()),
         other => anyhow::anyhow!("{} cannot be locked: {}", path.display(), other.desc()),
     })

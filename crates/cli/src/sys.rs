@@ -23,16 +23,23 @@ impl Lock {
     /// # Errors
     /// `EWOULDBLOCK` if somebody else has it; whatever else the file system says.
     pub(crate) fn take(file: File, alone: bool) -> Result<Lock, Errno> {
-        let how = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
-        // SAFETY: an open descriptor.
-        Errno::result(unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) })?;
-        Ok(Lock(file))
+        lock(&file, alone).map(|()| Lock(file))
     }
 
     /// The file.
     pub(crate) fn file(&self) -> &File {
         &self.0
     }
+}
+
+/// Locks an open file at once, until it is closed wherever it is open.
+///
+/// # Errors
+/// As [`Lock::take`].
+pub(crate) fn lock(file: &File, alone: bool) -> Result<(), Errno> {
+    let how = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
+    // SAFETY: an open descriptor.
+    Errno::result(unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) }).map(drop)
 }
 
 impl Drop for Lock {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use heapledger_report::clean;
 use heapledger_source::{Ledger, ThreadState};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::keep::Kept;
 use super::summary::{Reckoning, Summary};
@@ -51,6 +52,7 @@ pub(crate) struct Left {
 impl Left {
     /// Gathers it. Whatever is removed from now on is held open.
     pub(super) fn by(mut session: Session) -> Arc<Left> {
+        widen(&[Resource::RLIMIT_NOFILE]);
         let (ledgers, children) = session.keeper.ledgers();
         let removed = ledgers.iter().map(Kept::was_removed).collect();
         Arc::new(Left { session, ledgers, removed, children })
@@ -130,8 +132,11 @@ pub(crate) fn finish(arguments: &RunArgs, left: &Arc<Left>, outcome: &Outcome<'_
             if let Err(problem) = fs::read_dir(live::directory_in(&session.base))
                 && problem.kind() != std::io::ErrorKind::NotFound
             {
-                let name = outcome.name.display();
-                say(&format!("the ledger of {name} cannot be looked for: {problem}; `heapledger recover` finishes it"));
+                say_lines(&format!(
+                    "the ledger of {} cannot be looked for: {problem}\n  to finish it elsewhere: heapledger recover {} -o DIR",
+                    clean(&outcome.name.to_string_lossy()),
+                    shell(&live::directory_in(&session.base))
+                ));
             } else if became.is_none() && session.expected {
                 say(&missing(outcome, session.keeper.missed()));
             }
@@ -196,11 +201,12 @@ fn tell_of_another(outcome: &Outcome<'_>, ledger: &Ledger) {
 /// The program's limits are not for this work: as far as may be, they are lifted. A core dump of ours would only be in the way
 /// of the program's.
 fn widen_limits() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    const OURS: [Resource; 4] =
-        [Resource::RLIMIT_NOFILE, Resource::RLIMIT_AS, Resource::RLIMIT_FSIZE, Resource::RLIMIT_CPU];
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
-    for resource in OURS {
+    widen(&[Resource::RLIMIT_NOFILE, Resource::RLIMIT_AS, Resource::RLIMIT_FSIZE, Resource::RLIMIT_CPU]);
+}
+
+fn widen(limits: &[Resource]) {
+    for resource in limits.iter().copied() {
         if let Ok((_, most)) = getrlimit(resource) {
             let _ = setrlimit(resource, most, most);
         }
