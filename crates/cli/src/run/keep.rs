@@ -167,6 +167,8 @@ impl Keeper {
     /// The ledgers of this session, in the order of their making, when the program has ended; and how many child
     /// processes were not watched.
     pub(crate) fn ledgers(&mut self) -> (Vec<Kept>, u64) {
+        self.look();
+        self.inotify = None; // its descriptor may be needed
         self.open_new();
         // What could not be opened is told of by who tries again.
         for live in live::of_session(&self.base, &self.session) {
@@ -182,7 +184,6 @@ impl Keeper {
             let _ = file.map(|mut file| file.read_to_string(&mut lines));
             children += session::children(&lines);
         }
-        self.inotify = None; // its descriptor may be needed
         (std::mem::take(&mut self.kept), children)
     }
 }
