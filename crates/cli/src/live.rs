@@ -100,13 +100,6 @@ pub(crate) fn directories_in(base: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The ledger directories inside a base that are this user's, under whatever number.
-pub(crate) fn own_directories_in(base: &Path) -> Vec<PathBuf> {
-    let is_own = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == getuid().as_raw());
-    let own = directory_in(base);
-    directories_in(base).into_iter().filter(|path| *path == own || is_own(path)).collect()
-}
-
 /// The ledgers of one run, in the order in which its programs were. What a process of ours has become by giving up its
 /// rights lies in another user's directory.
 pub(crate) fn of_session(base: &Path, session: &str) -> Vec<Live> {

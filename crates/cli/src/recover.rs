@@ -90,7 +90,7 @@ fn find(places: &[PathBuf]) -> Result<Finds> {
     let mut ledgers = BTreeSet::new();
     let mut directories = BTreeSet::new();
     if places.is_empty() {
-        directories.extend(live::places().iter().flat_map(|base| live::own_directories_in(base)));
+        directories.extend(live::places().iter().map(|base| live::directory_in(base)));
         for directory in &directories {
             ledgers.extend(live::list(directory).unwrap_or_default());
         }
