@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates that the preload library is made of, by folder.
-const PARTS: &[&str] = &["format", "unwind", "linux", "recorder", "preload"];
+const PARTS: &[&str] = &["format", "unwind", "linux", "recorder", "process", "preload"];
 
 /// What belongs to the outer build and must not reach the inner one: `-D warnings`, instrumentation, clippy in
 /// place of rustc, another target directory.

@@ -1,12 +1,11 @@
 //! `cargo xtask test`.
 
-use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
 use crate::packages;
 use crate::planted::Planted;
-use crate::step::{Beside, Result, Tests, cargo, root, run as run_command, run_tests, seconds, target};
+use crate::step::{Beside, Result, Tests, cargo, run as run_command, run_tests, seconds, target};
 use crate::{symbols, thumb};
 
 /// What came of a step that did not fail.
@@ -63,13 +62,7 @@ fn build_for_e2e() -> Result<Beside> {
 
 /// Model checks of the lock-free parts, under loom's scheduler. Optimized: they walk through many interleavings.
 fn loom() -> Result<Done> {
-    let manifest = root().join("crates/recorder/Cargo.toml");
-    let text = fs::read_to_string(&manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
-    if !text.lines().any(|line| line.trim_start().starts_with("loom = [")) {
-        println!("skipped: heapledger-recorder has no feature loom yet");
-        return Ok(Done::Skipped);
-    }
-    let arguments = ["test", "--release", "--package", "heapledger-recorder", "--features", "loom", "--test", "loom"];
+    let arguments = ["test", "--release", "--package", "heapledger-process", "--features", "loom", "--test", "loom"];
     run_tests(&mut cargo(&arguments)).map(Done::Tested)
 }
 

@@ -73,5 +73,4 @@ compile() {
 }
 compile format
 compile unwind
-compile recorder --extern heapledger_format="$out/libheapledger_format.rlib" \
-    --extern heapledger_unwind="$out/libheapledger_unwind.rlib"
+compile recorder --extern heapledger_format="$out/libheapledger_format.rlib"

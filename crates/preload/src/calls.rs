@@ -6,8 +6,8 @@ use crate::next;
 use crate::stubs::CallFrame;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::Kind;
-use heapledger_recorder::linux::hooks::{self, Call, NewBlock, Ready, Reallocation, Usable};
-use heapledger_recorder::linux::start::{self, Hooks};
+use heapledger_process::hooks::{self, Call, NewBlock, Ready, Reallocation, Usable};
+use heapledger_process::start::{self, Hooks};
 
 /// [`CallFrame::nested`] of a call that nobody books: what it calls is to be booked.
 const PASSED_ON: u64 = 2;

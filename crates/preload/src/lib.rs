@@ -21,7 +21,7 @@ mod oracle;
 mod restrictions;
 mod stubs;
 
-use heapledger_recorder::linux::shared::Shared;
+use heapledger_process::shared::Shared;
 
 /// What the recorder shares between threads. Zeros, hence no page of it exists before it is used.
 static SHARED: Shared = Shared::new();
@@ -41,7 +41,7 @@ static AT_LOAD: extern "C" fn() = {
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = {
     extern "C" fn at_exit() {
-        heapledger_recorder::linux::hooks::program_exits(&SHARED);
+        heapledger_process::hooks::program_exits(&SHARED);
     }
     at_exit
 };

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use heapledger_linux::syscall::{self, open_flag};
 use heapledger_linux::text::Text;
 use heapledger_linux::{memory::PATH_BYTES_MAX, process, text};
-use heapledger_recorder::linux::capture;
+use heapledger_process::capture;
 use heapledger_unwind::Registers;
 
 const FRAMES_MAX: usize = 8192;

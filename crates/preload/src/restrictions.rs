@@ -6,7 +6,7 @@ use crate::calls::ensure_started;
 use crate::hooked::Hook;
 use crate::next;
 use heapledger_linux::syscall;
-use heapledger_recorder::linux::{room, start};
+use heapledger_process::{room, start};
 
 /// A call of the C library, whichever of its names it has, with its arguments from the first on.
 enum Restriction {

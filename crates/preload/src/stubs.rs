@@ -13,8 +13,8 @@
 //!   one function; `free_stub` calls [`crate::calls::frees`].
 
 use core::mem::offset_of;
-use heapledger_recorder::linux::sampling::Sampling;
-use heapledger_recorder::linux::shared::Shared;
+use heapledger_process::sampling::Sampling;
+use heapledger_process::shared::Shared;
 use heapledger_unwind::Registers;
 
 /// What a stub leaves on its stack.
@@ -24,11 +24,11 @@ pub(crate) struct CallFrame {
     /// The registers as they will be when the hook has returned.
     pub(crate) registers: Registers,
     /// Carried from `enter` to `leave`.
-    pub(crate) kept: heapledger_recorder::linux::hooks::Reallocation,
+    pub(crate) kept: heapledger_process::hooks::Reallocation,
     /// Not 0: the call comes from a C++ operator of the next allocator, whose own hook books the block; 2: nobody books it.
     pub(crate) nested: u64,
     /// The call that encloses this one, to be put back when this one has returned.
-    pub(crate) enclosing: heapledger_recorder::linux::hooks::Call,
+    pub(crate) enclosing: heapledger_process::hooks::Call,
 }
 
 const _: () = assert!(core::mem::size_of::<CallFrame>() == 160);
@@ -106,7 +106,7 @@ macro_rules! pass_if_no_sample {
     };
 }
 
-/// Jumps to `4:` if the block in `rdi` may be in the ledger; see `heapledger_recorder::linux::sampling`.
+/// Jumps to `4:` if the block in `rdi` may be in the ledger; see `heapledger_process::sampling`.
 macro_rules! go_on_if_known {
     () => {
         "cmp byte ptr [rip + {shared} + {is_on_at}], 0
@@ -190,9 +190,9 @@ macro_rules! realloc_stub {
                 shared = sym crate::SHARED,
                 is_on_at = const crate::stubs::IS_ON_AT,
                 counters_at = const crate::stubs::COUNTERS_AT,
-                counters = const heapledger_recorder::linux::sampling::COUNTERS,
-                first_shift = const heapledger_recorder::linux::sampling::FIRST_SHIFT,
-                second_shift = const heapledger_recorder::linux::sampling::SECOND_SHIFT,
+                counters = const heapledger_process::sampling::COUNTERS,
+                first_shift = const heapledger_process::sampling::FIRST_SHIFT,
+                second_shift = const heapledger_process::sampling::SECOND_SHIFT,
                 enter = sym crate::calls::enter,
                 leave = sym crate::calls::leave,
             )
@@ -275,9 +275,9 @@ macro_rules! free_stub {
                 shared = sym crate::SHARED,
                 is_on_at = const crate::stubs::IS_ON_AT,
                 counters_at = const crate::stubs::COUNTERS_AT,
-                counters = const heapledger_recorder::linux::sampling::COUNTERS,
-                first_shift = const heapledger_recorder::linux::sampling::FIRST_SHIFT,
-                second_shift = const heapledger_recorder::linux::sampling::SECOND_SHIFT,
+                counters = const heapledger_process::sampling::COUNTERS,
+                first_shift = const heapledger_process::sampling::FIRST_SHIFT,
+                second_shift = const heapledger_process::sampling::SECOND_SHIFT,
                 frees = sym crate::calls::frees::<{ $index }>,
             )
         }

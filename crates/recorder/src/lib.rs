@@ -4,31 +4,16 @@
 //! on a server and on a chip. A [`policy::Backend`] knows how records, index, call sites and
 //! counters are kept there:
 //!
-//! - [`linux`]: a shared file mapping, a shadow map, lock-free tables, per-thread state;
+//! - `heapledger-process`, a crate of its own: a shared file mapping, a shadow map, lock-free tables, per-thread state;
 //! - [`chip`]: one region of memory, small hash, plain trie, under the caller's critical section.
 //!
 //! The recorder does not know how a program's allocations reach it, and it never calls the
 //! program's allocator, unwinds, or waits without bound.
 #![no_std]
+#![forbid(unsafe_code)]
 
 #[cfg(test)]
 extern crate std;
 
-pub mod policy;
-
 pub mod chip;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
-pub mod linux;
-
-#[cfg(any(feature = "loom", all(target_os = "linux", target_arch = "x86_64")))]
-mod sync;
-
-/// What threads do without a lock in the backend for Linux, for the model checks in `tests/loom.rs`.
-#[cfg(feature = "loom")]
-pub mod linux {
-    pub mod cells;
-    pub mod chunks;
-    pub mod places;
-    pub mod publication;
-    pub mod slots;
-}
+pub mod policy;

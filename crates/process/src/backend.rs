@@ -1,0 +1,355 @@
+//! What the policy needs, for a thread that is inside the recorder.
+
+use crate::access::{Access, Sign};
+use crate::cells::{Addresses as _, SLOTS_MAX};
+use crate::chunks::Lease;
+use crate::history;
+use crate::hooks::NewBlock;
+use crate::index::Insert;
+use crate::publication;
+use crate::shared::{Shared, TICK_NS};
+use crate::slots::{BATCH, LOCAL_MAX};
+use crate::state::ThreadState;
+use crate::threads::add_to_row;
+use core::mem::ManuallyDrop;
+use core::sync::atomic::{AtomicU32, Ordering};
+use heapledger_format::header::State;
+use heapledger_format::record::{Options, RECORD_WORDS};
+use heapledger_format::section::thread;
+use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, sample};
+use heapledger_recorder::policy::{Backend, Begun, Ended, Freed, Inserted, Measure};
+
+/// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
+const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
+const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
+
+impl Access<'_> {
+    /// Starts to load what entering the block will change, while its stack is taken.
+    #[inline(always)]
+    pub(crate) fn prepare(&mut self, block: &NewBlock) {
+        self.is_apart = block.is_apart;
+        let cell = self.find_cell(block.address as u64);
+        self.shared.index.fetch_cell_soon(cell);
+        let next = self.state.slot_count.wrapping_sub(1) as usize;
+        if let Some(slot) = self.state.slots.get(next) {
+            self.shared.fetch_soon(*slot);
+        }
+    }
+
+    /// Starts to load what taking the block out will change.
+    #[inline(always)]
+    pub(crate) fn prepare_end(&mut self, address: u64) {
+        let cell = self.find_cell(address);
+        self.shared.index.fetch_record_soon(self.shared, cell);
+    }
+
+    #[inline(always)]
+    fn find_cell(&mut self, address: u64) -> Option<&'static AtomicU32> {
+        let cell = self.shared.index.cell(address);
+        self.cell = cell.map(|cell| (address, cell));
+        cell
+    }
+
+    /// The cell of an address, if it is the one that was looked for.
+    #[inline(always)]
+    pub(crate) fn cell(&self, address: u64) -> Option<&'static AtomicU32> {
+        match self.cell {
+            Some((known, cell)) if known == address => Some(cell),
+            _ => self.shared.index.cell(address),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn more_slots(&mut self) -> Option<u32> {
+        let shared = self.shared;
+        let count = shared.pool.pop(shared, self.state.slots.get_mut(..BATCH)?);
+        self.state.slot_count = count as u32;
+        if count > 0 {
+            return self.state.pop_slot();
+        }
+        let lease = || {
+            let first = shared.ledger().lease(SectionKind::Records, BATCH as u64);
+            first.filter(|first| first + BATCH as u64 <= u64::from(SLOTS_MAX))
+        };
+        let first = match lease() {
+            Some(first) => first,
+            None => {
+                // Live blocks matter more than freed ones.
+                if !shared.history.shrink(shared.ledger()) {
+                    shared.ledger().set_state(State::Full);
+                    return None;
+                }
+                shared.ledger().retry(SectionKind::Records);
+                lease()?
+            }
+        };
+        shared.ledger().set_state(State::Recording);
+        // In reverse, so that they are used in the order in which they lie.
+        for (place, slot) in self.state.slots.iter_mut().zip((first..first + BATCH as u64).rev()) {
+            *place = slot as u32;
+        }
+        self.state.slot_count = BATCH as u32;
+        self.state.pop_slot()
+    }
+
+    /// Leases entries of the history, and writes the first of them. A single one is given back at once, so that a thread
+    /// that rests keeps nothing from others.
+    #[cold]
+    #[inline(never)]
+    fn history_in_new_entries(&mut self, slot: u32, freed: &Freed) {
+        self.state.end_entries(self.shared);
+        let ledger = self.shared.ledger();
+        let Some(lease) = self.shared.history.lease(ledger, self.state.entries_filled) else {
+            self.state.count(TallyCounter::HistoryLost, 1);
+            return;
+        };
+        self.state.entries_filled += lease.count;
+        self.state.next_entry = lease.first + 1;
+        self.state.end_entry = lease.first + lease.count;
+        self.state.entries = lease.count;
+        self.write_history(lease.first, slot, freed);
+        if lease.count == 1 {
+            self.state.end_entries(self.shared);
+        }
+    }
+
+    /// Writes an entry that is leased to this thread.
+    #[inline(always)]
+    fn write_history(&mut self, entry: u64, slot: u32, freed: &Freed) {
+        let entry = self.shared.ledger().section(SectionKind::History).at(entry);
+        let block: [u64; RECORD_WORDS] =
+            core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
+        let actual = match Entry::packed_actual(&block) {
+            Some(actual) if self.shared.settings().options.has(Options::ACTUAL_SIZE) => actual,
+            Some(_) => 0,
+            None => self.aside(|access| access.wide_figure(slot)),
+        };
+        let Freed { number, later, ended: Ended { by, site }, time } = *freed;
+        let end = FreedEntry::pack_end(number, (by, later), site, self.state.row, time);
+        let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
+        // SAFETY: leased to this thread.
+        unsafe { history::write(entry, &words) };
+        self.state.count(TallyCounter::HistoryEntered, 1);
+    }
+}
+
+impl ThreadState {
+    /// Gives back what is leased of the history.
+    pub(crate) fn end_entries(&mut self, shared: &Shared) {
+        if self.entries != 0 {
+            let lease = Lease { first: self.end_entry - self.entries, count: self.entries };
+            (self.next_entry, self.end_entry, self.entries) = (0, 0, 0);
+            shared.history.release(shared.ledger(), lease);
+        }
+    }
+
+    /// The batch that was given back first leaves; the warm ones stay.
+    #[cold]
+    #[inline(never)]
+    fn give_batch(&mut self, shared: &Shared) {
+        if let Some(batch) = self.slots.get(..BATCH) {
+            shared.pool.push(shared, batch);
+        }
+        self.slots.copy_within(BATCH.., 0);
+        self.slot_count -= BATCH as u32;
+    }
+
+    #[inline(always)]
+    fn pop_slot(&mut self) -> Option<u32> {
+        let count = self.slot_count.checked_sub(1)?;
+        self.slot_count = count;
+        self.slots.get(count as usize).copied()
+    }
+}
+
+impl<'hook> Backend for Access<'hook> {
+    type Slot = u32;
+
+    #[inline(always)]
+    fn aside<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        #[cold]
+        #[inline(never)]
+        fn with_copy<'hook, R>(
+            shared: &'static Shared,
+            state: &'static mut ThreadState,
+            sign: &'hook Sign,
+            is_apart: bool,
+            work: impl FnOnce(&mut Access<'hook>) -> R,
+        ) -> R {
+            // The original gives the access back.
+            let mut copy = ManuallyDrop::new(Access { shared, state, sign, is_apart, cell: None });
+            work(&mut copy)
+        }
+        let state = &raw mut *self.state;
+        // SAFETY: states are never unmapped, and the original does not use it before `with_copy` has returned.
+        with_copy(self.shared, unsafe { &mut *state }, self.sign, self.is_apart, work)
+    }
+
+    #[inline(always)]
+    fn now(&mut self) -> u64 {
+        if !self.shared.settings().options.has(Options::TIME) {
+            return 0;
+        }
+        // It was read with the lease of the number.
+        self.state.moment.ns() / u64::from(TICK_NS)
+    }
+
+    #[inline(always)]
+    fn number(&mut self) -> Option<u64> {
+        self.number_from(0)
+    }
+
+    #[inline(always)]
+    fn number_of(&mut self, block: &Begun) -> Option<u64> {
+        let least = self.least_number(block);
+        self.number_from(least)
+    }
+
+    #[inline(always)]
+    fn number_of_end(&mut self, slot: u32, address: u64) -> Option<u64> {
+        Access::number_of_end(self, slot, address)
+    }
+
+    #[inline(always)]
+    fn number_of_moved(&mut self, number: u64, block: &Begun) -> u64 {
+        Access::number_of_moved(self, number, block)
+    }
+
+    #[inline(always)]
+    fn thread(&mut self) -> Option<u32> {
+        Some(self.state.row)
+    }
+
+    #[inline(always)]
+    fn take_slot(&mut self) -> Option<u32> {
+        match self.state.pop_slot() {
+            Some(slot) => Some(slot),
+            None => self.aside(Access::more_slots),
+        }
+    }
+
+    #[inline(always)]
+    fn release_slot(&mut self, slot: u32) {
+        let state = &mut *self.state;
+        if state.slot_count as usize == LOCAL_MAX {
+            state.give_batch(self.shared);
+        }
+        if let Some(place) = state.slots.get_mut(state.slot_count as usize) {
+            *place = slot;
+            state.slot_count += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, slot: u32, entry: &Entry) {
+        if entry.is_wide() {
+            let entry = *entry;
+            self.aside(move |access| access.wide_put(&entry));
+        }
+        let words: [u64; RECORD_WORDS] = entry.pack();
+        // The slot's commit word is 0: it was vacated, perhaps by another thread, or is fresh.
+        publication::publish(|index| self.shared.record_word(slot, index), 0, &words);
+    }
+
+    #[inline(always)]
+    fn weight(&self, bytes: u64, number: u64) -> u64 {
+        match self.shared.settings().sample {
+            0 => 1,
+            interval => sample::weight(bytes, number, interval),
+        }
+    }
+
+    #[inline(always)]
+    fn counts_unknown(&self) -> bool {
+        self.shared.settings().sample == 0
+    }
+
+    #[inline(always)]
+    fn measure(&mut self, slot: u32) -> Option<Measure> {
+        let number = (self.shared.record_word(slot, 0).load(Ordering::Acquire) & NUMBER_MASK).checked_sub(1)?;
+        let bytes = Entry::packed_size(self.shared.record_word(slot, 2).load(Ordering::Relaxed));
+        match bytes {
+            Some(bytes) => {
+                if bytes >= UNMAPPED_BYTES_MIN {
+                    self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
+                }
+                Some(Measure { bytes, weight: self.weight(bytes, number) })
+            }
+            None => self.aside(|access| access.measure_wide(slot)),
+        }
+    }
+
+    #[inline(always)]
+    fn vacate(&mut self, slot: u32) {
+        let commit = self.shared.record_word(slot, 0);
+        if self.is_wide(slot) {
+            let number = (NUMBER_MASK & commit.load(Ordering::Relaxed)).wrapping_sub(1);
+            self.aside(|access| access.wide_clear(number));
+        }
+        publication::retract(commit);
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, address: u64, slot: u32) -> Inserted<u32> {
+        self.shared.sampling.note(address);
+        let at = (address, self.cell(address));
+        match self.shared.index.insert(self.shared, at, slot, self.is_apart) {
+            Insert::Done => Inserted::Done,
+            Insert::Displaced(old) => {
+                self.shared.sampling.forget(address); // the other one's
+                Inserted::Displaced(old)
+            }
+            Insert::Full => {
+                self.shared.sampling.forget(address);
+                Inserted::Full
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, address: u64) -> Option<u32> {
+        let at = (address, self.cell(address));
+        let remains = |slot| self.shared.remains(self.state, slot);
+        let slot = self.shared.index.remove(self.shared, at, self.shared.threads.is_single(), &remains);
+        if slot.is_some() {
+            self.shared.sampling.forget(address);
+        }
+        slot
+    }
+
+    #[inline(always)]
+    fn history(&mut self, slot: u32, freed: &Freed) {
+        if !self.shared.history.is_on() {
+            return;
+        }
+        let entry = self.state.next_entry;
+        if entry == self.state.end_entry {
+            let freed = *freed;
+            return self.aside(move |access| access.history_in_new_entries(slot, &freed));
+        }
+        self.state.next_entry += 1;
+        self.write_history(entry, slot, freed);
+    }
+
+    #[inline(always)]
+    fn count(&mut self, counter: TallyCounter, amount: u64) {
+        match counter {
+            TallyCounter::Allocations => add_to_row(self.state, thread::allocations, amount),
+            TallyCounter::BytesAllocated => add_to_row(self.state, thread::bytes_allocated, amount),
+            TallyCounter::Frees => add_to_row(self.state, thread::frees, amount),
+            _ => {}
+        }
+        self.state.count(counter, amount);
+    }
+
+    #[inline(always)]
+    fn count_call(&mut self, kind: Kind, began: bool, amount: u64) {
+        self.state.count_call(kind, began, amount);
+    }
+
+    #[inline(always)]
+    fn live(&mut self, bytes: i64, blocks: i64, _time: u64) {
+        self.shared.live(self.state, bytes, blocks);
+    }
+}

@@ -1,0 +1,459 @@
+//! Taking the stack of a call.
+
+use crate::options::Unwind;
+use crate::shared::Shared;
+use crate::state::{Stacks, ThreadState};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use heapledger_format::TallyCounter;
+use heapledger_linux::stack::StackRange;
+use heapledger_linux::{apart, syscall};
+use heapledger_unwind::{
+    Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Shape, Strategy, Taken,
+    Walk, Word, resolve, take, walk, walk_in_full,
+};
+
+/// Pages of a stack that may be asked about at once: 8 MiB.
+const PAGES_MAX: usize = 2048;
+
+/// Stack and unwind tables of the calling thread.
+struct Surroundings<'a> {
+    shared: &'a Shared,
+    here: Cell<StackRange>,
+    below_handler: Cell<StackRange>,
+    is_in_handler: bool,
+    /// Code unloadings when the stack was begun; `None`: rules are not shared.
+    generation: Option<u32>,
+}
+
+impl Environment for Surroundings<'_> {
+    #[inline(always)]
+    fn read_word(&self, address: u64) -> Option<u64> {
+        let place = address as usize;
+        // The range is whole pages; an unaligned word at the end of one would reach into the next.
+        if place & 7 != 0 || !self.here.get().contains(place) && !self.is_readable(place) {
+            return None;
+        }
+        // SAFETY: aligned, and in a page of this thread's stack that is readable.
+        Some(unsafe { (place as *const u64).read_volatile() })
+    }
+
+    fn find_table(&self, pc: u64) -> Lookup<'_> {
+        self.shared.modules.table(self.shared.ledger(), pc)
+    }
+
+    fn may_be_code(&self, pc: u64) -> bool {
+        // The words of a stack are full of addresses of it.
+        !self.here.get().contains(pc as usize) && self.shared.modules.may_be_code(self.shared.ledger(), pc)
+    }
+
+    #[inline(always)]
+    fn still_hold(&self, words: &[Word], low: u64, high: u64) -> bool {
+        let here = self.here.get();
+        if !here.contains(low as usize) || !here.contains(high as usize) {
+            return false; // another stack, or one that this range knows too little of
+        }
+        // SAFETY: `take` passes addresses that `read_word` has accepted, hence aligned, and that lie between `low`
+        // and `high`, hence in this thread's readable stack.
+        let differs = |word: &Word| unsafe { (word.address as *const u64).read_volatile() } ^ word.value;
+        // Four at a time: one jump for four loads that do not wait for each other.
+        let (fours, rest) = words.as_chunks::<4>();
+        for [a, b, c, d] in fours {
+            if differs(a) | differs(b) | differs(c) | differs(d) != 0 {
+                return false;
+            }
+        }
+        for word in rest {
+            if differs(word) != 0 {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn packed_still_hold(&self, words: &PackedWords) -> bool {
+        still_hold(self.here.get(), words)
+    }
+
+    fn recall(&self, pc: u64) -> Option<(Rule, u32)> {
+        self.shared.sites.recall(pc, self.generation?)
+    }
+
+    fn apart(&self, work: &mut dyn FnMut()) {
+        apart::run(work);
+    }
+
+    fn remember(&self, pc: u64, rule: Rule) -> u32 {
+        let Shared { sites, modules, .. } = self.shared;
+        let id = self.generation.and_then(|now| sites.code(self.shared.ledger(), modules, pc, now, Some(rule)));
+        id.unwrap_or(0)
+    }
+}
+
+/// Whether words that [`Environment::read_word`] gave hold what they held.
+#[inline(always)]
+fn still_hold(here: StackRange, words: &PackedWords) -> bool {
+    // SAFETY: as in `Surroundings::still_hold`: words that were read, packed.
+    let read = |address: u64| unsafe { (address as *const u64).read_volatile() };
+    here.contains(words.low as usize) && here.contains(words.high as usize) && words.hold(read)
+}
+
+impl Surroundings<'_> {
+    fn new(shared: &Shared, here: StackRange, below: StackRange, generation: Option<u32>) -> Surroundings<'_> {
+        let (here, below_handler) = (Cell::new(here), Cell::new(below));
+        Surroundings { shared, here, below_handler, is_in_handler: false, generation }
+    }
+
+    /// Extends what is known of the stack.
+    #[cold]
+    #[inline(never)]
+    fn is_readable(&self, address: usize) -> bool {
+        let mut here = self.here.get();
+        if here.may_read(address, PAGES_MAX) {
+            self.here.set(here);
+            return true;
+        }
+        if !self.is_in_handler {
+            return false;
+        }
+        // A handler on the alternate stack: outside of it, the interrupted one goes on, wherever that is.
+        let mut below = self.below_handler.get();
+        let mut readable = below.may_read(address, PAGES_MAX);
+        if !readable && address & 7 == 0 && syscall::readable(address) {
+            below = StackRange::around(address);
+            readable = true;
+        }
+        self.below_handler.set(below);
+        readable
+    }
+}
+
+/// Whether a frame of this library lies on the stack outside of `registers`: then a hook was interrupted.
+/// Where that cannot be told, it is assumed. Uses nothing that an interrupted hook may have left half done.
+#[cold]
+pub fn own_code_is_on_stack(shared: &Shared, stack: StackRange, registers: &Registers) -> bool {
+    const FRAMES: usize = 96;
+    const SETS: usize = 4;
+    let surroundings = Surroundings::new(shared, stack, stack, None);
+    let mut frames = [0; FRAMES];
+    let mut cache = RuleCache::<SETS>::new();
+    let walk = walk(&surroundings, &mut cache, registers, FRAMES, Strategy::Auto, &mut frames);
+    let own = shared.modules.own_code();
+    let frames = frames.get(..walk.depth).unwrap_or(&[]);
+    // Only a stack known to its outermost frame tells that there is none.
+    walk.end != End::Outermost || frames.iter().any(|frame| own.contains(&(*frame as usize)))
+}
+
+/// Whether the loader is among the first frames outside of `registers`.
+#[cold]
+pub fn loader_is_near(shared: &Shared, stack: StackRange, registers: &Registers) -> bool {
+    const FRAMES: usize = 4;
+    const SETS: usize = 4;
+    let surroundings = Surroundings::new(shared, stack, stack, None);
+    let mut frames = [0; FRAMES];
+    let mut cache = RuleCache::<SETS>::new();
+    let walk = walk(&surroundings, &mut cache, registers, FRAMES, Strategy::Tables, &mut frames);
+    frames.iter().take(walk.depth).any(|frame| shared.modules.is_loader(*frame as usize))
+}
+
+/// Compares a stack with what another unwinder says, in test builds.
+pub type Check = fn(registers: &Registers, frames: &[u64], complete: bool);
+
+static CHECK: AtomicUsize = AtomicUsize::new(0);
+
+/// Has every stack checked from now on.
+pub fn set_check(check: Check) {
+    CHECK.store(check as usize, Ordering::Release);
+}
+
+/// The call site that leads to `registers`; 0 if it cannot be entered. `gives` says whether the call gives a block
+/// or takes one.
+#[inline(always)]
+pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+    let generation = shared.modules.generation();
+    // A stack on the alternate stack is not among them: its stack pointer is not.
+    // Of a stack that is not the thread's own nobody knows the end, nor when it goes: nothing of it is remembered.
+    if !state.on_alternate
+        && state.native.is_own()
+        && !is_checked(shared)
+        && let Some(Candidate { words, found }) = state.memo.noted(registers, stamp(generation))
+        && still_hold(state.native, &words)
+    {
+        return remembered(state, &found);
+    }
+    // One after the other, not one inside of the other: that takes less stack.
+    match capture_elsewhere(shared, state, registers) {
+        Some(site) => site,
+        None => capture_changed(shared, state, registers, gives),
+    }
+}
+
+/// The call site of a stack that was remembered.
+#[inline(always)]
+fn remembered(state: &ThreadState, found: &Remembered) -> u32 {
+    state.count(TallyCounter::FramesVerified, u64::from(found.callers) + 1);
+    if found.is_guessed {
+        state.count(TallyCounter::StacksGuessed, 1);
+    }
+    found.node
+}
+
+/// A stack that is not the one last taken from such a place.
+#[inline(never)]
+fn capture_elsewhere(shared: &Shared, state: &mut ThreadState, registers: &Registers) -> Option<u32> {
+    if !state.on_alternate && state.native.is_own() {
+        let surroundings = Surroundings::new(shared, state.native, state.native, None);
+        let stamp = stamp(shared.modules.generation());
+        if let Some(found) = state.memo.find(&surroundings, &state.cache, registers, stamp) {
+            if is_checked(shared) {
+                check_remembered(shared, state, registers);
+            }
+            return Some(remembered(state, &found));
+        }
+    }
+    None
+}
+
+/// What stacks that were remembered are stamped with: code that they were taken in may have been unloaded since.
+#[inline(always)]
+fn stamp(generation: u32) -> u32 {
+    generation.wrapping_add(1)
+}
+
+/// A stack that was not taken lately.
+#[inline(never)]
+fn capture_changed(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+    let generation = shared.modules.generation();
+    let settings = shared.settings();
+    if state.generation != generation {
+        state.forget_code();
+        state.generation = generation;
+    }
+    let steps = !state.on_alternate && settings.unwind.remembers();
+    let Some(taken) = steps.then(|| take_steps(shared, state, registers, gives)).flatten() else {
+        return capture_apart(shared, state, registers, gives);
+    };
+    let site = enter_taken(shared, state, registers, gives, &taken);
+    if site != 0 && is_checked(shared) {
+        check_taken(shared, state, registers, gives, &taken);
+    }
+    site
+}
+
+#[cold]
+#[inline(never)]
+fn capture_apart(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+    apart::result_of(0, || capture_plainly(shared, state, registers, gives))
+}
+
+/// Walks as far as the stack is new.
+#[inline(never)]
+fn take_steps(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> Option<Taken> {
+    let settings = shared.settings();
+    // SAFETY: states are mapped with room for this limit, and only this module uses the arrays, one function at a time.
+    let mut stacks = unsafe { state.stacks(settings.depth_limit, gives) };
+    let surroundings = Surroundings::new(shared, state.native, state.native, Some(state.generation));
+    let reuse = settings.reuse && state.native.is_own();
+    let strategy = settings.unwind.strategy();
+    let taken = take(&surroundings, stacks.cache, &mut stacks.last, registers, strategy, reuse);
+    state.native = surroundings.here.get();
+    let taken = taken?;
+    if taken.end != End::Outermost || taken.guessed_from.is_some() {
+        let outermost = taken.fresh.checked_sub(1).and_then(|last| stacks.last.fresh.get(last));
+        note_end(shared, state, taken.end, outermost.map_or(0, |frame| frame.pc), taken.guessed_from.is_some());
+    }
+    state.count(TallyCounter::FramesVerified, taken.kept as u64);
+    state.count(TallyCounter::FramesWalked, taken.fresh as u64);
+    Some(taken)
+}
+
+/// Enters a stack that was walked, and remembers it. 0 if there is no room for it.
+#[inline(never)]
+fn enter_taken(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool, taken: &Taken) -> u32 {
+    // SAFETY: as in `take_steps`.
+    let mut stacks = unsafe { state.stacks(shared.settings().depth_limit, gives) };
+    let Some(site) = enter(shared, &mut stacks, taken, state.generation) else {
+        stacks.last.forget();
+        state.count(TallyCounter::SitesFull, 1);
+        return 0;
+    };
+    if taken.keeps && stacks.memo.pays() {
+        let surroundings = Surroundings::new(shared, state.native, state.native, None);
+        let Stacks { last, memo, cache, .. } = &mut stacks;
+        memo.keep(&surroundings, cache, (last, taken.kept + taken.fresh), registers, stamp(state.generation));
+    }
+    site
+}
+
+#[inline(always)]
+fn is_checked(shared: &Shared) -> bool {
+    shared.settings().check_stacks || CHECK.load(Ordering::Relaxed) != 0
+}
+
+/// The trie node of a stack: only frames that are new are looked up. (Not compiled into its caller: each of the two loops needs
+/// all registers for itself.)
+#[inline(never)]
+fn enter(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) -> Option<u32> {
+    let last = &mut stacks.last;
+    let mut node = last.node(taken.kept);
+    if taken.fresh == 0 {
+        return Some(node);
+    }
+    if taken.keeps {
+        last.cut(taken);
+    }
+    for index in (0..taken.fresh).rev() {
+        let frame = last.fresh.get(index)?;
+        let code = match frame.tag {
+            0 => shared.sites.code(shared.ledger(), &shared.modules, frame.pc, generation, None)?,
+            tag => tag,
+        };
+        node = shared.sites.node(shared.ledger(), node, code)?;
+        if taken.keeps {
+            last.keep(taken, index, node);
+        }
+    }
+    Some(node)
+}
+
+/// Takes the stack whole and remembers nothing of it: on an alternate stack, where all registers have to be tracked,
+/// and where the options say so.
+#[cold]
+#[inline(never)]
+fn capture_plainly(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+    let settings = shared.settings();
+    // SAFETY: as in `take_steps`.
+    let stacks = unsafe { state.stacks(settings.depth_limit, gives) };
+    let here = if state.on_alternate { state.alternate } else { state.native };
+    let mut surroundings = Surroundings::new(shared, here, state.native, Some(state.generation));
+    surroundings.is_in_handler = state.on_alternate;
+    let Stacks { pcs, cache, .. } = stacks;
+    let mut found = match settings.unwind {
+        Unwind::Slow => {
+            let mut places = pcs.iter_mut();
+            let mut sink = |pc| places.next().map(|place| *place = pc).is_some();
+            walk_in_full(&surroundings, registers, Strategy::Auto, &mut sink)
+        }
+        how => walk(&surroundings, cache, registers, settings.depth_limit, how.strategy(), pcs),
+    };
+    if settings.unwind == Unwind::Fast && found.end != End::LimitReached && found.depth < settings.fallback {
+        found = walk(&surroundings, cache, registers, settings.depth_limit, Strategy::Auto, pcs);
+    }
+    if !state.on_alternate {
+        state.native = surroundings.here.get();
+    }
+    let Walk { depth, end, guessed_from, restarted } = found;
+    let frames = pcs.get(..depth).unwrap_or(&[]);
+    note_end(shared, state, end, frames.last().copied().unwrap_or(0), guessed_from.is_some());
+    if restarted {
+        state.count(TallyCounter::StacksGeneral, 1);
+    }
+    state.count(TallyCounter::FramesWalked, depth as u64);
+    check_frames(registers, frames, end, guessed_from);
+    // A walk with all registers tracked makes no rules, by which it could be told of its frames what they are.
+    let is_plain = restarted || settings.unwind == Unwind::Slow;
+    let rule_of = |address: u64| is_plain.then(|| resolve(&surroundings, address));
+    let enter = || {
+        frames.iter().rev().try_fold(0, |node, address| {
+            let rule = rule_of(*address).filter(|rule| matches!(rule.shape(), Shape::NoTable | Shape::Signal { .. }));
+            let code = shared.sites.code(shared.ledger(), &shared.modules, *address, state.generation, rule)?;
+            shared.sites.node(shared.ledger(), node, code)
+        })
+    };
+    enter().unwrap_or_else(|| {
+        state.count(TallyCounter::SitesFull, 1);
+        0
+    })
+}
+
+/// Counts what is not as it should be at the outer end of a stack.
+#[cold]
+fn note_end(shared: &Shared, state: &ThreadState, end: End, outermost: u64, guessed: bool) {
+    match end {
+        End::Outermost => {}
+        End::LimitReached => state.count(TallyCounter::StacksCut, 1),
+        _ if shared.modules.is_loader_start(outermost) => {}
+        _ => state.count(TallyCounter::StacksBroken, 1),
+    }
+    if guessed {
+        state.count(TallyCounter::StacksGuessed, 1);
+    }
+}
+
+/// Compares a stack that was remembered.
+#[cold]
+#[inline(never)]
+fn check_remembered(shared: &Shared, state: &mut ThreadState, registers: &Registers) {
+    // SAFETY: as in `take_steps`.
+    let Stacks { pcs, memo, cache, .. } = unsafe { state.stacks(shared.settings().depth_limit, true) };
+    let surroundings = Surroundings::new(shared, state.native, state.native, None);
+    let Some(found) = memo.find(&surroundings, cache, registers, stamp(shared.modules.generation())) else { return };
+    let depth = found.callers as usize + 1;
+    for (place, pc) in pcs.iter_mut().zip(core::iter::once(registers.ip).chain(memo.callers(&found))) {
+        *place = pc;
+    }
+    check_whole(
+        shared,
+        state,
+        registers,
+        pcs.get(..depth).unwrap_or(&[]),
+        End::Outermost,
+        found.is_guessed.then_some(0),
+    );
+}
+
+/// Compares a stack that was taken by steps, or in part.
+#[cold]
+#[inline(never)]
+fn check_taken(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool, taken: &Taken) {
+    // SAFETY: as in `take_steps`.
+    let Stacks { last, pcs, .. } = unsafe { state.stacks(shared.settings().depth_limit, gives) };
+    let depth = taken.kept + taken.fresh;
+    let fresh = last.fresh.iter().take(taken.fresh).map(|frame| frame.pc);
+    for (place, pc) in pcs.iter_mut().zip(fresh.chain(last.pcs().take(taken.kept).rev())) {
+        *place = pc;
+    }
+    check_whole(shared, state, registers, pcs.get(..depth).unwrap_or(&[]), taken.end, taken.guessed_from);
+}
+
+/// Compares a stack with one taken in full, and with another unwinder's in test builds.
+fn check_whole(
+    shared: &Shared,
+    state: &ThreadState,
+    registers: &Registers,
+    frames: &[u64],
+    end: End,
+    guessed_from: Option<usize>,
+) {
+    check_frames(registers, frames, end, guessed_from);
+    if !shared.settings().check_stacks {
+        return;
+    }
+    let limit = shared.settings().depth_limit;
+    let surroundings = Surroundings::new(shared, state.native, state.native, None);
+    let (mut same, mut count) = (true, 0);
+    let full = walk_in_full(&surroundings, registers, shared.settings().unwind.strategy(), &mut |pc| {
+        let has_room = count < limit;
+        same &= !has_room || frames.get(count) == Some(&pc);
+        count += usize::from(has_room);
+        has_room
+    });
+    same &= count == frames.len() && full.end == end;
+    state.count(TallyCounter::StacksCompared, 1);
+    if !same {
+        state.count(TallyCounter::StacksDiffering, 1);
+    }
+}
+
+fn check_frames(registers: &Registers, frames: &[u64], end: End, guessed_from: Option<usize>) {
+    let check = CHECK.load(Ordering::Relaxed);
+    if check == 0 {
+        return;
+    }
+    // SAFETY: only `set_check` stores there, and only a function of this type.
+    let check = unsafe { core::mem::transmute::<usize, Check>(check) };
+    // Where code has no tables other unwinders stop: only what was not guessed can be compared.
+    let sure = frames.get(..guessed_from.unwrap_or(frames.len())).unwrap_or(frames);
+    check(registers, sure, end == End::Outermost && guessed_from.is_none());
+}

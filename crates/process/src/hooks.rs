@@ -1,0 +1,514 @@
+//! What a library of hooks calls.
+//!
+//! Every function here takes the registers at the hook's caller, returns without having touched
+//! `errno`, and does nothing where nothing is recorded.
+
+use crate::access::{Access, Sign, count_apart, count_refused};
+use crate::capture::{self, capture};
+use crate::shared::{Phase, Shared};
+use crate::state::ThreadState;
+use core::sync::atomic::Ordering;
+use heapledger_format::record::{ADDRESS_MAX, Options, TIME_MAX};
+use heapledger_format::{GlobalCounter, Kind, TallyCounter};
+use heapledger_linux::{apart, tls};
+use heapledger_recorder::policy::{self, Begun, Detached, Ended};
+use heapledger_unwind::Registers;
+
+/// A block that an allocation function just returned.
+#[derive(Clone, Copy, Debug)]
+pub struct NewBlock {
+    /// The function.
+    pub kind: Kind,
+    /// What it returned.
+    pub address: usize,
+    /// Bytes asked for.
+    pub size: usize,
+    /// Bytes that it really has.
+    pub usable: Usable,
+    /// Row of its heap.
+    pub heap: u8,
+    /// Its allocator's blocks are at least 32 bytes apart, so that it has its cell in the index to itself.
+    pub is_apart: bool,
+}
+
+/// How many bytes a block really has.
+#[derive(Clone, Copy, Debug)]
+pub enum Usable {
+    /// So many; 0 if nobody knows.
+    Known(usize),
+    /// The allocator tells. It is asked from inside the recorder, since some allocators allocate for an answer.
+    Ask(fn(usize) -> usize),
+}
+
+/// What is remembered between the two halves of a `realloc` hook. All zeros: nothing.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Reallocation {
+    /// Slot plus 1, and above that the lower half of the time.
+    slot: u64,
+    /// Address, and above that what is left of the time.
+    address: u64,
+    number: u64,
+}
+
+impl Reallocation {
+    fn of(detached: Detached<u32>) -> Reallocation {
+        let (slot, address, number, time) = detached.into_parts();
+        let time = time.min(TIME_MAX);
+        Reallocation { slot: (u64::from(slot) + 1) | time << 32, address: address | (time >> 32) << 48, number }
+    }
+
+    fn detached(&self) -> Option<Detached<u32>> {
+        let slot = (self.slot as u32).checked_sub(1)?;
+        let time = self.slot >> 32 | (self.address >> 48) << 32;
+        Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, self.number, time)))
+    }
+}
+
+#[inline(always)]
+fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> u32 {
+    if access.shared.settings().options.has(Options::STACK) {
+        capture(access.shared, access.state, registers, gives)
+    } else {
+        0
+    }
+}
+
+#[inline(always)]
+fn begun(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
+    let wanted = access.shared.settings().options.has(Options::ACTUAL_SIZE);
+    access.prepare(block);
+    let actual = match block.usable {
+        _ if !wanted => block.size,
+        Usable::Known(bytes) => block.size.max(bytes),
+        Usable::Ask(ask) => {
+            access.state.asking.store(1, Ordering::Relaxed);
+            let actual = block.size.max(ask(block.address));
+            access.state.asking.store(0, Ordering::Relaxed);
+            actual
+        }
+    };
+    note_range(access, block, actual);
+    Begun {
+        kind: block.kind,
+        address: block.address as u64,
+        size: block.size as u64,
+        actual: wanted.then_some(actual as u64),
+        site: site_of(access, registers, true),
+        heap: block.heap,
+    }
+}
+
+#[inline(always)]
+fn ended(access: &mut Access, registers: &Registers, by: Kind) -> Ended {
+    // The stack of a free is only kept in the history.
+    let wanted = access.shared.history.is_on();
+    Ended { by, site: if wanted { site_of(access, registers, false) } else { 0 } }
+}
+
+/// Whether anything is recorded in this process at this moment.
+#[inline]
+pub fn is_on(shared: &Shared) -> bool {
+    shared.phase.load(Ordering::Acquire) == Phase::On as u8 && shared.mark.holds()
+}
+
+/// A thread that has a state, in a process that records: what nearly every call meets.
+pub struct Ready(&'static mut ThreadState);
+
+/// The calling thread, if nothing stands in the way of recording but what [`block_begins`] looks at.
+#[inline(always)]
+pub fn ready(shared: &Shared) -> Option<Ready> {
+    let state = tls::get() as *mut ThreadState;
+    // SAFETY: the TLS word is 0 or a state of this thread, and states are never unmapped.
+    (!state.is_null() && shared.mark.holds()).then(|| Ready(unsafe { &mut *state }))
+}
+
+impl Ready {
+    /// As [`enclosing_call`].
+    #[inline(always)]
+    pub fn enclosing_call(&self) -> Option<Call> {
+        enclosing(self.0)
+    }
+}
+
+/// A block begins.
+///
+/// Compiled into each hook that calls it, as is [`block_ends`]: what the hook knows of its function need not be asked.
+#[inline(always)]
+pub fn block_begins(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, block: &NewBlock) {
+    let sign = Sign::new();
+    match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
+        Some(access) => enter_block(access, registers, block),
+        None => block_begins_slowly(shared, registers, *block),
+    }
+}
+
+#[inline(always)]
+fn enter_block(mut access: Access, registers: &Registers, block: &NewBlock) {
+    if access.takes(block.size) {
+        let block = begun(&mut access, registers, block);
+        policy::begin(&mut access, &block);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn block_begins_slowly(shared: &'static Shared, registers: &Registers, block: NewBlock) {
+    let sign = Sign::new();
+    match block.usable {
+        // Code of the allocator's must not run on a stack of ours, nor with signals blocked.
+        Usable::Ask(_) => block_begins_on(shared, registers, &block, &sign),
+        Usable::Known(_) => apart::run(&mut || block_begins_on(shared, registers, &block, &sign)),
+    }
+}
+
+#[inline(never)]
+fn block_begins_on(shared: &'static Shared, registers: &Registers, block: &NewBlock, sign: &Sign) {
+    match Access::enter(shared, registers, sign) {
+        Ok(access) => enter_block(access, registers, block),
+        Err(refused) => count_refused(shared, refused, true),
+    }
+}
+
+/// A block ends; called before the real free.
+#[inline(always)]
+pub fn block_ends(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, address: usize, by: Kind) {
+    let sign = Sign::new();
+    match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
+        Some(access) => take_block_out(access, registers, address, by),
+        None => block_ends_slowly(shared, registers, address, by),
+    }
+}
+
+#[inline(always)]
+fn take_block_out(mut access: Access, registers: &Registers, address: usize, by: Kind) {
+    if access.shared.sampling.may_hold(address as u64) {
+        access.prepare_end(address as u64);
+        let ended = ended(&mut access, registers, by);
+        policy::end(&mut access, address as u64, &ended);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: usize, by: Kind) {
+    let sign = Sign::new();
+    apart::run(&mut || match Access::enter(shared, registers, &sign) {
+        Ok(access) => take_block_out(access, registers, address, by),
+        Err(refused) => count_refused(shared, refused, false),
+    });
+}
+
+/// An allocation function returned no block.
+pub fn call_failed(shared: &'static Shared, registers: &Registers) {
+    let sign = Sign::new();
+    apart::run(&mut || {
+        if let Ok(access) = Access::enter(shared, registers, &sign) {
+            access.state.count(TallyCounter::FailedCalls, 1);
+        }
+    });
+}
+
+/// Before the real `realloc` of a block.
+pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: usize) -> Reallocation {
+    if !shared.sampling.may_hold(address as u64) {
+        return Reallocation::default();
+    }
+    let sign = Sign::new();
+    if is_at_home(registers) {
+        return detach(shared, registers, &sign, address);
+    }
+    apart::result_of(Reallocation::default(), || detach(shared, registers, &sign, address))
+}
+
+/// Whether the calling thread is known, and on its own stack. Elsewhere there may be little room: a hook's work is done
+/// [`apart`] then.
+#[inline(always)]
+fn is_at_home(registers: &Registers) -> bool {
+    own_state().is_some_and(|state| state.stands_on_own(registers.sp as usize))
+}
+
+fn detach(shared: &'static Shared, registers: &Registers, sign: &Sign, address: usize) -> Reallocation {
+    let Ok(mut access) = Access::enter(shared, registers, sign) else { return Reallocation::default() };
+    match policy::detach(&mut access, address as u64) {
+        Some(detached) => Reallocation::of(detached),
+        None => Reallocation::default(),
+    }
+}
+
+/// After the real `realloc`. `freed` says that the old block is gone even if there is no new one.
+pub fn realloc_ends(
+    shared: &'static Shared,
+    registers: &Registers,
+    reallocation: &Reallocation,
+    kind: Kind,
+    new: Option<&NewBlock>,
+    freed: bool,
+) {
+    // A jump to one of two functions: neither takes of the stack what only the other needs.
+    if is_at_home(registers) || matches!(new, Some(NewBlock { usable: Usable::Ask(_), .. })) {
+        realloc_ends_here(shared, registers, reallocation, kind, new, freed);
+    } else {
+        realloc_ends_apart(shared, registers, reallocation, kind, new, freed);
+    }
+}
+
+#[inline(never)]
+fn realloc_ends_here(
+    shared: &'static Shared,
+    registers: &Registers,
+    reallocation: &Reallocation,
+    kind: Kind,
+    new: Option<&NewBlock>,
+    freed: bool,
+) {
+    let sign = Sign::new();
+    reallocated(shared, registers, &sign, reallocation, kind, new, freed);
+}
+
+#[cold]
+#[inline(never)]
+fn realloc_ends_apart(
+    shared: &'static Shared,
+    registers: &Registers,
+    reallocation: &Reallocation,
+    kind: Kind,
+    new: Option<&NewBlock>,
+    freed: bool,
+) {
+    let sign = Sign::new();
+    apart::run(&mut || reallocated(shared, registers, &sign, reallocation, kind, new, freed));
+}
+
+#[inline(always)]
+fn reallocated(
+    shared: &'static Shared,
+    registers: &Registers,
+    sign: &Sign,
+    reallocation: &Reallocation,
+    kind: Kind,
+    new: Option<&NewBlock>,
+    freed: bool,
+) {
+    let detached = reallocation.detached();
+    let mut access = match Access::enter(shared, registers, sign) {
+        Ok(access) => access,
+        Err(refused) => {
+            if new.is_some() {
+                count_refused(shared, refused, true);
+            }
+            return;
+        }
+    };
+    let access = &mut access;
+    match (new, detached) {
+        // A block that is no sample takes the place of one that was, or of none.
+        (Some(new), detached) if !access.takes(new.size) => {
+            if let Some(detached) = detached {
+                let ended = ended(access, registers, kind);
+                policy::drop_detached(access, detached, &ended);
+            }
+        }
+        (Some(new), detached) => {
+            let block = begun(access, registers, new);
+            let ended = Ended { by: kind, site: block.site };
+            match detached {
+                Some(detached) => {
+                    policy::replace(access, detached, &block, &ended);
+                }
+                None => {
+                    policy::unknown(access, kind);
+                    policy::begin(access, &block);
+                }
+            }
+        }
+        (None, detached) if freed => {
+            let ended = ended(access, registers, kind);
+            match detached {
+                Some(detached) => policy::drop_detached(access, detached, &ended),
+                None => policy::unknown(access, kind),
+            }
+        }
+        (None, Some(detached)) => {
+            access.state.count(TallyCounter::FailedCalls, 1);
+            policy::reattach(access, detached);
+        }
+        (None, None) => access.state.count(TallyCounter::FailedCalls, 1),
+    }
+}
+
+/// The program calls `exit`, or returns from `main`.
+pub fn program_exits(shared: &'static Shared) {
+    // A thread that never allocated gets no row for this.
+    if own_state().is_none() {
+        return;
+    }
+    let sign = Sign::new();
+    let registers = Registers { sp: &raw const sign as u64, ..Registers::default() };
+    if let Ok(access) = Access::enter(shared, &registers, &sign) {
+        access.shared.threads.note_exit(access.shared);
+    }
+}
+
+#[inline(always)]
+fn own_state() -> Option<&'static ThreadState> {
+    let word = tls::get() as *const ThreadState;
+    // SAFETY: the TLS word is 0 or a state, and states are never unmapped. Only atomics are used through it.
+    unsafe { word.as_ref() }
+}
+
+/// A call of a function of the next allocator that may itself call replaced ones. All zeros: none.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Call {
+    /// Stack address of the hook that makes it.
+    pub stack_pointer: usize,
+    /// What it is about: a size, a block, or both.
+    pub about: [usize; 2],
+    /// Bytes until the thread's next sample, which are put aside as long as the call runs: the calls that it makes for its
+    /// own sake must not count them down too, or its block would have two chances to be a sample.
+    pub gap: usize,
+}
+
+/// Such a call begins: `operator new` will call `malloc`, `operator delete` `free`, `reallocarray` `realloc`,
+/// `about` the same size or block. That second call must not be booked again. Returns the call that
+/// encloses this one.
+pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
+    if own_state().is_none() {
+        // The thread's very first call: entering once gives it its state.
+        let registers = Registers { sp: call.stack_pointer as u64, ..Registers::default() };
+        let sign = Sign::new();
+        apart::run(&mut || drop(Access::enter(shared, &registers, &sign)));
+    }
+    match own_state().filter(|_| is_on(shared)) {
+        Some(state) => {
+            let before = set_call(state, call);
+            let gap = tls::gap();
+            if shared.sampling.is_on() {
+                tls::set_gap(0);
+            }
+            Call { gap, ..before }
+        }
+        None => Call::default(),
+    }
+}
+
+/// It has returned; `enclosing` is in force again. After an exception or a jump nobody says so: a mark can be stale.
+pub fn call_ends(shared: &'static Shared, enclosing: Call) {
+    if let Some(state) = own_state().filter(|_| is_on(shared)) {
+        set_call(state, enclosing);
+        if shared.sampling.is_on() {
+            tls::set_gap(enclosing.gap);
+        }
+    }
+}
+
+fn set_call(state: &ThreadState, call: Call) -> Call {
+    let before = Call {
+        stack_pointer: state.calling.load(Ordering::Relaxed),
+        about: [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)],
+        gap: 0,
+    };
+    // Only this thread writes; a handler in between sees no mark rather than half of one.
+    state.calling.store(0, Ordering::Relaxed);
+    state.calling_about[0].store(call.about[0], Ordering::Relaxed);
+    state.calling_about[1].store(call.about[1], Ordering::Relaxed);
+    state.calling.store(call.stack_pointer, Ordering::Relaxed);
+    before
+}
+
+/// The call that encloses this one, if one was begun and not ended.
+#[inline(always)]
+pub fn enclosing_call(shared: &'static Shared) -> Option<Call> {
+    enclosing(own_state()?).filter(|_| is_on(shared))
+}
+
+#[inline(always)]
+fn enclosing(state: &ThreadState) -> Option<Call> {
+    let stack_pointer = state.calling.load(Ordering::Relaxed);
+    if stack_pointer == 0 {
+        return None;
+    }
+    let about = [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)];
+    Some(Call { stack_pointer, about, gap: 0 })
+}
+
+/// Nothing is recorded here: if that is because this is a forked child, it says so, once.
+#[inline]
+pub fn note_fork(shared: &'static Shared) {
+    if shared.phase.load(Ordering::Relaxed) == Phase::On as u8 && !shared.mark.holds() {
+        crate::start::note_forked_child(shared);
+    }
+}
+
+/// Whether the loader may want so many bytes for what it keeps of a library: of other things it allocates, few are so large.
+#[inline(always)]
+pub fn is_like_a_library(bytes: usize) -> bool {
+    const LIBRARY_BYTES_MIN: usize = 1000;
+    bytes >= LIBRARY_BYTES_MIN
+}
+
+/// The same where another library may stand between the loader and us: looks a few frames outwards.
+#[cold]
+pub fn is_behind_loader(shared: &Shared, registers: &Registers) -> bool {
+    let tls = tls::get() as *const ThreadState;
+    // SAFETY: the TLS word is 0 or a state, and states are never unmapped; the range is copied.
+    let stack = if tls.is_null() { return true } else { unsafe { (*tls).native } };
+    !stack.contains(registers.sp as usize) || capture::loader_is_near(shared, stack, registers)
+}
+
+/// Whether a call comes from the loader itself. If it allocates, it may be about to load a library, where code may have been
+/// that nobody saw go: converters of characters come and go like that, and libraries that could not be loaded after all.
+#[inline(always)]
+pub fn is_loader(shared: &Shared, caller: usize) -> bool {
+    shared.modules.is_loader(caller)
+}
+
+/// Code is about to be loaded: addresses that were known to hold other code, or none, are no longer trusted.
+#[cold]
+pub fn code_loads(shared: &Shared) {
+    shared.modules.next_generation();
+}
+
+/// A library is about to be loaded that will find the C library's functions, and not the replaced ones.
+#[cold]
+pub fn code_is_bound_past_us(shared: &'static Shared) {
+    if is_on(shared) {
+        count_apart(shared, TallyCounter::DeepBound);
+    }
+}
+
+/// Code is about to be unloaded, or (`done`) has just been: known code addresses are no longer trusted.
+pub fn code_unloads(shared: &'static Shared, done: bool) {
+    // Twice: what is looked up while the module goes must not be believed afterwards.
+    shared.modules.next_generation();
+    if done && is_on(shared) {
+        shared.ledger().global(GlobalCounter::Generation).fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Follows the address range of a block's heap. Every new lease of numbers tells the ledger.
+#[inline(always)]
+fn note_range(access: &mut Access, block: &NewBlock, actual: usize) {
+    let (low, high) = (block.address, block.address + actual);
+    if let Some(range) = access.state.ranges.get_mut(usize::from(block.heap)) {
+        range.below_low = range.below_low.max(!low);
+        range.high = range.high.max(high);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_detached_is_kept_in_three_words() {
+        for parts in
+            [(0, 0, 0, 0), (u32::MAX - 1, ADDRESS_MAX, (1 << 48) - 1, TIME_MAX), (7, 0x7f12_3456_7890, 99, 1 << 33)]
+        {
+            let kept = Reallocation::of(Detached::from_parts(parts));
+            assert_eq!(kept.detached().map(Detached::into_parts), Some(parts));
+        }
+        assert_eq!(Reallocation::default().detached(), None);
+    }
+}

@@ -1,0 +1,351 @@
+//! Address to slot: a shadow map.
+//!
+//! One 32-bit cell per 32 bytes of address space, in leaves of 512 KiB for 4 MiB of addresses, mapped
+//! when first needed and touched where blocks are. Leaves are found through two levels of tables, so
+//! that a program whose address space is limited is deprived of little. glibc never starts two blocks in one granule;
+//! jemalloc and tcmalloc do (8 bytes apart), and pools closer still. Then the cell leads to a node
+//! that divides the granule: first by 8 bytes, then by single bytes. A node is never taken away
+//! again, so no cell needs a lock, and correctness does not depend on an allocator's spacing.
+//!
+//! ```text
+//! top[address >> 37] -> middle -> leaf -> cell of 32 bytes:   0 | slot + 1 | gone | node of 4 cells of 8 bytes
+//!                                                                      cell:   0 | slot + 1 | gone | node of 8 cells of 1 byte
+//! ```
+//!
+//! The map is private memory and not part of the file: it would take room of a tmpfs for what a
+//! reader gets by sorting, and its pages would have to be reserved one by one.
+
+use crate::cells::{self, Cells, GRANULE_BITS, IS_NODE};
+pub use crate::cells::{Addresses, Insert};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use heapledger_linux::memory;
+use heapledger_linux::syscall::{self, advice};
+
+const ADDRESS_BITS: u32 = 47;
+const MIDDLE_BITS: u32 = 37;
+const LEAF_BITS: u32 = 22;
+const TOP_ENTRIES: usize = 1 << (ADDRESS_BITS - MIDDLE_BITS);
+const MIDDLE_ENTRIES: usize = 1 << (MIDDLE_BITS - LEAF_BITS);
+const MIDDLE_BYTES: usize = MIDDLE_ENTRIES * 8;
+const LEAF_BYTES: usize = (1 << (LEAF_BITS - GRANULE_BITS)) * 4;
+
+/// Nodes are counted in units of 4 cells.
+const UNIT_CELLS: usize = 4;
+const CHUNK_UNITS: usize = 1 << 16;
+const CHUNK_BYTES: usize = CHUNK_UNITS * UNIT_CELLS * 4;
+const CHUNKS: usize = 1 << 12;
+
+/// The map.
+pub struct Index {
+    top: [AtomicUsize; TOP_ENTRIES],
+    chunks: [AtomicUsize; CHUNKS],
+    units: AtomicU64,
+    /// Blocks may lie closer together than granules: some allocator's did.
+    close_together: AtomicBool,
+}
+
+impl Index {
+    /// An empty map.
+    pub const fn new() -> Index {
+        Index {
+            top: [const { AtomicUsize::new(0) }; TOP_ENTRIES],
+            chunks: [const { AtomicUsize::new(0) }; CHUNKS],
+            units: AtomicU64::new(0),
+            close_together: AtomicBool::new(false),
+        }
+    }
+
+    /// Bytes of the map that are present in memory: what blocks have touched. Asks the kernel.
+    pub fn resident_bytes(&self) -> u64 {
+        let known = |place: &AtomicUsize| Some(place.load(Ordering::Acquire)).filter(|address| *address != 0);
+        let leaves = |middle: usize| {
+            // SAFETY: a middle table has so many words and is never unmapped.
+            let entries = unsafe { core::slice::from_raw_parts(middle as *const AtomicUsize, MIDDLE_ENTRIES) };
+            entries.iter().filter_map(known).map(|leaf| syscall::resident_bytes(leaf, LEAF_BYTES)).sum::<u64>()
+        };
+        let middles = self.top.iter().filter_map(known);
+        let tables = middles.map(|middle| syscall::resident_bytes(middle, MIDDLE_BYTES) + leaves(middle)).sum::<u64>();
+        let chunks = self.chunks.iter().filter_map(known);
+        tables + chunks.map(|chunk| syscall::resident_bytes(chunk, CHUNK_BYTES)).sum::<u64>()
+    }
+
+    /// Maps a table where `place` says, once.
+    fn table(place: &AtomicUsize, bytes: usize) -> Option<usize> {
+        let known = place.load(Ordering::Acquire);
+        if known != 0 {
+            return Some(known);
+        }
+        let fresh = syscall::map_anonymous(bytes).ok()?;
+        // One touched cell must cost a page, not two megabytes.
+        let _ = syscall::advise(fresh, bytes, advice::NO_HUGE_PAGE);
+        match place.compare_exchange(0, fresh as usize, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(fresh as usize),
+            Err(other) => {
+                // SAFETY: nobody else has seen the fresh memory.
+                unsafe { syscall::unmap(fresh, bytes) };
+                Some(other)
+            }
+        }
+    }
+
+    #[inline]
+    fn leaf_place(middle: usize, address: u64) -> &'static AtomicUsize {
+        let index = (address & ((1 << MIDDLE_BITS) - 1)) >> LEAF_BITS;
+        // SAFETY: a middle table has a word for every leaf of its addresses, and is never unmapped.
+        unsafe { &*((middle + index as usize * 8) as *const AtomicUsize) }
+    }
+
+    /// The leaf that holds an address, if there is one yet.
+    #[inline]
+    fn leaf(&self, address: u64) -> Option<usize> {
+        let middle = self.top.get((address >> MIDDLE_BITS) as usize)?.load(Ordering::Acquire);
+        if middle == 0 {
+            return None;
+        }
+        Some(Self::leaf_place(middle, address).load(Ordering::Acquire)).filter(|leaf| *leaf != 0)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new_leaf(&self, address: u64) -> Option<usize> {
+        let middle = Self::table(self.top.get((address >> MIDDLE_BITS) as usize)?, MIDDLE_BYTES)?;
+        Self::table(Self::leaf_place(middle, address), LEAF_BYTES)
+    }
+
+    #[inline]
+    fn cell_in(leaf: usize, address: u64) -> &'static AtomicU32 {
+        let index = (address & ((1 << LEAF_BITS) - 1)) >> GRANULE_BITS;
+        // SAFETY: a leaf has a cell for every granule of its addresses, and is never unmapped.
+        unsafe { &*((leaf + index as usize * 4) as *const AtomicU32) }
+    }
+
+    /// Lets `address` lead to `slot`, whose record is complete. `is_apart`: the block's allocator never starts two blocks in
+    /// one granule. As long as all allocators are like that, who was given an address has its cell to himself. `cell`: where
+    /// [`Index::cell`] found it.
+    #[inline(always)]
+    pub fn insert(
+        &self,
+        records: &impl Addresses,
+        (address, cell): (u64, Option<&AtomicU32>),
+        slot: u32,
+        is_apart: bool,
+    ) -> Insert {
+        if !is_apart && !self.close_together.load(Ordering::Relaxed) {
+            self.close_together.store(true, Ordering::SeqCst);
+        }
+        match cell {
+            Some(cell) if !self.close_together.load(Ordering::Relaxed) && cells::insert_alone(cell, slot) => {
+                Insert::Done
+            }
+            _ => self.insert_with_others(records, address, slot),
+        }
+    }
+
+    #[inline(never)]
+    fn insert_with_others(&self, records: &impl Addresses, address: u64, slot: u32) -> Insert {
+        cells::insert(self, records, address, slot)
+    }
+
+    /// The slot that `address` leads to, which it no longer does. At most one caller gets it. `is_single`: there is
+    /// only one thread, so a block that is freed twice is not freed twice at once; where blocks lie close together, that is no
+    /// help, since a second thread may just have begun. Otherwise `remains` says what stays in the cell, see [`cells::remove`].
+    #[inline(always)]
+    pub fn remove(
+        &self,
+        records: &impl Addresses,
+        (address, cell): (u64, Option<&AtomicU32>),
+        is_single: bool,
+        remains: &impl Fn(u32) -> u32,
+    ) -> Option<u32> {
+        if is_single
+            && !self.close_together.load(Ordering::Relaxed)
+            && let Some(slot) = cells::remove_alone(cell?, records, address)
+        {
+            return Some(slot);
+        }
+        self.remove_among_others(records, address, remains)
+    }
+
+    #[inline(never)]
+    fn remove_among_others(
+        &self,
+        records: &impl Addresses,
+        address: u64,
+        remains: &impl Fn(u32) -> u32,
+    ) -> Option<u32> {
+        cells::remove(self, records, address, remains)
+    }
+
+    /// What the cell of an address holds, with the cell of its granule: see [`cells`].
+    #[inline(always)]
+    pub fn held(&self, (address, cell): (u64, Option<&AtomicU32>)) -> u32 {
+        let held = cell.map_or(0, |cell| cell.load(Ordering::Relaxed));
+        if held & IS_NODE == 0 { held } else { cells::held(self, held, address) }
+    }
+
+    /// The cell of an address, if there is one yet. It stays for good.
+    #[inline(always)]
+    pub fn cell(&self, address: u64) -> Option<&AtomicU32> {
+        self.granule(address, false)
+    }
+
+    /// Starts to load what [`Index::remove`] will need, while something else is done.
+    #[inline(always)]
+    pub fn fetch_record_soon(&self, records: &impl Addresses, cell: Option<&AtomicU32>) {
+        if let Some(slot) = cell.and_then(|cell| cells::slot_in(cell.load(Ordering::Relaxed))) {
+            records.fetch_soon(slot);
+        }
+    }
+
+    /// Starts to load what [`Index::insert`] will change.
+    #[inline(always)]
+    pub fn fetch_cell_soon(&self, cell: Option<&AtomicU32>) {
+        if let Some(cell) = cell {
+            memory::fetch_soon((&raw const *cell).cast());
+        }
+    }
+}
+
+impl Cells for Index {
+    #[inline(always)]
+    fn granule(&self, address: u64, make: bool) -> Option<&AtomicU32> {
+        let leaf = match self.leaf(address) {
+            None if make => self.new_leaf(address)?,
+            known => known?,
+        };
+        Some(Self::cell_in(leaf, address))
+    }
+
+    fn child(&self, node: u32, index: usize) -> Option<&AtomicU32> {
+        let unit = (node & !IS_NODE) as usize;
+        let chunk = self.chunks.get(unit / CHUNK_UNITS)?.load(Ordering::Acquire);
+        let cells = chunk + unit % CHUNK_UNITS * UNIT_CELLS * 4;
+        // SAFETY: a node has as many cells as was asked for, none crosses a chunk, and none is ever unmapped.
+        (chunk != 0).then(|| unsafe { &*((cells + index * 4) as *const AtomicU32) })
+    }
+
+    fn new_node(&self, cells: usize) -> Option<u32> {
+        let units = (cells / UNIT_CELLS) as u64;
+        let next = || self.units.fetch_add(units, Ordering::Relaxed) as usize;
+        let mut unit = next();
+        while unit / CHUNK_UNITS != (unit + units as usize - 1) / CHUNK_UNITS {
+            unit = next(); // it would cross two chunks
+        }
+        // The number is told to others by the exchange that puts it into a cell, after the chunk is there.
+        Self::table(self.chunks.get(unit / CHUNK_UNITS)?, CHUNK_BYTES)?;
+        Some(unit as u32 | IS_NODE)
+    }
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::vec::Vec;
+
+    struct Records(Vec<AtomicU64>);
+
+    impl Addresses for Records {
+        fn address(&self, slot: u32) -> u64 {
+            self.0[slot as usize].load(Ordering::Acquire)
+        }
+    }
+
+    fn index() -> Box<Index> {
+        Box::new(Index::new())
+    }
+
+    fn records(count: usize) -> Records {
+        Records((0..count).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    #[test]
+    fn blocks_at_any_spacing_are_found() {
+        for spacing in [1u64, 2, 3, 7, 8, 16, 24, 32, 48, 4096, 1 << 26] {
+            let (index, records) = (index(), records(1000));
+            let base = 0x7f00_0000_0000 + 5;
+            for slot in 0..1000u32 {
+                let address = base + u64::from(slot) * spacing;
+                records.0[slot as usize].store(address, Ordering::Release);
+                assert_eq!(
+                    index.insert(&records, (address, index.cell(address)), slot, false),
+                    Insert::Done,
+                    "spacing {spacing}"
+                );
+            }
+            for slot in (0..1000u32).rev() {
+                let address = base + u64::from(slot) * spacing;
+                assert_eq!(
+                    index.remove(&records, (address, index.cell(address)), false, &|_| 0),
+                    Some(slot),
+                    "spacing {spacing}"
+                );
+                assert_eq!(index.remove(&records, (address, index.cell(address)), false, &|_| 0), None);
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_given_out_twice_displaces() {
+        let (index, records) = (index(), records(2));
+        records.0[0].store(0x1000, Ordering::Release);
+        records.0[1].store(0x1000, Ordering::Release);
+        assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), 0, true), Insert::Done);
+        assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), 1, true), Insert::Displaced(0));
+        assert_eq!(index.remove(&records, (0x1000, index.cell(0x1000)), true, &|_| 0), Some(1));
+        assert_eq!(index.insert(&records, (1 << 47, index.cell(1 << 47)), 0, true), Insert::Full, "kernel addresses");
+    }
+
+    #[test]
+    fn threads_with_neighbouring_blocks_do_not_disturb_each_other() {
+        const THREADS: u64 = 4;
+        let shared = Arc::new((index(), records(4096)));
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || {
+                    let (index, records) = &*shared;
+                    let mut live = BTreeMap::new();
+                    let mut random = thread + 1;
+                    for round in 0..200_000u64 {
+                        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                        // Addresses of all threads share granules; slots move between addresses.
+                        let address = 0x10_0000 + (random >> 33) % 256 * THREADS + thread;
+                        let slot = (thread * 1024 + round % 1024) as u32;
+                        match live.remove(&address) {
+                            Some(slot) => {
+                                assert_eq!(
+                                    index.remove(records, (address, index.cell(address)), false, &|_| 0),
+                                    Some(slot)
+                                )
+                            }
+                            None if live.values().all(|used| *used != slot) => {
+                                records.0[slot as usize].store(address, Ordering::Release);
+                                assert_eq!(
+                                    index.insert(records, (address, index.cell(address)), slot, false),
+                                    Insert::Done
+                                );
+                                live.insert(address, slot);
+                            }
+                            None => {}
+                        }
+                    }
+                    for (address, slot) in live {
+                        assert_eq!(index.remove(records, (address, index.cell(address)), false, &|_| 0), Some(slot));
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.join().expect("worker");
+        }
+    }
+}

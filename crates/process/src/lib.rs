@@ -1,0 +1,76 @@
+//! The recorder of a Linux process: a ledger in a shared file mapping.
+//!
+//! It is one of the two backends of `heapledger_recorder::policy`, which knows what an allocation, a free and a
+//! realloc mean for a ledger. Like it, this crate does not know how a program's allocations reach it, and it never
+//! calls the program's allocator, unwinds, or waits without bound. x86-64 only; elsewhere the crate is empty.
+//!
+//! ```text
+//! shared file mapping (ledger.rs)            private memory
+//!   header, section table                      shadow map: address -> slot   (index.rs)
+//!   records            <- slots.rs             hash tables over pcs and sites (sites.rs, segments.rs)
+//!   history ring       <- history.rs           owners of history chunks       (history.rs)
+//!   sites, pcs         <- sites.rs             state of each thread           (state.rs, threads.rs)
+//!   modules, strings   <- modules.rs
+//!   threads, tallies   <- threads.rs
+//! ```
+//!
+//! # Safety
+//! All tables are memory that is mapped once and never unmapped, zero when fresh, and accessed
+//! through atomics wherever two threads can meet. A [`state::ThreadState`] belongs to one kernel
+//! thread at a time, see [`threads`].
+#![no_std]
+#![cfg(any(feature = "loom", all(target_os = "linux", target_arch = "x86_64")))]
+
+#[cfg(test)]
+extern crate std;
+
+// What threads do without a lock; with the feature `loom` that is all there is, for the model checks in `tests/loom.rs`.
+pub mod cells;
+pub mod chunks;
+pub mod places;
+pub mod publication;
+pub mod slots;
+mod sync;
+
+#[cfg(not(feature = "loom"))]
+pub mod access;
+#[cfg(not(feature = "loom"))]
+mod backend;
+#[cfg(not(feature = "loom"))]
+pub mod capture;
+#[cfg(not(feature = "loom"))]
+pub mod history;
+#[cfg(not(feature = "loom"))]
+pub mod hooks;
+#[cfg(not(feature = "loom"))]
+pub mod index;
+#[cfg(not(feature = "loom"))]
+pub mod ledger;
+#[cfg(not(feature = "loom"))]
+pub mod modules;
+#[cfg(not(feature = "loom"))]
+pub mod options;
+#[cfg(not(feature = "loom"))]
+pub mod order;
+#[cfg(not(feature = "loom"))]
+pub mod peak;
+#[cfg(not(feature = "loom"))]
+mod place;
+#[cfg(not(feature = "loom"))]
+pub mod room;
+#[cfg(not(feature = "loom"))]
+pub mod sampling;
+#[cfg(not(feature = "loom"))]
+mod segments;
+#[cfg(not(feature = "loom"))]
+pub mod shared;
+#[cfg(not(feature = "loom"))]
+pub mod sites;
+#[cfg(not(feature = "loom"))]
+pub mod start;
+#[cfg(not(feature = "loom"))]
+pub mod state;
+#[cfg(not(feature = "loom"))]
+pub mod threads;
+#[cfg(not(feature = "loom"))]
+mod wide;

@@ -1,0 +1,306 @@
+//! Which module a code address belongs to, and its row in the ledger.
+//!
+//! A row stands for one loading of a module. It is made when an address of it is first seen and
+//! never changes; after `dlclose` (a new generation) known modules are compared with what the
+//! loader says now, because the same addresses can hold other code.
+
+use crate::ledger::{CODEC, Ledger};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use heapledger_format::SectionKind;
+use heapledger_format::bytes::WordSize;
+use heapledger_format::section::{BUILD_ID_BYTES_MAX, module, pc};
+use heapledger_linux::loader::{CodeFinder, CodeModule};
+use heapledger_linux::token::Token;
+use heapledger_linux::{apart, process};
+use heapledger_unwind::{Lookup, Table};
+
+const KNOWN_MAX: usize = 4096;
+
+/// What is kept of a module for looking addresses up. Written once, before it is counted.
+#[derive(Clone, Copy)]
+struct Known {
+    low: usize,
+    high: usize,
+    bias: usize,
+    eh_frame_header: usize,
+    segment_first: usize,
+    segment_bytes: usize,
+    /// From the first executable segment to the end of the last.
+    code: (usize, usize),
+    build_id_start: u64,
+    row_plus_1: u16,
+}
+
+struct Slot {
+    known: UnsafeCell<Known>,
+    /// The generation in which it was last seen loaded, plus 1; 0 if it is known to be gone.
+    seen_plus_1: AtomicU32,
+}
+
+/// The modules seen so far.
+pub struct Modules {
+    slots: UnsafeCell<[Slot; KNOWN_MAX]>,
+    count: AtomicUsize,
+    generation: AtomicU32,
+    entering: Token,
+    finder: CodeFinder,
+    loader: [AtomicUsize; 2],
+    loader_entry: AtomicUsize,
+    own: [AtomicUsize; 2],
+}
+
+// SAFETY: a slot is written by the holder of `entering` before `count` covers it (release), and
+// only read afterwards (acquire).
+unsafe impl Sync for Modules {}
+
+const NO_MODULE: Known = Known {
+    low: 0,
+    high: 0,
+    bias: 0,
+    eh_frame_header: 0,
+    segment_first: 0,
+    segment_bytes: 0,
+    code: (0, 0),
+    build_id_start: 0,
+    row_plus_1: 0,
+};
+
+impl Modules {
+    /// No modules.
+    pub const fn new() -> Modules {
+        Modules {
+            slots: UnsafeCell::new(
+                [const { Slot { known: UnsafeCell::new(NO_MODULE), seen_plus_1: AtomicU32::new(0) } }; KNOWN_MAX],
+            ),
+            count: AtomicUsize::new(0),
+            generation: AtomicU32::new(0),
+            entering: Token::new(),
+            finder: CodeFinder::new(),
+            loader: [const { AtomicUsize::new(0) }; 2],
+            loader_entry: AtomicUsize::new(0),
+            own: [const { AtomicUsize::new(0) }; 2],
+        }
+    }
+
+    /// Finds the loader's function. False if there is none.
+    pub fn start(&self) -> bool {
+        if !self.finder.start() {
+            return false;
+        }
+        let own = self.finder.find(Modules::start as *const () as usize);
+        for (range, module) in [(&self.loader, self.finder.loader()), (&self.own, own)] {
+            if let Some(module) = module {
+                range[0].store(module.low, Ordering::Relaxed);
+                range[1].store(module.high, Ordering::Relaxed);
+            }
+        }
+        if let Some(loader) = self.finder.loader() {
+            self.loader_entry.store(loader.entry(), Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Where the code of the recorder itself lies.
+    pub fn own_code(&self) -> core::ops::Range<usize> {
+        self.own[0].load(Ordering::Relaxed)..self.own[1].load(Ordering::Relaxed)
+    }
+
+    /// Whether an address belongs to the dynamic loader.
+    #[inline(always)]
+    pub fn is_loader(&self, address: usize) -> bool {
+        (self.loader[0].load(Ordering::Relaxed)..self.loader[1].load(Ordering::Relaxed)).contains(&address)
+    }
+
+    /// Whether an address belongs to the first instructions of the dynamic loader: the only code of a process that
+    /// is outermost without saying so.
+    pub fn is_loader_start(&self, address: u64) -> bool {
+        const START_BYTES: usize = 256;
+        let entry = self.loader_entry.load(Ordering::Relaxed);
+        entry != 0 && (entry..entry + START_BYTES).contains(&(address as usize))
+    }
+
+    /// How often code was unloaded.
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Code is about to be unloaded, or just was.
+    pub fn next_generation(&self) -> u32 {
+        self.generation.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    fn slot(&self, index: usize) -> &Slot {
+        // SAFETY: callers stay below `count`, hence inside the array; see `Sync` for why sharing is right.
+        unsafe { &*(self.slots.get().cast::<Slot>()).add(index) }
+    }
+
+    fn find(&self, ledger: Option<&Ledger>, address: usize) -> Option<Known> {
+        let now_plus_1 = self.generation() + 1;
+        for index in (0..self.count.load(Ordering::Acquire)).rev() {
+            let slot = self.slot(index);
+            // SAFETY: below `count`, so never written again.
+            let known = unsafe { *slot.known.get() };
+            if address.wrapping_sub(known.low) >= known.high - known.low {
+                continue;
+            }
+            let seen = slot.seen_plus_1.load(Ordering::Acquire);
+            if seen == now_plus_1 {
+                return Some(known);
+            }
+            if seen != 0 && self.still_there(&known) {
+                slot.seen_plus_1.store(now_plus_1, Ordering::Release);
+                return Some(known);
+            }
+            slot.seen_plus_1.store(0, Ordering::Release);
+        }
+        apart::result_of(None, || self.enter(ledger?, address, now_plus_1))
+    }
+
+    fn still_there(&self, known: &Known) -> bool {
+        self.finder.find(known.low).is_some_and(|code| {
+            (code.low, code.high, code.module.bias(), code.eh_frame_header)
+                == (known.low, known.high, known.bias, known.eh_frame_header)
+                && build_id_start(&code) == known.build_id_start
+        })
+    }
+
+    #[cold]
+    fn enter(&self, ledger: &Ledger, address: usize, now_plus_1: u32) -> Option<Known> {
+        let code = self.finder.find(address)?;
+        let _entering = self.entering.take()?;
+        let count = self.count.load(Ordering::Acquire);
+        if count == KNOWN_MAX {
+            return None;
+        }
+        // Another thread may have entered it while this one waited.
+        for index in (0..count).rev() {
+            let slot = self.slot(index);
+            // SAFETY: below `count`, so never written again.
+            let known = unsafe { *slot.known.get() };
+            if known.low == code.low && slot.seen_plus_1.load(Ordering::Acquire) == now_plus_1 {
+                return Some(known);
+            }
+        }
+        let (segment_first, segment_bytes) =
+            if code.eh_frame_header == 0 { (0, 0) } else { code.segment(code.eh_frame_header).unwrap_or((0, 0)) };
+        let row_plus_1 = self.row_of_other_segment(&code, count, now_plus_1);
+        let known = Known {
+            low: code.low,
+            high: code.high,
+            bias: code.module.bias(),
+            eh_frame_header: code.eh_frame_header,
+            segment_first,
+            segment_bytes,
+            code: code.executable(),
+            build_id_start: build_id_start(&code),
+            row_plus_1: row_plus_1.unwrap_or_else(|| Self::write_row(ledger, &code, now_plus_1 - 1)),
+        };
+        let slot = self.slot(count);
+        // SAFETY: only the holder of `entering` writes, and nobody reads a slot that is not counted yet.
+        unsafe { *slot.known.get() = known };
+        slot.seen_plus_1.store(now_plus_1, Ordering::Release);
+        self.count.store(count + 1, Ordering::Release);
+        Some(known)
+    }
+
+    /// The row, plus 1, of a module with gaps between its segments of which another segment is known.
+    fn row_of_other_segment(&self, code: &CodeModule, count: usize, now_plus_1: u32) -> Option<u16> {
+        let extent = code.extent();
+        if extent == (code.low, code.high) {
+            return None;
+        }
+        (0..count).rev().map(|index| self.slot(index)).find_map(|slot| {
+            // SAFETY: below `count`, so never written again.
+            let known = unsafe { *slot.known.get() };
+            let is_same = slot.seen_plus_1.load(Ordering::Acquire) == now_plus_1
+                && (extent.0..extent.1).contains(&known.low)
+                && (known.bias, known.eh_frame_header, known.build_id_start)
+                    == (code.module.bias(), code.eh_frame_header, build_id_start(code));
+            (is_same && known.row_plus_1 != 0).then_some(known.row_plus_1)
+        })
+    }
+
+    /// Writes the module's row; returns its number plus 1, or 0 if there is no room.
+    fn write_row(ledger: &Ledger, code: &CodeModule, generation: u32) -> u16 {
+        let executable;
+        let mut path = code.module.name().to_bytes();
+        if path.is_empty() {
+            executable = process::executable::<1024>();
+            path = executable.bytes();
+        }
+        let Some(path_at) = ledger.lease(SectionKind::Strings, path.len() as u64) else { return 0 };
+        // SAFETY: these bytes were just leased to us.
+        unsafe {
+            let strings = ledger.section(SectionKind::Strings).at(path_at);
+            core::ptr::copy_nonoverlapping(path.as_ptr(), strings, path.len());
+        }
+        let Some(row) = ledger.lease(SectionKind::Modules, 1) else { return 0 };
+        let Some(row_plus_1) = u16::try_from(row + 1).ok() else { return 0 };
+        const BYTES: usize = module::bytes(WordSize::W64);
+        // SAFETY: the row was just leased to us; nobody refers to it before its number is known.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(ledger.section(SectionKind::Modules).at(row), BYTES) };
+        let mut put = |field: fn(WordSize) -> usize, width, value: u64| {
+            CODEC.put(bytes, field(WordSize::W64), width, value);
+        };
+        let build_id = code.build_id();
+        let build_id = build_id.get(..build_id.len().min(BUILD_ID_BYTES_MAX)).unwrap_or(&[]);
+        put(module::bias, 8, code.module.bias() as u64);
+        let (low, high) = code.extent();
+        put(module::low, 8, low as u64);
+        put(module::high, 8, high as u64);
+        put(module::generation, 4, u64::from(generation));
+        put(module::path_at, 4, path_at);
+        put(module::path_bytes, 4, path.len() as u64);
+        put(module::build_id_bytes, 4, build_id.len() as u64);
+        let at = module::build_id(WordSize::W64);
+        if let Some(place) = bytes.get_mut(at..at + build_id.len()) {
+            place.copy_from_slice(build_id);
+        }
+        row_plus_1
+    }
+
+    /// A code address as the `pcs` section has it. The address is one past the instruction in question.
+    pub fn locate(&self, ledger: &Ledger, address: u64) -> u64 {
+        match self.find(Some(ledger), (address as usize).wrapping_sub(1)) {
+            Some(known) if known.row_plus_1 != 0 => pc::pack(known.row_plus_1, address.wrapping_sub(known.bias as u64)),
+            _ => pc::pack(0, address),
+        }
+    }
+
+    /// Whether a return address can be `address`: outside of modules there may be generated code anywhere, inside of one
+    /// there is code in some segments only.
+    pub fn may_be_code(&self, ledger: &Ledger, address: u64) -> bool {
+        let last = (address as usize).wrapping_sub(1);
+        self.find(Some(ledger), last).is_none_or(|known| (known.code.0..known.code.1).contains(&last))
+    }
+
+    /// The unwind table for a code address.
+    pub fn table(&self, ledger: &Ledger, address: u64) -> Lookup<'_> {
+        // In no module lies generated code. Before a library comes to lie there the loader allocates what it keeps of it, which
+        // begins a new generation. (Between the two, while the library is relocated, its code would count as generated; nothing
+        // of it runs then but what chooses indirect functions.)
+        let Some(known) = self.find(Some(ledger), address as usize) else { return Lookup::NoTable };
+        if known.segment_bytes == 0 {
+            return Lookup::NoTable;
+        }
+        // SAFETY: a segment of a loaded module, mapped for reading. Should the module be unloaded while its
+        // own code is on a stack, the program itself could not go on.
+        let segment = unsafe { core::slice::from_raw_parts(known.segment_first as *const u8, known.segment_bytes) };
+        Lookup::Found(Table {
+            segment,
+            segment_address: known.segment_first as u64,
+            header_address: known.eh_frame_header as u64,
+        })
+    }
+}
+
+impl Default for Modules {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn build_id_start(code: &CodeModule) -> u64 {
+    code.build_id().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}

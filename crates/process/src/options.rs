@@ -1,0 +1,288 @@
+//! The environment variable `HEAPLEDGER`: `key=value,key=value…`.
+
+use crate::history::CHUNK_ENTRIES;
+use core::ffi::CStr;
+use heapledger_format::record::Options;
+use heapledger_format::sample;
+use heapledger_linux::memory::PATH_BYTES_MAX;
+use heapledger_linux::text::{self, Text};
+use heapledger_unwind::Strategy;
+
+/// Name of the variable.
+pub const VARIABLE: &str = "HEAPLEDGER";
+/// Longest value that is read.
+pub const VARIABLE_BYTES_MAX: usize = 4096;
+
+/// Entries of the history ring unless told otherwise: 4 MiB when full, a few seconds of a busy
+/// server's frees. eCos' 2,048 would be milliseconds. A program that frees little never fills it.
+pub const HISTORY_ENTRIES: u64 = 65_536;
+/// Frames of a stack unless told otherwise. Compilers go beyond 126.
+pub const DEPTH_LIMIT: u64 = 512;
+/// Most that can be asked for.
+pub const DEPTH_LIMIT_MAX: u64 = 4096;
+/// Most history entries that can be asked for: 4 GiB.
+pub const HISTORY_ENTRIES_MAX: u64 = 1 << 26;
+
+/// Fewest frames with which a stack found by frame pointers is believed, unless told otherwise.
+pub const FALLBACK: u64 = 3;
+/// Most bytes between two samples: 1 TiB.
+pub const SAMPLE_MAX: u64 = sample::INTERVAL_MAX;
+
+/// How stacks are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unwind {
+    /// Unwind tables, checked against the last stack; frame pointers for code without tables.
+    #[default]
+    Auto,
+    /// Frame pointers; [`Unwind::Auto`] for a stack of which they yield too few.
+    Fast,
+    /// As [`Unwind::Auto`], but nothing is remembered: each frame's table is read each time.
+    Slow,
+    /// As [`Unwind::Auto`], but a stack ends at code without tables.
+    Tables,
+    /// Frame pointers only.
+    FramePointers,
+}
+
+impl Unwind {
+    const NAMES: [(&[u8], Unwind); 5] = [
+        (b"auto", Unwind::Auto),
+        (b"fast", Unwind::Fast),
+        (b"slow", Unwind::Slow),
+        (b"tables", Unwind::Tables),
+        (b"frame-pointers", Unwind::FramePointers),
+    ];
+
+    /// What it is called.
+    pub fn name(self) -> &'static [u8] {
+        Self::NAMES.iter().find(|(_, unwind)| *unwind == self).map_or(b"", |(name, _)| name)
+    }
+
+    /// Whether the last stack helps with the next.
+    #[inline(always)]
+    pub fn remembers(self) -> bool {
+        matches!(self, Unwind::Auto | Unwind::Tables)
+    }
+
+    /// How a single walk goes.
+    #[inline(always)]
+    pub fn strategy(self) -> Strategy {
+        match self {
+            Unwind::Auto | Unwind::Slow => Strategy::Auto,
+            Unwind::Tables => Strategy::Tables,
+            Unwind::Fast | Unwind::FramePointers => Strategy::FramePointers,
+        }
+    }
+}
+
+/// What was asked for.
+pub struct Request {
+    /// Where ledgers are kept; empty: choose.
+    pub dir: Text<PATH_BYTES_MAX>,
+    /// The run's id; `None`: make one.
+    pub session: Option<u64>,
+    /// Record only in this process.
+    pub pid: Option<u64>,
+    /// Most bytes of the ledger; `None`: from the machine's and the container's memory.
+    pub max_ledger: Option<u64>,
+    /// Entries of the history ring.
+    pub history: u64,
+    /// Most frames of a stack.
+    pub depth: u64,
+    /// What to record.
+    pub options: Options,
+    /// How stacks are taken.
+    pub unwind: Unwind,
+    /// Fewest frames with which a stack found by [`Unwind::Fast`] is believed.
+    pub fallback: u64,
+    /// Every stack is also taken in full and compared.
+    pub check_stacks: bool,
+    /// The last stack is used for the next; off only to measure what that saves.
+    pub reuse: bool,
+    /// Mean bytes between two samples; 0: every block.
+    pub sample: u64,
+    /// A key or value that was not understood, for one message.
+    pub unknown: Text<64>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Request {
+            dir: Text::new(),
+            session: None,
+            pid: None,
+            max_ledger: None,
+            history: HISTORY_ENTRIES,
+            depth: DEPTH_LIMIT,
+            options: Options::ALL,
+            unwind: Unwind::Auto,
+            fallback: FALLBACK,
+            check_stacks: false,
+            reuse: true,
+            sample: 0,
+            unknown: Text::new(),
+        }
+    }
+}
+
+const SWITCHES: [(&[u8], u32); 6] = [
+    (b"actual", Options::ACTUAL_SIZE),
+    (b"time", Options::TIME),
+    (b"thread", Options::THREAD),
+    (b"stack", Options::STACK),
+    (b"history", Options::HISTORY),
+    (b"heap", Options::HEAP),
+];
+
+impl Request {
+    /// Reads the variable's value. What is not understood is left at its default and remembered.
+    pub fn parse(value: &[u8]) -> Request {
+        let mut request = Request::default();
+        for item in value.split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
+            let at = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
+            let (key, value) = (item.get(..at).unwrap_or(&[]), item.get(at + 1..).unwrap_or(&[]));
+            if request.set(key, value).is_none() {
+                request.unknown = Text::new();
+                request.unknown.push(item);
+            }
+        }
+        if request.history == 0 {
+            request.options.0 &= !Options::HISTORY;
+        }
+        if !request.options.has(Options::HISTORY) {
+            request.history = 0;
+        }
+        request
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        match key {
+            b"dir" => {
+                self.dir = percent_decoded(value);
+                (!self.dir.is_cut()).then_some(())?;
+            }
+            b"session" => self.session = Some(text::hex(value)?),
+            b"pid" => self.pid = Some(text::number(value)?),
+            b"max-ledger" => self.max_ledger = Some(text::number(value)?),
+            b"history" => self.history = text::number(value)?.min(HISTORY_ENTRIES_MAX).next_multiple_of(CHUNK_ENTRIES),
+            b"depth" => self.depth = text::number(value)?.clamp(1, DEPTH_LIMIT_MAX),
+            b"unwind" => self.unwind = Unwind::NAMES.iter().find(|(name, _)| *name == value)?.1,
+            b"fallback" => self.fallback = text::number(value)?.min(DEPTH_LIMIT_MAX),
+            b"check-stacks" => self.check_stacks = switch(value)?,
+            b"reuse" => self.reuse = switch(value)?,
+            b"sample" => self.sample = text::number(value).filter(|bytes| *bytes <= SAMPLE_MAX)?,
+            b"without" => {
+                for name in value.split(|byte| *byte == b'+') {
+                    let (_, bit) = SWITCHES.iter().find(|(known, _)| *known == name)?;
+                    self.options.0 &= !bit;
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The directory as a path.
+    pub fn dir(&self) -> Option<&CStr> {
+        (!self.dir.bytes().is_empty()).then(|| self.dir.c_str())
+    }
+}
+
+/// `0` or `1`.
+fn switch(value: &[u8]) -> Option<bool> {
+    match value {
+        b"0" => Some(false),
+        b"1" => Some(true),
+        _ => None,
+    }
+}
+
+fn percent_decoded(value: &[u8]) -> Text<PATH_BYTES_MAX> {
+    let mut decoded = Text::new();
+    let mut rest = value;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        let code = after.get(..2).and_then(text::hex).filter(|_| *first == b'%');
+        match code {
+            Some(code) => {
+                decoded.push(&[code as u8]);
+                rest = after.get(2..).unwrap_or(&[]);
+            }
+            None => {
+                decoded.push(&[*first]);
+            }
+        }
+    }
+    decoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_understood() {
+        let request = Request::parse(
+            b"dir=/a%2Cb%25,session=00ff,pid=7,max-ledger=1000,history=128,depth=9999,unwind=tables,without=time+heap",
+        );
+        assert_eq!(request.dir.bytes(), b"/a,b%");
+        assert_eq!((request.session, request.pid, request.max_ledger), (Some(255), Some(7), Some(1000)));
+        assert_eq!((request.history, request.depth), (128, DEPTH_LIMIT_MAX));
+        assert_eq!(request.unwind, Unwind::Tables);
+        assert!(!request.options.has(Options::TIME) && !request.options.has(Options::HEAP));
+        assert!(request.options.has(Options::STACK));
+        assert!(request.unknown.bytes().is_empty());
+    }
+
+    #[test]
+    fn ways_to_unwind_and_sampling_are_understood() {
+        let request = Request::parse(b"");
+        assert_eq!((request.unwind, request.fallback, request.sample), (Unwind::Auto, FALLBACK, 0));
+        assert!(!request.check_stacks && request.reuse);
+        let request = Request::parse(b"unwind=fast,fallback=7,sample=524288,check-stacks=1,reuse=0");
+        assert_eq!((request.unwind, request.unwind.strategy()), (Unwind::Fast, Strategy::FramePointers));
+        assert_eq!((request.fallback, request.sample), (7, 524_288));
+        assert!(request.check_stacks && !request.reuse);
+        assert!(request.unknown.bytes().is_empty());
+        for (value, unwind) in Unwind::NAMES {
+            assert_eq!(Request::parse(&[b"unwind=", value].concat()).unwind, unwind);
+        }
+        let request = Request::parse(b"sample=1099511627776,fallback=99999,check-stacks=0,reuse=1");
+        assert_eq!((request.sample, request.fallback), (SAMPLE_MAX, DEPTH_LIMIT_MAX));
+        assert!(!request.check_stacks && request.reuse);
+    }
+
+    #[test]
+    fn a_history_is_never_shorter_than_was_asked_for() {
+        for (asked, given) in [(&b"history=0"[..], 0), (b"history=1", 64), (b"history=64", 64), (b"history=1000", 1024)]
+        {
+            assert_eq!(Request::parse(asked).history, given);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_remembered_and_changes_nothing() {
+        for nonsense in [
+            &b"colour=red"[..],
+            b"pid=x",
+            b"history=-1",
+            b"without=sense",
+            b"unwind=up",
+            b"sample=",
+            b"sample=1099511627777",
+            b"fallback=few",
+            b"check-stacks",
+            b"check-stacks=yes",
+            b"reuse=2",
+            b"=",
+        ] {
+            let request = Request::parse(nonsense);
+            assert_eq!(request.unknown.bytes(), nonsense);
+            assert_eq!(request.options, Options::ALL);
+            assert_eq!((request.pid, request.unwind, request.sample), (None, Unwind::Auto, 0));
+        }
+        assert!(Request::parse(b"").unknown.bytes().is_empty());
+        assert!(!Request::parse(b"history=0").options.has(Options::HISTORY));
+        assert_eq!(Request::parse(b"without=history").history, 0);
+    }
+}

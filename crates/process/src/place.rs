@@ -1,0 +1,159 @@
+//! Where a ledger's file lies, and making it.
+
+use crate::ledger::{self, CODEC, HISTORY_PART, Ledger};
+use crate::options::Request;
+use crate::order::ORDER_BOUND;
+use crate::room;
+use crate::shared::TICK_NS;
+use core::ffi::CStr;
+use heapledger_format::header::{Header, flag};
+use heapledger_format::record::layout_64;
+use heapledger_linux::memory::{FileMapping, PATH_BYTES_MAX};
+use heapledger_linux::process;
+use heapledger_linux::syscall::{self, Errno, open_flag};
+use heapledger_linux::text::Text;
+
+const EM_X86_64: u16 = 62;
+/// Least that a ledger is allowed.
+const LEDGER_BYTES_MIN: u64 = 64 << 10;
+/// Most that a ledger takes unless told otherwise: room for 200 million blocks.
+const LEDGER_BYTES_DEFAULT_MAX: u64 = 8 << 30;
+/// With less address space than this to spare, a program under `ulimit -v` is left alone.
+const ADDRESS_BYTES_MIN: u64 = 48 << 20;
+/// Most programs that one process may become by `exec`.
+const IMAGES_MAX: u64 = 10_000;
+
+/// What a new ledger is made from.
+pub(crate) struct Opening<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) session: u64,
+    pub(crate) id: [u8; 16],
+    pub(crate) start_unix_ns: u64,
+}
+
+/// Appends the user's directory of ledgers below `base`.
+pub(crate) fn push_ledger_dir(path: &mut Text<PATH_BYTES_MAX>, base: &CStr) {
+    path.push(base.to_bytes()).push(b"/heapledger-").push_number(u64::from(syscall::getuid()));
+}
+
+/// Makes sure that the directory exists, is ours alone and no link.
+pub(crate) fn usable_dir(path: &CStr) -> bool {
+    const OTHERS: u32 = 0o077;
+    let _ = syscall::make_directory(path, 0o700);
+    let flags = open_flag::DIRECTORY | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
+    let Ok(fd) = syscall::open(path, flags, 0) else { return false };
+    let identity = syscall::identify(fd);
+    syscall::close(fd);
+    identity.is_ok_and(|identity| identity.uid == syscall::getuid() && identity.mode & OTHERS == 0)
+}
+
+/// Most bytes of a ledger: what was asked for, or what the machine and the container can bear.
+fn bytes_max(request: &Request) -> Result<u64, &'static [u8]> {
+    let memory = process::memory_limit();
+    let wanted = request.max_ledger.unwrap_or((memory / 4).min(LEDGER_BYTES_DEFAULT_MAX)).max(LEDGER_BYTES_MIN);
+    let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) else { return Ok(wanted) };
+    // What the recorder maps is address space that the program may want itself.
+    let left = limit.saturating_sub(process::mapped_bytes());
+    if left < ADDRESS_BYTES_MIN {
+        return Err(b"the limit of the address space (ulimit -v) leaves too little room");
+    }
+    Ok(wanted.min(left / room::PART))
+}
+
+/// The first place that has room for all that the ledger may become; else the one with the most. (A container's
+/// `/dev/shm` has 64 MiB.)
+fn roomiest<'a>(places: &[Option<&'a CStr>], wanted: u64) -> Option<(usize, &'a CStr)> {
+    let mut best = None;
+    let there = || places.iter().enumerate().filter_map(|(index, place)| Some((index, (*place)?)));
+    if there().count() == 1 {
+        return there().next();
+    }
+    for (index, place) in there() {
+        let free = syscall::free_bytes(place).unwrap_or(0);
+        if free >= wanted {
+            return Some((index, place));
+        }
+        if best.is_none_or(|(_, most)| free > most) {
+            best = Some(((index, place), free));
+        }
+    }
+    best.map(|(found, _)| found)
+}
+
+impl Opening<'_> {
+    /// Creates and maps the ledger's file where there is room; returns its image number.
+    /// # Errors
+    /// Why there is none, as part of a sentence.
+    pub(crate) fn ledger(&self, ledger: &mut Ledger) -> Result<u64, &'static [u8]> {
+        let request = self.request;
+        let bytes_max = bytes_max(request)?;
+        let runtime = process::environment::<PATH_BYTES_MAX>(b"XDG_RUNTIME_DIR");
+        let temporary = process::environment::<PATH_BYTES_MAX>(b"TMPDIR");
+        let mut left = match request.dir() {
+            // The only one.
+            Some(dir) => [Some(dir), None, None, None],
+            None => [
+                // Before the other: half of the memory and not a tenth, and it outlives more logouts.
+                Some(c"/dev/shm"),
+                runtime.as_ref().map(Text::c_str),
+                temporary.as_ref().map(Text::c_str),
+                Some(c"/tmp"),
+            ],
+        };
+        let mut reason: &[u8] = b"no directory for the ledger is usable";
+        while let Some((index, base)) = roomiest(&left, bytes_max) {
+            if let Some(place) = left.get_mut(index) {
+                *place = None;
+            }
+            let mut dir = Text::<PATH_BYTES_MAX>::new();
+            push_ledger_dir(&mut dir, base);
+            if base.to_bytes().is_empty() || dir.is_cut() || !usable_dir(dir.c_str()) {
+                continue;
+            }
+            match self.create(ledger, dir.bytes(), bytes_max) {
+                Ok(image) => return Ok(image),
+                Err(why) => reason = why,
+            }
+        }
+        Err(reason)
+    }
+
+    fn header(&self) -> Header {
+        let mut header = Header::new(CODEC, layout_64(self.request.options), self.request.options);
+        header.machine = EM_X86_64;
+        header.flags = flag::PUBLISHED_SINGLY;
+        header.tick_ns = TICK_NS;
+        header.start_unix_ns = self.start_unix_ns;
+        header.order_bound = ORDER_BOUND as u32;
+        header.depth_limit = self.request.depth as u16;
+        header.id = self.id;
+        header
+    }
+
+    fn create(&self, ledger: &mut Ledger, dir: &[u8], mut bytes_max: u64) -> Result<u64, &'static [u8]> {
+        let mut image = 0;
+        loop {
+            let mut header = self.header();
+            let history = self.request.history.min(bytes_max / HISTORY_PART / 64) / 64 * 64;
+            let bytes = ledger::plan(&mut header, bytes_max, history);
+            let mut path = Text::<PATH_BYTES_MAX>::new();
+            path.push(dir).push(b"/").push_hex(self.session).push(b"-").push_number(image).push(b".hlive");
+            if path.is_cut() {
+                return Err(b"the ledger's path is too long");
+            }
+            let too_long = syscall::limit(syscall::LIMIT_FILE_BYTES).is_some_and(|limit| bytes > limit);
+            let created = if too_long { Err(Errno::NOMEM) } else { FileMapping::create(path, bytes as usize) };
+            match created {
+                Ok(mapping) => {
+                    let ready = ledger.set_up(mapping, &header, bytes_max);
+                    return if ready { Ok(image) } else { Err(b"no room for the ledger") };
+                }
+                // An earlier program of this process: exec starts another ledger.
+                Err(Errno::EXIST) if image < IMAGES_MAX => image += 1,
+                // Address space or file size is limited: less will do.
+                Err(_) if bytes_max / 2 >= LEDGER_BYTES_MIN => bytes_max /= 2,
+                Err(_) => return Err(b"the ledger's file cannot be made or mapped"),
+            }
+        }
+    }
+}

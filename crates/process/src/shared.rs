@@ -1,0 +1,358 @@
+//! Everything that the threads of a process share.
+
+use crate::history::History;
+use crate::index::{Addresses, Index};
+use crate::ledger::Ledger;
+use crate::modules::Modules;
+use crate::options::Unwind;
+use crate::order::Returned;
+use crate::peak::{Figures, Peak};
+use crate::sampling::Sampling;
+use crate::sites::Sites;
+use crate::slots::{Pool, Vacant};
+use crate::state::{HeapRange, ThreadState};
+use crate::threads::Threads;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use heapledger_format::bytes::WordSize;
+use heapledger_format::record::{Options, RECORD_WORDS};
+use heapledger_format::section::heap;
+use heapledger_format::{GlobalCounter, SectionKind};
+use heapledger_linux::clock::Clock;
+use heapledger_linux::fork::ForkMark;
+use heapledger_linux::{apart, memory, syscall};
+
+const RECORD_BYTES: usize = RECORD_WORDS * 8;
+/// Nanoseconds of a tick.
+pub const TICK_NS: u32 = 1000;
+/// Updates that a thread may keep to itself.
+pub const PENDING_UPDATES_MAX: u32 = 256;
+
+/// Where the recorder is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Nobody has called yet.
+    Unstarted = 0,
+    /// The first caller is setting up; others pass through.
+    Starting = 1,
+    /// Blocks are entered.
+    On = 2,
+    /// Nothing is entered in this process (any more).
+    Off = 3,
+}
+
+/// What is chosen when recording starts and never changed.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    /// What is recorded.
+    pub options: Options,
+    /// Most frames of a stack.
+    pub depth_limit: usize,
+    /// How stacks are taken.
+    pub unwind: Unwind,
+    /// Fewest frames with which a stack found by frame pointers is believed.
+    pub fallback: usize,
+    /// Whether every stack is also taken in full and compared.
+    pub check_stacks: bool,
+    /// Whether the last stack is used for the next.
+    pub reuse: bool,
+    /// Mean bytes between two samples; 0: every block is entered.
+    pub sample: u64,
+}
+
+impl Settings {
+    const fn none() -> Settings {
+        Settings {
+            options: Options(0),
+            depth_limit: 0,
+            unwind: Unwind::Auto,
+            fallback: 0,
+            check_stacks: false,
+            reuse: false, // all zeros: what is not costs no room in the library's file
+            sample: 0,
+        }
+    }
+}
+
+/// The shared tables. Fresh zeros are a valid value, so it can be a `static` that costs nothing before it is used.
+pub struct Shared {
+    pub(crate) phase: AtomicU8,
+    pub(crate) mark: ForkMark,
+    /// The process that records.
+    pub(crate) pid: AtomicU32,
+    pub(crate) clock: Clock,
+    pub(crate) ledger: UnsafeCell<Ledger>,
+    pub(crate) settings: UnsafeCell<Settings>,
+    /// Address to slot.
+    pub index: Index,
+    /// Vacant slots.
+    pub pool: Pool,
+    /// Freed blocks.
+    pub history: History,
+    /// What other threads gave back where.
+    pub returned: Returned,
+    /// Call stacks.
+    pub sites: Sites,
+    /// Loaded modules.
+    pub modules: Modules,
+    /// States of threads.
+    pub threads: Threads,
+    /// How often memory was given back or protected: what was readable need not be so any more.
+    pub memory_changes: AtomicU32,
+    /// Where the first thread's stack ends.
+    pub first_stack_end: AtomicUsize,
+    /// What tells blocks that are not samples.
+    pub sampling: Sampling,
+    pub(crate) peak: Peak,
+    live_blocks: AtomicI64,
+    next_measure_ns: AtomicU64,
+    next_measure_if_grown_ns: AtomicU64,
+    /// Bytes of the ledger when memory was last measured.
+    measured_ledger_bytes: AtomicU64,
+}
+
+// SAFETY: `ledger` and `settings` are written before `phase` becomes `On` (release) and only read
+// after that was seen (acquire); everything else is atomics.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Tables of a process in which nothing has been recorded.
+    pub const fn new() -> Shared {
+        Shared {
+            phase: AtomicU8::new(Phase::Unstarted as u8),
+            mark: ForkMark::new(),
+            pid: AtomicU32::new(0),
+            clock: Clock::new(),
+            ledger: UnsafeCell::new(Ledger::new()),
+            settings: UnsafeCell::new(Settings::none()),
+            index: Index::new(),
+            pool: Pool::new(),
+            history: History::new(),
+            returned: Returned::new(),
+            sites: Sites::new(),
+            modules: Modules::new(),
+            threads: Threads::new(),
+            memory_changes: AtomicU32::new(0),
+            first_stack_end: AtomicUsize::new(0),
+            sampling: Sampling::new(),
+            peak: Peak::new(),
+            live_blocks: AtomicI64::new(0),
+            next_measure_ns: AtomicU64::new(0),
+            next_measure_if_grown_ns: AtomicU64::new(0),
+            measured_ledger_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The ledger.
+    #[inline(always)]
+    pub fn ledger(&self) -> &Ledger {
+        // SAFETY: see `Sync`.
+        unsafe { &*self.ledger.get() }
+    }
+
+    /// The settings.
+    #[inline(always)]
+    pub fn settings(&self) -> &Settings {
+        // SAFETY: see `Sync`.
+        unsafe { &*self.settings.get() }
+    }
+
+    /// Most frames of a stack.
+    pub fn depth_limit(&self) -> usize {
+        self.settings().depth_limit
+    }
+
+    /// Ticks since the ledger began.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.clock.now_ns() / u64::from(TICK_NS)
+    }
+
+    /// Writes down how much memory outside of the ledger the recorder uses, if that was not done lately.
+    #[inline(always)]
+    pub fn measure_now_and_then(&self, now_ns: u64) {
+        let has_grown = || self.ledger().backed_bytes() != self.measured_ledger_bytes.load(Ordering::Relaxed);
+        if now_ns >= self.next_measure_ns.load(Ordering::Relaxed)
+            || now_ns >= self.next_measure_if_grown_ns.load(Ordering::Relaxed) && has_grown()
+        {
+            self.measure(false);
+        }
+    }
+
+    /// The same at once. `all`: of every thread's state, and not of some of them.
+    #[cold]
+    #[inline(never)]
+    pub fn measure(&self, all: bool) {
+        apart::run(&mut || self.measure_here(all));
+    }
+
+    fn measure_here(&self, all: bool) {
+        /// So much of the time may go into it: a question to the kernel for each thread and 4 MiB of heap adds up.
+        const ONE_PART_IN: u64 = 1000;
+        /// Sooner if the ledger has grown since: then the tables outside have, too.
+        const ONE_PART_IN_IF_GROWN: u64 = 50;
+        const PAUSE_NS_MAX: u64 = 1_000_000_000;
+        let begin_ns = self.clock.now_ns();
+        let due_ns = self.next_measure_ns.swap(u64::MAX, Ordering::Relaxed);
+        if due_ns == u64::MAX && !all {
+            return; // another thread is at it, and will set it
+        }
+        self.measured_ledger_bytes.store(self.ledger().backed_bytes(), Ordering::Relaxed);
+        let states = self.threads.resident_bytes(self.depth_limit(), all);
+        let tables = self.sites.resident_bytes();
+        let shadow = self.index.resident_bytes();
+        let own = self.modules.own_code();
+        // Code, constants and tables of the library itself. Of what comes from its file the kernel says whether it is in the page
+        // cache; nearly all of it is used.
+        let library = syscall::resident_bytes(own.start, own.end - own.start);
+        let put = |counter, bytes| self.ledger().global(counter).store(bytes, Ordering::Relaxed);
+        put(GlobalCounter::ThreadsPrivateBytes, states);
+        put(GlobalCounter::SitesPrivateBytes, tables);
+        put(GlobalCounter::ShadowBytes, shadow);
+        put(GlobalCounter::PrivateBytes, states + tables + shadow + library + self.history.resident_bytes());
+        let end_ns = self.clock.now_ns();
+        // This thread may have waited for a processor meanwhile.
+        let pause_ns = |part: u64| (part * end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
+        self.next_measure_if_grown_ns.store(end_ns + pause_ns(ONE_PART_IN_IF_GROWN), Ordering::Relaxed);
+        self.next_measure_ns.store(end_ns + pause_ns(ONE_PART_IN), Ordering::Relaxed);
+    }
+
+    /// Enters the address ranges of the heaps that a thread has seen.
+    pub fn widen_ranges(&self, state: &ThreadState) {
+        let heaps = self.ledger().section(SectionKind::Heaps);
+        for (row, range) in (0..heaps.used()).zip(&state.ranges).filter(|(_, range)| **range != HeapRange::default()) {
+            let row = heaps.at(row);
+            // SAFETY: an aligned word of a backed row.
+            let word = |field: fn(WordSize) -> usize| unsafe { &*row.add(field(WordSize::W64)).cast::<AtomicU64>() };
+            let (low, high) = (!range.below_low as u64, range.high as u64);
+            // Looking first keeps the line shared: ranges widen rarely.
+            if low < word(heap::low).load(Ordering::Relaxed) {
+                word(heap::low).fetch_min(low, Ordering::Relaxed);
+            }
+            if high > word(heap::high).load(Ordering::Relaxed) {
+                word(heap::high).fetch_max(high, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Folds a thread's pending live bytes into the ledger's, and follows the peak.
+    #[cold]
+    #[inline(never)]
+    pub fn fold(&self, state: &mut ThreadState) {
+        self.widen_ranges(state);
+        let (bytes, blocks) = (state.pending_bytes, state.pending_blocks);
+        state.pending_bytes = 0;
+        state.pending_blocks = 0;
+        state.pending_updates = 0;
+        state.folded_blocks = self.live_blocks.fetch_add(blocks, Ordering::Relaxed) + blocks;
+        let single = self.threads.is_single();
+        let folded = self.peak.fold(self, bytes, &mut state.allowance, single);
+        state.folded_bytes = folded.live;
+        if folded.live > folded.highest {
+            self.note_peak(state);
+        }
+        state.headroom = if single { (folded.highest - folded.live).max(0) } else { i64::MAX };
+    }
+
+    /// Ends the affairs of a thread that is gone: what it kept to itself, and what it was allowed to.
+    pub fn fold_last(&self, state: &mut ThreadState) {
+        self.fold(state);
+        self.peak.give_back(&mut state.allowance);
+    }
+
+    /// Live bytes are higher than ever before, as far as this thread knows.
+    #[inline(always)]
+    fn note_peak(&self, state: &ThreadState) {
+        let ledger = self.ledger();
+        let bytes = state.folded_bytes + state.pending_bytes;
+        let peak = ledger.global(GlobalCounter::PeakBytes);
+        peak.fetch_max(bytes as u64, Ordering::Relaxed);
+        let (time, blocks) = (state.moment.ns() / u64::from(TICK_NS), state.folded_blocks + state.pending_blocks);
+        ledger.global(GlobalCounter::PeakTime).store(time, Ordering::Relaxed);
+        ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);
+    }
+
+    /// Follows live bytes of one thread. They are kept back and folded in now and then. As long as there is one
+    /// thread, it knows the peak, which is exact then.
+    #[inline(always)]
+    pub fn live(&self, state: &mut ThreadState, bytes: i64, blocks: i64) {
+        state.pending_bytes += bytes;
+        state.pending_blocks += blocks;
+        state.pending_updates += 1;
+        let mut must_fold = state.pending_bytes.abs() > state.allowance || state.pending_updates >= PENDING_UPDATES_MAX;
+        if state.pending_bytes > state.headroom {
+            if self.threads.is_single() {
+                state.headroom = state.pending_bytes;
+                self.note_peak(state);
+            }
+            // What this thread knows of the others' blocks may be out of date.
+            must_fold |= !self.threads.is_single();
+        }
+        if must_fold {
+            self.fold(state);
+        }
+    }
+
+    /// A word of a record.
+    #[inline(always)]
+    pub fn record_word(&self, slot: u32, word: usize) -> &AtomicU64 {
+        // SAFETY: slots come from leases of the section, so the record is backed; it is four aligned words.
+        unsafe {
+            &*self
+                .ledger()
+                .section(SectionKind::Records)
+                .at_stride::<RECORD_BYTES>(u64::from(slot))
+                .cast::<AtomicU64>()
+                .add(word)
+        }
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Figures for Shared {
+    fn live(&self) -> &AtomicU64 {
+        self.ledger().global(GlobalCounter::LiveBytes)
+    }
+    fn peak(&self) -> &AtomicU64 {
+        self.ledger().global(GlobalCounter::PeakBytes)
+    }
+    fn error(&self) -> &AtomicU64 {
+        self.ledger().global(GlobalCounter::PeakError)
+    }
+}
+
+impl Addresses for Shared {
+    #[inline(always)]
+    fn address(&self, slot: u32) -> u64 {
+        self.record_word(slot, 1).load(Ordering::Acquire) & heapledger_format::record::ADDRESS_MAX
+    }
+
+    #[inline(always)]
+    fn fetch_soon(&self, slot: u32) {
+        // Where nothing is mapped, a prefetch does nothing.
+        memory::fetch_soon(self.ledger().section(SectionKind::Records).at_stride::<RECORD_BYTES>(u64::from(slot)));
+    }
+}
+
+/// Words of a vacant record that link slots. Word 0 is the commit word, word 1 the address, which the
+/// index may still read.
+impl Vacant for Shared {
+    fn next(&self, slot: u32) -> u64 {
+        self.record_word(slot, 2).load(Ordering::Relaxed)
+    }
+    fn set_next(&self, slot: u32, link: u64) {
+        self.record_word(slot, 2).store(link, Ordering::Relaxed);
+    }
+    fn next_batch(&self, slot: u32) -> u64 {
+        self.record_word(slot, 3).load(Ordering::Relaxed)
+    }
+    fn set_next_batch(&self, slot: u32, link: u64) {
+        self.record_word(slot, 3).store(link, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,376 @@
+//! Call sites: a trie of (caller's node, code address), so that common outer frames are stored once.
+//!
+//! Nodes and code addresses lie in the ledger, dense and in the order of their ids. Beside them, in private memory, hash tables
+//! that lead to ids: see [`segments`](crate::segments). Who only looks begins with the newest segment, which has a quarter of all places.
+//!
+//! The table of code addresses also holds what unwinding has learnt about them, for all threads.
+
+use crate::ledger::Ledger;
+use crate::modules::Modules;
+use crate::segments::{NEIGHBOURS, SEGMENTS, Segments};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use heapledger_format::SectionKind;
+use heapledger_format::section::{pc, site};
+use heapledger_unwind::{Rule, Shape};
+
+const NODE_PLACES: usize = 16;
+/// Most bits of a node's id.
+const ID_BITS_MAX: u32 = 26;
+
+type Nodes = Segments<{ NODE_PLACES * 4 }, 4>;
+
+/// How a node's place is divided in a segment: its id, and above it bits of the key's hash, so that few wrong nodes are looked at.
+/// While a segment is being filled ids are small yet, which leaves more bits to the hash. What is left vacant in it is
+/// not used by ids that are too large for it; two threads may then give one node two ids, which is harmless.
+const ID_MASKS: [u32; SEGMENTS] = {
+    let mut masks = [0; SEGMENTS];
+    let mut segment = 0;
+    while segment < SEGMENTS {
+        let places = Nodes::windows_up_to(segment) * NODE_PLACES as u64;
+        // Twice as many ids as there are places up to here.
+        let bits = 64 - (2 * places).leading_zeros();
+        masks[segment] = (1 << if bits < ID_BITS_MAX { bits } else { ID_BITS_MAX }) - 1;
+        segment += 1;
+    }
+    masks
+};
+
+const CODE_PLACES: usize = 8;
+const CODE_WORDS: usize = 3;
+
+/// The tables.
+pub struct Sites {
+    nodes: Nodes,
+    codes: Segments<{ CODE_PLACES * CODE_WORDS * 8 }, 1>,
+}
+
+/// What is known of a code address. The upper half of both values is the generation plus 1 in which they were entered.
+struct Code {
+    address: &'static AtomicU64,
+    id: &'static AtomicU64,
+    rule: &'static AtomicU64,
+}
+
+impl Code {
+    #[inline(always)]
+    fn in_window(window: usize, index: usize) -> Code {
+        let at = window + index * CODE_WORDS * 8;
+        // SAFETY: a window of `CODE_PLACES` places of three words, inside a mapped segment that stays.
+        let word = |offset: usize| unsafe { &*((at + offset) as *const AtomicU64) };
+        Code { address: word(0), id: word(8), rule: word(16) }
+    }
+
+    fn all_in(window: usize) -> impl Iterator<Item = Code> {
+        (0..CODE_PLACES).map(move |index| Code::in_window(window, index))
+    }
+
+    fn stamp(generation: u32, value: u32) -> u64 {
+        u64::from(generation.wrapping_add(1)) << 32 | u64::from(value)
+    }
+
+    /// The value of a word, if it was entered in this generation.
+    fn read(word: &AtomicU64, generation: u32) -> Option<u32> {
+        let value = word.load(Ordering::Acquire);
+        (value >> 32 == u64::from(generation.wrapping_add(1))).then_some(value as u32)
+    }
+}
+
+#[inline(always)]
+fn mix(key: u64) -> u64 {
+    // Fibonacci hashing; the upper half is used.
+    (key ^ key >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+impl Sites {
+    /// Empty tables.
+    pub const fn new() -> Sites {
+        Sites { nodes: Segments::new(), codes: Segments::new() }
+    }
+
+    /// Bytes of the hash tables that are present in memory. Asks the kernel.
+    pub fn resident_bytes(&self) -> u64 {
+        self.nodes.resident_bytes() + self.codes.resident_bytes()
+    }
+
+    /// Takes id 0 of both sections out of use.
+    pub fn start(&self, ledger: &Ledger) -> bool {
+        ledger.lease(SectionKind::Sites, 1) == Some(0) && ledger.lease(SectionKind::Pcs, 1) == Some(0)
+    }
+
+    #[inline(always)]
+    fn node_word(ledger: &Ledger, id: u32) -> &AtomicU64 {
+        // SAFETY: ids come from leases of the section, so the element is backed; it is one aligned word.
+        unsafe { &*ledger.section(SectionKind::Sites).at_stride::<{ site::BYTES }>(u64::from(id)).cast::<AtomicU64>() }
+    }
+
+    #[inline(always)]
+    fn node_place(window: usize, index: usize) -> &'static AtomicU32 {
+        // SAFETY: a window of `NODE_PLACES` places inside a mapped segment that stays.
+        unsafe { &*((window + index * 4) as *const AtomicU32) }
+    }
+
+    #[inline(always)]
+    fn id_mask(segment: usize) -> u32 {
+        ID_MASKS.get(segment).copied().unwrap_or(0)
+    }
+
+    /// The node of a code address below its caller's node (0: outermost); `None` if a table is full.
+    #[inline(always)]
+    pub fn node(&self, ledger: &Ledger, parent: u32, code: u32) -> Option<u32> {
+        let key = u64::from(parent) | u64::from(code) << 32;
+        let hash = mix(key);
+        // How many windows of each segment were full: what is not in there now will never be.
+        let mut full = [0u8; SEGMENTS];
+        for segment in (0..self.nodes.count()).rev() {
+            let id_mask = Self::id_mask(segment);
+            let mut neighbour = 0;
+            while neighbour < NEIGHBOURS {
+                let window = self.nodes.known_window(segment, hash, neighbour)?;
+                let is_full = Self::is_full(window);
+                let mut candidates = places_with_tag(window, hash as u32, !id_mask);
+                while candidates != 0 {
+                    let place = Self::node_place(window, candidates.trailing_zeros() as usize);
+                    let id = place.load(Ordering::Acquire) & id_mask;
+                    if Self::node_word(ledger, id).load(Ordering::Relaxed) == key {
+                        return Some(id);
+                    }
+                    candidates &= candidates - 1;
+                }
+                // Places are taken in their order: if there is room, nothing was put elsewhere.
+                if !is_full {
+                    break;
+                }
+                neighbour += 1;
+            }
+            if let Some(full) = full.get_mut(segment) {
+                *full = neighbour as u8;
+            }
+        }
+        self.new_node(ledger, key, hash, &full)
+    }
+
+    /// Whether no place of a window is vacant. To be asked before the places are looked at.
+    #[inline(always)]
+    fn is_full(window: usize) -> bool {
+        Self::node_place(window, NODE_PLACES - 1).load(Ordering::Acquire) != 0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new_node(&self, ledger: &Ledger, key: u64, hash: u64, full: &[u8; SEGMENTS]) -> Option<u32> {
+        let mut own = None;
+        for (segment, full) in full.iter().enumerate() {
+            for neighbour in usize::from(*full)..NEIGHBOURS {
+                let window = self.nodes.window(segment, hash, neighbour)?;
+                match Self::enter_node(ledger, window, (key, hash), Self::id_mask(segment), &mut own) {
+                    Entered::Id(id) => return Some(id),
+                    Entered::NoRoomHere => {}
+                    Entered::NoRoom => return None,
+                }
+            }
+        }
+        None
+    }
+
+    fn enter_node(
+        ledger: &Ledger,
+        window: usize,
+        (key, hash): (u64, u64),
+        id_mask: u32,
+        own: &mut Option<u32>,
+    ) -> Entered {
+        let tag = hash as u32 & !id_mask;
+        for index in 0..NODE_PLACES {
+            let place = Self::node_place(window, index);
+            let mut seen = place.load(Ordering::Acquire);
+            if seen == 0 {
+                let fresh = match *own {
+                    Some(id) => id,
+                    None => match ledger.lease(SectionKind::Sites, 1).and_then(|id| u32::try_from(id).ok()) {
+                        Some(id) if id >> ID_BITS_MAX == 0 => id,
+                        _ => return Entered::NoRoom,
+                    },
+                };
+                *own = Some(fresh);
+                if fresh & !id_mask != 0 {
+                    return Entered::NoRoomHere;
+                }
+                Self::node_word(ledger, fresh).store(key, Ordering::Release);
+                match place.compare_exchange(0, tag | fresh, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => return Entered::Id(fresh),
+                    Err(other) => seen = other,
+                }
+            }
+            let id = seen & id_mask;
+            if seen & !id_mask == tag && Self::node_word(ledger, id).load(Ordering::Acquire) == key {
+                // A node made in vain stays behind as an unused child of the root.
+                if let Some(unused) = own.filter(|own| *own != id) {
+                    Self::node_word(ledger, unused).store(0, Ordering::Release);
+                }
+                return Entered::Id(id);
+            }
+        }
+        Entered::NoRoomHere
+    }
+
+    /// What another thread has learnt about a code address in this generation: the rule, and the address's id.
+    pub fn recall(&self, address: u64, generation: u32) -> Option<(Rule, u32)> {
+        for segment in (0..self.codes.count()).rev() {
+            'segment: for neighbour in 0..NEIGHBOURS {
+                let window = self.codes.known_window(segment, mix(address), neighbour)?;
+                for code in Code::all_in(window) {
+                    match code.address.load(Ordering::Acquire) {
+                        0 => break 'segment,
+                        seen if seen == address => {
+                            let rule = Code::read(code.rule, generation)?;
+                            let id = Code::read(code.id, generation).filter(|id| *id != 0)?;
+                            return Some((Rule::from_bits(rule), id));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The id of a code address; with `rule`, that is kept beside it. While another thread is entering the address, a second id
+    /// is made: two ids of one address are harmless, waiting is not. `None` if a table is full.
+    pub fn code(
+        &self,
+        ledger: &Ledger,
+        modules: &Modules,
+        address: u64,
+        generation: u32,
+        rule: Option<Rule>,
+    ) -> Option<u32> {
+        let hash = mix(address);
+        let windows = (0..SEGMENTS).flat_map(|segment| (0..NEIGHBOURS).map(move |neighbour| (segment, neighbour)));
+        for (segment, neighbour) in windows {
+            let window = self.codes.window(segment, hash, neighbour)?;
+            for code in Code::all_in(window) {
+                let mut seen = code.address.load(Ordering::Acquire);
+                if seen == 0 {
+                    match code.address.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire) {
+                        Ok(_) => seen = address,
+                        Err(other) => seen = other,
+                    }
+                }
+                if seen == address {
+                    let mut mark = None;
+                    if let Some(rule) = rule {
+                        let before = code.rule.swap(Code::stamp(generation, rule.bits()), Ordering::AcqRel);
+                        mark = mark_of(rule).filter(|_| before as u32 != rule.bits());
+                    }
+                    let id = match Code::read(code.id, generation).filter(|id| *id != 0) {
+                        Some(id) => id,
+                        None => Self::enter_code(ledger, modules, &code, address, generation)?,
+                    };
+                    if let Some(mark) = mark {
+                        Self::enter_mark(ledger, mark, id);
+                    }
+                    return Some(id);
+                }
+            }
+        }
+        None
+    }
+
+    /// The address is new, or code was unloaded since it was entered, or it is being entered.
+    #[cold]
+    fn enter_code(ledger: &Ledger, modules: &Modules, code: &Code, address: u64, generation: u32) -> Option<u32> {
+        let word = modules.locate(ledger, address);
+        let known = code.id.load(Ordering::Acquire) as u32;
+        let id = if known != 0 && Self::code_word(ledger, known).load(Ordering::Acquire) == word {
+            known
+        } else {
+            let id = ledger.lease(SectionKind::Pcs, 1)? as u32;
+            Self::code_word(ledger, id).store(word, Ordering::Release);
+            id
+        };
+        code.id.store(Code::stamp(generation, id), Ordering::Release);
+        Some(id)
+    }
+
+    /// Says something of a code address, for readers. Without room for that they miss it.
+    #[cold]
+    fn enter_mark(ledger: &Ledger, mark: pc::Mark, id: u32) {
+        if let Some(own) = ledger.lease(SectionKind::Pcs, 1) {
+            Self::code_word(ledger, own as u32).store(pc::mark(mark, id), Ordering::Release);
+        }
+    }
+
+    fn code_word(ledger: &Ledger, id: u32) -> &AtomicU64 {
+        const { assert!(pc::BYTES == 8) };
+        // SAFETY: ids come from leases of the section, so the element is backed; it is one aligned word.
+        unsafe { &*ledger.section(SectionKind::Pcs).at(u64::from(id)).cast::<AtomicU64>() }
+    }
+}
+
+/// Which places of a window have a tag like the hash, a bit each: all sixteen at once, because a loop over them would be mispredicted
+/// nearly every time. A place that is being filled may be missed; then [`Sites::new_node`] finds it. Volatile: [`Sites::is_full`] comes first.
+#[inline(always)]
+fn places_with_tag(window: usize, hash: u32, tag_mask: u32) -> u32 {
+    let mask: u32;
+    // SAFETY: reads the 64 bytes of a window, which lie on one cache line of a mapped segment. In assembly, because other
+    // threads may store there meanwhile: every place is a word that is loaded whole.
+    unsafe {
+        core::arch::asm!(
+            "movd {tags}, {tag:e}",
+            "pshufd {tags}, {tags}, 0",
+            "movd {high}, {tag_mask:e}",
+            "pshufd {high}, {high}, 0",
+            "movdqa {a}, [{window}]",
+            "movdqa {b}, [{window} + 16]",
+            "movdqa {c}, [{window} + 32]",
+            "movdqa {d}, [{window} + 48]",
+            "pand {a}, {high}",
+            "pand {b}, {high}",
+            "pand {c}, {high}",
+            "pand {d}, {high}",
+            "pcmpeqd {a}, {tags}",
+            "pcmpeqd {b}, {tags}",
+            "pcmpeqd {c}, {tags}",
+            "pcmpeqd {d}, {tags}",
+            "packssdw {a}, {b}",
+            "packssdw {c}, {d}",
+            "packsswb {a}, {c}",
+            "pmovmskb {mask:e}, {a}",
+            window = in(reg) window,
+            tag = in(reg) hash & tag_mask,
+            tag_mask = in(reg) tag_mask,
+            mask = lateout(reg) mask,
+            tags = out(xmm_reg) _,
+            high = out(xmm_reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    mask
+}
+
+/// What readers are told of code with such a rule.
+fn mark_of(rule: Rule) -> Option<pc::Mark> {
+    match rule.shape() {
+        Shape::NoTable => Some(pc::Mark::NoTable),
+        Shape::Signal { .. } => Some(pc::Mark::SignalFrame),
+        _ => None,
+    }
+}
+
+enum Entered {
+    Id(u32),
+    /// The window is full: the next segment has another.
+    NoRoomHere,
+    /// The ledger is full.
+    NoRoom,
+}
+
+impl Default for Sites {
+    fn default() -> Self {
+        Self::new()
+    }
+}

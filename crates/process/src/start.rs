@@ -1,0 +1,347 @@
+//! Starting to record: the first call of a process comes here.
+
+use crate::ledger::{CODEC, Ledger, PAGE_BYTES};
+use crate::options::{Request, VARIABLE, VARIABLE_BYTES_MAX};
+use crate::place::{Opening, push_ledger_dir, usable_dir};
+use crate::room;
+use crate::shared::{Phase, Settings, Shared};
+use core::ffi::CStr;
+use core::sync::atomic::Ordering;
+use heapledger_format::bytes::WordSize;
+use heapledger_format::header::State;
+use heapledger_format::record::Options;
+use heapledger_format::section::heap;
+use heapledger_format::{GlobalCounter, MAGIC, SectionKind, anchor};
+use heapledger_linux::memory::PATH_BYTES_MAX;
+use heapledger_linux::syscall::{self, advice, open_flag};
+use heapledger_linux::text::Text;
+use heapledger_linux::{apart, loader, process};
+
+/// Sanitizers, by what only their run-time libraries define. They come to life in the middle of the first `malloc`, and do
+/// not bear that somebody allocates or asks meanwhile. (`run` tells by the file; this is for what was preloaded by hand,
+/// and for what a program becomes.)
+const SANITIZERS: [(&[u8], &[u8]); 6] = [
+    (b"__asan_init", b"AddressSanitizer"),
+    (b"__hwasan_init", b"HWAddressSanitizer"),
+    (b"__tsan_init", b"ThreadSanitizer"),
+    (b"__lsan_init", b"LeakSanitizer"),
+    (b"__msan_init", b"MemorySanitizer"),
+    (b"__memprof_init", b"MemProf"),
+];
+
+/// What the library of hooks knows and the ledger should hold.
+pub struct Hooks<'a> {
+    /// Path of the module whose `malloc` is called.
+    pub next: &'a CStr,
+    /// Path of the module whose `operator new` is called; empty if it is not known yet.
+    pub cxx: &'a CStr,
+    /// Names of the heaps, in the order of their rows.
+    pub heaps: &'a [&'a [u8]],
+}
+
+/// Starts recording, once; returns whether this process records from now on.
+pub fn start(shared: &'static Shared, hooks: &Hooks) -> bool {
+    let claimed = shared.phase.compare_exchange(
+        Phase::Unstarted as u8,
+        Phase::Starting as u8,
+        Ordering::AcqRel,
+        Ordering::Relaxed,
+    );
+    if claimed.is_err() {
+        return false;
+    }
+    let _signals = syscall::SignalsBlocked::new();
+    let phase = if set_up(shared, hooks).is_some() { Phase::On } else { Phase::Off };
+    shared.phase.store(phase as u8, Ordering::Release);
+    phase == Phase::On
+}
+
+/// Nothing will be recorded in this process, for a reason that the library of hooks knows.
+pub fn stay_off(shared: &'static Shared, reason: &[u8]) {
+    let (unstarted, off) = (Phase::Unstarted as u8, Phase::Off as u8);
+    if shared.phase.compare_exchange(unstarted, off, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        complain(&[reason, b": nothing is recorded"]);
+    }
+}
+
+/// The program is about to forbid itself all system calls: nothing can be recorded any more.
+pub fn stop(shared: &'static Shared) {
+    if shared.phase.load(Ordering::Acquire) != Phase::On as u8 {
+        return;
+    }
+    if !shared.mark.holds() {
+        note_forked_child(shared);
+    } else if shared.pid.load(Ordering::Relaxed) == syscall::getpid() {
+        // A child that shares our memory (`vfork`) has not spoken for us.
+        shared.phase.store(Phase::Off as u8, Ordering::Release);
+        shared.ledger().set_state(State::Stopped);
+        shared.mark.clear();
+    }
+}
+
+/// The program is about to forbid itself to read the processor's counter.
+pub fn avoid_counter(shared: &Shared) {
+    shared.clock.avoid_counter();
+}
+
+/// Whether nobody has called [`start`] yet.
+#[inline(always)]
+pub fn is_unstarted(shared: &Shared) -> bool {
+    shared.phase.load(Ordering::Relaxed) == Phase::Unstarted as u8
+}
+
+fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
+    let value = process::environment::<VARIABLE_BYTES_MAX>(VARIABLE.as_bytes());
+    let request = Request::parse(value.as_ref().map_or(&[], |value| value.bytes()));
+    if !request.unknown.bytes().is_empty() {
+        complain(&[VARIABLE.as_bytes(), b": not understood: ", request.unknown.bytes()]);
+    }
+    let session = request.session.unwrap_or_else(syscall::random);
+    if request.pid.is_some_and(|pid| pid != u64::from(syscall::getpid())) {
+        // A child of the watched process: its ledger is not this one.
+        if let Some(dir) = request.dir() {
+            let mut path = Text::<PATH_BYTES_MAX>::new();
+            push_ledger_dir(&mut path, dir);
+            // It may be another user's by now, and the first of them.
+            if usable_dir(path.c_str()) {
+                note_child(path, session);
+            }
+        }
+        return None;
+    }
+    if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| loader::is_defined(symbol)) {
+        complain(&[b"this program has ", name, b" inside, which replaces malloc itself: nothing is recorded"]);
+        note_unrecorded(&request, session);
+        return None;
+    }
+    if !shared.modules.start() {
+        let why: &[u8] =
+            if loader::is_glibc() { b"this glibc is older than 2.35" } else { b"this program is not built for glibc" };
+        complain(&[why, b": nothing is recorded"]);
+        return None;
+    }
+    let settings = Settings {
+        options: request.options,
+        depth_limit: request.depth as usize,
+        unwind: request.unwind,
+        fallback: request.fallback as usize,
+        check_stacks: request.check_stacks,
+        reuse: request.reuse,
+        sample: request.sample,
+    };
+    // SAFETY: the phase is `Starting`: no other thread looks at settings or ledger yet.
+    let ledger = unsafe {
+        *shared.settings.get() = settings;
+        &mut *shared.ledger.get()
+    };
+    // The loader notes where it was entered; what the kernel says is another stack under valgrind.
+    let first_stack_end = loader::first_stack_end().unwrap_or_else(|| process::start_stack() as usize);
+    shared.first_stack_end.store(first_stack_end, Ordering::Relaxed);
+    let start_unix_ns = shared.clock.start();
+    let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
+    let opened = Opening { request: &request, session, id, start_unix_ns };
+    let image = match opened.ledger(ledger) {
+        Ok(image) => image,
+        Err(reason) => {
+            complain(&[reason, b": nothing is recorded"]);
+            note_unrecorded(&request, session);
+            return None;
+        }
+    };
+    let begun = shared.history.start(request.history)
+        && shared.sites.start(ledger)
+        && describe_heaps(ledger, hooks)
+        && describe_process(ledger, &request, session, image, hooks)
+        && shared.mark.set().is_ok();
+    if !begun {
+        ledger.set_state(State::Stopped);
+        ledger.open_for_readers();
+        complain(&[b"no memory for the recorder: nothing is recorded"]);
+        return None;
+    }
+    if request.sample != 0 {
+        ledger.global(GlobalCounter::SampleInterval).store(request.sample, Ordering::Relaxed);
+        shared.sampling.start();
+    }
+    place_anchor(ledger, &id);
+    shared.pid.store(syscall::getpid(), Ordering::Relaxed);
+    if let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) {
+        room::fit(ledger, Some(limit), false);
+    }
+    ledger.set_state(State::Recording);
+    ledger.open_for_readers();
+    Some(())
+}
+
+/// One line on standard error, only for what the person must know.
+fn complain(parts: &[&[u8]]) {
+    const STANDARD_ERROR: usize = 2;
+    // A write beyond the limit of file sizes would be a signal.
+    let file = syscall::identify(STANDARD_ERROR).ok().filter(|file| file.is_regular());
+    if file.is_some_and(|file| near_file_limit(file.bytes)) {
+        return;
+    }
+    let mut line = Text::<256>::new();
+    line.push(b"heapledger: ");
+    for part in parts {
+        line.push(part);
+    }
+    line.push(b"\n");
+    let _ = syscall::write(STANDARD_ERROR, line.bytes());
+}
+
+/// Whether a few lines more might make a file of this length too long for the process.
+fn near_file_limit(bytes: u64) -> bool {
+    const SPARE_BYTES: u64 = 4096; // others may write at the same time
+    syscall::limit(syscall::LIMIT_FILE_BYTES).is_some_and(|limit| bytes.saturating_add(SPARE_BYTES) > limit)
+}
+
+fn append(ledger: &Ledger, kind: SectionKind, bytes: &[u8]) -> Option<u64> {
+    let at = ledger.lease(kind, bytes.len() as u64)?;
+    // SAFETY: these bytes were just leased to us.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), ledger.section(kind).at(at), bytes.len()) };
+    Some(at)
+}
+
+fn describe_heaps(ledger: &Ledger, hooks: &Hooks) -> bool {
+    hooks.heaps.iter().all(|name| {
+        let (Some(name_at), Some(row)) =
+            (append(ledger, SectionKind::Strings, name), ledger.lease(SectionKind::Heaps, 1))
+        else {
+            return false;
+        };
+        const BYTES: usize = heap::bytes(WordSize::W64);
+        // SAFETY: the row was just leased to us.
+        let element = unsafe { core::slice::from_raw_parts_mut(ledger.section(SectionKind::Heaps).at(row), BYTES) };
+        CODEC.put(element, heap::name_at(WordSize::W64), 4, name_at)
+            && CODEC.put(element, heap::name_bytes(WordSize::W64), 4, name.len() as u64)
+            && CODEC.put(element, heap::low(WordSize::W64), 8, u64::MAX)
+            && CODEC.put(element, heap::state(WordSize::W64), 4, 1)
+    })
+}
+
+fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64, hooks: &Hooks) -> bool {
+    let pair = |key: &[u8], value: &[u8]| {
+        append(ledger, SectionKind::Process, key).is_some()
+            && append(ledger, SectionKind::Process, b"=").is_some()
+            && append(ledger, SectionKind::Process, value).is_some()
+            && append(ledger, SectionKind::Process, b"\0").is_some()
+    };
+    let number = |key: &[u8], value: u64| pair(key, Text::<24>::new().push_number(value).bytes());
+    let described = number(b"pid", u64::from(syscall::getpid()))
+        && number(b"ppid", u64::from(syscall::getppid()))
+        && number(b"start_ticks", process::start_ticks())
+        && number(b"uid", u64::from(syscall::getuid()))
+        && pair(b"session", Text::<24>::new().push_hex(session).bytes())
+        && number(b"image", image)
+        && pair(b"exe", process::executable::<1024>().bytes())
+        && pair(b"cwd", process::directory::<1024>().bytes())
+        && pair(b"next", hooks.next.to_bytes())
+        && pair(b"cxx", hooks.cxx.to_bytes())
+        && pair(b"unwind", request.unwind.name())
+        && number(b"history", request.history)
+        && number(b"max_ledger", request.max_ledger.unwrap_or(0))
+        && pair(b"version", env!("CARGO_PKG_VERSION").as_bytes());
+    // Arguments come in pieces and may be very many: as far as there is room.
+    let mut in_argument = false;
+    let mut room = true;
+    let mut program = Text::<256>::new();
+    let mut named = false;
+    process::arguments(&mut |piece| {
+        if !named {
+            // The name by which it was called: what a symbolic link leads to would surprise.
+            let first = piece.split(|byte| *byte == 0).next().unwrap_or(&[]);
+            program.push(first.rsplit(|byte| *byte == b'/').next().unwrap_or(first));
+            named = true;
+        }
+        for part in piece.split_inclusive(|byte| *byte == 0) {
+            if !in_argument {
+                room &= append(ledger, SectionKind::Process, b"arg=").is_some();
+            }
+            room &= append(ledger, SectionKind::Process, part).is_some();
+            in_argument = !part.ends_with(b"\0");
+        }
+        room
+    });
+    described && pair(b"program", program.bytes())
+}
+
+/// A page of private memory from which a core dump leads to the ledger: its file, its id, and where the finished
+/// ledger probably lies. A forked child does not get it, because its blocks are not in that ledger.
+fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
+    let (Ok(page), Some(mapping)) = (syscall::map_anonymous(PAGE_BYTES), ledger.mapping()) else { return };
+    // A kernel before 4.14 cannot: then a child's core dump leads to its parent's ledger.
+    let _ = syscall::advise(page, PAGE_BYTES, advice::WIPE_ON_FORK);
+    // Without the magic: what is left of it on the stack is in the memory of forked children, too.
+    let mut text = Text::<2048>::new();
+    text.push(anchor::MARK).push(mapping.path().bytes()).push(b"\n");
+    for part in id.chunks(8) {
+        text.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
+    }
+    text.push(b"\npid=").push_number(u64::from(syscall::getpid()));
+    let cwd = process::directory::<1024>();
+    if !cwd.is_cut() && !cwd.bytes().contains(&b'\n') {
+        text.push(b"\ncwd=").push(cwd.bytes());
+    }
+    text.push(b"\n");
+    // SAFETY: a fresh page, longer than magic and text; nobody else knows it.
+    unsafe {
+        core::ptr::copy_nonoverlapping(text.bytes().as_ptr(), page.add(MAGIC.len()), text.bytes().len());
+        core::ptr::copy_nonoverlapping(MAGIC.as_ptr(), page, MAGIC.len());
+    }
+}
+
+/// Leaves a mark that a child process of the watched one was not watched: a line in a file.
+fn note_child(mut path: Text<PATH_BYTES_MAX>, session: u64) {
+    path.push(b"/").push_hex(session).push(b".children");
+    // A child that forks, allocates and then becomes another program comes here twice: its number tells.
+    let mut line = Text::<24>::new();
+    line.push_number(u64::from(syscall::getpid())).push(b"\n");
+    let flags =
+        open_flag::WRITE | open_flag::CREATE | open_flag::APPEND | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
+    if let Ok(fd) = syscall::open(path.c_str(), flags, 0o600) {
+        if syscall::identify(fd).is_ok_and(|file| !near_file_limit(file.bytes)) {
+            let _ = syscall::write(fd, line.bytes());
+        }
+        syscall::close(fd);
+    }
+}
+
+/// Leaves the program's path for `run`, which would otherwise take an earlier program of this process
+/// for the whole story. A symbolic link, because nothing can be written where file sizes are limited to 0.
+fn note_unrecorded(request: &Request, session: u64) {
+    if let Some(dir) = request.dir() {
+        let mut path = Text::<PATH_BYTES_MAX>::new();
+        push_ledger_dir(&mut path, dir);
+        path.push(b"/").push_hex(session).push(b".unrecorded");
+        syscall::unlink(path.c_str());
+        let _ = syscall::symbolic_link(process::executable::<1024>().c_str(), path.c_str());
+    }
+}
+
+/// A forked child finds out that it is one: it never records, and says so once.
+#[cold]
+pub fn note_forked_child(shared: &'static Shared) {
+    apart::run(&mut || note_forked_child_here(shared));
+}
+
+fn note_forked_child_here(shared: &'static Shared) {
+    let claimed = shared.phase.compare_exchange(Phase::On as u8, Phase::Off as u8, Ordering::AcqRel, Ordering::Relaxed);
+    let (Ok(_), Some(mapping)) = (claimed, shared.ledger().mapping()) else { return };
+    let live = mapping.path().bytes();
+    let Some(slash) = live.iter().rposition(|byte| *byte == b'/') else { return };
+    let (dir, name) = live.split_at(slash);
+    let session = name.get(1..17).and_then(heapledger_linux::text::hex);
+    let mut path = Text::new();
+    path.push(dir);
+    if let Some(session) = session {
+        note_child(path, session);
+    }
+}
+
+/// Whether this option is recorded, for the library of hooks: what is not needed need not be asked.
+pub fn records(shared: &Shared, option: u32) -> bool {
+    shared.settings().options.has(option)
+}
+
+const _: () = assert!(Options::ALL.0 < 64);

@@ -1,0 +1,187 @@
+//! The backend for Linux, in a process of its own: its ledger is chosen by the environment that a
+//! process was started with, and there is one for each process.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Barrier;
+use std::thread;
+
+use heapledger_process::access::{Access, Sign};
+use heapledger_process::shared::Shared;
+use heapledger_process::start::{self, Hooks};
+use heapledger_recorder::policy::{self, Backend as _, Begun, Ended};
+use heapledger_source::Ledger;
+use heapledger_source::format::{Kind, TallyCounter};
+use heapledger_unwind::Registers;
+
+use crate::model::{Block, Model, Subject};
+use crate::sequence::{Plan, run};
+
+static SHARED: Shared = Shared::new();
+
+/// Tells the child how many entries its ring has.
+const RING: &str = "HEAPLEDGER_TEST_RING";
+
+struct Linux {
+    path: PathBuf,
+}
+
+fn access() -> Access<'static> {
+    let here = 0u8;
+    let registers = Registers { sp: &raw const here as u64, ..Registers::default() };
+    // In a hook the sign lies on its stack; here nothing ever interrupts anything.
+    let sign = Box::leak(Box::new(Sign::new()));
+    Access::enter(&SHARED, &registers, sign).unwrap_or_else(|refused| panic!("{refused:?}"))
+}
+
+fn begun(block: &Block) -> Begun {
+    Begun { kind: block.kind, address: block.address, size: block.size, actual: block.actual, site: 0, heap: 0 }
+}
+
+impl Subject for Linux {
+    fn begin(&mut self, block: &Block) -> bool {
+        policy::begin(&mut access(), &begun(block))
+    }
+
+    fn end(&mut self, address: u64, by: Kind) -> bool {
+        policy::end(&mut access(), address, &Ended { by, site: 0 })
+    }
+
+    /// As in `linux::hooks::realloc_ends`, but without registers from which stacks are taken.
+    fn realloc(&mut self, old: u64, kind: Kind, new: Option<&Block>, freed: bool, between: Option<&Block>) -> bool {
+        let detached = policy::detach(&mut access(), old);
+        if let Some(between) = between {
+            self.begin(between);
+        }
+        let access = &mut access();
+        let ended = Ended { by: kind, site: 0 };
+        match (new, detached) {
+            (Some(new), Some(detached)) => policy::replace(access, detached, &begun(new), &ended),
+            (Some(new), None) => {
+                access.count(TallyCounter::UnknownFrees, 1);
+                policy::begin(access, &begun(new))
+            }
+            (None, Some(detached)) if freed => {
+                policy::drop_detached(access, detached, &ended);
+                false
+            }
+            (None, None) if freed => {
+                access.count(TallyCounter::UnknownFrees, 1);
+                false
+            }
+            (None, detached) => {
+                access.count(TallyCounter::FailedCalls, 1);
+                if let Some(detached) = detached {
+                    policy::reattach(access, detached);
+                }
+                false
+            }
+        }
+    }
+
+    fn read(&mut self) -> Ledger {
+        Ledger::open(&self.path).expect("a ledger")
+    }
+}
+
+fn start_recording() {
+    let hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"] };
+    assert!(start::start(&SHARED, &hooks), "recording");
+}
+
+fn open_own_ledger() -> Linux {
+    let path = SHARED.ledger().mapping().expect("a mapping").path().bytes();
+    Linux { path: String::from_utf8(path.to_vec()).expect("a path").into() }
+}
+
+/// Runs a test of this file in a process of its own.
+fn run_child(test: &str, ring: usize) {
+    let dir = std::env::temp_dir().join(format!("heapledger-model-{}-{test}-{ring}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", &format!("linux::{test}"), "--ignored", "--test-threads=1"])
+        .env("HEAPLEDGER", format!("dir={},history={ring},max-ledger=67108864", dir.display()))
+        .env(RING, ring.to_string())
+        .output()
+        .expect("this program runs");
+    let _ = std::fs::remove_dir_all(&dir);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "ring of {ring}: {}\n{text}", output.status);
+}
+
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn sequences() {
+    let Ok(ring) = std::env::var(RING) else { return };
+    let ring = ring.parse().expect("a number");
+    start_recording();
+    let plan = Plan {
+        seed: ring as u64,
+        steps: 10_000,
+        every_step_until: 400,
+        lowest_address: 0x7f00_1234_5000,
+        addresses: 1000,
+        size_max: 1 << 40,
+        excess_max: 1 << 30,
+    };
+    run(&mut open_own_ledger(), Model::new(usize::MAX, ring), &plan);
+}
+
+#[test]
+fn a_processs_ledger_agrees_with_a_map() {
+    for ring in [64, 128, 65_536] {
+        run_child("sequences", ring);
+    }
+}
+
+/// Begins and ends so many blocks.
+fn churn(blocks: u64, address: u64) {
+    for _ in 0..blocks {
+        let block = Block { kind: Kind::MALLOC, address, size: 1, actual: Some(8) };
+        assert!(policy::begin(&mut access(), &begun(&block)));
+        assert!(policy::end(&mut access(), address, &Ended { by: Kind::FREE, site: 0 }));
+    }
+}
+
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn handover() {
+    if std::env::var_os(RING).is_none() {
+        return;
+    }
+    start_recording();
+    // The first thread goes once round the ring of two chunks, leases chunk 0 anew, and ends.
+    thread::spawn(|| churn(129, 0x1000)).join().expect("first");
+    let steps = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // The second takes over the first one's state, whose chunk is given back.
+            let block = Block { kind: Kind::MALLOC, address: 0x2000, size: 1, actual: Some(8) };
+            assert!(policy::begin(&mut access(), &begun(&block)));
+            steps.wait();
+            steps.wait();
+            churn(65, 0x3000);
+            steps.wait();
+        });
+        scope.spawn(|| {
+            steps.wait();
+            // The third fills chunk 1 and begins chunk 0 with the block at 0x5000.
+            churn(64, 0x4000);
+            churn(1, 0x5000);
+            steps.wait();
+            steps.wait();
+        });
+    });
+    let ledger = open_own_ledger().read();
+    let mut history = ledger.freed();
+    let mut found = 0;
+    while let Some(entries) = history.next_chunk().expect("history") {
+        found += entries.iter().filter(|entry| entry.block.address == 0x5000).count();
+    }
+    assert_eq!(found, 1, "another thread wrote into a leased chunk");
+}
+
+#[test]
+fn a_dead_threads_chunk_is_released_once() {
+    run_child("handover", 128);
+}
