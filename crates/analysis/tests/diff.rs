@@ -10,9 +10,9 @@ use heapledger_analysis::diff::{
 use heapledger_analysis::format::{Entry, Kind, sample};
 use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::source::testing::Builder;
 use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Group, GroupKey, Groups, Holders, NamedFrame, NamedStack, Names};
+use heapledger_testing::Builder;
 
 struct Made(PathBuf, Ledger);
 

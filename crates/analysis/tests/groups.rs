@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use heapledger_analysis::format::{Entry, Kind};
 use heapledger_analysis::query::{Evaluator, Filter, GroupBy, GroupOrder};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::source::testing::Builder;
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, GroupKey, Groups, Holders, Names, Selection, Sort};
+use heapledger_testing::Builder;
 
 struct Made(PathBuf, Ledger);
 

@@ -6,11 +6,11 @@ use std::time::SystemTime;
 use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::source::testing::Builder;
 use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::{
     Clock, Evidence, Figure, Finding, Growth, Held, Holders, Leaked, Limits, Names, Summary, Verdict, check,
 };
+use heapledger_testing::Builder;
 
 const LIVE_BYTES: u64 = 5_500;
 const LIVE_BLOCKS: u64 = 10;

@@ -7,9 +7,9 @@ use heapledger_analysis::format::record::Options;
 use heapledger_analysis::format::{Entry, FreedEntry, Kind};
 use heapledger_analysis::query::{Evaluator, Filter, Scope, SortKeys, Subject};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::source::testing::Builder;
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Event, EventKind, Holders, Names, Selection};
+use heapledger_testing::Builder;
 
 struct Made(PathBuf, Ledger);
 

@@ -7,9 +7,9 @@ use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
 use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::source::testing::{Builder, sample};
 use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Event, EventKind, Events, Holders, Names, Note, Selection, Sort, Summary};
+use heapledger_testing::{Builder, sample};
 
 struct Made(PathBuf, Ledger);
 

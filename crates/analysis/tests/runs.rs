@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::source::testing::Builder;
 use heapledger_analysis::{Event, EventKind, EventList, Events, Lives, Wanted, in_order};
+use heapledger_testing::Builder;
 
 /// Ledgers in files of one test.
 struct Files(Vec<PathBuf>);

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
 use heapledger_analysis::format::sample::{STEP, next_gap, scramble, weight};
 use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
-use heapledger_analysis::source::testing::{Builder, sample};
 use heapledger_analysis::source::{Ledger, finish};
 use heapledger_analysis::{Clock, Events, Memory, Note, Private, Sampled, Selection, Sort, Summary};
+use heapledger_testing::{Builder, sample};
 
 /// A ledger, live and finished.
 struct Made(PathBuf, [Ledger; 2]);

@@ -6,10 +6,10 @@ use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
 use heapledger_analysis::format::{Entry, FreedEntry, Kind};
 use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::source::testing::{Builder, sample};
 use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::tree::{Amounts, CallTree, Measure, Node, Side, SiteSums, TreeBuilder};
 use heapledger_analysis::{Clock, Holders, Names, Summary};
+use heapledger_testing::{Builder, sample};
 
 /// A ledger in a file of its own.
 struct Made(PathBuf, Ledger);

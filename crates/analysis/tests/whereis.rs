@@ -3,7 +3,7 @@
 use heapledger_analysis::whereis::{Found, Places};
 use heapledger_source::Ledger;
 use heapledger_source::format::{Entry, FreedEntry, Kind, TallyCounter};
-use heapledger_source::testing::Builder;
+use heapledger_testing::Builder;
 
 fn entry(number: u64, address: u64, size: u64, actual: Option<u64>) -> Entry {
     Entry {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use common::{Scratch, output};
 use heapledger_source::format::{Entry, Kind};
-use heapledger_source::testing::Builder;
+use heapledger_testing::Builder;
 
 /// The ways to fetch: each is tried alone.
 const TOOLS: [&str; 2] = ["curl", "debuginfod-find"];

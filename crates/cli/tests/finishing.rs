@@ -115,7 +115,7 @@ fn a_full_disk_keeps_the_unfinished_ledger() {
 fn a_second_interrupt_gives_up_and_leaves_the_ledger() {
     let scratch = Scratch::new("give-up");
     let prepared = scratch.0.join("large");
-    let mut builder = heapledger_source::testing::Builder::new();
+    let mut builder = heapledger_testing::Builder::new();
     (1..300_000).for_each(|block| _ = builder.block(block * 4096, block));
     builder.process("program", "large").process("pid", "77").write(&prepared).expect("written");
     let mut command = scratch.run(&["sh", "-c", "exit 6"]);
@@ -216,7 +216,7 @@ fn a_program_without_its_first_thread_still_runs() {
 
 fn fill_in(path: &Path, pid: u32) {
     let ticks = heapledger_source::start_ticks(pid).expect("it runs").to_string();
-    let mut builder = heapledger_source::testing::Builder::new();
+    let mut builder = heapledger_testing::Builder::new();
     builder.process("program", "own").process("pid", &pid.to_string()).process("start_ticks", &ticks);
     let file = fs::File::options().write(true).open(path).expect("open");
     std::os::unix::fs::FileExt::write_all_at(&file, &builder.bytes(), 0).expect("written in place");
@@ -374,7 +374,7 @@ fn a_failure_while_finishing_is_not_the_programs_end() {
     for signal in ["SEGV", "ABRT", "KILL"] {
         let scratch = Scratch::new("failing");
         let prepared = scratch.0.join("large");
-        let mut builder = heapledger_source::testing::Builder::new();
+        let mut builder = heapledger_testing::Builder::new();
         (1..300_000).for_each(|block| _ = builder.block(block * 4096, block));
         builder.process("program", "large").process("pid", "77").write(&prepared).expect("written");
         let mut command = scratch.run(&["sh", "-c", "exit 6"]);

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use common::{Scratch, finish, heapledger};
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
-use heapledger_source::testing::sample;
 use heapledger_source::{Ledger, finish as finish_ledger};
+use heapledger_testing::sample;
 
 /// What is forged, and another ledger that is whole.
 const FORGED: &str = "forged.hl";

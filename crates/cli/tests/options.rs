@@ -4,7 +4,7 @@ mod common;
 
 use common::{Scratch, heapledger, output};
 use heapledger_source::format::{Entry, FreedEntry, Kind};
-use heapledger_source::testing::Builder;
+use heapledger_testing::Builder;
 use serde_json::Value;
 
 const LEDGER: &str = "x.hl";

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::{Scratch, finish, heapledger, output};
 use heapledger_source::format::{Entry, FreedEntry, Kind};
-use heapledger_source::testing::Builder;
+use heapledger_testing::Builder;
 use serde_json::Value;
 
 /// What stands for a ledger in [`ARGUMENTS`]: of many blocks, and of the same program a little later.

@@ -7,7 +7,7 @@ use std::process::Output;
 use common::{Scratch, heapledger, output};
 use heapledger_source::format::TallyCounter;
 use heapledger_source::format::record::Options;
-use heapledger_source::testing::Builder;
+use heapledger_testing::Builder;
 
 /// Runs it where the ledgers are.
 fn ran(scratch: &Scratch, words: &[&str]) -> Output {

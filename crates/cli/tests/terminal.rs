@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use common::{Scratch, finish, output};
 use heapledger_source::format::TallyCounter;
-use heapledger_source::testing::Builder;
+use heapledger_testing::Builder;
 
 /// What stands on a terminal of ten lines after `heapledger` with these arguments, and its exit status in the last line.
 fn on_terminal(scratch: &Scratch, arguments: &str, variables: &[(&str, &str)]) -> String {

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use heapledger_analysis::diff::{Census, Diff};
 use heapledger_analysis::format::{Entry, Kind};
-use heapledger_analysis::source::testing::Builder;
 use heapledger_analysis::source::{Ledger, Taken};
 use heapledger_analysis::{NamedFrame, NamedStack, Seen};
 use heapledger_report::{DiffJson, DiffSide, DiffText, Ending, Paint, SnapshotReport, snapshot_text};
+use heapledger_testing::Builder;
 
 fn ledger(name: &str, blocks: &[(u64, u64, u32)]) -> (PathBuf, Ledger) {
     let mut builder = Builder::new();

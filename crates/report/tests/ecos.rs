@@ -10,10 +10,10 @@ use std::time::SystemTime;
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
 use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::source::testing::Builder;
 use heapledger_analysis::{Clock, Event, Events, NamedFrame, NamedStack, Sampling, Sections, Selection, Sort, Summary};
 use heapledger_report::ecos::{DiffSide, RecordsText, Shape, diff_gone, diff_head, diff_new};
 use heapledger_report::{Abilities, Context, Format, Paint, ecos_stats};
+use heapledger_testing::Builder;
 
 /// Return address, function, file, line, source line.
 type Place = (u64, &'static str, &'static str, u32, &'static str);

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use common::{Place, reports};
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
-use heapledger_analysis::source::testing::sample;
 use heapledger_analysis::source::{Ledger, finish};
+use heapledger_testing::sample;
 
 /// Without what tells how much the ledger takes: that differs between word sizes, and between forms of a ledger.
 fn comparable(reports: &[String; 6]) -> Vec<String> {

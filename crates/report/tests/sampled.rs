@@ -5,8 +5,8 @@ mod common;
 use common::{Place, reports};
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
 use heapledger_analysis::format::{GlobalCounter, TallyCounter};
-use heapledger_analysis::source::testing::sample;
 use heapledger_analysis::source::{Ledger, finish};
+use heapledger_testing::sample;
 use serde_json::{Value, json};
 
 const INTERVAL: u64 = 64 << 10;

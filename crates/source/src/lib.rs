@@ -12,7 +12,8 @@
 //!   memory stays in proportion to what the file really holds.
 //!
 //! ```
-//! use heapledger_source::{Ledger, testing::Builder};
+//! use heapledger_source::Ledger;
+//! use heapledger_testing::Builder;
 //!
 //! let path = std::env::temp_dir().join(format!("heapledger-doc-{}.hlive", std::process::id()));
 //! Builder::new().block(0x1000, 24).block(0x2000, 100).write(&path)?;
@@ -51,8 +52,6 @@ mod snapshot;
 mod storage;
 mod system;
 mod tables;
-#[doc(hidden)]
-pub mod testing;
 
 pub use damage::Damage;
 pub use error::SourceError;

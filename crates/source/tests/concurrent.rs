@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use heapledger_source::Ledger;
 use heapledger_source::format::bytes::Codec;
 use heapledger_source::format::{ByteOrder, Entry, Kind, SectionKind, WordSize};
-use heapledger_source::testing::Builder;
+use heapledger_testing::Builder;
 
 const SLOTS: u64 = 2000;
 const CODEC: Codec = Codec { order: ByteOrder::Little, word: WordSize::W64 };

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use heapledger_source::format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_source::format::header::MAGIC;
-use heapledger_source::testing::sample;
 use heapledger_source::{FoundIn, Ledger, Snapshot, SourceError, finish};
+use heapledger_testing::sample;
 
 const KINDS: [(ByteOrder, WordSize); 4] = [
     (ByteOrder::Little, WordSize::W64),

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
-use heapledger_source::testing::sample;
 use heapledger_source::{Damage, Ledger, finish};
+use heapledger_testing::sample;
 
 /// A directory of one test, removed at its end.
 struct Place(PathBuf);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
-use heapledger_source::testing::sample;
 use heapledger_source::{Ledger, Life};
+use heapledger_testing::sample;
 
 /// A directory of one test, removed at its end.
 struct Place(PathBuf);
@@ -137,7 +137,7 @@ fn the_ledger_of_a_running_process() {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     let ticks = stat.rsplit(')').next().expect("fields").split_whitespace().nth(19).expect("field 22").to_owned();
     for (ticks, right) in [(ticks, true), ("1".to_owned(), false)] {
-        let mut builder = heapledger_source::testing::Builder::new();
+        let mut builder = heapledger_testing::Builder::new();
         builder.block(0x1000, 10).process("pid", &pid.to_string()).process("start_ticks", &ticks);
         let bytes = builder.bytes();
         let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opened");
@@ -156,7 +156,7 @@ fn the_ledger_of_a_running_process() {
 fn fill_in(path: &Path, pid: u32) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     let ticks = stat.rsplit(')').next().expect("fields").split_whitespace().nth(19).expect("field 22").to_owned();
-    let mut builder = heapledger_source::testing::Builder::new();
+    let mut builder = heapledger_testing::Builder::new();
     builder.block(0x1000, 10).process("pid", &pid.to_string()).process("start_ticks", &ticks);
     let file = std::fs::OpenOptions::new().write(true).open(path).expect("opened");
     std::os::unix::fs::FileExt::write_all_at(&file, &builder.bytes(), 0).expect("written in place");

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use heapledger_source::format::{Entry, FreedEntry, Kind};
-use heapledger_source::testing::Builder;
 use heapledger_source::{Ledger, finish};
+use heapledger_testing::Builder;
 
 /// A directory, removed at the end.
 struct Place(PathBuf);

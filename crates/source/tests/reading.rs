@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
 use heapledger_source::format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
-use heapledger_source::testing::{Builder, sample};
 use heapledger_source::{Code, Damage, Ledger, SourceError, finish};
+use heapledger_testing::{Builder, sample};
 
 /// A directory of one test, removed at its end.
 struct Place(PathBuf);

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
 use heapledger_source::format::{FreedEntry, Kind};
-use heapledger_source::testing::{Builder, sample};
 use heapledger_source::{Ledger, Snapshot, SourceError, Taken};
+use heapledger_testing::{Builder, sample};
 
 struct Scratch(PathBuf);
 

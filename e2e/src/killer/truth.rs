@@ -123,7 +123,7 @@ fn blocks(path: &Path) -> Result<Vec<(u64, u64)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapledger_source::testing::Builder;
+    use heapledger_testing::Builder;
 
     fn file(slots: &[[u64; 4]]) -> Truth {
         let bytes: Vec<u8> = slots.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();

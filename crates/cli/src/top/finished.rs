@@ -29,7 +29,7 @@ pub(super) fn identity_of(live: &Ledger) -> Option<Identity> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapledger_analysis::source::testing::Builder;
+    use heapledger_testing::Builder;
 
     #[test]
     fn a_finished_ledger_is_known_by_its_id() {

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use heapledger_analysis::format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::source::Ledger;
-use heapledger_analysis::source::testing::Builder;
 use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::watch::{Mark, Reader};
 use heapledger_analysis::{Holders, Names};
+use heapledger_testing::Builder;
 
 use super::namer::Namer;
 use super::view::{Data, Group, Sort, View};

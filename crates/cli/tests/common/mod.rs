@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use heapledger_source::format::TallyCounter;
-use heapledger_source::testing::Builder;
+use heapledger_testing::Builder;
 
 /// Nothing here takes this long unless it hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use heapledger_source::testing::Builder;
+use heapledger_testing::Builder;
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Ledgers made to measure, for tests of readers. Not for recording.
+//! Ledgers made to measure, for tests of readers.
 
 use std::io;
 use std::path::Path;

@@ -1,0 +1,11 @@
+//! What the tests of several crates share. Never part of a product: nobody but tests depends on it.
+//!
+//! It knows `format` and no other crate, so that the unit tests of every reader can use it: a crate that is built for
+//! its own tests is another crate than the one its users see, and their types do not fit each other.
+#![forbid(unsafe_code)]
+
+pub mod ledger;
+pub mod scratch;
+
+pub use ledger::{Builder, layout_32, sample};
+pub use scratch::Scratch;
