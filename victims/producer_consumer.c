@@ -8,12 +8,14 @@
 enum { RING = 1024 };
 static void *ring[RING];
 static long head __attribute__((aligned(64))), tail __attribute__((aligned(64)));
-static long count;
+static long count, holds;
 
 __attribute__((noipa)) void *produce(void *arg)
 {
     uint32_t seed = 1;
     for (long i = 0; i < count; i++) {
+        if (holds && i % (count / holds) == count / holds - 1)
+            hold();
         long *p = malloc(sizeof(long) + next_random(&seed) % 120);
         *p = i;
         while (i - __atomic_load_n(&tail, __ATOMIC_ACQUIRE) >= RING)
@@ -39,6 +41,7 @@ static void *consume(void *arg)
 int main(int argc, char **argv)
 {
     count = arg_number(argc, argv, 1, 1000000);
+    holds = arg_number(argc, argv, 2, 0);
     pthread_t a, b;
     CHECK(pthread_create(&a, NULL, produce, NULL) == 0);
     CHECK(pthread_create(&b, NULL, consume, NULL) == 0);

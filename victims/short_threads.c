@@ -4,7 +4,7 @@
 // stress: 300 1
 // stress: 400 8
 // Many threads that live for a moment, in batches. ARG1 threads (default 2000; the harness uses 100000 and watches
-// the memory), ARG2 threads at a time (default 8).
+// the memory), ARG2 threads at a time (default 8). ARG3 times on the way (default 0) it is held, to be looked at.
 #include "victim.h"
 
 static long total;
@@ -26,6 +26,7 @@ static void *work(void *arg)
 int main(int argc, char **argv)
 {
     long count = arg_number(argc, argv, 1, 2000), batch = arg_number(argc, argv, 2, 8);
+    long holds = arg_number(argc, argv, 3, 0), held = 0;
     CHECK(batch >= 1 && batch <= 64);
     for (long done = 0; done < count;) {
         pthread_t t[64];
@@ -38,6 +39,10 @@ int main(int argc, char **argv)
             free(p);
         }
         done += n;
+        if (held < holds && done >= count / holds * (held + 1)) {
+            held++;
+            hold();
+        }
     }
     printf("allocated %ld\n", total);
     CHECK(total == count * 10);

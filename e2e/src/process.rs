@@ -1,9 +1,9 @@
 //! Running something to its end, which comes in time.
 
 use std::fmt;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,38 @@ pub fn start(command: &mut Command) -> Result<Running> {
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
     let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
     Ok(Running { child, began, stdout, stderr })
+}
+
+/// A victim that stands still at points of its own (`hold` in `victims/victim.h`) until it is told to go on.
+pub struct Held {
+    /// Itself; what it writes to its standard output is taken here.
+    pub running: Running,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+}
+
+/// Starts a victim that holds.
+pub fn hold(command: &mut Command) -> Result<Held> {
+    let began = Instant::now();
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let (stdin, stdout) = (child.stdin.take().ok_or("no stdin")?, child.stdout.take().ok_or("no stdout")?);
+    let stderr = drain(child.stderr.take());
+    Ok(Held { running: Running { child, began, stdout: None, stderr }, stdin, stdout })
+}
+
+impl Held {
+    /// Waits until it stands at its next point; false when it says something else or nothing more, which is the end.
+    pub fn stands(&mut self) -> Result<bool> {
+        let mut byte = [0];
+        let read = self.stdout.read(&mut byte).map_err(|error| error.to_string())?;
+        Ok(read == 1 && byte == [b'.'])
+    }
+
+    /// Lets it go on from where it stands.
+    pub fn goes_on(&mut self) -> Result {
+        self.stdin.write_all(b"\n").map_err(|error| error.to_string())
+    }
 }
 
 impl Running {

@@ -5,11 +5,13 @@ use std::time::Duration;
 use heapledger_e2e::ledger::{Stats, check_totals};
 use heapledger_e2e::process::{self, status_kib};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::heapledger;
 use heapledger_e2e::tracked::by_hand;
 use heapledger_e2e::{Result, check, victim};
 
-/// Looks at a running victim from time to time: memory of the process outside of the ledger, and storage of the ledger.
+/// How often a victim is held on its way to be looked at.
+const LOOKS: usize = 12;
+
+/// What was seen of a running victim: memory of the process outside of the ledger, and storage of the ledger.
 struct Watched {
     private_kib: Vec<u64>,
     ledger_bytes: Vec<u64>,
@@ -21,25 +23,21 @@ fn watch(name: &str, arguments: &[&str], losses: &[&str]) -> Result<Watched> {
     let (scratch, program) = (Scratch::new(), victim::named(name)?.build()?);
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     let mut command = by_hand(&scratch, &[], &program, &arguments);
-    heapledger(); // built now, and not while the victim runs
-    let mut running = process::start(command.stdin(std::process::Stdio::null()))?;
-    let pid = running.pid();
+    let mut held = process::hold(&mut command)?;
+    let pid = held.running.pid();
     let mut seen = Watched { private_kib: vec![], ledger_bytes: vec![], last: Stats(serde_json::Value::Null) };
-    while running.runs() {
-        std::thread::sleep(Duration::from_millis(200));
-        let private = status_kib(pid, "RssAnon");
-        if let (Some(private), Ok(stats)) = (private, Stats::of(pid.to_string())) {
-            seen.private_kib.push(private);
-            seen.ledger_bytes.push(stats.inner("ledger", "bytes"));
-        }
+    while held.stands()? {
+        seen.private_kib.push(status_kib(pid, "RssAnon").ok_or("no RssAnon")?);
+        seen.ledger_bytes.push(Stats::of(pid.to_string())?.inner("ledger", "bytes"));
+        held.goes_on()?;
     }
-    let ran = running.finish(Duration::from_secs(600))?;
+    let ran = held.running.finish(Duration::from_secs(600))?;
     check!(ran.status.success(), "{ran}");
     let live = scratch.unfinished();
     seen.last = Stats::of(live.first().ok_or("there is no ledger")?)?;
     let losses: Vec<String> = losses.iter().map(|name| (*name).to_owned()).collect();
     check_totals(&seen.last, &losses)?;
-    check!(seen.ledger_bytes.len() >= 4, "it was seen {} times only", seen.ledger_bytes.len());
+    check!(seen.ledger_bytes.len() == LOOKS, "it was seen {} times", seen.ledger_bytes.len());
     Ok(seen)
 }
 
@@ -54,7 +52,7 @@ fn check_flat(what: &str, figures: &[u64], room: u64) -> Result {
 
 #[test]
 fn producer_and_consumer_of_10_million_blocks() -> Result {
-    let seen = watch("producer_consumer", &["10000000"], &[])?;
+    let seen = watch("producer_consumer", &["10000000", &LOOKS.to_string()], &[])?;
     check!(seen.last.number("allocations") >= 10_000_000, "{} allocations", seen.last.number("allocations"));
     check!(seen.last.number("peak_blocks") < 3000, "{} blocks at the peak", seen.last.number("peak_blocks"));
     check_flat("bytes of the ledger", &seen.ledger_bytes, 256 << 10)?;
@@ -63,7 +61,7 @@ fn producer_and_consumer_of_10_million_blocks() -> Result {
 
 #[test]
 fn a_hundred_thousand_short_threads() -> Result {
-    let seen = watch("short_threads", &["100000"], &["threads_unnamed"])?;
+    let seen = watch("short_threads", &["100000", "8", &LOOKS.to_string()], &["threads_unnamed"])?;
     check!(seen.last.number("allocations") >= 1_000_000, "{} allocations", seen.last.number("allocations"));
     // Rows of threads stay, up to 65,535 of them, at less than 128 bytes each with their names.
     check_flat("bytes of the ledger", &seen.ledger_bytes, 65_536 * 128)?;
