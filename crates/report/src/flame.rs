@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use heapledger_analysis::tree::{Amounts, CallTree, Measure};
 
-use crate::units::clean;
+use crate::form::units::clean;
 
 mod facts;
 mod html;

@@ -7,13 +7,16 @@ use heapledger_analysis::{Group, GroupKey, Groups, NamedFrame, NamedStack, Seen}
 use serde::Serialize;
 use serde::ser::SerializeMap;
 
-use crate::columns::{folded, group_cell, group_column};
-use crate::dump::{sampled, sentence_line};
-use crate::fit::Fit;
-use crate::history::caution;
-use crate::json::{HeaderLine, HistoryGaps, frames as frames_json, line, thread};
-use crate::units::{counted, percent, plain_bytes, span};
-use crate::{Cell, Column, Context, Ending, Table, TableForm, TableStyle, frames, seen};
+use crate::dump::text::{sampled, sentence_line};
+use crate::form::fit::Fit;
+use crate::form::json::{HeaderLine, frames as frames_json, line, thread};
+use crate::form::notes;
+use crate::form::units::{counted, percent, plain_bytes, span};
+use crate::history::HistoryGaps;
+use crate::history::text::caution;
+use crate::record::columns::{folded, group_cell, group_column};
+use crate::record::frames;
+use crate::{Cell, Column, Context, Ending, Table, TableForm, TableStyle};
 
 /// Which part of `groups` a group is.
 fn share(groups: &Groups, group: &Group) -> f64 {
@@ -75,7 +78,7 @@ pub fn groups_text(
         let text = format!("{number} of {all}, with {part} of {blocks}, {total} (--top 0 shows all).");
         sentence_line(&mut out, context.paint, &text)?;
     }
-    seen::write(&mut out, seen, context.paint)?;
+    notes::write(&mut out, seen, context.paint)?;
     out.flush()
 }
 
@@ -298,5 +301,5 @@ pub fn groups_json(
         line(&mut out, &object)?;
     }
     let shown = groups.groups.len() as u64;
-    crate::json::end(&mut out, Ending { shown, left_out: groups.left_out(), in_flight: groups.in_flight }, seen)
+    crate::form::json::end(&mut out, Ending { shown, left_out: groups.left_out(), in_flight: groups.in_flight }, seen)
 }

@@ -6,8 +6,8 @@ use heapledger_analysis::Seen;
 use heapledger_analysis::source::Taken;
 use serde::Serialize;
 
-use crate::json::{HeaderLine, end, line};
-use crate::units::{Paint, clean, count, counted, span};
+use crate::form::json::{HeaderLine, end, line};
+use crate::form::units::{Paint, clean, count, counted, span};
 use crate::{Ending, analysis::Note};
 
 /// A snapshot that was taken.

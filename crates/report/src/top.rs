@@ -6,9 +6,9 @@ use heapledger_analysis::watch::Held;
 use heapledger_analysis::{Sampled, Seen};
 use serde::Serialize;
 
-use crate::fit::Fit;
-use crate::json::{HeaderLine, end, line};
-use crate::units::{Figures, clean, count, sign, span};
+use crate::form::fit::Fit;
+use crate::form::json::{HeaderLine, end, line};
+use crate::form::units::{Figures, clean, count, sign, span};
 use crate::{Ending, Paint};
 
 mod csv;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use heapledger_analysis::Verdict;
 
 use super::{CheckReport, own_frame, rule, stack_lines};
-use crate::outside::steers;
-use crate::seen::sentence;
+use crate::form::notes::sentence;
+use crate::form::outside::steers;
 
 impl CheckReport<'_> {
     /// Writes a command for each stack that has part in an exceeded limit, at its place in the program's own source.

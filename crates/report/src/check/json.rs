@@ -6,8 +6,8 @@ use heapledger_analysis::{Doubt, NamedFrame, Verdict};
 use serde::Serialize;
 
 use super::{CheckOutcome, CheckReport, rule};
-use crate::json::{HeaderLine, NoteJson, frames, line};
-use crate::seen::name;
+use crate::form::json::{HeaderLine, NoteJson, frames, line};
+use crate::form::notes::name;
 
 #[derive(Serialize)]
 struct LimitLine<'a> {

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use heapledger_analysis::Verdict;
 
 use super::{CheckReport, rule, stack_lines};
-use crate::outside::steers;
-use crate::seen::sentence;
+use crate::form::notes::sentence;
+use crate::form::outside::steers;
 
 impl CheckReport<'_> {
     /// Writes a test case for each limit, and one for the ledger's being complete.

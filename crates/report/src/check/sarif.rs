@@ -7,8 +7,8 @@ use heapledger_analysis::{Figure, Finding, NamedFrame, NamedStack, Responsible, 
 use serde_json::{Value, json};
 
 use super::{CheckReport, own_frame, rule, rule_text};
-use crate::frames::callers;
-use crate::seen::sentence;
+use crate::form::notes::sentence;
+use crate::record::frames::callers;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
@@ -56,7 +56,7 @@ impl CheckReport<'_> {
                 "results": results,
             }],
         });
-        crate::outside::pretty_json(&mut out, &log)?;
+        crate::form::outside::pretty_json(&mut out, &log)?;
         out.write_all(b"\n")?;
         out.flush()
     }

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use heapledger_analysis::{Doubt, Finding, Note, Responsible, Verdict};
 
 use super::{CheckOutcome, CheckReport, rule};
-use crate::fit::Fit;
-use crate::frames::callers;
-use crate::seen::sentence;
-use crate::units::{Paint, clean, counted};
+use crate::form::fit::Fit;
+use crate::form::notes::sentence;
+use crate::form::units::{Paint, clean, counted};
+use crate::record::frames::callers;
 
 impl CheckReport<'_> {
     /// Writes a line for each limit, and below those that are exceeded the stacks that have most part in it.

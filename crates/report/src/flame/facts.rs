@@ -4,10 +4,10 @@ use heapledger_analysis::tree::{Measure, SiteSums};
 use heapledger_analysis::{Clock, Identity, Note, Seen};
 
 use super::FlameFacts;
-use crate::seen;
-use crate::stats::program;
-use crate::tree::{history_gap, part};
-use crate::units::Figures;
+use crate::form::notes;
+use crate::form::units::Figures;
+use crate::stats::text::program;
+use crate::tree::text::{history_gap, part};
 
 /// A ledger that a flame graph is of.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl FlameFacts {
     /// The facts of one ledger, or of two, the newer one first; with `exact_bytes` sizes have no units.
     pub fn of(sources: &[FlameSource<'_>], seen: &Seen, exact_bytes: bool) -> FlameFacts {
         let mut facts = FlameFacts { exact_bytes, ..FlameFacts::default() };
-        let name = |source: &FlameSource<'_>| crate::tree::program(source.identity);
+        let name = |source: &FlameSource<'_>| crate::tree::text::program(source.identity);
         let [old, new] = match sources {
             [new, old, ..] => [old.ledger, new.ledger].map(str::to_owned),
             [] | [_] => Default::default(),
@@ -68,8 +68,8 @@ impl FlameFacts {
         // That names are missing is the usual case, and comes last.
         let is_name = |note: &&Note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_));
         let (names, losses): (Vec<&Note>, Vec<&Note>) = seen.notes.iter().partition(is_name);
-        facts.notes = losses.into_iter().map(seen::sentence).collect();
-        facts.names = names.into_iter().map(seen::sentence).collect();
+        facts.notes = losses.into_iter().map(notes::sentence).collect();
+        facts.names = names.into_iter().map(notes::sentence).collect();
         facts
     }
 }

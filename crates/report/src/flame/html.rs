@@ -7,7 +7,7 @@ use heapledger_analysis::tree::CallTree;
 
 use super::page::data;
 use super::{FlameFacts, FlameView};
-use crate::units::{clean, counted};
+use crate::form::units::{clean, counted};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");

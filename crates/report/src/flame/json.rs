@@ -7,7 +7,7 @@ use heapledger_analysis::{Identity, Seen};
 use serde::Serialize;
 
 use crate::Ending;
-use crate::json::{HeaderLine, end, line};
+use crate::form::json::{HeaderLine, end, line};
 use crate::tree::json::AmountsJson;
 
 /// What stands in the first line, and in the last one.

@@ -7,7 +7,7 @@ use heapledger_analysis::tree::{CallTree, LevelKind, Measure, Side};
 use serde::Serialize;
 
 use super::{FlameFacts, FlameView, hues};
-use crate::units::clean;
+use crate::form::units::clean;
 
 /// The function is inlined everywhere in this node.
 const INLINED: u8 = 1;
@@ -132,7 +132,7 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
         own: own(tree, Side::New),
         old: own(tree, Side::Old),
     };
-    crate::outside::json(Unopened(out), &data)
+    crate::form::outside::json(Unopened(out), &data)
 }
 
 /// Writes `<` as `\u003c`. In JSON it occurs in strings only.

@@ -7,8 +7,8 @@ use heapledger_analysis::tree::{CallTree, Measure, Node};
 
 use super::html::escaped;
 use super::{FlameFacts, FlameView, hues, widths};
-use crate::tree::{amount, measure_name, share};
-use crate::units::{Figures, clean};
+use crate::form::units::{Figures, clean};
+use crate::tree::text::{amount, measure_name, share};
 
 /// Width of the picture.
 const WIDTH: f64 = 1200.0;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::walk::walk;
 use super::{TreeView, measure_name};
 use crate::Ending;
-use crate::json::{HeaderLine, end, line};
+use crate::form::json::{HeaderLine, end, line};
 
 /// What a node holds.
 #[derive(Serialize)]

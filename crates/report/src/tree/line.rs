@@ -1,8 +1,8 @@
 //! One line of a tree, made to fit.
 
 use crate::Paint;
-use crate::brief::brief;
-use crate::fit::width;
+use crate::form::fit::width;
+use crate::record::brief::brief;
 
 /// A line before it is known how wide the columns are.
 pub(super) struct Line {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use crate::units::Paint;
+use crate::form::units::Paint;
 
 /// Signs that reports draw with. Each has the same width in both sets, so a column stays where it is; only
 /// [`Signs::ellipsis`] has not.

@@ -9,8 +9,8 @@ use heapledger_analysis::{NamedFrame, NamedStack, Note, Summary};
 use serde::Serialize;
 
 use crate::Ending;
-use crate::json::{HeaderLine, Hex, end, frames, line};
-use crate::json_parts::{CallSitesJson, MemoryJson, SampledTotalsJson, StacksJson};
+use crate::form::json::{HeaderLine, Hex, end, frames, line};
+use crate::stats::json_parts::{CallSitesJson, MemoryJson, SampledTotalsJson, StacksJson};
 
 #[derive(Serialize)]
 struct Allocated {

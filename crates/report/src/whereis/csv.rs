@@ -7,7 +7,7 @@ use heapledger_analysis::query::BlockColumn;
 use heapledger_analysis::whereis::{Found, Place};
 use heapledger_analysis::{Holders, NamedStack, as_freed};
 
-use crate::columns::{block_cell, block_column};
+use crate::record::columns::{block_cell, block_column};
 use crate::{Cell, Column, Context, Table, TableForm};
 
 /// What is told of a block.

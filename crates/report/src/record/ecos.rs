@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use heapledger_analysis::format::Entry;
 use heapledger_analysis::{Event, NamedStack};
 
-use crate::format::Format;
-use crate::frames::Context;
-use crate::frames::place;
-use crate::record::{self, Record, function, source_line};
-use crate::units::clean;
+use crate::form::units::clean;
+use crate::record::conversions::Format;
+use crate::record::frames::Context;
+use crate::record::frames::place;
+use crate::record::written::{self, Record, function, source_line};
 
 /// What a record looks like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl<'a, W: Write> RecordsText<'a, W> {
     pub fn block(&mut self, block: &Entry, stack: &NamedStack) -> io::Result<()> {
         let record = Record::of_block(block, stack);
         match self.shape {
-            Shape::Format(format) => record::write(&mut self.out, format, self.context, &record),
+            Shape::Format(format) => written::write(&mut self.out, format, self.context, &record),
             Shape::Ecos => {
                 let (function, size) = (function(record.by), size(&record));
                 let (address, rest) = (block.address, rest(&record));
@@ -109,7 +109,7 @@ impl<'a, W: Write> RecordsText<'a, W> {
     pub fn event(&mut self, event: &Event, stack: &NamedStack) -> io::Result<()> {
         let record = Record::of_event(event, stack);
         match self.shape {
-            Shape::Format(format) => record::write(&mut self.out, format, self.context, &record),
+            Shape::Format(format) => written::write(&mut self.out, format, self.context, &record),
             Shape::Ecos => {
                 let (function, size) = (function(record.by), size(&record));
                 let freed = if record.freed { " (freed)" } else { "" };
@@ -149,7 +149,7 @@ fn by(out: &mut dyn Write, context: &Context, record: &Record<'_>) -> io::Result
             None => writeln!(out, "  By thread {row}")?,
         }
     }
-    for (index, frame) in record::levels(record.stack).enumerate() {
+    for (index, frame) in written::levels(record.stack).enumerate() {
         let level = format!("{})", index + 1);
         let address = frame.address.unwrap_or(0);
         match &frame.function {

@@ -5,9 +5,10 @@ use std::io;
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::{Chosen, NamedStack, Summary};
 
-use crate::stats::{Fields, StatsOptions, allocators, heaps, recorded, sites, threads};
-use crate::units::clean;
-use crate::{missing_frees, seen};
+use crate::form::notes;
+use crate::form::units::clean;
+use crate::missing_frees;
+use crate::stats::text::{Fields, StatsOptions, allocators, heaps, recorded, sites, threads};
 
 /// What is of the whole program and so is not here.
 const WHOLE: &str = "The peak, failed calls and what recording took are of the whole program: see them without --where \
@@ -49,6 +50,6 @@ pub(crate) fn rest(
     }
     fields.field("Options", &recorded(summary))?;
     fields.line("Left out", WHOLE.to_owned())?;
-    seen::write(fields.out, &summary.seen, paint)?;
+    notes::write(fields.out, &summary.seen, paint)?;
     fields.out.flush()
 }

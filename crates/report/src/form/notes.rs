@@ -8,7 +8,7 @@ use heapledger_analysis::source::Damage;
 use heapledger_analysis::symbols::Hex;
 use heapledger_analysis::{Advice, Coverage, FoundBy, FreesHeld, Moment, Note, Seen};
 
-use crate::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
+use crate::form::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 
 /// What to type where the ledger's file could not grow: its place is full, or what it may take.
 const MORE_ROOM: &str = "More room: run --ledger-dir DIR on a disk with room, or --max-ledger SIZE";

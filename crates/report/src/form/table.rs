@@ -8,9 +8,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde::ser::SerializeMap;
 
-use crate::fit::{fitted, width};
-use crate::json::{Hex, line};
-use crate::units::{Paint, clean, clock, percent, sign, span};
+use crate::form::fit::{fitted, width};
+use crate::form::json::{Hex, line};
+use crate::form::units::{Paint, clean, clock, percent, sign, span};
 
 /// Rows that tell how wide columns are.
 const MEASURED: usize = 1000;

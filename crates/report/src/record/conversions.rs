@@ -7,7 +7,7 @@ use std::fmt;
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::Ledger;
 
-use crate::units::clean;
+use crate::form::units::clean;
 
 /// What the conversions are, for `--help`.
 pub const CONVERSIONS: &str = "  %p  address                      %t  thread, as in `stats`

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::ascii::ascii;
-use crate::units::Paint;
+use crate::form::ascii::ascii;
+use crate::form::units::Paint;
 
 /// Columns that a text takes.
 pub(crate) fn width(text: &str) -> usize {

@@ -7,9 +7,9 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::source::{Heap, Thread};
 use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling};
 
-use crate::brief::brief;
-use crate::fit::width;
-use crate::units::{Paint, clean, clock, count, plain_bytes, span};
+use crate::form::fit::width;
+use crate::form::units::{Paint, clean, clock, count, plain_bytes, span};
+use crate::record::brief::brief;
 
 /// What all blocks of one report have in common.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use heapledger_analysis::whereis::{Found, Place, Places};
 use heapledger_analysis::{NamedFrame, NamedStack, Seen};
 use serde::Serialize;
 
-use crate::json::{self, HeaderLine, Hex, ThreadJson, frames, line, thread};
+use crate::form::json::{self, HeaderLine, Hex, ThreadJson, frames, line, thread};
 use crate::{Context, Ending};
 
 #[derive(Serialize)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use heapledger_analysis::{Private, Sections, Sites, Summary};
 
-use crate::units::{Figures, count, counted, percent};
+use crate::form::units::{Figures, count, counted, percent};
 
 /// From which peak on the index is told as a share of it.
 const SHARE_FROM: u64 = 1 << 20;

@@ -1,20 +1,9 @@
-//! Parts of JSON reports: where estimates come from, call sites, stacks, memory. Described in `docs/json.md`.
+//! Parts of totals as JSON: call sites, stacks, memory. Described in `docs/json.md`.
 
-use heapledger_analysis::{Sampled, Sites, Summary, Unwinding};
+use heapledger_analysis::{Sites, Summary, Unwinding};
 use serde::Serialize;
 
-/// Where the estimates of a report come from.
-#[derive(Serialize)]
-pub(crate) struct SampledJson {
-    interval_bytes: u64,
-    samples: u64,
-}
-
-impl SampledJson {
-    pub(crate) fn of(sampled: Sampled) -> SampledJson {
-        SampledJson { interval_bytes: sampled.interval_bytes, samples: sampled.samples }
-    }
-}
+use crate::form::json::SampledJson;
 
 /// The same with what totals may be off.
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use heapledger_analysis::{Life, Lives, NamedFrame, NamedStack, Seen};
 use serde::Serialize;
 
-use crate::json::{HeaderLine, Hex, ThreadJson, end, frames, heap, line, thread, weight};
+use crate::form::json::{HeaderLine, Hex, ThreadJson, end, frames, heap, line, thread, weight};
 use crate::{Context, Ending};
 
 #[derive(Serialize)]

@@ -6,12 +6,13 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::query::{BlockColumn, EventColumn};
 use heapledger_analysis::{Event, EventKind, Events, Holders, NamedStack, Seen, as_freed};
 
-use crate::columns::{block_cell, block_column};
-use crate::dump::sentence_line;
-use crate::fit::Fit;
-use crate::history::caution;
-use crate::units::{count, counted};
-use crate::{Cell, Column, Context, Ending, seen};
+use crate::dump::text::sentence_line;
+use crate::form::fit::Fit;
+use crate::form::notes;
+use crate::form::units::{count, counted};
+use crate::history::text::caution;
+use crate::record::columns::{block_cell, block_column};
+use crate::{Cell, Column, Context, Ending};
 
 /// The column of a table of events.
 pub fn event_column(column: EventColumn, sampled: bool) -> Column {
@@ -95,6 +96,6 @@ pub fn history_end(
         let text = format!("{shown} of {events}; {left_out} left out (--limit 0 shows all).");
         sentence_line(&mut out, context.paint, &text)?;
     }
-    seen::write(&mut out, not_seen, context.paint)?;
+    notes::write(&mut out, not_seen, context.paint)?;
     out.flush()
 }

@@ -4,7 +4,7 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::query::{BlockColumn, GroupBy};
 use heapledger_analysis::{GroupKey, Holders, NamedFrame, NamedStack};
 
-use crate::frames::short_name;
+use crate::record::frames::short_name;
 use crate::{Cell, Column, Context};
 
 /// The column of a table of blocks. What one stands for is an estimate if they are samples.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use heapledger_analysis::{NamedStack, Summary};
 
-use crate::columns::folded;
+use crate::record::columns::folded;
 use crate::{Cell, Column, Table, TableForm};
 
 /// Writes the totals, functions, threads, heaps and call sites, a row each; the first column says which. `top` are the

@@ -7,8 +7,9 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::{NamedFrame, NamedStack, Sampled, Seen};
 use serde::Serialize;
 
-use crate::diff::{DiffSide, sampled_in_all};
-use crate::json::{BlockLine, HeaderLine, end, frames, line};
+use crate::diff::text::{DiffSide, sampled_in_all};
+use crate::dump::BlockLine;
+use crate::form::json::{HeaderLine, end, frames, line};
 use crate::{Context, Ending};
 
 #[derive(Serialize)]

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::{KindTotals, Summary, ThreadTotals};
 
-use crate::record::function;
-use crate::units::clean;
+use crate::form::units::clean;
+use crate::record::written::function;
 
 /// Writes the totals of a ledger called `ledger` as `ecosmdd stats` does. Estimates are marked with `~`.
 ///

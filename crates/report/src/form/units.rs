@@ -5,7 +5,7 @@ use std::fmt::Display;
 use anstyle::Style;
 use heapledger_analysis::Sampled;
 
-pub use crate::outside::clean;
+pub(crate) use super::outside::clean;
 
 /// Whether text is emphasized, and what it may be drawn with. Nothing is told by it that the words do not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,12 +7,13 @@ use heapledger_analysis::query::GroupBy;
 use heapledger_analysis::{GroupKey, Groups, Sampled, Seen};
 use serde::Serialize;
 
-use crate::columns::{group_cell, group_column};
-use crate::diff::sampled_in_all;
-use crate::fit::Fit;
-use crate::json::{HeaderLine, end, line};
-use crate::units::{clean, counted, growth_counted, moment, span};
-use crate::{Cell, Column, Context, DiffSide, Ending, Table, TableForm, seen};
+use crate::diff::text::sampled_in_all;
+use crate::form::fit::Fit;
+use crate::form::json::{HeaderLine, end, line};
+use crate::form::notes;
+use crate::form::units::{clean, counted, growth_counted, moment, span};
+use crate::record::columns::{group_cell, group_column};
+use crate::{Cell, Column, Context, DiffSide, Ending, Table, TableForm};
 
 /// What a key is called, so that it means the same in both ledgers: within one run rows of tables do, across runs
 /// names.
@@ -110,7 +111,7 @@ pub fn diff_groups_end(mut out: impl Write, form: TableForm, report: &DiffGroups
             if left_out > 0 {
                 writeln!(out, "… and {} (--limit 0 shows all)", counted(left_out, "more group", "more groups"))?;
             }
-            seen::write(&mut out, report.seen, style.paint)?;
+            notes::write(&mut out, report.seen, style.paint)?;
             out.flush()
         }
         TableForm::Csv => {

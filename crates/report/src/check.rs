@@ -10,9 +10,9 @@ use heapledger_analysis::{
     Doubt, Figure, Finding, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict,
 };
 
-use crate::frames::callers;
-use crate::seen::part_of_frees;
-use crate::units::{Figures, clean, counted};
+use crate::form::notes::part_of_frees;
+use crate::form::units::{Figures, clean, counted};
+use crate::record::frames::callers;
 
 /// What a check has found.
 #[derive(Debug)]

@@ -1,0 +1,164 @@
+//! What all reports in JSON have in common: their first and last lines, frames, threads. Described in `docs/json.md`.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::format::Entry;
+use heapledger_analysis::{NamedFrame, Note, Sampled, Seen};
+use serde::Serialize;
+use serde::ser::SerializeSeq;
+
+use crate::form::notes;
+use crate::{Context, Ending};
+
+/// The name of the schema. Its number goes up when a field changes its meaning or goes; new fields may come.
+pub const SCHEMA: &str = "heapledger/1";
+
+/// An address, as a string: JSON numbers are exact to 53 bits only.
+pub(crate) struct Hex(pub(crate) u64);
+
+impl Serialize for Hex {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:#x}", self.0))
+    }
+}
+
+/// Where the estimates of a report come from.
+#[derive(Serialize)]
+pub(crate) struct SampledJson {
+    interval_bytes: u64,
+    samples: u64,
+}
+
+impl SampledJson {
+    pub(crate) fn of(sampled: Sampled) -> SampledJson {
+        SampledJson { interval_bytes: sampled.interval_bytes, samples: sampled.samples }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct HeaderLine<'a> {
+    r#type: &'static str,
+    schema: &'static str,
+    command: &'static str,
+    ledger: &'a str,
+    sampled: Option<SampledJson>,
+}
+
+impl<'a> HeaderLine<'a> {
+    pub(crate) fn new(command: &'static str, ledger: &'a str, sampled: Option<Sampled>) -> HeaderLine<'a> {
+        HeaderLine { r#type: "header", schema: SCHEMA, command, ledger, sampled: sampled.map(SampledJson::of) }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct NoteJson {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<i64>,
+    text: String,
+}
+
+impl NoteJson {
+    pub(crate) fn of(note: &Note) -> NoteJson {
+        let count = match note {
+            Note::Loss(_, number) | Note::InFlight(number) | Note::StacksDamaged(number) => {
+                Some(i64::try_from(*number).unwrap_or(i64::MAX))
+            }
+            Note::Unaccounted { blocks, .. } => Some(*blocks),
+            _ => None,
+        };
+        NoteJson { kind: notes::name(note), count, text: notes::sentence(note) }
+    }
+}
+
+#[derive(Serialize)]
+struct EndLine {
+    r#type: &'static str,
+    shown: u64,
+    left_out: u64,
+    in_flight: u64,
+    damaged: bool,
+    notes: Vec<NoteJson>,
+}
+
+/// Writes the last line.
+pub(crate) fn end(out: &mut dyn Write, ending: Ending, seen: &Seen) -> io::Result<()> {
+    let damaged = seen.notes.iter().any(|note| matches!(note, Note::Damage(_)));
+    let notes = seen.notes.iter().map(NoteJson::of).collect();
+    let Ending { shown, left_out, in_flight } = ending;
+    line(out, &EndLine { r#type: "end", shown, left_out, in_flight, damaged, notes })?;
+    out.flush()
+}
+
+/// Writes an object and a line end.
+pub(crate) fn line(out: &mut dyn Write, object: &impl Serialize) -> io::Result<()> {
+    crate::form::outside::json(&mut *out, object)?;
+    out.write_all(b"\n")
+}
+
+#[derive(Serialize)]
+pub(crate) struct FrameJson<'a> {
+    address: Option<Hex>,
+    module: Option<&'a str>,
+    offset: Option<Hex>,
+    function: Option<&'a str>,
+    raw: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    source: Option<&'a str>,
+    inlined: bool,
+    passed_over: bool,
+    guessed: bool,
+}
+
+pub(crate) fn frames<S: serde::Serializer>(frames: &&[NamedFrame], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut list = serializer.serialize_seq(Some(frames.len()))?;
+    for frame in *frames {
+        list.serialize_element(&FrameJson {
+            address: frame.address.map(Hex),
+            module: frame.module.as_deref(),
+            offset: frame.offset.map(Hex),
+            function: frame.function.as_deref(),
+            raw: frame.raw_name.as_deref(),
+            file: frame.file.as_deref(),
+            line: frame.line,
+            source: frame.source.as_deref(),
+            inlined: frame.inlined,
+            passed_over: frame.passed_over,
+            guessed: frame.guessed,
+        })?;
+    }
+    list.end()
+}
+
+#[derive(Serialize)]
+pub(crate) struct ThreadJson<'a> {
+    row: u32,
+    id: Option<u32>,
+    name: Option<&'a str>,
+}
+
+pub(crate) fn thread(context: &Context, row: Option<u32>) -> Option<ThreadJson<'_>> {
+    row.map(|row| {
+        let thread = context.threads.get(&row);
+        ThreadJson { row, id: thread.map(|thread| thread.id), name: thread.map(|thread| thread.name.as_str()) }
+    })
+}
+
+/// For how many blocks it stands, if blocks were sampled.
+pub(crate) fn weight(context: &Context, block: &Entry) -> Option<u64> {
+    context.sampling.is_on().then(|| context.sampling.weight(block))
+}
+
+pub(crate) fn heap(context: &Context, block: &Entry) -> Option<String> {
+    let row = u32::from(block.heap?);
+    Some(context.heaps.get(&row).map_or_else(|| row.to_string(), |heap| heap.name.clone()))
+}
+
+/// Writes the last line of a report.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn json_end(mut out: impl Write, ending: Ending, seen: &Seen) -> io::Result<()> {
+    end(&mut out, ending, seen)
+}

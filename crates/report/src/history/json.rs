@@ -1,0 +1,150 @@
+//! Events as JSON, one object a line. Described in `docs/json.md`.
+
+use std::io::{self, Write};
+
+use heapledger_analysis::{Coverage, Event, EventKind, Events, NamedFrame, NamedStack, Seen};
+use serde::Serialize;
+
+use crate::form::json::{HeaderLine, Hex, ThreadJson, end, frames, heap, line, thread, weight};
+use crate::{Context, Ending};
+
+#[derive(Serialize)]
+struct EventLine<'a> {
+    r#type: &'static str,
+    event: &'static str,
+    function: String,
+    address: Hex,
+    size: Option<u64>,
+    actual: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<u64>,
+    number: u64,
+    time_ns: Option<u64>,
+    thread: Option<ThreadJson<'a>>,
+    heap: Option<String>,
+    site: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved_number: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocation: Option<AllocationJson<'a>>,
+    #[serde(serialize_with = "frames")]
+    frames: &'a [NamedFrame],
+}
+
+#[derive(Serialize)]
+struct AllocationJson<'a> {
+    function: String,
+    number: u64,
+    time_ns: Option<u64>,
+    thread: Option<ThreadJson<'a>>,
+    site: u32,
+}
+
+/// Writes the first line of a report of `events`.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn history_json_header(mut out: impl Write, context: &Context, events: &Events) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct First<'a> {
+        #[serde(flatten)]
+        header: HeaderLine<'a>,
+        #[serde(flatten)]
+        gaps: HistoryGaps<'a>,
+        r#where: Option<&'a str>,
+    }
+    let header = HeaderLine::new("history", &context.ledger, events.sampled);
+    let found = events.coverage();
+    line(&mut out, &First { header, gaps: HistoryGaps::of(&found), r#where: events.filter.as_deref() })
+}
+
+/// What a history has not.
+#[derive(Serialize)]
+pub(crate) struct HistoryGaps<'a> {
+    complete: bool,
+    frees_missing: u64,
+    frees_shown_before: u64,
+    gaps: &'a [u64],
+}
+
+impl HistoryGaps<'_> {
+    pub(crate) fn of(found: &Coverage) -> HistoryGaps<'_> {
+        let &Coverage { frees_missing, frees_shown_before, ref gaps, .. } = found;
+        HistoryGaps { complete: frees_missing == 0, frees_missing, frees_shown_before, gaps }
+    }
+}
+
+/// Events as JSON.
+pub struct HistoryJson<'a, W> {
+    out: W,
+    context: &'a Context,
+}
+
+impl<'a, W: Write> HistoryJson<'a, W> {
+    /// A report of `events` to `out`; writes its first line.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(mut out: W, context: &'a Context, events: &Events) -> io::Result<HistoryJson<'a, W>> {
+        history_json_header(&mut out, context, events)?;
+        Ok(HistoryJson { out, context })
+    }
+
+    /// Writes one event.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn event(&mut self, event: &Event, stack: &NamedStack) -> io::Result<()> {
+        let context = self.context;
+        let block = &event.block;
+        let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
+        let moved_number = match &event.kind {
+            EventKind::Free(entry) if entry.by.allocates() && entry.by.frees() => {
+                Some(entry.number + u64::from(entry.later))
+            }
+            _ => None,
+        };
+        let (name, function, freed, allocation) = match &event.kind {
+            EventKind::Allocation { freed } => ("allocation", block.kind, Some(freed.is_some()), None),
+            EventKind::Free(entry) => {
+                let allocation = AllocationJson {
+                    function: block.kind.to_string(),
+                    number: block.number,
+                    time_ns: ns(block.time),
+                    thread: thread(context, block.thread),
+                    site: block.site,
+                };
+                ("free", entry.by, None, Some(allocation))
+            }
+        };
+        let object = EventLine {
+            r#type: "event",
+            event: name,
+            function: function.to_string(),
+            address: Hex(block.address),
+            size: block.size,
+            actual: block.actual,
+            weight: weight(context, block),
+            number: event.number(),
+            time_ns: ns(event.time()),
+            thread: thread(context, event.thread()),
+            heap: heap(context, block),
+            site: event.site(),
+            freed,
+            moved_number,
+            allocation,
+            frames: &stack.frames,
+        };
+        line(&mut self.out, &object)
+    }
+
+    /// Writes the last line.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
+        end(&mut self.out, ending, seen)
+    }
+}
