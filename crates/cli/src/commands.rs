@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant, SystemTime};
+use std::io;
+use std::time::SystemTime;
 
 use anyhow::Result;
 use heapledger_analysis::format::record::Options;
@@ -11,7 +11,7 @@ use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Sampling};
 use heapledger_report::{Context, Paint};
 
-use crate::terminal::{Color, Output};
+use crate::terminal::{Color, Output, Progress};
 
 pub(crate) mod check;
 pub(crate) mod diff;
@@ -140,44 +140,6 @@ fn unless_pipe_closed(result: Result<()>) -> Result<()> {
     match result {
         Err(error) if error.chain().any(closed) => Ok(()),
         other => other,
-    }
-}
-
-/// One line on a terminal's standard error, from the second second on.
-struct Progress {
-    what: &'static str,
-    began: Instant,
-    shown: Option<Instant>,
-    terminal: bool,
-}
-
-impl Progress {
-    /// How long a person waits before being told.
-    const PATIENCE: Duration = Duration::from_secs(1);
-    /// How often the line changes.
-    const INTERVAL: Duration = Duration::from_millis(100);
-
-    fn new(what: &'static str) -> Progress {
-        Progress { what, began: Instant::now(), shown: None, terminal: io::stderr().is_terminal() }
-    }
-
-    /// `part` is from 0 to 1.
-    fn show(&mut self, part: f32) {
-        let due = self.shown.map_or(self.began + Self::PATIENCE, |shown| shown + Self::INTERVAL);
-        let now = Instant::now();
-        if self.terminal && now >= due {
-            self.shown = Some(now);
-            // A terminal that does not take it takes nothing else either.
-            let _ = write!(io::stderr(), "\r{}: {:.0}% ", self.what, part * 100.0);
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r{:width$}\r", "", width = self.what.len() + 10);
-        }
     }
 }
 

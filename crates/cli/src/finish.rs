@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use heapledger_source::format::FormatError;
@@ -17,11 +17,7 @@ use heapledger_source::{Ledger, SourceError};
 use crate::live::{Live, hold};
 use crate::output::{Names, Pending, check, expand, remove_workplace};
 use crate::session::{Note, is_at};
-
-/// Nothing is said about work that takes less.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a line on a terminal is renewed.
-const RENEWAL: Duration = Duration::from_millis(200);
+use crate::terminal::Progress;
 
 /// A workplace, and the note that tells of it, if there is one.
 type Work = (PathBuf, Option<PathBuf>);
@@ -82,14 +78,14 @@ impl Finisher {
     }
 
     fn write(&mut self, ledger: &Ledger, pending: Pending, extra: &[(&str, String)]) -> Result<Written> {
-        let mut progress = Progress::new(self.talk, "writing the ledger");
+        let mut progress = Progress::of_ours("writing the ledger", !self.talk);
         let mut all = extra.to_vec();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         all.push(("finished_unix_ns", now.as_nanos().to_string()));
         all.push(("run_version", env!("CARGO_PKG_VERSION").to_owned()));
         let temporary = pending.temporary();
-        let finished = heapledger_source::finish(ledger, &temporary, &all, &mut |done, of| progress.show(done, of));
-        progress.end();
+        let finished = heapledger_source::finish(ledger, &temporary, &all, &mut |done, of| progress.bytes(done, of));
+        drop(progress);
         let wanted = pending.wanted().to_owned();
         let bytes = finished.map_err(|error| plain(error, &wanted))?.bytes;
         let path = pending.place(self.force, &mut self.fresh).with_context(|| wanted.display().to_string())?;
@@ -141,45 +137,5 @@ pub(crate) fn abandon() {
     if let Some((workplace, note)) = WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         remove_workplace(&workplace);
         let _ = note.map(fs::remove_file);
-    }
-}
-
-/// A line on stderr about work that takes long: renewed on a terminal, written once elsewhere.
-pub(crate) struct Progress {
-    what: &'static str,
-    started: Instant,
-    shown: Option<Instant>,
-    talk: bool,
-    terminal: bool,
-}
-
-impl Progress {
-    /// Says nothing yet.
-    pub(crate) fn new(talk: bool, what: &'static str) -> Progress {
-        Progress { what, started: Instant::now(), shown: None, talk, terminal: io::stderr().is_terminal() }
-    }
-
-    /// `done` of `all` bytes.
-    pub(crate) fn show(&mut self, done: u64, all: u64) {
-        let due = match self.shown {
-            None => self.started.elapsed() >= PATIENCE,
-            Some(last) => self.terminal && last.elapsed() >= RENEWAL,
-        };
-        if !self.talk || !due {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
-        let line =
-            format!("heapledger: {}: {percent}% of {}", self.what, heapledger_report::Figures::default().bytes(all));
-        let (before, after) = if self.terminal { ("\r", "\x1b[K") } else { ("", "\n") };
-        let _ = write!(io::stderr(), "{before}{line}{after}");
-    }
-
-    /// Takes the line away again.
-    pub(crate) fn end(&mut self) {
-        if self.terminal && self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
     }
 }

@@ -18,7 +18,6 @@ mod recover;
 mod roomy;
 mod run;
 
-mod debuginfod;
 mod deep;
 mod detect;
 mod exec;

@@ -14,8 +14,12 @@ use heapledger_report::{AsciiWriter, Net, Paint, clean};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use self::pager::Pager;
+pub(crate) use self::progress::Progress;
+pub(crate) use self::transfer::Transfers;
 
 mod pager;
+mod progress;
+mod transfer;
 
 /// Columns where nobody says how many there are: files and pipes.
 const WIDTH: usize = 100;

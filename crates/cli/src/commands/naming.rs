@@ -9,11 +9,12 @@ use anyhow::Result;
 use heapledger_analysis::source::{Ledger, SourceError};
 use heapledger_analysis::symbols::{GivenFile, Options, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Given, Names, NamingOptions, NotOurs, given};
+use heapledger_debuginfod::Debuginfod;
 use nix::unistd::geteuid;
 
 use super::Progress;
 use super::standard::Usage;
-use crate::debuginfod::Debuginfod;
+use crate::terminal::Transfers;
 
 /// Arguments of commands that name frames.
 #[derive(Clone, Debug, clap::Args)]
@@ -114,7 +115,7 @@ impl NamingArgs {
 
     /// What finds names in `ledger` for these arguments.
     fn symbolizer(&self, ledger: &Ledger) -> Symbolizer {
-        self.symbolizer_with(ledger, |client| client)
+        self.symbolizer_with(ledger, Transfers::shown)
     }
 
     /// The text of source files.
@@ -122,7 +123,7 @@ impl NamingArgs {
         SourceReader::new(self.sysroot.clone())
     }
 
-    fn symbolizer_with(&self, ledger: &Ledger, change: impl FnOnce(Debuginfod) -> Debuginfod) -> Symbolizer {
+    fn symbolizer_with(&self, ledger: &Ledger, transfers: fn() -> Transfers) -> Symbolizer {
         let mut options = Options::default();
         options.debug_dirs.splice(0..0, self.debug_dir.iter().cloned());
         options.sysroot.clone_from(&self.sysroot);
@@ -137,8 +138,11 @@ impl NamingArgs {
         if let Some(path) = self.perf_map.clone().or_else(|| perf_map(ledger)) {
             symbolizer = symbolizer.with_generated_code(path);
         }
-        match Debuginfod::from_environment().filter(|_| !self.no_debuginfod) {
-            Some(client) => symbolizer.with_fetch(Box::new(change(client))),
+        if self.no_debuginfod {
+            return symbolizer;
+        }
+        match Debuginfod::from_environment(Box::new(transfers())) {
+            Some(client) => symbolizer.with_fetch(Box::new(client)),
             None => symbolizer,
         }
     }
@@ -150,7 +154,7 @@ impl NamingArgs {
 
     /// The same for a command that draws on the terminal: nothing is said about what servers bring.
     pub(crate) fn quiet_names<'a>(&self, ledger: &'a Ledger) -> Result<Names<'a>, SourceError> {
-        self.names(ledger, self.symbolizer_with(ledger, Debuginfod::quiet))
+        self.names(ledger, self.symbolizer_with(ledger, Transfers::quiet))
     }
 
     /// Names of all stacks that will be shown; with the text of source lines, if wanted.

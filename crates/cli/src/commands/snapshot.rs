@@ -14,10 +14,10 @@ use heapledger_source::{Ledger, Snapshot, SourceError};
 use nix::sys::signal::{SigSet, Signal};
 
 use super::unless_pipe_closed;
-use crate::finish::{Progress, abandon, plain, remember};
+use crate::finish::{abandon, plain, remember};
 use crate::freeze::{Held, Trace};
 use crate::output::{Names, Pending, check, expand};
-use crate::terminal::Color;
+use crate::terminal::{Color, Progress};
 use crate::{say, startup, sys};
 
 /// The pattern of the output's name.
@@ -156,11 +156,11 @@ fn write(args: &SnapshotArgs, live: &Ledger, pending: &Pending) -> Result<(Figur
     let unfit = |error: SourceError| plain(error, &wanted);
     let snapshot =
         if args.freeze { held(args, live, &raw, &unfit)? } else { copy(live, &raw, false).map_err(unfit)? };
-    let mut progress = Progress::new(!args.quiet && io::stderr().is_terminal(), "writing the snapshot");
+    let mut progress = Progress::of_ours("writing the snapshot", args.quiet || !io::stderr().is_terminal());
     let version = [("run_version", env!("CARGO_PKG_VERSION").to_owned())];
     let taken = snapshot.taken;
-    let finished = snapshot.finish(&pending.temporary(), &version, &mut |done, of| progress.show(done, of));
-    progress.end();
+    let finished = snapshot.finish(&pending.temporary(), &version, &mut |done, of| progress.bytes(done, of));
+    drop(progress);
     let finished = finished.map_err(unfit)?;
     Ok(((taken, finished.records), finished.bytes))
 }

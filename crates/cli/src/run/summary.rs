@@ -12,7 +12,8 @@ use heapledger_analysis::{Clock, Names, NamingOptions, Note, Sampled};
 use heapledger_report::{Paint, callers, count, counted, sentence, span};
 
 use super::end::Outcome;
-use crate::finish::{Progress, Written};
+use crate::finish::Written;
+use crate::terminal::Progress;
 use crate::text::shell;
 
 /// How long names may be looked for, beside the time that the program took: nobody waits for three lines longer than for
@@ -64,12 +65,12 @@ pub(crate) struct Reckoning {
 impl Reckoning {
     /// Reads all records once, and names the biggest call sites. The program took `span`.
     pub(crate) fn of(ledger: &Ledger, span: Duration) -> Result<Reckoning> {
-        let mut progress = Progress::new(true, "reading the ledger");
+        let mut progress = Progress::of_ours("reading the ledger", false);
         let all = ledger.storage()?.ledger_bytes;
         let clock = Clock::new(ledger, SystemTime::now())?;
-        let show = &mut |part: f32| progress.show((f64::from(part) * all as f64) as u64, all);
+        let show = &mut |part: f32| progress.bytes((f64::from(part) * all as f64) as u64, all);
         let summary = heapledger_analysis::Summary::of(ledger, clock, TOP, show)?;
-        progress.end();
+        drop(progress);
         let holders = summary.sites.top.iter().map(|totals| (totals.site, totals.bytes, totals.blocks)).collect();
         let losses = summary
             .seen

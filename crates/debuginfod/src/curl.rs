@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::progress::Progress;
+use super::{Host, Told};
 
 /// Seconds for 100 KiB, as in the client of elfutils. `DEBUGINFOD_TIMEOUT` says otherwise.
 const TIMEOUT: u64 = 90;
@@ -34,6 +34,8 @@ pub(super) struct Curl {
     timeout: u64,
     time_max: Option<u64>,
     size_max: u64,
+    /// What is said of a larger file.
+    too_large: String,
     headers: Option<String>,
 }
 
@@ -59,14 +61,16 @@ struct Headers {
 
 impl Curl {
     /// As the environment wants it.
-    pub(super) fn new(path: PathBuf) -> Curl {
+    pub(super) fn new(path: PathBuf, host: &dyn Host) -> Curl {
         let number = |name| env::var(name).ok()?.trim().parse().ok().filter(|value| *value != 0);
         let headers = env::var("DEBUGINFOD_HEADERS_FILE").ok().filter(|file| Path::new(file).is_file());
+        let size_max = number("DEBUGINFOD_MAXSIZE").unwrap_or(SIZE_MAX);
         Curl {
             path,
             timeout: number("DEBUGINFOD_TIMEOUT").unwrap_or(TIMEOUT),
             time_max: number("DEBUGINFOD_MAXTIME"),
-            size_max: number("DEBUGINFOD_MAXSIZE").unwrap_or(SIZE_MAX),
+            size_max,
+            too_large: format!("it is larger than {}", host.bytes(size_max)),
             headers,
         }
     }
@@ -92,21 +96,18 @@ impl Curl {
     }
 
     /// Fetches `url` into the file `to`, which is there.
-    pub(super) fn get(&self, url: &str, to: &Path, progress: &mut Progress) -> Answer {
+    pub(super) fn get(&self, url: &str, to: &Path, told: Told<'_>) -> Answer {
         let child = match self.command(url, to).spawn() {
             Ok(child) => child,
             Err(error) => return Answer::Unreachable(format!("{} does not start: {error}", self.path.display())),
         };
         let headers = Arc::new(Headers::default());
-        let (code, said) = self.wait(child, to, &headers, progress);
+        let (code, said) = self.wait(child, to, &headers, told);
         match code {
             Some(0) => Answer::File,
             Some(HTTP_ERROR) if [404, 406, 410].contains(&headers.status.load(Relaxed)) => Answer::Unknown,
             Some(HTTP_ERROR) => Answer::Refused(format!("HTTP status {}", headers.status.load(Relaxed))),
-            Some(TOO_LARGE) => Answer::Refused(format!(
-                "it is larger than {}",
-                heapledger_report::Figures::default().bytes(self.size_max)
-            )),
+            Some(TOO_LARGE) => Answer::Refused(self.too_large.clone()),
             Some(CUT_OFF) => Answer::Refused("the answer was cut off".to_owned()),
             Some(NOT_WRITTEN) => Answer::Refused("it could not be written to the cache".to_owned()),
             _ => Answer::Unreachable(said),
@@ -114,13 +115,7 @@ impl Curl {
     }
 
     /// Waits for the end: the exit code and what was said.
-    fn wait(
-        &self,
-        mut child: Child,
-        to: &Path,
-        headers: &Arc<Headers>,
-        progress: &mut Progress,
-    ) -> (Option<i32>, String) {
+    fn wait(&self, mut child: Child, to: &Path, headers: &Arc<Headers>, told: Told<'_>) -> (Option<i32>, String) {
         let said = Arc::new(Mutex::new(String::new()));
         let (hear, heard, read) = (child.stderr.take(), Arc::clone(&said), Arc::clone(headers));
         let stdout = child.stdout.take();
@@ -149,7 +144,7 @@ impl Curl {
                 Ok(None) => thread::sleep(INTERVAL),
                 Err(_) => break None,
             }
-            progress.bytes(got, headers.size.load(Relaxed));
+            told(got, headers.size.load(Relaxed));
         };
         for reader in readers {
             let _ = reader.join();

@@ -4,30 +4,44 @@
 //! network, and a TLS library of our own would be half of what there is to build. The cache is that of elfutils, so
 //! that gdb and others need not fetch again what we have fetched, nor we what they have.
 
+#![forbid(unsafe_code)]
+
 use std::env;
-use std::ffi::OsStr;
-use std::io::{self, IsTerminal};
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use heapledger_analysis::symbols::{Fetch, Fetched, check_debug_file};
+use heapledger_symbols::{Fetch, Fetched, check_debug_file};
 
 use self::cache::{Cache, Cached};
 use self::curl::{Answer, Curl};
-use self::progress::Progress;
 
 mod cache;
 mod curl;
 mod find;
-mod progress;
+
+/// What the client is given by the program that it is part of.
+pub trait Host: Debug + Send + Sync {
+    /// The file of a program of this name, if it is installed.
+    fn program(&self, name: &str) -> Option<PathBuf>;
+    /// A number of bytes in a person's words.
+    fn bytes(&self, bytes: u64) -> String;
+    /// Debug information of `module` is on its way: so much is there, of so much; 0 if nobody knows how much it will be.
+    fn transferring(&mut self, module: &str, got: u64, size: u64);
+    /// That is over.
+    fn transferred(&mut self);
+}
 
 /// A client of debuginfod servers.
 #[derive(Debug)]
-pub(crate) struct Debuginfod {
+pub struct Debuginfod {
     servers: Vec<Server>,
     tool: Tool,
     cache: Option<Cache>,
-    progress: bool,
+    host: Box<dyn Host>,
 }
+
+/// Who is told, again and again, how much is there and of how much.
+type Told<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// A server, and why it is not asked any more.
 #[derive(Debug)]
@@ -49,25 +63,22 @@ enum Tool {
 
 impl Debuginfod {
     /// The client that the environment asks for; `None` if it names no server.
-    pub(crate) fn from_environment() -> Option<Debuginfod> {
+    pub fn from_environment(host: Box<dyn Host>) -> Option<Debuginfod> {
         let urls = env::var("DEBUGINFOD_URLS").ok()?;
+        Debuginfod::of(&urls, Cache::from_environment(), host)
+    }
+
+    fn of(urls: &str, cache: Option<Cache>, host: Box<dyn Host>) -> Option<Debuginfod> {
         // Words without a scheme are settings of newer clients, such as `ima:permissive`.
         let urls = urls.split_whitespace().filter(|word| word.contains("://"));
         let servers: Vec<Server> =
             urls.map(|url| Server { url: url.trim_end_matches('/').to_owned(), down: None }).collect();
-        let installed = |name: &str| crate::exec::find(OsStr::new(name)).ok();
-        let tool = match (installed("debuginfod-find"), installed("curl")) {
+        let tool = match (host.program("debuginfod-find"), host.program("curl")) {
             (Some(path), _) => Tool::Find(path, None),
-            (None, Some(path)) => Tool::Curl(Curl::new(path)),
+            (None, Some(path)) => Tool::Curl(Curl::new(path, &*host)),
             (None, None) => Tool::None,
         };
-        let progress = io::stderr().is_terminal() || env::var_os("DEBUGINFOD_PROGRESS").is_some();
-        (!servers.is_empty()).then(|| Debuginfod { servers, tool, cache: Cache::from_environment(), progress })
-    }
-
-    /// The same without a word on standard error: something else is drawn on the terminal.
-    pub(crate) fn quiet(self) -> Debuginfod {
-        Debuginfod { progress: false, ..self }
+        (!servers.is_empty()).then_some(Debuginfod { servers, tool, cache, host })
     }
 }
 
@@ -87,19 +98,22 @@ impl Fetch for Debuginfod {
             Cached::File(_) | Cached::Unknown => {}
         }
         let name = module.file_name().unwrap_or(module.as_os_str()).to_string_lossy();
-        let mut progress = Progress::new(&name, self.progress);
-        match &mut self.tool {
+        let host = &mut self.host;
+        let told = &mut |got, size| host.transferring(&name, got, size);
+        let fetched = match &mut self.tool {
             Tool::Find(_, Some(reason)) => Fetched::Failed(reason.clone()),
             Tool::Find(path, failed) => {
-                let fetched = find::fetch(path, &id, &mut progress);
+                let fetched = find::fetch(path, &id, told);
                 if let Fetched::Failed(reason) = &fetched {
                     *failed = Some(reason.clone());
                 }
                 fetched
             }
-            Tool::Curl(curl) => ask_all(&mut self.servers, curl, cache, &id, build_id, &mut progress),
+            Tool::Curl(curl) => ask_all(&mut self.servers, curl, cache, (&id, build_id), told),
             Tool::None => Fetched::Failed("neither debuginfod-find nor curl is installed".to_owned()),
-        }
+        };
+        self.host.transferred();
+        fetched
     }
 }
 
@@ -122,9 +136,8 @@ fn ask_all(
     servers: &mut [Server],
     curl: &Curl,
     cache: &Cache,
-    id: &str,
-    build_id: &[u8],
-    progress: &mut Progress,
+    (id, build_id): (&str, &[u8]),
+    told: Told<'_>,
 ) -> Fetched {
     let pending = match cache.prepare(id) {
         Ok(pending) => pending,
@@ -136,7 +149,7 @@ fn ask_all(
             problem.get_or_insert(reason.clone());
             continue;
         }
-        let answer = curl.get(&format!("{}/buildid/{id}/debuginfo", server.url), pending.path(), progress);
+        let answer = curl.get(&format!("{}/buildid/{id}/debuginfo", server.url), pending.path(), told);
         let reason = match answer {
             // Whatever a server says, only the right file goes into the cache.
             Answer::File => match check_debug_file(pending.path(), build_id) {
@@ -170,17 +183,4 @@ fn ask_all(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_are_not_shown() {
-        for (url, shown) in [
-            ("https://debuginfod.example.org", "https://debuginfod.example.org"),
-            ("https://me:secret@example.org:80/a@b", "https://example.org:80/a@b"),
-            ("http://a@b@example.org", "http://example.org"),
-        ] {
-            assert_eq!(Server { url: url.to_owned(), down: None }.shown(), shown);
-        }
-    }
-}
+mod tests;

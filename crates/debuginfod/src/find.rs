@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use heapledger_analysis::symbols::Fetched;
+use heapledger_symbols::Fetched;
 
-use super::progress::Progress;
+use super::Told;
 
 /// How often is looked whether it has ended.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const SAID_MAX: usize = 4096;
 
 /// Has the debug information of a build fetched.
-pub(super) fn fetch(program: &Path, id: &str, progress: &mut Progress) -> Fetched {
+pub(super) fn fetch(program: &Path, id: &str, told: Told<'_>) -> Fetched {
     let mut command = Command::new(program);
     command.args(["debuginfo", id]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // It then says now and then how far it is.
@@ -43,9 +43,9 @@ pub(super) fn fetch(program: &Path, id: &str, progress: &mut Progress) -> Fetche
             Err(_) => break None,
         }
         if let Some((got, size)) = transferred(&last(&said)) {
-            progress.bytes(got, size);
+            told(got, size);
         } else {
-            progress.bytes(0, 0);
+            told(0, 0);
         }
     };
     let _ = listener.join();

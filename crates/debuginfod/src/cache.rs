@@ -47,7 +47,12 @@ impl Cache {
             let base = path("XDG_CACHE_HOME").or_else(|| home.map(|home| home.join(".cache")));
             old.or_else(|| base.map(|base| base.join("debuginfod_client")))
         })?;
-        Some(Cache { directory })
+        Some(Cache::at(directory))
+    }
+
+    /// In this directory, which need not be there.
+    pub(super) fn at(directory: PathBuf) -> Cache {
+        Cache { directory }
     }
 
     pub(super) fn directory(&self) -> &Path {
