@@ -1,12 +1,16 @@
 // flags: -pthread
 // The stack that malloc, realloc and free take of their caller, measured by painting: the first calls of a thread and later ones, on
-// its own stack, on an alternate one in a signal handler, and on a coroutine's. `ARG1 = told` prints the figures.
+// its own stack, on an alternate one in a signal handler, on a coroutine's, and where a coroutine's ends soon at a guard page.
+// `ARG1 = told` prints the figures.
 #include "victim.h"
 #include <ucontext.h>
 
-// On a thread's own stack there is room; an alternate one may have 2 KiB beside the kernel's frame.
-enum { PAINTED = 48 << 10, FIRST_MAX = 3584, LATER_MAX = 2048, ELSEWHERE_MAX = 1024 };
+// On a thread's own stack there is room, and on a coroutine's as far as it can be read; an alternate one may have 2 KiB beside the
+// kernel's frame.
+enum { PAINTED = 48 << 10, PAGE = 4096, FIRST_MAX = 3584, LATER_MAX = 2048, ELSEWHERE_MAX = 1024 };
 static const unsigned char paint = 0xa5;
+// Bytes that are painted below the caller.
+static long painted = PAINTED;
 
 CALL_SITE void allocate(size_t n)
 {
@@ -20,14 +24,14 @@ CALL_SITE void allocate(size_t n)
 CALL_SITE void paint_below(void)
 {
     unsigned char *here = (unsigned char *)__builtin_frame_address(0);
-    for (volatile unsigned char *at = here - PAINTED; at < here - 128; at++)
+    for (volatile unsigned char *at = here - painted; at < here - 128; at++)
         *at = paint;
 }
 
 // Bytes below this function's caller that are not painted any more.
 CALL_SITE long touched_below(void)
 {
-    unsigned char *here = (unsigned char *)__builtin_frame_address(0), *at = here - PAINTED + 128;
+    unsigned char *here = (unsigned char *)__builtin_frame_address(0), *at = here - painted + 128;
     while (at < here - 128 && *at == paint)
         at++;
     return here - at;
@@ -93,15 +97,40 @@ static void coroutine(void)
     needs[4] = measured();
 }
 
-static void run_coroutine(void)
+// The lowest byte of the stack, above its guard page.
+static char *stack_low;
+
+CALL_SITE static void near_the_guard_page(void)
+{
+    long left = (char *)__builtin_frame_address(0) - stack_low;
+    // All that is left is painted, but for what this call takes itself.
+    painted = left - 256;
+    CHECK(left > 2048 && left < PAGE);
+    needs[5] = measured();
+    painted = PAINTED;
+}
+
+// Takes of its stack what leaves less than a page.
+static void narrow_coroutine(void)
+{
+    long left = (char *)__builtin_frame_address(0) - stack_low;
+    volatile char *taken = (volatile char *)alloca(left - 3 * 1024);
+    taken[0] = 1;
+    near_the_guard_page();
+}
+
+static void run_coroutine(void (*function)(void))
 {
     static ucontext_t inside;
+    const size_t size = 2 * PAINTED;
+    char *memory = (char *)mmap(NULL, PAGE + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED && mprotect(memory, PAGE, PROT_NONE) == 0);
+    stack_low = memory + PAGE;
     CHECK(getcontext(&inside) == 0);
-    inside.uc_stack.ss_size = 2 * PAINTED;
-    inside.uc_stack.ss_sp = mmap(NULL, 2 * PAINTED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(inside.uc_stack.ss_sp != MAP_FAILED);
+    inside.uc_stack.ss_size = size;
+    inside.uc_stack.ss_sp = stack_low;
     inside.uc_link = &outside;
-    makecontext(&inside, coroutine, 0);
+    makecontext(&inside, function, 0);
     CHECK(swapcontext(&outside, &inside) == 0);
 }
 
@@ -125,12 +154,14 @@ int main(int argc, char **argv)
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, in_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
     CHECK(pthread_create(&thread, NULL, first_in_handler, NULL) == 0 && pthread_join(thread, NULL) == 0);
-    run_coroutine();
+    run_coroutine(coroutine);
+    run_coroutine(narrow_coroutine);
     say("main", needs[0], FIRST_MAX, LATER_MAX);
     say("thread", needs[1], FIRST_MAX, LATER_MAX);
     say("handler", needs[2], ELSEWHERE_MAX, ELSEWHERE_MAX);
     say("first handler", needs[3], ELSEWHERE_MAX, ELSEWHERE_MAX);
-    say("coroutine", needs[4], ELSEWHERE_MAX, ELSEWHERE_MAX);
+    say("coroutine", needs[4], LATER_MAX, LATER_MAX);
+    say("narrow coroutine", needs[5], ELSEWHERE_MAX, ELSEWHERE_MAX);
     printf("measured\n");
     return 0;
 }

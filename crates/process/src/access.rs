@@ -29,6 +29,9 @@ impl Default for Sign {
     }
 }
 
+/// Work that is not rare takes less than half of this; where there is less, it is done on a stack of our own.
+const ROOM_BYTES: usize = 4096;
+
 /// The calling thread's state, as long as the hook runs.
 pub struct Access<'hook> {
     pub(crate) shared: &'static Shared,
@@ -61,7 +64,10 @@ impl<'hook> Access<'hook> {
         registers: &Registers,
         sign: &'hook Sign,
     ) -> Option<Self> {
-        if !state.stands_on_own(registers.sp as usize) || state.guard.load(Ordering::Relaxed) != 0 {
+        let stack_pointer = registers.sp as usize;
+        if (!state.stands_on_own(stack_pointer) || state.guard.load(Ordering::Relaxed) != 0)
+            && !state.has_room_elsewhere(shared, stack_pointer)
+        {
             return None;
         }
         state.on_alternate = false;
@@ -291,6 +297,18 @@ impl ThreadState {
     #[inline(always)]
     pub(crate) fn stands_on_own(&self, stack_pointer: usize) -> bool {
         self.native.is_own() && self.native.contains(stack_pointer)
+    }
+
+    /// Whether the thread may enter on a stack that is not its own, as on that, because there is room: so many bytes below the
+    /// stack pointer can be read, which a guard page cannot. The kernel is asked once for each page.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn has_room_elsewhere(&mut self, shared: &Shared, stack_pointer: usize) -> bool {
+        self.guard.load(Ordering::Relaxed) == 0
+            && self.native.contains(stack_pointer)
+            && !self.native.is_own()
+            && self.is_believed(shared)
+            && self.native.holds(stack_pointer.wrapping_sub(ROOM_BYTES))
     }
 
     /// Whether what is known of the present stack still holds. Where blocks are sampled, most frees are not seen, and a stack

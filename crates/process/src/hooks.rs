@@ -215,17 +215,25 @@ pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: u
         return Reallocation::default();
     }
     let sign = Sign::new();
-    if is_at_home(registers) {
+    if has_room(shared, registers) {
         return detach(shared, registers, &sign, address);
     }
     apart::result_of(Reallocation::default(), || detach(shared, registers, &sign, address))
 }
 
-/// Whether the calling thread is known, and on its own stack. Elsewhere there may be little room: a hook's work is done
-/// [`apart`] then.
+/// Whether the calling thread is known, and stands where there is room: on its own stack, or on another that can be read far
+/// enough below. Elsewhere a hook's work is done [`apart`].
 #[inline(always)]
-fn is_at_home(registers: &Registers) -> bool {
-    own_state().is_some_and(|state| state.stands_on_own(registers.sp as usize))
+fn has_room(shared: &Shared, registers: &Registers) -> bool {
+    let stack_pointer = registers.sp as usize;
+    own_state().is_some_and(|state| state.stands_on_own(stack_pointer)) || has_room_elsewhere(shared, stack_pointer)
+}
+
+#[cold]
+fn has_room_elsewhere(shared: &Shared, stack_pointer: usize) -> bool {
+    let state = tls::get() as *mut ThreadState;
+    // SAFETY: the TLS word is 0 or a state of this thread, which makes no other use of it meanwhile; states are never unmapped.
+    unsafe { state.as_mut() }.is_some_and(|state| state.has_room_elsewhere(shared, stack_pointer))
 }
 
 fn detach(shared: &'static Shared, registers: &Registers, sign: &Sign, address: usize) -> Reallocation {
@@ -246,7 +254,7 @@ pub fn realloc_ends(
     freed: bool,
 ) {
     // A jump to one of two functions: neither takes of the stack what only the other needs.
-    if is_at_home(registers) || matches!(new, Some(NewBlock { usable: Usable::Ask(_), .. })) {
+    if has_room(shared, registers) || matches!(new, Some(NewBlock { usable: Usable::Ask(_), .. })) {
         realloc_ends_here(shared, registers, reallocation, kind, new, freed);
     } else {
         realloc_ends_apart(shared, registers, reallocation, kind, new, freed);

@@ -167,7 +167,7 @@ pub struct Taken {
 ///
 /// Afterwards, unless `keeps` is false, call [`LastStack::cut`] and then [`LastStack::keep`] for each fresh frame,
 /// outermost (last) first. With `reuse` off all frames are fresh and none is kept.
-#[inline(never)]
+#[inline(always)]
 pub fn take<E: Environment, const SETS: usize>(
     environment: &E,
     cache: &mut RuleCache<SETS>,
