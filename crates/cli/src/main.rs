@@ -1,11 +1,13 @@
 //! The command line of heapledger: what a person types, and what becomes of it. Glue; the work is done in the
 //! crates below.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
 use crate::args::Command;
-use crate::deep::deep;
+use heapledger_launch::deep::deep;
+use heapledger_launch::sys;
+
 use crate::run::End;
 
 mod args;
@@ -15,26 +17,11 @@ mod commands;
 mod completions;
 mod man;
 mod recover;
-mod roomy;
 mod run;
 
-mod deep;
-mod detect;
-mod exec;
-mod finish;
-mod freeze;
-mod live;
-mod locate;
-mod output;
-mod session;
 mod terminal;
 mod text;
 mod top;
-
-#[allow(unsafe_code, reason = "notes the state of signals before Rust's runtime changes it")]
-mod startup;
-#[allow(unsafe_code, reason = "system calls without a safe door in our dependencies")]
-mod sys;
 
 /// Exit code of every failure that has no other.
 const FAILURE: u8 = 1;

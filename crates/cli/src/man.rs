@@ -12,7 +12,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 use crate::commands::standard::Usage;
-use crate::{exec, help, terminal};
+use crate::{help, terminal};
+use heapledger_launch::exec;
 
 /// Arguments of `man`.
 #[derive(Debug, clap::Args)]

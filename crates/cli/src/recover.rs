@@ -11,11 +11,12 @@ use anyhow::{Context, Result, bail, ensure};
 use heapledger_source::{Ledger, Life};
 
 use crate::args::{OUTPUT, RecoverArgs};
-use crate::finish::{self, Finisher};
-use crate::live::{self, Live};
-use crate::output::{self, directory_of};
-use crate::session::{self, Remains};
+use crate::terminal::Progress;
 use crate::{FAILURE, terminal, text};
+use heapledger_launch::finish::{self, Finisher};
+use heapledger_launch::live::{self, Live};
+use heapledger_launch::output::{self, directory_of};
+use heapledger_launch::session::{self, Remains};
 
 /// How long a process that was killed is waited for.
 const DYING: Duration = Duration::from_secs(2);
@@ -38,7 +39,7 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
         }
         without_variables(output).join(OUTPUT).into()
     };
-    let mut finisher = Finisher { pattern, force: false, talk: true, fresh: BTreeSet::new(), nameless: false };
+    let mut finisher = Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: false };
     let mut failures = 0;
     for live in found {
         if let Err(problem) = one(live, arguments, &mut finisher) {
@@ -195,7 +196,11 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
         terminal::line(&format!("{path}: {who}, ended; {}", heapledger_report::Figures::default().bytes(bytes)))?;
         return Ok(());
     }
-    let written = finisher.finish(live, &ledger, &[]).with_context(|| format!("{path}: {who}"))?;
+    let mut progress = Progress::of_ours("writing the ledger", false);
+    let written = finisher
+        .finish(live, &ledger, &[], &mut |done, of| progress.bytes(done, of))
+        .with_context(|| format!("{path}: {who}"))?;
+    drop(progress);
     terminal::line(&format!(
         "{path}: {who} -> {} ({})",
         written.path.display(),

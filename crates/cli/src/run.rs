@@ -12,25 +12,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Result, anyhow};
 use nix::errno::Errno;
 
+use heapledger_launch::deep::deep;
+use heapledger_launch::detect::{self, Why};
+use heapledger_launch::keep::Keeper;
+use heapledger_launch::options::VARIABLE;
+use heapledger_launch::session::Sign;
+use heapledger_launch::wait::{self, Signals, Start};
+use heapledger_launch::{OWN_FAILURE, exec, live, locate, output, sys};
+
 use self::end::{Left, Outcome};
-use self::keep::Keeper;
-use self::options::VARIABLE;
-use self::wait::{Signals, Start};
 use crate::args::RunArgs;
-use crate::deep::deep;
-use crate::detect::Why;
-use crate::session::Sign;
+use crate::say;
 use crate::text::shell;
-use crate::{detect, exec, live, locate, output, say, sys};
 
 mod end;
-mod keep;
-pub(crate) mod options;
 mod summary;
-mod wait;
-
-/// Exit code if we fail ourselves.
-const OWN_FAILURE: u8 = 125;
 
 /// Most bytes of the options, less what the process id takes: the recorder reads no further.
 const VARIABLE_MAX: usize = 4096 - 32;
@@ -194,6 +190,9 @@ fn carry_out(plan: Plan) -> End {
     };
     let ended = running.wait(&signals, session.as_mut().map(|session| &mut session.keeper));
     signals.drain();
+    if let Some(problem) = &ended.unknown {
+        say(&format!("how the program ended is not to be found out: {problem}"));
+    }
     if let Some(reason) = ended.refused {
         return refused(&name, reason);
     }

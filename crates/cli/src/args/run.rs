@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-
-use crate::run::options::{OPTIONS, Settings};
+use heapledger_launch::options::{OPTIONS, Settings};
 
 /// Where the ledger goes if nobody says otherwise.
 pub(crate) const OUTPUT: &str = "heapledger.%n.%p.hl";
@@ -177,7 +176,7 @@ impl FromArgMatches for RunArgs {
 mod tests {
     use super::*;
     use crate::args::{Cli, Command as Chosen};
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
@@ -217,6 +216,44 @@ mod tests {
             parse(&["--check-stacks", "--sample", "512K", "--unwind=fast", "--fallback", "2", "jq"]).expect("parses");
         assert_eq!(run.command, ["jq"]);
         assert_eq!(run.settings.variable(), "sample=524288,unwind=fast,fallback=2,check-stacks=1");
+    }
+
+    /// The options as they stand in the documentation: one row each.
+    fn table() -> String {
+        let mut out = String::from("| `run` | `HEAPLEDGER` | |\n|---|---|---|\n");
+        for option in OPTIONS.iter().filter(|option| !option.hidden) {
+            let (flag, key) = match option.value {
+                Some(value) => (format!("--{} {value}", option.flag), format!("{}=", option.key)),
+                None => (format!("--{}", option.flag), option.item()),
+            };
+            out += &format!("| `{flag}` | `{key}` | {} |\n", option.help);
+        }
+        out
+    }
+
+    #[test]
+    fn help_environment_and_documentation_list_the_same() {
+        let mut command = Cli::command();
+        let run = command.find_subcommand_mut("run").expect("run");
+        let help = run.render_long_help().to_string();
+        let documented = include_str!("../../README.md");
+        assert!(documented.contains(&table()), "crates/cli/README.md must hold this table:\n{}", table());
+        let mut settings = Settings::default();
+        for option in OPTIONS {
+            let argument = run.get_arguments().find(|argument| argument.get_long() == Some(option.flag));
+            let shown = argument.and_then(|argument| argument.get_help()).map(ToString::to_string);
+            assert_eq!(shown.as_deref(), Some(option.help), "--{}", option.flag);
+            for text in [format!("{}=", option.key), format!("--{}", option.flag)] {
+                assert_eq!(help.contains(&text), !option.hidden, "{text} in the help");
+            }
+            let sample = ["/tmp", "1M", "5", "1", "stack", "tables"];
+            let read = sample.iter().find_map(|value| option.read(OsStr::new(value)).ok()).expect("a value that fits");
+            settings.set(option.key, read);
+        }
+        let variable = settings.variable();
+        let mut again = Settings::default();
+        assert_eq!(again.add_environment(&variable), Vec::<String>::new());
+        assert_eq!(again, settings);
     }
 
     #[test]

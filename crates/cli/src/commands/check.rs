@@ -17,9 +17,9 @@ use heapledger_report::{CheckReport, Paint};
 
 use super::standard::{FilterArgs, Usage};
 use super::{LedgerArgs, NamingArgs, Progress, unless_pipe_closed};
-use crate::output::replace;
 use crate::terminal::Output;
-use crate::text::parse_size;
+use heapledger_launch::output::replace;
+use heapledger_launch::size::parse_size;
 
 /// Exit code when there is nothing to be checked: wrong usage, no ledger.
 const UNUSABLE: u8 = 2;

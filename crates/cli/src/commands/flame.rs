@@ -18,7 +18,7 @@ use heapledger_report::{
 
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
-use crate::output::{Pending, numbered_before_ending, unwritten};
+use heapledger_launch::output::{Pending, numbered_before_ending, unwritten};
 
 /// Nodes of a page or picture. More than these are more than a screen can show, and a page must stay quick.
 const NODES_MAX: usize = 200_000;

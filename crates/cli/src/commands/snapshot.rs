@@ -14,11 +14,12 @@ use heapledger_source::{Ledger, Snapshot, SourceError};
 use nix::sys::signal::{SigSet, Signal};
 
 use super::unless_pipe_closed;
-use crate::finish::{abandon, plain, remember};
-use crate::freeze::{Held, Trace};
-use crate::output::{Names, Pending, check, expand};
+use crate::say;
 use crate::terminal::{Color, Progress};
-use crate::{say, startup, sys};
+use heapledger_launch::finish::{abandon, plain, remember};
+use heapledger_launch::freeze::{Held, Trace};
+use heapledger_launch::output::{Names, Pending, check, expand};
+use heapledger_launch::{startup, sys};
 
 /// The pattern of the output's name.
 const OUTPUT: &str = "heapledger.%n.%p.%i.hl";

@@ -14,7 +14,7 @@ use super::proposed::proposed;
 use super::shape::tell_ending;
 use super::standard::{FilterArgs, TableArgs, Usage};
 use super::{LedgerArgs, NamingArgs, Progress, find_names, unless_pipe_closed};
-use crate::text::parse_size;
+use heapledger_launch::size::parse_size;
 
 /// Arguments of `tree`.
 #[derive(Debug, clap::Args)]

@@ -15,17 +15,18 @@ use heapledger_report::clean;
 use heapledger_source::{Ledger, ThreadState};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::keep::Kept;
+use heapledger_launch::finish::{self, Finisher, Written};
+use heapledger_launch::keep::Kept;
+use heapledger_launch::session::{self, Sign};
+use heapledger_launch::wait::{Signals, Where};
+use heapledger_launch::{live, sys};
+
 use super::summary::{Reckoning, Summary};
-use super::wait::{Signals, Where};
 use super::{End, Session, remove};
 use crate::args::RunArgs;
-use crate::finish::{self, Finisher, Written};
-use crate::live;
-use crate::session::{self, Sign};
-use crate::terminal;
+use crate::terminal::{self, Progress};
 use crate::text::shell;
-use crate::{end_as, say, say_lines, sys};
+use crate::{end_as, say, say_lines};
 
 /// How the program ended.
 pub(crate) struct Outcome<'a> {
@@ -87,13 +88,8 @@ pub(crate) fn finish(arguments: &RunArgs, left: &Arc<Left>, outcome: &Outcome<'_
     }
     give_up_when_told(signals, Arc::downgrade(left), outcome.status, at);
     let Left { session, ledgers, children, .. } = &**left;
-    let mut finisher = Finisher {
-        pattern: arguments.output.clone(),
-        force: arguments.force,
-        talk: !arguments.quiet,
-        fresh: BTreeSet::new(),
-        nameless: true,
-    };
+    let mut finisher =
+        Finisher { pattern: arguments.output.clone(), force: arguments.force, fresh: BTreeSet::new(), nameless: true };
     let mut earlier = Vec::new();
     let mut last = None;
     let mut kept = false;
@@ -101,7 +97,7 @@ pub(crate) fn finish(arguments: &RunArgs, left: &Arc<Left>, outcome: &Outcome<'_
     for live in ledgers.iter().rev() {
         let main = last.is_none() && !kept;
         let was_removed = live.was_removed();
-        match one(&mut finisher, live, outcome, main) {
+        match one(&mut finisher, live, outcome, main, arguments.quiet) {
             Ok(None) if was_removed => {}
             Ok(None) => remove(&live.live.path),
             Ok(Some(done)) => {
@@ -219,6 +215,7 @@ fn one(
     kept: &Kept,
     outcome: &Outcome<'_>,
     main: bool,
+    quiet: bool,
 ) -> anyhow::Result<Option<(Ledger, Written)>> {
     let live = &kept.live;
     let Some(ledger) = finish::open_file(kept.file()?, live)? else { return Ok(None) };
@@ -232,7 +229,8 @@ fn one(
         });
         extra.push(("wall_ns", outcome.span.as_nanos().to_string()));
     }
-    let written = finisher.finish(live, &ledger, &extra)?;
+    let mut progress = Progress::of_ours("writing the ledger", quiet);
+    let written = finisher.finish(live, &ledger, &extra, &mut |done, of| progress.bytes(done, of))?;
     Ok(Some((ledger, written)))
 }
 

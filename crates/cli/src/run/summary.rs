@@ -12,9 +12,9 @@ use heapledger_analysis::{Clock, Names, NamingOptions, Note, Sampled};
 use heapledger_report::{Paint, callers, count, counted, sentence, span};
 
 use super::end::Outcome;
-use crate::finish::Written;
 use crate::terminal::Progress;
 use crate::text::shell;
+use heapledger_launch::finish::Written;
 
 /// How long names may be looked for, beside the time that the program took: nobody waits for three lines longer than for
 /// the program. After that, symbols must do.
@@ -129,7 +129,7 @@ pub(crate) struct Summary<'a> {
 impl Display for Summary<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let own = self.reckoning;
-        let name = crate::locate::short_name(self.outcome.name).display();
+        let name = heapledger_launch::locate::short_name(self.outcome.name).display();
         let now =
             Some(&own.program).filter(|now| !self.earlier.is_empty() && !now.is_empty() && *now != &name.to_string());
         let name = now.map_or_else(|| name.to_string(), |now| format!("{now}, which {name} became,"));

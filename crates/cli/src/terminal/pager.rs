@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::{BUFFER, size};
-use crate::{say, sys};
+use crate::say;
+use heapledger_launch::sys;
 
 /// Lines of a terminal that does not say how many it has.
 const HEIGHT: usize = 24;

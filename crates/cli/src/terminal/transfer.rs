@@ -10,7 +10,7 @@ use heapledger_debuginfod::Host;
 use heapledger_report::{Figures, clean};
 
 use super::progress::Progress;
-use crate::exec;
+use heapledger_launch::exec;
 
 /// How long a person waits before being told.
 const PATIENCE: Duration = Duration::from_millis(300);

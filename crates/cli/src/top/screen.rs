@@ -17,8 +17,9 @@ use super::namer::{Named, Namer};
 use super::reader::{self, Order, Report};
 use super::view::{Data, View};
 use crate::commands::{NamingArgs, TopArgs};
+use crate::end_as;
 use crate::run::End;
-use crate::{end_as, sys};
+use heapledger_launch::sys;
 
 mod app;
 mod chart;

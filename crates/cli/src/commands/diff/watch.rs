@@ -13,7 +13,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::{ChangeNames, DiffArgs, Report, grouped, moment_of, must_run, shown};
 use crate::commands::Progress;
-use crate::startup;
+use heapledger_launch::startup;
 
 /// How often we look whether the process is still there.
 const LOOK: Duration = Duration::from_millis(100);

@@ -12,29 +12,29 @@ use heapledger_source::Ledger;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, getuid};
 
+use crate::options::{Settings, VARIABLE};
 use crate::roomy;
-use crate::run::options::{Settings, VARIABLE};
 use crate::sys;
 
 /// How the name of a ledger directory begins; the number of a user follows.
-pub(crate) const DIRECTORY: &str = "heapledger-";
+pub const DIRECTORY: &str = "heapledger-";
 /// How the name of an unfinished ledger ends.
 const EXTENSION: &str = "hlive";
 
 /// An unfinished ledger, by its name `SESSION-IMAGE.hlive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Live {
+pub struct Live {
     /// Which run it belongs to.
-    pub(crate) session: String,
+    pub session: String,
     /// Which program of the process: each exec begins the next.
-    pub(crate) image: u32,
+    pub image: u32,
     /// The file.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
 }
 
 impl Live {
     /// Takes the name apart. `None` if it is not the name of a ledger.
-    pub(crate) fn from_path(path: &Path) -> Option<Live> {
+    pub fn from_path(path: &Path) -> Option<Live> {
         if path.extension() != Some(OsStr::new(EXTENSION)) {
             return None;
         }
@@ -45,7 +45,7 @@ impl Live {
 
 /// Where ledgers of this user are looked for: in the directory that the environment names as `run` and the library
 /// read it, or in all the default places.
-pub(crate) fn places() -> Vec<PathBuf> {
+pub fn places() -> Vec<PathBuf> {
     let mut settings = Settings::default();
     // What else is wrong in it is for `run` to say.
     settings.add_environment(&env::var_os(VARIABLE).unwrap_or_default());
@@ -65,7 +65,7 @@ fn bases() -> Vec<PathBuf> {
 }
 
 /// Where a finished ledger may go if the working directory cannot be written, best first: files first, memory last.
-pub(crate) fn lasting() -> Vec<PathBuf> {
+pub fn lasting() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> =
         env::var_os("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute()).into_iter().collect();
     all.extend(["/tmp", "/var/tmp"].map(PathBuf::from));
@@ -74,12 +74,12 @@ pub(crate) fn lasting() -> Vec<PathBuf> {
 }
 
 /// The ledger directory inside a base: one for each user.
-pub(crate) fn directory_in(base: &Path) -> PathBuf {
+pub fn directory_in(base: &Path) -> PathBuf {
     base.join(format!("{DIRECTORY}{}", getuid()))
 }
 
 /// The ledger directories inside a base: this user's, and those of others that we may look into, each its owner's alone.
-pub(crate) fn directories_in(base: &Path) -> Vec<PathBuf> {
+pub fn directories_in(base: &Path) -> Vec<PathBuf> {
     let own = directory_in(base);
     let mut all = vec![own.clone()];
     for item in fs::read_dir(base).into_iter().flatten().flatten() {
@@ -102,7 +102,7 @@ pub(crate) fn directories_in(base: &Path) -> Vec<PathBuf> {
 
 /// The ledgers of one run, in the order in which its programs were. What a process of ours has become by giving up its
 /// rights lies in another user's directory.
-pub(crate) fn of_session(base: &Path, session: &str) -> Vec<Live> {
+pub fn of_session(base: &Path, session: &str) -> Vec<Live> {
     let mut all = Vec::new();
     let mut places = 0;
     for directory in directories_in(base) {
@@ -124,7 +124,7 @@ pub(crate) fn of_session(base: &Path, session: &str) -> Vec<Live> {
 ///
 /// # Errors
 /// If there is no place for it; for a chosen one, why.
-pub(crate) fn prepare(chosen: Option<&OsStr>, max_ledger: Option<u64>) -> Result<PathBuf> {
+pub fn prepare(chosen: Option<&OsStr>, max_ledger: Option<u64>) -> Result<PathBuf> {
     if let Some(base) = chosen.map(Path::new) {
         make(&directory_in(base)).with_context(|| format!("no ledger can be made in {}", base.display()))?;
         return Ok(base.to_owned());
@@ -143,7 +143,7 @@ pub(crate) fn prepare(chosen: Option<&OsStr>, max_ledger: Option<u64>) -> Result
 }
 
 /// A directory that is ours alone.
-pub(crate) fn make(directory: &Path) -> Result<()> {
+pub fn make(directory: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             // In words, without the number that the standard library adds.
@@ -158,7 +158,7 @@ pub(crate) fn make(directory: &Path) -> Result<()> {
 }
 
 /// The unfinished ledgers in a directory, in the order of their making.
-pub(crate) fn list(directory: &Path) -> io::Result<Vec<Live>> {
+pub fn list(directory: &Path) -> io::Result<Vec<Live>> {
     let mut all = Vec::new();
     for item in fs::read_dir(directory)? {
         all.extend(Live::from_path(&item?.path()));
@@ -169,7 +169,7 @@ pub(crate) fn list(directory: &Path) -> io::Result<Vec<Live>> {
 
 /// Holds a ledger against another `heapledger` that would finish it at the same time.
 /// As long as the file is open.
-pub(crate) fn hold(file: &File, path: &Path) -> Result<()> {
+pub fn hold(file: &File, path: &Path) -> Result<()> {
     sys::lock(file, true).map_err(|problem| match problem {
         Errno::EWOULDBLOCK => anyhow::anyhow!("{} is being finished by another heapledger", path.display()),
         other => anyhow::anyhow!("{} cannot be locked: {}", path.display(), other.desc()),
@@ -178,7 +178,7 @@ pub(crate) fn hold(file: &File, path: &Path) -> Result<()> {
 
 /// Whether a process maps this file, which holds nothing yet that could tell whose it is. Told by the file itself, so it also holds for a process in a container, which
 /// goes by another number there than here.
-pub(crate) fn is_mapped(path: &Path) -> bool {
+pub fn is_mapped(path: &Path) -> bool {
     let (Ok(meta), Some(name)) = (fs::metadata(path), path.file_name().and_then(OsStr::to_str)) else { return false };
     let inode = meta.ino().to_string();
     let maps = |item: io::Result<fs::DirEntry>| fs::read(item.ok()?.path().join("maps")).ok();

@@ -39,7 +39,7 @@ const NAPS: u32 = 3;
 
 /// Whom to trace.
 #[derive(Clone, Debug)]
-pub(crate) enum Trace {
+pub enum Trace {
     /// Threads that do not sleep, and these.
     Awake(BTreeSet<i32>),
     /// All threads.
@@ -48,7 +48,7 @@ pub(crate) enum Trace {
 
 /// A process whose threads stand still as long as this value lives.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     process: i32,
     /// Those that are traced.
     threads: Vec<Thread>,
@@ -68,7 +68,7 @@ impl Held {
     ///
     /// # Errors
     /// If the process may not be traced, is traced by somebody else, is gone, or does not stop. Then it runs.
-    pub(crate) fn hold(process: i32, trace: &Trace) -> Result<Held> {
+    pub fn hold(process: i32, trace: &Trace) -> Result<Held> {
         let code = library_code(process);
         let mut held = Held { process, threads: Vec::new(), asleep: BTreeMap::new(), since: Instant::now() };
         let mut traced = BTreeSet::new();
@@ -125,7 +125,7 @@ impl Held {
     }
 
     /// The threads that were left asleep and did not sleep all the while, or began since. None: it stood still.
-    pub(crate) fn woken(&self) -> BTreeSet<i32> {
+    pub fn woken(&self) -> BTreeSet<i32> {
         let traced: BTreeSet<i32> = self.threads.iter().map(|thread| thread.id).collect();
         let is_new = |id: &i32| !traced.contains(id) && !self.asleep.contains_key(id);
         let mut woken: BTreeSet<i32> = threads(self.process).into_iter().filter(is_new).collect();
@@ -134,7 +134,7 @@ impl Held {
     }
 
     /// For how long it has been standing.
-    pub(crate) fn span(&self) -> Duration {
+    pub fn span(&self) -> Duration {
         self.since.elapsed()
     }
 

@@ -53,7 +53,7 @@ extern "C" fn note() {
 }
 
 /// Puts everything back as it was. For the child, immediately before exec.
-pub(crate) fn restore() {
+pub fn restore() {
     for descriptor in 0..3 {
         if CLOSED.load(Relaxed) & 1 << descriptor != 0 {
             // SAFETY: the descriptor is the runtime's own `/dev/null`; nothing in this process uses it any more.
@@ -78,6 +78,6 @@ pub(crate) fn restore() {
 }
 
 /// Whether this process was started with the signal ignored.
-pub(crate) fn was_ignored(signal: i32) -> bool {
+pub fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Relaxed) & 1 << (signal - 1) != 0
 }

@@ -15,19 +15,19 @@ use nix::sys::signal::SigSet;
 /// A lock on an open file, which goes with this value, or however the process ends. The crate `nix` has one that panics if
 /// it cannot be given back.
 #[derive(Debug)]
-pub(crate) struct Lock(File);
+pub struct Lock(File);
 
 impl Lock {
     /// Takes it at once: alone, or together with others who take it so.
     ///
     /// # Errors
     /// `EWOULDBLOCK` if somebody else has it; whatever else the file system says.
-    pub(crate) fn take(file: File, alone: bool) -> Result<Lock, Errno> {
+    pub fn take(file: File, alone: bool) -> Result<Lock, Errno> {
         lock(&file, alone).map(|()| Lock(file))
     }
 
     /// The file.
-    pub(crate) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         &self.0
     }
 }
@@ -36,7 +36,7 @@ impl Lock {
 ///
 /// # Errors
 /// As [`Lock::take`].
-pub(crate) fn lock(file: &File, alone: bool) -> Result<(), Errno> {
+pub fn lock(file: &File, alone: bool) -> Result<(), Errno> {
     let how = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
     // SAFETY: an open descriptor.
     Errno::result(unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) }).map(drop)
@@ -50,7 +50,7 @@ impl Drop for Lock {
 }
 
 /// What [`fork`] returned into.
-pub(crate) enum Forked {
+pub enum Forked {
     /// The parent, with the child's number.
     Parent(i32),
     /// The child.
@@ -59,7 +59,7 @@ pub(crate) enum Forked {
 
 /// Splits the process. Refused while it has more than one thread: the child could wait for ever for a lock whose
 /// owner does not exist there.
-pub(crate) fn fork() -> io::Result<Forked> {
+pub fn fork() -> io::Result<Forked> {
     /// A thread that was joined is still listed for a moment.
     const LOOKS_MAX: u32 = 1000;
     let count = || {
@@ -114,18 +114,18 @@ impl SharedNumber {
 
 /// A signal that was sent to this process, which blocks it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub struct Sent {
     /// Its number.
-    pub(crate) signal: i32,
+    pub signal: i32,
     /// Whether a process sent it, and not the kernel: a terminal, say.
-    pub(crate) by_process: bool,
+    pub by_process: bool,
     /// Which process.
-    pub(crate) pid: i32,
+    pub pid: i32,
 }
 
 /// The next of these signals, if one came within this time; `None` as a limit waits for ever, or until something else
 /// interrupts. Needs no descriptor.
-pub(crate) fn next_signal(set: &SigSet, limit: Option<Duration>) -> Option<Sent> {
+pub fn next_signal(set: &SigSet, limit: Option<Duration>) -> Option<Sent> {
     let limit = limit.map(|limit| libc::timespec {
         tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: libc::c_long::from(limit.subsec_nanos().cast_signed()),
@@ -145,26 +145,26 @@ pub(crate) fn next_signal(set: &SigSet, limit: Option<Duration>) -> Option<Sent>
 }
 
 /// Random bytes of the kernel, for which no file is needed. False if it has none.
-pub(crate) fn random(bytes: &mut [u8]) -> bool {
+pub fn random(bytes: &mut [u8]) -> bool {
     // SAFETY: the buffer is valid and as long as is said.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
     usize::try_from(got) == Ok(bytes.len())
 }
 
 /// This process is to be killed when its parent ends.
-pub(crate) fn end_with_parent() {
+pub fn end_with_parent() {
     // SAFETY: sets a number of this process.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
 /// Ends the process at once: no destructors, no exit handlers. For a forked child that could not exec.
-pub(crate) fn exit_now(status: i32) -> ! {
+pub fn exit_now(status: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(status) }
 }
 
 /// Whether the child has ended and is still known by its number. Does not wait.
-pub(crate) fn has_ended(child: i32) -> bool {
+pub fn has_ended(child: i32) -> bool {
     // SAFETY: plain data for which all zeros is a valid value.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -178,7 +178,7 @@ pub(crate) fn has_ended(child: i32) -> bool {
 ///
 /// Raw, because the typed wrapper has no name for real-time signals and would lose the status of a child that died
 /// of one.
-pub(crate) fn look_at_child(child: i32) -> io::Result<Option<ExitStatus>> {
+pub fn look_at_child(child: i32) -> io::Result<Option<ExitStatus>> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is a valid place.
@@ -194,14 +194,14 @@ pub(crate) fn look_at_child(child: i32) -> io::Result<Option<ExitStatus>> {
 }
 
 /// Sends a signal, which may be a real-time one.
-pub(crate) fn send(process: i32, signal: i32) -> io::Result<()> {
+pub fn send(process: i32, signal: i32) -> io::Result<()> {
     // SAFETY: sends a signal.
     if unsafe { libc::kill(process, signal) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Sets `signal` to its default action, sends it to this process, and lets it through. Comes back if that did not
 /// end the process: with the mask as it was.
-pub(crate) fn raise_default(signal: i32) {
+pub fn raise_default(signal: i32) {
     set_default(signal);
     // SAFETY: plain data for which all zeros is a valid value.
     let (mut mask, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
@@ -215,7 +215,7 @@ pub(crate) fn raise_default(signal: i32) {
 }
 
 /// Sets `signal` to its default action without touching the mask.
-pub(crate) fn set_default(signal: i32) {
+pub fn set_default(signal: i32) {
     // SAFETY: plain data for which all zeros is a valid value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = libc::SIG_DFL;
@@ -224,7 +224,7 @@ pub(crate) fn set_default(signal: i32) {
 }
 
 /// Ignores `signal`.
-pub(crate) fn ignore(signal: i32) {
+pub fn ignore(signal: i32) {
     // SAFETY: plain data for which all zeros is a valid value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = libc::SIG_IGN;
@@ -233,14 +233,14 @@ pub(crate) fn ignore(signal: i32) {
 }
 
 /// Whether the file has an extended attribute of this name.
-pub(crate) fn has_attribute(path: &CStr, name: &CStr) -> bool {
+pub fn has_attribute(path: &CStr, name: &CStr) -> bool {
     // SAFETY: both strings end with a zero byte; with size 0 nothing is written.
     unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 
 /// What a thread that is held did when it stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// It is not there any more.
     Gone,
     /// It was about to get this signal.
@@ -252,22 +252,22 @@ pub(crate) enum Stop {
 }
 
 /// Becomes the tracer of a thread, which goes on. Ends with this process.
-pub(crate) fn seize(thread: i32) -> io::Result<()> {
+pub fn seize(thread: i32) -> io::Result<()> {
     trace(libc::PTRACE_SEIZE, thread, 0)
 }
 
 /// Asks a seized thread to stop.
-pub(crate) fn interrupt(thread: i32) -> io::Result<()> {
+pub fn interrupt(thread: i32) -> io::Result<()> {
     trace(libc::PTRACE_INTERRUPT, thread, 0)
 }
 
 /// Lets a stopped thread go on, with a signal that it was about to get, or 0.
-pub(crate) fn resume(thread: i32, signal: i32) -> io::Result<()> {
+pub fn resume(thread: i32, signal: i32) -> io::Result<()> {
     trace(libc::PTRACE_CONT, thread, signal)
 }
 
 /// The same, and leaves it alone from now on.
-pub(crate) fn detach(thread: i32, signal: i32) -> io::Result<()> {
+pub fn detach(thread: i32, signal: i32) -> io::Result<()> {
     trace(libc::PTRACE_DETACH, thread, signal)
 }
 
@@ -276,7 +276,7 @@ pub(crate) fn detach(thread: i32, signal: i32) -> io::Result<()> {
 /// Many calls return that, handler or not, and programs that have no handler do not expect it. The kernel itself knows
 /// a result that means "once more, unless a handler runs": it gets that one. So a signal that is there, or comes before
 /// the thread is on its way, still has its `EINTR`.
-pub(crate) fn enter_again(thread: i32) -> io::Result<()> {
+pub fn enter_again(thread: i32) -> io::Result<()> {
     // As the kernel calls it; it never leaves the kernel otherwise.
     const ERESTARTNOHAND: i64 = 514;
     let (call, result) = (register(thread, libc::ORIG_RAX)?, register(thread, libc::RAX)?);
@@ -333,7 +333,7 @@ fn trace(request: libc::c_uint, thread: i32, data: i32) -> io::Result<()> {
 }
 
 /// Whether a seized thread has stopped. Does not wait.
-pub(crate) fn look_at_thread(thread: i32) -> io::Result<Option<Stop>> {
+pub fn look_at_thread(thread: i32) -> io::Result<Option<Stop>> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is a valid place.

@@ -22,7 +22,7 @@ const TRIES: usize = 100;
 const BESIDE: [&str; 3] = ["run", "children", "unrecorded"];
 
 /// The sign that `run` lives: a locked file, which the system unlocks however we end.
-pub(crate) struct Sign {
+pub struct Sign {
     path: PathBuf,
     _lock: Option<Lock>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Sign {
 impl Sign {
     /// Puts it up, before the program is started. Without one, because nothing can be written there, everything is as
     /// it would be otherwise, but that `recover` may come first when the program has ended.
-    pub(crate) fn put_up(directory: &Path, session: &str) -> Option<Sign> {
+    pub fn put_up(directory: &Path, session: &str) -> Option<Sign> {
         let path = beside(directory, session, "run");
         for _ in 0..TRIES {
             let mut options = OpenOptions::new();
@@ -59,7 +59,7 @@ impl Sign {
 
 impl Sign {
     /// Takes it down.
-    pub(crate) fn take_down(&self) {
+    pub fn take_down(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -71,7 +71,7 @@ impl Drop for Sign {
 }
 
 /// The process id of the `run` of a session, if it lives.
-pub(crate) fn run_of(directory: &Path, session: &str) -> Option<u32> {
+pub fn run_of(directory: &Path, session: &str) -> Option<u32> {
     let mut file = File::open(beside(directory, session, "run")).ok()?;
     let mut text = String::new();
     (&mut file).take(64).read_to_string(&mut text).ok()?;
@@ -88,7 +88,7 @@ pub(crate) fn run_of(directory: &Path, session: &str) -> Option<u32> {
 }
 
 /// Whether the open file is the one of this name.
-pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+pub fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(own), Ok(other)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
     (own.dev(), own.ino()) == (other.dev(), other.ino())
 }
@@ -99,29 +99,30 @@ fn beside(directory: &Path, session: &str, ending: &str) -> PathBuf {
 }
 
 /// The file that counts children.
-pub(crate) fn children_file(directory: &Path, session: &str) -> PathBuf {
+pub fn children_file(directory: &Path, session: &str) -> PathBuf {
     beside(directory, session, "children")
 }
 
 /// The symbolic link in which a program that could not be recorded left its path.
-pub(crate) fn unrecorded_file(directory: &Path, session: &str) -> PathBuf {
+pub fn unrecorded_file(directory: &Path, session: &str) -> PathBuf {
     beside(directory, session, "unrecorded")
 }
 
 /// How many child processes of a run were not watched: a line with its number for each, or several.
-pub(crate) fn children(lines: &str) -> u64 {
+pub fn children(lines: &str) -> u64 {
     lines.lines().collect::<BTreeSet<_>>().len() as u64
 }
 
 /// Writes down where a finished ledger is being written, for `recover`, should we be killed meanwhile. Gone when dropped.
-pub(crate) struct Note(PathBuf);
+pub struct Note(PathBuf);
 
 impl Note {
-    pub(crate) fn new(live: &Live, workplace: &Path) -> Note {
+    /// Writes it. Without it, because nothing can be written there, the workplace is found only by a `recover` that writes to the
+    /// same directory.
+    pub fn new(live: &Live, workplace: &Path) -> Note {
         let path = note_of(&live.path);
         let whole = std::path::absolute(workplace).unwrap_or_else(|_| workplace.to_owned());
         let _ = fs::remove_file(&path);
-        // Without it, the workplace is found only by a `recover` that writes to the same directory.
         let _ = std::os::unix::fs::symlink(whole, &path);
         Note(path)
     }
@@ -129,7 +130,7 @@ impl Note {
 
 impl Note {
     /// The file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -145,9 +146,9 @@ fn note_of(live: &Path) -> PathBuf {
 }
 
 /// What nobody needs any more in a directory of ledgers, `at_hand` being those that lie there now.
-pub(crate) struct Remains {
+pub struct Remains {
     /// Workplaces of `heapledger` processes that were killed.
-    pub(crate) workplaces: Vec<PathBuf>,
+    pub workplaces: Vec<PathBuf>,
     /// Small files beside ledgers that are no more.
     files: Vec<PathBuf>,
     /// The directory, if it is one that `run` makes.
@@ -156,7 +157,7 @@ pub(crate) struct Remains {
 
 impl Remains {
     /// Looks for them.
-    pub(crate) fn of(directory: &Path) -> Remains {
+    pub fn of(directory: &Path) -> Remains {
         let mut remains = Remains { workplaces: Vec::new(), files: Vec::new(), directory: None };
         let ours = fs::symlink_metadata(directory).is_ok_and(|meta| meta.uid() == getuid().as_raw());
         let Ok(items) = fs::read_dir(directory) else { return remains };
@@ -197,7 +198,7 @@ impl Remains {
     }
 
     /// Removes them, the directory, too, if nothing is left in it.
-    pub(crate) fn remove(&self) {
+    pub fn remove(&self) {
         for workplace in &self.workplaces {
             output::remove_workplace(workplace);
         }

@@ -1,4 +1,4 @@
-//! From an unfinished ledger to a finished one, with progress shown when it takes long.
+//! From an unfinished ledger to a finished one.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -17,45 +17,49 @@ use heapledger_source::{Ledger, SourceError};
 use crate::live::{Live, hold};
 use crate::output::{Names, Pending, check, expand, remove_workplace};
 use crate::session::{Note, is_at};
-use crate::terminal::Progress;
 
 /// A workplace, and the note that tells of it, if there is one.
-type Work = (PathBuf, Option<PathBuf>);
+pub type Work = (PathBuf, Option<PathBuf>);
 
 /// What is being written at this moment, and the note of it, to be removed by who ends this process in between.
 static WORKPLACE: Mutex<Option<Work>> = Mutex::new(None);
 
 /// A finished ledger.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub struct Written {
     /// Where it is.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Where it should have been, if another file was there.
-    pub(crate) instead_of: Option<PathBuf>,
+    pub instead_of: Option<PathBuf>,
     /// Its size.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 /// How ledgers are finished.
-pub(crate) struct Finisher {
+pub struct Finisher {
     /// The pattern of the output's name.
-    pub(crate) pattern: OsString,
+    pub pattern: OsString,
     /// Whether an existing file may be replaced.
-    pub(crate) force: bool,
-    /// Whether progress may be shown.
-    pub(crate) talk: bool,
+    pub force: bool,
     /// What was written so far.
-    pub(crate) fresh: BTreeSet<PathBuf>,
+    pub fresh: BTreeSet<PathBuf>,
     /// Whether a ledger is finished even if it has no name any more: ours alone are, nobody else has done it then.
-    pub(crate) nameless: bool,
+    pub nameless: bool,
 }
 
 impl Finisher {
-    /// Writes the finished ledger of `live` and removes the unfinished one.
+    /// Writes the finished ledger of `live` and removes the unfinished one. `progress` is told how many bytes are done, and of
+    /// how many.
     ///
     /// # Errors
     /// Why it could not be written; the unfinished one is still there then.
-    pub(crate) fn finish(&mut self, live: &Live, ledger: &Ledger, extra: &[(&str, String)]) -> Result<Written> {
+    pub fn finish(
+        &mut self,
+        live: &Live,
+        ledger: &Ledger,
+        extra: &[(&str, String)],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Written> {
         hold(ledger.as_file(), &live.path)?;
         let gone = || format!("{} is not there any more: another heapledger has finished it", live.path.display());
         ensure!(self.nameless || is_at(ledger.as_file(), &live.path), gone());
@@ -67,7 +71,7 @@ impl Finisher {
         let pending = Pending::new(wanted).context("the finished ledger cannot be written")?;
         let note = Note::new(live, pending.workplace());
         remember(Some((pending.workplace().to_owned(), Some(note.path().to_owned()))));
-        let result = self.write(ledger, pending, extra);
+        let result = self.write(ledger, pending, extra, progress);
         remember(None);
         let written = result?;
         // Without a name, or another has it by now.
@@ -77,15 +81,19 @@ impl Finisher {
         Ok(written)
     }
 
-    fn write(&mut self, ledger: &Ledger, pending: Pending, extra: &[(&str, String)]) -> Result<Written> {
-        let mut progress = Progress::of_ours("writing the ledger", !self.talk);
+    fn write(
+        &mut self,
+        ledger: &Ledger,
+        pending: Pending,
+        extra: &[(&str, String)],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Written> {
         let mut all = extra.to_vec();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         all.push(("finished_unix_ns", now.as_nanos().to_string()));
         all.push(("run_version", env!("CARGO_PKG_VERSION").to_owned()));
         let temporary = pending.temporary();
-        let finished = heapledger_source::finish(ledger, &temporary, &all, &mut |done, of| progress.bytes(done, of));
-        drop(progress);
+        let finished = heapledger_source::finish(ledger, &temporary, &all, progress);
         let wanted = pending.wanted().to_owned();
         let bytes = finished.map_err(|error| plain(error, &wanted))?.bytes;
         let path = pending.place(self.force, &mut self.fresh).with_context(|| wanted.display().to_string())?;
@@ -94,7 +102,7 @@ impl Finisher {
 }
 
 /// The message for a person: about the file that was asked for, not about our temporary one.
-pub(crate) fn plain(error: SourceError, wanted: &std::path::Path) -> anyhow::Error {
+pub fn plain(error: SourceError, wanted: &std::path::Path) -> anyhow::Error {
     match error {
         SourceError::Write { reason, .. } if reason.kind() == io::ErrorKind::StorageFull => {
             anyhow::anyhow!("there is no room on the disk for {}", wanted.display())
@@ -105,13 +113,13 @@ pub(crate) fn plain(error: SourceError, wanted: &std::path::Path) -> anyhow::Err
 }
 
 /// Opens an unfinished ledger. `None` if its recorder never got as far as recording: there is nothing in it.
-pub(crate) fn open(live: &Live) -> Result<Option<Ledger>> {
+pub fn open(live: &Live) -> Result<Option<Ledger>> {
     let file = File::open(&live.path).with_context(|| live.path.display().to_string())?;
     open_file(file, live)
 }
 
 /// The same, of a file that is open already.
-pub(crate) fn open_file(file: File, live: &Live) -> Result<Option<Ledger>> {
+pub fn open_file(file: File, live: &Live) -> Result<Option<Ledger>> {
     let again = file.try_clone()?;
     match Ledger::of_file(file, &live.path) {
         Ok(ledger) => Ok(Some(ledger)),
@@ -128,12 +136,13 @@ fn is_blank(file: &File) -> bool {
     file.read_at(&mut bytes, 0).is_ok_and(|there| bytes.iter().take(there).all(|byte| *byte == 0))
 }
 
-pub(crate) fn remember(workplace: Option<Work>) {
+/// Notes what is being written from now on; `None`: it is done, or was removed.
+pub fn remember(workplace: Option<Work>) {
     *WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner) = workplace;
 }
 
 /// Removes what is half written. For a thread that is about to end this process.
-pub(crate) fn abandon() {
+pub fn abandon() {
     if let Some((workplace, note)) = WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         remove_workplace(&workplace);
         let _ = note.map(fs::remove_file);

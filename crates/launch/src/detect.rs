@@ -13,7 +13,7 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{getegid, getgid, getuid};
 
 use self::elf::Image;
-pub(crate) use self::verdict::{Verdict, Why};
+pub use self::verdict::{Verdict, Why};
 
 mod elf;
 mod needed;
@@ -27,11 +27,7 @@ const INTERPRETERS_MAX: usize = 4;
 const CAPABILITIES: &std::ffi::CStr = c"security.capability";
 
 /// What is known of the program at `path` that will get `arguments` (its own name first).
-pub(crate) fn examine(
-    path: &Path,
-    arguments: &[OsString],
-    search: &dyn Fn(&std::ffi::OsStr) -> Option<PathBuf>,
-) -> Verdict {
+pub fn examine(path: &Path, arguments: &[OsString], search: &dyn Fn(&std::ffi::OsStr) -> Option<PathBuf>) -> Verdict {
     let mut path = path.to_owned();
     let mut arguments = arguments.to_vec();
     for _ in 0..INTERPRETERS_MAX {

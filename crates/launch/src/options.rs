@@ -4,31 +4,31 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use heapledger_analysis::format::sample::INTERVAL_MAX;
+use heapledger_format::sample::INTERVAL_MAX;
 
-use crate::text::parse_size;
+use crate::size::parse_size;
 
 /// The environment variable that the preload library reads.
-pub(crate) const VARIABLE: &str = "HEAPLEDGER";
+pub const VARIABLE: &str = "HEAPLEDGER";
 
 /// One option of the recorder.
-pub(crate) struct RecorderOption {
+pub struct RecorderOption {
     /// The flag of `run`, without the dashes.
-    pub(crate) flag: &'static str,
+    pub flag: &'static str,
     /// The key in `HEAPLEDGER`.
-    pub(crate) key: &'static str,
+    pub key: &'static str,
     /// What stands for the value in help; `None`: the flag has none, and stands for 1.
-    pub(crate) value: Option<&'static str>,
+    pub value: Option<&'static str>,
     /// One sentence.
-    pub(crate) help: &'static str,
+    pub help: &'static str,
     /// Not for everyday use: neither in help nor in the documentation of the command.
-    pub(crate) hidden: bool,
+    pub hidden: bool,
     /// From what a person writes to what the recorder reads.
     read: fn(&OsStr) -> Result<OsString, String>,
 }
 
 /// All of them, in the order of the help.
-pub(crate) const OPTIONS: &[RecorderOption] = &[
+pub const OPTIONS: &[RecorderOption] = &[
     RecorderOption {
         flag: "ledger-dir",
         key: "dir",
@@ -126,12 +126,12 @@ const DEPTH_MAX: u64 = 4096;
 
 impl RecorderOption {
     /// `depth=N`, `check-stacks=1`: as it stands in the environment variable.
-    pub(crate) fn item(&self) -> String {
+    pub fn item(&self) -> String {
         format!("{}={}", self.key, self.value.unwrap_or("1"))
     }
 
     /// Checks a value and brings it into the form that the recorder reads.
-    pub(crate) fn read(&self, value: &OsStr) -> Result<OsString, String> {
+    pub fn read(&self, value: &OsStr) -> Result<OsString, String> {
         (self.read)(value)
     }
 }
@@ -211,23 +211,23 @@ fn unwind(value: &OsStr) -> Result<OsString, String> {
 
 /// The settings of one run: key and value, in the order of the table, then what `run` itself adds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settings(Vec<(&'static str, OsString)>);
+pub struct Settings(Vec<(&'static str, OsString)>);
 
 impl Settings {
     /// Sets a key, replacing what it was.
-    pub(crate) fn set(&mut self, key: &'static str, value: OsString) {
+    pub fn set(&mut self, key: &'static str, value: OsString) {
         self.0.retain(|(old, _)| *old != key);
         self.0.push((key, value));
     }
 
     /// The value of a key.
-    pub(crate) fn get(&self, key: &str) -> Option<&OsStr> {
+    pub fn get(&self, key: &str) -> Option<&OsStr> {
         self.0.iter().find(|(own, _)| *own == key).map(|(_, value)| value.as_os_str())
     }
 
     /// Takes over what a person has set in the environment, where no flag says otherwise. Returns the items that
     /// mean nothing, to be named once.
-    pub(crate) fn add_environment(&mut self, variable: &OsStr) -> Vec<String> {
+    pub fn add_environment(&mut self, variable: &OsStr) -> Vec<String> {
         let mut odd = Vec::new();
         for item in variable.as_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
             let at = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
@@ -248,7 +248,7 @@ impl Settings {
     }
 
     /// The value of the environment variable.
-    pub(crate) fn variable(&self) -> OsString {
+    pub fn variable(&self) -> OsString {
         let items: Vec<Vec<u8>> =
             self.0.iter().map(|(key, value)| [key.as_bytes(), b"=", &encode(value)].concat()).collect();
         OsString::from_vec(items.join(&b','))
@@ -286,45 +286,6 @@ fn decode(value: &[u8]) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
-
-    /// The options as they stand in the documentation: one row each.
-    fn table() -> String {
-        let mut out = String::from("| `run` | `HEAPLEDGER` | |\n|---|---|---|\n");
-        for option in OPTIONS.iter().filter(|option| !option.hidden) {
-            let (flag, key) = match option.value {
-                Some(value) => (format!("--{} {value}", option.flag), format!("{}=", option.key)),
-                None => (format!("--{}", option.flag), option.item()),
-            };
-            out += &format!("| `{flag}` | `{key}` | {} |\n", option.help);
-        }
-        out
-    }
-
-    #[test]
-    fn help_environment_and_documentation_list_the_same() {
-        let mut command = crate::args::Cli::command();
-        let run = command.find_subcommand_mut("run").expect("run");
-        let help = run.render_long_help().to_string();
-        let documented = include_str!("../../README.md");
-        assert!(documented.contains(&table()), "crates/cli/README.md must hold this table:\n{}", table());
-        let mut settings = Settings::default();
-        for option in OPTIONS {
-            let argument = run.get_arguments().find(|argument| argument.get_long() == Some(option.flag));
-            let shown = argument.and_then(|argument| argument.get_help()).map(ToString::to_string);
-            assert_eq!(shown.as_deref(), Some(option.help), "--{}", option.flag);
-            for text in [format!("{}=", option.key), format!("--{}", option.flag)] {
-                assert_eq!(help.contains(&text), !option.hidden, "{text} in the help");
-            }
-            let sample = ["/tmp", "1M", "5", "1", "stack", "tables"];
-            let read = sample.iter().find_map(|value| option.read(OsStr::new(value)).ok()).expect("a value that fits");
-            settings.set(option.key, read);
-        }
-        let variable = settings.variable();
-        let mut again = Settings::default();
-        assert_eq!(again.add_environment(&variable), Vec::<String>::new());
-        assert_eq!(again, settings);
-    }
 
     #[test]
     fn values_are_checked() {

@@ -21,12 +21,12 @@ const ASAN: &str = "ASAN_OPTIONS";
 const ASAN_ORDER: &str = "verify_asan_link_order";
 
 /// Exit code if there is no such program.
-pub(crate) const NOT_FOUND: u8 = 127;
+pub const NOT_FOUND: u8 = 127;
 /// Exit code if it is there and cannot be executed.
-pub(crate) const NOT_EXECUTABLE: u8 = 126;
+pub const NOT_EXECUTABLE: u8 = 126;
 
 /// The exit code that a shell gives for this reason.
-pub(crate) fn exit_code(reason: Errno) -> u8 {
+pub fn exit_code(reason: Errno) -> u8 {
     if matches!(reason, Errno::ENOENT | Errno::ENOTDIR) { NOT_FOUND } else { NOT_EXECUTABLE }
 }
 
@@ -47,7 +47,7 @@ fn candidates(name: &OsStr) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// `ENOENT` if there is none, otherwise why the only ones there cannot be executed.
-pub(crate) fn find(name: &OsStr) -> Result<PathBuf, Errno> {
+pub fn find(name: &OsStr) -> Result<PathBuf, Errno> {
     if name.is_empty() {
         return Err(Errno::ENOENT);
     }
@@ -66,7 +66,7 @@ pub(crate) fn find(name: &OsStr) -> Result<PathBuf, Errno> {
 ///
 /// # Errors
 /// `ENOENT` if there is none.
-pub(crate) fn find_or_try(name: &OsStr) -> Result<PathBuf, Errno> {
+pub fn find_or_try(name: &OsStr) -> Result<PathBuf, Errno> {
     let is_there = |path: &PathBuf| !matches!(executable(path), Err(Errno::ENOENT | Errno::ENOTDIR));
     match find(name) {
         Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Errno::ENOENT),
@@ -84,7 +84,7 @@ fn executable(path: &Path) -> Result<(), Errno> {
 }
 
 /// A program, its arguments and environment, ready to become.
-pub(crate) struct Image {
+pub struct Image {
     path: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
@@ -92,7 +92,7 @@ pub(crate) struct Image {
 
 impl Image {
     /// Puts the parts together. `None` if one of them has a zero byte inside, which no exec could pass on.
-    pub(crate) fn new(path: &Path, arguments: &[OsString], environment: &[(OsString, OsString)]) -> Option<Image> {
+    pub fn new(path: &Path, arguments: &[OsString], environment: &[(OsString, OsString)]) -> Option<Image> {
         let string = |bytes: &[u8]| CString::new(bytes).ok();
         Some(Image {
             path: string(path.as_os_str().as_bytes())?,
@@ -105,7 +105,7 @@ impl Image {
     }
 
     /// Adds a variable.
-    pub(crate) fn set(&mut self, key: &str, value: &OsStr) {
+    pub fn set(&mut self, key: &str, value: &OsStr) {
         if let Ok(item) = CString::new([key.as_bytes(), b"=", value.as_bytes()].concat()) {
             let start = [key.as_bytes(), b"="].concat();
             match self.environment.iter_mut().find(|old| old.as_bytes().starts_with(&start)) {
@@ -119,7 +119,7 @@ impl Image {
     ///
     /// # Errors
     /// Why the kernel refused.
-    pub(crate) fn become_it(mut self) -> Result<Infallible, Errno> {
+    pub fn become_it(mut self) -> Result<Infallible, Errno> {
         let reason = match execve(&self.path, &self.arguments, &self.environment) {
             Ok(never) => match never {},
             Err(reason) => reason,
@@ -144,7 +144,7 @@ fn is_text(path: &Path) -> bool {
 }
 
 /// The environment with `library` in front of what is preloaded already.
-pub(crate) fn with_preload(library: &Path) -> Vec<(OsString, OsString)> {
+pub fn with_preload(library: &Path) -> Vec<(OsString, OsString)> {
     let mut environment: Vec<(OsString, OsString)> = env::vars_os().collect();
     join(
         &mut environment,

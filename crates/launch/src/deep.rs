@@ -12,7 +12,7 @@ const ENOUGH_BYTES: u64 = 4 << 20;
 
 /// Does the work: here if this thread's stack may grow far enough, else on a thread that has a stack of its own size.
 /// That thread is gone afterwards.
-pub(crate) fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     if getrlimit(Resource::RLIMIT_STACK).is_ok_and(|(limit, _)| limit >= ENOUGH_BYTES) {
         return work();
     }

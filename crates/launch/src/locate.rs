@@ -21,7 +21,7 @@ const OVERRIDE: &str = "HEAPLEDGER_PRELOAD";
 const MODE: u32 = 0o755;
 
 /// The path of a library that can be preloaded: the one asked for, or ours, written out if it is not there yet.
-pub(crate) fn library(chosen: Option<&Path>) -> Result<PathBuf> {
+pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = chosen.map(Path::to_owned).or_else(named_in_environment) {
         let whole = path.canonicalize().with_context(|| format!("the preload library {}", path.display()))?;
         ensure!(loadable_name(&whole), "the loader cannot preload {}: a space or colon in its path", whole.display());
@@ -46,7 +46,7 @@ fn named_in_environment() -> Option<PathBuf> {
 }
 
 /// Whether somebody wants a library of their own.
-pub(crate) fn is_chosen(chosen: Option<&Path>) -> bool {
+pub fn is_chosen(chosen: Option<&Path>) -> bool {
     chosen.is_some() || named_in_environment().is_some()
 }
 
@@ -166,7 +166,7 @@ fn write(path: &Path) -> Result<()> {
 }
 
 /// The name of the program for a person: without its directories.
-pub(crate) fn short_name(program: &OsStr) -> &OsStr {
+pub fn short_name(program: &OsStr) -> &OsStr {
     Path::new(program).file_name().unwrap_or(program)
 }
 

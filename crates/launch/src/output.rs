@@ -26,20 +26,20 @@ const TRIES: u32 = 100_000;
 const PROGRAM_BYTES_MAX: usize = 120;
 
 /// What a pattern can name.
-pub(crate) struct Names<'a> {
+pub struct Names<'a> {
     /// `%n`.
-    pub(crate) program: &'a OsStr,
+    pub program: &'a OsStr,
     /// `%p`.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// `%i`, where outputs are numbered.
-    pub(crate) index: Option<u32>,
+    pub index: Option<u32>,
 }
 
 /// Puts the names into a pattern.
 ///
 /// # Errors
 /// If a letter behind `%` means nothing.
-pub(crate) fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf> {
+pub fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf> {
     let mut out = Vec::new();
     let mut bytes = pattern.as_bytes().iter();
     while let Some(byte) = bytes.next() {
@@ -81,7 +81,7 @@ fn name_for_files(name: &[u8]) -> impl Iterator<Item = u8> {
 }
 
 /// Says at once that an output cannot be written, before the program has run for an hour.
-pub(crate) fn check(path: &Path) -> Result<()> {
+pub fn check(path: &Path) -> Result<()> {
     ensure!(!path.as_os_str().is_empty() && path.file_name().is_some(), "the output's name is empty");
     ensure!(!path.is_dir(), "{} is a directory; the output is a file", path.display());
     let directory = directory_of(path);
@@ -94,7 +94,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
 }
 
 /// The place, and the pattern for a file of that name in there.
-pub(crate) fn below(place: &Path, pattern: &OsStr) -> (PathBuf, OsString) {
+pub fn below(place: &Path, pattern: &OsStr) -> (PathBuf, OsString) {
     let mut whole = Vec::new();
     for byte in place.as_os_str().as_bytes() {
         whole.extend_from_slice(if *byte == b'%' { b"%%" } else { std::slice::from_ref(byte) });
@@ -105,13 +105,13 @@ pub(crate) fn below(place: &Path, pattern: &OsStr) -> (PathBuf, OsString) {
 }
 
 /// Where a file of this name lies.
-pub(crate) fn directory_of(path: &Path) -> &Path {
+pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A file that is not there under its own name until it is complete.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub struct Pending {
     wanted: PathBuf,
     workplace: PathBuf,
     /// Tells those who find the directory that somebody is at work there.
@@ -125,7 +125,7 @@ const WORKPLACE: &str = ".part";
 ///
 /// Sure of it: its name, that it belongs to us alone, that nobody holds it, that no process has the number that its
 /// name tells, and that there is nothing else in it.
-pub(crate) fn abandoned(path: &Path) -> Option<bool> {
+pub fn abandoned(path: &Path) -> Option<bool> {
     let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(WORKPLACE)?;
     let owner: u32 = name.rsplit_once('.')?.1.parse().ok()?;
     let meta = fs::symlink_metadata(path).ok()?;
@@ -150,7 +150,7 @@ fn is_of_workplace(name: &OsStr) -> bool {
 }
 
 /// Removes a workplace, and nothing that was put there meanwhile.
-pub(crate) fn remove_workplace(path: &Path) {
+pub fn remove_workplace(path: &Path) {
     // To look into a directory takes a descriptor; there may be none.
     let _ = fs::remove_file(path.join(TEMPORARY));
     for item in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -163,7 +163,7 @@ pub(crate) fn remove_workplace(path: &Path) {
 }
 
 /// Workplaces in a directory whose owners are gone.
-pub(crate) fn abandoned_in(directory: &Path) -> Vec<PathBuf> {
+pub fn abandoned_in(directory: &Path) -> Vec<PathBuf> {
     let items = fs::read_dir(directory).into_iter().flatten();
     let paths = items.filter_map(|item| Some(item.ok()?.path()));
     paths.filter(|path| abandoned(path) == Some(true)).collect()
@@ -172,7 +172,7 @@ pub(crate) fn abandoned_in(directory: &Path) -> Vec<PathBuf> {
 impl Pending {
     /// Makes a directory beside the wanted file, to write in: so it is on the same file system, and whatever is
     /// left half done there can be removed as a whole.
-    pub(crate) fn new(wanted: PathBuf) -> io::Result<Pending> {
+    pub fn new(wanted: PathBuf) -> io::Result<Pending> {
         let mut name = OsString::from(".");
         name.push(wanted.file_name().unwrap_or_default());
         name.push(format!(".{}{WORKPLACE}", std::process::id()));
@@ -191,23 +191,23 @@ impl Pending {
     }
 
     /// Where to write.
-    pub(crate) fn temporary(&self) -> PathBuf {
+    pub fn temporary(&self) -> PathBuf {
         self.workplace.join(TEMPORARY)
     }
 
     /// Where to copy a live ledger to, before it is packed.
-    pub(crate) fn copy(&self) -> PathBuf {
+    pub fn copy(&self) -> PathBuf {
         self.workplace.join(COPY)
     }
 
     /// The directory to remove if it comes to nothing.
-    pub(crate) fn workplace(&self) -> &Path {
+    pub fn workplace(&self) -> &Path {
         &self.workplace
     }
 
     /// Gives the file its name, or a free one like it. Files in `fresh` were written by us just now: those are not
     /// replaced even by force.
-    pub(crate) fn place(self, force: bool, fresh: &mut BTreeSet<PathBuf>) -> io::Result<PathBuf> {
+    pub fn place(self, force: bool, fresh: &mut BTreeSet<PathBuf>) -> io::Result<PathBuf> {
         let temporary = self.temporary();
         for number in 0..TRIES {
             let path = if number == 0 { self.wanted.clone() } else { with_number(&self.wanted, number) };
@@ -224,7 +224,7 @@ impl Pending {
     }
 
     /// Gives the file the first of these names that is free.
-    pub(crate) fn place_at_first(self, names: impl IntoIterator<Item = PathBuf>) -> io::Result<PathBuf> {
+    pub fn place_at_first(self, names: impl IntoIterator<Item = PathBuf>) -> io::Result<PathBuf> {
         let temporary = self.temporary();
         for path in names.into_iter().take(TRIES as usize) {
             if rename_to_free(&temporary, &path)? {
@@ -235,7 +235,7 @@ impl Pending {
     }
 
     /// The name that was asked for.
-    pub(crate) fn wanted(&self) -> &Path {
+    pub fn wanted(&self) -> &Path {
         &self.wanted
     }
 }
@@ -251,7 +251,7 @@ impl Drop for Pending {
 ///
 /// # Errors
 /// If it cannot be written: then what was there before is there still.
-pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let written = || {
         let into = |path: &Path| {
             let mut out = BufWriter::new(File::create(path)?);
@@ -269,13 +269,13 @@ pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Res
 }
 
 /// Why a file could not be written, in a sentence.
-pub(crate) fn unwritten(path: &Path, error: &io::Error) -> anyhow::Error {
+pub fn unwritten(path: &Path, error: &io::Error) -> anyhow::Error {
     let reason = error.raw_os_error().map_or_else(|| error.to_string(), |code| Errno::from_raw(code).desc().to_owned());
     anyhow::anyhow!("{} cannot be written: {reason}", path.display())
 }
 
 /// `x.1.html` for `x.html`: what opens a file goes by the end of its name.
-pub(crate) fn numbered_before_ending(path: &Path, number: u32) -> PathBuf {
+pub fn numbered_before_ending(path: &Path, number: u32) -> PathBuf {
     let (Some(stem), Some(ending), 1..) = (path.file_stem(), path.extension(), number) else {
         return if number == 0 { path.to_owned() } else { with_number(path, number) };
     };

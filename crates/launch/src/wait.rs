@@ -20,13 +20,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::OWN_FAILURE;
-use super::keep::{Keeper, LOOK_AGAIN};
-use super::options::{Settings, VARIABLE};
 use crate::deep::deep;
 use crate::exec::{Image, exit_code};
+use crate::keep::{Keeper, LOOK_AGAIN};
+use crate::options::{Settings, VARIABLE};
 use crate::sys::{self, Forked, Sent, SharedNumber};
-use crate::{say, startup};
+use crate::{OWN_FAILURE, startup};
 
 /// Between two looks where nothing wakes us.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -54,14 +53,14 @@ const ENDING: &[Signal] = &[Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Si
 
 /// The signals that are sent to us.
 #[derive(Clone, Copy)]
-pub(crate) struct Signals {
+pub struct Signals {
     set: SigSet,
     blocked: bool,
 }
 
 impl Signals {
     /// Blocks them. Before the program is started, so that none is missed.
-    pub(crate) fn catch() -> Signals {
+    pub fn catch() -> Signals {
         // Ignored, it would take the program's status with it.
         sys::set_default(libc::SIGCHLD);
         let mut set = SigSet::empty();
@@ -88,12 +87,12 @@ impl Signals {
     }
 
     /// Forgets what has come so far: it was meant for the program.
-    pub(crate) fn drain(&self) {
+    pub fn drain(&self) {
         while self.next(Some(Duration::ZERO)).is_some() {}
     }
 
     /// Waits for ever until somebody wants us to end.
-    pub(crate) fn wait_for_end(&self) {
+    pub fn wait_for_end(&self) {
         while !self.next(None).is_some_and(|sent| is_ending(&sent)) {}
     }
 }
@@ -104,35 +103,37 @@ fn is_ending(sent: &Sent) -> bool {
 
 /// How the program ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub struct Ended {
     /// What `waitpid` said.
-    pub(crate) status: ExitStatus,
+    pub status: ExitStatus,
     /// From start to end.
-    pub(crate) span: Duration,
+    pub span: Duration,
     /// The kernel refused to execute it: why.
-    pub(crate) refused: Option<Errno>,
+    pub refused: Option<Errno>,
     /// What the process was called in the end, as far as the kernel keeps names: by exec, or because it called itself so.
-    pub(crate) last_name: Option<String>,
+    pub last_name: Option<String>,
+    /// Why it is not to be found out how it ended, if so; `status` is then our own failure.
+    pub unknown: Option<io::Error>,
 }
 
 /// A program that was started.
-pub(crate) struct Running {
+pub struct Running {
     /// Its process id.
-    pub(crate) pid: i32,
+    pub pid: i32,
     started: Instant,
     /// Why the kernel refused to execute it; 0: it did not.
     refusal: SharedNumber,
 }
 
 /// A program that can be started.
-pub(crate) struct Start {
+pub struct Start {
     image: Image,
     settings: Option<Settings>,
 }
 
 impl Start {
     /// With `settings`, the recorder is told them and that it is in this very process.
-    pub(crate) fn new(
+    pub fn new(
         program: &Path,
         arguments: &[OsString],
         environment: &[(OsString, OsString)],
@@ -146,7 +147,7 @@ impl Start {
     ///
     /// # Errors
     /// Why there is no child; it can still be started in this very process.
-    pub(crate) fn beside(self) -> Result<Running, (Start, io::Error)> {
+    pub fn beside(self) -> Result<Running, (Start, io::Error)> {
         let (refusal, started) = (SharedNumber::new(), Instant::now());
         match sys::fork() {
             Err(reason) => Err((self, reason)),
@@ -160,7 +161,7 @@ impl Start {
     }
 
     /// Becomes it. Comes back with the reason if the kernel refuses.
-    pub(crate) fn in_place(mut self) -> Errno {
+    pub fn in_place(mut self) -> Errno {
         if let Some(settings) = &mut self.settings {
             settings.set("pid", std::process::id().to_string().into());
             self.image.set(VARIABLE, &settings.variable());
@@ -173,7 +174,7 @@ impl Start {
 
 impl Running {
     /// Waits for its end, passing signals on, stopping and continuing with it, and holding its ledgers.
-    pub(crate) fn wait(self, signals: &Signals, mut keeper: Option<&mut Keeper>) -> Ended {
+    pub fn wait(self, signals: &Signals, mut keeper: Option<&mut Keeper>) -> Ended {
         // Tells of signals together with other news. Where there is no descriptor for it, we look now and then.
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let waker = keeper.as_ref().and_then(|_| SignalFd::with_flags(&signals.set, flags).ok());
@@ -189,7 +190,8 @@ impl Running {
                     Some(signal) => stop_too(signal),
                     None => {
                         let refused = Some(self.refusal.get()).filter(|reason| *reason != 0).map(Errno::from_raw);
-                        return Ended { status, span: self.started.elapsed(), refused, last_name };
+                        let span = self.started.elapsed();
+                        return Ended { status, span, refused, last_name, unknown: None };
                     }
                 },
                 Ok(None) => {
@@ -206,9 +208,9 @@ impl Running {
                 }
                 // It cannot be: nobody else waits for our child.
                 Err(problem) if failures == FAILURES_MAX => {
-                    say(&format!("how the program ended is not to be found out: {problem}"));
                     let status = ExitStatus::from_raw(i32::from(OWN_FAILURE) << 8);
-                    return Ended { status, span: self.started.elapsed(), refused: None, last_name };
+                    let span = self.started.elapsed();
+                    return Ended { status, span, refused: None, last_name, unknown: Some(problem) };
                 }
                 Err(_) => {
                     failures += 1;
@@ -243,7 +245,7 @@ fn stop_too(signal: i32) {
 
 /// In which process the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Where {
+pub enum Where {
     /// In the one that must end as the program did.
     Here,
     /// In one whose end means nothing.
@@ -253,7 +255,7 @@ pub(crate) enum Where {
 /// Does work that only this tool cares for in a process of its own, so that whatever becomes of it (no memory, no stack, a
 /// limit on processor time, a mistake of ours) is not taken for the program's end. It ends with this process. Says
 /// how it ended if that was not as it should.
-pub(crate) fn aside(signals: &Signals, work: impl FnOnce(Where) + Send) -> Option<ExitStatus> {
+pub fn aside(signals: &Signals, work: impl FnOnce(Where) + Send) -> Option<ExitStatus> {
     let pid = match sys::fork() {
         // No process is to be had: then it must go well here.
         Err(_) => {

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 /// What is known of a program before it runs.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     /// The file that is executed in the end: for a script, its interpreter.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Why its allocations cannot be seen, if so.
-    pub(crate) why: Option<Why>,
+    pub why: Option<Why>,
 }
 
 /// Why allocations cannot be seen.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub enum Why {
     /// No loader, so nothing can be preloaded.
     Static,
     /// It runs with another user's rights.
@@ -44,7 +44,7 @@ pub(crate) enum Why {
 
 impl Why {
     /// Whether some allocations are seen all the same, so that a ledger makes sense.
-    pub(crate) fn partly(&self) -> bool {
+    pub fn partly(&self) -> bool {
         matches!(self, Why::BuiltInAllocator(_))
     }
 }
@@ -52,7 +52,7 @@ impl Why {
 impl Why {
     /// Whether it does not even notice what is preloaded: then that may stay for what it becomes by exec. (Entry points of
     /// containers that change the user, such as gosu, are statically linked.)
-    pub(crate) fn may_become_another(&self) -> bool {
+    pub fn may_become_another(&self) -> bool {
         matches!(self, Why::Static)
     }
 }

@@ -21,20 +21,20 @@ use crate::session::{self, is_at};
 
 /// How often the directory is looked into where nobody tells of changes: no instance of inotify is left, or the
 /// directory is gone.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(250);
+pub const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
 /// An unfinished ledger of ours.
-pub(crate) struct Kept {
+pub struct Kept {
     /// Its name, which may be gone or another's.
-    pub(crate) live: Live,
+    pub live: Live,
     /// The file; `None` if we may not open it.
     file: Option<File>,
 }
 
 /// Opens each ledger of a session when it appears.
-pub(crate) struct Keeper {
+pub struct Keeper {
     /// Where the directories of ledgers are, one for each user; and ours.
     base: PathBuf,
     directory: PathBuf,
@@ -55,7 +55,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Begins to look. Before the program starts.
-    pub(crate) fn new(base: &Path, session: &str) -> Keeper {
+    pub fn new(base: &Path, session: &str) -> Keeper {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
         let mut keeper = Keeper {
             base: base.to_owned(),
@@ -108,17 +108,17 @@ impl Keeper {
     }
 
     /// Becomes readable when there is something to look at.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().filter(|_| self.watched.is_some()).map(AsFd::as_fd)
     }
 
     /// When to look in any case.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub fn patience(&self) -> Option<Duration> {
         (self.watched.is_none() || self.removed).then_some(LOOK_AGAIN)
     }
 
     /// Opens what has appeared. Files of other sessions in the same directory cost no more than the news of them.
-    pub(crate) fn look(&mut self) {
+    pub fn look(&mut self) {
         let mut ours = false;
         while let Some(events) = self.inotify.as_ref().and_then(|inotify| inotify.read_events().ok()) {
             for event in events {
@@ -160,13 +160,13 @@ impl Keeper {
     }
 
     /// Whether there was a ledger that was removed before it could be opened.
-    pub(crate) fn missed(&self) -> bool {
+    pub fn missed(&self) -> bool {
         self.missed
     }
 
     /// The ledgers of this session, in the order of their making, when the program has ended; and how many child
     /// processes were not watched.
-    pub(crate) fn ledgers(&mut self) -> (Vec<Kept>, u64) {
+    pub fn ledgers(&mut self) -> (Vec<Kept>, u64) {
         self.look();
         self.inotify = None; // its descriptor may be needed
         self.open_new();
@@ -190,7 +190,7 @@ impl Keeper {
 
 impl Kept {
     /// The file, to be read; by its name if it is not open.
-    pub(crate) fn file(&self) -> Result<File> {
+    pub fn file(&self) -> Result<File> {
         match &self.file {
             Some(file) => Ok(file.try_clone()?),
             None => File::open(&self.live.path).with_context(|| self.live.path.display().to_string()),
@@ -198,13 +198,13 @@ impl Kept {
     }
 
     /// Whether the file was removed while we had it.
-    pub(crate) fn was_removed(&self) -> bool {
+    pub fn was_removed(&self) -> bool {
         self.file.as_ref().is_some_and(|file| !is_at(file, &self.live.path))
     }
 
     /// Gives a ledger a name that has none any more, by copying it: where it was, else to the first default place that
     /// has room. Holes stay holes.
-    pub(crate) fn put_back(&self) -> Result<PathBuf> {
+    pub fn put_back(&self) -> Result<PathBuf> {
         let file = self.file()?;
         let own = self.live.path.parent().filter(|directory| live::make(directory).is_ok());
         let others = live::places().into_iter().map(|base| live::directory_in(&base));

@@ -1,0 +1,29 @@
+//! The life of a run, as a library: whether a program can be tracked, how it is started with the recorder in it, what
+//! stays beside it, and how its ledgers are held, finished, found again and finished by somebody else.
+//!
+//! It says nothing to anybody: what happened is a value, what went wrong is one that has its sentence, and who calls it
+//! has the terminal.
+#![deny(unsafe_code)]
+
+pub mod deep;
+pub mod detect;
+pub mod exec;
+pub mod finish;
+pub mod freeze;
+pub mod keep;
+pub mod live;
+pub mod locate;
+pub mod options;
+pub mod output;
+mod roomy;
+pub mod session;
+pub mod size;
+pub mod wait;
+
+#[allow(unsafe_code, reason = "notes the state of signals before Rust's runtime changes it")]
+pub mod startup;
+#[allow(unsafe_code, reason = "system calls without a safe door in our dependencies")]
+pub mod sys;
+
+/// Exit code if we fail ourselves, not the program.
+pub const OWN_FAILURE: u8 = 125;
