@@ -6,7 +6,7 @@ use crate::next;
 use crate::stubs::CallFrame;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::Kind;
-use heapledger_process::hooks::{self, Call, NewBlock, Ready, Reallocation, Usable};
+use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Reallocation, Usable};
 use heapledger_process::start::{self, Hooks};
 
 /// [`CallFrame::nested`] of a call that nobody books: what it calls is to be booked.
@@ -216,7 +216,8 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
             let new = (result != 0).then(|| new_block(hook, hooked, result, size));
-            hooks::realloc_ends(&SHARED, &frame.registers, &frame.kept, hooked.kind, new.as_ref(), size == 0);
+            let end = ReallocEnd { begun: &frame.kept, by: hooked.kind, new, frees: size == 0 };
+            hooks::realloc_ends(&SHARED, &frame.registers, &end);
         }
         Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => {}
     }

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use heapledger_format::{GlobalCounter, TallyCounter, sample};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{apart, syscall, tls};
-use heapledger_recorder::policy::Backend;
+use heapledger_recorder::backend::Backend;
 use heapledger_unwind::Registers;
 
 /// A mark on the stack of a hook that is inside the recorder. If control leaves the hook by a jump, other

@@ -17,7 +17,7 @@ use heapledger_format::header::State;
 use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::thread;
 use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, sample};
-use heapledger_recorder::policy::{Backend, Begun, Ended, Freed, Inserted, Measure};
+use heapledger_recorder::backend::{Backend, Begun, Ended, Freed, Inserted, Measure};
 
 /// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
 const UNMAPPED_BYTES_MIN: u64 = 16 << 10;

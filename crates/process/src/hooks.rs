@@ -11,7 +11,8 @@ use core::sync::atomic::Ordering;
 use heapledger_format::record::{ADDRESS_MAX, Options, TIME_MAX};
 use heapledger_format::{GlobalCounter, Kind, TallyCounter};
 use heapledger_linux::{apart, tls};
-use heapledger_recorder::policy::{self, Begun, Detached, Ended};
+use heapledger_recorder::backend::{Begun, Ended};
+use heapledger_recorder::policy::{self, Detached, Reallocated};
 use heapledger_unwind::Registers;
 
 /// A block that an allocation function just returned.
@@ -244,104 +245,43 @@ fn detach(shared: &'static Shared, registers: &Registers, sign: &Sign, address: 
     }
 }
 
-/// After the real `realloc`. `freed` says that the old block is gone even if there is no new one.
-pub fn realloc_ends(
-    shared: &'static Shared,
-    registers: &Registers,
-    reallocation: &Reallocation,
-    kind: Kind,
-    new: Option<&NewBlock>,
-    freed: bool,
-) {
-    // A jump to one of two functions: neither takes of the stack what only the other needs.
-    if has_room(shared, registers) || matches!(new, Some(NewBlock { usable: Usable::Ask(_), .. })) {
-        realloc_ends_here(shared, registers, reallocation, kind, new, freed);
+/// A real `realloc` that has returned.
+#[derive(Clone, Copy, Debug)]
+pub struct ReallocEnd<'a> {
+    /// What [`realloc_begins`] gave.
+    pub begun: &'a Reallocation,
+    /// The function.
+    pub by: Kind,
+    /// What it returned.
+    pub new: Option<NewBlock>,
+    /// Whether it was called with a size at which it frees.
+    pub frees: bool,
+}
+
+/// After the real `realloc`.
+pub fn realloc_ends(shared: &'static Shared, registers: &Registers, end: &ReallocEnd) {
+    let sign = Sign::new();
+    // Code of the allocator's must not run on a stack of ours, nor with signals blocked.
+    if has_room(shared, registers) || matches!(end.new, Some(NewBlock { usable: Usable::Ask(_), .. })) {
+        reallocated(shared, registers, &sign, end);
     } else {
-        realloc_ends_apart(shared, registers, reallocation, kind, new, freed);
+        apart::run(&mut || reallocated(shared, registers, &sign, end));
     }
 }
 
 #[inline(never)]
-fn realloc_ends_here(
-    shared: &'static Shared,
-    registers: &Registers,
-    reallocation: &Reallocation,
-    kind: Kind,
-    new: Option<&NewBlock>,
-    freed: bool,
-) {
-    let sign = Sign::new();
-    reallocated(shared, registers, &sign, reallocation, kind, new, freed);
-}
-
-#[cold]
-#[inline(never)]
-fn realloc_ends_apart(
-    shared: &'static Shared,
-    registers: &Registers,
-    reallocation: &Reallocation,
-    kind: Kind,
-    new: Option<&NewBlock>,
-    freed: bool,
-) {
-    let sign = Sign::new();
-    apart::run(&mut || reallocated(shared, registers, &sign, reallocation, kind, new, freed));
-}
-
-#[inline(always)]
-fn reallocated(
-    shared: &'static Shared,
-    registers: &Registers,
-    sign: &Sign,
-    reallocation: &Reallocation,
-    kind: Kind,
-    new: Option<&NewBlock>,
-    freed: bool,
-) {
-    let detached = reallocation.detached();
-    let mut access = match Access::enter(shared, registers, sign) {
-        Ok(access) => access,
-        Err(refused) => {
-            if new.is_some() {
-                count_refused(shared, refused, true);
-            }
-            return;
+fn reallocated(shared: &'static Shared, registers: &Registers, sign: &Sign, end: &ReallocEnd) {
+    match Access::enter(shared, registers, sign) {
+        Ok(mut access) => {
+            let outcome = Reallocated::of(end.new, end.frees).and_then(|new| {
+                // A block that is no sample takes the place of one that was, or of none.
+                access.takes(new.size).then(|| begun(&mut access, registers, &new))
+            });
+            let site = |access: &mut Access| ended(access, registers, end.by).site;
+            policy::settle(&mut access, end.begun.detached(), end.by, &outcome, site);
         }
-    };
-    let access = &mut access;
-    match (new, detached) {
-        // A block that is no sample takes the place of one that was, or of none.
-        (Some(new), detached) if !access.takes(new.size) => {
-            if let Some(detached) = detached {
-                let ended = ended(access, registers, kind);
-                policy::drop_detached(access, detached, &ended);
-            }
-        }
-        (Some(new), detached) => {
-            let block = begun(access, registers, new);
-            let ended = Ended { by: kind, site: block.site };
-            match detached {
-                Some(detached) => {
-                    policy::replace(access, detached, &block, &ended);
-                }
-                None => {
-                    policy::unknown(access, kind);
-                    policy::begin(access, &block);
-                }
-            }
-        }
-        (None, detached) if freed => {
-            let ended = ended(access, registers, kind);
-            match detached {
-                Some(detached) => policy::drop_detached(access, detached, &ended),
-                None => policy::unknown(access, kind),
-            }
-        }
-        (None, Some(detached)) => {
-            access.state.count(TallyCounter::FailedCalls, 1);
-            policy::reattach(access, detached);
-        }
-        (None, None) => access.state.count(TallyCounter::FailedCalls, 1),
+        Err(refused) if end.new.is_some() => count_refused(shared, refused, true),
+        Err(_) => {}
     }
 }
 

@@ -22,7 +22,7 @@ use crate::threads::refresh_name;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::record::{NUMBER_MAX, Options};
 use heapledger_format::{Entry, GlobalCounter, TallyCounter};
-use heapledger_recorder::policy::{Backend as _, Begun};
+use heapledger_recorder::backend::{Backend as _, Begun};
 
 /// Numbers that a thread leases at once.
 pub const NUMBER_LEASE: u64 = 16;

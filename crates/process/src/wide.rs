@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::record::Options;
 use heapledger_format::section::wide;
 use heapledger_format::{Entry, SectionKind, TallyCounter};
-use heapledger_recorder::policy::Measure;
+use heapledger_recorder::backend::Measure;
 
 impl Access<'_> {
     /// The record in a slot that this thread owns.

@@ -1,7 +1,7 @@
 //! What is entered in the ledger, and when.
 //!
 //! [`policy`] knows what an allocation, a free and a realloc mean for the ledger; it is the same
-//! on a server and on a chip. A [`policy::Backend`] knows how records, index, call sites and
+//! on a server and on a chip. A [`backend::Backend`] knows how records, index, call sites and
 //! counters are kept there:
 //!
 //! - `heapledger-process`, a crate of its own: a shared file mapping, a shadow map, lock-free tables, per-thread state;
@@ -15,5 +15,8 @@
 #[cfg(test)]
 extern crate std;
 
-pub mod chip;
 pub mod policy;
+
+pub mod backend;
+
+pub mod chip;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use heapledger_recorder::chip::{Caller, ChipLedger, Config, HeapDescription, NewBlock, Notices};
+use heapledger_recorder::policy::Reallocated;
 use heapledger_source::format::record::Options;
 use heapledger_source::format::{ByteOrder, Kind, TallyCounter};
 use heapledger_source::{Ledger, ThreadState};
@@ -57,16 +58,16 @@ impl Subject for Chip {
         self.ledger.freed(address as u32, by, &caller(address))
     }
 
-    fn realloc(&mut self, old: u64, kind: Kind, new: Option<&Block>, freed: bool, between: Option<&Block>) -> bool {
-        let new = new.map(new_block);
+    fn realloc(&mut self, old: u64, kind: Kind, outcome: Reallocated<Block>, between: Option<&Block>) -> bool {
+        let outcome = outcome.and_then(|new| Some(new_block(&new)));
         if between.is_none() && old.is_multiple_of(2) {
-            return self.ledger.reallocated(kind, old as u32, new.as_ref(), freed, &caller(old));
+            return self.ledger.reallocated(kind, old as u32, outcome, &caller(old));
         }
         let detached = self.ledger.realloc_begins(old as u32);
         if let Some(between) = between {
             self.begin(between);
         }
-        self.ledger.realloc_ends(detached, kind, new.as_ref(), freed, &caller(old))
+        self.ledger.realloc_ends(detached, kind, outcome, &caller(old))
     }
 
     fn read(&mut self) -> Ledger {

@@ -9,9 +9,10 @@ use std::thread;
 use heapledger_process::access::{Access, Sign};
 use heapledger_process::shared::Shared;
 use heapledger_process::start::{self, Hooks};
-use heapledger_recorder::policy::{self, Backend as _, Begun, Ended};
+use heapledger_recorder::backend::{Begun, Ended};
+use heapledger_recorder::policy::{self, Reallocated};
 use heapledger_source::Ledger;
-use heapledger_source::format::{Kind, TallyCounter};
+use heapledger_source::format::Kind;
 use heapledger_unwind::Registers;
 
 use crate::model::{Block, Model, Subject};
@@ -47,36 +48,13 @@ impl Subject for Linux {
         policy::end(&mut access(), address, &Ended { by, site: 0 })
     }
 
-    /// As in `linux::hooks::realloc_ends`, but without registers from which stacks are taken.
-    fn realloc(&mut self, old: u64, kind: Kind, new: Option<&Block>, freed: bool, between: Option<&Block>) -> bool {
+    fn realloc(&mut self, old: u64, kind: Kind, outcome: Reallocated<Block>, between: Option<&Block>) -> bool {
         let detached = policy::detach(&mut access(), old);
         if let Some(between) = between {
             self.begin(between);
         }
-        let access = &mut access();
-        let ended = Ended { by: kind, site: 0 };
-        match (new, detached) {
-            (Some(new), Some(detached)) => policy::replace(access, detached, &begun(new), &ended),
-            (Some(new), None) => {
-                access.count(TallyCounter::UnknownFrees, 1);
-                policy::begin(access, &begun(new))
-            }
-            (None, Some(detached)) if freed => {
-                policy::drop_detached(access, detached, &ended);
-                false
-            }
-            (None, None) if freed => {
-                access.count(TallyCounter::UnknownFrees, 1);
-                false
-            }
-            (None, detached) => {
-                access.count(TallyCounter::FailedCalls, 1);
-                if let Some(detached) = detached {
-                    policy::reattach(access, detached);
-                }
-                false
-            }
-        }
+        let outcome = outcome.and_then(|new| Some(begun(&new)));
+        policy::settle(&mut access(), detached, kind, &outcome, |_| 0)
     }
 
     fn read(&mut self) -> Ledger {

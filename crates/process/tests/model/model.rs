@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use heapledger_recorder::policy::Reallocated;
 use heapledger_source::Ledger;
 use heapledger_source::format::record::SIZE_ESCAPE;
 use heapledger_source::format::{Entry, GlobalCounter, Kind, TallyCounter};
@@ -20,7 +21,7 @@ pub(crate) trait Subject {
     fn begin(&mut self, block: &Block) -> bool;
     fn end(&mut self, address: u64, by: Kind) -> bool;
     /// A `realloc`; `between` begins while it is under way.
-    fn realloc(&mut self, old: u64, kind: Kind, new: Option<&Block>, freed: bool, between: Option<&Block>) -> bool;
+    fn realloc(&mut self, old: u64, kind: Kind, outcome: Reallocated<Block>, between: Option<&Block>) -> bool;
     /// The ledger as it is now.
     fn read(&mut self) -> Ledger;
 }
@@ -108,8 +109,7 @@ impl Model {
         &mut self,
         old: u64,
         kind: Kind,
-        new: Option<&Block>,
-        freed: bool,
+        outcome: Reallocated<Block>,
         between: Option<&Block>,
     ) -> bool {
         let detached = self.live.remove(&old).map(|old| (old, self.number()));
@@ -123,25 +123,25 @@ impl Model {
             }
         }
         self.detached = 0;
-        match (new, detached) {
-            (Some(new), Some((old, number))) => {
+        match (outcome, detached) {
+            (Reallocated::Gave(new), Some((old, number))) => {
                 self.retire(old, number, kind);
-                self.enter(new, number);
+                self.enter(&new, number);
                 true
             }
-            (Some(new), None) => {
+            (Reallocated::Gave(new), None) => {
                 self.count(TallyCounter::UnknownFrees, 1);
-                self.begin(new)
+                self.begin(&new)
             }
-            (None, Some((old, number))) if freed => {
+            (Reallocated::Freed, Some((old, number))) => {
                 self.retire(old, number, kind);
                 false
             }
-            (None, None) if freed => {
+            (Reallocated::Freed, None) => {
                 self.count(TallyCounter::UnknownFrees, 1);
                 false
             }
-            (None, detached) => {
+            (Reallocated::Failed, detached) => {
                 self.count(TallyCounter::FailedCalls, 1);
                 if let Some((old, _)) = detached {
                     self.count(TallyCounter::NumbersUnused, 1);

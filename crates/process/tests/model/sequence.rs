@@ -1,6 +1,7 @@
 //! Random sequences of calls.
 
 use crate::model::{Block, Model, Subject};
+use heapledger_recorder::policy::Reallocated;
 use heapledger_source::format::Kind;
 
 /// A linear congruential generator: the same sequence on every machine.
@@ -85,10 +86,11 @@ pub(crate) fn run(subject: &mut dyn Subject, mut model: Model, plan: &Plan) {
                 // Another thread gets the old address while the call is under way: only if it really was freed.
                 let reused = (freed || new_address != old && new.is_some()) && random.one_in(3);
                 let between = reused.then(|| block(random, Kind::MALLOC, old));
-                what = format!("step {step}: {kind} {old:#x} -> {new:x?}, freed {freed}, between {between:x?}");
+                let outcome = Reallocated::of(new, freed);
+                what = format!("step {step}: {kind} {old:#x} -> {outcome:x?}, between {between:x?}");
                 assert_eq!(
-                    subject.realloc(old, kind, new.as_ref(), freed, between.as_ref()),
-                    model.realloc(old, kind, new.as_ref(), freed, between.as_ref()),
+                    subject.realloc(old, kind, outcome, between.as_ref()),
+                    model.realloc(old, kind, outcome, between.as_ref()),
                     "{what}"
                 );
             }

@@ -2,7 +2,7 @@
 
 use super::ChipLedger;
 use super::config::Place;
-use crate::policy::{Backend, Ended, Freed, Inserted, Measure};
+use crate::backend::{Backend, Ended, Freed, Inserted, Measure};
 use heapledger_format::header::{State, at};
 use heapledger_format::layout::Field;
 use heapledger_format::record::Options;

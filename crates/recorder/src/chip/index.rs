@@ -6,7 +6,7 @@
 //! long the program runs.
 
 use super::ChipLedger;
-use crate::policy::Inserted;
+use crate::backend::Inserted;
 use heapledger_format::layout::Field;
 
 impl ChipLedger<'_> {

@@ -42,7 +42,8 @@ mod tests;
 
 pub use config::{ChipError, Config, HeapDescription};
 
-use crate::policy::{self, Begun, Detached, Ended};
+use crate::backend::{Begun, Ended};
+use crate::policy::{self, Detached, Reallocated};
 use config::Plan;
 use core::sync::atomic::{Ordering, compiler_fence};
 use heapledger_format::header::{State, at, counter_at};
@@ -173,34 +174,32 @@ impl<'a> ChipLedger<'a> {
         self.update(&Caller::default(), |ledger| policy::detach(ledger, u64::from(address)))
     }
 
-    /// After the real `realloc`: `new` is what it returned, `freed` says that the old block is gone
-    /// even if there is no new one (size 0). Returns whether `new` is in the ledger now.
+    /// After the real `realloc`, a call of the function `by`. Returns whether there is a new block in the ledger now.
     pub fn realloc_ends(
         &mut self,
         detached: Option<Detached<u32>>,
-        kind: Kind,
-        new: Option<&NewBlock>,
-        freed: bool,
+        by: Kind,
+        outcome: Reallocated<NewBlock>,
         caller: &Caller,
     ) -> bool {
-        self.update(caller, |ledger| ledger.settle(detached, kind, new, freed, caller))
+        self.update(caller, |ledger| ledger.settle(detached, by, outcome, caller))
     }
 
     /// A `realloc` of the block at `old` (0: none, it only allocates), told after the fact: only where
     /// the critical section encloses the real call. Otherwise as [`ChipLedger::realloc_ends`].
-    pub fn reallocated(&mut self, kind: Kind, old: u32, new: Option<&NewBlock>, freed: bool, caller: &Caller) -> bool {
-        self.update(caller, |ledger| match (old, new) {
-            (0, Some(new)) => {
-                let begun = ledger.begun(new, caller);
+    pub fn reallocated(&mut self, by: Kind, old: u32, outcome: Reallocated<NewBlock>, caller: &Caller) -> bool {
+        self.update(caller, |ledger| match (old, outcome) {
+            (0, Reallocated::Gave(new)) => {
+                let begun = ledger.begun(&new, caller);
                 policy::begin(ledger, &begun)
             }
-            (0, None) => {
+            (0, _) => {
                 ledger.add_tally(TallyCounter::FailedCalls, 1);
                 false
             }
             _ => {
                 let detached = policy::detach(ledger, u64::from(old));
-                ledger.settle(detached, kind, new, freed, caller)
+                ledger.settle(detached, by, outcome, caller)
             }
         })
     }
@@ -218,38 +217,12 @@ impl<'a> ChipLedger<'a> {
     fn settle(
         &mut self,
         detached: Option<Detached<u32>>,
-        kind: Kind,
-        new: Option<&NewBlock>,
-        freed: bool,
+        by: Kind,
+        outcome: Reallocated<NewBlock>,
         caller: &Caller,
     ) -> bool {
-        match (new, detached) {
-            (Some(new), Some(detached)) => {
-                let begun = self.begun(new, caller);
-                policy::replace(self, detached, &begun, &Ended { by: kind, site: begun.site })
-            }
-            (Some(new), None) => {
-                self.add_tally(TallyCounter::UnknownFrees, 1);
-                let begun = self.begun(new, caller);
-                policy::begin(self, &begun)
-            }
-            (None, Some(detached)) if freed => {
-                let ended = self.ended(kind, caller);
-                policy::drop_detached(self, detached, &ended);
-                false
-            }
-            (None, None) if freed => {
-                self.add_tally(TallyCounter::UnknownFrees, 1);
-                false
-            }
-            (None, detached) => {
-                self.add_tally(TallyCounter::FailedCalls, 1);
-                if let Some(detached) = detached {
-                    policy::reattach(self, detached);
-                }
-                false
-            }
-        }
+        let outcome = outcome.and_then(|new| Some(self.begun(&new, caller)));
+        policy::settle(self, detached, by, &outcome, |ledger| ledger.ended(by, caller).site)
     }
 
     fn begun(&mut self, block: &NewBlock, caller: &Caller) -> Begun {

@@ -1,0 +1,137 @@
+//! What the policy needs of a kind of target, and what it tells it.
+
+use heapledger_format::{Entry, Kind, TallyCounter};
+
+/// What became of [`Backend::insert`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted<S> {
+    /// The address leads to the slot.
+    Done,
+    /// It does, and it led to this other slot before, whose free nobody saw.
+    Displaced(S),
+    /// The index has no room, or cannot hold such an address.
+    Full,
+}
+
+/// How a ledger is kept on one kind of target.
+///
+/// `&mut self` stands for the calling thread's access: a backend for many threads hands each
+/// thread its own value over shared tables.
+pub trait Backend {
+    /// A place for a record.
+    type Slot: Copy + PartialEq + core::fmt::Debug;
+
+    /// Does what is rarely done. A backend that is compiled into its callers can have it done with a copy of itself, so that its
+    /// own fields need not lie in memory for it.
+    #[inline(always)]
+    fn aside<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R
+    where
+        Self: Sized,
+    {
+        work(self)
+    }
+    /// Ticks since the ledger began.
+    fn now(&mut self) -> u64;
+    /// The next sequence number; `None` when they have run out.
+    fn number(&mut self) -> Option<u64>;
+    /// The number of a block that begins: higher than those of the ends of all that were where it is.
+    #[inline(always)]
+    fn number_of(&mut self, block: &Begun) -> Option<u64> {
+        let _ = block;
+        self.number()
+    }
+    /// The number of the end of the block in a slot, which the index no longer leads to: higher than the block's own.
+    #[inline(always)]
+    fn number_of_end(&mut self, slot: Self::Slot, address: u64) -> Option<u64> {
+        let _ = (slot, address);
+        self.number()
+    }
+    /// The number of the block that a `realloc` gave, when `number` was taken as it began: the same, if it is higher than those
+    /// of the ends of all blocks that were where it is.
+    #[inline(always)]
+    fn number_of_moved(&mut self, number: u64, block: &Begun) -> u64 {
+        let _ = block;
+        number
+    }
+    /// The calling thread's row.
+    fn thread(&mut self) -> Option<u32>;
+    /// A vacant slot.
+    fn take_slot(&mut self) -> Option<Self::Slot>;
+    /// Gives a vacant slot back.
+    fn release_slot(&mut self, slot: Self::Slot);
+    /// Makes the record visible: its commit word last.
+    fn publish(&mut self, slot: Self::Slot, entry: &Entry);
+    /// For how many blocks of its size a block stands: 1, unless the ledger samples.
+    fn weight(&self, bytes: u64, number: u64) -> u64 {
+        let _ = (bytes, number);
+        1
+    }
+    /// Whether a free of an unknown block is worth counting: not, where most blocks are unknown.
+    fn counts_unknown(&self) -> bool {
+        true
+    }
+    /// Size and weight of the block whose record is in a slot that the caller owns; `None` if the slot is vacant.
+    fn measure(&mut self, slot: Self::Slot) -> Option<Measure>;
+    /// Makes the slot vacant: its commit word is 0 from now on.
+    fn vacate(&mut self, slot: Self::Slot);
+    /// Lets `address` lead to `slot`.
+    fn insert(&mut self, address: u64, slot: Self::Slot) -> Inserted<Self::Slot>;
+    /// The slot that `address` leads to, which it no longer does. At most one caller gets it.
+    fn remove(&mut self, address: u64) -> Option<Self::Slot>;
+    /// Enters the block whose record is in a slot into the history, if there is one, with what freed it.
+    fn history(&mut self, slot: Self::Slot, freed: &Freed);
+    /// Adds to a counter.
+    fn count(&mut self, counter: TallyCounter, amount: u64);
+    /// Counts so many calls that gave (`began`) or took a block.
+    fn count_call(&mut self, kind: Kind, began: bool, amount: u64);
+    /// Follows live bytes and blocks, and with them the peak.
+    fn live(&mut self, bytes: i64, blocks: i64, time: u64);
+}
+
+/// A block that an allocation function just returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// The function.
+    pub kind: Kind,
+    /// What it returned.
+    pub address: u64,
+    /// Bytes asked for.
+    pub size: u64,
+    /// Bytes it really has, if asked.
+    pub actual: Option<u64>,
+    /// Call site, 0 if none.
+    pub site: u32,
+    /// The heap it came from.
+    pub heap: u8,
+}
+
+/// A call that frees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The function.
+    pub by: Kind,
+    /// Call site, 0 if none.
+    pub site: u32,
+}
+
+/// How much a record stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// For how many such blocks.
+    pub weight: u64,
+}
+
+/// The end of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Sequence number of the free. That of the new block if `realloc` freed.
+    pub number: u64,
+    /// By how much that of the new block is higher after all.
+    pub later: u32,
+    /// The call.
+    pub ended: Ended,
+    /// When.
+    pub time: u64,
+}

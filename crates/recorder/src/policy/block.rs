@@ -1,0 +1,123 @@
+//! A block begins, and ends.
+
+use crate::backend::{Backend, Begun, Ended, Freed, Inserted, Measure};
+use heapledger_format::{Entry, Kind, TallyCounter};
+
+/// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
+pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
+    let kind = block.kind;
+    let Some(slot) = backend.take_slot() else {
+        return backend.aside(|backend| not_entered(backend, kind, None));
+    };
+    let Some(number) = backend.number_of(block) else {
+        return backend.aside(|backend| not_entered(backend, kind, Some(slot)));
+    };
+    let weight = backend.weight(block.size, number);
+    backend.count_call(block.kind, true, weight);
+    let time = backend.now();
+    enter(backend, block, slot, (number, time), weight)
+}
+
+#[cold]
+#[inline(never)]
+fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<B::Slot>) -> bool {
+    if let Some(slot) = slot {
+        backend.release_slot(slot);
+    }
+    backend.count_call(kind, true, 1);
+    backend.count(TallyCounter::LostNoRecord, 1);
+    false
+}
+
+#[cfg_attr(target_arch = "x86_64", inline(always))]
+pub(super) fn enter<B: Backend>(
+    backend: &mut B,
+    block: &Begun,
+    slot: B::Slot,
+    (number, time): (u64, u64),
+    weight: u64,
+) -> bool {
+    let entry = Entry {
+        number,
+        address: block.address,
+        size: Some(block.size),
+        actual: block.actual,
+        kind: block.kind,
+        site: block.site,
+        thread: backend.thread(),
+        heap: Some(block.heap),
+        time: Some(time),
+    };
+    backend.publish(slot, &entry);
+    match backend.insert(block.address, slot) {
+        Inserted::Done => {}
+        Inserted::Displaced(old) => backend.aside(|backend| displaced(backend, old, number, time)),
+        Inserted::Full => {
+            backend.vacate(slot);
+            backend.release_slot(slot);
+            backend.count(TallyCounter::LostNoIndex, 1);
+            return false;
+        }
+    }
+    let bytes = block.size.wrapping_mul(weight);
+    backend.count(TallyCounter::Allocations, weight);
+    backend.count(TallyCounter::BytesAllocated, bytes);
+    backend.live(bytes as i64, weight as i64, time);
+    true
+}
+
+/// The address belonged to another block, whose free nobody saw.
+#[cold]
+#[inline(never)]
+pub(super) fn displaced<B: Backend>(backend: &mut B, old: B::Slot, number: u64, time: u64) {
+    backend.count(TallyCounter::Displaced, 1);
+    close(backend, old, number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+}
+
+/// Takes a block out of the ledger, before the real free. Returns whether the ledger knew it.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
+pub fn end<B: Backend>(backend: &mut B, address: u64, ended: &Ended) -> bool {
+    let Some(slot) = backend.remove(address) else {
+        let by = ended.by;
+        backend.aside(|backend| unknown(backend, by));
+        return false;
+    };
+    let number = backend.number_of_end(slot, address).unwrap_or(heapledger_format::record::NUMBER_MAX);
+    let time = backend.now();
+    close(backend, slot, number, ended, time);
+    true
+}
+
+/// Counts a free of a block that the ledger does not know.
+pub(super) fn unknown<B: Backend>(backend: &mut B, by: Kind) {
+    if backend.counts_unknown() {
+        backend.count_call(by, false, 1);
+        backend.count(TallyCounter::UnknownFrees, 1);
+    }
+}
+
+#[cfg_attr(target_arch = "x86_64", inline(always))]
+pub(super) fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended, time: u64) {
+    retire(backend, slot, (number, 0), ended, time);
+    backend.vacate(slot);
+    backend.release_slot(slot);
+}
+
+/// Books the end of the record in `slot`, whose slot stays with the caller.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
+pub(super) fn retire<B: Backend>(
+    backend: &mut B,
+    slot: B::Slot,
+    (number, later): (u64, u32),
+    ended: &Ended,
+    time: u64,
+) {
+    let Some(Measure { bytes, weight }) = backend.measure(slot) else { return };
+    backend.history(slot, &Freed { number, later, ended: *ended, time });
+    let bytes = bytes.wrapping_mul(weight);
+    backend.count_call(ended.by, false, weight);
+    backend.count(TallyCounter::Frees, weight);
+    backend.count(TallyCounter::BytesFreed, bytes);
+    backend.live(-(bytes as i64), -(weight as i64), time);
+}
