@@ -26,7 +26,7 @@ impl<'a> Text<'a> {
         let (path, rest) = line(text.get(..end)?)?;
         let (digits, rest) = line(rest)?;
         let mut id = [0u8; 16];
-        if digits.len() != 2 * id.len() || path.is_empty() {
+        if digits.len() / 2 != id.len() || !digits.len().is_multiple_of(2) || path.is_empty() {
             return None;
         }
         for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
@@ -44,8 +44,8 @@ impl<'a> Text<'a> {
 
 /// The first line and what follows it; `None` if no line ends.
 fn line(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = text.iter().position(|byte| *byte == b'\n')?;
-    Some((text.get(..end)?, text.get(end + 1..)?))
+    let mut parts = text.splitn(2, |byte| *byte == b'\n');
+    Some((parts.next()?, parts.next()?))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl WordSize {
 
     /// Bits of one word.
     pub const fn bits(self) -> usize {
-        self.bytes() * 8
+        self.bytes().saturating_mul(8)
     }
 }
 

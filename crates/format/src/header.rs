@@ -181,13 +181,24 @@ pub struct Header {
 
 /// Where the section rows begin, in bytes.
 pub const fn rows_at(word: WordSize, counters: usize, descriptors: usize) -> usize {
-    let end = FIXED_BYTES + counters * word.bytes() + descriptors * DESCRIPTOR_BYTES;
-    end.div_ceil(word.bytes()) * word.bytes()
+    let descriptors_at = counter_at(word, counters);
+    let end = nth(descriptors_at, descriptors, DESCRIPTOR_BYTES);
+    end.div_ceil(word.bytes()).saturating_mul(word.bytes())
 }
 
 /// Where the counter `index` lies, in bytes.
 pub const fn counter_at(word: WordSize, index: usize) -> usize {
-    FIXED_BYTES + index * word.bytes()
+    nth(FIXED_BYTES, index, word.bytes())
+}
+
+/// Where the element `index` of a table lies.
+const fn nth(first: usize, index: usize, element_bytes: usize) -> usize {
+    first.saturating_add(index.saturating_mul(element_bytes))
+}
+
+/// Where a field descriptor's field, width and place lie.
+const fn descriptor_at(place: usize) -> [usize; 3] {
+    [place, place.saturating_add(1), place.saturating_add(2)]
 }
 
 impl Header {
@@ -226,7 +237,7 @@ impl Header {
         match self.rows.get_mut(self.row_count) {
             Some(place) => {
                 *place = section;
-                self.row_count += 1;
+                self.row_count = self.row_count.saturating_add(1);
                 true
             }
             None => false,
@@ -252,7 +263,7 @@ impl Header {
     pub fn row_at(&self, kind: SectionKind) -> Option<usize> {
         let index = self.sections().iter().position(|row| row.kind == kind as u16)?;
         let first = rows_at(self.codec.word, self.counter_count, self.layout.descriptors().len());
-        Some(first + index * row::bytes(self.codec.word))
+        Some(nth(first, index, row::bytes(self.codec.word)))
     }
 
     /// Number of counters in this header.
@@ -271,9 +282,13 @@ impl Header {
         globals.get(counter as usize).copied().unwrap_or(0)
     }
 
+    fn tally_index(&self, counter: TallyCounter) -> usize {
+        self.global_count.saturating_add(counter as usize)
+    }
+
     /// The header's share of a counter that is summed; 0 if this ledger does not have it.
     pub fn tally(&self, counter: TallyCounter) -> u64 {
-        self.counters.get(self.global_count + counter as usize).copied().unwrap_or(0)
+        self.counters.get(self.tally_index(counter)).copied().unwrap_or(0)
     }
 
     /// Sets a counter that exists once, if this header has it.
@@ -286,15 +301,16 @@ impl Header {
 
     /// Sets the header's share of a counter that is summed, if this header has it.
     pub fn set_tally(&mut self, counter: TallyCounter, value: u64) {
-        if let Some(place) = self.counters.get_mut(self.global_count + counter as usize) {
+        let index = self.tally_index(counter);
+        if let Some(place) = self.counters.get_mut(index) {
             *place = value;
         }
     }
 
     /// Bytes of this header when written.
     pub fn bytes(&self) -> usize {
-        rows_at(self.codec.word, self.counter_count, self.layout.descriptors().len())
-            + self.row_count * row::bytes(self.codec.word)
+        let first = rows_at(self.codec.word, self.counter_count, self.layout.descriptors().len());
+        nth(first, self.row_count, row::bytes(self.codec.word))
     }
 
     /// Reads a header. `bytes` may go on behind it.
@@ -334,7 +350,7 @@ impl Header {
             return Err(FormatError::Damaged("a table with too many rows"));
         }
         let first_row = rows_at(word, counters, descriptors);
-        let needed = first_row + rows * row::bytes(word);
+        let needed = nth(first_row, rows, row::bytes(word));
         if usize::from(codec.u16(bytes, at::HEADER_BYTES)) < needed {
             return Err(FormatError::Damaged("length"));
         }
@@ -363,14 +379,14 @@ impl Header {
         }
         let first_descriptor = counter_at(word, counters);
         for index in 0..descriptors {
-            let place = first_descriptor + index * DESCRIPTOR_BYTES;
+            let [field, width_bits, at_bit] = descriptor_at(nth(first_descriptor, index, DESCRIPTOR_BYTES));
             header.layout = header
                 .layout
-                .with(small(place) as u8, small(place + 1) as u8, codec.u16(bytes, place + 2))
+                .with(small(field) as u8, small(width_bits) as u8, codec.u16(bytes, at_bit))
                 .ok_or(FormatError::Damaged("a field descriptor"))?;
         }
         for index in 0..rows {
-            let place = first_row + index * row::bytes(word);
+            let place = nth(first_row, index, row::bytes(word));
             header.add_section(SectionRow::read(codec, bytes.get(place..).unwrap_or(&[])));
         }
         Ok(header)
@@ -407,15 +423,15 @@ impl Header {
         }
         let first_descriptor = counter_at(word, self.counter_count);
         for (index, descriptor) in self.layout.descriptors().iter().enumerate() {
-            let place = first_descriptor + index * DESCRIPTOR_BYTES;
-            put(place, 1, u64::from(descriptor.field));
-            put(place + 1, 1, u64::from(descriptor.width_bits));
-            put(place + 2, 2, u64::from(descriptor.at_bit));
+            let [field, width_bits, at_bit] = descriptor_at(nth(first_descriptor, index, DESCRIPTOR_BYTES));
+            put(field, 1, u64::from(descriptor.field));
+            put(width_bits, 1, u64::from(descriptor.width_bits));
+            put(at_bit, 2, u64::from(descriptor.at_bit));
         }
         bytes.get_mut(at::ID..at::ID + 16)?.copy_from_slice(&self.id);
         let first_row = rows_at(word, self.counter_count, self.layout.descriptors().len());
         for (index, section) in self.sections().iter().enumerate() {
-            section.write(codec, bytes.get_mut(first_row + index * row::bytes(word)..)?);
+            section.write(codec, bytes.get_mut(nth(first_row, index, row::bytes(word))..)?);
         }
         Some(length)
     }

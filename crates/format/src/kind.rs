@@ -124,9 +124,9 @@ impl core::fmt::Debug for Kind {
 }
 
 const _: () = {
-    let mut at = 0;
-    while at < Kind::ALL.len() {
-        assert!((Kind::ALL[at].0 as usize) < KIND_LIMIT);
-        at += 1;
+    let mut rest = Kind::ALL;
+    while let [first, others @ ..] = rest {
+        assert!((first.0 as usize) < KIND_LIMIT);
+        rest = others;
     }
 };

@@ -101,14 +101,15 @@ impl RecordLayout {
 
     /// Adds a field. `None` if it crosses a word, has no width, or there is no room.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "compared with the end above; a constant function has no `get_mut`")]
     pub const fn with(mut self, field: u8, width_bits: u8, at_bit: u16) -> Option<Self> {
         let word_bits = self.word.bits();
-        let in_word = at_bit as usize % word_bits;
-        if self.count >= MAX_DESCRIPTORS || width_bits == 0 || in_word + width_bits as usize > word_bits {
+        let in_word = self.in_word(at_bit);
+        if self.count >= MAX_DESCRIPTORS || width_bits == 0 || in_word.saturating_add(width_bits as usize) > word_bits {
             return None;
         }
         self.descriptors[self.count] = Descriptor { field, width_bits, at_bit };
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         Some(self)
     }
 
@@ -136,7 +137,8 @@ impl RecordLayout {
     pub fn get(&self, codec: Codec, bytes: &[u8], field: Field) -> Option<u64> {
         let d = self.find(field)?;
         let (word_at, shift) = self.place(d);
-        (word_at + self.word.bytes() <= bytes.len()).then(|| codec.word(bytes, word_at) >> shift & mask(d.width_bits))
+        (word_at.saturating_add(self.word.bytes()) <= bytes.len())
+            .then(|| codec.word(bytes, word_at) >> shift & mask(d.width_bits))
     }
 
     /// Writes `field`, saturating at all ones. Returns false if it is not part of the layout, or the element too short.
@@ -149,15 +151,23 @@ impl RecordLayout {
         codec.put(bytes, word_at, self.word.bytes(), new)
     }
 
+    /// Which bit of its word that is; a word has a power of two of them.
+    const fn in_word(&self, at_bit: u16) -> usize {
+        at_bit as usize & self.word.bits().wrapping_sub(1)
+    }
+
     fn place(&self, d: Descriptor) -> (usize, u32) {
-        let bits = self.word.bits();
-        (d.at_bit as usize / bits * self.word.bytes(), (d.at_bit as usize % bits) as u32)
+        let word = usize::from(d.at_bit) >> self.word.bits().trailing_zeros();
+        (word.saturating_mul(self.word.bytes()), self.in_word(d.at_bit) as u32)
     }
 }
 
 /// The lowest `width_bits` bits.
 pub const fn mask(width_bits: u8) -> u64 {
-    if width_bits >= 64 { u64::MAX } else { (1 << width_bits) - 1 }
+    match u64::MAX.checked_shl(width_bits as u32) {
+        Some(above) => !above,
+        None => u64::MAX,
+    }
 }
 
 #[cfg(test)]

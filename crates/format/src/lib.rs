@@ -10,6 +10,16 @@
 //! followed by self-describing pieces ([`piece`]). `FORMAT.md` draws all of it byte by byte.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 #[cfg(test)]
 extern crate std;

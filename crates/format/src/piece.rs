@@ -118,7 +118,7 @@ impl PieceHeader {
 
     /// Bytes from the start of this piece to the start of the next.
     pub fn stride(&self) -> u64 {
-        let bytes = HEADER_BYTES as u64 + u64::from(self.packed_bytes);
+        let bytes = (HEADER_BYTES as u64).saturating_add(u64::from(self.packed_bytes));
         bytes.next_multiple_of(ALIGN_BYTES as u64)
     }
 }

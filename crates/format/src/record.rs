@@ -143,7 +143,7 @@ impl Entry {
         let size = self.size.unwrap_or(SIZE_ESCAPE).min(SIZE_ESCAPE);
         let thread = u64::from(self.thread.unwrap_or(0).min(THREAD_OTHER));
         [
-            (self.number + 1) & mask(48) | thread << 48,
+            self.number.wrapping_add(1) & mask(48) | thread << 48,
             self.address & mask(48) | (u64::from(self.kind.0) & 63) << 48 | u64::from(self.heap.unwrap_or(0)) << 56,
             size | u64::from(self.site) << 32,
             self.time.unwrap_or(0).min(TIME_MAX) | self.excess().min(EXCESS_ESCAPE) << 44,
@@ -182,7 +182,7 @@ impl Entry {
             number,
             address: words[1] & mask(48),
             size,
-            actual: size.zip(excess).map(|(size, excess)| size + excess),
+            actual: size.zip(excess).map(|(size, excess)| size.wrapping_add(excess)),
             kind: Kind((words[1] >> 48 & 63) as u8),
             site: (words[2] >> 32) as u32,
             thread: Some((words[0] >> 48) as u32),
@@ -202,7 +202,7 @@ impl Entry {
     pub fn packed_actual(words: &[u64; RECORD_WORDS]) -> Option<u64> {
         let excess = words[3] >> 44;
         let size = Self::packed_size(words[2])?;
-        (excess != EXCESS_ESCAPE).then_some(size + excess)
+        (excess != EXCESS_ESCAPE).then_some(size.wrapping_add(excess))
     }
 
     /// The one figure for which a history entry has 64 bits: the size if that is huge, else the actual size.
@@ -223,7 +223,7 @@ impl Entry {
             number: get(Field::Number)?.checked_sub(1)?,
             address: get(Field::Address).unwrap_or(0),
             size,
-            actual: size.zip(excess).map(|(size, excess)| size.saturating_add(excess)),
+            actual: size.zip(excess).map(|(size, excess)| size.wrapping_add(excess)),
             kind: Kind(get(Field::Kind).unwrap_or(0) as u8),
             site: get(Field::Site).unwrap_or(0) as u32,
             thread: get(Field::Thread).filter(|row| escaped(Field::Thread, row)).map(|row| row as u32),
@@ -275,7 +275,7 @@ impl FreedEntry {
     #[inline(always)]
     pub fn pack_end(number: u64, (by, later): (Kind, u32), site: u32, thread: u32, time: u64) -> [u64; 3] {
         [
-            (number + 1) & mask(48) | u64::from(thread.min(THREAD_OTHER)) << 48,
+            number.wrapping_add(1) & mask(48) | u64::from(thread.min(THREAD_OTHER)) << 48,
             u64::from(site) | (u64::from(by.0) & 63) << 32 | u64::from(later) << 38,
             time.min(TIME_MAX),
         ]

@@ -112,12 +112,12 @@ fn ln(number: f64) -> f64 {
     // The mantissa as a number from √½ to √2, and the power of two that goes with it.
     let shifted = bits.wrapping_sub(core::f64::consts::FRAC_1_SQRT_2.to_bits());
     let power = (shifted as i64 >> 52) as f64;
-    let mantissa = f64::from_bits((shifted & ((1 << 52) - 1)) + core::f64::consts::FRAC_1_SQRT_2.to_bits());
+    let mantissa = f64::from_bits((shifted & ((1 << 52) - 1)).wrapping_add(core::f64::consts::FRAC_1_SQRT_2.to_bits()));
     // ln m = 2 artanh ((m − 1) / (m + 1)), and that quotient is at most 0.172.
     let quotient = (mantissa - 1.0) / (mantissa + 1.0);
     let square = quotient * quotient;
     const LAST: u32 = 21;
-    let sum = (0..=LAST / 2).rev().fold(0.0, |sum, term| sum * square + 1.0 / f64::from(2 * term + 1));
+    let sum = (0..=LAST / 2).rev().fold(0.0, |sum, term| sum * square + 1.0 / (2.0 * f64::from(term) + 1.0));
     2.0 * quotient * sum + power * LN_2[1] + power * LN_2[0]
 }
 

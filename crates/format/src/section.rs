@@ -1,6 +1,6 @@
 //! The sections of a ledger and the elements that they hold.
 
-use crate::bytes::Codec;
+use crate::bytes::{Codec, WordSize};
 
 macro_rules! section_kinds {
     ($($(#[$doc:meta])* $id:ident = $number:literal, $name:literal;)*) => {
@@ -84,14 +84,15 @@ pub mod row {
     use crate::bytes::WordSize;
     /// Bytes of a row: 20 or 40.
     pub const fn bytes(word: WordSize) -> usize {
-        4 + word.bytes() * 4 + if word.bytes() == 8 { 4 } else { 0 }
+        word_at(word, 4)
     }
     /// Kind, 2 bytes.
     pub const KIND: usize = 0;
     /// Element size, 2 bytes.
     pub const ELEMENT_BYTES: usize = 2;
     const fn word_at(word: WordSize, index: usize) -> usize {
-        (if word.bytes() == 8 { 8 } else { 4 }) + index * word.bytes()
+        let words_at: usize = if word.bytes() == 8 { 8 } else { 4 };
+        words_at.saturating_add(index.saturating_mul(word.bytes()))
     }
     /// Offset, one word.
     pub const fn offset(word: WordSize) -> usize {
@@ -209,19 +210,24 @@ pub mod wide {
     pub const ACTUAL: usize = 16;
 }
 
+const fn words_and(words: usize, word: WordSize, bytes: usize) -> usize {
+    words.saturating_mul(word.bytes()).saturating_add(bytes)
+}
+
 macro_rules! element {
     ($(#[$doc:meta])* $module:ident ($size_words:literal words + $size_bytes:literal) { $( $(#[$field_doc:meta])* $name:ident: $words:literal words + $bytes:literal, $width:ident; )* }) => {
         $(#[$doc])*
         pub mod $module {
+            use super::words_and;
             use crate::bytes::{Codec, WordSize};
             #[allow(non_snake_case, reason = "one constant-like function per field")]
             mod places {
                 use super::*;
-                $( $(#[$field_doc])* pub const fn $name(word: WordSize) -> usize { $words * word.bytes() + $bytes } )*
+                $( $(#[$field_doc])* pub const fn $name(word: WordSize) -> usize { words_and($words, word, $bytes) } )*
             }
             pub use places::*;
             /// Bytes of an element, before rounding up to what the writer likes.
-            pub const fn bytes(word: WordSize) -> usize { $size_words * word.bytes() + $size_bytes }
+            pub const fn bytes(word: WordSize) -> usize { words_and($size_words, word, $size_bytes) }
             /// Reads one number of an element.
             pub fn get(codec: Codec, element: &[u8], field: fn(WordSize) -> usize) -> u64 {
                 let at = field(codec.word);
@@ -321,7 +327,7 @@ pub mod thread_state {
 
     /// The word of a thread that was gone at this time, in ticks; rounded up.
     pub const fn gone_by(ticks: u64) -> u32 {
-        let units = (ticks >> UNIT) + 1;
+        let units = (ticks >> UNIT).saturating_add(1);
         let most = (u32::MAX >> BITS) as u64;
         let units = if units < most { units } else { most };
         GONE | (units as u32) << BITS
