@@ -2,39 +2,31 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-
-static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A directory to work in, and one in memory for unfinished ledgers.
 #[derive(Debug)]
 pub struct Scratch {
-    work: PathBuf,
-    live: PathBuf,
+    work: heapledger_testing::Scratch,
+    live: heapledger_testing::Scratch,
 }
 
 impl Scratch {
     /// Two new directories.
     pub fn new() -> Scratch {
-        let name = format!("heapledger-e2e-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let memory = Path::new("/dev/shm");
-        let work = std::env::temp_dir().join(&name);
-        let live = if memory.is_dir() { memory.join(&name) } else { work.join("live") };
-        for path in [&work, &live] {
-            let _ = fs::remove_dir_all(path);
-            fs::create_dir_all(path).expect("a scratch directory");
+        Scratch {
+            work: heapledger_testing::Scratch::new("e2e"),
+            live: heapledger_testing::Scratch::in_memory("e2e-live"),
         }
-        Scratch { work, live }
     }
 
     /// Where the program works and finished ledgers go.
     pub fn work(&self) -> &Path {
-        &self.work
+        self.work.path()
     }
 
     /// The base of the directory of unfinished ledgers.
     pub fn live(&self) -> &Path {
-        &self.live
+        self.live.path()
     }
 
     /// A file in the work directory.
@@ -44,28 +36,18 @@ impl Scratch {
 
     /// Finished ledgers, by name.
     pub fn finished(&self) -> Vec<PathBuf> {
-        files(&self.work).into_iter().filter(|path| name(path).contains(".hl")).collect()
+        files(self.work.path()).into_iter().filter(|path| name(path).contains(".hl")).collect()
     }
 
     /// What lies in the directory of unfinished ledgers.
     pub fn unfinished(&self) -> Vec<PathBuf> {
-        files(&self.live).iter().flat_map(|directory| files(directory)).collect()
+        files(self.live.path()).iter().flat_map(|directory| files(directory)).collect()
     }
 }
 
 impl Default for Scratch {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // HEAPLEDGER_E2E_KEEP=1: somebody wants to look.
-        if std::env::var_os("HEAPLEDGER_E2E_KEEP").is_none() {
-            let _ = fs::remove_dir_all(&self.live);
-            let _ = fs::remove_dir_all(&self.work);
-        }
     }
 }
 

@@ -129,7 +129,7 @@ impl Fixture {
     fn new(name: &str) -> Fixture {
         let scratch = Scratch::new(name);
         let path = scratch.compile("shop", PROGRAM, &["-g", "-O1", "-no-pie", "-Wl,--build-id"]);
-        let directory = scratch.0.clone();
+        let directory = scratch.0.path().to_owned();
         let notes = tool("readelf", &["-n", "shop"], &directory);
         let id = notes.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).expect("a build id").to_owned();
         let bytes: Vec<u8> =

@@ -4,10 +4,10 @@ mod common;
 
 use std::os::unix::fs::FileExt;
 
-use common::{Place, reports};
+use common::reports;
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
 use heapledger_analysis::source::{Ledger, finish};
-use heapledger_testing::sample;
+use heapledger_testing::{Scratch, sample};
 
 /// Without what tells how much the ledger takes: that differs between word sizes, and between forms of a ledger.
 fn comparable(reports: &[String; 6]) -> Vec<String> {
@@ -42,11 +42,11 @@ fn comparable(reports: &[String; 6]) -> Vec<String> {
 
 #[test]
 fn a_ledger_of_any_machine_reads_the_same() {
-    let place = Place::new("a_ledger_of_any_machine_reads_the_same");
+    let place = Scratch::in_memory("report-a_ledger_of_any_machine_reads_the_same");
     let mut all = Vec::new();
     for order in [ByteOrder::Little, ByteOrder::Big] {
         for word in [WordSize::W64, WordSize::W32] {
-            let path = place.at(&format!("{order:?}{word:?}"));
+            let path = place.join(format!("{order:?}{word:?}"));
             sample(order, word).write(&path).expect("written");
             all.push(comparable(&reports(&path).expect("readable")));
         }
@@ -60,8 +60,8 @@ fn a_ledger_of_any_machine_reads_the_same() {
 
 #[test]
 fn a_finished_ledger_reads_as_the_live_one() {
-    let place = Place::new("a_finished_ledger_reads_as_the_live_one");
-    let (live, finished) = (place.at("same.hlive"), place.at("same.hl"));
+    let place = Scratch::in_memory("report-a_finished_ledger_reads_as_the_live_one");
+    let (live, finished) = (place.join("same.hlive"), place.join("same.hl"));
     sample(ByteOrder::Little, WordSize::W64).write(&live).expect("written");
     finish(&Ledger::open(&live).expect("a ledger"), &finished, &[], &mut |_, _| {}).expect("finished");
     let [one, two] = [&live, &finished].map(|path| comparable(&reports(path).expect("readable")));
@@ -72,8 +72,8 @@ fn a_finished_ledger_reads_as_the_live_one() {
 
 #[test]
 fn what_a_person_sees() {
-    let place = Place::new("what_a_person_sees");
-    let path = place.at("seen.hlive");
+    let place = Scratch::in_memory("report-what_a_person_sees");
+    let path = place.join("seen.hlive");
     sample(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
     let [stats, stats_lines, dump, dump_lines, history, history_lines] = reports(&path).expect("readable");
     for line in [
@@ -129,9 +129,9 @@ fn what_a_person_sees() {
 
 #[test]
 fn a_ledger_without_options_has_the_rest() {
-    let place = Place::new("a_ledger_without_options_has_the_rest");
+    let place = Scratch::in_memory("report-a_ledger_without_options_has_the_rest");
     use heapledger_analysis::format::record::Options;
-    let path = place.at("bare.hlive");
+    let path = place.join("bare.hlive");
     let mut builder = sample(ByteOrder::Little, WordSize::W64);
     builder.options(Options(0)).write(&path).expect("written");
     let [stats, _, dump, ..] = reports(&path).expect("readable");
@@ -142,11 +142,11 @@ fn a_ledger_without_options_has_the_rest() {
 
 /// Changes one place in `of`, from the `part`-th on, in a live or a finished ledger, and cuts it.
 fn no_damage_upsets_a_report(is_finished: bool, part: usize, of: usize) {
-    let place = Place::new(&format!("no_damage_upsets_a_report-{is_finished}-{part}"));
-    let mut path = place.at("damage.hlive");
+    let place = Scratch::in_memory(&format!("no_damage_upsets_a_report-{is_finished}-{part}"));
+    let mut path = place.join("damage.hlive");
     sample(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
     if is_finished {
-        let finished = place.at("damage.hl");
+        let finished = place.join("damage.hl");
         finish(&Ledger::open(&path).expect("a ledger"), &finished, &[], &mut |_, _| {}).expect("finished");
         path = finished;
     }

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Place, reports};
+use common::reports;
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
 use heapledger_analysis::format::{GlobalCounter, TallyCounter};
 use heapledger_analysis::source::{Ledger, finish};
-use heapledger_testing::sample;
+use heapledger_testing::{Scratch, sample};
 use serde_json::{Value, json};
 
 const INTERVAL: u64 = 64 << 10;
@@ -23,8 +23,8 @@ fn has(report: &str, lines: &[&str]) {
 
 #[test]
 fn every_estimate_is_marked() {
-    let place = Place::new("every_estimate_is_marked");
-    let path = place.at("sampled.hlive");
+    let place = Scratch::in_memory("report-every_estimate_is_marked");
+    let path = place.join("sampled.hlive");
     let mut builder = sample(ByteOrder::Little, WordSize::W64);
     builder.sampled(INTERVAL).tally(TallyCounter::Frees, 100).tally(TallyCounter::Allocations, 107);
     builder.write(&path).expect("written");
@@ -87,8 +87,8 @@ fn every_estimate_is_marked() {
 
 #[test]
 fn exact_figures_are_not_marked() {
-    let place = Place::new("exact_figures_are_not_marked");
-    let path = place.at("exact.hlive");
+    let place = Scratch::in_memory("report-exact_figures_are_not_marked");
+    let path = place.join("exact.hlive");
     sample(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
     let reports = reports(&path).expect("readable");
     for report in &reports {
@@ -102,8 +102,8 @@ fn exact_figures_are_not_marked() {
 
 #[test]
 fn the_recorders_own_figures_are_told() {
-    let place = Place::new("the_recorders_own_figures_are_told");
-    let (live, path) = (place.at("own.hlive"), place.at("own.hl"));
+    let place = Scratch::in_memory("report-the_recorders_own_figures_are_told");
+    let (live, path) = (place.join("own.hlive"), place.join("own.hl"));
     let mut builder = sample(ByteOrder::Little, WordSize::W64);
     builder
         .global(GlobalCounter::PrivateBytes, 1 << 20)
@@ -161,8 +161,8 @@ fn the_recorders_own_figures_are_told() {
 
 #[test]
 fn older_ledgers_leave_off_what_they_do_not_tell() {
-    let place = Place::new("older_ledgers_leave_off_what_they_do_not_tell");
-    let path = place.at("older.hlive");
+    let place = Scratch::in_memory("report-older_ledgers_leave_off_what_they_do_not_tell");
+    let path = place.join("older.hlive");
     let mut builder = sample(ByteOrder::Little, WordSize::W64);
     builder.counters(9, 22).write(&path).expect("written");
     let [stats, stats_lines, ..] = reports(&path).expect("readable");

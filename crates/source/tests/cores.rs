@@ -1,11 +1,11 @@
 //! Ledgers in core dumps and in images of memory, and core dumps that lead to ledgers elsewhere.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use heapledger_source::format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_source::format::header::MAGIC;
 use heapledger_source::{FoundIn, Ledger, Snapshot, SourceError, finish};
-use heapledger_testing::sample;
+use heapledger_testing::{Scratch, sample};
 
 const KINDS: [(ByteOrder, WordSize); 4] = [
     (ByteOrder::Little, WordSize::W64),
@@ -14,29 +14,6 @@ const KINDS: [(ByteOrder, WordSize); 4] = [
     (ByteOrder::Big, WordSize::W32),
 ];
 const LITTLE_64: Codec = Codec { order: ByteOrder::Little, word: WordSize::W64 };
-
-/// A directory of one test, removed at its end.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(test: &str) -> Place {
-        let directory = std::env::temp_dir().join(format!("heapledger-cores-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
-        Place(directory)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, bytes).expect("written");
-        path
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A core dump of these pieces of memory (address, bytes, writable), with these notes (type, bytes).
 fn core(codec: Codec, memory: &[(u64, &[u8], bool)], notes: &[(u32, Vec<u8>)]) -> Vec<u8> {
@@ -105,7 +82,7 @@ fn blocks(ledger: &Ledger) -> Vec<(u64, Option<u64>)> {
 
 #[test]
 fn a_ledger_that_lies_in_a_core_dump_is_read_from_it() {
-    let place = Place::new("inside");
+    let place = Scratch::new("cores-inside");
     for (order, word) in KINDS {
         let codec = Codec { order, word };
         let bytes = sample(order, word).bytes();
@@ -139,45 +116,45 @@ fn a_ledger_that_lies_in_a_core_dump_is_read_from_it() {
 
 #[test]
 fn a_snapshot_is_not_taken_for_the_end() {
-    let place = Place::new("snapshot");
+    let place = Scratch::new("cores-snapshot");
     let live = place.write("live", &sample(ByteOrder::Little, WordSize::W64).bytes());
     let ledger = Ledger::open(&live).expect("live");
-    let gone = place.0.join("gone.hlive");
+    let gone = place.join("gone.hlive");
     let page = anchor(&gone, &ledger.header().id, None);
     let path = place.write("core", &core(LITTLE_64, &[(0x7000_0000, page.as_slice(), true)], &[]));
     let written = std::fs::metadata(&path).and_then(|data| data.modified()).expect("a time");
     let written = written.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
     // In the order of names the farther one is first.
     for (name, away) in [("x.7.0.hl", 3_000_000_000), ("x.7.1.hl", 1_000_000_000)] {
-        let copy = Snapshot::copy(&ledger, &place.0.join("raw"), written - away, true).expect("copied");
-        copy.finish(&place.0.join(name), &[], &mut |_, _| {}).expect("finished");
+        let copy = Snapshot::copy(&ledger, &place.join("raw"), written - away, true).expect("copied");
+        copy.finish(&place.join(name), &[], &mut |_, _| {}).expect("finished");
     }
     let source = || {
         let ledger = Ledger::open(&path).expect("a ledger");
         (ledger.found().expect("found").source.clone(), ledger.taken().map(|taken| taken.unix_ns))
     };
-    let nearest = FoundIn::FinishedFile(place.0.join("x.7.1.hl"));
+    let nearest = FoundIn::FinishedFile(place.join("x.7.1.hl"));
     assert_eq!(source(), (nearest, Some(written - 1_000_000_000)), "nothing but snapshots");
-    let end = place.0.join("x.7.hl");
+    let end = place.join("x.7.hl");
     finish(&ledger, &end, &[], &mut |_, _| {}).expect("finished");
     assert_eq!(source(), (FoundIn::FinishedFile(end), None), "a snapshot in place of the end");
 }
 
 #[test]
 fn an_anchor_leads_to_the_live_file_and_then_to_the_finished_one() {
-    let place = Place::new("anchor");
-    let elsewhere = Place::new("anchor-elsewhere");
+    let place = Scratch::new("cores-anchor");
+    let elsewhere = Scratch::new("cores-anchor-elsewhere");
     let bytes = sample(ByteOrder::Little, WordSize::W64).bytes();
     let live = place.write("0123456789abcdef-0.hlive", &bytes);
     let id = Ledger::open(&live).expect("live").header().id;
-    let page = anchor(&live, &id, Some(&place.0));
+    let page = anchor(&live, &id, Some(place.path()));
     let big = vec![0u8; 1 << 20];
     let memory = [(0x1000_0000, big.as_slice(), true), (0x7000_0000, page.as_slice(), true)];
     let path = elsewhere.write("core", &core(LITTLE_64, &memory, &[]));
     let ledger = Ledger::open(&path).expect("by the anchor");
     assert_eq!(ledger.found().expect("found").source, FoundIn::LiveFile(live.clone()));
     let all = blocks(&ledger);
-    let done = place.0.join("heapledger.x.7.hl");
+    let done = place.join("heapledger.x.7.hl");
     finish(&ledger, &done, &[], &mut |_, _| {}).expect("finished");
     // Another ledger lies there under the live file's name: it is not the one.
     let mut other = bytes.clone();
@@ -189,7 +166,7 @@ fn an_anchor_leads_to_the_live_file_and_then_to_the_finished_one() {
     std::fs::remove_file(&live).expect("removed");
     assert!(Ledger::open(&path).expect("finished").is_finished());
     // Beside the core dump it is found without knowing the program's directory.
-    let moved = elsewhere.0.join("y.hl");
+    let moved = elsewhere.path().join("y.hl");
     std::fs::rename(&done, &moved).expect("moved");
     let page = anchor(&live, &id, None);
     let path = elsewhere.write("core", &core(LITTLE_64, &[(0x7000_0000, page.as_slice(), true)], &[]));
@@ -210,7 +187,7 @@ fn an_anchor_leads_to_the_live_file_and_then_to_the_finished_one() {
 
 #[test]
 fn a_ledger_in_the_core_goes_before_the_file_and_a_child_has_none() {
-    let place = Place::new("before");
+    let place = Scratch::new("cores-before");
     let bytes = sample(ByteOrder::Little, WordSize::W64).bytes();
     let live = place.write("0123456789abcdef-0.hlive", &bytes);
     let id = Ledger::open(&live).expect("live").header().id;
@@ -238,7 +215,7 @@ fn a_ledger_in_the_core_goes_before_the_file_and_a_child_has_none() {
 
 #[test]
 fn cut_and_forged_core_dumps_do_no_harm() {
-    let place = Place::new("cut");
+    let place = Scratch::new("cores-cut");
     for (order, word) in KINDS {
         let codec = Codec { order, word };
         let ledger = sample(order, word).bytes();
@@ -272,7 +249,7 @@ fn cut_and_forged_core_dumps_do_no_harm() {
 
 #[test]
 fn what_is_neither_says_so() {
-    let place = Place::new("neither");
+    let place = Scratch::new("cores-neither");
     let plain = core(LITTLE_64, &[(0x1000, b"nothing here", true)], &[]);
     let refusal = |bytes: &[u8]| Ledger::open(place.write("file", bytes)).expect_err("refused").to_string();
     assert!(refusal(&plain).ends_with("its process was not recorded by heapledger"));

@@ -4,26 +4,7 @@ use std::path::{Path, PathBuf};
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
 use heapledger_source::{Damage, Ledger, finish};
-use heapledger_testing::sample;
-
-/// A directory of one test, removed at its end.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(test: &str) -> Place {
-        let shm = Path::new("/dev/shm");
-        let base = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
-        let directory = base.join(format!("heapledger-damage-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
-        Place(directory)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use heapledger_testing::{Scratch, sample};
 
 /// Opens and reads everything there is; how many records and history entries, and the damage.
 fn read(path: &Path) -> Option<(usize, usize, Damage)> {
@@ -71,8 +52,8 @@ fn ledgers(directory: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn cut_at_every_byte() {
-    let place = Place::new("cut");
-    let directory = &place.0;
+    let place = Scratch::in_memory("damage-cut");
+    let directory = place.path();
     for (name, bytes) in ledgers(directory) {
         let path = directory.join("cut");
         let file = std::fs::File::create(&path).expect("created");
@@ -99,8 +80,8 @@ fn cut_at_every_byte() {
 
 #[test]
 fn a_cut_finished_ledger_gives_what_lies_before_the_cut() {
-    let place = Place::new("prefix");
-    let directory = &place.0;
+    let place = Scratch::in_memory("damage-prefix");
+    let directory = place.path();
     let (_, bytes) = ledgers(directory).swap_remove(1);
     let path = directory.join("cut");
     // Records are last: one byte of them missing leaves all the rest.
@@ -115,8 +96,8 @@ fn a_cut_finished_ledger_gives_what_lies_before_the_cut() {
 
 #[test]
 fn a_damaged_piece_is_passed_over_and_the_chain_found_again() {
-    let place = Place::new("resync");
-    let directory = &place.0;
+    let place = Scratch::in_memory("damage-resync");
+    let directory = place.path();
     let (_, bytes) = ledgers(directory).swap_remove(1);
     let path = directory.join("damaged");
     let magics: Vec<usize> = (0..bytes.len() - 4).step_by(8).filter(|at| bytes[*at..].starts_with(b"HLPC")).collect();
@@ -134,8 +115,8 @@ fn a_damaged_piece_is_passed_over_and_the_chain_found_again() {
 
 /// Changes bytes of one of [`ledgers`].
 fn any_byte_may_be_wrong(which: usize) {
-    let place = Place::new(&format!("flip-{which}"));
-    let directory = &place.0;
+    let place = Scratch::in_memory(&format!("damage-flip-{which}"));
+    let directory = place.path();
     let began = std::time::Instant::now();
     let mut read_at_all = 0;
     let mut tried = 0;

@@ -7,30 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
 use heapledger_source::{Ledger, Life};
-use heapledger_testing::sample;
-
-/// A directory of one test, removed at its end.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(test: &str) -> Place {
-        let shm = Path::new("/dev/shm");
-        let base = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
-        let directory = base.join(format!("heapledger-errors-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
-        Place(directory)
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use heapledger_testing::{Scratch, sample};
 
 fn refusal(target: impl AsRef<OsStr>) -> String {
     Ledger::open_target(target.as_ref()).expect_err("refused").to_string()
@@ -38,9 +15,9 @@ fn refusal(target: impl AsRef<OsStr>) -> String {
 
 #[test]
 fn files_that_are_no_ledgers() {
-    let place = Place::new("files_that_are_no_ledgers");
-    let path = place.at("file");
-    assert!(refusal(place.at("absent")).ends_with("/absent does not exist"));
+    let place = Scratch::in_memory("errors-files_that_are_no_ledgers");
+    let path = place.join("file");
+    assert!(refusal(place.join("absent")).ends_with("/absent does not exist"));
     std::fs::write(&path, b"").expect("written");
     assert!(refusal(&path).ends_with("/file is empty, not a ledger"));
     std::fs::write(&path, b"\x7fELF").expect("written");
@@ -58,15 +35,15 @@ fn files_that_are_no_ledgers() {
     assert!(refusal(&path).contains("was being set up"));
     assert!(refusal(std::env::temp_dir()).ends_with("is a directory, not a ledger"));
     assert!(refusal("/dev/null").ends_with("is a device, not a ledger"));
-    let pipe = place.at("pipe");
+    let pipe = place.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     assert!(refusal(&pipe).ends_with("is a named pipe, not a ledger"));
 }
 
 #[test]
 fn a_file_without_permission() {
-    let place = Place::new("a_file_without_permission");
-    let path = place.at("secret");
+    let place = Scratch::in_memory("errors-a_file_without_permission");
+    let path = place.join("secret");
     std::fs::write(&path, b"x").expect("written");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).expect("chmod");
     // Root may read everything; then there is nothing to see here.
@@ -119,8 +96,8 @@ fn mapper(path: &Path) -> Option<Ended> {
 
 #[test]
 fn the_ledger_of_a_running_process() {
-    let place = Place::new("the_ledger_of_a_running_process");
-    let path = place.at("session-0.hlive");
+    let place = Scratch::in_memory("errors-the_ledger_of_a_running_process");
+    let path = place.join("session-0.hlive");
     sample(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
     let Some(child) = mapper(&path) else {
         println!("skipped: needs python3 to map a file");
@@ -166,8 +143,8 @@ fn fill_in(path: &Path, pid: u32) {
 /// while another file has that name.
 #[test]
 fn a_ledger_that_was_removed_while_it_is_mapped() {
-    let place = Place::new("a_ledger_that_was_removed");
-    let path = place.at("session-0.hlive");
+    let place = Scratch::in_memory("errors-a_ledger_that_was_removed");
+    let path = place.join("session-0.hlive");
     sample(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
     let Some(child) = mapper(&path) else {
         println!("skipped: needs python3 to map a file");

@@ -4,16 +4,7 @@ use std::path::PathBuf;
 
 use heapledger_source::format::{Entry, FreedEntry, Kind};
 use heapledger_source::{Ledger, finish};
-use heapledger_testing::Builder;
-
-/// A directory, removed at the end.
-struct Place(PathBuf);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use heapledger_testing::{Builder, Scratch};
 
 fn freed(number: u64) -> FreedEntry {
     let block = Entry {
@@ -32,13 +23,13 @@ fn freed(number: u64) -> FreedEntry {
 
 /// What `ring` holds after it was finished.
 fn finished(name: &str, ring: &[u64]) -> Vec<FreedEntry> {
-    let place = Place(std::env::temp_dir().join(format!("heapledger-order-{name}-{}", std::process::id())));
-    std::fs::create_dir_all(&place.0).expect("a directory");
+    let place = Scratch(std::env::temp_dir().join(format!("heapledger-order-{name}-{}", std::process::id())));
+    std::fs::create_dir_all(place.path()).expect("a directory");
     let mut builder = Builder::new();
     for number in ring {
         builder.freed(freed(*number));
     }
-    let [live, done] = ["live.hlive", "done.hl"].map(|file| place.0.join(file));
+    let [live, done] = ["live.hlive", "done.hl"].map(|file| place.join(file));
     builder.write(&live).expect("written");
     let written = finish(&Ledger::open(&live).expect("a ledger"), &done, &[], &mut |_, _| {}).expect("finished");
     assert_eq!((written.history, written.in_flight), (ring.len() as u64, 0), "{name}");

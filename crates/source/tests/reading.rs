@@ -5,30 +5,7 @@ use std::path::{Path, PathBuf};
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
 use heapledger_source::format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_source::{Code, Damage, Ledger, SourceError, finish};
-use heapledger_testing::{Builder, sample};
-
-/// A directory of one test, removed at its end.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(test: &str) -> Place {
-        let shm = Path::new("/dev/shm");
-        let base = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
-        let directory = base.join(format!("heapledger-reading-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
-        Place(directory)
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use heapledger_testing::{Builder, Scratch, sample};
 
 fn records(ledger: &Ledger) -> Vec<Entry> {
     let mut all = Vec::new();
@@ -52,11 +29,11 @@ fn freed(ledger: &Ledger) -> Vec<FreedEntry> {
 
 #[test]
 fn a_finished_ledger_says_what_the_live_one_said() {
-    let place = Place::new("a_finished_ledger_says_what_the_live_one_said");
+    let place = Scratch::in_memory("reading-a_finished_ledger_says_what_the_live_one_said");
     for order in [ByteOrder::Little, ByteOrder::Big] {
         for word in [WordSize::W32, WordSize::W64] {
-            let live_path = place.at(&format!("{order:?}{word:?}.hlive"));
-            let path = place.at(&format!("{order:?}{word:?}.hl"));
+            let live_path = place.join(&format!("{order:?}{word:?}.hlive"));
+            let path = place.join(&format!("{order:?}{word:?}.hl"));
             sample(order, word).write(&live_path).expect("written");
             let live = Ledger::open(&live_path).expect("a ledger");
             let extra = [("exit", "3".to_owned()), ("wall_ns", "77".to_owned())];
@@ -103,8 +80,8 @@ fn a_finished_ledger_says_what_the_live_one_said() {
 
 #[test]
 fn what_sections_took_is_known_afterwards() {
-    let place = Place::new("what_sections_took_is_known_afterwards");
-    let (live_path, path) = (place.at("took.hlive"), place.at("took.hl"));
+    let place = Scratch::in_memory("reading-what_sections_took_is_known_afterwards");
+    let (live_path, path) = (place.join("took.hlive"), place.join("took.hl"));
     sample(ByteOrder::Little, WordSize::W64).write(&live_path).expect("written");
     let live = Ledger::open(&live_path).expect("a ledger");
     finish(&live, &path, &[], &mut |_, _| {}).expect("finished");
@@ -128,9 +105,9 @@ fn what_sections_took_is_known_afterwards() {
 
 #[test]
 fn ledgers_of_older_writers_keep_their_counters() {
-    let place = Place::new("ledgers_of_older_writers_keep_their_counters");
+    let place = Scratch::in_memory("reading-ledgers_of_older_writers_keep_their_counters");
     for (globals, tallies) in [(9, 22), (9, 19), (GlobalCounter::COUNT, TallyCounter::COUNT)] {
-        let (live_path, path) = (place.at(&format!("{tallies}.hlive")), place.at(&format!("{tallies}.hl")));
+        let (live_path, path) = (place.join(&format!("{tallies}.hlive")), place.join(&format!("{tallies}.hl")));
         let mut builder = sample(ByteOrder::Little, WordSize::W64);
         builder
             .counters(globals, tallies)
@@ -154,14 +131,14 @@ fn ledgers_of_older_writers_keep_their_counters() {
 
 #[test]
 fn what_cannot_be_written_leaves_nothing_behind() {
-    let place = Place::new("what_cannot_be_written_leaves_nothing_behind");
-    let live_path = place.at("nowhere.hlive");
+    let place = Scratch::in_memory("reading-what_cannot_be_written_leaves_nothing_behind");
+    let live_path = place.join("nowhere.hlive");
     Builder::new().block(0x1000, 1).write(&live_path).expect("written");
     let live = Ledger::open(&live_path).expect("a ledger");
-    let nowhere = place.at("no such directory").join("x.hl");
+    let nowhere = place.join("no such directory").join("x.hl");
     assert!(matches!(finish(&live, &nowhere, &[], &mut |_, _| {}), Err(SourceError::Write { .. })));
     // A directory cannot be replaced by a file: the last step fails.
-    let directory = place.at("directory.hl");
+    let directory = place.join("directory.hl");
     std::fs::create_dir_all(directory.join("full")).expect("a directory");
     assert!(finish(&live, &directory, &[], &mut |_, _| {}).is_err());
     let left = std::fs::read_dir(directory.parent().expect("a parent")).expect("listed");
@@ -171,8 +148,8 @@ fn what_cannot_be_written_leaves_nothing_behind() {
 
 #[test]
 fn stacks_in_a_circle_end() {
-    let place = Place::new("stacks_in_a_circle_end");
-    let path = place.at("circle.hlive");
+    let place = Scratch::in_memory("reading-stacks_in_a_circle_end");
+    let path = place.join("circle.hlive");
     let mut builder = Builder::new();
     let next = builder.stack(&[(None, 0x1000)]) + 1;
     let node = builder.site_node(next + 1, 1);
@@ -189,7 +166,7 @@ fn stacks_in_a_circle_end() {
 
 #[test]
 fn forged_figures_cost_nothing() {
-    let place = Place::new("forged_figures_cost_nothing");
+    let place = Scratch::in_memory("reading-forged_figures_cost_nothing");
     let bytes = sample(ByteOrder::Little, WordSize::W64).bytes();
     let header = heapledger_source::format::Header::parse(&bytes).expect("a header");
     for section in header.sections() {
@@ -201,7 +178,7 @@ fn forged_figures_cost_nothing() {
             }
             let mut bytes = bytes.clone();
             header.write(&mut bytes).expect("room");
-            let path = place.at(&format!("forged-{}.hlive", kind.name()));
+            let path = place.join(&format!("forged-{}.hlive", kind.name()));
             std::fs::write(&path, &bytes).expect("written");
             let ledger = Ledger::open(&path).expect("a ledger");
             records(&ledger);

@@ -1,32 +1,12 @@
 //! Snapshots of ledgers that are being written.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
 use heapledger_source::format::{FreedEntry, Kind};
 use heapledger_source::{Ledger, Snapshot, SourceError, Taken};
-use heapledger_testing::{Builder, sample};
-
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("heapledger-snapshot-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a directory");
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use heapledger_testing::{Builder, Scratch, sample};
 
 fn numbers(ledger: &Ledger) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
@@ -54,8 +34,8 @@ fn take(builder: &Builder, scratch: &Path, still: bool) -> (Ledger, Ledger) {
 fn a_snapshot_holds_what_the_ledger_held() {
     for (order, word) in [(ByteOrder::Little, WordSize::W64), (ByteOrder::Big, WordSize::W32)] {
         for still in [false, true] {
-            let scratch = Scratch::new(&format!("{still}-{}", word.bytes()));
-            let (live, taken) = take(&sample(order, word), &scratch.0, still);
+            let scratch = Scratch::new(&format!("snapshot-{still}-{}", word.bytes()));
+            let (live, taken) = take(&sample(order, word), scratch.path(), still);
             assert!(taken.is_finished() && !taken.damage().is_any(), "{:?}", taken.damage());
             assert_eq!(numbers(&taken), numbers(&live));
             assert_eq!(taken.header().id, live.header().id);
@@ -80,16 +60,16 @@ fn a_block_that_was_freed_meanwhile_is_there_once() {
     let mut builder = Builder::new();
     builder.block(0x1000, 1).block(0x2000, 2).block(0x3000, 3);
     let mut second = None;
-    let scratch = Scratch::new("twice");
-    builder.write(&scratch.path("first")).expect("written");
-    let first = Ledger::open(scratch.path("first")).expect("a ledger");
+    let scratch = Scratch::new("snapshot-twice");
+    builder.write(&scratch.join("first")).expect("written");
+    let first = Ledger::open(scratch.join("first")).expect("a ledger");
     let mut records = first.records();
     while let Some(chunk) = records.next_chunk().expect("read") {
         second = second.or(chunk.iter().find(|entry| entry.number == 1).copied());
     }
     let block = second.expect("the second block");
     builder.freed(FreedEntry { block, number: 9, later: 0, by: Kind::FREE, site: 0, thread: None, time: None });
-    let (_, taken) = take(&builder, &scratch.0, false);
+    let (_, taken) = take(&builder, scratch.path(), false);
     assert_eq!(numbers(&taken), BTreeSet::from([0, 1, 2]), "it was there when the copy began");
     let mut history = taken.freed();
     let mut frees = 0;
@@ -101,26 +81,26 @@ fn a_block_that_was_freed_meanwhile_is_there_once() {
 
 #[test]
 fn the_copy_of_a_held_program_says_whether_its_books_agree() {
-    let scratch = Scratch::new("books");
+    let scratch = Scratch::new("snapshot-books");
     let mut builder = Builder::new();
     builder.block(0x1000, 1).block(0x2000, 2);
     for (path, more, unsettled) in [("even", 0, Some(0)), ("odd", 3, Some(3))] {
         builder.tally(heapledger_source::format::TallyCounter::Allocations, more);
-        builder.write(&scratch.path(path)).expect("written");
-        let live = Ledger::open(scratch.path(path)).expect("a ledger");
-        let copy = |still| Snapshot::copy(&live, &scratch.path("raw"), 1, still).expect("copied").unsettled;
+        builder.write(&scratch.join(path)).expect("written");
+        let live = Ledger::open(scratch.join(path)).expect("a ledger");
+        let copy = |still| Snapshot::copy(&live, &scratch.join("raw"), 1, still).expect("copied").unsettled;
         assert_eq!((copy(true), copy(false)), (unsettled, None));
     }
 }
 
 #[test]
 fn what_cannot_be_done_leaves_nothing() {
-    let scratch = Scratch::new("cannot");
-    let (live, taken) = take(&sample(ByteOrder::Little, WordSize::W64), &scratch.0, true);
-    let raw = scratch.path("raw");
+    let scratch = Scratch::new("snapshot-cannot");
+    let (live, taken) = take(&sample(ByteOrder::Little, WordSize::W64), scratch.path(), true);
+    let raw = scratch.join("raw");
     assert!(matches!(Snapshot::copy(&taken, &raw, 1, true), Err(SourceError::AlreadyFinished(_))));
     assert!(!raw.exists());
-    let nowhere = scratch.path("no/such/file");
+    let nowhere = scratch.join("no/such/file");
     assert!(matches!(Snapshot::copy(&live, &nowhere, 1, true), Err(SourceError::Write { .. })));
     let copy = Snapshot::copy(&live, &raw, 1, true).expect("copied");
     assert!(copy.finish(&nowhere, &[], &mut |_, _| ()).is_err());

@@ -60,6 +60,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        // HEAPLEDGER_E2E_KEEP=1: somebody wants to look.
+        if env::var_os("HEAPLEDGER_E2E_KEEP").is_none() {
+            let _ = fs::remove_dir_all(&self.0);
+        }
     }
 }

@@ -54,16 +54,16 @@ __attribute__((constructor)) static void begin(void) {
 }
 "#;
 
-/// A directory for one test, removed at its end.
-pub(crate) struct Scratch(pub(crate) PathBuf);
+/// A directory for one test, with a place for unfinished ledgers and one to work in.
+pub(crate) struct Scratch(pub(crate) heapledger_testing::Scratch);
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("heapledger-cli-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(path.join("live")).expect("a directory");
-        fs::create_dir_all(path.join("cwd")).expect("a directory");
-        Scratch(path)
+        let scratch = heapledger_testing::Scratch::new(&format!("cli-{name}"));
+        for inside in ["live", "cwd"] {
+            fs::create_dir(scratch.join(inside)).expect("a directory");
+        }
+        Scratch(scratch)
     }
 
     /// The working directory of what is run.
@@ -111,12 +111,6 @@ impl Scratch {
     pub(crate) fn unfinished(&self) -> Vec<String> {
         let inside = fs::read_dir(self.0.join("live")).expect("list").next();
         inside.map(|item| names(&item.expect("an item").path())).unwrap_or_default()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

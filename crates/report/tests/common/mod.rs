@@ -1,6 +1,6 @@
 //! Reports of made ledgers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use heapledger_analysis::source::{Ledger, SourceError};
@@ -9,29 +9,6 @@ use heapledger_analysis::{Clock, Events, Names, NamingOptions, Sampling, Seen, S
 use heapledger_report::{
     Context, DumpJson, DumpText, Ending, HistoryJson, HistoryText, Paint, StatsOptions, stats_json, stats_text,
 };
-
-/// A directory of one test, removed at its end.
-pub(crate) struct Place(PathBuf);
-
-impl Place {
-    pub(crate) fn new(test: &str) -> Place {
-        let shm = Path::new("/dev/shm");
-        let base = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
-        let directory = base.join(format!("heapledger-report-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
-        Place(directory)
-    }
-
-    pub(crate) fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// `stats`, `dump` and `history`, each as text and as JSON.
 pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
