@@ -211,6 +211,17 @@ pub fn children(pid: u32) -> Vec<u32> {
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
+/// The system call that the main thread of a process is waiting in, with its arguments, as the kernel shows them: numbers,
+/// the arguments in hexadecimal. `running` if it is in none.
+pub fn call(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default()
+}
+
+/// Whether the main thread of a process waits for its standard input.
+pub fn reads_input(pid: u32) -> bool {
+    call(pid).starts_with("0 0x0 ")
+}
+
 /// A number from `/proc/PID/status`, such as `VmRSS`, in KiB.
 pub fn status_kib(pid: u32, field: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -3,10 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use heapledger_e2e::ledger::Stats;
-use heapledger_e2e::process::{self, PATIENCE, Running, children, status_kib, until};
+use heapledger_e2e::process::{self, PATIENCE, Running, children, reads_input, status_kib, until};
 use heapledger_e2e::programs::{Load, prepare};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger};
@@ -167,14 +166,12 @@ impl Standing {
     fn start(command: &mut Command, below: bool) -> Result<Standing> {
         let running = process::start(command.stdin(Stdio::piped()))?;
         let mut standing = Standing { pid: running.pid(), running };
-        let mut last = 0;
         until("it stands still", || {
-            std::thread::sleep(Duration::from_millis(150));
             if below {
                 standing.pid = children(standing.running.pid()).first().copied().unwrap_or(0);
             }
-            let anonymous = status_kib(standing.pid, "RssAnon").unwrap_or(0);
-            std::mem::replace(&mut last, anonymous) == anonymous && anonymous > 20 << 10
+            // It has allocated what it keeps, and reads its input.
+            status_kib(standing.pid, "RssAnon").unwrap_or(0) > 20 << 10 && reads_input(standing.pid)
         })?;
         Ok(standing)
     }
@@ -225,13 +222,16 @@ const WAITING: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+static pthread_barrier_t all_have_worked;
+static char byte;
 static void *work(void *unused) {
     char *volatile one = malloc(100), *volatile other = malloc(200);
     free(one);
     free(other);
-    getchar();
-    return unused;
+    pthread_barrier_wait(&all_have_worked);
+    return read(0, &byte, 1) ? unused : NULL;
 }
 
 int main(int argc, char **argv) {
@@ -240,10 +240,11 @@ int main(int argc, char **argv) {
     pthread_attr_setstacksize(&small, 64 << 10);
     pthread_t thread;
     memset(malloc(24 << 20), argc, 24 << 20);
+    pthread_barrier_init(&all_have_worked, NULL, atol(argv[1]) + 1);
     for (long i = atol(argv[1]); i > 0; i--)
         if (pthread_create(&thread, &small, work, NULL) != 0) return 1;
-    getchar();
-    return 0;
+    pthread_barrier_wait(&all_have_worked);
+    return read(0, &byte, 1) < 0;
 }
 "#;
 

@@ -3,7 +3,7 @@
 
 use heapledger_e2e::counts::Counts;
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
-use heapledger_e2e::process::kill;
+use heapledger_e2e::process::{kill, until};
 use heapledger_e2e::programs::{Load, Redis, examine, prepare, top};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tracked::{by_hand, recover};
@@ -55,7 +55,7 @@ fn redis(kill_it: bool) -> Result {
     let pid = redis.pid();
     if kill_it {
         let load = redis.benchmark(100_000_000)?;
-        std::thread::sleep(std::time::Duration::from_secs(3));
+        until("it is under load", || Stats::of(pid.to_string()).is_ok_and(|stats| stats.number("frees") > 20_000))?;
         kill(pid.into(), "KILL")?;
         redis.gone()?;
         kill(-i64::from(load.pid()), "KILL").ok();

@@ -12,8 +12,8 @@ use heapledger_e2e::tracked::{run_cleanly, under_run};
 use heapledger_e2e::{Result, check};
 use serde_json::Value;
 
-/// Two threads are joined: one at once, the other in a second. After the first the main thread allocates, so that
-/// somebody looks. A third waits for ever.
+/// Two threads are joined, the second a while after the first. In between the main thread allocates, so that somebody
+/// looks. A third waits for ever.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -23,10 +23,12 @@ const SOURCE: &str = r#"
 static void use_heap(int calls) {
     for (int call = 0; call < calls; call++) { char *volatile block = malloc(100); free(block); }
 }
-static void *work(void *ms) {
-    pthread_setname_np(pthread_self(), ms ? "late" : "early");
+static int hold[2];
+static void *work(void *is_late) {
+    char byte;
+    pthread_setname_np(pthread_self(), is_late ? "late" : "early");
     use_heap(1000);
-    usleep((long)ms * 1000);
+    if (is_late) read(hold[0], &byte, 1);
     return NULL;
 }
 static void *stay(void *unused) {
@@ -39,10 +41,13 @@ static void *stay(void *unused) {
 int main(int argc, char **argv) {
     pthread_t early, late, stays;
     pthread_create(&stays, NULL, stay, NULL);
-    pthread_create(&late, NULL, work, (void *)1000);
+    if (pipe(hold) != 0) return 1;
+    pthread_create(&late, NULL, work, &late);
     pthread_create(&early, NULL, work, NULL);
     pthread_join(early, NULL);
     use_heap(100000);
+    usleep(300000);
+    close(hold[1]);
     pthread_join(late, NULL);
     if (argc > 1) _exit(0);
     return 0;
@@ -68,8 +73,9 @@ fn joined_threads_have_ended_and_it_is_said_by_when() -> Result {
     let ledger = scratch.path("exit.hl");
     let stats = read("stats", &ledger, &["--all"])?[1].clone();
     let (early, late, stays) = (of(&stats, "early")?, of(&stats, "late")?, of(&stats, "stays")?);
-    check!(early.0 == "gone" && early.1.is_some_and(|by| by < 0.9), "it ended long before the other: {early:?}");
-    check!(late.0 == "gone" && late.1.is_some_and(|by| by >= 0.9), "it slept for a second: {late:?}");
+    check!(early.0 == "gone" && late.0 == "gone", "both were joined: {early:?}, {late:?}");
+    let apart = early.1.zip(late.1).map(|(early, late)| late - early);
+    check!(apart.is_some_and(|by| by > 0.2), "one ended 0.3 s before the other: {early:?}, {late:?}");
     check!(stays == ("at_exit".to_owned(), None), "it was there at the end: {stays:?}");
     check!(of(&stats, "joined")?.0 == "at_exit", "the main thread returned: {stats}");
     let text = process::run(command(heapledger()).arg("stats").arg(&ledger))?.good()?.out();

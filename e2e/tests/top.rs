@@ -12,12 +12,12 @@ use heapledger_e2e::{Result, check, victim};
 
 const UTF8: &[(&str, &str)] = &[("LC_ALL", "C.UTF-8"), ("NO_COLOR", "")];
 
-/// `growing` under `run`, so many rounds of 10 ms; its process id, once it is recorded.
+/// `growing` under `run`, so many rounds of 10 ms, and then until its input ends; its process id, once it is recorded.
 fn growing(scratch: &Scratch, rounds: u32) -> Result<(Running, u32)> {
     let program = victim::named("growing")?.build()?;
-    let arguments = [rounds.to_string(), "10".to_owned()];
+    let arguments = [rounds.to_string(), "10".to_owned(), "stay".to_owned()];
     let mut command = under_run(scratch, "x", &[], &program, &arguments);
-    let running = process::start(command.stdin(Stdio::null()))?;
+    let running = process::start(command.stdin(Stdio::piped()))?;
     let mut pid = 0;
     until("a program that is recorded", || {
         pid = process::children(running.pid()).first().copied().unwrap_or(0);
@@ -180,7 +180,7 @@ fn the_terminal_is_always_given_back() -> Result {
 #[test]
 fn without_a_terminal_looks_are_text() -> Result {
     let scratch = Scratch::new();
-    let (running, pid) = growing(&scratch, 300)?;
+    let (mut running, pid) = growing(&scratch, 300)?;
     let pid = pid.to_string();
     let refused = tell(&["top", &pid])?;
     check!(refused.status.code() == Some(1) && refused.err().contains("--batch 1"), "{refused}");
@@ -189,8 +189,17 @@ fn without_a_terminal_looks_are_text() -> Result {
     check!(text.contains("GROWTH/s") && text.contains("allocations/s"), "{text}");
     let marked = tell(&["top", "--batch", "2", "--interval", "0.3", "--mark", &pid])?.good()?.out();
     check!(marked.contains("\nsince the mark") && marked.contains("   NEW "), "{marked}");
-    let json = tell(&["top", "--batch", "0", "--interval", "0.2", "--json", &pid])?.good()?;
-    let all = lines("top", &json.stdout)?;
+    // It is looked at while it runs, and ends then.
+    let looked = scratch.path("looks");
+    let mut batch = command(heapledger());
+    batch.args(["top", "--batch", "0", "--interval", "0.2", "--json", &pid]).stdin(Stdio::null());
+    let out = std::fs::File::create(&looked).map_err(|error| error.to_string())?;
+    let mut batch = batch.stdout(out).spawn().map_err(|error| error.to_string())?;
+    let seen = || std::fs::read(&looked).unwrap_or_default();
+    until("a first look", || seen().contains(&b'\n') && String::from_utf8_lossy(&seen()).contains("\"look\""))?;
+    drop(running.child.stdin.take());
+    check!(batch.wait().is_ok_and(|status| status.success()), "top fails");
+    let all = lines("top", &seen())?;
     let looks: Vec<_> = all.iter().filter(|line| line["type"] == "look").collect();
     let last = looks.last().ok_or("no look")?;
     check!(looks.len() >= 2 && last["state"] == "ended", "{} looks, the last: {last}", looks.len());

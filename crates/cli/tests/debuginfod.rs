@@ -280,7 +280,8 @@ fn bad_answers_are_notes_and_never_kept() {
         server.now(answer);
         let began = Instant::now();
         let shown = fixture.dump("curl", &server.url, &[]);
-        assert!(began.elapsed() < Duration::from_secs(8), "{answer:?} takes {:?}", began.elapsed());
+        // A server that hangs does so for half a minute.
+        assert!(began.elapsed() < Duration::from_secs(25), "{answer:?} takes {:?}", began.elapsed());
         assert!(shown.contains(UNNAMED), "{answer:?}: {shown}");
         let note = shown.lines().find(|line| line.contains("shop could not be fetched")).unwrap_or_default();
         assert!(note.contains(said) && note.contains(&server.url), "{answer:?}: {shown}");

@@ -11,6 +11,8 @@ use heapledger_source::format::{ByteOrder, Entry, Kind, SectionKind, WordSize};
 use heapledger_testing::Builder;
 
 const SLOTS: u64 = 2000;
+/// Nothing here takes this long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
 const CODEC: Codec = Codec { order: ByteOrder::Little, word: WordSize::W64 };
 
 /// The only block that is ever entered under this number.
@@ -104,8 +106,11 @@ fn every_record_was_written_whole() {
             }
         });
         let _stopper = Stopper(&stop);
-        let until = Instant::now() + Duration::from_secs(3);
-        while Instant::now() < until {
+        // Until they have met often enough, however slow the machine is.
+        let patience = Instant::now() + PATIENCE;
+        let written = || numbers.load(Ordering::Relaxed) - SLOTS;
+        while walks < 200 || moved < 1_000 || written() < 1_000_000 {
+            assert!(Instant::now() < patience, "reader and writer did not meet: {moved} moved in {walks} walks");
             let mut records = ledger.records();
             let newest = numbers.load(Ordering::Relaxed);
             while let Some(chunk) = records.next_chunk().expect("readable") {
@@ -122,7 +127,6 @@ fn every_record_was_written_whole() {
     let written = numbers.load(Ordering::Relaxed) - SLOTS;
     println!("{walks} walks, {seen} records, {moved} newer than the walk, {in_flight} in flight, {written} written");
     assert!(seen >= walks * (SLOTS - slots.len() as u64), "records that nobody touched must not be missed");
-    assert!(written > 10_000 && moved > 0, "reader and writer did not meet");
     // The header's byte order says how the writer's words lie.
     assert_eq!(ledger.header().codec, CODEC);
     std::fs::remove_file(&path).expect("removed");

@@ -69,7 +69,13 @@ fn processes() {
     assert!(text.starts_with(&format!("process {pid} (")) && text.contains("heapledger run -- "), "{text}");
     child.kill().expect("killed");
     // Not waited for yet: it is there as a zombie, and ended all the same.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    let is_zombie = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it was not waited for");
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z"))
+    };
+    while !is_zombie() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
     assert_eq!(refusal(pid.to_string()), format!("there is no process {pid}, and no file of that name"));
     child.wait().expect("waited");
     assert_eq!(refusal(pid.to_string()), format!("there is no process {pid}, and no file of that name"));

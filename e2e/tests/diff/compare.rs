@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use heapledger_e2e::ledger::{lines, read};
+use heapledger_e2e::ledger::{Stats, lines, read};
 use heapledger_e2e::process::{self, PATIENCE, until};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger};
@@ -172,7 +172,7 @@ fn two_builds_are_compared_by_function() -> Result {
     Ok(())
 }
 
-/// Grows by a block every 10 ms, until a file is there.
+/// Grows by a block every 2 ms, until a file is there.
 const GROWING: &str = r#"
 #include <stdlib.h>
 #include <unistd.h>
@@ -181,11 +181,23 @@ __attribute__((noinline)) void *grow(void) { return malloc(1000); }
 int main(int count, char **words) {
     while (access(words[1], F_OK)) {
         keep = grow();
-        usleep(10000);
+        usleep(2000);
     }
     return 0;
 }
 "#;
+
+/// Whether `diff` sleeps until its next look: it polls for signals.
+fn waits(pid: u32) -> bool {
+    process::call(pid).starts_with("7 ")
+}
+
+/// Waits until a process has allocated some blocks more than now.
+fn until_it_has_grown(pid: &str) -> Result {
+    let allocations = || Stats::of(pid).map(|stats| stats.number("allocations"));
+    let before = allocations()?;
+    until("it grows", || allocations().is_ok_and(|now| now > before + 20))
+}
 
 #[test]
 fn a_process_is_compared_with_itself() -> Result {
@@ -195,7 +207,7 @@ fn a_process_is_compared_with_itself() -> Result {
     let target = Target::start(&scratch, &program, &[end.to_string_lossy().into_owned()])?;
     let pid = target.pid.to_string();
     // So many intervals.
-    let found = read("diff", &pid, &["--every", "200ms", "--count", "2"])?;
+    let found = read("diff", &pid, &["--every", "500ms", "--count", "2"])?;
     let intervals = of_type(&found, "interval");
     check!(intervals.len() == 2 && of_type(&found, "diff").len() == 1, "{found:?}");
     check!(intervals.iter().all(|line| line["growth_blocks"].as_i64() > Some(0)), "{intervals:?}");
@@ -203,14 +215,14 @@ fn a_process_is_compared_with_itself() -> Result {
     let last = of_type(&found, "diff")[0]["growth_blocks"].as_i64().unwrap_or(0);
     check!(last >= in_all, "{in_all} in intervals, {last} in all");
     // One.
-    let found = read("diff", &pid, &["--after", "200ms"])?;
+    let found = read("diff", &pid, &["--after", "500ms"])?;
     check!(
         of_type(&found, "interval").is_empty() && by_function(&found, "grow")?["growth_blocks"].as_i64() > Some(0),
         "{found:?}"
     );
     // The same by function, in every form.
     let found =
-        read("diff", &pid, &["--every", "200ms", "--count", "2", "--group-by", "fn", "--where", "size == 1000"])?;
+        read("diff", &pid, &["--every", "500ms", "--count", "2", "--group-by", "fn", "--where", "size == 1000"])?;
     let changes = of_type(&found, "change");
     check!(of_type(&found, "interval").len() == 2 && of_type(&found, "diff").len() == 1, "{found:?}");
     check!(found[0]["where"] == "size == 1000" && changes.len() == 3, "one each: {found:?}");
@@ -218,29 +230,27 @@ fn a_process_is_compared_with_itself() -> Result {
         changes.iter().all(|line| line["function"] == "grow" && line["growth_blocks"].as_i64() > Some(0)),
         "{found:?}"
     );
-    let ran = tell(&["diff", "--every", "200ms", "--count", "1", "--group-by", "fn,kind", &pid])?.good()?.out();
+    let ran = tell(&["diff", "--every", "500ms", "--count", "1", "--group-by", "fn,kind", &pid])?.good()?.out();
     check!(ran.contains("In all:") && ran.matches("malloc").count() == 2 && ran.contains("FUNCTION"), "{ran}");
-    let ran = tell(&["diff", "--every", "200ms", "--count", "2", "--group-by", "fn", "--csv", &pid])?.good()?.out();
+    let ran = tell(&["diff", "--every", "500ms", "--count", "2", "--group-by", "fn", "--csv", &pid])?.good()?.out();
     let rows: Vec<&str> = ran.lines().skip(1).collect();
     check!(rows.len() == 2 && rows[0].starts_with("1,") && rows[1].starts_with("2,"), "{ran}");
-    let ran = tell(&["diff", "--after", "200ms", "--group-by", "fn", &pid])?.good()?.out();
+    let ran = tell(&["diff", "--after", "500ms", "--group-by", "fn", &pid])?.good()?.out();
     check!(ran.contains("grow") && !ran.contains("In all:"), "{ran}");
     // Until somebody presses Ctrl-C.
     let mut every = command(heapledger());
     every.args(["diff", "--every", "10s", "--json", &pid]);
     let running = process::start(every.stdin(Stdio::null()))?;
-    until("it waits", || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap_or_default();
-        status.lines().any(|line| line.starts_with("SigBlk:") && line.ends_with("4002"))
-    })?;
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    until("it has looked once, and waits", || waits(running.pid()))?;
+    until_it_has_grown(&pid)?;
     process::kill(running.pid().into(), "INT")?;
     let found = lines("diff", &running.finish(PATIENCE)?.good()?.stdout)?;
     check!(by_function(&found, "grow")?["change"].is_string(), "{found:?}");
     // Until the process ends.
     let mut every = command(heapledger());
     let running = process::start(every.args(["diff", "--every", "100ms", &pid]).stdin(Stdio::null()))?;
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    until("it has looked once, and waits", || waits(running.pid()))?;
+    until_it_has_grown(&pid)?;
     touch(&end)?;
     let ran = running.finish(PATIENCE)?.good()?;
     check!(ran.out().contains("In all:") && ran.out().contains("grow (growing.c:"), "{ran}");

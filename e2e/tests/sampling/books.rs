@@ -111,7 +111,7 @@ fn start(scratch: &Scratch, interval: u64, name: &str, arguments: &[&str]) -> Re
 
 #[test]
 fn killed_while_it_allocates() -> Result {
-    for (name, arguments) in [("ending", &["for-ever"][..]), ("cross_free", &["8", "20000000"])] {
+    for (name, arguments) in [("ending", &["for-ever"][..]), ("cross_free", &["8", "2000000000"])] {
         let scratch = Scratch::new();
         let (running, pid) = start(&scratch, INTERVAL, name, arguments)?;
         for _ in 0..5 {
@@ -123,6 +123,7 @@ fn killed_while_it_allocates() -> Result {
                 "{name}: {unaccounted} blocks are unaccounted for while it runs"
             );
         }
+        until("it has freed a lot", || Stats::of(pid.to_string()).is_ok_and(|stats| stats.number("frees") > 100_000))?;
         kill(pid.into(), "KILL")?;
         let ran = running.finish(PATIENCE)?;
         check!(signal_of(&ran) == Some(9), "{name}: {ran}");

@@ -16,11 +16,10 @@ mod reports;
 mod truth;
 
 use std::path::Path;
-use std::time::Duration;
 
 use heapledger_e2e::Result;
 use heapledger_e2e::ledger::{Stats, check_totals};
-use heapledger_e2e::process::until;
+use heapledger_e2e::process::{reads_input, until};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tracked::{run_cleanly, under_run};
 
@@ -52,13 +51,11 @@ pub fn check_books(stats: &Stats, losses: &[String], interval: u64) -> Result {
     Ok(())
 }
 
-/// Waits until a program that is recorded allocates nothing more.
+/// Waits until a program that is recorded has done its work and reads its input.
 pub fn until_it_stands_still(pid: u32, allocations_min: u64) -> Result {
-    let mut last = 0;
     until("it stands still", || {
-        std::thread::sleep(Duration::from_millis(100));
-        let allocations = Stats::of(pid.to_string()).map_or(0, |stats| stats.number("allocations"));
-        std::mem::replace(&mut last, allocations) == allocations && allocations > allocations_min
+        let has_worked = Stats::of(pid.to_string()).is_ok_and(|stats| stats.number("allocations") > allocations_min);
+        has_worked && reads_input(pid)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use heapledger_e2e::ledger::Stats;
-use heapledger_e2e::process::{self, PATIENCE, children, kill};
+use heapledger_e2e::process::{self, PATIENCE, children, kill, until};
 use heapledger_e2e::programs::{Load, Redis, prepare};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::command;
@@ -99,7 +99,7 @@ fn redis_killed_under_load() -> Result {
     };
     let pid = children(redis.pid()).first().copied().ok_or("there is no server")?;
     let load = redis.benchmark(100_000_000)?;
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    until("it is under load", || Stats::of(pid.to_string()).is_ok_and(|stats| stats.number("frees") > 20_000))?;
     kill(pid.into(), "KILL")?;
     redis.gone()?;
     kill(-i64::from(load.pid()), "KILL").ok();
