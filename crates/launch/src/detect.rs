@@ -64,7 +64,7 @@ fn foreign(start: &[u8; 20]) -> Option<Why> {
     const LITTLE: u8 = 1;
     let [_, _, _, _, class, order, .., low, high] = *start;
     let machine = if order == LITTLE { u16::from_le_bytes([low, high]) } else { u16::from_be_bytes([low, high]) };
-    let own = (class, order, machine) == (CLASS_64, LITTLE, object::elf::EM_X86_64);
+    let own = (class, order, machine) == (CLASS_64, LITTLE, object::elf::EM_X86_64.0);
     (!own).then_some(Why::Foreign { bits: if class == CLASS_64 { 64 } else { 32 }, machine })
 }
 

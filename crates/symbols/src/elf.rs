@@ -162,8 +162,7 @@ fn parse<Elf: FileHeader<Endian = Endianness>>(data: &[u8]) -> object::Result<Im
         .unwrap_or(&[]);
 
     for section in headers {
-        let flags: u64 = section.sh_flags(endian).into();
-        if flags & u64::from(elf::SHF_ALLOC) != 0 && flags & u64::from(elf::SHF_EXECINSTR) != 0 {
+        if section.sh_flags(endian).contains(elf::SHF_ALLOC | elf::SHF_EXECINSTR) {
             push_code(&mut image.code, section.sh_addr(endian).into(), section.sh_size(endian).into());
         }
         let Some(bytes) = place(section, endian, data) else { continue };
@@ -212,7 +211,7 @@ fn parse<Elf: FileHeader<Endian = Endianness>>(data: &[u8]) -> object::Result<Im
             first = first.min(begin & !0xfff);
             end = end.max(begin.saturating_add(segment.p_memsz(endian).into()));
         }
-        let executable = segment.p_flags(endian) & elf::PF_X != 0;
+        let executable = segment.p_flags(endian).contains(elf::PF_X);
         if headers.is_empty() && executable && segment.p_type(endian) == elf::PT_LOAD {
             push_code(&mut image.code, segment.p_vaddr(endian).into(), segment.p_memsz(endian).into());
         }

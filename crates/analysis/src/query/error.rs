@@ -92,33 +92,14 @@ impl std::error::Error for SyntaxError {}
 
 /// The one of `names` that is most like `name`, if any is like it.
 pub(crate) fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let name: Vec<char> = name.chars().take(32).flat_map(char::to_lowercase).collect();
-    let far = |other: &str| distance(&name, &other.chars().collect::<Vec<_>>());
-    let limit = (name.len() / 3).max(1);
+    let name: String = name.chars().take(32).flat_map(char::to_lowercase).collect();
+    let limit = (name.chars().count() / 3).max(1);
     names
         .into_iter()
-        .map(|other| (far(other), other))
+        .map(|other| (strsim::osa_distance(&name, other), other))
         .filter(|(far, _)| *far <= limit)
         .min_by_key(|(far, _)| *far)
         .map(|(_, other)| other)
-}
-
-/// How many letters are to be put in, taken out, changed or swapped with the next one.
-fn distance(from: &[char], to: &[char]) -> usize {
-    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=to.len()).collect());
-    for (row, letter) in from.iter().enumerate() {
-        let mut next = vec![row + 1];
-        for (column, other) in to.iter().enumerate() {
-            let mut best =
-                (last[column] + usize::from(letter != other)).min(last[column + 1] + 1).min(next[column] + 1);
-            if row > 0 && column > 0 && *letter == to[column - 1] && from[row - 1] == *other {
-                best = best.min(before[column - 1] + 1);
-            }
-            next.push(best);
-        }
-        before = std::mem::replace(&mut last, next);
-    }
-    last[to.len()]
 }
 
 #[cfg(test)]

@@ -152,14 +152,14 @@ fn other_c_libraries_and_processors() {
     assert_eq!(verdict(&musl).why, Some(Why::Musl));
     let plain = scratch.program("plain", PLAIN, &[]);
     let mut bytes = fs::read(&plain).expect("read");
-    bytes[18..20].copy_from_slice(&object::elf::EM_AARCH64.to_le_bytes());
+    bytes[18..20].copy_from_slice(&object::elf::EM_AARCH64.0.to_le_bytes());
     let foreign = scratch.0.join("aarch64");
     fs::write(&foreign, &bytes).expect("written");
     let found = verdict(&foreign);
-    assert_eq!(found.why, Some(Why::Foreign { bits: 64, machine: object::elf::EM_AARCH64 }));
+    assert_eq!(found.why, Some(Why::Foreign { bits: 64, machine: object::elf::EM_AARCH64.0 }));
     assert!(found.to_string().contains("a 64-bit program for aarch64"));
     bytes[4] = 1;
-    bytes[18..20].copy_from_slice(&object::elf::EM_386.to_le_bytes());
+    bytes[18..20].copy_from_slice(&object::elf::EM_386.0.to_le_bytes());
     fs::write(&foreign, &bytes).expect("written");
     assert!(verdict(&foreign).to_string().contains("a 32-bit program for i386"));
 }

@@ -89,7 +89,7 @@ impl fmt::Display for Verdict {
 
 fn machine_name(machine: u16, bits: u8) -> String {
     use object::elf;
-    match machine {
+    match elf::Machine(machine) {
         elf::EM_386 => "i386".into(),
         elf::EM_X86_64 if bits == 32 => "x86-64 (x32)".into(),
         elf::EM_X86_64 => "x86-64".into(),
@@ -98,6 +98,6 @@ fn machine_name(machine: u16, bits: u8) -> String {
         elf::EM_RISCV => "RISC-V".into(),
         elf::EM_PPC64 => "PowerPC".into(),
         elf::EM_S390 => "s390x".into(),
-        other => format!("ELF machine {other}"),
+        other => format!("ELF machine {}", other.0),
     }
 }
