@@ -94,7 +94,7 @@ fn growth_marks_and_stacks_on_a_screen() -> Result {
     terminal.press(&["Enter"])?;
     terminal.until("function keep_order by stack")?;
     terminal.press(&["Enter"])?;
-    terminal.until("growing.c:8")?;
+    terminal.until("growing.c:9")?;
     let stack = terminal.until("return opaque(malloc(100))")?;
     check!(stack.contains("main") && stack.contains("oldest"), "{stack}");
     terminal.press(&["Escape"])?;

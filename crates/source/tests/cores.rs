@@ -95,7 +95,7 @@ fn a_ledger_that_lies_in_a_core_dump_is_read_from_it() {
         let (first, second) = region.split_at(6000);
         let memory =
             [(0x2000_0000, first, true), (0x2000_0000 + 6000, second, true), (0x800_0000, b"code".as_slice(), false)];
-        let path = place.write("core", &core(codec, &memory, &[]));
+        let path = place.write("core", core(codec, &memory, &[]));
         let ledger = Ledger::open(&path).expect("a ledger in a core dump");
         assert_eq!(blocks(&ledger), blocks(&plain));
         assert!(!blocks(&ledger).is_empty());
@@ -109,7 +109,7 @@ fn a_ledger_that_lies_in_a_core_dump_is_read_from_it() {
         assert_eq!(blocks(&image), blocks(&plain));
         // Half of it was not dumped: what there is, and that something is missing.
         let memory = [(0x2000_0000, first, true)];
-        let cut = Ledger::open(place.write("core", &core(codec, &memory, &[]))).expect("half a ledger");
+        let cut = Ledger::open(place.write("core", core(codec, &memory, &[]))).expect("half a ledger");
         assert!(cut.damage().is_any(), "half a ledger passes for whole");
     }
 }
@@ -117,11 +117,11 @@ fn a_ledger_that_lies_in_a_core_dump_is_read_from_it() {
 #[test]
 fn a_snapshot_is_not_taken_for_the_end() {
     let place = Scratch::new("cores-snapshot");
-    let live = place.write("live", &sample(ByteOrder::Little, WordSize::W64).bytes());
+    let live = place.write("live", sample(ByteOrder::Little, WordSize::W64).bytes());
     let ledger = Ledger::open(&live).expect("live");
     let gone = place.join("gone.hlive");
     let page = anchor(&gone, &ledger.header().id, None);
-    let path = place.write("core", &core(LITTLE_64, &[(0x7000_0000, page.as_slice(), true)], &[]));
+    let path = place.write("core", core(LITTLE_64, &[(0x7000_0000, page.as_slice(), true)], &[]));
     let written = std::fs::metadata(&path).and_then(|data| data.modified()).expect("a time");
     let written = written.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
     // In the order of names the farther one is first.
@@ -150,7 +150,7 @@ fn an_anchor_leads_to_the_live_file_and_then_to_the_finished_one() {
     let page = anchor(&live, &id, Some(place.path()));
     let big = vec![0u8; 1 << 20];
     let memory = [(0x1000_0000, big.as_slice(), true), (0x7000_0000, page.as_slice(), true)];
-    let path = elsewhere.write("core", &core(LITTLE_64, &memory, &[]));
+    let path = elsewhere.write("core", core(LITTLE_64, &memory, &[]));
     let ledger = Ledger::open(&path).expect("by the anchor");
     assert_eq!(ledger.found().expect("found").source, FoundIn::LiveFile(live.clone()));
     let all = blocks(&ledger);
@@ -169,7 +169,7 @@ fn an_anchor_leads_to_the_live_file_and_then_to_the_finished_one() {
     let moved = elsewhere.path().join("y.hl");
     std::fs::rename(&done, &moved).expect("moved");
     let page = anchor(&live, &id, None);
-    let path = elsewhere.write("core", &core(LITTLE_64, &[(0x7000_0000, page.as_slice(), true)], &[]));
+    let path = elsewhere.write("core", core(LITTLE_64, &[(0x7000_0000, page.as_slice(), true)], &[]));
     assert_eq!(
         Ledger::open(&path).expect("beside").found().expect("found").source,
         FoundIn::FinishedFile(moved.clone())
@@ -181,7 +181,7 @@ fn an_anchor_leads_to_the_live_file_and_then_to_the_finished_one() {
     // An anchor that does not begin a page is a copy of one.
     let mut shifted = vec![0u8; 8];
     shifted.extend(&page);
-    let path = elsewhere.write("core", &core(LITTLE_64, &[(0x7000_0000, shifted.as_slice(), true)], &[]));
+    let path = elsewhere.write("core", core(LITTLE_64, &[(0x7000_0000, shifted.as_slice(), true)], &[]));
     assert!(matches!(Ledger::open(&path), Err(SourceError::CoreWithout { cut: false, .. })));
 }
 
@@ -199,17 +199,17 @@ fn a_ledger_in_the_core_goes_before_the_file_and_a_child_has_none() {
     files.extend(format!("{}\0", live.display()).bytes());
     let notes = [(0x4649_4c45, files)];
     let memory = [(0x4000_0000, bytes.as_slice(), true), (0x7000_0000, page.as_slice(), true)];
-    let with_it = place.write("core", &core(LITTLE_64, &memory, &notes));
+    let with_it = place.write("core", core(LITTLE_64, &memory, &notes));
     let found = Ledger::open(&with_it).expect("a ledger").found().expect("found").clone();
     assert_eq!(found.source, FoundIn::Itself { address: 0x4000_0000 });
     // Only its first page was dumped: the file has more.
     let memory = [(0x4000_0000, &bytes[..4096], true), (0x7000_0000, page.as_slice(), true)];
-    let ledger = Ledger::open(place.write("core", &core(LITTLE_64, &memory, &notes))).expect("a ledger");
+    let ledger = Ledger::open(place.write("core", core(LITTLE_64, &memory, &notes))).expect("a ledger");
     assert_eq!(ledger.found().expect("found").source, FoundIn::LiveFile(live.clone()));
     assert!(!ledger.damage().is_any());
     // It was mapped, and the anchor is wiped: a forked child.
     let memory = [(0x7000_0000, [0u8; 4096].as_slice(), true)];
-    let child = Ledger::open(place.write("core", &core(LITTLE_64, &memory, &notes))).expect_err("not recorded");
+    let child = Ledger::open(place.write("core", core(LITTLE_64, &memory, &notes))).expect_err("not recorded");
     assert!(matches!(&child, SourceError::CoreOfChild { parent, .. } if *parent == live), "{child}");
 }
 

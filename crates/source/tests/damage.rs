@@ -1,6 +1,6 @@
 //! Ledgers cut at every byte and with bytes changed at thousands of places: an answer each time.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
 use heapledger_source::{Damage, Ledger, finish};

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use heapledger_source::format::bytes::{ByteOrder, WordSize};

@@ -1,7 +1,5 @@
 //! A finished ledger has its history in the order of frees, in whatever order the ring had it.
 
-use std::path::PathBuf;
-
 use heapledger_source::format::{Entry, FreedEntry, Kind};
 use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Builder, Scratch};
@@ -23,8 +21,7 @@ fn freed(number: u64) -> FreedEntry {
 
 /// What `ring` holds after it was finished.
 fn finished(name: &str, ring: &[u64]) -> Vec<FreedEntry> {
-    let place = Scratch(std::env::temp_dir().join(format!("heapledger-order-{name}-{}", std::process::id())));
-    std::fs::create_dir_all(place.path()).expect("a directory");
+    let place = Scratch::new(&format!("order-{name}"));
     let mut builder = Builder::new();
     for number in ring {
         builder.freed(freed(*number));

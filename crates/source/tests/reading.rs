@@ -1,7 +1,5 @@
 //! What is written is read: live and finished, in every word size and byte order.
 
-use std::path::{Path, PathBuf};
-
 use heapledger_source::format::bytes::{ByteOrder, WordSize};
 use heapledger_source::format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_source::{Code, Damage, Ledger, SourceError, finish};
@@ -32,8 +30,8 @@ fn a_finished_ledger_says_what_the_live_one_said() {
     let place = Scratch::in_memory("reading-a_finished_ledger_says_what_the_live_one_said");
     for order in [ByteOrder::Little, ByteOrder::Big] {
         for word in [WordSize::W32, WordSize::W64] {
-            let live_path = place.join(&format!("{order:?}{word:?}.hlive"));
-            let path = place.join(&format!("{order:?}{word:?}.hl"));
+            let live_path = place.join(format!("{order:?}{word:?}.hlive"));
+            let path = place.join(format!("{order:?}{word:?}.hl"));
             sample(order, word).write(&live_path).expect("written");
             let live = Ledger::open(&live_path).expect("a ledger");
             let extra = [("exit", "3".to_owned()), ("wall_ns", "77".to_owned())];
@@ -107,7 +105,7 @@ fn what_sections_took_is_known_afterwards() {
 fn ledgers_of_older_writers_keep_their_counters() {
     let place = Scratch::in_memory("reading-ledgers_of_older_writers_keep_their_counters");
     for (globals, tallies) in [(9, 22), (9, 19), (GlobalCounter::COUNT, TallyCounter::COUNT)] {
-        let (live_path, path) = (place.join(&format!("{tallies}.hlive")), place.join(&format!("{tallies}.hl")));
+        let (live_path, path) = (place.join(format!("{tallies}.hlive")), place.join(format!("{tallies}.hl")));
         let mut builder = sample(ByteOrder::Little, WordSize::W64);
         builder
             .counters(globals, tallies)
@@ -178,7 +176,7 @@ fn forged_figures_cost_nothing() {
             }
             let mut bytes = bytes.clone();
             header.write(&mut bytes).expect("room");
-            let path = place.join(&format!("forged-{}.hlive", kind.name()));
+            let path = place.join(format!("forged-{}.hlive", kind.name()));
             std::fs::write(&path, &bytes).expect("written");
             let ledger = Ledger::open(&path).expect("a ledger");
             records(&ledger);
