@@ -3,14 +3,11 @@
 use crate::SHARED;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::next;
-use crate::stubs::CallFrame;
+use crate::stubs::{BookedBy, CallFrame};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::Kind;
 use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Reallocation, Usable};
 use heapledger_process::start::{self, Hooks};
-
-/// [`CallFrame::nested`] of a call that nobody books: what it calls is to be booked.
-const PASSED_ON: u64 = 2;
 
 const GLIBC_HEAPS: &[&[u8]] = &[b"brk heap", b"arenas", b"large mappings"];
 
@@ -83,7 +80,7 @@ fn is_own_call(frame: &CallFrame) -> bool {
 #[cold]
 fn is_booked(frame: &CallFrame) -> bool {
     // SAFETY: the function that a stub called has jumped on to here, so what follows the return address is the stub's frame.
-    unsafe { (*(frame.registers.sp as *const CallFrame)).nested != PASSED_ON }
+    unsafe { (*(frame.registers.sp as *const CallFrame)).booked_by != BookedBy::NOBODY }
 }
 
 #[cold]
@@ -111,12 +108,12 @@ fn size_asked(shape: Shape, frame: &CallFrame) -> usize {
         Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
             argument(frame, items).saturating_mul(argument(frame, bytes))
         }
-        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => 0,
+        Shape::Frees | Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => 0,
     }
 }
 
 /// The real function of a stub that does nothing but note the call; asked only until it is known.
-pub(crate) extern "C" fn passed_on(hook: usize) -> usize {
+pub(crate) extern "C" fn real_function(hook: usize) -> usize {
     next::next(hook)
 }
 
@@ -134,10 +131,10 @@ pub(crate) extern "C" fn opens(hook: usize, file: usize, flags: u32) -> usize {
 pub(crate) const RTLD_DEEPBIND: u32 = 8;
 
 /// First half of every hook; returns the function to call.
-pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
+pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usize {
     ensure_started();
     let function = next::next(hook);
-    frame.nested = 1;
+    frame.booked_by = BookedBy::ANOTHER;
     let Some(hooked) = HOOKED.get(hook) else { return function };
     if hooked.shape == Shape::Unloads {
         // Also where nothing is recorded: C++ calls are passed on there too.
@@ -147,12 +144,12 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
     }
     if hooked.family == Family::Cxx && SHARED.sampling.is_on() && next::calls_malloc(hook) {
         // Sampled at `malloc`, which they call, and which is cheaper.
-        next::pass_on(hook, function);
-        frame.nested = PASSED_ON;
+        next::bypass(hook, function);
+        frame.booked_by = BookedBy::NOBODY;
         return function;
     }
     if hooked.family == Family::Cxx && next::cxx_is_before_us() || !hooks::is_on(&SHARED) {
-        frame.nested = PASSED_ON;
+        frame.booked_by = BookedBy::NOBODY;
         hooks::note_fork(&SHARED);
         return function;
     }
@@ -165,7 +162,7 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
     if is_nested(frame, about) {
         return function;
     }
-    frame.nested = 0;
+    frame.booked_by = BookedBy::THIS;
     frame.kept = Reallocation::default();
     match hooked.shape {
         Shape::Frees => {
@@ -179,9 +176,9 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
-        Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => {}
+        Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => {}
     }
-    if calls_others(hooked) {
+    if may_call_others(hooked) {
         // `realloc` may be made of `malloc` and `free`: both its size and its block.
         let about = [about, size_asked(hooked.shape, frame)];
         let call = Call { stack_pointer: frame.stack_pointer(), about, gap: 0 };
@@ -191,35 +188,35 @@ pub(crate) extern "C" fn enter(hook: usize, frame: &mut CallFrame) -> usize {
 }
 
 /// Second half; returns the result.
-pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
+pub(crate) extern "C" fn after_call(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return result };
     if hooked.shape == Shape::Unloads {
         hooks::code_unloads(&SHARED, true);
         next::unloading_ends();
     }
-    if frame.nested != 0 {
+    if frame.booked_by != BookedBy::THIS {
         return result;
     }
-    if calls_others(hooked) {
+    if may_call_others(hooked) {
         hooks::call_ends(&SHARED, frame.enclosing);
     }
     let size = size_asked(hooked.shape, frame);
     match hooked.shape {
-        Shape::Block(_) | Shape::BlockOfItems(..) => begun(hook, hooked, None, frame, result, size),
+        Shape::Block(_) | Shape::BlockOfItems(..) => book_block(hook, hooked, None, frame, result, size),
         Shape::StoresBlock(_) => {
             // SAFETY: the call succeeded, so it has stored a pointer there.
             let block = if result as i32 == 0 { unsafe { *(argument(frame, 0) as *const usize) } } else { 0 };
-            begun(hook, hooked, None, frame, block, size);
+            book_block(hook, hooked, None, frame, block, size);
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) == 0 => {
-            begun(hook, hooked, None, frame, result, size);
+            book_block(hook, hooked, None, frame, result, size);
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
             let new = (result != 0).then(|| new_block(hook, hooked, result, size));
             let end = ReallocEnd { begun: &frame.kept, by: hooked.kind, new, frees: size == 0 };
             hooks::realloc_ends(&SHARED, &frame.registers, &end);
         }
-        Shape::Frees | Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => {}
+        Shape::Frees | Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => {}
     }
     result
 }
@@ -227,9 +224,9 @@ pub(crate) extern "C" fn leave(hook: usize, frame: &mut CallFrame, result: usize
 /// Whether the real function may call another replaced one for this call's sake. glibc's do not, but a
 /// library in between may put its functions together from each other. (`free` jumps and never comes back
 /// to take its mark away; it is what others end with.)
-fn calls_others(hooked: &Hooked) -> bool {
-    let comes_back = hooked.kind != Kind::FREE && hooked.shape != Shape::PassedOn;
-    hooked.calls_others() || hooked.family == Family::C && comes_back && !next::is_glibc()
+fn may_call_others(hooked: &Hooked) -> bool {
+    let comes_back = hooked.kind != Kind::FREE && hooked.shape != Shape::Asks;
+    hooked.always_calls_others() || hooked.family == Family::C && comes_back && !next::is_glibc()
 }
 
 #[inline(always)]
@@ -246,7 +243,7 @@ fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBl
 }
 
 #[inline(always)]
-fn begun(hook: usize, hooked: &Hooked, thread: Option<Ready>, frame: &CallFrame, address: usize, size: usize) {
+fn book_block(hook: usize, hooked: &Hooked, thread: Option<Ready>, frame: &CallFrame, address: usize, size: usize) {
     match address {
         0 => hooks::call_failed(&SHARED, &frame.registers),
         _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(hook, hooked, address, size)),
@@ -291,9 +288,9 @@ pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &CallFrame, block: usize
     match hooks::ready(&SHARED) {
         Some(thread)
             if is_own_call(frame) || thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, size)) => {}
-        Some(thread) => begun(HOOK, hooked, Some(thread), frame, block, size),
+        Some(thread) => book_block(HOOK, hooked, Some(thread), frame, block, size),
         // The thread's first call.
-        None if hooks::is_on(&SHARED) => begun(HOOK, hooked, None, frame, block, size),
+        None if hooks::is_on(&SHARED) => book_block(HOOK, hooked, None, frame, block, size),
         None => hooks::note_fork(&SHARED),
     }
     block
@@ -303,7 +300,7 @@ pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &CallFrame, block: usize
 pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &mut CallFrame) -> usize {
     let function = next::known(HOOK);
     let Some(thread) = hooks::ready(&SHARED).filter(|_| function != 0) else {
-        return enter(HOOK, frame); // the first call of all, or of a thread, or nothing is recorded
+        return before_call(HOOK, frame); // the first call of all, or of a thread, or nothing is recorded
     };
     let block = argument(frame, 0);
     if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))

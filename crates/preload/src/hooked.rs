@@ -17,8 +17,8 @@ pub(crate) enum Shape {
     ResizesItems(usize, usize),
     /// Frees the block of argument 0.
     Frees,
-    /// Is passed on and not recorded.
-    PassedOn,
+    /// Asks about a block; it is not recorded.
+    Asks,
     /// Unloads code.
     Unloads,
     /// Loads code.
@@ -49,14 +49,14 @@ pub(crate) struct Hooked {
 }
 
 impl Hooked {
-    /// Whether the real function may call another replaced one for this call's sake.
-    pub(crate) fn calls_others(&self) -> bool {
+    /// Whether the real function calls another replaced one for this call's sake, as glibc's and libstdc++'s do.
+    pub(crate) fn always_calls_others(&self) -> bool {
         match self.shape {
             Shape::Block(_) => self.family == Family::Cxx,
             Shape::Frees => self.kind != Kind::FREE,
             Shape::ResizesItems(..) => true,
             Shape::Resizes(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
-            Shape::PassedOn | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => false,
+            Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => false,
         }
     }
 }
@@ -103,7 +103,7 @@ hooked! {
     call_stub Cfree = "cfree": CFREE, Frees, C;
     call_stub FreeSized = "free_sized": FREE_SIZED, Frees, C;
     call_stub FreeAlignedSized = "free_aligned_sized": FREE_ALIGNED_SIZED, Frees, C;
-    jump_stub MallocUsableSize = "malloc_usable_size": NONE, PassedOn, C;
+    jump_stub MallocUsableSize = "malloc_usable_size": NONE, Asks, C;
 
     call_stub New = "_Znwm": NEW, Block(0), Cxx;
     call_stub NewArray = "_Znam": NEW_ARRAY, Block(0), Cxx;

@@ -14,8 +14,8 @@ pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(
 pub(crate) static DIRECT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// A module in front of us defines `calloc`: who calls ours need not be who wanted it.
 static C_IS_BEFORE_US: AtomicBool = AtomicBool::new(false);
-/// C++ operators that are passed on, so that their stubs need not ask; else 0.
-pub(crate) static PASSED_ON: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
+/// The real functions of C++ operators that nobody books, to which their stubs jump without asking; else 0.
+pub(crate) static BYPASS: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// `malloc_usable_size` of the module that has `malloc`; 0 if it has none.
 static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
 /// No module behind us defines `malloc`: the program's calls go past us.
@@ -53,11 +53,11 @@ pub(crate) fn unloading_ends() {
         return;
     }
     for (hook, _) in of_family(Family::Cxx) {
-        if let (Some(place), Some(passed_on)) = (NEXT.get(hook), PASSED_ON.get(hook)) {
+        if let (Some(place), Some(bypass)) = (NEXT.get(hook), BYPASS.get(hook)) {
             let known = place.load(Ordering::Acquire);
             if known != 0 && finder.find(known).is_none() {
                 let _ = place.compare_exchange(known, 0, Ordering::SeqCst, Ordering::Relaxed);
-                passed_on.store(0, Ordering::SeqCst);
+                bypass.store(0, Ordering::SeqCst);
             }
         }
     }
@@ -138,8 +138,8 @@ pub(crate) fn next(hook: usize) -> usize {
 }
 
 /// From now on the stub of a C++ operator passes its calls on without asking.
-pub(crate) fn pass_on(hook: usize, function: usize) {
-    if let (Some(place), Some(next)) = (PASSED_ON.get(hook), NEXT.get(hook)) {
+pub(crate) fn bypass(hook: usize, function: usize) {
+    if let (Some(place), Some(next)) = (BYPASS.get(hook), NEXT.get(hook)) {
         place.store(function, Ordering::SeqCst);
         // If it went away meanwhile, this is seen here, or its end sees what was just stored.
         if next.load(Ordering::SeqCst) != function {

@@ -2,8 +2,8 @@
 //!
 //! A stub saves the caller's registers that an unwinder can need, and the arguments, in a
 //! [`CallFrame`]; then
-//! - `call_stub`: asks [`crate::calls::enter`] whom to call, calls it from its own frame, hands the
-//!   result to [`crate::calls::leave`]. An exception thrown by `operator new`, or a `longjmp`,
+//! - `call_stub`: asks [`crate::calls::before_call`] whom to call, calls it from its own frame, hands the
+//!   result to [`crate::calls::after_call`]. An exception thrown by `operator new`, or a `longjmp`,
 //!   passes only this frame, which carries call-frame information and no Rust code;
 //! - `jump_stub`: the same without `leave`: it jumps, and is gone when the real function runs. Not for
 //!   functions that may themselves jump to another one of the list (`operator delete` to `free`): the
@@ -17,16 +17,28 @@ use heapledger_process::sampling::Sampling;
 use heapledger_process::shared::Shared;
 use heapledger_unwind::Registers;
 
+/// Which hook books a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct BookedBy(u64);
+
+impl BookedBy {
+    pub(crate) const THIS: BookedBy = BookedBy(0);
+    /// One that encloses it: the call comes from a C++ operator of the next allocator, say.
+    pub(crate) const ANOTHER: BookedBy = BookedBy(1);
+    /// None: what it calls is to be booked.
+    pub(crate) const NOBODY: BookedBy = BookedBy(2);
+}
+
 /// What a stub leaves on its stack.
 #[repr(C)]
 pub(crate) struct CallFrame {
     pub(crate) args: [usize; 4],
     /// The registers as they will be when the hook has returned.
     pub(crate) registers: Registers,
-    /// Carried from `enter` to `leave`.
+    /// Carried from `before_call` to `after_call`.
     pub(crate) kept: heapledger_process::hooks::Reallocation,
-    /// Not 0: the call comes from a C++ operator of the next allocator, whose own hook books the block; 2: nobody books it.
-    pub(crate) nested: u64,
+    pub(crate) booked_by: BookedBy,
     /// The call that encloses this one, to be put back when this one has returned.
     pub(crate) enclosing: heapledger_process::hooks::Call,
 }
@@ -132,7 +144,7 @@ macro_rules! call_stub {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 "endbr64",
-                "mov rax, [rip + {passed_on} + 8 * {index}]",
+                "mov rax, [rip + {bypass} + 8 * {index}]",
                 "test rax, rax",
                 "je 4f",
                 "jmp rax",
@@ -140,9 +152,9 @@ macro_rules! call_stub {
                 crate::stubs::call!(),
                 ".cfi_endproc",
                 index = const $index,
-                passed_on = sym crate::next::PASSED_ON,
-                enter = sym crate::calls::enter,
-                leave = sym crate::calls::leave,
+                bypass = sym crate::next::BYPASS,
+                before_call = sym crate::calls::before_call,
+                after_call = sym crate::calls::after_call,
             )
         }
     };
@@ -156,7 +168,7 @@ macro_rules! call {
             "
             mov edi, {index}
             mov rsi, rsp
-            call {enter}
+            call {before_call}
             ",
             crate::stubs::restore_arguments!(),
             "
@@ -164,7 +176,7 @@ macro_rules! call {
             mov edi, {index}
             mov rsi, rsp
             mov rdx, rax
-            call {leave}
+            call {after_call}
             leave
             .cfi_def_cfa rsp, 8
             ret"
@@ -193,8 +205,8 @@ macro_rules! realloc_stub {
                 counters = const heapledger_process::sampling::COUNTERS,
                 first_shift = const heapledger_process::sampling::FIRST_SHIFT,
                 second_shift = const heapledger_process::sampling::SECOND_SHIFT,
-                enter = sym crate::calls::enter,
-                leave = sym crate::calls::leave,
+                before_call = sym crate::calls::before_call,
+                after_call = sym crate::calls::after_call,
             )
         }
     };
@@ -226,13 +238,13 @@ macro_rules! block_stub {
                 "2:",
                 "mov edi, {index}",
                 "mov rsi, rsp",
-                "call {enter}",
+                "call {before_call}",
                 crate::stubs::restore_arguments!(),
                 "call rax",
                 "mov edi, {index}",
                 "mov rsi, rsp",
                 "mov rdx, rax",
-                "call {leave}",
+                "call {after_call}",
                 "leave",
                 ".cfi_def_cfa rsp, 8",
                 "ret",
@@ -240,8 +252,8 @@ macro_rules! block_stub {
                 index = const $index,
                 direct = sym crate::next::DIRECT,
                 gave = sym crate::calls::gave::<{ $index }>,
-                enter = sym crate::calls::enter,
-                leave = sym crate::calls::leave,
+                before_call = sym crate::calls::before_call,
+                after_call = sym crate::calls::after_call,
             )
         }
     };
@@ -315,7 +327,7 @@ macro_rules! remap_stub {
                 sub rsp, 8
                 .cfi_adjust_cfa_offset 8",
                 "mov edi, {index}",
-                "call {passed_on}",
+                "call {real_function}",
                 "add rsp, 8
                 .cfi_adjust_cfa_offset -8
                 pop r9
@@ -336,7 +348,7 @@ macro_rules! remap_stub {
                 next = sym crate::next::NEXT,
                 shared = sym crate::SHARED,
                 changes_at = const crate::stubs::CHANGES_AT,
-                passed_on = sym crate::calls::passed_on,
+                real_function = sym crate::calls::real_function,
             )
         }
     };
@@ -436,14 +448,14 @@ macro_rules! jump_stub {
                 crate::stubs::save_call_frame!(),
                 "mov edi, {index}",
                 "mov rsi, rsp",
-                "call {enter}",
+                "call {before_call}",
                 crate::stubs::restore_arguments!(),
                 "leave",
                 ".cfi_def_cfa rsp, 8",
                 "jmp rax",
                 ".cfi_endproc",
                 index = const $index,
-                enter = sym crate::calls::enter,
+                before_call = sym crate::calls::before_call,
             )
         }
     };

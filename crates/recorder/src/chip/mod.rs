@@ -154,7 +154,7 @@ impl<'a> ChipLedger<'a> {
     /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
     pub fn allocated(&mut self, block: &NewBlock, caller: &Caller) -> bool {
         self.update(caller, |ledger| {
-            let begun = ledger.begun(block, caller);
+            let begun = ledger.describe_begin(block, caller);
             policy::begin(ledger, &begun)
         })
     }
@@ -163,7 +163,7 @@ impl<'a> ChipLedger<'a> {
     /// encloses both. Returns whether the ledger knew it.
     pub fn freed(&mut self, address: u32, by: Kind, caller: &Caller) -> bool {
         self.update(caller, |ledger| {
-            let ended = ledger.ended(by, caller);
+            let ended = ledger.describe_end(by, caller);
             policy::end(ledger, u64::from(address), &ended)
         })
     }
@@ -190,7 +190,7 @@ impl<'a> ChipLedger<'a> {
     pub fn reallocated(&mut self, by: Kind, old: u32, outcome: Reallocated<NewBlock>, caller: &Caller) -> bool {
         self.update(caller, |ledger| match (old, outcome) {
             (0, Reallocated::Gave(new)) => {
-                let begun = ledger.begun(&new, caller);
+                let begun = ledger.describe_begin(&new, caller);
                 policy::begin(ledger, &begun)
             }
             (0, _) => {
@@ -221,11 +221,11 @@ impl<'a> ChipLedger<'a> {
         outcome: Reallocated<NewBlock>,
         caller: &Caller,
     ) -> bool {
-        let outcome = outcome.and_then(|new| Some(self.begun(&new, caller)));
-        policy::settle(self, detached, by, &outcome, |ledger| ledger.ended(by, caller).site)
+        let outcome = outcome.and_then(|new| Some(self.describe_begin(&new, caller)));
+        policy::settle(self, detached, by, &outcome, |ledger| ledger.describe_end(by, caller).site)
     }
 
-    fn begun(&mut self, block: &NewBlock, caller: &Caller) -> Begun {
+    fn describe_begin(&mut self, block: &NewBlock, caller: &Caller) -> Begun {
         let known = |option, value: u32| self.plan.options.has(option).then_some(u64::from(value));
         Begun {
             kind: block.kind,
@@ -237,7 +237,7 @@ impl<'a> ChipLedger<'a> {
         }
     }
 
-    fn ended(&mut self, by: Kind, caller: &Caller) -> Ended {
+    fn describe_end(&mut self, by: Kind, caller: &Caller) -> Ended {
         // The stack of a free is only kept in the history.
         let wanted = self.plan.options.has(Options::HISTORY);
         Ended { by, site: if wanted { self.site(caller.frames) } else { 0 } }

@@ -16,7 +16,7 @@ pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
     let weight = backend.weight(block.size, number);
     backend.count_call(block.kind, true, weight);
     let time = backend.now();
-    enter(backend, block, slot, (number, time), weight)
+    record(backend, block, slot, (number, time), weight)
 }
 
 #[cold]
@@ -31,7 +31,8 @@ fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<B::Slot>) -
 }
 
 #[cfg_attr(target_arch = "x86_64", inline(always))]
-pub(super) fn enter<B: Backend>(
+/// Fills a slot with the record of a block, and lets its address lead there.
+pub(super) fn record<B: Backend>(
     backend: &mut B,
     block: &Begun,
     slot: B::Slot,

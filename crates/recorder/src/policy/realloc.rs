@@ -2,7 +2,7 @@
 //!
 //! Before the real call the block is taken out of the index ([`detach`]); after it, [`settle`] decides what it came to.
 
-use super::block::{begin, close, displaced, enter, retire, unknown};
+use super::block::{begin, close, displaced, record, retire, unknown};
 use crate::backend::{Backend, Begun, Ended, Inserted};
 use heapledger_format::record::LATER_MAX;
 use heapledger_format::{Kind, TallyCounter};
@@ -132,5 +132,5 @@ fn replace<B: Backend>(backend: &mut B, detached: Detached<B::Slot>, block: &Beg
     backend.count_call(block.kind, true, weight);
     retire(backend, detached.slot, ends, &Ended { by, site: block.site }, time);
     backend.vacate(detached.slot);
-    enter(backend, block, detached.slot, begins, weight)
+    record(backend, block, detached.slot, begins, weight)
 }
