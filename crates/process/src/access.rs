@@ -2,7 +2,8 @@
 
 use crate::capture;
 use crate::shared::{Phase, Shared};
-use crate::state::ThreadState;
+use crate::state::{Entered, ThreadState};
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use heapledger_format::{GlobalCounter, TallyCounter, sample};
 use heapledger_linux::stack::StackRange;
@@ -13,6 +14,9 @@ use heapledger_unwind::Registers;
 /// A mark on the stack of a hook that is inside the recorder. If control leaves the hook by a jump, other
 /// frames overwrite it sooner or later, and it no longer vouches for the guard that points to it.
 pub struct Sign(AtomicU64);
+
+/// [`ThreadState::guard`] where nobody is inside who will go on, and no stack can be trusted that was remembered.
+const ABANDONED: usize = 1;
 
 const SIGN: u64 = 0x4845_4150_4C45_4447;
 
@@ -35,7 +39,7 @@ const ROOM_BYTES: usize = 4096;
 /// The calling thread's state, as long as the hook runs.
 pub struct Access<'hook> {
     pub(crate) shared: &'static Shared,
-    pub(crate) state: &'static mut ThreadState,
+    pub(crate) state: Entered<'hook>,
     pub(crate) sign: &'hook Sign,
     /// See [`NewBlock::is_apart`](crate::hooks::NewBlock::is_apart), of the block that is being entered.
     pub(crate) is_apart: bool,
@@ -60,7 +64,7 @@ impl<'hook> Access<'hook> {
     #[inline(always)]
     pub(crate) fn enter_at_once(
         shared: &'static Shared,
-        state: &'static mut ThreadState,
+        state: &'static ThreadState,
         registers: &Registers,
         sign: &'hook Sign,
     ) -> Option<Self> {
@@ -70,17 +74,39 @@ impl<'hook> Access<'hook> {
         {
             return None;
         }
-        state.on_alternate = false;
+        state.on_alternate.set(false);
         Some(Access::inside(shared, state, sign))
     }
 
+    /// Sets the guard. The caller has found that nobody is inside, or nobody who will go on.
     #[inline(always)]
-    fn inside(shared: &'static Shared, state: &'static mut ThreadState, sign: &'hook Sign) -> Self {
-        state.asking.store(0, Ordering::Relaxed);
+    fn inside(shared: &'static Shared, state: &'static ThreadState, sign: &'hook Sign) -> Self {
         sign.0.store(SIGN, Ordering::Relaxed);
         state.guard.store(&raw const sign.0 as usize, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst); // a handler of this thread must see the guard before any update
+        // SAFETY: the guard is ours from here on, until the access is dropped or left for good.
+        let state = unsafe { Entered::new(state) };
         Access { shared, state, sign, is_apart: false, cell: None }
+    }
+
+    /// What [`Backend::aside`] does.
+    #[inline(always)]
+    pub(crate) fn with_copy<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        #[cold]
+        #[inline(never)]
+        fn with<'hook, R>(
+            shared: &'static Shared,
+            state: Entered<'hook>,
+            sign: &'hook Sign,
+            is_apart: bool,
+            work: impl FnOnce(&mut Access<'hook>) -> R,
+        ) -> R {
+            // The original gives the access back.
+            let mut copy = ManuallyDrop::new(Access { shared, state, sign, is_apart, cell: None });
+            work(&mut copy)
+        }
+        // SAFETY: the original is not used before `with` has returned.
+        with(self.shared, unsafe { self.state.duplicate() }, self.sign, self.is_apart, work)
     }
 
     /// Enters, if this process records and the thread is not inside already. `sign` lies on the hook's stack.
@@ -95,16 +121,12 @@ impl<'hook> Access<'hook> {
             crate::start::note_forked_child(shared);
             return Err(Refused::Off);
         }
-        let word = tls::get();
-        let mut state = word as *mut ThreadState;
-        if word == 0 {
-            state = Self::first_time(shared, stack_pointer)?;
-        }
-        // SAFETY: the TLS word is only ever set to a state of this thread, and states are never
-        // unmapped. Whether it really is this thread that came in is checked next.
-        let mut state = unsafe { &mut *state };
-        // Only looked at: on another stack it may be another thread that shares our TLS word.
-        if !state.native.contains(stack_pointer) || !state.is_believed(shared) {
+        let mut state = match ThreadState::of_this_thread() {
+            Some(state) => state,
+            None => Self::first_time(shared, stack_pointer)?,
+        };
+        // On another stack it may be another thread that shares our TLS word.
+        if !state.native.get().contains(stack_pointer) || !state.is_believed(shared) {
             state = Self::on_another_stack(shared, state, registers)?;
         } else if state.guard.load(Ordering::Relaxed) != 0
             // An alternate stack may lie inside the range of this one: a local array of `main`.
@@ -114,21 +136,24 @@ impl<'hook> Access<'hook> {
             let own = state.asking.load(Ordering::Relaxed) != 0;
             return Err(if own { Refused::Off } else { Refused::Busy });
         } else {
-            state.on_alternate = false;
+            state.on_alternate.set(false);
         }
-        if state.guard.load(Ordering::Relaxed) != 0 {
-            // A hook was left by a jump, perhaps in the middle of remembering a stack.
-            state.forget_stacks();
+        let was_left = state.guard.load(Ordering::Relaxed) != 0;
+        let mut access = Access::inside(shared, state, sign);
+        if was_left {
+            // A hook was left by a jump, perhaps in the middle of remembering a stack, or from the allocator's answer.
+            state.asking.store(0, Ordering::Relaxed);
+            access.state.forget_stacks();
         }
-        Ok(Access::inside(shared, state, sign))
+        Ok(access)
     }
 
     #[cold]
-    fn first_time(shared: &'static Shared, stack_pointer: usize) -> Result<*mut ThreadState, Refused> {
+    fn first_time(shared: &'static Shared, stack_pointer: usize) -> Result<&'static ThreadState, Refused> {
         // No handler may come in between and register the same thread again.
         let _signals = syscall::SignalsBlocked::new();
         let state = shared.threads.register(shared, syscall::gettid(), stack_pointer).ok_or(Refused::NoState)?;
-        tls::set(state as usize);
+        tls::set(state.address());
         Ok(state)
     }
 
@@ -137,12 +162,12 @@ impl<'hook> Access<'hook> {
     #[cold]
     fn on_another_stack(
         shared: &'static Shared,
-        state: &'static mut ThreadState,
+        state: &'static ThreadState,
         registers: &Registers,
-    ) -> Result<&'static mut ThreadState, Refused> {
+    ) -> Result<&'static ThreadState, Refused> {
         let stack_pointer = registers.sp as usize;
         let tid = syscall::gettid();
-        if tid != state.tid {
+        if tid != state.tid.get() {
             let other = match shared.threads.by_tid(tid) {
                 Some(other) => other,
                 None => {
@@ -150,42 +175,40 @@ impl<'hook> Access<'hook> {
                     shared.threads.register(shared, tid, stack_pointer).ok_or(Refused::NoState)?
                 }
             };
-            // SAFETY: the state that this kernel thread owns; states are never unmapped.
-            let other = unsafe { &mut *other };
-            other.on_alternate = false;
+            other.on_alternate.set(false);
             other.note_changes(shared);
-            if !other.native.holds(stack_pointer) {
+            if !other.native_holds(stack_pointer) {
                 other.stand_on(shared, tid, stack_pointer);
-                other.forget_stacks();
-                other.guard.store(0, Ordering::Relaxed);
-            }
-            if other.guard.load(Ordering::Relaxed) != 0 && is_inside(shared, other, registers) {
+                // Who was inside there is gone, and its stacks are not ours.
+                other.guard.store(ABANDONED, Ordering::Relaxed);
+            } else if other.guard.load(Ordering::Relaxed) != 0 && is_inside(shared, other, registers) {
                 return Err(Refused::Busy);
             }
             return Ok(other);
         }
-        state.on_alternate = false;
         state.note_changes(shared);
         let guard = state.guard.load(Ordering::Relaxed);
-        if state.native.holds(stack_pointer) {
+        if state.native_holds(stack_pointer) {
             // The same one, further down or with its range forgotten.
             // An alternate stack may lie inside the range of this one: a local array of `main`.
             if guard != 0 && (is_inside(shared, state, registers) || syscall::on_alternate_stack(stack_pointer)) {
                 let own = state.asking.load(Ordering::Relaxed) != 0;
                 return Err(if own { Refused::Off } else { Refused::Busy });
             }
+            state.on_alternate.set(false);
         } else if syscall::on_alternate_stack(stack_pointer) {
             // The hook that holds the guard is the interrupted one, unless it is an outer one on this stack
             // that was left by a jump.
-            let stale = state.alternate.contains(guard) && stack_pointer >= guard;
+            let stale = state.alternate.get().contains(guard) && stack_pointer >= guard;
             if guard != 0 && !stale {
                 return Err(Refused::Busy);
             }
-            state.on_alternate = true;
-            state.alternate = StackRange::around(stack_pointer);
+            state.on_alternate.set(true);
+            state.alternate.set(StackRange::around(stack_pointer));
         } else {
             // Another stack of this thread, to which control went for good or for now. A hook does not
             // switch stacks, so one that was running when control left was abandoned.
+            state.on_alternate.set(false);
             state.stand_on(shared, tid, stack_pointer);
         }
         Ok(state)
@@ -198,18 +221,18 @@ impl<'hook> Access<'hook> {
 #[cold]
 fn is_inside(shared: &Shared, state: &ThreadState, registers: &Registers) -> bool {
     let guard = state.guard.load(Ordering::Relaxed);
-    state.native.contains(guard)
+    state.native.get().contains(guard)
         && (registers.sp as usize) < guard
         // SAFETY: an aligned word in the range of this stack that is known to be readable.
         && unsafe { (guard as *const u64).read_volatile() } == SIGN
-        && apart::result_of(true, || capture::own_code_is_on_stack(shared, state.native, registers))
+        && apart::result_of(true, || capture::own_code_is_on_stack(shared, state.native.get(), registers))
 }
 
 impl Drop for Access<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        self.state.guard.store(0, Ordering::Relaxed);
+        self.state.thread().guard.store(0, Ordering::Relaxed);
         self.sign.0.store(0, Ordering::Relaxed);
     }
 }
@@ -277,62 +300,56 @@ impl Access<'_> {
 impl ThreadState {
     /// The thread is on a stack on which it was not before.
     #[cold]
-    pub(crate) fn stand_on(&mut self, shared: &Shared, tid: u32, stack_pointer: usize) {
-        if !self.own.is_own() {
+    pub(crate) fn stand_on(&self, shared: &Shared, tid: u32, stack_pointer: usize) {
+        let mut own = self.own.get();
+        if !own.is_own() {
             // glibc keeps a thread's control block at the end of its stack; the first thread's lies elsewhere.
             let is_first = tid == syscall::getpid();
             let first_end = shared.first_stack_end.load(Ordering::Relaxed);
             let end = if is_first { first_end } else { tls::thread_pointer() };
-            self.own = StackRange::of_thread(stack_pointer, end);
+            own = StackRange::of_thread(stack_pointer, end);
         }
-        self.native = if self.own.is_own() && self.own.holds(stack_pointer) {
-            self.own
-        } else {
-            StackRange::around(stack_pointer)
-        };
+        let is_own = own.is_own() && own.holds(stack_pointer);
+        self.own.set(own);
+        self.native.set(if is_own { own } else { StackRange::around(stack_pointer) });
     }
 
     /// Whether a stack pointer is on the thread's own stack, as far as that is known: then it is this thread that came in,
     /// and there is room. Other stacks may be small.
     #[inline(always)]
     pub(crate) fn stands_on_own(&self, stack_pointer: usize) -> bool {
-        self.native.is_own() && self.native.contains(stack_pointer)
+        let native = self.native.get();
+        native.is_own() && native.contains(stack_pointer)
     }
 
     /// Whether the thread may enter on a stack that is not its own, as on that, because there is room: so many bytes below the
     /// stack pointer can be read, which a guard page cannot. The kernel is asked once for each page.
     #[cold]
     #[inline(never)]
-    pub(super) fn has_room_elsewhere(&mut self, shared: &Shared, stack_pointer: usize) -> bool {
+    pub(crate) fn has_room_elsewhere(&self, shared: &Shared, stack_pointer: usize) -> bool {
+        let native = self.native.get();
         self.guard.load(Ordering::Relaxed) == 0
-            && self.native.contains(stack_pointer)
-            && !self.native.is_own()
+            && native.contains(stack_pointer)
+            && !native.is_own()
             && self.is_believed(shared)
-            && self.native.holds(stack_pointer.wrapping_sub(ROOM_BYTES))
+            && self.native_holds(stack_pointer.wrapping_sub(ROOM_BYTES))
     }
 
     /// Whether what is known of the present stack still holds. Where blocks are sampled, most frees are not seen, and a stack
     /// may go with any; a sample is rare, and asking the kernel again is cheap.
     #[inline(always)]
     fn is_believed(&self, shared: &Shared) -> bool {
-        self.native.is_own()
-            || !shared.sampling.is_on() && self.memory_changes == shared.memory_changes.load(Ordering::Relaxed)
+        self.native.get().is_own()
+            || !shared.sampling.is_on() && self.memory_changes.get() == shared.memory_changes.load(Ordering::Relaxed)
     }
 
     /// Forgets what was known of a stack that is not the thread's own, if memory was given back since.
-    fn note_changes(&mut self, shared: &Shared) {
+    fn note_changes(&self, shared: &Shared) {
         if self.is_believed(shared) || self.guard.load(Ordering::Relaxed) != 0 {
             return;
         }
-        self.memory_changes = shared.memory_changes.load(Ordering::Relaxed);
+        self.memory_changes.set(shared.memory_changes.load(Ordering::Relaxed));
         // The caller looks where it stands.
-        self.native = StackRange::default();
-    }
-
-    /// Forgets all stacks that were taken.
-    #[cold]
-    fn forget_stacks(&mut self) {
-        self.forget_code();
-        self.memo.forget();
+        self.native.set(StackRange::default());
     }
 }

@@ -1,6 +1,6 @@
 //! What the policy needs, for a thread that is inside the recorder.
 
-use crate::access::{Access, Sign};
+use crate::access::Access;
 use crate::cells::{Addresses as _, SLOTS_MAX};
 use crate::chunks::Lease;
 use crate::history;
@@ -9,9 +9,7 @@ use crate::index::Insert;
 use crate::publication;
 use crate::shared::{Shared, TICK_NS};
 use crate::slots::{BATCH, LOCAL_MAX};
-use crate::state::ThreadState;
-use crate::threads::add_to_row;
-use core::mem::ManuallyDrop;
+use crate::state::ThreadBooks;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::header::State;
 use heapledger_format::record::{Options, RECORD_WORDS};
@@ -134,7 +132,7 @@ impl Access<'_> {
     }
 }
 
-impl ThreadState {
+impl ThreadBooks {
     /// Gives back what is leased of the history.
     pub(crate) fn end_entries(&mut self, shared: &Shared) {
         if self.entries != 0 {
@@ -168,22 +166,7 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn aside<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
-        #[cold]
-        #[inline(never)]
-        fn with_copy<'hook, R>(
-            shared: &'static Shared,
-            state: &'static mut ThreadState,
-            sign: &'hook Sign,
-            is_apart: bool,
-            work: impl FnOnce(&mut Access<'hook>) -> R,
-        ) -> R {
-            // The original gives the access back.
-            let mut copy = ManuallyDrop::new(Access { shared, state, sign, is_apart, cell: None });
-            work(&mut copy)
-        }
-        let state = &raw mut *self.state;
-        // SAFETY: states are never unmapped, and the original does not use it before `with_copy` has returned.
-        with_copy(self.shared, unsafe { &mut *state }, self.sign, self.is_apart, work)
+        self.with_copy(work)
     }
 
     #[inline(always)]
@@ -231,7 +214,7 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn release_slot(&mut self, slot: u32) {
-        let state = &mut *self.state;
+        let state: &mut ThreadBooks = &mut self.state;
         if state.slot_count as usize == LOCAL_MAX {
             state.give_batch(self.shared);
         }
@@ -310,7 +293,9 @@ impl<'hook> Backend for Access<'hook> {
     #[inline(always)]
     fn remove(&mut self, address: u64) -> Option<u32> {
         let at = (address, self.cell(address));
-        let remains = |slot| self.shared.remains(self.state, slot);
+        // Captured as what it is: an access whose address is known to others lies in memory.
+        let (shared, books): (_, &ThreadBooks) = (self.shared, &self.state);
+        let remains = |slot| shared.remains(books, slot);
         let slot = self.shared.index.remove(self.shared, at, self.shared.threads.is_single(), &remains);
         if slot.is_some() {
             self.shared.sampling.forget(address);
@@ -335,9 +320,9 @@ impl<'hook> Backend for Access<'hook> {
     #[inline(always)]
     fn count(&mut self, counter: TallyCounter, amount: u64) {
         match counter {
-            TallyCounter::Allocations => add_to_row(self.state, thread::allocations, amount),
-            TallyCounter::BytesAllocated => add_to_row(self.state, thread::bytes_allocated, amount),
-            TallyCounter::Frees => add_to_row(self.state, thread::frees, amount),
+            TallyCounter::Allocations => self.state.add_to_row(thread::allocations, amount),
+            TallyCounter::BytesAllocated => self.state.add_to_row(thread::bytes_allocated, amount),
+            TallyCounter::Frees => self.state.add_to_row(thread::frees, amount),
             _ => {}
         }
         self.state.count(counter, amount);
@@ -345,11 +330,11 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn count_call(&mut self, kind: Kind, began: bool, amount: u64) {
-        self.state.count_call(kind, began, amount);
+        self.state.thread().count_call(kind, began, amount);
     }
 
     #[inline(always)]
     fn live(&mut self, bytes: i64, blocks: i64, _time: u64) {
-        self.shared.live(self.state, bytes, blocks);
+        self.shared.live(&mut self.state, bytes, blocks);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::options::Unwind;
 use crate::shared::Shared;
-use crate::state::{Stacks, ThreadState};
+use crate::state::{Entered, Stacks, ThreadBooks, ThreadState};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::TallyCounter;
@@ -170,20 +170,21 @@ pub fn set_check(check: Check) {
 /// The call site that leads to `registers`; 0 if it cannot be entered. `gives` says whether the call gives a block
 /// or takes one.
 #[inline(always)]
-pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+pub fn capture(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> u32 {
     let generation = shared.modules.generation();
     // A stack on the alternate stack is not among them: its stack pointer is not.
     // Of a stack that is not the thread's own nobody knows the end, nor when it goes: nothing of it is remembered.
-    if !state.on_alternate
-        && state.native.is_own()
+    let thread = state.thread();
+    if !thread.on_alternate.get()
+        && thread.native.get().is_own()
         && !is_checked(shared)
         && let Some(Candidate { words, found }) = state.memo.noted(registers, stamp(generation))
-        && still_hold(state.native, &words)
+        && still_hold(thread.native.get(), &words)
     {
-        return remembered(state, &found);
+        return remembered(thread, &found);
     }
     // One after the other, not one inside of the other: that takes less stack.
-    match capture_elsewhere(shared, state, registers) {
+    match capture_elsewhere(shared, state.again(), registers) {
         Some(site) => site,
         None => capture_changed(shared, state, registers, gives),
     }
@@ -191,25 +192,27 @@ pub fn capture(shared: &Shared, state: &mut ThreadState, registers: &Registers, 
 
 /// The call site of a stack that was remembered.
 #[inline(always)]
-fn remembered(state: &ThreadState, found: &Remembered) -> u32 {
-    state.count(TallyCounter::FramesVerified, u64::from(found.callers) + 1);
+fn remembered(thread: &ThreadState, found: &Remembered) -> u32 {
+    thread.count(TallyCounter::FramesVerified, u64::from(found.callers) + 1);
     if found.is_guessed {
-        state.count(TallyCounter::StacksGuessed, 1);
+        thread.count(TallyCounter::StacksGuessed, 1);
     }
     found.node
 }
 
 /// A stack that is not the one last taken from such a place.
 #[inline(never)]
-fn capture_elsewhere(shared: &Shared, state: &mut ThreadState, registers: &Registers) -> Option<u32> {
-    if !state.on_alternate && state.native.is_own() {
-        let surroundings = Surroundings::new(shared, state.native, state.native, None);
+fn capture_elsewhere(shared: &Shared, mut state: Entered, registers: &Registers) -> Option<u32> {
+    let (thread, here) = (state.thread(), state.thread().native.get());
+    if !thread.on_alternate.get() && here.is_own() {
+        let surroundings = Surroundings::new(shared, here, here, None);
         let stamp = stamp(shared.modules.generation());
-        if let Some(found) = state.memo.find(&surroundings, &state.cache, registers, stamp) {
+        let books: &mut ThreadBooks = &mut state;
+        if let Some(found) = books.memo.find(&surroundings, &books.cache, registers, stamp) {
             if is_checked(shared) {
                 check_remembered(shared, state, registers);
             }
-            return Some(remembered(state, &found));
+            return Some(remembered(thread, &found));
         }
     }
     None
@@ -223,18 +226,18 @@ fn stamp(generation: u32) -> u32 {
 
 /// A stack that was not taken lately.
 #[inline(never)]
-fn capture_changed(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+fn capture_changed(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> u32 {
     let generation = shared.modules.generation();
     let settings = shared.settings();
     if state.generation != generation {
         state.forget_code();
         state.generation = generation;
     }
-    let steps = !state.on_alternate && settings.unwind.remembers();
-    let Some(taken) = steps.then(|| take_steps(shared, state, registers, gives)).flatten() else {
+    let steps = !state.thread().on_alternate.get() && settings.unwind.remembers();
+    let Some(taken) = steps.then(|| take_steps(shared, state.again(), registers, gives)).flatten() else {
         return capture_apart(shared, state, registers, gives);
     };
-    let site = enter_taken(shared, state, registers, gives, &taken);
+    let site = enter_taken(shared, state.again(), registers, gives, &taken);
     if site != 0 && is_checked(shared) {
         check_taken(shared, state, registers, gives, &taken);
     }
@@ -243,45 +246,47 @@ fn capture_changed(shared: &Shared, state: &mut ThreadState, registers: &Registe
 
 #[cold]
 #[inline(never)]
-fn capture_apart(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+fn capture_apart(shared: &Shared, state: Entered, registers: &Registers, gives: bool) -> u32 {
     apart::result_of(0, || capture_plainly(shared, state, registers, gives))
 }
 
 /// Walks as far as the stack is new.
 #[inline(never)]
-fn take_steps(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> Option<Taken> {
+fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Option<Taken> {
     let settings = shared.settings();
-    // SAFETY: states are mapped with room for this limit, and only this module uses the arrays, one function at a time.
+    let (thread, here, generation) = (state.thread(), state.thread().native.get(), state.generation);
+    // SAFETY: states are made with room for this limit.
     let mut stacks = unsafe { state.stacks(settings.depth_limit, gives) };
-    let surroundings = Surroundings::new(shared, state.native, state.native, Some(state.generation));
-    let reuse = settings.reuse && state.native.is_own();
+    let surroundings = Surroundings::new(shared, here, here, Some(generation));
+    let reuse = settings.reuse && here.is_own();
     let strategy = settings.unwind.strategy();
     let taken = take(&surroundings, stacks.cache, &mut stacks.last, registers, strategy, reuse);
-    state.native = surroundings.here.get();
+    thread.native.set(surroundings.here.get());
     let taken = taken?;
     if taken.end != End::Outermost || taken.guessed_from.is_some() {
         let outermost = taken.fresh.checked_sub(1).and_then(|last| stacks.last.fresh.get(last));
-        note_end(shared, state, taken.end, outermost.map_or(0, |frame| frame.pc), taken.guessed_from.is_some());
+        note_end(shared, thread, taken.end, outermost.map_or(0, |frame| frame.pc), taken.guessed_from.is_some());
     }
-    state.count(TallyCounter::FramesVerified, taken.kept as u64);
-    state.count(TallyCounter::FramesWalked, taken.fresh as u64);
+    thread.count(TallyCounter::FramesVerified, taken.kept as u64);
+    thread.count(TallyCounter::FramesWalked, taken.fresh as u64);
     Some(taken)
 }
 
 /// Enters a stack that was walked, and remembers it. 0 if there is no room for it.
 #[inline(never)]
-fn enter_taken(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool, taken: &Taken) -> u32 {
+fn enter_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, taken: &Taken) -> u32 {
+    let (thread, generation) = (state.thread(), state.generation);
     // SAFETY: as in `take_steps`.
     let mut stacks = unsafe { state.stacks(shared.settings().depth_limit, gives) };
-    let Some(site) = enter(shared, &mut stacks, taken, state.generation) else {
+    let Some(site) = enter(shared, &mut stacks, taken, generation) else {
         stacks.last.forget();
-        state.count(TallyCounter::SitesFull, 1);
+        thread.count(TallyCounter::SitesFull, 1);
         return 0;
     };
     if taken.keeps && stacks.memo.pays() {
-        let surroundings = Surroundings::new(shared, state.native, state.native, None);
+        let surroundings = Surroundings::new(shared, thread.native.get(), thread.native.get(), None);
         let Stacks { last, memo, cache, .. } = &mut stacks;
-        memo.keep(&surroundings, cache, (last, taken.kept + taken.fresh), registers, stamp(state.generation));
+        memo.keep(&surroundings, cache, (last, taken.kept + taken.fresh), registers, stamp(generation));
     }
     site
 }
@@ -321,13 +326,15 @@ fn enter(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) -
 /// and where the options say so.
 #[cold]
 #[inline(never)]
-fn capture_plainly(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool) -> u32 {
+fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> u32 {
     let settings = shared.settings();
+    let (thread, generation) = (state.thread(), state.generation);
+    let (is_on_alternate, native) = (thread.on_alternate.get(), thread.native.get());
     // SAFETY: as in `take_steps`.
     let stacks = unsafe { state.stacks(settings.depth_limit, gives) };
-    let here = if state.on_alternate { state.alternate } else { state.native };
-    let mut surroundings = Surroundings::new(shared, here, state.native, Some(state.generation));
-    surroundings.is_in_handler = state.on_alternate;
+    let here = if is_on_alternate { thread.alternate.get() } else { native };
+    let mut surroundings = Surroundings::new(shared, here, native, Some(generation));
+    surroundings.is_in_handler = is_on_alternate;
     let Stacks { pcs, cache, .. } = stacks;
     let mut found = match settings.unwind {
         Unwind::Slow => {
@@ -340,16 +347,16 @@ fn capture_plainly(shared: &Shared, state: &mut ThreadState, registers: &Registe
     if settings.unwind == Unwind::Fast && found.end != End::LimitReached && found.depth < settings.fallback {
         found = walk(&surroundings, cache, registers, settings.depth_limit, Strategy::Auto, pcs);
     }
-    if !state.on_alternate {
-        state.native = surroundings.here.get();
+    if !is_on_alternate {
+        thread.native.set(surroundings.here.get());
     }
     let Walk { depth, end, guessed_from, restarted } = found;
     let frames = pcs.get(..depth).unwrap_or(&[]);
-    note_end(shared, state, end, frames.last().copied().unwrap_or(0), guessed_from.is_some());
+    note_end(shared, thread, end, frames.last().copied().unwrap_or(0), guessed_from.is_some());
     if restarted {
-        state.count(TallyCounter::StacksGeneral, 1);
+        thread.count(TallyCounter::StacksGeneral, 1);
     }
-    state.count(TallyCounter::FramesWalked, depth as u64);
+    thread.count(TallyCounter::FramesWalked, depth as u64);
     check_frames(registers, frames, end, guessed_from);
     // A walk with all registers tracked makes no rules, by which it could be told of its frames what they are.
     let is_plain = restarted || settings.unwind == Unwind::Slow;
@@ -357,37 +364,38 @@ fn capture_plainly(shared: &Shared, state: &mut ThreadState, registers: &Registe
     let enter = || {
         frames.iter().rev().try_fold(0, |node, address| {
             let rule = rule_of(*address).filter(|rule| matches!(rule.shape(), Shape::NoTable | Shape::Signal { .. }));
-            let code = shared.sites.code(shared.ledger(), &shared.modules, *address, state.generation, rule)?;
+            let code = shared.sites.code(shared.ledger(), &shared.modules, *address, generation, rule)?;
             shared.sites.node(shared.ledger(), node, code)
         })
     };
     enter().unwrap_or_else(|| {
-        state.count(TallyCounter::SitesFull, 1);
+        thread.count(TallyCounter::SitesFull, 1);
         0
     })
 }
 
 /// Counts what is not as it should be at the outer end of a stack.
 #[cold]
-fn note_end(shared: &Shared, state: &ThreadState, end: End, outermost: u64, guessed: bool) {
+fn note_end(shared: &Shared, thread: &ThreadState, end: End, outermost: u64, guessed: bool) {
     match end {
         End::Outermost => {}
-        End::LimitReached => state.count(TallyCounter::StacksCut, 1),
+        End::LimitReached => thread.count(TallyCounter::StacksCut, 1),
         _ if shared.modules.is_loader_start(outermost) => {}
-        _ => state.count(TallyCounter::StacksBroken, 1),
+        _ => thread.count(TallyCounter::StacksBroken, 1),
     }
     if guessed {
-        state.count(TallyCounter::StacksGuessed, 1);
+        thread.count(TallyCounter::StacksGuessed, 1);
     }
 }
 
 /// Compares a stack that was remembered.
 #[cold]
 #[inline(never)]
-fn check_remembered(shared: &Shared, state: &mut ThreadState, registers: &Registers) {
+fn check_remembered(shared: &Shared, mut state: Entered, registers: &Registers) {
+    let thread = state.thread();
     // SAFETY: as in `take_steps`.
     let Stacks { pcs, memo, cache, .. } = unsafe { state.stacks(shared.settings().depth_limit, true) };
-    let surroundings = Surroundings::new(shared, state.native, state.native, None);
+    let surroundings = Surroundings::new(shared, thread.native.get(), thread.native.get(), None);
     let Some(found) = memo.find(&surroundings, cache, registers, stamp(shared.modules.generation())) else { return };
     let depth = found.callers as usize + 1;
     for (place, pc) in pcs.iter_mut().zip(core::iter::once(registers.ip).chain(memo.callers(&found))) {
@@ -395,7 +403,7 @@ fn check_remembered(shared: &Shared, state: &mut ThreadState, registers: &Regist
     }
     check_whole(
         shared,
-        state,
+        thread,
         registers,
         pcs.get(..depth).unwrap_or(&[]),
         End::Outermost,
@@ -406,7 +414,8 @@ fn check_remembered(shared: &Shared, state: &mut ThreadState, registers: &Regist
 /// Compares a stack that was taken by steps, or in part.
 #[cold]
 #[inline(never)]
-fn check_taken(shared: &Shared, state: &mut ThreadState, registers: &Registers, gives: bool, taken: &Taken) {
+fn check_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, taken: &Taken) {
+    let thread = state.thread();
     // SAFETY: as in `take_steps`.
     let Stacks { last, pcs, .. } = unsafe { state.stacks(shared.settings().depth_limit, gives) };
     let depth = taken.kept + taken.fresh;
@@ -414,13 +423,13 @@ fn check_taken(shared: &Shared, state: &mut ThreadState, registers: &Registers, 
     for (place, pc) in pcs.iter_mut().zip(fresh.chain(last.pcs().take(taken.kept).rev())) {
         *place = pc;
     }
-    check_whole(shared, state, registers, pcs.get(..depth).unwrap_or(&[]), taken.end, taken.guessed_from);
+    check_whole(shared, thread, registers, pcs.get(..depth).unwrap_or(&[]), taken.end, taken.guessed_from);
 }
 
 /// Compares a stack with one taken in full, and with another unwinder's in test builds.
 fn check_whole(
     shared: &Shared,
-    state: &ThreadState,
+    thread: &ThreadState,
     registers: &Registers,
     frames: &[u64],
     end: End,
@@ -431,7 +440,7 @@ fn check_whole(
         return;
     }
     let limit = shared.settings().depth_limit;
-    let surroundings = Surroundings::new(shared, state.native, state.native, None);
+    let surroundings = Surroundings::new(shared, thread.native.get(), thread.native.get(), None);
     let (mut same, mut count) = (true, 0);
     let full = walk_in_full(&surroundings, registers, shared.settings().unwind.strategy(), &mut |pc| {
         let has_room = count < limit;
@@ -440,9 +449,9 @@ fn check_whole(
         has_room
     });
     same &= count == frames.len() && full.end == end;
-    state.count(TallyCounter::StacksCompared, 1);
+    thread.count(TallyCounter::StacksCompared, 1);
     if !same {
-        state.count(TallyCounter::StacksDiffering, 1);
+        thread.count(TallyCounter::StacksDiffering, 1);
     }
 }
 

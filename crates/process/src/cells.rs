@@ -8,6 +8,7 @@
 //! its own granule*: it is found there by search, and no block is ever pushed out for it.
 //!
 //! Where cells lie is not told here: see [`Cells`].
+#![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU32, Ordering};
 

@@ -8,6 +8,7 @@
 //! For each chunk the entries are counted whose leases have ended. A chunk of which all have is leased anew, and no other: not
 //! one that is fresh, nor one of which something is yet to be handed out. Chunks are taken in their order, and those that are
 //! still leased are passed over. One whose storage was given back is never leased again.
+#![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, const_unless_loom};
 

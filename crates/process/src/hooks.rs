@@ -2,6 +2,7 @@
 //!
 //! Every function here takes the registers at the hook's caller, returns without having touched
 //! `errno`, and does nothing where nothing is recorded.
+#![forbid(unsafe_code)]
 
 use crate::access::{Access, Sign, count_apart, count_refused};
 use crate::capture::{self, capture};
@@ -69,7 +70,7 @@ impl Reallocation {
 #[inline(always)]
 fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> u32 {
     if access.shared.settings().options.has(Options::STACK) {
-        capture(access.shared, access.state, registers, gives)
+        capture(access.shared, access.state.again(), registers, gives)
     } else {
         0
     }
@@ -83,9 +84,9 @@ fn begun(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun 
         _ if !wanted => block.size,
         Usable::Known(bytes) => block.size.max(bytes),
         Usable::Ask(ask) => {
-            access.state.asking.store(1, Ordering::Relaxed);
+            access.state.thread().asking.store(1, Ordering::Relaxed);
             let actual = block.size.max(ask(block.address));
-            access.state.asking.store(0, Ordering::Relaxed);
+            access.state.thread().asking.store(0, Ordering::Relaxed);
             actual
         }
     };
@@ -114,14 +115,13 @@ pub fn is_on(shared: &Shared) -> bool {
 }
 
 /// A thread that has a state, in a process that records: what nearly every call meets.
-pub struct Ready(&'static mut ThreadState);
+#[derive(Clone, Copy)]
+pub struct Ready(&'static ThreadState);
 
 /// The calling thread, if nothing stands in the way of recording but what [`block_begins`] looks at.
 #[inline(always)]
 pub fn ready(shared: &Shared) -> Option<Ready> {
-    let state = tls::get() as *mut ThreadState;
-    // SAFETY: the TLS word is 0 or a state of this thread, and states are never unmapped.
-    (!state.is_null() && shared.mark.holds()).then(|| Ready(unsafe { &mut *state }))
+    ThreadState::of_this_thread().filter(|_| shared.mark.holds()).map(Ready)
 }
 
 impl Ready {
@@ -227,14 +227,13 @@ pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: u
 #[inline(always)]
 fn has_room(shared: &Shared, registers: &Registers) -> bool {
     let stack_pointer = registers.sp as usize;
-    own_state().is_some_and(|state| state.stands_on_own(stack_pointer)) || has_room_elsewhere(shared, stack_pointer)
+    ThreadState::of_this_thread().is_some_and(|state| state.stands_on_own(stack_pointer))
+        || has_room_elsewhere(shared, stack_pointer)
 }
 
 #[cold]
 fn has_room_elsewhere(shared: &Shared, stack_pointer: usize) -> bool {
-    let state = tls::get() as *mut ThreadState;
-    // SAFETY: the TLS word is 0 or a state of this thread, which makes no other use of it meanwhile; states are never unmapped.
-    unsafe { state.as_mut() }.is_some_and(|state| state.has_room_elsewhere(shared, stack_pointer))
+    ThreadState::of_this_thread().is_some_and(|state| state.has_room_elsewhere(shared, stack_pointer))
 }
 
 fn detach(shared: &'static Shared, registers: &Registers, sign: &Sign, address: usize) -> Reallocation {
@@ -288,7 +287,7 @@ fn reallocated(shared: &'static Shared, registers: &Registers, sign: &Sign, end:
 /// The program calls `exit`, or returns from `main`.
 pub fn program_exits(shared: &'static Shared) {
     // A thread that never allocated gets no row for this.
-    if own_state().is_none() {
+    if ThreadState::of_this_thread().is_none() {
         return;
     }
     let sign = Sign::new();
@@ -296,13 +295,6 @@ pub fn program_exits(shared: &'static Shared) {
     if let Ok(access) = Access::enter(shared, &registers, &sign) {
         access.shared.threads.note_exit(access.shared);
     }
-}
-
-#[inline(always)]
-fn own_state() -> Option<&'static ThreadState> {
-    let word = tls::get() as *const ThreadState;
-    // SAFETY: the TLS word is 0 or a state, and states are never unmapped. Only atomics are used through it.
-    unsafe { word.as_ref() }
 }
 
 /// A call of a function of the next allocator that may itself call replaced ones. All zeros: none.
@@ -322,13 +314,13 @@ pub struct Call {
 /// `about` the same size or block. That second call must not be booked again. Returns the call that
 /// encloses this one.
 pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
-    if own_state().is_none() {
+    if ThreadState::of_this_thread().is_none() {
         // The thread's very first call: entering once gives it its state.
         let registers = Registers { sp: call.stack_pointer as u64, ..Registers::default() };
         let sign = Sign::new();
         apart::run(&mut || drop(Access::enter(shared, &registers, &sign)));
     }
-    match own_state().filter(|_| is_on(shared)) {
+    match ThreadState::of_this_thread().filter(|_| is_on(shared)) {
         Some(state) => {
             let before = set_call(state, call);
             let gap = tls::gap();
@@ -343,7 +335,7 @@ pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
 
 /// It has returned; `enclosing` is in force again. After an exception or a jump nobody says so: a mark can be stale.
 pub fn call_ends(shared: &'static Shared, enclosing: Call) {
-    if let Some(state) = own_state().filter(|_| is_on(shared)) {
+    if let Some(state) = ThreadState::of_this_thread().filter(|_| is_on(shared)) {
         set_call(state, enclosing);
         if shared.sampling.is_on() {
             tls::set_gap(enclosing.gap);
@@ -368,7 +360,7 @@ fn set_call(state: &ThreadState, call: Call) -> Call {
 /// The call that encloses this one, if one was begun and not ended.
 #[inline(always)]
 pub fn enclosing_call(shared: &'static Shared) -> Option<Call> {
-    enclosing(own_state()?).filter(|_| is_on(shared))
+    enclosing(ThreadState::of_this_thread()?).filter(|_| is_on(shared))
 }
 
 #[inline(always)]
@@ -399,9 +391,8 @@ pub fn is_like_a_library(bytes: usize) -> bool {
 /// The same where another library may stand between the loader and us: looks a few frames outwards.
 #[cold]
 pub fn is_behind_loader(shared: &Shared, registers: &Registers) -> bool {
-    let tls = tls::get() as *const ThreadState;
-    // SAFETY: the TLS word is 0 or a state, and states are never unmapped; the range is copied.
-    let stack = if tls.is_null() { return true } else { unsafe { (*tls).native } };
+    let Some(state) = ThreadState::of_this_thread() else { return true };
+    let stack = state.native.get();
     !stack.contains(registers.sp as usize) || capture::loader_is_near(shared, stack, registers)
 }
 

@@ -17,7 +17,8 @@
 //! # Safety
 //! All tables are memory that is mapped once and never unmapped, zero when fresh, and accessed
 //! through atomics wherever two threads can meet. A [`state::ThreadState`] belongs to one kernel
-//! thread at a time, see [`threads`].
+//! thread at a time, see [`threads`]; what a hook alone may touch of it, only through [`state::Entered`], which is had by
+//! setting the guard ([`access`]). Files without `unsafe` forbid it.
 #![no_std]
 #![cfg(any(feature = "loom", all(target_os = "linux", target_arch = "x86_64")))]
 

@@ -1,4 +1,5 @@
 //! The environment variable `HEAPLEDGER`: `key=value,key=value…`.
+#![forbid(unsafe_code)]
 
 use crate::history::CHUNK_ENTRIES;
 use core::ffi::CStr;

@@ -13,11 +13,12 @@
 //!   thread's own a moment ago: then it does not matter what others did nearby.
 //!
 //! A lease is also over when the coarse clock has moved on, so a thread that was idle has no old numbers left.
+#![forbid(unsafe_code)]
 
 use crate::access::Access;
 use crate::cells::{self, Addresses as _, IS_GONE};
 use crate::shared::{Shared, TICK_NS};
-use crate::state::ThreadState;
+use crate::state::ThreadBooks;
 use crate::threads::refresh_name;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::record::{NUMBER_MAX, Options};
@@ -159,7 +160,7 @@ fn bytes_of(shared: &Shared, slot: u32) -> u64 {
 impl Shared {
     /// What is to remain in the index of the block in a slot that a thread takes out.
     #[inline(always)]
-    pub(crate) fn remains(&self, state: &ThreadState, slot: u32) -> u32 {
+    pub(crate) fn remains(&self, state: &ThreadBooks, slot: u32) -> u32 {
         Remains::new(state.number_plus_1, state.leases, bytes_of(self, slot)).0
     }
 
@@ -172,7 +173,7 @@ impl Shared {
 
 const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
 
-impl ThreadState {
+impl ThreadBooks {
     /// Whether this number is of the lease that the thread has now: others are at most as high as its end says.
     #[inline(always)]
     fn is_of_this_lease(&self, number: u64) -> bool {
@@ -303,7 +304,7 @@ impl Access<'_> {
         }
         self.state.leases += 1;
         if self.state.leases.is_power_of_two() || self.state.leases.is_multiple_of(LOOK_EVERY) {
-            refresh_name(self.state);
+            refresh_name(&mut self.state);
             shared.threads.look_after_one(shared);
         }
         let made = self.state.cache.counters().made;

@@ -4,6 +4,7 @@
 //! than one hundredth of the peak, or [`ALLOWED_BYTES_MIN`] while it is small: a thread gets a part of what the others leave, more
 //! each time it folds, so that a thread that rests has little. So live bytes are known up to the sum of all allowances at any
 //! time, and the peak up to the highest such sum at which it may have been.
+#![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 

@@ -1,4 +1,5 @@
 //! Where a ledger's file lies, and making it.
+#![forbid(unsafe_code)]
 
 use crate::ledger::{self, CODEC, HISTORY_PART, Ledger};
 use crate::options::Request;

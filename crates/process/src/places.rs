@@ -7,6 +7,7 @@
 //! - A place is counted before it is filled. Until then its word is 0, and nobody takes that for free.
 //! - The kernel gives ids of threads out again. Between the question whether an owner is gone and the claim, a new thread of the
 //!   same id may have come and be the owner now. So a word also has a number that each claim moves on.
+#![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, const_unless_loom};
 

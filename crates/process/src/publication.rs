@@ -3,6 +3,7 @@
 //! The commit word is the element's unique number plus 1. The writer stores 0 there before it changes
 //! anything else, and the number after all else. A reader loads the commit word, copies, and loads it
 //! again: if both are the same number, the copy is the element of that number.
+#![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU64, Ordering, fence};
 

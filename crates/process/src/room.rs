@@ -2,6 +2,7 @@
 //!
 //! Under a limit the ledger may take an eighth of what the program has not mapped itself. A fourth of that stays mapped,
 //! because whoever maps next may come to lie in what was given back; the rest is mapped when the ledger grows.
+#![forbid(unsafe_code)]
 
 use crate::ledger::Ledger;
 use crate::shared::{Phase, Shared};

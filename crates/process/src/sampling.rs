@@ -3,6 +3,7 @@
 //! Where only one block in so many bytes is entered, nearly every `free` is of a block that the ledger does not know. A table
 //! of small counters, by a hash of the address, says so without a look at the index: a counter of 0 means that no block of this
 //! hash is in the ledger. It is never 0 for one that is. The hooks' entry points read the table in assembly.
+#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU8, Ordering};
 

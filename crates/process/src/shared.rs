@@ -10,7 +10,7 @@ use crate::peak::{Figures, Peak};
 use crate::sampling::Sampling;
 use crate::sites::Sites;
 use crate::slots::{Pool, Vacant};
-use crate::state::{HeapRange, ThreadState};
+use crate::state::{HeapRange, ThreadBooks};
 use crate::threads::Threads;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -219,7 +219,7 @@ impl Shared {
     }
 
     /// Enters the address ranges of the heaps that a thread has seen.
-    pub fn widen_ranges(&self, state: &ThreadState) {
+    pub fn widen_ranges(&self, state: &ThreadBooks) {
         let heaps = self.ledger().section(SectionKind::Heaps);
         for (row, range) in (0..heaps.used()).zip(&state.ranges).filter(|(_, range)| **range != HeapRange::default()) {
             let row = heaps.at(row);
@@ -239,7 +239,7 @@ impl Shared {
     /// Folds a thread's pending live bytes into the ledger's, and follows the peak.
     #[cold]
     #[inline(never)]
-    pub fn fold(&self, state: &mut ThreadState) {
+    pub fn fold(&self, state: &mut ThreadBooks) {
         self.widen_ranges(state);
         let (bytes, blocks) = (state.pending_bytes, state.pending_blocks);
         state.pending_bytes = 0;
@@ -256,14 +256,14 @@ impl Shared {
     }
 
     /// Ends the affairs of a thread that is gone: what it kept to itself, and what it was allowed to.
-    pub fn fold_last(&self, state: &mut ThreadState) {
+    pub fn fold_last(&self, state: &mut ThreadBooks) {
         self.fold(state);
         self.peak.give_back(&mut state.allowance);
     }
 
     /// Live bytes are higher than ever before, as far as this thread knows.
     #[inline(always)]
-    fn note_peak(&self, state: &ThreadState) {
+    fn note_peak(&self, state: &ThreadBooks) {
         let ledger = self.ledger();
         let bytes = state.folded_bytes + state.pending_bytes;
         let peak = ledger.global(GlobalCounter::PeakBytes);
@@ -276,7 +276,7 @@ impl Shared {
     /// Follows live bytes of one thread. They are kept back and folded in now and then. As long as there is one
     /// thread, it knows the peak, which is exact then.
     #[inline(always)]
-    pub fn live(&self, state: &mut ThreadState, bytes: i64, blocks: i64) {
+    pub fn live(&self, state: &mut ThreadBooks, bytes: i64, blocks: i64) {
         state.pending_bytes += bytes;
         state.pending_blocks += blocks;
         state.pending_updates += 1;

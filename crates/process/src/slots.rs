@@ -4,6 +4,7 @@
 //! is bounded, so that one thread that only allocates and another that only frees do not make the
 //! table grow: surplus goes to the pool a whole batch at a time, which is one compare-and-swap per
 //! [`BATCH`] blocks. The pool's links lie in the vacant records themselves.
+#![forbid(unsafe_code)]
 
 use crate::publication::before_changing;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};

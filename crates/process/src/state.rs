@@ -1,6 +1,10 @@
 //! What the recorder keeps for a thread, in private memory of its own.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::cell::{Cell, UnsafeCell};
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::counter::TALLY_KINDS_AT;
 use heapledger_format::kind::KIND_LIMIT;
@@ -8,6 +12,7 @@ use heapledger_format::section::thread;
 use heapledger_format::{Kind, TallyCounter};
 use heapledger_linux::clock::Moment;
 use heapledger_linux::stack::StackRange;
+use heapledger_linux::{syscall, tls};
 use heapledger_unwind::{Fresh, Head, LastStack, Memo, Place, RuleCache, Word};
 
 use crate::slots::LOCAL_MAX;
@@ -34,11 +39,12 @@ pub struct HeapRange {
 
 /// A thread's state. Fresh memory, all zeros, is a valid one that belongs to nobody.
 ///
-/// It is entered by one kernel thread at a time: the one whose id is [`ThreadState::tid`]. Within
-/// that thread a signal handler can interrupt an update; [`ThreadState::guard`] tells it so.
+/// It belongs to one kernel thread at a time: the one whose id is [`ThreadState::tid`]. Whatever runs on that thread may look
+/// at it and set its words, a signal handler in the middle of an update, too. The [books](ThreadBooks) behind them are for the
+/// hook alone that is inside; [`ThreadState::guard`] tells a handler so. See [`Entered`].
 #[repr(C)]
 pub struct ThreadState {
-    /// Address of the sign on the stack of the hook that is updating this state; 0 if none.
+    /// Address of the sign on the stack of the hook that is inside; 0 if none.
     pub guard: AtomicUsize,
     /// Stack address of the hook whose real function may call another replaced one; 0 if none.
     pub calling: AtomicUsize,
@@ -47,19 +53,29 @@ pub struct ThreadState {
     /// Not 0 while the allocator is asked for the size of a block: what it allocates then is its own.
     pub asking: AtomicUsize,
     /// The stack that the thread was last seen on (not an alternate signal stack).
-    pub native: StackRange,
+    pub native: Cell<StackRange>,
     /// The stack that the thread began on.
-    pub own: StackRange,
-    /// Changes of memory that this thread has taken note of.
-    pub memory_changes: u32,
+    pub own: Cell<StackRange>,
     /// The alternate signal stack, while the thread is on it.
-    pub alternate: StackRange,
+    pub alternate: Cell<StackRange>,
     /// Whether the present call came in on the alternate stack.
-    pub on_alternate: bool,
+    pub on_alternate: Cell<bool>,
+    /// Changes of memory that this thread has taken note of.
+    pub memory_changes: Cell<u32>,
+    /// Kernel id of the thread that owns this state.
+    pub tid: Cell<u32>,
+    /// The tally element of this state.
+    tally: Cell<*const AtomicU64>,
+    /// Takes the counts of a thread without a row.
+    no_row: [AtomicU64; 8],
+    books: UnsafeCell<ThreadBooks>,
+}
+
+/// What only the hook touches that is inside the recorder, or who has taken over the state of a thread that is gone.
+#[repr(C)]
+pub struct ThreadBooks {
     /// Number of this state plus 1.
     pub number_plus_1: u32,
-    /// Kernel id of the thread that owns this state.
-    pub tid: u32,
     /// Its row in the ledger.
     pub row: u32,
     /// Code unloadings at the time the rule cache was last flushed.
@@ -103,11 +119,9 @@ pub struct ThreadState {
     /// Entries of the history that were leased so far, all of them filled but for those up to `end_entry`.
     pub entries_filled: u64,
     /// The thread's row, or null.
-    pub row_bytes: *mut u8,
+    row_bytes: *mut u8,
     /// Where the thread's own counts go: its row, or `no_row`.
-    pub counts: *mut u8,
-    /// The tally element of this state.
-    pub tally: *mut AtomicU64,
+    counts: *const u8,
     /// The thread's name as last seen.
     pub name: [u8; 16],
     /// Vacant slots, last given back first.
@@ -116,14 +130,12 @@ pub struct ThreadState {
     pub cache: RuleCache<CACHE_SETS>,
     /// The address ranges of the heaps, as far as this thread has seen them.
     pub ranges: [HeapRange; HEAPS_MAX],
-    /// Takes the counts of a thread without a row.
-    pub no_row: [u64; 8],
     /// Stacks that were taken lately.
     pub memo: Memo<MEMO_SETS, MEMO_WORDS>,
     /// The last stacks: of a call that gave a block, and of one that took one. A program goes to and fro between the
     /// two, and each resembles the last of its kind.
     pub last: [Head; 2],
-    // Arrays follow, each as long as the depth limit says: see `ThreadState::stacks`.
+    // Arrays follow, each as long as the depth limit says: see `Entered::stacks`.
 }
 
 /// Bytes of a kept frame: a word, a place, two further words.
@@ -132,7 +144,14 @@ const KEPT_BYTES: usize = 3 * size_of::<Word>() + size_of::<Place>();
 const FRAME_BYTES: usize = 2 * KEPT_BYTES + size_of::<Fresh>() + 8;
 const _: () = assert!(size_of::<heapledger_unwind::Word>() == 16 && thread::bytes(WordSize::W64) <= 64);
 
-/// Room for stacks behind a state.
+/// The one access to a thread's books: of the hook that has set the guard, or of who has taken over the state. A pointer, from
+/// which references are made for as long as they are used, because a hook may be left by a jump, and entered anew.
+pub struct Entered<'hook> {
+    state: NonNull<ThreadState>,
+    only: PhantomData<&'hook mut ThreadBooks>,
+}
+
+/// Room for stacks behind a state, and what is used with it.
 pub struct Stacks<'a> {
     /// The thread's last stack.
     pub last: LastStack<'a>,
@@ -150,44 +169,55 @@ impl ThreadState {
         (size_of::<ThreadState>() + depth_limit * FRAME_BYTES).next_multiple_of(4096)
     }
 
-    /// Forgets what was learnt about code.
-    pub fn forget_code(&mut self) {
-        self.cache.flush();
-        self.last.iter_mut().for_each(Head::forget);
+    /// The state of the calling thread, as its TLS word says: another kernel thread may share that.
+    #[inline(always)]
+    pub fn of_this_thread() -> Option<&'static ThreadState> {
+        let word = tls::get() as *const ThreadState;
+        // SAFETY: the word is 0 or the address of a state, and states are never unmapped.
+        unsafe { word.as_ref() }
     }
 
-    /// The arrays behind this state. `gives`: with the last stack of a call that gave a block.
+    /// The state at an address.
     ///
     /// # Safety
-    /// The state must have been mapped with [`ThreadState::bytes`] of this limit, and the arrays not be in use.
-    #[inline(always)]
-    pub unsafe fn stacks<'a>(&mut self, depth_limit: usize, gives: bool) -> Stacks<'a> {
-        use core::slice::from_raw_parts_mut as slice;
-        const { assert!(size_of::<ThreadState>().is_multiple_of(8)) };
-        // SAFETY: the caller vouches for the room; all of it is zero or was written as what it is, and both are values.
-        unsafe {
-            let state = &raw mut *self;
-            let kept = state.add(1).cast::<u8>();
-            let fresh = kept.add(2 * KEPT_BYTES * depth_limit).cast::<Fresh>();
-            let pcs = fresh.add(depth_limit).cast::<u64>();
-            let [taking, giving] = &mut (*state).last;
-            let (head, kept) = if gives { (giving, kept) } else { (taking, kept.add(KEPT_BYTES * depth_limit)) };
-            let frames = kept.cast::<Word>();
-            let words = frames.add(depth_limit);
-            let places = words.add(2 * depth_limit).cast::<Place>();
-            Stacks {
-                last: LastStack {
-                    head,
-                    frames: slice(frames, depth_limit),
-                    places: slice(places, depth_limit),
-                    words: slice(words, 2 * depth_limit),
-                    fresh: slice(fresh, depth_limit),
-                },
-                pcs: slice(pcs, depth_limit),
-                cache: &mut (*state).cache,
-                memo: &mut (*state).memo,
-            }
-        }
+    /// It must be one of [`ThreadState::create`].
+    pub(crate) unsafe fn at(address: usize) -> &'static ThreadState {
+        // SAFETY: the caller's, and states are never unmapped.
+        unsafe { &*(address as *const ThreadState) }
+    }
+
+    /// A new state, which belongs to nobody. `None` if there is no memory.
+    pub(crate) fn create(depth_limit: usize) -> Option<&'static ThreadState> {
+        let memory = syscall::map_anonymous(ThreadState::bytes(depth_limit)).ok()?;
+        // SAFETY: fresh memory of a state's size, all zeros.
+        Some(unsafe { ThreadState::at(memory as usize) })
+    }
+
+    /// Undoes [`ThreadState::create`].
+    ///
+    /// # Safety
+    /// Nobody else may have seen the state.
+    pub(crate) unsafe fn destroy(&'static self, depth_limit: usize) {
+        // SAFETY: the caller's.
+        unsafe { syscall::unmap((&raw const *self).cast_mut().cast(), ThreadState::bytes(depth_limit)) };
+    }
+
+    /// As [`StackRange::holds`], of the stack that the thread was last seen on.
+    pub(crate) fn native_holds(&self, stack_pointer: usize) -> bool {
+        let mut native = self.native.get();
+        let holds = native.holds(stack_pointer);
+        self.native.set(native);
+        holds
+    }
+
+    /// Where it lies.
+    pub fn address(&'static self) -> usize {
+        &raw const *self as usize
+    }
+
+    /// Where it counts: an element of the tallies that was leased for it.
+    pub(crate) fn count_in(&self, tally: *mut u8) {
+        self.tally.set(tally.cast());
     }
 
     /// Adds to a counter of this state's tally. Only its thread does, so no locked instruction is needed.
@@ -206,7 +236,148 @@ impl ThreadState {
     #[inline(always)]
     fn add(&self, word: usize, amount: u64) {
         // SAFETY: a backed element of `TALLY_WORDS` words, leased to this state before it was handed out.
-        let word = unsafe { &*self.tally.add(word) };
+        let word = unsafe { &*self.tally.get().add(word) };
         word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+}
+
+impl ThreadBooks {
+    /// Forgets what was learnt about code.
+    pub fn forget_code(&mut self) {
+        self.cache.flush();
+        self.last.iter_mut().for_each(Head::forget);
+    }
+
+    /// Forgets all stacks that were taken.
+    #[cold]
+    pub fn forget_stacks(&mut self) {
+        self.forget_code();
+        self.memo.forget();
+    }
+}
+
+impl Entered<'_> {
+    /// Gives the thread its row in the ledger, which was leased for it; `None`: there is none (any more).
+    pub(crate) fn set_row(&mut self, row: Option<*mut u8>) {
+        self.row_bytes = row.unwrap_or(core::ptr::null_mut());
+        self.counts = row.map_or((&raw const self.thread().no_row).cast(), |row| row.cast_const());
+    }
+
+    /// The first word of its row, which says how it is.
+    pub(crate) fn row_state(&self) -> Option<&'static AtomicU32> {
+        // SAFETY: null, or a row that was leased to this thread, whose first word that is; the ledger stays mapped.
+        unsafe { self.row_bytes.cast::<AtomicU32>().as_ref() }
+    }
+
+    /// Writes the thread's name into its row, if it is new.
+    pub(crate) fn set_name(&mut self, name: [u8; 16]) {
+        if name != self.name && !self.row_bytes.is_null() {
+            self.name = name;
+            // SAFETY: the row is leased to this thread and has room for a name.
+            unsafe {
+                let place = self.row_bytes.add(thread::name(WordSize::W64));
+                core::ptr::copy_nonoverlapping(name.as_ptr(), place, name.len());
+            }
+        }
+    }
+
+    /// Adds to a counter of the thread's row.
+    #[inline(always)]
+    pub(crate) fn add_to_row(&self, field: fn(WordSize) -> usize, amount: u64) {
+        // SAFETY: an aligned word of a row that only this thread writes, or of the place that stands for one.
+        let word = unsafe { &*self.counts.add(field(WordSize::W64)).cast::<AtomicU64>() };
+        word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+}
+
+impl Deref for Entered<'_> {
+    type Target = ThreadBooks;
+
+    #[inline(always)]
+    fn deref(&self) -> &ThreadBooks {
+        // SAFETY: nobody else has the books, see `Entered::new`.
+        unsafe { &*self.state.as_ref().books.get() }
+    }
+}
+
+impl DerefMut for Entered<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut ThreadBooks {
+        // SAFETY: nobody else has the books, see `Entered::new`, and of this access only one is used at a time.
+        unsafe { &mut *self.state.as_ref().books.get() }
+    }
+}
+
+impl<'hook> Entered<'hook> {
+    /// Access to the books of a state.
+    ///
+    /// # Safety
+    /// Nobody else may have access: the caller has set the guard, or has claimed the state's place.
+    #[inline(always)]
+    pub(crate) unsafe fn new(state: &'static ThreadState) -> Self {
+        Entered { state: NonNull::from(state), only: PhantomData }
+    }
+
+    /// The same access, for somebody who is called.
+    #[inline(always)]
+    pub fn again(&mut self) -> Entered<'_> {
+        Entered { state: self.state, only: PhantomData }
+    }
+
+    /// A second access.
+    ///
+    /// # Safety
+    /// As long as it is used, the first must not be.
+    #[inline(always)]
+    pub(crate) unsafe fn duplicate(&mut self) -> Entered<'hook> {
+        Entered { state: self.state, only: PhantomData }
+    }
+
+    /// The state whose books these are.
+    #[inline(always)]
+    pub fn thread(&self) -> &'static ThreadState {
+        // SAFETY: states are never unmapped.
+        unsafe { self.state.as_ref() }
+    }
+
+    /// As [`ThreadState::count`].
+    #[inline(always)]
+    pub fn count(&self, counter: TallyCounter, amount: u64) {
+        self.thread().count(counter, amount);
+    }
+
+    /// The arrays behind this state. `gives`: with the last stack of a call that gave a block.
+    ///
+    /// # Safety
+    /// The state must have been made with room for this limit.
+    #[inline(always)]
+    pub unsafe fn stacks(&mut self, depth_limit: usize, gives: bool) -> Stacks<'_> {
+        use core::slice::from_raw_parts_mut as slice;
+        const { assert!(size_of::<ThreadState>().is_multiple_of(8)) };
+        // SAFETY: the caller vouches for the room; all of it is zero or was written as what it is, and both are values.
+        unsafe {
+            // By its address: a reference to the state reaches no further than the state does.
+            let kept = (self.thread().address() + size_of::<ThreadState>()) as *mut u8;
+            let fresh = kept.add(2 * KEPT_BYTES * depth_limit).cast::<Fresh>();
+            let pcs = fresh.add(depth_limit).cast::<u64>();
+            let books: &mut ThreadBooks = self;
+            let [taking, giving] = &mut books.last;
+            let (head, kept) = if gives { (giving, kept) } else { (taking, kept.add(KEPT_BYTES * depth_limit)) };
+            let frames = kept.cast::<Word>();
+            let words = frames.add(depth_limit);
+            let places = words.add(2 * depth_limit).cast::<Place>();
+            Stacks {
+                last: LastStack {
+                    head,
+                    frames: slice(frames, depth_limit),
+                    places: slice(places, depth_limit),
+                    words: slice(words, 2 * depth_limit),
+                    fresh: slice(fresh, depth_limit),
+                },
+                pcs: slice(pcs, depth_limit),
+                cache: &mut books.cache,
+                memo: &mut books.memo,
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Atomics of the parts that threads share without a lock: the machine's, or loom's, which tries out
 //! what other threads may see (`cargo test -p heapledger-process --features loom --release --test loom`).
+#![forbid(unsafe_code)]
 
 #[cfg(not(feature = "loom"))]
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

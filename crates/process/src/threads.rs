@@ -8,8 +8,8 @@
 use crate::ledger::CODEC;
 use crate::places::{Claimed, Place, Places, Who};
 use crate::shared::{PENDING_UPDATES_MAX, Shared};
-use crate::state::ThreadState;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::state::{Entered, ThreadState};
+use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{thread, thread_state};
 use heapledger_format::{SectionKind, TallyCounter, record};
@@ -28,9 +28,9 @@ pub struct Threads {
 }
 
 /// The state in a claimed place.
-fn state_in<'c>(claimed: &'c mut Claimed) -> &'c mut ThreadState {
-    // SAFETY: places are filled with states, which are never unmapped; who has claimed one is alone with it.
-    unsafe { &mut *(claimed.state() as *mut ThreadState) }
+fn state_in<'c>(claimed: &'c mut Claimed) -> Entered<'c> {
+    // SAFETY: places are filled with states; who has claimed one is alone with it.
+    unsafe { Entered::new(ThreadState::at(claimed.state())) }
 }
 
 impl Threads {
@@ -70,13 +70,14 @@ impl Threads {
     }
 
     /// The state that a kernel thread owns.
-    pub fn by_tid(&self, tid: u32) -> Option<*mut ThreadState> {
-        self.places.state_of(tid).map(|state| state as *mut ThreadState)
+    pub fn by_tid(&self, tid: u32) -> Option<&'static ThreadState> {
+        // SAFETY: places are filled with states.
+        self.places.state_of(tid).map(|state| unsafe { ThreadState::at(state) })
     }
 
     /// Gives the calling thread a state. `None` if there is no memory or there are too many threads.
     #[cold]
-    pub fn register(&self, shared: &Shared, tid: u32, stack_pointer: usize) -> Option<*mut ThreadState> {
+    pub fn register(&self, shared: &Shared, tid: u32, stack_pointer: usize) -> Option<&'static ThreadState> {
         // A filter of system calls may keep the number from us.
         let who = Who::new(syscall::getpid(), tid)?;
         let mut found = self.places.claim_earlier(tid).map(|claimed| retired(shared, claimed));
@@ -89,7 +90,7 @@ impl Threads {
         }
         let mut claimed = found.or_else(|| self.places.claim_free()).or_else(|| self.create(shared))?;
         activate(shared, state_in(&mut claimed), who, stack_pointer);
-        let state = claimed.state() as *mut ThreadState;
+        let state = state_in(&mut claimed).thread();
         claimed.settle(who);
         Some(state)
     }
@@ -128,23 +129,20 @@ impl Threads {
     }
 
     fn create(&self, shared: &Shared) -> Option<Claimed<'_>> {
-        let bytes = ThreadState::bytes(shared.depth_limit());
-        let state = syscall::map_anonymous(bytes).ok()? as *mut ThreadState;
+        let state = ThreadState::create(shared.depth_limit())?;
         // In this order: whoever gets no state asks again at each call, and must not use up what there is.
         let tally = shared.ledger().lease(SectionKind::Tallies, 1);
         let Some((tally, reserved)) = tally.and_then(|tally| Some((tally, self.places.reserve()?))) else {
             // SAFETY: nobody else has seen the state.
-            unsafe { syscall::unmap(state.cast(), bytes) };
+            unsafe { state.destroy(shared.depth_limit()) };
             return None;
         };
-        // SAFETY: fresh memory of a state's size that nobody else has seen.
-        unsafe {
-            (*state).number_plus_1 = reserved.index as u32 + 1;
-            (*state).generation = shared.modules.generation();
-            (*state).tally = shared.ledger().section(SectionKind::Tallies).at(tally).cast::<AtomicU64>();
-        }
+        state.count_in(shared.ledger().section(SectionKind::Tallies).at(tally));
         let count = reserved.index;
-        let claimed = reserved.fill(state as usize);
+        let mut claimed = reserved.fill(state.address());
+        let mut state = state_in(&mut claimed);
+        state.number_plus_1 = count as u32 + 1;
+        state.generation = shared.modules.generation();
         // Each time that there are an eighth more than before, what the others have taken is measured.
         if count > 0 && count.is_multiple_of(1 << count.ilog2().saturating_sub(3)) {
             shared.measure(false);
@@ -159,22 +157,23 @@ impl Default for Threads {
     }
 }
 
-fn activate(shared: &Shared, state: &mut ThreadState, who: Who, stack_pointer: usize) {
-    state.guard.store(0, Ordering::Relaxed);
-    state.calling.store(0, Ordering::Relaxed);
-    state.native = StackRange::default();
-    state.own = StackRange::default();
-    state.memory_changes = shared.memory_changes.load(Ordering::Relaxed);
+fn activate(shared: &Shared, mut state: Entered, who: Who, stack_pointer: usize) {
+    let thread = state.thread();
+    thread.guard.store(0, Ordering::Relaxed);
+    thread.asking.store(0, Ordering::Relaxed);
+    thread.calling.store(0, Ordering::Relaxed);
+    thread.native.set(StackRange::default());
+    thread.own.set(StackRange::default());
+    thread.memory_changes.set(shared.memory_changes.load(Ordering::Relaxed));
     if !syscall::on_alternate_stack(stack_pointer) {
-        state.stand_on(shared, who.tid, stack_pointer);
+        thread.stand_on(shared, who.tid, stack_pointer);
     }
-    state.on_alternate = false;
-    state.tid = who.tid;
+    thread.on_alternate.set(false);
+    thread.tid.set(who.tid);
     state.name = [0; 16];
     state.leases = 0;
     state.random = 0;
-    state.row_bytes = core::ptr::null_mut();
-    state.counts = (&raw mut state.no_row).cast();
+    state.set_row(None);
     // Nothing is known of the process yet: the first update is folded in at once.
     (state.folded_bytes, state.folded_blocks, state.headroom) = (0, 0, i64::MAX);
     state.pending_updates = PENDING_UPDATES_MAX;
@@ -189,15 +188,15 @@ fn activate(shared: &Shared, state: &mut ThreadState, who: Who, stack_pointer: u
             CODEC.put(element, thread::handle(word), 8, tls::thread_pointer() as u64);
             CODEC.put(element, thread::started(word), 8, shared.now());
             // The state last: without one a row is nobody's.
-            // SAFETY: the first word of the row.
-            unsafe { &*bytes.cast::<AtomicU32>() }.store(thread_state::ALIVE, Ordering::Release);
-            state.row_bytes = bytes;
-            state.counts = bytes;
+            state.set_row(Some(bytes));
+            if let Some(word) = state.row_state() {
+                word.store(thread_state::ALIVE, Ordering::Release);
+            }
             state.row = row as u32;
         }
         None => state.count(TallyCounter::ThreadsUnnamed, 1),
     }
-    refresh_name(state);
+    refresh_name(&mut state);
     // As long as it is alone its peak is exact, whatever it keeps to itself. Whoever comes second finds that counted.
     if shared.threads.ever.load(Ordering::Relaxed) == 0 {
         state.allowance = shared.peak.give_first();
@@ -208,24 +207,8 @@ fn activate(shared: &Shared, state: &mut ThreadState, who: Who, stack_pointer: u
 }
 
 /// Threads name themselves after they started: look again now and then.
-pub fn refresh_name(state: &mut ThreadState) {
-    let name = syscall::thread_name();
-    if name != state.name && !state.row_bytes.is_null() {
-        state.name = name;
-        // SAFETY: the row is leased to this thread and has room for a name.
-        unsafe {
-            let place = state.row_bytes.add(thread::name(WordSize::W64));
-            core::ptr::copy_nonoverlapping(name.as_ptr(), place, name.len());
-        }
-    }
-}
-
-/// Adds to a counter of the thread's row.
-#[inline(always)]
-pub fn add_to_row(state: &ThreadState, field: fn(WordSize) -> usize, amount: u64) {
-    // SAFETY: an aligned word of a row that only this thread writes, or of the place that stands for one.
-    let word = unsafe { &*state.counts.add(field(WordSize::W64)).cast::<AtomicU64>() };
-    word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+pub fn refresh_name(state: &mut Entered) {
+    state.set_name(syscall::thread_name());
 }
 
 fn retired<'p>(shared: &Shared, mut claimed: Claimed<'p>) -> Claimed<'p> {
@@ -234,7 +217,7 @@ fn retired<'p>(shared: &Shared, mut claimed: Claimed<'p>) -> Claimed<'p> {
 }
 
 /// Ends the affairs of a thread that is gone: what it had leased goes back.
-fn retire(shared: &Shared, state: &mut ThreadState) {
+fn retire(shared: &Shared, mut state: Entered) {
     let slots = state.slots.get(..state.slot_count as usize).unwrap_or(&[]);
     for batch in slots.chunks(crate::slots::BATCH) {
         shared.pool.push(shared, batch);
@@ -244,12 +227,9 @@ fn retire(shared: &Shared, state: &mut ThreadState) {
     state.entries_filled = 0;
     state.count(TallyCounter::NumbersUnused, state.end_number - state.next_number);
     state.next_number = state.end_number;
-    shared.fold_last(state);
-    if !state.row_bytes.is_null() {
-        // SAFETY: the row was leased to that thread; its first word is the state.
-        let word = unsafe { &*state.row_bytes.cast::<AtomicU32>() };
+    shared.fold_last(&mut state);
+    if let Some(word) = state.row_state() {
         word.store(thread_state::gone_by(shared.now()), Ordering::Release);
-        state.row_bytes = core::ptr::null_mut();
-        state.counts = (&raw mut state.no_row).cast();
+        state.set_row(None);
     }
 }
