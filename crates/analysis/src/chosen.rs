@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use heapledger_source::format::{FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
-use crate::Sampling;
+use crate::fold::{Act, Fold, fold};
 use crate::notes::records_frees;
-use crate::query::{Evaluator, Subject};
+use crate::query::Evaluator;
 
 /// Which blocks were added up, and what the history has of them. Estimates, if the ledger is sampled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Chosen {
     pub frees_missing: u64,
     /// Whether the ledger recorded freed blocks at all.
     pub frees_recorded: bool,
+    /// Freed blocks of the history, whether it means them or not.
+    met: u64,
     begun: Kinds,
     ended: Kinds,
 }
@@ -46,52 +48,14 @@ impl Kinds {
     }
 }
 
-impl Chosen {
-    /// Adds up what the history of `ledger` has.
-    pub(crate) fn of(
-        ledger: &Ledger,
-        filter: &mut Evaluator<'_>,
-        progress: &mut dyn FnMut(f32),
-    ) -> Result<Chosen, SourceError> {
-        filter.prepare_events(progress)?;
-        let sampling = Sampling::of(ledger);
-        let decided = &*filter;
-        let scanned = ledger.scan_freed(
-            usize::MAX,
-            &|| (Chosen::default(), Vec::new(), 0u64),
-            &|(chosen, undecided, all), entries| {
-                for entry in entries {
-                    let weight = sampling.weight(&entry.block);
-                    *all = all.saturating_add(weight);
-                    match decided.known_subject(&Subject::allocation(entry)) {
-                        Some(true) => chosen.add(entry, weight),
-                        Some(false) => {}
-                        None => undecided.push(*entry),
-                    }
-                }
-            },
-            &mut |_| {},
-        )?;
-        let mut found = Chosen { filter: filter.text().to_owned(), ..Chosen::default() };
-        let mut entered = 0u64;
-        for (part, undecided, all) in scanned.states {
-            entered = entered.saturating_add(all);
-            found.blocks += part.blocks;
-            found.bytes = found.bytes.saturating_add(part.bytes);
-            found.begun.join(&part.begun);
-            found.ended.join(&part.ended);
-            for entry in &undecided {
-                if filter.subject(&Subject::allocation(entry))? {
-                    found.add(entry, sampling.weight(&entry.block));
-                }
-            }
-        }
-        found.frees_missing = ledger.tallies()?.get(TallyCounter::Frees).saturating_sub(entered);
-        found.frees_recorded = records_frees(ledger);
-        Ok(found)
+impl Fold<FreedEntry> for Chosen {
+    #[inline]
+    fn meet(&mut self, _: &FreedEntry, weight: u64) -> bool {
+        self.met = self.met.saturating_add(weight);
+        true
     }
 
-    fn add(&mut self, entry: &FreedEntry, weight: u64) {
+    fn add(&mut self, entry: &FreedEntry, _: Act, weight: u64) {
         self.blocks = self.blocks.saturating_add(weight);
         self.bytes = self.bytes.saturating_add(entry.block.size.unwrap_or(0).saturating_mul(weight));
         let (begun, ended) = (usize::from(entry.block.kind.0), usize::from(entry.by.0));
@@ -100,6 +64,30 @@ impl Chosen {
                 *blocks = blocks.saturating_add(weight);
             }
         }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.met = self.met.saturating_add(other.met);
+        self.blocks = self.blocks.saturating_add(other.blocks);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.begun.join(&other.begun);
+        self.ended.join(&other.ended);
+    }
+}
+
+impl Chosen {
+    /// Adds up what the history of `ledger` has.
+    pub(crate) fn of(
+        ledger: &Ledger,
+        filter: &mut Evaluator<'_>,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Chosen, SourceError> {
+        filter.prepare_events(progress)?;
+        let folded = fold(ledger, Some(filter), usize::MAX, &Chosen::default, &mut |_| {})?;
+        let mut found = Chosen { filter: filter.text().to_owned(), ..folded.sum };
+        found.frees_missing = ledger.tallies()?.get(TallyCounter::Frees).saturating_sub(found.met);
+        found.frees_recorded = records_frees(ledger);
+        Ok(found)
     }
 
     /// How many each function began, and how many each ended.

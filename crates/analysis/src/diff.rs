@@ -15,25 +15,22 @@ use std::collections::HashMap;
 use heapledger_source::format::{Entry, SectionKind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
-use crate::blocks::Run;
+use crate::fold::{self, Act, Fold, Folded};
 use crate::query::Evaluator;
 use crate::sampling::{Sampled, Sampling};
+use crate::{Estimate, amount};
 
-mod amount;
 mod blocks;
 mod groups;
 mod keys;
 mod numbers;
 
-pub use amount::Amount;
 pub use blocks::OnlyHere;
 pub use groups::GroupChange;
 pub use keys::{StackKey, StackKeys, plain_name};
 pub use numbers::Numbers;
 use numbers::Search;
 
-/// Bytes of a record in a 64-bit ledger.
-const RECORD_BYTES: u64 = 32;
 /// Call sites that a running program may add while it is read.
 const SITES_MORE: usize = 1 << 20;
 
@@ -50,72 +47,64 @@ pub struct Census {
     /// How blocks were chosen.
     pub sampling: Sampling,
     /// All blocks.
-    pub all: Amount,
+    pub all: Estimate,
     /// Blocks entered until then, whether they count or not: more of them, later.
     pub allocations: u64,
     /// Records that were being written.
     pub in_flight: u64,
-    sites: Vec<Amount>,
+    sites: Vec<Estimate>,
     numbers: Numbers,
 }
 
 /// Amounts in all and by call site.
 #[derive(Clone, Debug, Default)]
 struct BySite {
-    all: Amount,
-    sites: Vec<Amount>,
+    all: Estimate,
+    sites: Vec<Estimate>,
 }
 
 impl BySite {
     fn add(&mut self, site: usize, entry: &Entry, weight: u64) {
         self.all.add(entry, weight);
-        if site >= self.sites.len() {
-            self.sites.resize((site + 1).max(self.sites.len() * 2), Amount::default());
-        }
-        self.sites[site].add(entry, weight);
+        amount::at(&mut self.sites, site).add(entry, weight);
     }
 
-    fn join(&mut self, mut other: BySite) {
+    fn join(&mut self, other: BySite) {
         self.all.join(&other.all);
-        if other.sites.len() > self.sites.len() {
-            std::mem::swap(&mut self.sites, &mut other.sites);
-        }
-        self.sites.iter_mut().zip(&other.sites).for_each(|(own, other)| own.join(other));
+        amount::join_all(&mut self.sites, other.sites, Estimate::join);
     }
 }
 
-/// What one worker has found of a census.
-#[derive(Default)]
-struct Part<'n> {
+/// A census as it is taken.
+struct Taking<'n> {
     found: BySite,
     /// Those blocks that an earlier census had already.
     kept: BySite,
-    numbers: Numbers,
+    numbers: Option<Numbers>,
     search: Option<Search<'n>>,
-    /// What the filter cannot decide on with what it knows: new threads and stacks of a running program.
-    undecided: Run,
-}
-
-/// How a census is taken.
-struct Taking {
-    sampling: Sampling,
     /// A site beyond the table is not believed: it would cost memory without bound.
     sites_end: usize,
-    numbers: bool,
 }
 
-impl Taking {
+impl Fold<Entry> for Taking<'_> {
     #[inline]
-    fn add(&self, part: &mut Part<'_>, entry: &Entry) {
-        let weight = self.sampling.weight(entry);
+    fn add(&mut self, entry: &Entry, _: Act, weight: u64) {
         // Blocks without a stack, and with one that is nowhere, are together.
         let site = Some(entry.site as usize).filter(|site| *site < self.sites_end).unwrap_or(0);
-        part.found.add(site, entry, weight);
-        if self.numbers {
-            part.numbers.push(entry.number);
+        self.found.add(site, entry, weight);
+        if let Some(numbers) = &mut self.numbers {
+            numbers.push(entry.number);
         }
-        if part.search.as_mut().is_some_and(|search| search.has(entry.number)) {
-            part.kept.add(site, entry, weight);
+        if self.search.as_mut().is_some_and(|search| search.has(entry.number)) {
+            self.kept.add(site, entry, weight);
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.found.join(other.found);
+        self.kept.join(other.kept);
+        if let Some((own, other)) = self.numbers.as_mut().zip(other.numbers) {
+            own.join(other);
         }
     }
 }
@@ -138,7 +127,7 @@ impl Census {
 
     fn take(
         ledger: &Ledger,
-        mut filter: Option<&mut Evaluator<'_>>,
+        filter: Option<&mut Evaluator<'_>>,
         numbers: bool,
         earlier: Option<&Numbers>,
         progress: &mut dyn FnMut(f32),
@@ -146,48 +135,28 @@ impl Census {
         let allocations = ledger.tallies()?.get(TallyCounter::Allocations);
         let known = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
         let sites_end = if ledger.is_finished() { known } else { known.saturating_add(SITES_MORE) };
-        let taking = Taking { sampling: Sampling::of(ledger), sites_end, numbers };
-        // Each worker has sums for all sites: together they take no more than a part of what the records take.
+        // Two sums for each site, where blocks are compared.
         let sums = if earlier.is_some() { 2 } else { 1 };
-        let sums_bytes = (known as u64).saturating_mul(sums * size_of::<Amount>() as u64).max(1);
-        let workers = ledger.count(SectionKind::Records)?.saturating_mul(RECORD_BYTES) / 4 / sums_bytes;
-        let part = || Part { search: earlier.map(Numbers::search), ..Part::default() };
-        let decided = filter.as_deref();
-        let scanned = ledger.scan_records(
-            usize::try_from(workers).unwrap_or(usize::MAX),
-            &part,
-            &|part, entries| {
-                for entry in entries {
-                    match decided.map_or(Some(true), |filter| filter.known(entry)) {
-                        Some(true) => taking.add(part, entry),
-                        Some(false) => {}
-                        None => part.undecided.push(entry),
-                    }
-                }
-            },
-            progress,
-        )?;
-        let mut all = part();
-        for found in scanned.states {
-            all.found.join(found.found);
-            all.kept.join(found.kept);
-            all.numbers.join(found.numbers);
-            for entry in found.undecided.iter() {
-                if filter.as_mut().map_or(Ok(true), |filter| filter.block(&entry))? {
-                    taking.add(&mut all, &entry);
-                }
-            }
-        }
-        all.numbers.settle();
-        let census = Census {
-            sampling: taking.sampling,
-            all: all.found.all,
-            allocations,
-            in_flight: scanned.in_flight + ledger.taken().map_or(0, |taken| taken.in_flight),
-            sites: all.found.sites,
-            numbers: all.numbers,
+        let workers = fold::workers(ledger, known, sums * size_of::<Estimate>())?;
+        let fresh = || Taking {
+            found: BySite::default(),
+            kept: BySite::default(),
+            numbers: numbers.then(Numbers::default),
+            search: earlier.map(Numbers::search),
+            sites_end,
         };
-        Ok((census, all.kept))
+        let Folded { sum, in_flight } = fold::fold(ledger, filter, workers, &fresh, progress)?;
+        let mut numbers = sum.numbers.unwrap_or_default();
+        numbers.settle();
+        let census = Census {
+            sampling: Sampling::of(ledger),
+            all: sum.found.all,
+            allocations,
+            in_flight: in_flight + ledger.taken().map_or(0, |taken| taken.in_flight),
+            sites: sum.found.sites,
+            numbers,
+        };
+        Ok((census, sum.kept))
     }
 
     /// What estimates come from; `None` if every block was entered.
@@ -205,7 +174,7 @@ impl Census {
         &self.numbers
     }
 
-    fn site(&self, site: usize) -> Amount {
+    fn site(&self, site: usize) -> Estimate {
         self.sites.get(site).copied().unwrap_or_default()
     }
 }
@@ -234,13 +203,13 @@ pub struct Change {
     /// How many stacks have the same functions.
     pub stacks: u64,
     /// Blocks in the first ledger.
-    pub before: Amount,
+    pub before: Estimate,
     /// Blocks in the second.
-    pub after: Amount,
+    pub after: Estimate,
     /// Of these, blocks that are not in the first: within one run.
-    pub born: Option<Amount>,
+    pub born: Option<Estimate>,
     /// Blocks of the first that are not in the second: within one run.
-    pub freed: Option<Amount>,
+    pub freed: Option<Estimate>,
 }
 
 impl Change {
@@ -264,7 +233,7 @@ impl Change {
         is_within(self.bytes(), self.bytes_error())
     }
 
-    fn kind(before: &Amount, after: &Amount) -> Option<ChangeKind> {
+    fn kind(before: &Estimate, after: &Estimate) -> Option<ChangeKind> {
         let grown = (after.bytes, after.blocks).cmp(&(before.bytes, before.blocks));
         match grown {
             _ if before.samples == 0 => Some(ChangeKind::New),
@@ -294,11 +263,11 @@ fn is_within(growth: i64, error: u64) -> bool {
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
     /// Blocks of the first and of the second.
-    pub all: [Amount; 2],
+    pub all: [Estimate; 2],
     /// Blocks of the second that are not in the first: within one run.
-    pub born: Option<Amount>,
+    pub born: Option<Estimate>,
     /// Blocks of the first that are not in the second: within one run.
-    pub freed: Option<Amount>,
+    pub freed: Option<Estimate>,
     /// Whether the first is the later one.
     pub reversed: bool,
     /// What estimates of the one and of the other come from.
@@ -359,7 +328,7 @@ impl Diff {
     ) -> Result<Diff, E> {
         #[derive(Default)]
         struct Both {
-            amounts: [Amount; 2],
+            amounts: [Estimate; 2],
             /// That which holds most, and how much.
             best: [Option<(u64, u32)>; 2],
             stacks: [u64; 2],

@@ -3,6 +3,7 @@
 use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, Shown, SourceError};
 
+use crate::fold::{Act, Fold, fold};
 use crate::notes::records_frees;
 use crate::query::{Evaluator, SortKeys, Subject};
 use crate::{Sampled, Sampling};
@@ -169,34 +170,10 @@ impl Wanted<'_, '_> {
         (sink, fresh): (&mut S, &(dyn Fn() -> S + Sync)),
         progress: &mut dyn FnMut(f32),
     ) -> Result<(u64, u64), SourceError> {
-        let event = |block: &Entry| Event { block: *block, kind: EventKind::Allocation { freed: None } };
-        let decided = self.filter.as_deref();
-        let scanned = ledger.scan_records(
-            usize::MAX,
-            &|| (fresh(), Vec::new(), 0u64),
-            &|(sink, undecided, blocks), entries| {
-                *blocks += entries.len() as u64;
-                for block in entries {
-                    match decided.map_or(Some(true), |filter| filter.known(block)) {
-                        Some(true) => sink.add(event(block)),
-                        Some(false) => {}
-                        None => undecided.push(*block),
-                    }
-                }
-            },
-            progress,
-        )?;
-        let mut all = 0;
-        for (part, undecided, blocks) in scanned.states {
-            all += blocks;
-            sink.join(part);
-            for block in &undecided {
-                if self.means(&Subject::live(block))? {
-                    sink.add(event(block));
-                }
-            }
-        }
-        Ok((scanned.in_flight, all))
+        let filter = self.filter.as_deref_mut();
+        let folded = fold(ledger, filter, usize::MAX, &|| Living { sink: fresh(), blocks: 0 }, progress)?;
+        sink.join(folded.sum.sink);
+        Ok((folded.in_flight, folded.sum.blocks))
     }
 
     /// Hands what the history of `ledger` tells to `sink`, without blocks that are `known` from ledgers before it, and those
@@ -205,48 +182,18 @@ impl Wanted<'_, '_> {
         &mut self,
         ledger: &Ledger,
         (sink, fresh): (&mut S, &(dyn Fn() -> S + Sync)),
-        (sampling, shown): (Sampling, Shown),
+        shown: Shown,
         known: &mut Vec<u64>,
         further: bool,
     ) -> Result<Freed, SourceError> {
-        let decided = self.filter.as_deref();
-        let means = |subject: Subject<'_>| decided.map_or(Some(true), |filter| filter.known_subject(&subject));
         let earlier = known.as_slice();
-        let scanned = ledger.scan_freed(
-            usize::MAX,
-            &|| (fresh(), Vec::new(), Freed::default()),
-            &|(sink, undecided, freed), entries| {
-                for entry in entries.iter().filter(|entry| earlier.binary_search(&entry.block.number).is_err()) {
-                    if shown.has(entry) {
-                        freed.shown = freed.shown.saturating_add(sampling.weight(&entry.block));
-                        continue;
-                    }
-                    freed.add(entry, sampling);
-                    if further {
-                        freed.numbers.push(entry.block.number);
-                    }
-                    match (means(Subject::allocation(entry)), means(Subject::free(entry))) {
-                        (Some(allocation), Some(free)) => add_both(sink, entry, allocation, free),
-                        _ => undecided.push(*entry),
-                    }
-                }
-            },
-            &mut |_| {},
-        )?;
-        let mut all = Freed { in_flight: scanned.in_flight, ..Freed::default() };
-        for (part, undecided, freed) in scanned.states {
-            all.blocks += freed.blocks;
-            all.weight = all.weight.saturating_add(freed.weight);
-            all.shown = all.shown.saturating_add(freed.shown);
-            known.extend(freed.numbers);
-            sink.join(part);
-            for entry in &undecided {
-                let allocation = self.means(&Subject::allocation(entry))?;
-                add_both(sink, entry, allocation, self.means(&Subject::free(entry))?);
-            }
-        }
+        let fresh = || History { sink: fresh(), earlier, shown, further, freed: Freed::default() };
+        let folded = fold(ledger, self.filter.as_deref_mut(), usize::MAX, &fresh, &mut |_| {})?;
+        let (in_flight, History { sink: gathered, mut freed, .. }) = (folded.in_flight, folded.sum);
+        sink.join(gathered);
+        known.append(&mut freed.numbers);
         known.sort();
-        Ok(all)
+        Ok(Freed { in_flight, ..freed })
     }
 
     /// Hands every event of these ledgers of one run to a sink; says what they do not have.
@@ -277,7 +224,7 @@ impl Wanted<'_, '_> {
         let shown = ledgers.first().map_or_else(Shown::default, |first| first.shown_before());
         for (index, ledger) in ledgers.iter().enumerate() {
             let further = index + 1 < ledgers.len();
-            let freed = self.add_freed(ledger, (&mut sink, fresh), (sampling, shown), &mut known, further)?;
+            let freed = self.add_freed(ledger, (&mut sink, fresh), shown, &mut known, further)?;
             samples += freed.blocks;
             found.in_flight += freed.in_flight;
             if index == 0 {
@@ -301,23 +248,81 @@ impl Wanted<'_, '_> {
     }
 }
 
-/// What events are gathered in: by several threads, each in its own.
-pub(crate) trait Sink: Send {
+/// What events are gathered in, from several ledgers.
+pub(crate) trait Sink: Fold<Event> {
     /// Whether it notices an event that it was handed before.
     const KNOWS_THE_SAME: bool;
-    /// Takes an event.
-    fn add(&mut self, event: Event);
-    /// Takes what another one has.
-    fn join(&mut self, other: Self);
 }
 
-/// The two events of a freed block, as far as they are meant.
-fn add_both<S: Sink>(sink: &mut S, entry: &FreedEntry, allocation: bool, free: bool) {
-    if allocation {
-        sink.add(Event { block: entry.block, kind: EventKind::Allocation { freed: Some(*entry) } });
+/// The allocations of blocks that live.
+struct Living<S> {
+    sink: S,
+    /// How many blocks there are, whatever a filter means.
+    blocks: u64,
+}
+
+impl<S: Sink> Fold<Entry> for Living<S> {
+    #[inline]
+    fn meet(&mut self, _: &Entry, _: u64) -> bool {
+        self.blocks += 1;
+        true
     }
-    if free {
-        sink.add(Event { block: entry.block, kind: EventKind::Free(*entry) });
+
+    #[inline]
+    fn add(&mut self, block: &Entry, act: Act, weight: u64) {
+        self.sink.add(&Event { block: *block, kind: EventKind::Allocation { freed: None } }, act, weight);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.sink.join(other.sink);
+        self.blocks += other.blocks;
+    }
+}
+
+/// The events of blocks that were freed.
+struct History<'n, S> {
+    sink: S,
+    /// Numbers of blocks that are known from ledgers before it, in order.
+    earlier: &'n [u64],
+    /// What was shown before all of them.
+    shown: Shown,
+    /// Whether there are further ledgers.
+    further: bool,
+    freed: Freed,
+}
+
+impl<S: Sink> Fold<FreedEntry> for History<'_, S> {
+    const ACTS: &'static [Act] = &[Act::Allocation, Act::Free];
+
+    #[inline]
+    fn meet(&mut self, entry: &FreedEntry, weight: u64) -> bool {
+        if self.earlier.binary_search(&entry.block.number).is_ok() {
+            return false;
+        }
+        if self.shown.has(entry) {
+            self.freed.shown = self.freed.shown.saturating_add(weight);
+            return false;
+        }
+        self.freed.blocks += 1;
+        self.freed.weight = self.freed.weight.saturating_add(weight);
+        if self.further {
+            self.freed.numbers.push(entry.block.number);
+        }
+        true
+    }
+
+    #[inline]
+    fn add(&mut self, entry: &FreedEntry, act: Act, weight: u64) {
+        let kind = match act {
+            Act::Allocation => EventKind::Allocation { freed: Some(*entry) },
+            Act::Free => EventKind::Free(*entry),
+        };
+        self.sink.add(&Event { block: entry.block, kind }, act, weight);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.sink.join(other.sink);
+        self.freed.join(other.freed);
     }
 }
 
@@ -353,9 +358,12 @@ struct Freed {
 }
 
 impl Freed {
-    fn add(&mut self, entry: &FreedEntry, sampling: Sampling) {
-        self.blocks += 1;
-        self.weight = self.weight.saturating_add(sampling.weight(&entry.block));
+    fn join(&mut self, other: Freed) {
+        self.blocks += other.blocks;
+        self.weight = self.weight.saturating_add(other.weight);
+        self.shown = self.shown.saturating_add(other.shown);
+        self.in_flight += other.in_flight;
+        self.numbers.extend(other.numbers);
     }
 }
 

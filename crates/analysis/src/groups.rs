@@ -3,14 +3,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use heapledger_source::format::Kind;
+use heapledger_source::format::{Entry, Kind};
 use heapledger_source::{Ledger, SourceError};
 
 use self::parts::{Looked, Parts, Raw, Total};
 use crate::events::Sink;
+use crate::fold::{Act, Fold, fold};
 use crate::query::{Evaluator, GroupBy, GroupOrder};
 use crate::sampling::{Sampled, Sampling};
-use crate::{Coverage, Event, EventKind, Holders, NamedFrame, Names, NamingOptions, Wanted};
+use crate::{Coverage, Event, Holders, NamedFrame, Names, NamingOptions, Wanted};
 
 mod parts;
 
@@ -95,23 +96,29 @@ pub struct Groups {
     pub history: Option<Coverage>,
 }
 
-/// Events as they are added up.
-struct EventSums {
-    parts: Parts,
-    sampling: Sampling,
-}
-
-impl Sink for EventSums {
-    const KNOWS_THE_SAME: bool = false;
-
-    fn add(&mut self, event: Event) {
-        let weight = self.sampling.weight(&event.block);
-        self.parts.add(&event.as_entry(), matches!(event.kind, EventKind::Free(_)), weight);
+impl Fold<Entry> for Parts {
+    #[inline]
+    fn add(&mut self, block: &Entry, _: Act, weight: u64) {
+        self.put(block, false, weight);
     }
 
     fn join(&mut self, other: Self) {
-        self.parts.join(other.parts);
+        self.take(other);
     }
+}
+
+impl Fold<Event> for Parts {
+    fn add(&mut self, event: &Event, act: Act, weight: u64) {
+        self.put(&event.as_entry(), act == Act::Free, weight);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.take(other);
+    }
+}
+
+impl Sink for Parts {
+    const KNOWS_THE_SAME: bool = false;
 }
 
 impl Groups {
@@ -130,33 +137,10 @@ impl Groups {
     ) -> Result<Groups, SourceError> {
         filter.prepare_blocks(progress)?;
         let wanted = Looked::of(by);
-        let sampling = Sampling::of(ledger);
-        let decided = &*filter;
-        let scanned = ledger.scan_records(
-            usize::MAX,
-            &|| (Parts::new(wanted), Vec::new()),
-            &|(parts, undecided), entries| {
-                for entry in entries {
-                    match decided.known(entry) {
-                        Some(true) => parts.add(entry, false, sampling.weight(entry)),
-                        Some(false) => {}
-                        None => undecided.push(*entry),
-                    }
-                }
-            },
-            progress,
-        )?;
-        let mut parts = Parts::new(wanted);
-        for (part, undecided) in scanned.states {
-            parts.join(part);
-            for entry in undecided {
-                if filter.block(&entry)? {
-                    parts.add(&entry, false, sampling.weight(&entry));
-                }
-            }
-        }
-        let mut groups = Groups::named(parts, by, filter, holders, order, progress)?;
-        (groups.sampled, groups.in_flight) = (sampling.from(groups.samples), scanned.in_flight);
+        let folded = fold::<Entry, _>(ledger, Some(filter), usize::MAX, &|| Parts::new(wanted), progress)?;
+        let mut groups = Groups::named(folded.sum, by, filter, holders, order, progress)?;
+        let sampled = Sampling::of(ledger).from(groups.samples);
+        (groups.sampled, groups.in_flight) = (sampled, folded.in_flight);
         Ok(groups)
     }
 
@@ -173,12 +157,13 @@ impl Groups {
         order: (&GroupOrder, usize),
         progress: &mut dyn FnMut(f32),
     ) -> Result<Groups, SourceError> {
-        let Some(last) = ledgers.last() else { return Ok(Groups::default()) };
-        let (wanted, sampling) = (Looked::of(by), Sampling::of(last));
-        let fresh = || EventSums { parts: Parts::new(wanted), sampling };
+        if ledgers.is_empty() {
+            return Ok(Groups::default());
+        }
+        let wanted = Looked::of(by);
         let mut events = Wanted { keys: None, reverse: false, limit: 0, filter: Some(&mut *filter) };
-        let (sums, found) = events.gather(ledgers, &fresh, progress)?;
-        let mut groups = Groups::named(sums.parts, by, filter, holders, order, progress)?;
+        let (sums, found) = events.gather(ledgers, &|| Parts::new(wanted), progress)?;
+        let mut groups = Groups::named(sums, by, filter, holders, order, progress)?;
         (groups.sampled, groups.in_flight) = (found.sampled, found.in_flight);
         groups.history = Some(found);
         Ok(groups)
@@ -208,7 +193,7 @@ impl Groups {
             let holder = if named { holding.frame(raw.site, filter.names())? } else { Arc::default() };
             let keys = by.iter().map(|by| key(*by, &raw, &holder)).collect();
             // The stack of the part that holds most is the stack to show.
-            let part = Total { top: (total.sum.bytes, if sites { raw.site } else { total.top.1 }), ..total };
+            let part = Total { top: (total.amount.bytes, if sites { raw.site } else { total.top.1 }), ..total };
             joined.entry(keys).or_default().join(&part);
         }
         let count = joined.len() as u64;
@@ -216,10 +201,10 @@ impl Groups {
             .into_iter()
             .map(|(keys, total)| Group {
                 keys,
-                samples: total.sum.samples,
-                blocks: total.sum.blocks,
-                bytes: total.sum.bytes,
-                bytes_error: total.spread.bytes_error(),
+                samples: total.amount.samples,
+                blocks: total.amount.blocks,
+                bytes: total.amount.bytes,
+                bytes_error: total.amount.bytes_error(),
                 largest: total.largest,
                 oldest: total.oldest,
                 youngest: total.youngest,
@@ -235,10 +220,10 @@ impl Groups {
             by: by.to_vec(),
             groups,
             total: count,
-            samples: all.sum.samples,
-            total_blocks: all.sum.blocks,
-            total_bytes: all.sum.bytes,
-            total_bytes_error: all.spread.bytes_error(),
+            samples: all.amount.samples,
+            total_blocks: all.amount.blocks,
+            total_bytes: all.amount.bytes,
+            total_bytes_error: all.amount.bytes_error(),
             filter: (!filter.is_all()).then(|| filter.text().to_owned()),
             ..Groups::default()
         })

@@ -8,6 +8,7 @@
 //! blocks.
 #![forbid(unsafe_code)]
 
+mod amount;
 mod blocks;
 mod check;
 mod chosen;
@@ -17,6 +18,7 @@ pub mod diff;
 mod events;
 mod executables;
 mod extents;
+mod fold;
 mod groups;
 mod holders;
 mod identity;
@@ -37,6 +39,7 @@ pub mod tree;
 pub mod watch;
 pub mod whereis;
 
+pub use amount::{Amount, Estimate};
 pub use blocks::{Blocks, BlocksIter};
 pub use check::{
     Doubt, Evidence, Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check,

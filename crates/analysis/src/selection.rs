@@ -3,9 +3,11 @@
 use heapledger_source::format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
-use crate::blocks::{Blocks, First, Run};
+use crate::Estimate;
+use crate::blocks::{Blocks, First};
+use crate::fold::{Act, Fold, Folded, fold};
 use crate::query::{Evaluator, SortField, SortKey, SortKeys};
-use crate::sampling::{Sampled, Sampling, Spread, Sum};
+use crate::sampling::{Sampled, Sampling};
 
 /// The most usual orders of blocks; any other is made of [`SortKeys`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,27 +56,22 @@ impl From<Sort> for SortKeys {
     }
 }
 
-/// What one worker has found.
-struct Chosen<'k> {
-    sum: Sum,
-    spread: Spread,
+/// What blocks come to: the first of them, and all.
+struct Choosing<'k> {
+    all: Estimate,
     first: First<'k>,
-    /// What the filter cannot decide on with what it knows: new threads and stacks of a running program.
-    undecided: Run,
 }
 
-impl Chosen<'_> {
-    fn new(keys: &SortKeys, limit: usize) -> Chosen<'_> {
-        let first = First::new(keys, limit);
-        Chosen { sum: Sum::default(), spread: Spread::default(), first, undecided: Run::default() }
+impl Fold<Entry> for Choosing<'_> {
+    #[inline]
+    fn add(&mut self, entry: &Entry, _: Act, weight: u64) {
+        self.all.add(entry, weight);
+        self.first.add(entry);
     }
 
-    #[inline]
-    fn add(&mut self, entry: &Entry, sampling: Sampling) {
-        let weight = sampling.weight(entry);
-        self.sum.add(entry, weight);
-        self.spread.add(entry, weight);
-        self.first.add(entry);
+    fn join(&mut self, other: Self) {
+        self.all.join(&other.all);
+        self.first.join(other.first);
     }
 }
 
@@ -111,45 +108,17 @@ impl Selection {
         if let Some(filter) = &mut filter {
             filter.prepare_blocks(progress)?;
         }
-        let sampling = Sampling::of(ledger);
-        let decided = filter.as_deref();
-        let scanned = ledger.scan_records(
-            usize::MAX,
-            &|| Chosen::new(keys, limit),
-            &|chosen, entries| {
-                for entry in entries {
-                    match decided.map_or(Some(true), |filter| filter.known(entry)) {
-                        Some(true) => chosen.add(entry, sampling),
-                        Some(false) => {}
-                        None => chosen.undecided.push(entry),
-                    }
-                }
-            },
-            progress,
-        )?;
-        let mut all = Chosen::new(keys, limit);
-        for part in scanned.states {
-            all.sum.join(part.sum);
-            all.spread.join(part.spread);
-            all.first.join(part.first);
-            for entry in part.undecided.iter() {
-                let meant = match &mut filter {
-                    Some(filter) => filter.block(&entry)?,
-                    None => true,
-                };
-                if meant {
-                    all.add(&entry, sampling);
-                }
-            }
-        }
+        let fresh = || Choosing { all: Estimate::default(), first: First::new(keys, limit) };
+        let Folded { sum: Choosing { all, first }, in_flight } =
+            fold(ledger, filter.as_deref_mut(), usize::MAX, &fresh, progress)?;
         Ok(Selection {
-            blocks: all.first.sorted(),
-            total: all.sum.samples,
-            total_blocks: all.sum.blocks,
-            total_bytes: all.sum.bytes,
-            total_bytes_error: all.spread.bytes_error(),
-            sampled: sampling.from(all.sum.samples),
-            in_flight: scanned.in_flight,
+            blocks: first.sorted(),
+            total: all.samples,
+            total_blocks: all.blocks,
+            total_bytes: all.bytes,
+            total_bytes_error: all.bytes_error(),
+            sampled: Sampling::of(ledger).from(all.samples),
+            in_flight,
             filter: filter.map(|filter| filter.text().to_owned()),
         })
     }

@@ -1,10 +1,11 @@
 //! Call sites: how many distinct stacks there are, how deep, which hold most, and what the table takes.
 
-use heapledger_source::format::{GlobalCounter, SectionKind};
+use heapledger_source::format::{FreedEntry, GlobalCounter, SectionKind};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::Amount;
 use crate::counts::Counts;
-use crate::sampling::Sum;
+use crate::fold::{Act, Fold, fold};
 
 /// Most frames of a stack.
 const DEPTH_MAX: u16 = 4096;
@@ -27,6 +28,13 @@ pub struct SiteTotals {
     pub blocks: u64,
     /// Bytes asked for.
     pub bytes: u64,
+}
+
+impl SiteTotals {
+    /// Without the site.
+    pub(crate) fn amount(&self) -> Amount {
+        Amount { samples: self.samples, blocks: self.blocks, bytes: self.bytes }
+    }
 }
 
 /// Call sites in all.
@@ -82,25 +90,9 @@ impl Sites {
     /// The call sites of `ledger`, whose records are in `counts`, and how many entries the history has.
     pub(crate) fn of(ledger: &Ledger, counts: &Counts, top: usize) -> Result<(Sites, u64), SourceError> {
         let count = usize::try_from(ledger.count(SectionKind::Sites)?).map_or(NODES_MAX, |count| count.min(NODES_MAX));
-        let scanned = ledger.scan_freed(
-            usize::MAX,
-            &|| (Bits::default(), 0u64),
-            &|(ends, entries), freed| {
-                *entries += freed.len() as u64;
-                for site in freed.iter().flat_map(|entry| [entry.block.site, entry.site]) {
-                    if site != 0 && (site as usize) < count {
-                        ends.set(site as usize);
-                    }
-                }
-            },
-            &mut |_| {},
-        )?;
-        let (mut ends, mut history_entries) = (Bits::default(), 0);
-        for (bits, entries) in scanned.states {
-            ends.join(bits);
-            history_entries += entries;
-        }
-        let used = |(_, sum): &(u32, &Sum)| sum.samples != 0;
+        let fresh = || Ends { count, ends: Bits::default(), entries: 0 };
+        let Ends { mut ends, entries: history_entries, .. } = fold(ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum;
+        let used = |(_, sum): &(u32, &Amount)| sum.samples != 0;
         let live = || (0u32..=u32::MAX).zip(&counts.sites).skip(1).filter(used);
         live().filter(|(site, _)| (*site as usize) < NODES_MAX).for_each(|(site, _)| ends.set(site as usize));
         let trie = Trie::of(ledger, count)?;
@@ -153,6 +145,30 @@ impl Sites {
         }
         self.private_bytes = Some(ledger.global(GlobalCounter::SitesPrivateBytes)?).filter(|bytes| *bytes != 0);
         Ok(())
+    }
+}
+
+/// The nodes at which stacks of the history end.
+struct Ends {
+    /// Nodes from here on are not believed.
+    count: usize,
+    ends: Bits,
+    entries: u64,
+}
+
+impl Fold<FreedEntry> for Ends {
+    fn add(&mut self, freed: &FreedEntry, _: Act, _: u64) {
+        self.entries += 1;
+        for site in [freed.block.site, freed.site] {
+            if site != 0 && (site as usize) < self.count {
+                self.ends.set(site as usize);
+            }
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.ends.join(other.ends);
+        self.entries += other.entries;
     }
 }
 

@@ -85,8 +85,7 @@ fn an_address_that_is_used_again_is_another_block() {
     );
     assert!(one_run(&a.1, &b.1));
     let diff = since(&a, &b);
-    let amount =
-        |amount: Option<_>| amount.map(|amount: heapledger_analysis::diff::Amount| (amount.blocks, amount.bytes));
+    let amount = |amount: Option<_>| amount.map(|amount: heapledger_analysis::Estimate| (amount.blocks, amount.bytes));
     assert_eq!((amount(diff.born), amount(diff.freed)), (Some((3, 161)), Some((2, 107))));
     assert_eq!((diff.bytes(), diff.blocks(), diff.unchanged, diff.reversed), (54, 1, 1, false));
     assert_eq!((diff.growth(), diff.shrinkage()), ((2, 61), (1, -7)));

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::watch::Held;
+use heapledger_analysis::Amount;
 use heapledger_analysis::{Sampled, Seen};
 use serde::Serialize;
 
@@ -61,11 +61,11 @@ pub struct Look {
     /// How long ago the mark was set, in nanoseconds; `None` without a mark.
     pub mark_age_ns: Option<u64>,
     /// What came after the mark and lives.
-    pub young: Held,
+    pub young: Amount,
     /// Which blocks are looked at; empty: all.
     pub condition: String,
     /// What these hold.
-    pub chosen: Held,
+    pub chosen: Amount,
     /// What rows are: `function`.
     pub group: &'static str,
     /// Rows that there are.
@@ -82,9 +82,9 @@ pub struct LookRow {
     /// Its name.
     pub label: String,
     /// Its live blocks.
-    pub live: Held,
+    pub live: Amount,
     /// Those of them that came after the mark.
-    pub young: Held,
+    pub young: Amount,
     /// By how many bytes it grew in a second.
     pub bytes_per_second: Option<f64>,
     /// By how many blocks it grew in a second.

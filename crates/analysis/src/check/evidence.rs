@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use heapledger_source::format::{Entry, TallyCounter};
+use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Damage, Ledger, SourceError};
 
 use super::range::{Doubt, Off, Range};
 use super::{Figure, Held, Leaked};
-use crate::sampling::{Sampling, Spread, Sum};
-use crate::{Note, Sampled, SiteTotals, Summary};
+use crate::fold::{Act, Element, Fold, fold};
+use crate::{Estimate, Note, Sampled, SiteTotals, Summary};
 
 /// Standard errors that an estimate is believed to be off at most.
 const ERRORS: f64 = 2.0;
@@ -282,31 +282,20 @@ fn typical_weight(summary: &Summary) -> f64 {
 
 /// The variance of a number of blocks for each of them, by those that live or are in the history; `None` without any.
 fn variance(ledger: &Ledger) -> Result<Option<f64>, SourceError> {
-    let sampling = Sampling::of(ledger);
-    type Part = (Sum, Spread);
-    let add = |(sum, spread): &mut Part, entry: &Entry| {
-        let weight = sampling.weight(entry);
-        sum.add(entry, weight);
-        spread.add(entry, weight);
-    };
-    let live = ledger.scan_records(
-        usize::MAX,
-        &Part::default,
-        &|part, entries| entries.iter().for_each(|entry| add(part, entry)),
-        &mut |_| {},
-    )?;
-    let freed = ledger.scan_freed(
-        usize::MAX,
-        &Part::default,
-        &|part, entries| entries.iter().for_each(|entry| add(part, &entry.block)),
-        &mut |_| {},
-    )?;
-    let (mut sum, mut spread) = Part::default();
-    for part in live.states.into_iter().chain(freed.states) {
-        sum.join(part.0);
-        spread.join(part.1);
+    struct All(Estimate);
+    impl<T: Element> Fold<T> for All {
+        fn add(&mut self, element: &T, _: Act, weight: u64) {
+            self.0.add(element.block(), weight);
+        }
+
+        fn join(&mut self, other: Self) {
+            self.0.join(&other.0);
+        }
     }
-    let error = spread.blocks_error() as f64;
+    let fresh = || All(Estimate::default());
+    let mut sum = fold::<Entry, _>(ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum.0;
+    sum.join(&fold::<FreedEntry, _>(ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum.0);
+    let error = sum.blocks_error() as f64;
     Ok((sum.blocks != 0).then(|| error * error / sum.blocks as f64))
 }
 
@@ -324,21 +313,29 @@ impl Largest {
             return Ok(Largest::default());
         }
         let room = number.min(LARGEST_MAX) as usize;
-        type Heap = BinaryHeap<Reverse<u64>>;
-        let keep = |heap: &mut Heap, size: u64| {
-            heap.push(Reverse(size));
-            if heap.len() > room {
-                heap.pop();
+        struct Kept {
+            room: usize,
+            heap: BinaryHeap<Reverse<u64>>,
+        }
+        impl Kept {
+            fn keep(&mut self, size: u64) {
+                self.heap.push(Reverse(size));
+                if self.heap.len() > self.room {
+                    self.heap.pop();
+                }
             }
-        };
-        let scanned = ledger.scan_records(
-            usize::MAX,
-            &Heap::new,
-            &|heap, entries| entries.iter().for_each(|entry| keep(heap, entry.size.unwrap_or(u64::MAX))),
-            &mut |_| {},
-        )?;
-        let mut heap = Heap::new();
-        scanned.states.into_iter().flatten().for_each(|Reverse(size)| keep(&mut heap, size));
+        }
+        impl Fold<Entry> for Kept {
+            fn add(&mut self, entry: &Entry, _: Act, _: u64) {
+                self.keep(entry.size.unwrap_or(u64::MAX));
+            }
+
+            fn join(&mut self, other: Self) {
+                other.heap.into_iter().for_each(|Reverse(size)| self.keep(size));
+            }
+        }
+        let fresh = || Kept { room, heap: BinaryHeap::new() };
+        let heap = fold::<Entry, _>(ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum.heap;
         let all = heap.len() < room;
         let mut sum = 0u64;
         let add = |Reverse(size): Reverse<u64>| {

@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
-use heapledger_source::format::{Entry, TallyCounter};
+use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use super::Responsible;
-use crate::FreesHeld;
+use crate::fold::{Act, Element, Fold, fold};
 use crate::notes::records_frees;
 use crate::query::Evaluator;
-use crate::sampling::{Sampling, Spread, Sum};
-use crate::{NamedStack, SiteTotals};
+use crate::{Amount, Estimate, FreesHeld, NamedStack, Sampling, SiteTotals};
 
 /// Live blocks of which a filter holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,57 +34,45 @@ impl Held {
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn of(ledger: &Ledger, filter: &mut Evaluator<'_>, progress: &mut dyn FnMut(f32)) -> Result<Held, SourceError> {
-        #[derive(Default)]
-        struct Part {
-            sites: HashMap<u32, Sum>,
-            spread: Spread,
-            undecided: Vec<Entry>,
-        }
-        impl Part {
-            fn add(&mut self, entry: &Entry, weight: u64) {
-                self.sites.entry(entry.site).or_default().add(entry, weight);
-                self.spread.add(entry, weight);
-            }
-        }
         filter.prepare_blocks(progress)?;
-        let (sampling, known) = (Sampling::of(ledger), &*filter);
-        let each = |part: &mut Part, entries: &[Entry]| {
-            for entry in entries {
-                match known.known(entry) {
-                    Some(true) => part.add(entry, sampling.weight(entry)),
-                    Some(false) => {}
-                    None => part.undecided.push(*entry),
-                }
-            }
-        };
-        let scanned = ledger.scan_records(usize::MAX, &Part::default, &each, progress)?;
-        let mut all = Part::default();
-        for part in scanned.states {
-            part.sites.into_iter().for_each(|(site, sum)| all.sites.entry(site).or_default().join(sum));
-            all.spread.join(part.spread);
-            for entry in part.undecided {
-                if filter.block(&entry)? {
-                    all.add(&entry, sampling.weight(&entry));
-                }
-            }
-        }
-        let mut sum = Sum::default();
-        all.sites.values().for_each(|of_site| sum.join(*of_site));
-        all.sites.remove(&0);
+        let found = fold::<Entry, _>(ledger, Some(filter), usize::MAX, &PerSite::default, progress)?.sum;
+        let PerSite { all, mut sites } = found;
+        sites.remove(&0);
         Ok(Held {
-            blocks: sum.blocks,
-            blocks_error: all.spread.blocks_error(),
-            bytes: sum.bytes,
-            bytes_error: all.spread.bytes_error(),
-            sites: sorted(all.sites, true),
+            blocks: all.blocks,
+            blocks_error: all.blocks_error(),
+            bytes: all.bytes,
+            bytes_error: all.bytes_error(),
+            sites: sorted(sites, true),
             by_name: filter.needs_names(),
         })
     }
 }
 
+/// What was allocated from each call site.
+#[derive(Default)]
+struct PerSite {
+    all: Estimate,
+    sites: HashMap<u32, Amount>,
+}
+
+impl<T: Element> Fold<T> for PerSite {
+    #[inline]
+    fn add(&mut self, element: &T, _: Act, weight: u64) {
+        let block = element.block();
+        self.all.add(block, weight);
+        self.sites.entry(block.site).or_default().add(block, weight);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.all.join(&other.all);
+        other.sites.iter().for_each(|(site, amount)| self.sites.entry(*site).or_default().join(*amount));
+    }
+}
+
 /// Call sites with most bytes first, or most blocks.
-fn sorted(sums: HashMap<u32, Sum>, by_bytes: bool) -> Vec<SiteTotals> {
-    let totals = |(site, Sum { samples, blocks, bytes })| SiteTotals { site, samples, blocks, bytes };
+fn sorted(sums: HashMap<u32, Amount>, by_bytes: bool) -> Vec<SiteTotals> {
+    let totals = |(site, Amount { samples, blocks, bytes })| SiteTotals { site, samples, blocks, bytes };
     let mut sites: Vec<SiteTotals> = sums.into_iter().map(totals).collect();
     sites.sort_unstable_by_key(|totals| {
         let (first, second) = if by_bytes { (totals.bytes, totals.blocks) } else { (totals.blocks, totals.bytes) };
@@ -104,30 +91,14 @@ pub fn allocated_by_site(
     live: &[SiteTotals],
     by_bytes: bool,
 ) -> Result<(Vec<SiteTotals>, FreesHeld), SourceError> {
-    let sampling = Sampling::of(ledger);
-    let scanned = ledger.scan_freed(
-        usize::MAX,
-        &|| (HashMap::<u32, Sum>::new(), 0u64),
-        &|(sums, held), freed| {
-            for entry in freed {
-                let weight = sampling.weight(&entry.block);
-                *held = held.saturating_add(weight);
-                sums.entry(entry.block.site).or_default().add(&entry.block, weight);
-            }
-        },
-        &mut |_| {},
-    )?;
-    let of_site = |totals: &SiteTotals| Sum { samples: totals.samples, blocks: totals.blocks, bytes: totals.bytes };
-    let mut sums: HashMap<u32, Sum> = live.iter().map(|totals| (totals.site, of_site(totals))).collect();
-    let mut held = 0u64;
-    for (part, frees) in scanned.states {
-        held = held.saturating_add(frees);
-        for (site, sum) in part.into_iter().filter(|(site, _)| *site != 0) {
-            sums.entry(site).or_default().join(sum);
-        }
+    let freed = fold::<FreedEntry, _>(ledger, None, usize::MAX, &PerSite::default, &mut |_| {})?.sum;
+    let held = freed.all.blocks;
+    let mut sums: HashMap<u32, Amount> = live.iter().map(|totals| (totals.site, totals.amount())).collect();
+    for (site, amount) in freed.sites.iter().filter(|(site, _)| **site != 0) {
+        sums.entry(*site).or_default().join(*amount);
     }
     let all = ledger.tallies()?.get(TallyCounter::Frees);
-    let (recorded, estimated) = (records_frees(ledger), sampling.is_on());
+    let (recorded, estimated) = (records_frees(ledger), Sampling::of(ledger).is_on());
     Ok((sorted(sums, by_bytes), FreesHeld { all, missing: all.saturating_sub(held), recorded, estimated }))
 }
 

@@ -1,11 +1,14 @@
 //! Blocks one by one: those that only one of two ledgers has.
 
+use heapledger_source::format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
-use super::{Amount, Numbers};
-use crate::blocks::{Blocks, First, Run};
+use super::Numbers;
+use super::numbers::Search;
+use crate::Estimate;
+use crate::blocks::{Blocks, First};
+use crate::fold::{Act, Fold, fold};
 use crate::query::{Evaluator, SortKeys};
-use crate::sampling::Sampling;
 
 /// Blocks that one ledger has and another has not.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +16,32 @@ pub struct OnlyHere {
     /// The first of them.
     pub blocks: Blocks,
     /// All of them.
-    pub all: Amount,
+    pub all: Estimate,
+}
+
+/// Those of them that were found.
+struct Looking<'n, 'k> {
+    search: Search<'n>,
+    all: Estimate,
+    first: First<'k>,
+}
+
+impl Fold<Entry> for Looking<'_, '_> {
+    #[inline]
+    fn meet(&mut self, entry: &Entry, _: u64) -> bool {
+        !self.search.has(entry.number)
+    }
+
+    #[inline]
+    fn add(&mut self, entry: &Entry, _: Act, weight: u64) {
+        self.all.add(entry, weight);
+        self.first.add(entry);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.all.join(&other.all);
+        self.first.join(other.first);
+    }
 }
 
 impl OnlyHere {
@@ -25,41 +53,13 @@ impl OnlyHere {
     pub fn of(
         ledger: &Ledger,
         other: &Numbers,
-        mut filter: Option<&mut Evaluator<'_>>,
+        filter: Option<&mut Evaluator<'_>>,
         (keys, limit): (&SortKeys, usize),
         progress: &mut dyn FnMut(f32),
     ) -> Result<OnlyHere, SourceError> {
-        let sampling = Sampling::of(ledger);
-        let decided = filter.as_deref();
-        let scanned = ledger.scan_records(
-            usize::MAX,
-            &|| (other.search(), Amount::default(), First::new(keys, limit), Run::default()),
-            &|(search, all, first, undecided), entries| {
-                for entry in entries.iter().filter(|entry| !search.has(entry.number)) {
-                    match decided.map_or(Some(true), |filter| filter.known(entry)) {
-                        Some(true) => {
-                            all.add(entry, sampling.weight(entry));
-                            first.add(entry);
-                        }
-                        Some(false) => {}
-                        None => undecided.push(entry),
-                    }
-                }
-            },
-            progress,
-        )?;
-        let (mut all, mut first) = (Amount::default(), First::new(keys, limit));
-        for (_, amount, found, undecided) in scanned.states {
-            all.join(&amount);
-            first.join(found);
-            for entry in undecided.iter() {
-                if filter.as_mut().map_or(Ok(true), |filter| filter.block(&entry))? {
-                    all.add(&entry, sampling.weight(&entry));
-                    first.add(&entry);
-                }
-            }
-        }
-        Ok(OnlyHere { blocks: first.sorted(), all })
+        let fresh = || Looking { search: other.search(), all: Estimate::default(), first: First::new(keys, limit) };
+        let found = fold(ledger, filter, usize::MAX, &fresh, progress)?.sum;
+        Ok(OnlyHere { blocks: found.first.sorted(), all: found.all })
     }
 
     /// Blocks that there are and that are not in the list.

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{Amount, ChangeKind, difference, is_within};
+use super::{ChangeKind, difference, is_within};
+use crate::{Amount, Estimate};
 use crate::{Group, GroupKey, Groups};
 
 /// What became of a group.
@@ -54,8 +55,7 @@ impl GroupChange {
         let mut changes: Vec<GroupChange> = found
             .into_iter()
             .filter_map(|(labels, Both([before, after], variance))| {
-                let amount =
-                    |[blocks, bytes, samples]: [u64; 3]| Amount { samples, blocks, bytes, ..Amount::default() };
+                let amount = |[blocks, bytes, samples]: [u64; 3]| Estimate::from(Amount { samples, blocks, bytes });
                 let kind = super::Change::kind(&amount(before), &amount(after))?;
                 let [before, after] = [before, after].map(|[blocks, bytes, _]| [blocks, bytes]);
                 Some(GroupChange { labels, kind, before, after, bytes_error: variance.sqrt().round() as u64 })

@@ -9,6 +9,7 @@ use std::collections::binary_heap::PeekMut;
 
 use super::packed::{Run, RunIter};
 use super::{Event, EventKind, Sink};
+use crate::fold::{Act, Fold};
 use crate::query::SortKeys;
 
 /// Events of a run: while they are collected they take 300 bytes each. (Few in tests.)
@@ -196,18 +197,11 @@ pub(super) struct First {
 
 impl Sink for First {
     const KNOWS_THE_SAME: bool = true;
+}
 
-    fn add(&mut self, event: Event) {
-        self.total += 1;
-        let place = self.order.place(&event);
-        if self.last.as_ref().is_some_and(|last| *last < place) {
-            return;
-        }
-        self.places.push((place, self.collected.len() as u32));
-        self.collected.push(event);
-        if self.collected.len() >= self.room {
-            self.make_room();
-        }
+impl Fold<Event> for First {
+    fn add(&mut self, event: &Event, _: Act, _: u64) {
+        self.put(event);
     }
 
     fn join(&mut self, other: Self) {
@@ -215,11 +209,24 @@ impl Sink for First {
         self.held += other.held;
         self.last = self.last.take().into_iter().chain(other.last).min();
         self.total += other.total - other.places.len() as u64;
-        other.places.iter().filter_map(|(_, at)| other.collected.get(*at as usize)).for_each(|event| self.add(*event));
+        other.places.iter().filter_map(|(_, at)| other.collected.get(*at as usize)).for_each(|event| self.put(event));
     }
 }
 
 impl First {
+    fn put(&mut self, event: &Event) {
+        self.total += 1;
+        let place = self.order.place(event);
+        if self.last.as_ref().is_some_and(|last| *last < place) {
+            return;
+        }
+        self.places.push((place, self.collected.len() as u32));
+        self.collected.push(*event);
+        if self.collected.len() >= self.room {
+            self.make_room();
+        }
+    }
+
     /// Without keys, by time. `reverse` is the other way round; 0 is no limit.
     pub(super) fn new(keys: Option<&SortKeys>, reverse: bool, limit: usize) -> First {
         let room = match limit.saturating_mul(2) {
@@ -364,7 +371,7 @@ mod tests {
                 let mut all = First::new(keys, reverse, limit);
                 for worker in 0..3 {
                     let mut chosen = First::new(keys, reverse, limit);
-                    events.iter().skip(worker).step_by(3).for_each(|event| chosen.add(*event));
+                    events.iter().skip(worker).step_by(3).for_each(|event| chosen.put(event));
                     all.join(chosen);
                 }
                 let (list, total) = all.sorted(true);

@@ -5,8 +5,8 @@ use std::hash::BuildHasherDefault;
 
 use heapledger_source::format::Entry;
 
+use crate::Estimate;
 use crate::query::GroupBy;
-use crate::sampling::{Spread, Sum};
 
 /// What is looked at of a record; the rest is 0.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -63,8 +63,7 @@ impl std::hash::Hasher for Mixer {
 /// What is added up.
 #[derive(Clone, Default)]
 pub(super) struct Total {
-    pub(super) sum: Sum,
-    pub(super) spread: Spread,
+    pub(super) amount: Estimate,
     pub(super) largest: Option<u64>,
     pub(super) oldest: Option<u64>,
     pub(super) youngest: Option<u64>,
@@ -79,8 +78,7 @@ fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 impl Total {
     #[inline]
     pub(super) fn add(&mut self, entry: &Entry, weight: u64) {
-        self.sum.add(entry, weight);
-        self.spread.add(entry, weight);
+        self.amount.add(entry, weight);
         self.largest = self.largest.max(entry.size);
         self.oldest = least(self.oldest, entry.time);
         self.youngest = self.youngest.max(entry.time);
@@ -88,8 +86,7 @@ impl Total {
     }
 
     pub(super) fn join(&mut self, other: &Total) {
-        self.sum.join(other.sum);
-        self.spread.join(other.spread);
+        self.amount.join(&other.amount);
         self.largest = self.largest.max(other.largest);
         self.oldest = least(self.oldest, other.oldest);
         self.youngest = self.youngest.max(other.youngest);
@@ -158,13 +155,13 @@ impl Parts {
 
     /// Adds a block, or one that was freed.
     #[inline]
-    pub(super) fn add(&mut self, entry: &Entry, free: bool, weight: u64) {
+    pub(super) fn put(&mut self, entry: &Entry, free: bool, weight: u64) {
         let wanted = self.wanted;
         self.of(entry.site, || wanted.raw(entry, free)).add(entry, weight);
     }
 
     /// Adds what another has added up.
-    pub(super) fn join(&mut self, other: Parts) {
+    pub(super) fn take(&mut self, other: Parts) {
         other.totals.into_iter().for_each(|(raw, total)| self.of(raw.site, || raw).join(&total));
     }
 

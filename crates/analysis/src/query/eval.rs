@@ -7,7 +7,8 @@ use super::expr::Filter;
 use super::field::Field;
 use super::plan::{Node, Plan};
 use super::rows::Rows;
-use super::stacks::Stacks;
+use super::stacks::{Stacks, Undecided};
+use crate::fold::{Act, Element, Fold, fold};
 use crate::{Clock, Event, EventKind, Holders, Names};
 
 /// What a filter decides on: a live block, or an event.
@@ -100,6 +101,45 @@ pub struct Evaluator<'a> {
     stacks: Stacks<'a>,
 }
 
+/// The call sites whose names must be known before a filter can decide.
+struct ToDecide<'f, 'a> {
+    filter: &'f Evaluator<'a>,
+    sites: Undecided,
+}
+
+impl ToDecide<'_, '_> {
+    #[inline]
+    fn look(&mut self, subject: &Subject<'_>) {
+        if self.filter.known(subject).is_none() {
+            self.sites.add(subject.site());
+        }
+    }
+}
+
+impl Fold<Entry> for ToDecide<'_, '_> {
+    #[inline]
+    fn add(&mut self, block: &Entry, _: Act, _: u64) {
+        self.look(&Subject::live(block));
+    }
+
+    fn join(&mut self, other: Self) {
+        self.sites.join(other.sites);
+    }
+}
+
+impl Fold<FreedEntry> for ToDecide<'_, '_> {
+    const ACTS: &'static [Act] = &[Act::Allocation, Act::Free];
+
+    #[inline]
+    fn add(&mut self, freed: &FreedEntry, act: Act, _: u64) {
+        self.look(&freed.subject(act));
+    }
+
+    fn join(&mut self, other: Self) {
+        self.sites.join(other.sites);
+    }
+}
+
 impl<'a> Evaluator<'a> {
     /// Makes `filter` ready for `ledger`. `holders` says which functions hold blocks. Have it
     /// [checked](Filter::check) before: what is not recorded is not found.
@@ -143,16 +183,8 @@ impl<'a> Evaluator<'a> {
         if !self.needs_names() {
             return Ok(());
         }
-        let scanned = self.ledger.scan_records(
-            usize::MAX,
-            &|| self.stacks.undecided(),
-            &|sites, blocks| {
-                blocks.iter().filter(|block| self.known(block).is_none()).for_each(|block| sites.add(block.site));
-            },
-            &mut |_| {},
-        )?;
-        let mut sites = self.stacks.undecided();
-        scanned.states.into_iter().for_each(|part| sites.join(part));
+        let fresh = || ToDecide { filter: self, sites: self.stacks.undecided() };
+        let sites = fold::<Entry, _>(self.ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum.sites;
         self.stacks.decide(sites, progress)
     }
 
@@ -174,18 +206,8 @@ impl<'a> Evaluator<'a> {
         if !self.needs_names() {
             return Ok(());
         }
-        let scanned = ledger.scan_freed(
-            usize::MAX,
-            &|| self.stacks.undecided(),
-            &|sites, freed| {
-                let subjects = freed.iter().flat_map(|entry| [Subject::allocation(entry), Subject::free(entry)]);
-                let unknown = subjects.filter(|subject| self.quick(subject).is_none());
-                unknown.for_each(|subject| sites.add(subject.site()));
-            },
-            &mut |_| {},
-        )?;
-        let mut sites = self.stacks.undecided();
-        scanned.states.into_iter().for_each(|part| sites.join(part));
+        let fresh = || ToDecide { filter: self, sites: self.stacks.undecided() };
+        let sites = fold::<FreedEntry, _>(ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum.sites;
         self.stacks.decide(sites, progress)
     }
 
@@ -198,16 +220,11 @@ impl<'a> Evaluator<'a> {
         self.subject(&Subject::live(block))
     }
 
-    /// The same from what is known by now, for several threads at once; `None` if that is not enough.
+    /// Whether the filter means this, from what is known by now, for several threads at once; `None` if that is not
+    /// enough.
     #[inline]
-    pub fn known(&self, block: &Entry) -> Option<bool> {
-        self.quick(&Subject::live(block))
-    }
-
-    /// As [`Evaluator::known`], of whatever it is.
-    #[inline]
-    pub fn known_subject(&self, subject: &Subject<'_>) -> Option<bool> {
-        self.quick(subject)
+    pub fn known(&self, subject: &Subject<'_>) -> Option<bool> {
+        self.node.as_ref().map_or(Some(true), |node| self.node(node, subject))
     }
 
     /// Whether the filter means this event.
@@ -226,7 +243,7 @@ impl<'a> Evaluator<'a> {
         if self.node.is_none() {
             return Ok(true);
         }
-        if let Some(decided) = self.quick(subject) {
+        if let Some(decided) = self.known(subject) {
             return Ok(decided);
         }
         // Came since all was prepared, or nothing was: what is not known of it is looked up now.
@@ -242,7 +259,7 @@ impl<'a> Evaluator<'a> {
             sites.add(subject.site());
             self.stacks.decide(sites, &mut |_| {})?;
         }
-        Ok(self.quick(subject).unwrap_or(false))
+        Ok(self.known(subject).unwrap_or(false))
     }
 
     /// The names found so far, to name what is shown.
@@ -253,12 +270,6 @@ impl<'a> Evaluator<'a> {
     /// The names found so far, to find more.
     pub fn names(&mut self) -> &mut Names<'a> {
         self.stacks.names()
-    }
-
-    /// Decides with what is known; `None` if that is not enough.
-    #[inline]
-    fn quick(&self, subject: &Subject<'_>) -> Option<bool> {
-        self.node.as_ref().map_or(Some(true), |node| self.node(node, subject))
     }
 
     fn node(&self, node: &Node, subject: &Subject<'_>) -> Option<bool> {

@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use heapledger_source::format::{Entry, SectionKind, TallyCounter};
+use heapledger_source::format::{Entry, FreedEntry, SectionKind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use super::Amounts;
 use crate::FreesHeld;
+use crate::fold::{self, Act, Fold};
 use crate::notes::records_frees;
-use crate::query::{Evaluator, Subject};
+use crate::query::Evaluator;
 use crate::{Sampled, Sampling};
 
 /// Call sites that a running program may add while it is read.
@@ -51,26 +52,50 @@ pub struct SiteSums {
     pub in_flight: u64,
 }
 
-/// The sums as they grow. Without threads a site's number is its place: 32 bytes for each site.
-struct Sums {
+/// Sums by site as they grow. Without threads a site's number is its place: 32 bytes for each site.
+struct Holdings {
     by_thread: bool,
+    /// Sites from here on are not believed.
     limit: usize,
     places: Vec<Amounts>,
     threads: HashMap<(Option<u32>, u32), Amounts>,
+    total: Amounts,
+    samples: u64,
 }
 
-impl Sums {
-    fn at(&mut self, block: &Entry) -> &mut Amounts {
+impl Holdings {
+    fn new(by_thread: bool, limit: usize) -> Holdings {
+        let (places, threads) = (Vec::new(), HashMap::new());
+        Holdings { by_thread, limit, places, threads, total: Amounts::default(), samples: 0 }
+    }
+
+    #[inline]
+    fn add(&mut self, block: &Entry, part: Amounts) {
         // A forged record may name any site; it is one without a stack.
         let site = if (block.site as usize) < self.limit { block.site } else { 0 };
+        self.total += part;
+        self.samples += 1;
         if self.by_thread {
-            return self.threads.entry((block.thread, site)).or_default();
+            *self.threads.entry((block.thread, site)).or_default() += part;
+            return;
         }
         let place = site as usize;
         if place >= self.places.len() {
             self.places.resize((place + 1).max(self.places.len() * 2), Amounts::default());
         }
-        &mut self.places[place]
+        self.places[place] += part;
+    }
+
+    fn join(&mut self, mut other: Holdings) {
+        if other.places.len() > self.places.len() {
+            std::mem::swap(&mut self.places, &mut other.places);
+        }
+        self.places.iter_mut().zip(other.places).for_each(|(own, other)| *own += other);
+        for (key, amounts) in other.threads {
+            *self.threads.entry(key).or_default() += amounts;
+        }
+        self.total += other.total;
+        self.samples += other.samples;
     }
 
     fn finish(self) -> Vec<SiteSum> {
@@ -81,6 +106,69 @@ impl Sums {
         let mut sites: Vec<SiteSum> = places.chain(threads).filter(|sum| !sum.amounts.is_zero()).collect();
         sites.sort_unstable_by_key(|sum| (sum.thread.map_or(u64::MAX, u64::from), sum.site));
         sites
+    }
+}
+
+/// Blocks of the history, where they were allocated.
+struct FreedHoldings {
+    holdings: Holdings,
+    /// For how many blocks they stand, whether a filter means them or not.
+    met: u64,
+    /// Their numbers, while the program runs.
+    ended: Option<HashSet<u64>>,
+}
+
+impl Fold<FreedEntry> for FreedHoldings {
+    #[inline]
+    fn meet(&mut self, entry: &FreedEntry, weight: u64) -> bool {
+        self.met = self.met.saturating_add(weight);
+        if let Some(ended) = &mut self.ended {
+            ended.insert(entry.block.number);
+        }
+        true
+    }
+
+    #[inline]
+    fn add(&mut self, entry: &FreedEntry, _: Act, weight: u64) {
+        let bytes = entry.block.size.unwrap_or(0).saturating_mul(weight);
+        let part = Amounts { freed_bytes: bytes, freed_blocks: weight, ..Amounts::default() };
+        self.holdings.add(&entry.block, part);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.holdings.join(other.holdings);
+        self.met = self.met.saturating_add(other.met);
+        if let Some((own, other)) = self.ended.as_mut().zip(other.ended) {
+            own.extend(other);
+        }
+    }
+}
+
+/// Blocks that live.
+struct LiveHoldings<'e> {
+    holdings: Holdings,
+    /// Those that were freed since.
+    ended: &'e HashSet<u64>,
+    sizes_unknown: u64,
+}
+
+impl Fold<Entry> for LiveHoldings<'_> {
+    #[inline]
+    fn meet(&mut self, block: &Entry, _: u64) -> bool {
+        self.ended.is_empty() || !self.ended.contains(&block.number)
+    }
+
+    #[inline]
+    fn add(&mut self, block: &Entry, _: Act, weight: u64) {
+        let bytes = block.size.unwrap_or(0).saturating_mul(weight);
+        let part = Amounts { live_bytes: bytes, live_blocks: weight, ..Amounts::default() };
+        self.holdings.add(block, part);
+        self.sizes_unknown += u64::from(block.size.is_none());
+    }
+
+    fn join(&mut self, other: Self) {
+        self.holdings.join(other.holdings);
+        self.sizes_unknown += other.sizes_unknown;
     }
 }
 
@@ -106,63 +194,74 @@ impl SiteSums {
         progress: &mut dyn FnMut(f32),
     ) -> Result<SiteSums, SourceError> {
         let running = ledger.is_running();
-        let sampling = Sampling::of(ledger);
-        let limit = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
-        let limit = if running { limit.saturating_add(SITES_MORE) } else { limit }.max(1);
-        let mut sums = Sums { by_thread, limit, places: Vec::new(), threads: HashMap::new() };
-        filter = filter.filter(|filter| !filter.is_all());
-        if let Some(filter) = &mut filter {
+        let known = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
+        let limit = if running { known.saturating_add(SITES_MORE) } else { known }.max(1);
+        if let Some(filter) = filter.as_deref_mut().filter(|filter| !filter.is_all()) {
             filter.prepare_events(progress)?;
         }
-        let text = filter.as_ref().map(|filter| filter.text().to_owned());
-        let mut keep = |subject: &Subject<'_>| match &mut filter {
-            Some(filter) => filter.subject(subject),
-            None => Ok(true),
-        };
-        let mut found = SiteSums { by_thread, filter: text, ..SiteSums::default() };
+        let workers = fold::workers(ledger, known, size_of::<Amounts>())?;
         // The history first: what is in it no longer lives, so nothing counts twice in a running program.
-        let mut ended = HashSet::new();
-        let (mut samples, mut freed_blocks) = (0u64, 0u64);
-        let mut freed = ledger.freed();
-        while let Some(chunk) = freed.next_chunk()? {
-            for entry in chunk {
-                let weight = sampling.weight(&entry.block);
-                freed_blocks = freed_blocks.saturating_add(weight);
-                if running {
-                    ended.insert(entry.block.number);
-                }
-                if keep(&Subject::allocation(entry))? {
-                    let bytes = entry.block.size.unwrap_or(0).saturating_mul(weight);
-                    let part = Amounts { freed_bytes: bytes, freed_blocks: weight, ..Amounts::default() };
-                    *sums.at(&entry.block) += part;
-                    found.total += part;
-                    samples += 1;
-                }
-            }
-        }
-        let mut records = ledger.records();
-        loop {
-            progress(records.progress());
-            let Some(chunk) = records.next_chunk()? else { break };
-            for block in chunk {
-                if running && ended.contains(&block.number) || !keep(&Subject::live(block))? {
-                    continue;
-                }
-                let weight = sampling.weight(block);
-                let bytes = block.size.unwrap_or(0).saturating_mul(weight);
-                let part = Amounts { live_bytes: bytes, live_blocks: weight, ..Amounts::default() };
-                *sums.at(block) += part;
-                found.total += part;
-                found.sizes_unknown += u64::from(block.size.is_none());
-                samples += 1;
-            }
-        }
-        found.in_flight = records.in_flight().saturating_add(freed.in_flight());
+        let fresh =
+            || FreedHoldings { holdings: Holdings::new(by_thread, limit), met: 0, ended: running.then(HashSet::new) };
+        let freed = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, &mut |_| {})?;
+        let ended = freed.sum.ended.unwrap_or_default();
+        let fresh = || LiveHoldings { holdings: Holdings::new(by_thread, limit), ended: &ended, sizes_unknown: 0 };
+        let live = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, progress)?;
+        let mut holdings = freed.sum.holdings;
+        holdings.join(live.sum.holdings);
+        let mut found = SiteSums {
+            by_thread,
+            total: holdings.total,
+            sizes_unknown: live.sum.sizes_unknown,
+            in_flight: live.in_flight.saturating_add(freed.in_flight),
+            filter: filter.filter(|filter| !filter.is_all()).map(|filter| filter.text().to_owned()),
+            ..SiteSums::default()
+        };
         found.frees = ledger.tallies()?.get(TallyCounter::Frees);
-        found.frees_missing = found.frees.saturating_sub(freed_blocks);
+        found.frees_missing = found.frees.saturating_sub(freed.sum.met);
         found.frees_recorded = records_frees(ledger);
-        found.sampled = sampling.from(samples);
-        found.sites = sums.finish();
+        found.sampled = Sampling::of(ledger).from(holdings.samples);
+        found.sites = holdings.finish();
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heapledger_source::format::Kind;
+
+    use super::*;
+
+    #[test]
+    fn what_several_threads_added_up_comes_to_the_same() {
+        for by_thread in [false, true] {
+            let fresh = || Holdings::new(by_thread, 50);
+            let (mut one, mut parts) = (fresh(), [fresh(), fresh()]);
+            for number in 0..200u64 {
+                let site = (number * 7 % 60) as u32;
+                let thread = (!number.is_multiple_of(5)).then_some(number as u32 % 3);
+                let block = Entry {
+                    number,
+                    address: 0x1000,
+                    size: Some(number),
+                    actual: None,
+                    kind: Kind::MALLOC,
+                    site,
+                    thread,
+                    heap: None,
+                    time: None,
+                };
+                let part = Amounts { live_bytes: number, live_blocks: 1, freed_bytes: 2 * number, freed_blocks: 2 };
+                one.add(&block, part);
+                // The sites of one part end before those of the other.
+                parts[usize::from(site > 20)].add(&block, part);
+            }
+            let [mut joined, other] = parts;
+            joined.join(other);
+            assert_eq!((joined.total, joined.samples), (one.total, 200));
+            let sites = one.finish();
+            assert!(if by_thread { sites.len() > 50 } else { sites.len() == 50 }, "{}", sites.len());
+            assert_eq!(joined.finish(), sites);
+        }
     }
 }

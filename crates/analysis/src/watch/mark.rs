@@ -29,6 +29,10 @@ impl Numbers {
         }
     }
 
+    pub(super) fn join(&mut self, other: Numbers) {
+        self.seen.extend(other.seen);
+    }
+
     pub(super) fn finish(&mut self) {
         self.seen.sort_unstable();
     }

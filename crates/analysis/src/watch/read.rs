@@ -9,7 +9,9 @@ use heapledger_source::format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_source::{Ledger, SourceError, Thread};
 
 use super::mark::{Mark, Numbers};
-use crate::{Clock, Identity, Sampling, Seen};
+use crate::fold::{Act, Fold, Folded, fold};
+use crate::query::Evaluator;
+use crate::{Amount, Clock, Identity, Sampling, Seen};
 
 /// Most cells of one reading. A program has some ten thousands; a forged ledger may have as many as records.
 const CELLS_MAX: usize = 1 << 20;
@@ -27,45 +29,40 @@ pub struct Key {
     pub kind: Kind,
 }
 
-/// Blocks and their bytes. In a sampled ledger: what they stand for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    /// Records.
-    pub samples: u64,
-    /// Blocks.
-    pub blocks: u64,
-    /// Bytes asked for.
-    pub bytes: u64,
-}
-
-impl Held {
-    #[inline]
-    fn add(&mut self, entry: &Entry, weight: u64) {
-        self.samples += 1;
-        self.blocks = self.blocks.saturating_add(weight);
-        self.bytes = self.bytes.saturating_add(entry.size.unwrap_or(0).saturating_mul(weight));
-    }
-
-    pub(super) fn join(&mut self, other: Held) {
-        self.samples += other.samples;
-        self.blocks = self.blocks.saturating_add(other.blocks);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-    }
-}
-
 /// The live blocks of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// What they have in common.
     pub key: Key,
     /// All of them.
-    pub live: Held,
+    pub live: Amount,
     /// Those that came after the mark; none without a mark.
-    pub young: Held,
+    pub young: Amount,
     /// When the first of them was allocated, in ticks; of the young ones if there is a mark and any are young.
     pub oldest: Option<u64>,
     /// When the last of them was allocated.
     pub newest: Option<u64>,
+}
+
+impl Cell {
+    /// None of this key yet.
+    pub(super) fn none(key: Key) -> Cell {
+        Cell { key, live: Amount::default(), young: Amount::default(), oldest: None, newest: None }
+    }
+
+    /// Adds other blocks to it, of the same key or of one that is not told apart from it.
+    #[inline]
+    pub(super) fn join(&mut self, other: &Cell) {
+        self.live.join(other.live);
+        let (own_young, young) = (self.young.samples != 0, other.young.samples != 0);
+        self.young.join(other.young);
+        if young && !own_young {
+            (self.oldest, self.newest) = (other.oldest, other.newest);
+        } else if young || !own_young {
+            self.oldest = self.oldest.into_iter().chain(other.oldest).min();
+            self.newest = self.newest.max(other.newest);
+        }
+    }
 }
 
 /// Figures that cost little to read.
@@ -109,9 +106,9 @@ pub struct Sample {
     /// The cells, by key.
     pub cells: Arc<Vec<Cell>>,
     /// All blocks.
-    pub live: Held,
+    pub live: Amount,
     /// Those that came after the mark.
-    pub young: Held,
+    pub young: Amount,
     /// Records that were being written.
     pub in_flight: u64,
     /// Records whose cell there was no room for: they are added up without a call site.
@@ -126,9 +123,6 @@ impl Sample {
         Sample { at_ns, ..self.clone() }
     }
 }
-
-/// Decides which blocks are added up.
-pub type Wanted<'w> = dyn FnMut(&Entry) -> Result<bool, SourceError> + 'w;
 
 /// Reads one ledger as often as asked.
 #[derive(Debug)]
@@ -177,34 +171,25 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads all records that `wanted` lets pass. With a `mark`, the young ones are added up apart, too.
+    /// Reads all records that `filter` means. With a `mark`, the young ones are added up apart, too. One thread does it:
+    /// the others are the watched program's.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn sample(&self, mark: Option<&Mark>, mut wanted: Option<&mut Wanted<'_>>) -> Result<Sample, SourceError> {
+    pub fn sample(&self, mark: Option<&Mark>, filter: Option<&mut Evaluator<'_>>) -> Result<Sample, SourceError> {
         let start = self.now_ns();
         let header = self.ledger.current_header()?;
         let next = header.global(GlobalCounter::NextNumber);
-        let mut sums = Sums {
-            sampling: self.sampling,
+        let fresh = || Sums {
+            mark,
             cells: Vec::new(),
             latest: Vec::new(),
             places: HashMap::default(),
             sample: Sample { numbers: Numbers::from(next, u64::from(header.order_bound)), ..Sample::default() },
         };
-        let mut records = self.ledger.records();
-        while let Some(chunk) = records.next_chunk()? {
-            for entry in chunk {
-                // Also what is not wanted now is old for a mark that is set now: what is wanted may change.
-                sums.sample.numbers.note(entry.number);
-                let is_wanted = wanted.as_mut().map_or(Ok(true), |wanted| wanted(entry))?;
-                if is_wanted {
-                    sums.add(entry, mark.is_some_and(|mark| mark.is_young(entry.number)));
-                }
-            }
-        }
+        let Folded { sum: mut sums, in_flight } = fold(self.ledger, filter, 1, &fresh, &mut |_| {})?;
         let mut sample = sums.sample;
-        sample.in_flight = records.in_flight();
+        sample.in_flight = in_flight;
         sums.cells.sort_unstable_by_key(|cell| cell.key);
         sample.cells = Arc::new(sums.cells);
         sample.numbers.finish();
@@ -215,8 +200,8 @@ impl<'a> Reader<'a> {
 }
 
 /// A sample in the making.
-struct Sums {
-    sampling: Sampling,
+struct Sums<'m> {
+    mark: Option<&'m Mark>,
     cells: Vec<Cell>,
     /// By site: the cell that was used last, plus one. Mostly it is the one needed.
     latest: Vec<u32>,
@@ -224,26 +209,40 @@ struct Sums {
     sample: Sample,
 }
 
-impl Sums {
+impl Fold<Entry> for Sums<'_> {
+    /// Also what is not wanted now is old for a mark that is set now: what is wanted may change.
     #[inline]
-    fn add(&mut self, entry: &Entry, young: bool) {
-        let weight = self.sampling.weight(entry);
-        let place = self.place(Key { site: entry.site, thread: entry.thread, kind: entry.kind });
+    fn meet(&mut self, entry: &Entry, _: u64) -> bool {
+        self.sample.numbers.note(entry.number);
+        true
+    }
+
+    #[inline]
+    fn add(&mut self, entry: &Entry, _: Act, weight: u64) {
+        let young = self.mark.is_some_and(|mark| mark.is_young(entry.number));
+        let mut amount = Amount::default();
+        amount.add(entry, weight);
+        let key = Key { site: entry.site, thread: entry.thread, kind: entry.kind };
+        let young_amount = if young { amount } else { Amount::default() };
+        self.put(&Cell { key, live: amount, young: young_amount, oldest: entry.time, newest: entry.time });
+    }
+
+    fn join(&mut self, other: Self) {
+        other.cells.iter().for_each(|cell| self.put(cell));
+        self.sample.numbers.join(other.sample.numbers);
+        self.sample.folded += other.sample.folded;
+    }
+}
+
+impl Sums<'_> {
+    /// Adds a cell to what there is of its key.
+    #[inline]
+    fn put(&mut self, part: &Cell) {
+        let place = self.place(part.key);
         let Some(cell) = self.cells.get_mut(place) else { return };
-        cell.live.add(entry, weight);
-        self.sample.live.add(entry, weight);
-        let first_young = young && cell.young.samples == 0;
-        if young {
-            cell.young.add(entry, weight);
-            self.sample.young.add(entry, weight);
-        }
-        let Some(time) = entry.time else { return };
-        if first_young {
-            (cell.oldest, cell.newest) = (Some(time), Some(time));
-        } else if young || cell.young.samples == 0 {
-            cell.oldest = Some(cell.oldest.map_or(time, |oldest| oldest.min(time)));
-            cell.newest = Some(cell.newest.map_or(time, |newest| newest.max(time)));
-        }
+        self.sample.live.join(part.live);
+        self.sample.young.join(part.young);
+        cell.join(part);
     }
 
     #[inline]
@@ -263,8 +262,7 @@ impl Sums {
         let next = self.cells.len() as u32;
         let place = *self.places.entry(key).or_insert(next);
         if place == next {
-            let none = Held::default();
-            self.cells.push(Cell { key, live: none, young: none, oldest: None, newest: None });
+            self.cells.push(Cell::none(key));
         }
         let site = key.site as usize;
         if site < DIRECT_SITES {

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::{Held, Key, Sample, per_second};
+use super::{Cell, Key, Sample, per_second};
+use crate::Amount;
 
 /// What one group holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,9 +12,9 @@ pub struct Row<G> {
     /// The group.
     pub group: G,
     /// Its live blocks.
-    pub live: Held,
+    pub live: Amount,
     /// Those of them that came after the mark.
-    pub young: Held,
+    pub young: Amount,
     /// By how many bytes it grew in a second; `None` as long as there is nothing to compare with.
     pub bytes_per_second: Option<f64>,
     /// By how many blocks it grew in a second.
@@ -40,44 +41,24 @@ pub fn rows<G: Copy + Eq + Hash>(
     mut group: impl FnMut(&Key) -> Option<G>,
 ) -> Vec<Row<G>> {
     struct Sums {
-        now: Held,
-        young: Held,
-        before: Held,
-        base: Held,
-        oldest: Option<u64>,
-        newest: Option<u64>,
-        young_ages: bool,
+        now: Cell,
+        before: Amount,
+        base: Amount,
         cells: u64,
     }
-    let fresh = || Sums {
-        now: Held::default(),
-        young: Held::default(),
-        before: Held::default(),
-        base: Held::default(),
-        oldest: None,
-        newest: None,
-        young_ages: false,
-        cells: 0,
-    };
+    let fresh =
+        |cell: &Cell| Sums { now: Cell::none(cell.key), before: Amount::default(), base: Amount::default(), cells: 0 };
     let mut groups: HashMap<G, Sums> = HashMap::new();
     for cell in now.cells.iter() {
         let Some(group) = group(&cell.key) else { continue };
-        let sums = groups.entry(group).or_insert_with(fresh);
-        sums.now.join(cell.live);
-        sums.young.join(cell.young);
+        let sums = groups.entry(group).or_insert_with(|| fresh(cell));
+        sums.now.join(cell);
         sums.cells += 1;
-        let young = cell.young.samples != 0;
-        if young && !sums.young_ages {
-            (sums.oldest, sums.newest, sums.young_ages) = (cell.oldest, cell.newest, true);
-        } else if young || !sums.young_ages {
-            sums.oldest = sums.oldest.into_iter().chain(cell.oldest).min();
-            sums.newest = sums.newest.max(cell.newest);
-        }
     }
     for (sample, is_base) in [(before, false), (base, true)] {
         for cell in sample.map_or(&[][..], |sample| sample.cells.as_slice()) {
             let Some(group) = group(&cell.key) else { continue };
-            let sums = groups.entry(group).or_insert_with(fresh);
+            let sums = groups.entry(group).or_insert_with(|| fresh(cell));
             if is_base { sums.base.join(cell.live) } else { sums.before.join(cell.live) }
         }
     }
@@ -92,14 +73,14 @@ pub fn rows<G: Copy + Eq + Hash>(
     };
     let row = |(group, sums): (G, Sums)| Row {
         group,
-        live: sums.now,
-        young: sums.young,
-        bytes_per_second: span.and_then(|span| per_second(sums.now.bytes, sums.before.bytes, span)),
-        blocks_per_second: span.and_then(|span| per_second(sums.now.blocks, sums.before.blocks, span)),
-        growth_bytes: difference(sums.now.bytes, sums.base.bytes),
-        growth_blocks: difference(sums.now.blocks, sums.base.blocks),
-        oldest: sums.oldest,
-        newest: sums.newest,
+        live: sums.now.live,
+        young: sums.now.young,
+        bytes_per_second: span.and_then(|span| per_second(sums.now.live.bytes, sums.before.bytes, span)),
+        blocks_per_second: span.and_then(|span| per_second(sums.now.live.blocks, sums.before.blocks, span)),
+        growth_bytes: difference(sums.now.live.bytes, sums.base.bytes),
+        growth_blocks: difference(sums.now.live.blocks, sums.base.blocks),
+        oldest: sums.now.oldest,
+        newest: sums.now.newest,
         cells: sums.cells,
     };
     groups.into_iter().map(row).collect()
@@ -107,16 +88,15 @@ pub fn rows<G: Copy + Eq + Hash>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Cell;
     use super::*;
     use heapledger_source::format::Kind;
     use std::sync::Arc;
 
-    fn held(blocks: u64, bytes: u64) -> Held {
-        Held { samples: blocks, blocks, bytes }
+    fn held(blocks: u64, bytes: u64) -> Amount {
+        Amount { samples: blocks, blocks, bytes }
     }
 
-    fn cell(site: u32, thread: u32, live: Held, young: Held, ages: [u64; 2]) -> Cell {
+    fn cell(site: u32, thread: u32, live: Amount, young: Amount, ages: [u64; 2]) -> Cell {
         let key = Key { site, thread: Some(thread), kind: Kind::MALLOC };
         Cell { key, live, young, oldest: Some(ages[0]), newest: Some(ages[1]) }
     }
@@ -132,7 +112,7 @@ mod tests {
 
     #[test]
     fn growth_is_against_base_and_rates_against_before() {
-        let none = Held::default();
+        let none = Amount::default();
         let base = sample(0, vec![cell(1, 0, held(1, 10), none, [5, 5]), cell(3, 0, held(4, 40), none, [1, 1])]);
         let before = sample(8_000_000_000, vec![cell(1, 0, held(2, 100), none, [5, 6])]);
         let now = sample(
@@ -155,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_first_reading_has_no_rates_and_no_growth() {
-        let now = sample(7, vec![cell(1, 0, held(4, 300), Held::default(), [5, 9])]);
+        let now = sample(7, vec![cell(1, 0, held(4, 300), Amount::default(), [5, 9])]);
         let rows = rows(&now, None, None, |key| key.thread);
         assert_eq!((rows[0].group, rows[0].bytes_per_second, rows[0].growth_bytes), (0, None, 0));
     }
@@ -165,9 +145,9 @@ mod tests {
         let now = sample(
             7,
             vec![
-                cell(1, 0, held(4, 300), Held::default(), [5, 9]),
+                cell(1, 0, held(4, 300), Amount::default(), [5, 9]),
                 cell(1, 1, held(4, 300), held(1, 1), [70, 71]),
-                cell(1, 2, held(4, 300), Held::default(), [1, 90]),
+                cell(1, 2, held(4, 300), Amount::default(), [1, 90]),
                 cell(1, 3, held(4, 300), held(2, 1), [60, 65]),
             ],
         );
@@ -179,7 +159,7 @@ mod tests {
     fn a_group_may_leave_cells_out() {
         let now = sample(
             7,
-            vec![cell(1, 0, held(1, 1), Held::default(), [0, 0]), cell(2, 0, held(1, 1), Held::default(), [0, 0])],
+            vec![cell(1, 0, held(1, 1), Amount::default(), [0, 0]), cell(2, 0, held(1, 1), Amount::default(), [0, 0])],
         );
         assert_eq!(rows(&now, None, None, |key| (key.site == 2).then_some(())).len(), 1);
     }

@@ -51,7 +51,7 @@ impl<'a> Chooser<'a> {
         let clock = Clock::new(self.ledger, SystemTime::now())?;
         let mut evaluator = Evaluator::new(self.ledger, &self.filter, clock, names, self.holders.clone())?;
         evaluator.prepare_blocks(&mut |_| {})?;
-        let sample = reader.sample(mark, Some(&mut |entry| evaluator.block(entry)))?;
+        let sample = reader.sample(mark, Some(&mut evaluator))?;
         self.names = Some(evaluator.into_names());
         Ok(sample)
     }

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::diff::{Amount, Change, ChangeKind, Diff};
+use heapledger_analysis::Estimate;
+use heapledger_analysis::diff::{Change, ChangeKind, Diff};
 use heapledger_analysis::format::Entry;
 use heapledger_analysis::{NamedFrame, NamedStack, Sampled, Seen};
 use serde::Serialize;
@@ -18,7 +19,7 @@ struct AmountJson {
     bytes: u64,
 }
 
-fn amount(amount: &Amount) -> AmountJson {
+fn amount(amount: &Estimate) -> AmountJson {
     AmountJson { blocks: amount.blocks, bytes: amount.bytes }
 }
 

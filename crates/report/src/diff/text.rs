@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::diff::{Amount, Change, ChangeKind, Diff, OnlyHere};
+use heapledger_analysis::Estimate;
+use heapledger_analysis::diff::{Change, ChangeKind, Diff, OnlyHere};
 use heapledger_analysis::format::Entry;
 use heapledger_analysis::{NamedFrame, NamedStack, Sampled, Seen};
 
@@ -92,7 +93,7 @@ impl<W: Write> DiffText<W> {
             self.field(name, &format!("{}, {used} in {blocks}{when}", clean(side.ledger)))?;
         }
         if let Some((born, freed)) = diff.born.zip(diff.freed) {
-            let amount = |amount: Amount| {
+            let amount = |amount: Estimate| {
                 let blocks = self.figures.counted(amount.blocks, "block", "blocks");
                 format!("{blocks}, {}", self.figures.bytes(amount.bytes))
             };
@@ -186,7 +187,7 @@ impl<W: Write> DiffText<W> {
     }
 
     fn history(&self, change: &Change) -> String {
-        let held = |amount: &Amount| {
+        let held = |amount: &Estimate| {
             let blocks = self.figures.counted(amount.blocks, "block", "blocks");
             format!("{} in {blocks}", self.figures.bytes(amount.bytes))
         };

@@ -1,7 +1,7 @@
 use super::*;
 
-fn held(blocks: u64, bytes: u64) -> Held {
-    Held { samples: blocks, blocks, bytes }
+fn held(blocks: u64, bytes: u64) -> Amount {
+    Amount { samples: blocks, blocks, bytes }
 }
 
 fn look() -> Look {
@@ -73,7 +73,7 @@ fn with_a_mark_only_what_came_later_is_shown_and_estimates_are_marked() {
 fn exact_bytes_have_room() {
     let exact = Look { figures: Figures { exact_bytes: true, ..Figures::default() }, ..look() };
     let row = LookRow {
-        live: Held { bytes: 1_234_567_890, blocks: 3, ..Held::default() },
+        live: Amount { samples: 0, blocks: 3, bytes: 1_234_567_890 },
         growth_bytes: -2048,
         ..rows()[0].clone()
     };

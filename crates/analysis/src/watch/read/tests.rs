@@ -2,9 +2,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
 
 use super::*;
+use crate::query::Filter;
+use crate::{Holders, Names};
 
 struct File(PathBuf);
 
@@ -38,10 +41,14 @@ fn entry(number: u64, site: u32, thread: u32, size: u64) -> Entry {
     }
 }
 
-fn read(builder: &Builder, mark: Option<&Mark>, wanted: Option<&mut Wanted<'_>>) -> Sample {
+fn read(builder: &Builder, mark: Option<&Mark>, filter: &str) -> Sample {
     let file = File::of(builder);
     let ledger = Ledger::open(&file.0).expect("a ledger");
-    Reader::new(&ledger, Instant::now()).sample(mark, wanted).expect("read")
+    let filter = Filter::parse(filter).expect("a filter");
+    let clock = Clock::new(&ledger, SystemTime::UNIX_EPOCH).expect("a clock");
+    let names = Names::new(&ledger, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("read");
+    let mut filter = Evaluator::new(&ledger, &filter, clock, names, Holders::default()).expect("read");
+    Reader::new(&ledger, Instant::now()).sample(mark, Some(&mut filter)).expect("read")
 }
 
 #[test]
@@ -50,7 +57,7 @@ fn blocks_are_added_up_by_site_thread_and_kind() {
     builder.entry(entry(0, 1, 0, 10)).entry(entry(1, 1, 1, 20)).entry(entry(2, 1, 0, 30)).entry(entry(3, 2, 0, 5));
     builder.entry(Entry { kind: Kind::NEW, ..entry(4, 1, 0, 7) });
     builder.entry(Entry { thread: None, ..entry(5, 0, 0, 1) });
-    let sample = read(&builder, None, None);
+    let sample = read(&builder, None, "size >= 0");
     let seen: Vec<_> = sample
         .cells
         .iter()
@@ -66,11 +73,11 @@ fn blocks_are_added_up_by_site_thread_and_kind() {
             (2, Some(0), Kind::MALLOC, 1, 5),
         ]
     );
-    assert_eq!(sample.live, Held { samples: 6, blocks: 6, bytes: 73 });
-    assert_eq!(sample.young, Held::default());
+    assert_eq!(sample.live, Amount { samples: 6, blocks: 6, bytes: 73 });
+    assert_eq!(sample.young, Amount::default());
     assert_eq!((sample.cells[1].oldest, sample.cells[1].newest), (Some(0), Some(20)));
-    let large = read(&builder, None, Some(&mut |entry| Ok(entry.size >= Some(20))));
-    assert_eq!(large.live, Held { samples: 2, blocks: 2, bytes: 50 });
+    let large = read(&builder, None, "size >= 20");
+    assert_eq!(large.live, Amount { samples: 2, blocks: 2, bytes: 50 });
 }
 
 #[test]
@@ -78,12 +85,12 @@ fn what_came_after_the_mark_is_young() {
     let mut builder = Builder::new();
     builder.global(GlobalCounter::NextNumber, 5000);
     builder.entry(entry(10, 1, 0, 100)).entry(entry(4990, 1, 0, 10));
-    let mark = Mark::at(Arc::new(read(&builder, None, None)));
+    let mark = Mark::at(Arc::new(read(&builder, None, "size >= 0")));
     // A second thread had leased 4980 and uses it only now; the order bound of made-up ledgers is 4096.
     builder.entry(entry(4980, 1, 1, 3)).entry(entry(5001, 1, 0, 4)).entry(entry(6000, 2, 0, 5));
-    let sample = read(&builder, Some(&mark), None);
-    assert_eq!(sample.live, Held { samples: 5, blocks: 5, bytes: 122 });
-    assert_eq!(sample.young, Held { samples: 3, blocks: 3, bytes: 12 });
+    let sample = read(&builder, Some(&mark), "size >= 0");
+    assert_eq!(sample.live, Amount { samples: 5, blocks: 5, bytes: 122 });
+    assert_eq!(sample.young, Amount { samples: 3, blocks: 3, bytes: 12 });
     let mixed = sample.cells.iter().find(|cell| cell.key.site == 1 && cell.key.thread == Some(0)).expect("a cell");
     assert_eq!((mixed.live.bytes, mixed.young.bytes), (114, 4));
     assert_eq!(mixed.oldest, Some(50_010), "the age is that of the young ones");
@@ -93,9 +100,9 @@ fn what_came_after_the_mark_is_young() {
 fn a_mark_that_was_set_while_something_was_filtered_knows_all_blocks() {
     let mut builder = Builder::new();
     builder.global(GlobalCounter::NextNumber, 3).entry(entry(0, 1, 0, 100)).entry(entry(1, 1, 0, 1));
-    let mark = Mark::at(Arc::new(read(&builder, None, Some(&mut |entry| Ok(entry.size >= Some(50))))));
+    let mark = Mark::at(Arc::new(read(&builder, None, "size >= 50")));
     builder.entry(entry(2, 1, 0, 9));
-    assert_eq!(read(&builder, Some(&mark), None).young.bytes, 9);
+    assert_eq!(read(&builder, Some(&mark), "size >= 0").young.bytes, 9);
 }
 
 #[test]
@@ -116,7 +123,38 @@ fn totals_say_what_lives_and_what_was_allocated() {
 fn samples_stand_for_more() {
     let mut builder = Builder::new();
     builder.sampled(1000).entry(entry(0, 1, 0, 10));
-    let sample = read(&builder, None, None);
+    let sample = read(&builder, None, "size >= 0");
     assert_eq!(sample.live.samples, 1);
     assert!(sample.live.blocks > 10 && sample.live.bytes == sample.live.blocks * 10, "{:?}", sample.live);
+}
+
+#[test]
+fn cells_that_several_threads_found_come_to_the_same() {
+    let mut builder = Builder::new();
+    builder.global(GlobalCounter::NextNumber, 40);
+    for number in 0..20 {
+        builder.entry(entry(number, number as u32 % 3, number as u32 % 2, number));
+    }
+    let mark = Mark::at(Arc::new(read(&builder, None, "size >= 0")));
+    let fresh = || Sums {
+        mark: Some(&mark),
+        cells: Vec::new(),
+        latest: Vec::new(),
+        places: HashMap::default(),
+        sample: Sample::default(),
+    };
+    let (mut one, mut parts) = (fresh(), [fresh(), fresh(), fresh()]);
+    for number in (0..40).rev() {
+        let entry = entry(number, number as u32 % 3, number as u32 % 2, number);
+        one.add(&entry, Act::Allocation, 1);
+        parts[number as usize / 16].add(&entry, Act::Allocation, 1);
+    }
+    let [mut joined, second, third] = parts;
+    joined.join(second);
+    joined.join(third);
+    one.cells.sort_unstable_by_key(|cell| cell.key);
+    joined.cells.sort_unstable_by_key(|cell| cell.key);
+    assert_eq!(joined.cells, one.cells);
+    assert_eq!((joined.sample.live, joined.sample.young), (one.sample.live, one.sample.young));
+    assert_eq!((one.sample.live.samples, one.sample.young.samples), (40, 20));
 }

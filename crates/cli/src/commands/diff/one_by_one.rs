@@ -1,7 +1,8 @@
 //! Blocks that only one of two ledgers of a run has, one by one.
 
 use anyhow::Result;
-use heapledger_analysis::diff::{Amount, Census, Diff, OnlyHere};
+use heapledger_analysis::Estimate;
+use heapledger_analysis::diff::{Census, Diff, OnlyHere};
 use heapledger_analysis::query::{Evaluator, SortKeys};
 use heapledger_report::Ending;
 use heapledger_report::ecos::{self, RecordsText, Shape};
@@ -87,7 +88,7 @@ pub(super) fn shaped(
         bytes: diff.all[side].bytes,
     });
     let both = sides.each_ref();
-    let count = |amount: Option<Amount>| amount.unwrap_or_default().blocks;
+    let count = |amount: Option<Estimate>| amount.unwrap_or_default().blocks;
     ecos::diff_head(&mut *out, both, count(diff.born), count(diff.freed))?;
     let mut ending = Ending::default();
     for (side, heading) in [(1, ecos::diff_new(both)), (0, format!("\n{}", ecos::diff_gone(both)))] {

@@ -113,7 +113,7 @@ fn step(
             let length = moments[0].zip(moments[1]).map_or(0, |(from, to)| to.saturating_sub(from));
             let when = moments[1].map(moment).unwrap_or_default();
             let mark = if diff.is_estimated() { "~" } else { "" };
-            let count = |amount: Option<heapledger_analysis::diff::Amount>| {
+            let count = |amount: Option<heapledger_analysis::Estimate>| {
                 heapledger_report::count(amount.unwrap_or_default().blocks)
             };
             let (new, freed) = (count(diff.born), count(diff.freed));
