@@ -16,6 +16,8 @@ mod watching;
 
 mod packages;
 mod planted;
+#[cfg(test)]
+mod spelled;
 mod step;
 mod symbols;
 mod thumb;

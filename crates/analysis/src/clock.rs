@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use heapledger_format::session::process as key;
 use heapledger_source::format::GlobalCounter;
 use heapledger_source::{Ledger, SourceError};
 
@@ -24,7 +25,7 @@ impl Clock {
         let header = ledger.current_header()?;
         let tick_ns = u64::from(header.tick_ns);
         let last = header.global(GlobalCounter::LastTime);
-        let ended = ledger.process().number("wall_ns").and_then(|wall| wall.checked_div(tick_ns));
+        let ended = ledger.process().number(key::WALL_NS).and_then(|wall| wall.checked_div(tick_ns));
         let end_ticks = if ledger.is_running() {
             let now = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_nanos();
             let now = u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(header.start_unix_ns);

@@ -1,5 +1,6 @@
 //! Which program a ledger tells of, and what became of it.
 
+use heapledger_format::session::process as key;
 use heapledger_source::format::header::State;
 use heapledger_source::{Ledger, Taken};
 
@@ -51,16 +52,16 @@ impl Identity {
             program: process.program(),
             args: process.args(),
             pid: process.pid(),
-            exe: process.text("exe"),
-            cwd: process.text("cwd"),
-            image: process.number("image").unwrap_or(0),
+            exe: process.text(key::EXE),
+            cwd: process.text(key::CWD),
+            image: process.number(key::IMAGE).unwrap_or(0),
             running: ledger.is_running(),
             copied: ledger.is_copy(),
             copied_unix_ns: ledger.copied_unix_ns(),
-            exit: process.number("exit"),
-            signal: process.number("signal"),
-            replaced: process.get("ended") == Some(b"exec".as_slice()),
-            wall_ns: process.number("wall_ns"),
+            exit: process.number(key::EXIT),
+            signal: process.number(key::SIGNAL),
+            replaced: process.get(key::ENDED) == Some(key::BY_EXEC.as_bytes()),
+            wall_ns: process.number(key::WALL_NS),
             taken: ledger.taken(),
             finished: ledger.is_finished(),
             recording: state == State::Recording,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use heapledger_format::session::process as key;
 use heapledger_source::format::GlobalCounter;
 use heapledger_source::format::header::flag;
 use heapledger_source::{FoundIn, Ledger, SourceError};
@@ -58,7 +59,7 @@ impl FoundBy {
                 (path, None, of_snapshot(ledger, found.written))
             }
             FoundIn::LiveFile(path) | FoundIn::FinishedFile(path) => {
-                let ended_by = ledger.process().number("signal");
+                let ended_by = ledger.process().number(key::SIGNAL);
                 let same = found.signal.is_some() && found.signal.map(u64::from) == ended_by;
                 let moment = match went_on(ledger, found.written)? {
                     _ if same => Moment::Crash,
@@ -93,7 +94,7 @@ fn of_snapshot(ledger: &Ledger, written: Option<SystemTime>) -> Moment {
 fn went_on(ledger: &Ledger, written: Option<SystemTime>) -> Result<Option<Duration>, SourceError> {
     let header = ledger.current_header()?;
     let ticks = header.global(GlobalCounter::LastTime);
-    let wall = ledger.process().number("wall_ns").unwrap_or(0);
+    let wall = ledger.process().number(key::WALL_NS).unwrap_or(0);
     let last = ticks.saturating_mul(u64::from(header.tick_ns)).max(wall);
     let last = UNIX_EPOCH.checked_add(Duration::from_nanos(header.start_unix_ns.saturating_add(last)));
     let known = header.start_unix_ns != 0 && header.tick_ns != 0;

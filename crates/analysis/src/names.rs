@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use heapledger_format::session::process as key;
 use heapledger_source::{Code, Ledger, Module, SourceError};
 use heapledger_symbols::{Distribution, ModuleId, Resolved, SourceReader, Symbolizer};
 
@@ -337,7 +338,7 @@ impl<'a> Names<'a> {
     /// What the program was started as; `None` if the ledger does not say which module it is.
     pub(crate) fn started(&self) -> Option<Started> {
         let process = self.ledger.process();
-        let (exe, name) = (process.text("exe")?, process.args().into_iter().next()?);
+        let (exe, name) = (process.text(key::EXE)?, process.args().into_iter().next()?);
         let (_, path) = self.modules.values().find(|(module, _)| module.path.to_string_lossy() == *exe)?;
         Some(Started { module: Arc::clone(path), file: exe, name })
     }
@@ -432,7 +433,7 @@ fn started_link(ledger: &Ledger, symbolizer: &Symbolizer) -> Option<PathBuf> {
     let process = ledger.process();
     let (file, typed) = (process.exe()?, PathBuf::from(process.args().into_iter().next()?));
     let name = typed.file_name().filter(|name| Some(*name) != file.file_name())?.to_owned();
-    let from_there = PathBuf::from(process.text("cwd")?).join(&typed);
+    let from_there = PathBuf::from(process.text(key::CWD)?).join(&typed);
     let typed_path = typed.components().nth(1).is_some() || typed.is_absolute();
     // Found by PATH, it mostly lies beside its file.
     let link = if typed_path { from_there } else { file.with_file_name(name) };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use heapledger_format::session::process as key;
 use heapledger_source::Ledger;
 use heapledger_source::format::GlobalCounter;
 
@@ -38,8 +39,8 @@ pub fn in_order(ledgers: &[Ledger]) -> Result<Vec<usize>, NotOneRun> {
     for (second, other) in ledgers.iter().enumerate().skip(1) {
         let (a, b) = (one.header(), other.header());
         if (a.id, a.start_unix_ns, a.tick_ns) != (b.id, b.start_unix_ns, b.tick_ns) {
-            let session = one.process().get("session");
-            let by_exec = session.is_some() && session == other.process().get("session");
+            let session = one.process().get(key::SESSION);
+            let by_exec = session.is_some() && session == other.process().get(key::SESSION);
             return Err(NotOneRun { first: 0, second, by_exec });
         }
     }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
+use heapledger_format::session::VARIABLE;
 
 use crate::commands::standard::Usage;
 use crate::{help, terminal};
@@ -34,7 +35,7 @@ pub(crate) struct ManArgs {
 
 /// What is looked at, for the page of the whole.
 const ENVIRONMENT: &[(&str, &str)] = &[
-    ("HEAPLEDGER", "Options of the recorder; see heapledger-run(1)."),
+    (VARIABLE, "Options of the recorder; see heapledger-run(1)."),
     (
         "HEAPLEDGER_PAGER, PAGER, LESS",
         "What text that is longer than the screen is shown with: less, if nothing is set; an empty value or cat for none. \

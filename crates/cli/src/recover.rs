@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use heapledger_format::session::{ending, process as key};
 use heapledger_source::{Ledger, Life};
 
 use crate::args::{OUTPUT, RecoverArgs};
@@ -67,7 +68,7 @@ fn make_directory(path: &Path) -> Result<()> {
 
 /// Whether `--output` is the name of one finished ledger, as that of `run` is.
 fn names_a_ledger(output: &Path) -> bool {
-    output.extension().is_some_and(|ending| ending == "hl") && !output.is_dir()
+    output.extension().is_some_and(|ending| ending == ending::FINISHED.trim_start_matches('.')) && !output.is_dir()
 }
 
 /// A path as a pattern of file names, in which a percent sign is just that.
@@ -145,7 +146,7 @@ fn named(path: &Path) -> Result<Live> {
     if ledger.is_finished() {
         bail!("{} is finished already; read it with `heapledger stats {}`", path.display(), text::shell(path));
     }
-    let session = ledger.process().text("session").unwrap_or_default();
+    let session = ledger.process().text(key::SESSION).unwrap_or_default();
     Ok(Live { session, image: 0, path: path.to_owned() })
 }
 

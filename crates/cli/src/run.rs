@@ -12,10 +12,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Result, anyhow};
 use nix::errno::Errno;
 
+use heapledger_format::session::{Key, VARIABLE, VARIABLE_BYTES_MAX};
 use heapledger_launch::deep::deep;
 use heapledger_launch::detect::{self, Why};
 use heapledger_launch::keep::Keeper;
-use heapledger_launch::options::VARIABLE;
 use heapledger_launch::session::Sign;
 use heapledger_launch::wait::{self, Signals, Start};
 use heapledger_launch::{OWN_FAILURE, exec, live, locate, output, sys};
@@ -29,7 +29,7 @@ mod end;
 mod summary;
 
 /// Most bytes of the options, less what the process id takes: the recorder reads no further.
-const VARIABLE_MAX: usize = 4096 - 32;
+const VARIABLE_MAX: usize = VARIABLE_BYTES_MAX - 32;
 
 /// How this process is to end.
 pub(crate) enum End {
@@ -264,12 +264,13 @@ fn begin(arguments: &mut RunArgs) -> Result<Session, Trouble> {
     let library = locate::library(arguments.preload.as_deref())
         .map_err(|problem| Trouble::Ours(problem).about(locate::is_chosen(arguments.preload.as_deref())))?;
     let settings = &mut arguments.settings;
-    let asked = settings.get("dir").is_some();
-    let max_ledger = settings.get("max-ledger").and_then(|bytes| bytes.to_str()?.parse().ok());
-    let base = live::prepare(settings.get("dir"), max_ledger).map_err(|problem| Trouble::Ours(problem).about(asked))?;
+    let asked = settings.get(Key::Dir).is_some();
+    let max_ledger = settings.get(Key::MaxLedger).and_then(|bytes| bytes.to_str()?.parse().ok());
+    let base =
+        live::prepare(settings.get(Key::Dir), max_ledger).map_err(|problem| Trouble::Ours(problem).about(asked))?;
     let name = random_name();
-    settings.set("dir", base.clone().into());
-    settings.set("session", name.clone().into());
+    settings.set(Key::Dir, base.clone().into());
+    settings.set(Key::Session, name.clone().into());
     if settings.variable().len() > VARIABLE_MAX {
         let problem = anyhow!("the options of the recorder, paths included, are too long");
         return Err(Trouble::Ours(problem).about(asked));

@@ -35,6 +35,7 @@ pub mod piece;
 pub mod record;
 pub mod sample;
 pub mod section;
+pub mod session;
 
 pub use bytes::{ByteOrder, WordSize};
 pub use counter::{GlobalCounter, TallyCounter};

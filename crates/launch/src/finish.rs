@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use heapledger_format::session::process as key;
 use heapledger_source::format::FormatError;
 use heapledger_source::format::header::HEADER_BYTES_MAX;
 use heapledger_source::{Ledger, SourceError};
@@ -90,8 +91,8 @@ impl Finisher {
     ) -> Result<Written> {
         let mut all = extra.to_vec();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        all.push(("finished_unix_ns", now.as_nanos().to_string()));
-        all.push(("run_version", env!("CARGO_PKG_VERSION").to_owned()));
+        all.push((key::FINISHED_UNIX_NS, now.as_nanos().to_string()));
+        all.push((key::RUN_VERSION, env!("CARGO_PKG_VERSION").to_owned()));
         let temporary = pending.temporary();
         let finished = heapledger_source::finish(ledger, &temporary, &all, progress);
         let wanted = pending.wanted().to_owned();

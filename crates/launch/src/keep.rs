@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use heapledger_format::session::{DIRECTORY, ending};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::{Whence, getuid, lseek};
 
@@ -125,11 +126,11 @@ impl Keeper {
                 // Without a name it is about the directory: it is gone, or too much has happened.
                 let name = event.name.as_ref().map(|name| name.as_encoded_bytes());
                 let is_ours = name.is_none_or(|name| {
-                    name.starts_with(self.session.as_bytes()) || name.starts_with(live::DIRECTORY.as_bytes())
+                    name.starts_with(self.session.as_bytes()) || name.starts_with(DIRECTORY.as_bytes())
                 });
                 let gone = is_ours && event.mask.contains(AddWatchFlags::IN_DELETE);
                 self.removed |= gone;
-                let is_ledger = name.is_some_and(|name| name.ends_with(b".hlive"));
+                let is_ledger = name.is_some_and(|name| name.ends_with(ending::LIVE.as_bytes()));
                 self.missed |= gone && is_ledger && !self.kept.iter().any(Kept::was_removed);
                 ours |= is_ours;
             }
@@ -214,7 +215,7 @@ impl Kept {
                 continue;
             }
             // The image numbers of one session in one directory; another may have taken ours.
-            let names = (self.live.image..).map(|image| format!("{}-{image}.hlive", self.live.session));
+            let names = (self.live.image..).map(|image| Live::name(&self.live.session, image));
             for path in names.map(|name| directory.join(name)).take(100) {
                 let mut options = fs::OpenOptions::new();
                 match options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&path) {

@@ -4,22 +4,19 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use heapledger_format::session::{BASES, Base, DIRECTORY, Key, VARIABLE, ending};
 use heapledger_source::Ledger;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, getuid};
 
-use crate::options::{Settings, VARIABLE};
+use crate::options::Settings;
 use crate::roomy;
 use crate::sys;
-
-/// How the name of a ledger directory begins; the number of a user follows.
-pub const DIRECTORY: &str = "heapledger-";
-/// How the name of an unfinished ledger ends.
-const EXTENSION: &str = "hlive";
 
 /// An unfinished ledger, by its name `SESSION-IMAGE.hlive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,12 +30,14 @@ pub struct Live {
 }
 
 impl Live {
+    /// Its name, of so many programs of this run.
+    pub fn name(session: &str, image: u32) -> String {
+        format!("{session}-{image}{}", ending::LIVE)
+    }
+
     /// Takes the name apart. `None` if it is not the name of a ledger.
     pub fn from_path(path: &Path) -> Option<Live> {
-        if path.extension() != Some(OsStr::new(EXTENSION)) {
-            return None;
-        }
-        let (session, image) = path.file_stem()?.to_str()?.rsplit_once('-')?;
+        let (session, image) = path.file_name()?.to_str()?.strip_suffix(ending::LIVE)?.rsplit_once('-')?;
         Some(Live { session: session.to_owned(), image: image.parse().ok()?, path: path.to_owned() })
     }
 }
@@ -49,19 +48,17 @@ pub fn places() -> Vec<PathBuf> {
     let mut settings = Settings::default();
     // What else is wrong in it is for `run` to say.
     settings.add_environment(&env::var_os(VARIABLE).unwrap_or_default());
-    settings.get("dir").map_or_else(bases, |chosen| vec![chosen.into()])
+    settings.get(Key::Dir).map_or_else(bases, |chosen| vec![chosen.into()])
 }
 
 /// All directories that may hold the ledger directory of a user, best first.
 fn bases() -> Vec<PathBuf> {
     let from = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    // As in the recorder. The runtime directory goes when its user logs out, whoever that is, and usually holds a tenth of
-    // the memory; `/dev/shm` holds half of it, and is emptied at logout (RemoveIPC) of ordinary users only.
-    let mut all: Vec<PathBuf> = vec!["/dev/shm".into()];
-    all.extend(from("XDG_RUNTIME_DIR"));
-    all.extend(from("TMPDIR"));
-    all.push("/tmp".into());
-    all
+    let place = |base| match base {
+        Base::Path(path) => Some(OsStr::from_bytes(path.to_bytes()).into()),
+        Base::Variable(name) => from(name),
+    };
+    BASES.into_iter().filter_map(place).collect()
 }
 
 /// Where a finished ledger may go if the working directory cannot be written, best first: files first, memory last.

@@ -4,19 +4,16 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use heapledger_format::sample::INTERVAL_MAX;
+use heapledger_format::session::{self, DEPTH_LIMIT_MAX, HISTORY_ENTRIES_MAX, Key, SAMPLE_MAX};
 
 use crate::size::parse_size;
-
-/// The environment variable that the preload library reads.
-pub const VARIABLE: &str = "HEAPLEDGER";
 
 /// One option of the recorder.
 pub struct RecorderOption {
     /// The flag of `run`, without the dashes.
     pub flag: &'static str,
     /// The key in `HEAPLEDGER`.
-    pub key: &'static str,
+    pub key: Key,
     /// What stands for the value in help; `None`: the flag has none, and stands for 1.
     pub value: Option<&'static str>,
     /// One sentence.
@@ -31,7 +28,7 @@ pub struct RecorderOption {
 pub const OPTIONS: &[RecorderOption] = &[
     RecorderOption {
         flag: "ledger-dir",
-        key: "dir",
+        key: Key::Dir,
         value: Some("DIR"),
         help: "Where the ledger lies while the program runs [default: /dev/shm, $XDG_RUNTIME_DIR, $TMPDIR or /tmp, \
                the first with room for --max-ledger, else the one with the most]",
@@ -40,7 +37,7 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
     RecorderOption {
         flag: "max-ledger",
-        key: "max-ledger",
+        key: Key::MaxLedger,
         value: Some("SIZE"),
         help: "Most bytes that the ledger may take, such as 512M or 4G [default: a share of the memory there is]",
         hidden: false,
@@ -48,7 +45,7 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
     RecorderOption {
         flag: "history",
-        key: "history",
+        key: Key::History,
         value: Some("N"),
         help: "How many freed blocks are remembered, at most 67108864 and an eighth of --max-ledger; 0 for none [default: 65536]",
         hidden: false,
@@ -56,7 +53,7 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
     RecorderOption {
         flag: "depth",
-        key: "depth",
+        key: Key::Depth,
         value: Some("N"),
         help: "Most frames of a call stack; longer ones are cut and counted [default: 512]",
         hidden: false,
@@ -64,7 +61,7 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
     RecorderOption {
         flag: "without",
-        key: "without",
+        key: Key::Without,
         value: Some("LIST"),
         help: "What is not recorded, for speed and a smaller finished ledger: any of actual, time, thread, stack, history, \
                heap. A record takes 32 bytes all the same",
@@ -73,7 +70,7 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
     RecorderOption {
         flag: "sample",
-        key: "sample",
+        key: Key::Sample,
         value: Some("SIZE"),
         help: "Enter one block in so many bytes, such as 512K, at random, and estimate the rest; 0 enters all \
                [default: 0]",
@@ -82,7 +79,7 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
     RecorderOption {
         flag: "unwind",
-        key: "unwind",
+        key: Key::Unwind,
         value: Some("HOW"),
         help: "How call stacks are found: auto, fast (frame pointers first), slow (nothing remembered), tables (never a \
                guess) or frame-pointers [default: auto]",
@@ -91,7 +88,7 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
     RecorderOption {
         flag: "fallback",
-        key: "fallback",
+        key: Key::Fallback,
         value: Some("N"),
         help: "With --unwind fast: stacks with fewer frames are taken again, as with auto [default: 3]",
         hidden: false,
@@ -99,7 +96,7 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
     RecorderOption {
         flag: "check-stacks",
-        key: "check-stacks",
+        key: Key::CheckStacks,
         value: None,
         help: "For debugging heapledger: take every stack once more in full, and compare; see stats",
         hidden: false,
@@ -107,7 +104,7 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
     RecorderOption {
         flag: "reuse",
-        key: "reuse",
+        key: Key::Reuse,
         value: Some("0|1"),
         help: "For measuring: whether stacks are checked against the last one [default: 1]",
         hidden: true,
@@ -115,19 +112,10 @@ pub const OPTIONS: &[RecorderOption] = &[
     },
 ];
 
-/// What `without` can leave out.
-const PARTS: &[&str] = &["actual", "time", "thread", "stack", "history", "heap"];
-/// What `unwind` can be.
-const UNWIND: &[&str] = &["auto", "fast", "slow", "tables", "frame-pointers"];
-/// Most freed blocks that the recorder keeps.
-const HISTORY_MAX: u64 = 1 << 26;
-/// Most frames that the recorder follows.
-const DEPTH_MAX: u64 = 4096;
-
 impl RecorderOption {
     /// `depth=N`, `check-stacks=1`: as it stands in the environment variable.
     pub fn item(&self) -> String {
-        format!("{}={}", self.key, self.value.unwrap_or("1"))
+        format!("{}={}", self.key.name(), self.value.unwrap_or("1"))
     }
 
     /// Checks a value and brings it into the form that the recorder reads.
@@ -161,29 +149,33 @@ fn count(value: &OsStr) -> Result<OsString, String> {
 fn entries(value: &OsStr) -> Result<OsString, String> {
     let checked = count(value)?;
     let number: u64 = text(&checked)?.parse().unwrap_or(u64::MAX);
-    if number <= HISTORY_MAX {
+    if number <= HISTORY_ENTRIES_MAX {
         Ok(checked)
     } else {
-        Err(format!("the history holds {HISTORY_MAX} freed blocks at most"))
+        Err(format!("the history holds {HISTORY_ENTRIES_MAX} freed blocks at most"))
     }
 }
 
 fn depth(value: &OsStr) -> Result<OsString, String> {
     let checked = count(value)?;
     let number: u64 = text(&checked)?.parse().unwrap_or(0);
-    if (1..=DEPTH_MAX).contains(&number) { Ok(checked) } else { Err(format!("the depth is 1 to {DEPTH_MAX}")) }
+    if (1..=DEPTH_LIMIT_MAX).contains(&number) {
+        Ok(checked)
+    } else {
+        Err(format!("the depth is 1 to {DEPTH_LIMIT_MAX}"))
+    }
 }
 
 fn fallback(value: &OsStr) -> Result<OsString, String> {
     let checked = count(value)?;
     let number: u64 = text(&checked)?.parse().unwrap_or(u64::MAX);
-    if number <= DEPTH_MAX { Ok(checked) } else { Err(format!("there are at most {DEPTH_MAX} frames")) }
+    if number <= DEPTH_LIMIT_MAX { Ok(checked) } else { Err(format!("there are at most {DEPTH_LIMIT_MAX} frames")) }
 }
 
 fn interval(value: &OsStr) -> Result<OsString, String> {
     let checked = size(value)?;
     let bytes: u64 = text(&checked)?.parse().unwrap_or(u64::MAX);
-    if bytes <= INTERVAL_MAX { Ok(checked) } else { Err("at most one block in 1T can be asked for".into()) }
+    if bytes <= SAMPLE_MAX { Ok(checked) } else { Err("at most one block in 1T can be asked for".into()) }
 }
 
 fn switch(value: &OsStr) -> Result<OsString, String> {
@@ -194,8 +186,9 @@ fn switch(value: &OsStr) -> Result<OsString, String> {
 fn parts(value: &OsStr) -> Result<OsString, String> {
     let mut chosen = Vec::new();
     for part in text(value)?.split([',', '+']).map(str::trim) {
-        if !PARTS.contains(&part) {
-            return Err(format!("'{part}' is none of {}", PARTS.join(", ")));
+        if !session::PARTS.iter().any(|(known, _)| *known == part) {
+            let all = session::PARTS.map(|(known, _)| known).join(", ");
+            return Err(format!("'{part}' is none of {all}"));
         }
         if !chosen.contains(&part) {
             chosen.push(part);
@@ -206,22 +199,23 @@ fn parts(value: &OsStr) -> Result<OsString, String> {
 
 fn unwind(value: &OsStr) -> Result<OsString, String> {
     let text = text(value)?;
-    if UNWIND.contains(&text) { Ok(text.into()) } else { Err(format!("'{text}' is none of {}", UNWIND.join(", "))) }
+    let all = session::unwind::ALL;
+    if all.contains(&text) { Ok(text.into()) } else { Err(format!("'{text}' is none of {}", all.join(", "))) }
 }
 
 /// The settings of one run: key and value, in the order of the table, then what `run` itself adds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings(Vec<(&'static str, OsString)>);
+pub struct Settings(Vec<(Key, OsString)>);
 
 impl Settings {
     /// Sets a key, replacing what it was.
-    pub fn set(&mut self, key: &'static str, value: OsString) {
+    pub fn set(&mut self, key: Key, value: OsString) {
         self.0.retain(|(old, _)| *old != key);
         self.0.push((key, value));
     }
 
     /// The value of a key.
-    pub fn get(&self, key: &str) -> Option<&OsStr> {
+    pub fn get(&self, key: Key) -> Option<&OsStr> {
         self.0.iter().find(|(own, _)| *own == key).map(|(_, value)| value.as_os_str())
     }
 
@@ -231,16 +225,17 @@ impl Settings {
         let mut odd = Vec::new();
         for item in variable.as_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
             let at = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
-            let (key, value) = (item.get(..at).unwrap_or_default(), item.get(at + 1..).unwrap_or_default());
+            let (name, value) = (item.get(..at).unwrap_or_default(), item.get(at + 1..).unwrap_or_default());
+            let key = Key::of(name);
             // These belong to one process; `run` makes its own.
-            if [&b"session"[..], b"pid"].contains(&key) {
+            if matches!(key, Some(Key::Session | Key::Pid)) {
                 continue;
             }
-            let option = OPTIONS.iter().find(|option| option.key.as_bytes() == key);
+            let option = OPTIONS.iter().find(|option| Some(option.key) == key);
             match option.map(|option| (option.key, option.read(&decode(value)))) {
                 Some((key, Ok(value))) if self.get(key).is_none() => self.set(key, value),
                 Some((_, Ok(_))) => {}
-                Some((key, Err(problem))) => odd.push(format!("{key}: {problem}")),
+                Some((key, Err(problem))) => odd.push(format!("{}: {problem}", key.name())),
                 None => odd.push(format!("{}: there is no such key", String::from_utf8_lossy(item))),
             }
         }
@@ -250,7 +245,7 @@ impl Settings {
     /// The value of the environment variable.
     pub fn variable(&self) -> OsString {
         let items: Vec<Vec<u8>> =
-            self.0.iter().map(|(key, value)| [key.as_bytes(), b"=", &encode(value)].concat()).collect();
+            self.0.iter().map(|(key, value)| [key.name().as_bytes(), b"=", &encode(value)].concat()).collect();
         OsString::from_vec(items.join(&b','))
     }
 }
@@ -330,7 +325,7 @@ mod tests {
     #[test]
     fn paths_with_separators_travel_through_the_variable() {
         let mut settings = Settings::default();
-        settings.set("dir", OsString::from_vec(b"/a,b%2C\xFF=".to_vec()));
+        settings.set(Key::Dir, OsString::from_vec(b"/a,b%2C\xFF=".to_vec()));
         assert_eq!(settings.variable().as_bytes(), b"dir=/a%2Cb%252C\xFF=");
         let mut again = Settings::default();
         assert!(again.add_environment(&settings.variable()).is_empty());
@@ -340,17 +335,39 @@ mod tests {
     #[test]
     fn flags_win_over_the_environment_and_unknown_keys_are_named() {
         let mut settings = Settings::default();
-        settings.set("depth", "7".into());
+        settings.set(Key::Depth, "7".into());
         let odd = settings.add_environment(OsStr::new("depth=9,history=3,colour=red,unwind=no,session=1,pid=2"));
-        assert_eq!(settings.get("depth"), Some(OsStr::new("7")));
-        assert_eq!(settings.get("history"), Some(OsStr::new("3")));
-        assert_eq!(settings.get("session"), None);
+        assert_eq!(settings.get(Key::Depth), Some(OsStr::new("7")));
+        assert_eq!(settings.get(Key::History), Some(OsStr::new("3")));
+        assert_eq!(settings.get(Key::Session), None);
         assert_eq!(odd.len(), 2);
         assert!(odd[0].contains("colour") && odd[1].contains("unwind"));
         let odd = settings.add_environment(OsStr::new("sample=4096,unwind=slow,check-stacks=1,fallback=9,reuse=0"));
         assert!(odd.is_empty(), "{odd:?}");
-        let set = ["sample", "unwind", "check-stacks", "fallback", "reuse"].map(|key| settings.get(key));
+        let set = [Key::Sample, Key::Unwind, Key::CheckStacks, Key::Fallback, Key::Reuse].map(|key| settings.get(key));
         assert_eq!(set, ["4096", "slow", "1", "9", "0"].map(|value| Some(OsStr::new(value))));
         assert_eq!(settings.add_environment(OsStr::new("check-stacks")).len(), 1, "a key without a value");
+    }
+
+    #[test]
+    fn help_tells_the_limits_and_defaults_that_the_recorder_has() {
+        let help = |key| OPTIONS.iter().find(|option| option.key == key).expect("an option").help;
+        for (key, default) in [
+            (Key::History, session::HISTORY_ENTRIES),
+            (Key::Depth, session::DEPTH_LIMIT),
+            (Key::Fallback, session::FALLBACK),
+        ] {
+            assert!(help(key).ends_with(&format!("[default: {default}]")), "{}", key.name());
+        }
+        assert!(help(Key::History).contains(&format!("at most {HISTORY_ENTRIES_MAX} and")));
+        for (part, _) in session::PARTS {
+            assert!(help(Key::Without).contains(part), "{part}");
+        }
+        for how in session::unwind::ALL {
+            assert!(help(Key::Unwind).contains(how), "{how}");
+        }
+        for key in Key::ALL.into_iter().filter(|key| !matches!(key, Key::Session | Key::Pid)) {
+            assert_eq!(OPTIONS.iter().filter(|option| option.key == key).count(), 1, "{}", key.name());
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail, ensure};
+use heapledger_format::session::ending;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::unistd::{AccessFlags, access, getuid};
@@ -118,15 +119,12 @@ pub struct Pending {
     _lock: Option<Lock>,
 }
 
-/// How a workplace is named: `.NAME.PID.part`.
-const WORKPLACE: &str = ".part";
-
-/// Whether a directory is a workplace whose owner is gone. `None` if it is no workplace of ours at all, or not there.
+/// Whether a directory is a workplace, `.NAME.PID.part`, whose owner is gone. `None` if it is no workplace of ours at all, or not there.
 ///
 /// Sure of it: its name, that it belongs to us alone, that nobody holds it, that no process has the number that its
 /// name tells, and that there is nothing else in it.
 pub fn abandoned(path: &Path) -> Option<bool> {
-    let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(WORKPLACE)?;
+    let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(ending::PART)?;
     let owner: u32 = name.rsplit_once('.')?.1.parse().ok()?;
     let meta = fs::symlink_metadata(path).ok()?;
     if !meta.is_dir() || meta.uid() != getuid().as_raw() || meta.mode() & 0o777 != 0o700 {
@@ -175,7 +173,7 @@ impl Pending {
     pub fn new(wanted: PathBuf) -> io::Result<Pending> {
         let mut name = OsString::from(".");
         name.push(wanted.file_name().unwrap_or_default());
-        name.push(format!(".{}{WORKPLACE}", std::process::id()));
+        name.push(format!(".{}{}", std::process::id(), ending::PART));
         let workplace = wanted.with_file_name(name);
         let mut made = DirBuilder::new().mode(0o700).create(&workplace);
         // One that was killed had the number that we have now, as in containers, where numbers are small.

@@ -3,16 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use heapledger_format::session::{LEDGER_BYTES_DEFAULT_MAX, LEDGER_MEMORY_PART};
 use nix::sys::statvfs::statvfs;
-
-/// Most that a ledger takes unless told otherwise, and the part of the memory there is.
-const LEDGER_BYTES_MAX: u64 = 8 << 30;
-const MEMORY_PART: u64 = 4;
 
 /// The first place that has room for all that the ledger may become (`max_ledger`, if that was asked for); else the one with the most. A container's
 /// `/dev/shm` has 64 MiB.
 pub(crate) fn choose(places: impl Iterator<Item = PathBuf>, max_ledger: Option<u64>) -> Option<PathBuf> {
-    let wanted = max_ledger.unwrap_or_else(|| (memory_bytes() / MEMORY_PART).min(LEDGER_BYTES_MAX));
+    let wanted = max_ledger.unwrap_or_else(|| (memory_bytes() / LEDGER_MEMORY_PART).min(LEDGER_BYTES_DEFAULT_MAX));
     choose_by(places, free_bytes, wanted)
 }
 

@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use heapledger_format::session::ending;
 use nix::errno::Errno;
 use nix::unistd::getuid;
 
@@ -19,7 +20,7 @@ use crate::sys::Lock;
 /// How often a sign is put up that somebody takes down at the same moment.
 const TRIES: usize = 100;
 /// Names that may lie beside ledgers, by how they end.
-const BESIDE: [&str; 3] = ["run", "children", "unrecorded"];
+const BESIDE: [&str; 3] = [ending::RUN, ending::CHILDREN, ending::UNRECORDED];
 
 /// The sign that `run` lives: a locked file, which the system unlocks however we end.
 pub struct Sign {
@@ -31,7 +32,7 @@ impl Sign {
     /// Puts it up, before the program is started. Without one, because nothing can be written there, everything is as
     /// it would be otherwise, but that `recover` may come first when the program has ended.
     pub fn put_up(directory: &Path, session: &str) -> Option<Sign> {
-        let path = beside(directory, session, "run");
+        let path = beside(directory, session, ending::RUN);
         for _ in 0..TRIES {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -72,7 +73,7 @@ impl Drop for Sign {
 
 /// The process id of the `run` of a session, if it lives.
 pub fn run_of(directory: &Path, session: &str) -> Option<u32> {
-    let mut file = File::open(beside(directory, session, "run")).ok()?;
+    let mut file = File::open(beside(directory, session, ending::RUN)).ok()?;
     let mut text = String::new();
     (&mut file).take(64).read_to_string(&mut text).ok()?;
     let _ = file.seek(SeekFrom::Start(0));
@@ -95,17 +96,17 @@ pub fn is_at(file: &File, path: &Path) -> bool {
 
 /// A file of a session that is no ledger.
 fn beside(directory: &Path, session: &str, ending: &str) -> PathBuf {
-    directory.join(format!("{session}.{ending}"))
+    directory.join(format!("{session}{ending}"))
 }
 
 /// The file that counts children.
 pub fn children_file(directory: &Path, session: &str) -> PathBuf {
-    beside(directory, session, "children")
+    beside(directory, session, ending::CHILDREN)
 }
 
 /// The symbolic link in which a program that could not be recorded left its path.
 pub fn unrecorded_file(directory: &Path, session: &str) -> PathBuf {
-    beside(directory, session, "unrecorded")
+    beside(directory, session, ending::UNRECORDED)
 }
 
 /// How many child processes of a run were not watched: a line with its number for each, or several.
@@ -142,7 +143,7 @@ impl Drop for Note {
 }
 
 fn note_of(live: &Path) -> PathBuf {
-    live.with_extension("part")
+    live.with_extension(ending::PART.trim_start_matches('.'))
 }
 
 /// What nobody needs any more in a directory of ledgers, `at_hand` being those that lie there now.
@@ -171,17 +172,14 @@ impl Remains {
         let sessions: BTreeSet<String> =
             live::list(directory).unwrap_or_default().into_iter().map(|live| live.session).collect();
         for path in paths {
-            let (Some(stem), Some(ending)) =
-                (path.file_stem().and_then(|stem| stem.to_str()), path.extension().and_then(|ending| ending.to_str()))
-            else {
-                continue;
-            };
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some((stem, ending)) = name.rfind('.').and_then(|dot| name.split_at_checked(dot)) else { continue };
             let session = stem.split('-').next().unwrap_or(stem);
             let known = session.len() == 16 && session.bytes().all(|byte| byte.is_ascii_hexdigit());
             if !known || run_of(directory, session).is_some() {
                 continue;
             }
-            if ending == "part"
+            if ending == ending::PART
                 && let Ok(workplace) = fs::read_link(&path)
             {
                 match output::abandoned(&workplace) {

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use heapledger_format::session::{Key, VARIABLE};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
@@ -23,7 +24,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use crate::deep::deep;
 use crate::exec::{Image, exit_code};
 use crate::keep::{Keeper, LOOK_AGAIN};
-use crate::options::{Settings, VARIABLE};
+use crate::options::Settings;
 use crate::sys::{self, Forked, Sent, SharedNumber};
 use crate::{OWN_FAILURE, startup};
 
@@ -163,7 +164,7 @@ impl Start {
     /// Becomes it. Comes back with the reason if the kernel refuses.
     pub fn in_place(mut self) -> Errno {
         if let Some(settings) = &mut self.settings {
-            settings.set("pid", std::process::id().to_string().into());
+            settings.set(Key::Pid, std::process::id().to_string().into());
             self.image.set(VARIABLE, &settings.variable());
         }
         startup::restore();

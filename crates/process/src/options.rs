@@ -4,30 +4,12 @@
 use crate::history::CHUNK_ENTRIES;
 use core::ffi::CStr;
 use heapledger_format::record::Options;
-use heapledger_format::sample;
+use heapledger_format::session::{
+    self, DEPTH_LIMIT, DEPTH_LIMIT_MAX, FALLBACK, HISTORY_ENTRIES, HISTORY_ENTRIES_MAX, Key, SAMPLE_MAX,
+};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::text::{self, Text};
 use heapledger_unwind::Strategy;
-
-/// Name of the variable.
-pub const VARIABLE: &str = "HEAPLEDGER";
-/// Longest value that is read.
-pub const VARIABLE_BYTES_MAX: usize = 4096;
-
-/// Entries of the history ring unless told otherwise: 4 MiB when full, a few seconds of a busy
-/// server's frees. eCos' 2,048 would be milliseconds. A program that frees little never fills it.
-pub const HISTORY_ENTRIES: u64 = 65_536;
-/// Frames of a stack unless told otherwise. Compilers go beyond 126.
-pub const DEPTH_LIMIT: u64 = 512;
-/// Most that can be asked for.
-pub const DEPTH_LIMIT_MAX: u64 = 4096;
-/// Most history entries that can be asked for: 4 GiB.
-pub const HISTORY_ENTRIES_MAX: u64 = 1 << 26;
-
-/// Fewest frames with which a stack found by frame pointers is believed, unless told otherwise.
-pub const FALLBACK: u64 = 3;
-/// Most bytes between two samples: 1 TiB.
-pub const SAMPLE_MAX: u64 = sample::INTERVAL_MAX;
 
 /// How stacks are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,17 +28,17 @@ pub enum Unwind {
 }
 
 impl Unwind {
-    const NAMES: [(&[u8], Unwind); 5] = [
-        (b"auto", Unwind::Auto),
-        (b"fast", Unwind::Fast),
-        (b"slow", Unwind::Slow),
-        (b"tables", Unwind::Tables),
-        (b"frame-pointers", Unwind::FramePointers),
+    const NAMES: [(&str, Unwind); session::unwind::ALL.len()] = [
+        (session::unwind::AUTO, Unwind::Auto),
+        (session::unwind::FAST, Unwind::Fast),
+        (session::unwind::SLOW, Unwind::Slow),
+        (session::unwind::TABLES, Unwind::Tables),
+        (session::unwind::FRAME_POINTERS, Unwind::FramePointers),
     ];
 
     /// What it is called.
     pub fn name(self) -> &'static [u8] {
-        Self::NAMES.iter().find(|(_, unwind)| *unwind == self).map_or(b"", |(name, _)| name)
+        Self::NAMES.iter().find(|(_, unwind)| *unwind == self).map_or(b"", |(name, _)| name.as_bytes())
     }
 
     /// Whether the last stack helps with the next.
@@ -126,15 +108,6 @@ impl Default for Request {
     }
 }
 
-const SWITCHES: [(&[u8], u32); 6] = [
-    (b"actual", Options::ACTUAL_SIZE),
-    (b"time", Options::TIME),
-    (b"thread", Options::THREAD),
-    (b"stack", Options::STACK),
-    (b"history", Options::HISTORY),
-    (b"heap", Options::HEAP),
-];
-
 impl Request {
     /// Reads the variable's value. What is not understood is left at its default and remembered.
     pub fn parse(value: &[u8]) -> Request {
@@ -157,28 +130,29 @@ impl Request {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
-        match key {
-            b"dir" => {
+        match Key::of(key)? {
+            Key::Dir => {
                 self.dir = percent_decoded(value);
                 (!self.dir.is_cut()).then_some(())?;
             }
-            b"session" => self.session = Some(text::hex(value)?),
-            b"pid" => self.pid = Some(text::number(value)?),
-            b"max-ledger" => self.max_ledger = Some(text::number(value)?),
-            b"history" => self.history = text::number(value)?.min(HISTORY_ENTRIES_MAX).next_multiple_of(CHUNK_ENTRIES),
-            b"depth" => self.depth = text::number(value)?.clamp(1, DEPTH_LIMIT_MAX),
-            b"unwind" => self.unwind = Unwind::NAMES.iter().find(|(name, _)| *name == value)?.1,
-            b"fallback" => self.fallback = text::number(value)?.min(DEPTH_LIMIT_MAX),
-            b"check-stacks" => self.check_stacks = switch(value)?,
-            b"reuse" => self.reuse = switch(value)?,
-            b"sample" => self.sample = text::number(value).filter(|bytes| *bytes <= SAMPLE_MAX)?,
-            b"without" => {
+            Key::Session => self.session = Some(text::hex(value)?),
+            Key::Pid => self.pid = Some(text::number(value)?),
+            Key::MaxLedger => self.max_ledger = Some(text::number(value)?),
+            Key::History => {
+                self.history = text::number(value)?.min(HISTORY_ENTRIES_MAX).next_multiple_of(CHUNK_ENTRIES)
+            }
+            Key::Depth => self.depth = text::number(value)?.clamp(1, DEPTH_LIMIT_MAX),
+            Key::Unwind => self.unwind = Unwind::NAMES.iter().find(|(name, _)| name.as_bytes() == value)?.1,
+            Key::Fallback => self.fallback = text::number(value)?.min(DEPTH_LIMIT_MAX),
+            Key::CheckStacks => self.check_stacks = switch(value)?,
+            Key::Reuse => self.reuse = switch(value)?,
+            Key::Sample => self.sample = text::number(value).filter(|bytes| *bytes <= SAMPLE_MAX)?,
+            Key::Without => {
                 for name in value.split(|byte| *byte == b'+') {
-                    let (_, bit) = SWITCHES.iter().find(|(known, _)| *known == name)?;
+                    let (_, bit) = session::PARTS.iter().find(|(known, _)| known.as_bytes() == name)?;
                     self.options.0 &= !bit;
                 }
             }
-            _ => return None,
         }
         Some(())
     }
@@ -246,7 +220,7 @@ mod tests {
         assert!(request.check_stacks && !request.reuse);
         assert!(request.unknown.bytes().is_empty());
         for (value, unwind) in Unwind::NAMES {
-            assert_eq!(Request::parse(&[b"unwind=", value].concat()).unwind, unwind);
+            assert_eq!(Request::parse(&[b"unwind=", value.as_bytes()].concat()).unwind, unwind);
         }
         let request = Request::parse(b"sample=1099511627776,fallback=99999,check-stacks=0,reuse=1");
         assert_eq!((request.sample, request.fallback), (SAMPLE_MAX, DEPTH_LIMIT_MAX));

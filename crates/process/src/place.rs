@@ -9,6 +9,7 @@ use crate::shared::TICK_NS;
 use core::ffi::CStr;
 use heapledger_format::header::{Header, flag};
 use heapledger_format::record::layout_64;
+use heapledger_format::session::{BASES, Base, DIRECTORY, LEDGER_BYTES_DEFAULT_MAX, LEDGER_MEMORY_PART, ending};
 use heapledger_linux::memory::{FileMapping, PATH_BYTES_MAX};
 use heapledger_linux::process;
 use heapledger_linux::syscall::{self, Errno, open_flag};
@@ -17,8 +18,6 @@ use heapledger_linux::text::Text;
 const EM_X86_64: u16 = 62;
 /// Least that a ledger is allowed.
 const LEDGER_BYTES_MIN: u64 = 64 << 10;
-/// Most that a ledger takes unless told otherwise: room for 200 million blocks.
-const LEDGER_BYTES_DEFAULT_MAX: u64 = 8 << 30;
 /// With less address space than this to spare, a program under `ulimit -v` is left alone.
 const ADDRESS_BYTES_MIN: u64 = 48 << 20;
 /// Most programs that one process may become by `exec`.
@@ -34,7 +33,7 @@ pub(crate) struct Opening<'a> {
 
 /// Appends the user's directory of ledgers below `base`.
 pub(crate) fn push_ledger_dir(path: &mut Text<PATH_BYTES_MAX>, base: &CStr) {
-    path.push(base.to_bytes()).push(b"/heapledger-").push_number(u64::from(syscall::getuid()));
+    path.push(base.to_bytes()).push(b"/").push(DIRECTORY.as_bytes()).push_number(u64::from(syscall::getuid()));
 }
 
 /// Makes sure that the directory exists, is ours alone and no link.
@@ -51,7 +50,8 @@ pub(crate) fn usable_dir(path: &CStr) -> bool {
 /// Most bytes of a ledger: what was asked for, or what the machine and the container can bear.
 fn bytes_max(request: &Request) -> Result<u64, &'static [u8]> {
     let memory = process::memory_limit();
-    let wanted = request.max_ledger.unwrap_or((memory / 4).min(LEDGER_BYTES_DEFAULT_MAX)).max(LEDGER_BYTES_MIN);
+    let wanted =
+        request.max_ledger.unwrap_or((memory / LEDGER_MEMORY_PART).min(LEDGER_BYTES_DEFAULT_MAX)).max(LEDGER_BYTES_MIN);
     let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) else { return Ok(wanted) };
     // What the recorder maps is address space that the program may want itself.
     let left = limit.saturating_sub(process::mapped_bytes());
@@ -88,19 +88,20 @@ impl Opening<'_> {
     pub(crate) fn ledger(&self, ledger: &mut Ledger) -> Result<u64, &'static [u8]> {
         let request = self.request;
         let bytes_max = bytes_max(request)?;
-        let runtime = process::environment::<PATH_BYTES_MAX>(b"XDG_RUNTIME_DIR");
-        let temporary = process::environment::<PATH_BYTES_MAX>(b"TMPDIR");
-        let mut left = match request.dir() {
-            // The only one.
-            Some(dir) => [Some(dir), None, None, None],
-            None => [
-                // Before the other: half of the memory and not a tenth, and it outlives more logouts.
-                Some(c"/dev/shm"),
-                runtime.as_ref().map(Text::c_str),
-                temporary.as_ref().map(Text::c_str),
-                Some(c"/tmp"),
-            ],
-        };
+        let named = BASES.map(|base| match base {
+            Base::Variable(name) => process::environment::<PATH_BYTES_MAX>(name.as_bytes()),
+            Base::Path(_) => None,
+        });
+        let mut left = [None; BASES.len()];
+        for ((place, base), named) in left.iter_mut().zip(BASES).zip(&named) {
+            *place = match base {
+                Base::Path(path) => Some(path),
+                Base::Variable(_) => named.as_ref().map(Text::c_str),
+            };
+        }
+        if let Some(dir) = request.dir() {
+            left = [Some(dir), None, None, None]; // the only one
+        }
         let mut reason: &[u8] = b"no directory for the ledger is usable";
         while let Some((index, base)) = roomiest(&left, bytes_max) {
             if let Some(place) = left.get_mut(index) {
@@ -138,7 +139,12 @@ impl Opening<'_> {
             let history = self.request.history.min(bytes_max / HISTORY_PART / 64) / 64 * 64;
             let bytes = ledger::plan(&mut header, bytes_max, history);
             let mut path = Text::<PATH_BYTES_MAX>::new();
-            path.push(dir).push(b"/").push_hex(self.session).push(b"-").push_number(image).push(b".hlive");
+            path.push(dir)
+                .push(b"/")
+                .push_hex(self.session)
+                .push(b"-")
+                .push_number(image)
+                .push(ending::LIVE.as_bytes());
             if path.is_cut() {
                 return Err(b"the ledger's path is too long");
             }

@@ -1,7 +1,7 @@
 //! Starting to record: the first call of a process comes here.
 
 use crate::ledger::{CODEC, Ledger, PAGE_BYTES};
-use crate::options::{Request, VARIABLE, VARIABLE_BYTES_MAX};
+use crate::options::Request;
 use crate::place::{Opening, push_ledger_dir, usable_dir};
 use crate::room;
 use crate::shared::{Phase, Settings, Shared};
@@ -11,23 +11,12 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::header::State;
 use heapledger_format::record::Options;
 use heapledger_format::section::heap;
+use heapledger_format::session::{SANITIZERS, VARIABLE, VARIABLE_BYTES_MAX, ending, process as key};
 use heapledger_format::{GlobalCounter, MAGIC, SectionKind, anchor};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, advice, open_flag};
 use heapledger_linux::text::Text;
 use heapledger_linux::{apart, loader, process};
-
-/// Sanitizers, by what only their run-time libraries define. They come to life in the middle of the first `malloc`, and do
-/// not bear that somebody allocates or asks meanwhile. (`run` tells by the file; this is for what was preloaded by hand,
-/// and for what a program becomes.)
-const SANITIZERS: [(&[u8], &[u8]); 6] = [
-    (b"__asan_init", b"AddressSanitizer"),
-    (b"__hwasan_init", b"HWAddressSanitizer"),
-    (b"__tsan_init", b"ThreadSanitizer"),
-    (b"__lsan_init", b"LeakSanitizer"),
-    (b"__msan_init", b"MemorySanitizer"),
-    (b"__memprof_init", b"MemProf"),
-];
 
 /// What the library of hooks knows and the ledger should hold.
 pub struct Hooks<'a> {
@@ -109,8 +98,14 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
         }
         return None;
     }
-    if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| loader::is_defined(symbol)) {
-        complain(&[b"this program has ", name, b" inside, which replaces malloc itself: nothing is recorded"]);
+    // They come to life in the middle of the first `malloc`, and do not bear that somebody allocates or asks meanwhile. (`run`
+    // tells by the file; this is for what was preloaded by hand, and for what a program becomes.)
+    if let Some(sanitizer) = SANITIZERS.iter().find(|sanitizer| loader::is_defined(sanitizer.symbol.as_bytes())) {
+        complain(&[
+            b"this program has ",
+            sanitizer.name.as_bytes(),
+            b" inside, which replaces malloc itself: nothing is recorded",
+        ]);
         note_unrecorded(&request, session);
         return None;
     }
@@ -221,27 +216,27 @@ fn describe_heaps(ledger: &Ledger, hooks: &Hooks) -> bool {
 }
 
 fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64, hooks: &Hooks) -> bool {
-    let pair = |key: &[u8], value: &[u8]| {
-        append(ledger, SectionKind::Process, key).is_some()
+    let pair = |key: &str, value: &[u8]| {
+        append(ledger, SectionKind::Process, key.as_bytes()).is_some()
             && append(ledger, SectionKind::Process, b"=").is_some()
             && append(ledger, SectionKind::Process, value).is_some()
             && append(ledger, SectionKind::Process, b"\0").is_some()
     };
-    let number = |key: &[u8], value: u64| pair(key, Text::<24>::new().push_number(value).bytes());
-    let described = number(b"pid", u64::from(syscall::getpid()))
-        && number(b"ppid", u64::from(syscall::getppid()))
-        && number(b"start_ticks", process::start_ticks())
-        && number(b"uid", u64::from(syscall::getuid()))
-        && pair(b"session", Text::<24>::new().push_hex(session).bytes())
-        && number(b"image", image)
-        && pair(b"exe", process::executable::<1024>().bytes())
-        && pair(b"cwd", process::directory::<1024>().bytes())
-        && pair(b"next", hooks.next.to_bytes())
-        && pair(b"cxx", hooks.cxx.to_bytes())
-        && pair(b"unwind", request.unwind.name())
-        && number(b"history", request.history)
-        && number(b"max_ledger", request.max_ledger.unwrap_or(0))
-        && pair(b"version", env!("CARGO_PKG_VERSION").as_bytes());
+    let number = |key: &str, value: u64| pair(key, Text::<24>::new().push_number(value).bytes());
+    let described = number(key::PID, u64::from(syscall::getpid()))
+        && number(key::PPID, u64::from(syscall::getppid()))
+        && number(key::START_TICKS, process::start_ticks())
+        && number(key::UID, u64::from(syscall::getuid()))
+        && pair(key::SESSION, Text::<24>::new().push_hex(session).bytes())
+        && number(key::IMAGE, image)
+        && pair(key::EXE, process::executable::<1024>().bytes())
+        && pair(key::CWD, process::directory::<1024>().bytes())
+        && pair(key::NEXT, hooks.next.to_bytes())
+        && pair(key::CXX, hooks.cxx.to_bytes())
+        && pair(key::UNWIND, request.unwind.name())
+        && number(key::HISTORY, request.history)
+        && number(key::MAX_LEDGER, request.max_ledger.unwrap_or(0))
+        && pair(key::VERSION, env!("CARGO_PKG_VERSION").as_bytes());
     // Arguments come in pieces and may be very many: as far as there is room.
     let mut in_argument = false;
     let mut room = true;
@@ -256,14 +251,15 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         }
         for part in piece.split_inclusive(|byte| *byte == 0) {
             if !in_argument {
-                room &= append(ledger, SectionKind::Process, b"arg=").is_some();
+                room &= append(ledger, SectionKind::Process, key::ARG.as_bytes()).is_some()
+                    && append(ledger, SectionKind::Process, b"=").is_some();
             }
             room &= append(ledger, SectionKind::Process, part).is_some();
             in_argument = !part.ends_with(b"\0");
         }
         room
     });
-    described && pair(b"program", program.bytes())
+    described && pair(key::PROGRAM, program.bytes())
 }
 
 /// A page of private memory from which a core dump leads to the ledger: its file, its id, and where the finished
@@ -293,7 +289,7 @@ fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
 
 /// Leaves a mark that a child process of the watched one was not watched: a line in a file.
 fn note_child(mut path: Text<PATH_BYTES_MAX>, session: u64) {
-    path.push(b"/").push_hex(session).push(b".children");
+    path.push(b"/").push_hex(session).push(ending::CHILDREN.as_bytes());
     // A child that forks, allocates and then becomes another program comes here twice: its number tells.
     let mut line = Text::<24>::new();
     line.push_number(u64::from(syscall::getpid())).push(b"\n");
@@ -313,7 +309,7 @@ fn note_unrecorded(request: &Request, session: u64) {
     if let Some(dir) = request.dir() {
         let mut path = Text::<PATH_BYTES_MAX>::new();
         push_ledger_dir(&mut path, dir);
-        path.push(b"/").push_hex(session).push(b".unrecorded");
+        path.push(b"/").push_hex(session).push(ending::UNRECORDED.as_bytes());
         syscall::unlink(path.c_str());
         let _ = syscall::symbolic_link(process::executable::<1024>().c_str(), path.c_str());
     }

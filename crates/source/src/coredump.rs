@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
+use heapledger_format::session::ending;
 
 use crate::SourceError;
 use crate::file::{LedgerFile, Part};
@@ -32,8 +33,6 @@ const NT_FILE: u32 = 0x4649_4c45;
 /// Bytes of a 64-bit Linux `prpsinfo`, and the least of a `prstatus`.
 const PRPSINFO_BYTES: usize = 136;
 const PRSTATUS_BYTES: usize = 36;
-/// The end of a live ledger's name.
-const LIVE_ENDING: &[u8] = b".hlive";
 
 /// A range of memory, and where it lies in the core dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,7 +253,7 @@ impl CoreDump {
             let Some(name) = names.next() else { break };
             let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
             let is_first_page = codec.word(note, at + 2 * word) == 0;
-            if is_first_page && name.ends_with(LIVE_ENDING) {
+            if is_first_page && name.ends_with(ending::LIVE.as_bytes()) {
                 let path = PathBuf::from(OsString::from_vec(name.to_vec()));
                 self.ledgers.push(MappedLedger { address: codec.word(note, at), path });
             }

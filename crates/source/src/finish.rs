@@ -13,6 +13,7 @@ use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
 use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::piece::ALIGN_BYTES;
 use heapledger_format::section::{SectionRow, wide};
+use heapledger_format::session::process as key;
 use heapledger_format::{SectionKind, TallyCounter};
 
 use crate::SourceError;
@@ -245,7 +246,7 @@ fn write_section(
 /// The process section with `extra` behind it; an older value of the same key goes.
 fn process_bytes(live: &Ledger, extra: &[(&str, String)]) -> Result<Vec<u8>, SourceError> {
     let taken = [
-        ("ledger_bytes", live.storage()?.ledger_bytes.to_string()),
+        (key::LEDGER_BYTES, live.storage()?.ledger_bytes.to_string()),
         (storage::SECTIONS_KEY, storage::sections_text(&live.current_header()?)),
     ];
     let mut bytes = Vec::new();

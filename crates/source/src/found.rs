@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use heapledger_format::header::{HEADER_BYTES_MAX, MAGIC, at, flag};
+use heapledger_format::session::ending;
 
 use crate::coredump::{CoreDump, Elf};
 use crate::file::LedgerFile;
@@ -248,7 +249,7 @@ fn follow(file: &LedgerFile, core: Option<&CoreDump>, anchor: &Anchor) -> Result
 /// Finished ledgers with this id, snapshots among them.
 fn finished_in<'a>(directory: &Path, id: &'a [u8; 16]) -> impl Iterator<Item = (PathBuf, Ledger)> + use<'a> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().take(ENTRIES_MAX).filter_map(Result::ok);
-    let named = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().contains(".hl");
+    let named = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().contains(ending::FINISHED);
     let mut paths: Vec<PathBuf> = entries.filter(named).map(|entry| entry.path()).collect();
     paths.sort();
     paths.into_iter().filter_map(|path| {

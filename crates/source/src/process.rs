@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use heapledger_format::session::process as key;
+
 /// The `process` section taken apart. Unknown keys stay in [`ProcessInfo::pairs`].
 #[derive(Clone, Debug, Default)]
 pub struct ProcessInfo {
@@ -42,28 +44,28 @@ impl ProcessInfo {
 
     /// The process id, in the process's own namespace.
     pub fn pid(&self) -> Option<u32> {
-        self.number("pid").and_then(|pid| pid.try_into().ok())
+        self.number(key::PID).and_then(|pid| pid.try_into().ok())
     }
 
     /// When it started: field 22 of `/proc/PID/stat`.
     pub fn start_ticks(&self) -> Option<u64> {
-        self.number("start_ticks")
+        self.number(key::START_TICKS)
     }
 
     /// The executable.
     pub fn exe(&self) -> Option<PathBuf> {
-        self.get("exe").map(|path| PathBuf::from(OsString::from_vec(path.to_vec())))
+        self.get(key::EXE).map(|path| PathBuf::from(OsString::from_vec(path.to_vec())))
     }
 
     /// The program's name: as recorded, else the last part of the executable.
     pub fn program(&self) -> Option<String> {
         let name = || Some(self.exe()?.file_name()?.to_string_lossy().into_owned());
-        self.text("program").filter(|name| !name.is_empty()).or_else(name)
+        self.text(key::PROGRAM).filter(|name| !name.is_empty()).or_else(name)
     }
 
     /// Its arguments, the name it was called by first.
     pub fn args(&self) -> Vec<String> {
-        let args = self.pairs.iter().filter(|(key, _)| key == "arg");
+        let args = self.pairs.iter().filter(|(name, _)| name == key::ARG);
         args.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect()
     }
 }

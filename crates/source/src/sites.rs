@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 
 use heapledger_format::SectionKind;
 use heapledger_format::section::{pc, site};
+use heapledger_format::session::{process as key, unwind};
 
 use crate::SourceError;
 use crate::ledger::Ledger;
@@ -55,7 +56,7 @@ pub struct CodeMarks {
 impl Ledger {
     /// Whether the ledger says which stacks were guessed: earlier recorders did not.
     pub fn tells_guesses(&self) -> bool {
-        self.process().get("unwind").is_some()
+        self.process().get(key::UNWIND).is_some()
     }
 
     /// What the ledger says of the code address `id`.
@@ -71,7 +72,8 @@ impl Ledger {
         }
         let mut found = marks.by_id.get(&id).copied().unwrap_or_default();
         // These ways go along frame pointers everywhere.
-        found.guesses_caller |= matches!(self.process().get("unwind"), Some(b"fast" | b"frame-pointers"));
+        found.guesses_caller |=
+            self.process().text(key::UNWIND).is_some_and(|how| [unwind::FAST, unwind::FRAME_POINTERS].contains(&&*how));
         Ok(found)
     }
 

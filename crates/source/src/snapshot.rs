@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
 use heapledger_format::section::SectionRow;
+use heapledger_format::session::process as key;
 use heapledger_format::{GlobalCounter, SectionKind, TallyCounter};
 
 use crate::decode::Decoder;
@@ -43,13 +44,6 @@ const ORDER: &[SectionKind] = &[
 /// Sections begin at multiples of this.
 const ALIGN: u64 = 64;
 
-/// Keys of the `process` section.
-const MOMENT: &str = "snapshot_unix_ns";
-const HELD: &str = "snapshot_held_ns";
-const IN_FLIGHT: &str = "snapshot_in_flight";
-const BEFORE: &str = "snapshot_before";
-const COPIED: &str = "copied_unix_ns";
-
 /// What a ledger says of the moment that it is a snapshot of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
@@ -66,22 +60,25 @@ pub struct Taken {
 
 impl Taken {
     pub(crate) fn of(process: &ProcessInfo) -> Option<Taken> {
-        let before = process.text(BEFORE).and_then(|text| {
+        let before = process.text(key::SNAPSHOT_BEFORE).and_then(|text| {
             let (allocations, frees) = text.split_once(':')?;
             Some([allocations.parse().ok()?, frees.parse().ok()?])
         });
         Some(Taken {
-            unix_ns: process.number(MOMENT)?,
-            held_ns: process.number(HELD),
-            in_flight: process.number(IN_FLIGHT).unwrap_or(0),
+            unix_ns: process.number(key::SNAPSHOT_UNIX_NS)?,
+            held_ns: process.number(key::SNAPSHOT_HELD_NS),
+            in_flight: process.number(key::SNAPSHOT_IN_FLIGHT).unwrap_or(0),
             before,
         })
     }
 
     fn pairs(&self) -> Vec<(&'static str, String)> {
-        let mut pairs = vec![(MOMENT, self.unix_ns.to_string()), (IN_FLIGHT, self.in_flight.to_string())];
-        pairs.extend(self.held_ns.map(|ns| (HELD, ns.to_string())));
-        pairs.extend(self.before.map(|[allocations, frees]| (BEFORE, format!("{allocations}:{frees}"))));
+        let mut pairs = vec![
+            (key::SNAPSHOT_UNIX_NS, self.unix_ns.to_string()),
+            (key::SNAPSHOT_IN_FLIGHT, self.in_flight.to_string()),
+        ];
+        pairs.extend(self.held_ns.map(|ns| (key::SNAPSHOT_HELD_NS, ns.to_string())));
+        pairs.extend(self.before.map(|[allocations, frees]| (key::SNAPSHOT_BEFORE, format!("{allocations}:{frees}"))));
         pairs
     }
 }
@@ -96,7 +93,7 @@ impl Ledger {
     /// of its file are those of the last program that copied it.
     pub fn copied_unix_ns(&self) -> Option<u64> {
         let known = self.header().flags & flag::COPY != 0 && self.header().start_unix_ns != 0;
-        if known { self.process().number(COPIED) } else { None }
+        if known { self.process().number(key::COPIED_UNIX_NS) } else { None }
     }
 
     /// The moment that a snapshot or a copy is of, in nanoseconds since 1970; `None` if it is neither, or does not say.
@@ -155,7 +152,7 @@ impl Snapshot {
         let mut snapshot = Snapshot {
             path: path.to_owned(),
             storage: [
-                ("ledger_bytes", live.storage()?.ledger_bytes.to_string()),
+                (key::LEDGER_BYTES, live.storage()?.ledger_bytes.to_string()),
                 (storage::SECTIONS_KEY, storage::sections_text(&header)),
             ],
             taken: Taken { unix_ns, held_ns: None, in_flight: 0, before: (!still).then_some(before) },

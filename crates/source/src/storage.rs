@@ -1,6 +1,7 @@
 //! What a ledger takes up: in the program that wrote it, and in its file.
 
 use heapledger_format::header::{HEADER_BYTES_MAX, Header};
+use heapledger_format::session::process as key;
 use heapledger_format::{GlobalCounter, SectionKind};
 
 use crate::SourceError;
@@ -8,7 +9,7 @@ use crate::ledger::{Ledger, Store};
 
 /// The key of the `process` section under which a finished ledger keeps what the live one's sections took: pieces
 /// hold the elements only, not the room that there was for more.
-pub(crate) const SECTIONS_KEY: &str = "sections";
+pub(crate) const SECTIONS_KEY: &str = key::SECTIONS;
 
 /// What a ledger takes up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl Ledger {
             Store::Live(live) if live.file.is_in_parts() && self.found().is_none() => (backed(), backed()),
             Store::Live(_) => (self.file().stored_bytes()?, backed()),
             Store::Finished(_) => {
-                (self.file().metadata()?.len(), self.process().number("ledger_bytes").unwrap_or_else(backed))
+                (self.file().metadata()?.len(), self.process().number(key::LEDGER_BYTES).unwrap_or_else(backed))
             }
         };
         Ok(Storage { file_bytes, ledger_bytes, private_bytes: header.global(GlobalCounter::PrivateBytes) })

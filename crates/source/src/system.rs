@@ -4,10 +4,9 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use crate::SourceError;
+use heapledger_format::session::ending;
 
-/// The end of a live ledger's name.
-const LIVE_ENDING: &[u8] = b".hlive";
+use crate::SourceError;
 
 /// A process that is there.
 #[derive(Clone, Debug)]
@@ -152,7 +151,7 @@ fn parse_maps(maps: &[u8]) -> Vec<Mapped> {
             rest = rest[end..].trim_ascii_start();
         }
         let (path, deleted) = rest.strip_suffix(b" (deleted)").map_or((rest, false), |path| (path, true));
-        if path.first() != Some(&b'/') || !path.ends_with(LIVE_ENDING) {
+        if path.first() != Some(&b'/') || !path.ends_with(ending::LIVE.as_bytes()) {
             continue;
         }
         let [range, _, offset, _, inode] = fields.map(|field| std::str::from_utf8(field).unwrap_or_default());

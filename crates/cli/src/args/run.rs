@@ -87,7 +87,7 @@ impl Args for RunArgs {
                     .help("Write bytes exactly at the end, without units"),
             );
         for option in OPTIONS {
-            let argument = Arg::new(option.key).long(option.flag).help(option.help).hide(option.hidden);
+            let argument = Arg::new(option.key.name()).long(option.flag).help(option.help).hide(option.hidden);
             command = command.arg(match option.value {
                 Some(value) => {
                     let parser = OsStringValueParser::new().try_map(|value| option.read(&value));
@@ -146,8 +146,8 @@ impl FromArgMatches for RunArgs {
         let mut settings = Settings::default();
         for option in OPTIONS {
             let value = match option.value {
-                Some(_) => matches.get_one::<OsString>(option.key).cloned(),
-                None => matches.get_flag(option.key).then(|| "1".into()),
+                Some(_) => matches.get_one::<OsString>(option.key.name()).cloned(),
+                None => matches.get_flag(option.key.name()).then(|| "1".into()),
             };
             if let Some(value) = value {
                 settings.set(option.key, value);
@@ -177,6 +177,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command as Chosen};
     use clap::{CommandFactory, Parser};
+    use heapledger_format::session::Key;
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
@@ -208,10 +209,10 @@ mod tests {
         assert!(run.quiet && run.force && !run.bytes);
         assert_eq!(run.output, "a.hl");
         assert_eq!(run.command, ["-odd", "--", "-q"]);
-        assert_eq!(run.settings.get("depth"), Some(OsStr::new("9")));
-        assert_eq!(run.settings.get("max-ledger"), Some(OsStr::new("1073741824")));
-        assert_eq!(run.settings.get("history"), None);
-        assert_eq!(run.settings.get("check-stacks"), None);
+        assert_eq!(run.settings.get(Key::Depth), Some(OsStr::new("9")));
+        assert_eq!(run.settings.get(Key::MaxLedger), Some(OsStr::new("1073741824")));
+        assert_eq!(run.settings.get(Key::History), None);
+        assert_eq!(run.settings.get(Key::CheckStacks), None);
         let run =
             parse(&["--check-stacks", "--sample", "512K", "--unwind=fast", "--fallback", "2", "jq"]).expect("parses");
         assert_eq!(run.command, ["jq"]);
@@ -223,7 +224,7 @@ mod tests {
         let mut out = String::from("| `run` | `HEAPLEDGER` | |\n|---|---|---|\n");
         for option in OPTIONS.iter().filter(|option| !option.hidden) {
             let (flag, key) = match option.value {
-                Some(value) => (format!("--{} {value}", option.flag), format!("{}=", option.key)),
+                Some(value) => (format!("--{} {value}", option.flag), format!("{}=", option.key.name())),
                 None => (format!("--{}", option.flag), option.item()),
             };
             out += &format!("| `{flag}` | `{key}` | {} |\n", option.help);
@@ -243,7 +244,7 @@ mod tests {
             let argument = run.get_arguments().find(|argument| argument.get_long() == Some(option.flag));
             let shown = argument.and_then(|argument| argument.get_help()).map(ToString::to_string);
             assert_eq!(shown.as_deref(), Some(option.help), "--{}", option.flag);
-            for text in [format!("{}=", option.key), format!("--{}", option.flag)] {
+            for text in [format!("{}=", option.key.name()), format!("--{}", option.flag)] {
                 assert_eq!(help.contains(&text), !option.hidden, "{text} in the help");
             }
             let sample = ["/tmp", "1M", "5", "1", "stack", "tables"];

@@ -11,6 +11,7 @@ use heapledger_analysis::diff::{Census, Change, ChangeKind, Diff, StackKeys, one
 use heapledger_analysis::query::{Evaluator, GroupBy, Scope, SortKeys, Unknown};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{NamedStack, Names, Note, Seen, Sort};
+use heapledger_format::session::process as key;
 use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending, clean};
 
 use super::proposed::proposed;
@@ -304,7 +305,7 @@ fn moment_of(ledger: &Ledger, now: SystemTime) -> Option<u64> {
     }
     // When it ended, as far as that is known.
     let start = Some(ledger.header().start_unix_ns).filter(|start| *start != 0)?;
-    let wall = ledger.process().number("wall_ns");
+    let wall = ledger.process().number(key::WALL_NS);
     wall.and_then(|wall| start.checked_add(wall))
 }
 

@@ -18,6 +18,7 @@ use heapledger_report::{
 
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
+use heapledger_format::session::ending;
 use heapledger_launch::output::{Pending, numbered_before_ending, unwritten};
 
 /// Nodes of a page or picture. More than these are more than a screen can show, and a page must stay quick.
@@ -251,7 +252,7 @@ fn free_name(asked: &OsStr, ledger: &Ledger, diff: bool, format: Format) -> Path
     let own = Path::new(asked);
     let stem = if own.is_file() {
         let name = own.file_name().unwrap_or(asked).to_string_lossy().into_owned();
-        name.strip_suffix(".hl").or(name.strip_suffix(".hlive")).unwrap_or(&name).to_owned()
+        name.strip_suffix(ending::FINISHED).or(name.strip_suffix(ending::LIVE)).unwrap_or(&name).to_owned()
     } else {
         let identity = Identity::of(ledger);
         let program = identity.program.unwrap_or_else(|| "program".to_owned()).replace('/', "_");

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use heapledger_analysis::{Note, Seen};
+use heapledger_format::session::process as key;
 use heapledger_report::{SnapshotReport, clean, sentence, snapshot_json, snapshot_text};
 use heapledger_source::{Ledger, Snapshot, SourceError};
 use nix::sys::signal::{SigSet, Signal};
@@ -158,7 +159,7 @@ fn write(args: &SnapshotArgs, live: &Ledger, pending: &Pending) -> Result<(Figur
     let snapshot =
         if args.freeze { held(args, live, &raw, &unfit)? } else { copy(live, &raw, false).map_err(unfit)? };
     let mut progress = Progress::of_ours("writing the snapshot", args.quiet || !io::stderr().is_terminal());
-    let version = [("run_version", env!("CARGO_PKG_VERSION").to_owned())];
+    let version = [(key::RUN_VERSION, env!("CARGO_PKG_VERSION").to_owned())];
     let taken = snapshot.taken;
     let finished = snapshot.finish(&pending.temporary(), &version, &mut |done, of| progress.bytes(done, of));
     drop(progress);

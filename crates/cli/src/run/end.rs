@@ -15,6 +15,7 @@ use heapledger_report::clean;
 use heapledger_source::{Ledger, ThreadState};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use heapledger_format::session::process as key;
 use heapledger_launch::finish::{self, Finisher, Written};
 use heapledger_launch::keep::Kept;
 use heapledger_launch::session::{self, Sign};
@@ -221,13 +222,13 @@ fn one(
     let Some(ledger) = finish::open_file(kept.file()?, live)? else { return Ok(None) };
     let mut extra = vec![];
     if !main {
-        extra.push(("ended", "exec".to_owned()));
+        extra.push((key::ENDED, key::BY_EXEC.to_owned()));
     } else {
         extra.push(match (outcome.status.code(), outcome.status.signal()) {
-            (Some(code), _) => ("exit", code.to_string()),
-            (None, signal) => ("signal", signal.unwrap_or(0).to_string()),
+            (Some(code), _) => (key::EXIT, code.to_string()),
+            (None, signal) => (key::SIGNAL, signal.unwrap_or(0).to_string()),
         });
-        extra.push(("wall_ns", outcome.span.as_nanos().to_string()));
+        extra.push((key::WALL_NS, outcome.span.as_nanos().to_string()));
     }
     let mut progress = Progress::of_ours("writing the ledger", quiet);
     let written = finisher.finish(live, &ledger, &extra, &mut |done, of| progress.bytes(done, of))?;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use heapledger_analysis::Identity;
 use heapledger_analysis::source::Ledger;
+use heapledger_format::session::{ending, process as key};
 
 /// Most files that are looked at.
 const FILES_MAX: usize = 256;
@@ -15,9 +16,9 @@ const FILES_MAX: usize = 256;
 /// where the program began, and by default under a name that begins with ours; it is known by its id.
 pub(super) fn identity_of(live: &Ledger) -> Option<Identity> {
     let process = live.process();
-    let directory = PathBuf::from(OsString::from_vec(process.get("cwd")?.to_vec()));
+    let directory = PathBuf::from(OsString::from_vec(process.get(key::CWD)?.to_vec()));
     let usual = format!("heapledger.{}.{}.hl", process.program()?, process.pid()?);
-    let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".hl"));
+    let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(ending::FINISHED));
     let others = fs::read_dir(&directory).ok()?.filter_map(|item| Some(item.ok()?.path())).filter(ours);
     let candidates = std::iter::once(directory.join(usual)).chain(others.take(FILES_MAX));
     candidates.into_iter().find_map(|path| {

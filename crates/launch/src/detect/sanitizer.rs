@@ -5,27 +5,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use heapledger_format::session::{SANITIZERS, Sanitizer};
+
 use super::needed;
-
-/// One that has an allocator of its own.
-struct Sanitizer {
-    /// As it calls itself.
-    name: &'static str,
-    /// gcc's library is `libNAME.so`, clang's `libclang_rt.NAME….so`.
-    library: &'static str,
-    /// What it defines, and nobody else.
-    symbol: &'static str,
-}
-
-/// The undefined behaviour sanitizer is none of them: it leaves `malloc` alone.
-const SANITIZERS: &[Sanitizer] = &[
-    Sanitizer { name: "AddressSanitizer", library: "asan", symbol: "__asan_init" },
-    Sanitizer { name: "HWAddressSanitizer", library: "hwasan", symbol: "__hwasan_init" },
-    Sanitizer { name: "ThreadSanitizer", library: "tsan", symbol: "__tsan_init" },
-    Sanitizer { name: "LeakSanitizer", library: "lsan", symbol: "__lsan_init" },
-    Sanitizer { name: "MemorySanitizer", library: "msan", symbol: "__msan_init" },
-    Sanitizer { name: "MemProf", library: "memprof", symbol: "__memprof_init" },
-];
 
 /// By the name of its library.
 fn of_library(file_name: &OsStr) -> Option<&'static str> {

@@ -1,0 +1,244 @@
+//! What `run`, the recorder and the readers say to each other beside the ledger itself: names, keys, endings, limits and
+//! defaults. Each stands here once, and both halves read it here; what is done with them is not known here.
+
+use crate::record::Options;
+use crate::sample;
+use core::ffi::CStr;
+
+/// The environment variable that the recorder reads: `key=value,key=value…`.
+pub const VARIABLE: &str = "HEAPLEDGER";
+/// Longest value of it that is read.
+pub const VARIABLE_BYTES_MAX: usize = 4096;
+
+/// A key of the variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Where the directory of ledgers is.
+    Dir,
+    /// The run's number, in hexadecimal digits.
+    Session,
+    /// The one process that is to be recorded.
+    Pid,
+    /// Most bytes of the ledger.
+    MaxLedger,
+    /// How many freed blocks are remembered.
+    History,
+    /// Most frames of a stack.
+    Depth,
+    /// What is not recorded: any of [`PARTS`], joined by `+`.
+    Without,
+    /// Mean bytes between two samples.
+    Sample,
+    /// One of [`unwind::ALL`].
+    Unwind,
+    /// Fewest frames with which a fast stack is believed.
+    Fallback,
+    /// 1: every stack is taken twice, and compared.
+    CheckStacks,
+    /// 0: the last stack is of no help with the next.
+    Reuse,
+}
+
+impl Key {
+    /// All of them.
+    pub const ALL: [Key; 12] = [
+        Key::Dir,
+        Key::Session,
+        Key::Pid,
+        Key::MaxLedger,
+        Key::History,
+        Key::Depth,
+        Key::Without,
+        Key::Sample,
+        Key::Unwind,
+        Key::Fallback,
+        Key::CheckStacks,
+        Key::Reuse,
+    ];
+
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Key::Dir => "dir",
+            Key::Session => "session",
+            Key::Pid => "pid",
+            Key::MaxLedger => "max-ledger",
+            Key::History => "history",
+            Key::Depth => "depth",
+            Key::Without => "without",
+            Key::Sample => "sample",
+            Key::Unwind => "unwind",
+            Key::Fallback => "fallback",
+            Key::CheckStacks => "check-stacks",
+            Key::Reuse => "reuse",
+        }
+    }
+
+    /// That of this name.
+    pub fn of(name: &[u8]) -> Option<Key> {
+        Key::ALL.into_iter().find(|key| key.name().as_bytes() == name)
+    }
+}
+
+/// What [`Key::Without`] can leave out, and the option that it takes away.
+pub const PARTS: [(&str, u32); 6] = [
+    ("actual", Options::ACTUAL_SIZE),
+    ("time", Options::TIME),
+    ("thread", Options::THREAD),
+    ("stack", Options::STACK),
+    ("history", Options::HISTORY),
+    ("heap", Options::HEAP),
+];
+
+/// Values of [`Key::Unwind`], and of [`process::UNWIND`].
+pub mod unwind {
+    /// Unwind tables, frame pointers for code without.
+    pub const AUTO: &str = "auto";
+    /// Frame pointers first.
+    pub const FAST: &str = "fast";
+    /// As `auto`, with nothing remembered.
+    pub const SLOW: &str = "slow";
+    /// Unwind tables only.
+    pub const TABLES: &str = "tables";
+    /// Frame pointers only.
+    pub const FRAME_POINTERS: &str = "frame-pointers";
+    /// All of them.
+    pub const ALL: [&str; 5] = [AUTO, FAST, SLOW, TABLES, FRAME_POINTERS];
+}
+
+/// Entries of the history unless told otherwise: 4 MiB when full, a few seconds of a busy server's frees. eCos' 2,048
+/// would be milliseconds. A program that frees little never fills it.
+pub const HISTORY_ENTRIES: u64 = 65_536;
+/// Most that can be asked for: 4 GiB.
+pub const HISTORY_ENTRIES_MAX: u64 = 1 << 26;
+/// Frames of a stack unless told otherwise. Compilers go beyond 126.
+pub const DEPTH_LIMIT: u64 = 512;
+/// Most that can be asked for.
+pub const DEPTH_LIMIT_MAX: u64 = 4096;
+/// Fewest frames with which a stack found by frame pointers is believed, unless told otherwise.
+pub const FALLBACK: u64 = 3;
+/// Most bytes between two samples: 1 TiB.
+pub const SAMPLE_MAX: u64 = sample::INTERVAL_MAX;
+/// Most that a ledger takes unless told otherwise: room for 200 million blocks.
+pub const LEDGER_BYTES_DEFAULT_MAX: u64 = 8 << 30;
+/// And it takes this part of the memory at most: a quarter.
+pub const LEDGER_MEMORY_PART: u64 = 4;
+
+/// What may hold the directories of ledgers, one for each user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// This directory.
+    Path(&'static CStr),
+    /// What this variable of the environment names.
+    Variable(&'static str),
+}
+
+/// Where they are looked for and made unless [`Key::Dir`] says otherwise, best first. The runtime directory goes when its
+/// user logs out, whoever that is, and usually holds a tenth of the memory; `/dev/shm` holds half of it, and is emptied at
+/// logout (RemoveIPC) of ordinary users only.
+pub const BASES: [Base; 4] =
+    [Base::Path(c"/dev/shm"), Base::Variable("XDG_RUNTIME_DIR"), Base::Variable("TMPDIR"), Base::Path(c"/tmp")];
+
+/// How the name of such a directory begins; the number of its user follows.
+pub const DIRECTORY: &str = "heapledger-";
+
+/// Endings of names in it: `SESSION-IMAGE.hlive`, `SESSION.children` …
+pub mod ending {
+    /// Of an unfinished ledger.
+    pub const LIVE: &str = ".hlive";
+    /// Of the list of children that were not watched: a line with the number of each.
+    pub const CHILDREN: &str = ".children";
+    /// Of the symbolic link to a program that could not be recorded.
+    pub const UNRECORDED: &str = ".unrecorded";
+    /// Of the sign that the `run` of a session lives.
+    pub const RUN: &str = ".run";
+    /// Of the symbolic link to where a finished ledger is being written; and of that directory, `.NAME.PID.part`.
+    pub const PART: &str = ".part";
+    /// Of a finished ledger.
+    pub const FINISHED: &str = ".hl";
+}
+
+/// Keys of the section `process`. FORMAT.md says what each holds.
+pub mod process {
+    /// The process's number, as it numbers itself.
+    pub const PID: &str = "pid";
+    /// Its parent's.
+    pub const PPID: &str = "ppid";
+    /// When it started: field 22 of `/proc/PID/stat`.
+    pub const START_TICKS: &str = "start_ticks";
+    /// Its user.
+    pub const UID: &str = "uid";
+    /// The run.
+    pub const SESSION: &str = "session";
+    /// How many times the process had called exec before.
+    pub const IMAGE: &str = "image";
+    /// The executable.
+    pub const EXE: &str = "exe";
+    /// The working directory at the start.
+    pub const CWD: &str = "cwd";
+    /// The last part of the name by which it was called.
+    pub const PROGRAM: &str = "program";
+    /// An argument; several.
+    pub const ARG: &str = "arg";
+    /// Whose `malloc` is called.
+    pub const NEXT: &str = "next";
+    /// Whose `operator new` is called.
+    pub const CXX: &str = "cxx";
+    /// How stacks are found: one of [`super::unwind::ALL`].
+    pub const UNWIND: &str = "unwind";
+    /// Entries of the history.
+    pub const HISTORY: &str = "history";
+    /// Most bytes of the ledger, as asked for.
+    pub const MAX_LEDGER: &str = "max_ledger";
+    /// Of the recorder.
+    pub const VERSION: &str = "version";
+    /// The program's exit code.
+    pub const EXIT: &str = "exit";
+    /// The signal that ended it.
+    pub const SIGNAL: &str = "signal";
+    /// That it became another program: [`BY_EXEC`].
+    pub const ENDED: &str = "ended";
+    /// The value of [`ENDED`].
+    pub const BY_EXEC: &str = "exec";
+    /// How long it ran.
+    pub const WALL_NS: &str = "wall_ns";
+    /// When the ledger was finished.
+    pub const FINISHED_UNIX_NS: &str = "finished_unix_ns";
+    /// By which version.
+    pub const RUN_VERSION: &str = "run_version";
+    /// When a copy was made.
+    pub const COPIED_UNIX_NS: &str = "copied_unix_ns";
+    /// The moment of a snapshot.
+    pub const SNAPSHOT_UNIX_NS: &str = "snapshot_unix_ns";
+    /// For how long the program was held for it.
+    pub const SNAPSHOT_HELD_NS: &str = "snapshot_held_ns";
+    /// Records that were being written.
+    pub const SNAPSHOT_IN_FLIGHT: &str = "snapshot_in_flight";
+    /// `ALLOCATIONS:FREES` when it began.
+    pub const SNAPSHOT_BEFORE: &str = "snapshot_before";
+    /// Bytes of storage that the live ledger had.
+    pub const LEDGER_BYTES: &str = "ledger_bytes";
+    /// What its section rows said.
+    pub const SECTIONS: &str = "sections";
+}
+
+/// A sanitizer whose run-time library replaces `malloc` itself: nothing is recorded beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sanitizer {
+    /// As it calls itself.
+    pub name: &'static str,
+    /// gcc's library is `libNAME.so`, clang's `libclang_rt.NAME….so`.
+    pub library: &'static str,
+    /// What it defines, and nobody else.
+    pub symbol: &'static str,
+}
+
+/// All of them. The undefined behaviour sanitizer is none: it leaves `malloc` alone.
+pub const SANITIZERS: [Sanitizer; 6] = [
+    Sanitizer { name: "AddressSanitizer", library: "asan", symbol: "__asan_init" },
+    Sanitizer { name: "HWAddressSanitizer", library: "hwasan", symbol: "__hwasan_init" },
+    Sanitizer { name: "ThreadSanitizer", library: "tsan", symbol: "__tsan_init" },
+    Sanitizer { name: "LeakSanitizer", library: "lsan", symbol: "__lsan_init" },
+    Sanitizer { name: "MemorySanitizer", library: "msan", symbol: "__msan_init" },
+    Sanitizer { name: "MemProf", library: "memprof", symbol: "__memprof_init" },
+];
