@@ -15,7 +15,7 @@ use heapledger_format::header::State;
 use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::thread;
 use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, sample};
-use heapledger_recorder::backend::{Backend, Begun, Ended, Freed, Inserted, Measure};
+use heapledger_recorder::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Ticks};
 
 /// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
 const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
@@ -124,7 +124,7 @@ impl Access<'_> {
             None => self.aside(|access| access.wide_figure(slot)),
         };
         let Freed { number, later, ended: Ended { by, site }, time } = *freed;
-        let end = FreedEntry::pack_end(number, (by, later), site, self.state.row, time);
+        let end = FreedEntry::pack_end(number.0, (by, later), site.0, self.state.row, time.0);
         let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
         // SAFETY: leased to this thread.
         unsafe { history::write(entry, &words) };
@@ -170,33 +170,33 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn now(&mut self) -> u64 {
+    fn now(&mut self) -> Ticks {
         if !self.shared.settings().options.has(Options::TIME) {
-            return 0;
+            return Ticks(0);
         }
         // It was read with the lease of the number.
-        self.state.moment.ns() / u64::from(TICK_NS)
+        Ticks(self.state.moment.ns() / u64::from(TICK_NS))
     }
 
     #[inline(always)]
-    fn number(&mut self) -> Option<u64> {
-        self.number_from(0)
+    fn number(&mut self) -> Option<Number> {
+        self.number_from(0).map(Number)
     }
 
     #[inline(always)]
-    fn number_of(&mut self, block: &Begun) -> Option<u64> {
+    fn number_of(&mut self, block: &Begun) -> Option<Number> {
         let least = self.least_number(block);
-        self.number_from(least)
+        self.number_from(least).map(Number)
     }
 
     #[inline(always)]
-    fn number_of_end(&mut self, slot: u32, address: u64) -> Option<u64> {
-        Access::number_of_end(self, slot, address)
+    fn number_of_end(&mut self, slot: u32, address: u64) -> Option<Number> {
+        Access::number_of_end(self, slot, address).map(Number)
     }
 
     #[inline(always)]
-    fn number_of_moved(&mut self, number: u64, block: &Begun) -> u64 {
-        Access::number_of_moved(self, number, block)
+    fn number_of_moved(&mut self, number: Number, block: &Begun) -> Number {
+        Number(Access::number_of_moved(self, number.0, block))
     }
 
     #[inline(always)]
@@ -236,10 +236,10 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn weight(&self, bytes: u64, number: u64) -> u64 {
+    fn weight(&self, bytes: u64, number: Number) -> u64 {
         match self.shared.settings().sample {
             0 => 1,
-            interval => sample::weight(bytes, number, interval),
+            interval => sample::weight(bytes, number.0, interval),
         }
     }
 
@@ -257,7 +257,7 @@ impl<'hook> Backend for Access<'hook> {
                 if bytes >= UNMAPPED_BYTES_MIN {
                     self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
                 }
-                Some(Measure { bytes, weight: self.weight(bytes, number) })
+                Some(Measure { bytes, weight: self.weight(bytes, Number(number)) })
             }
             None => self.aside(|access| access.measure_wide(slot)),
         }
@@ -334,7 +334,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn live(&mut self, bytes: i64, blocks: i64, _time: u64) {
-        self.shared.live(&mut self.state, bytes, blocks);
+    fn live(&mut self, change: Change, _time: Ticks) {
+        self.shared.live(&mut self.state, change.bytes, change.blocks);
     }
 }

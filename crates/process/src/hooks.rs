@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use heapledger_format::record::{ADDRESS_MAX, Options, TIME_MAX};
 use heapledger_format::{GlobalCounter, Kind, TallyCounter};
 use heapledger_linux::{apart, tls};
-use heapledger_recorder::backend::{Begun, Ended};
+use heapledger_recorder::backend::{Begun, Ended, Number, Site, Ticks};
 use heapledger_recorder::policy::{self, Detached, Reallocated};
 use heapledger_unwind::Registers;
 
@@ -56,23 +56,23 @@ pub struct Reallocation {
 impl Reallocation {
     fn of(detached: Detached<u32>) -> Reallocation {
         let (slot, address, number, time) = detached.into_parts();
-        let time = time.min(TIME_MAX);
+        let (number, time) = (number.0, time.0.min(TIME_MAX));
         Reallocation { slot: (u64::from(slot) + 1) | time << 32, address: address | (time >> 32) << 48, number }
     }
 
     fn detached(&self) -> Option<Detached<u32>> {
         let slot = (self.slot as u32).checked_sub(1)?;
         let time = self.slot >> 32 | (self.address >> 48) << 32;
-        Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, self.number, time)))
+        Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, Number(self.number), Ticks(time))))
     }
 }
 
 #[inline(always)]
-fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> u32 {
+fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> Site {
     if access.shared.settings().options.has(Options::STACK) {
-        capture(access.shared, access.state.again(), registers, gives)
+        Site(capture(access.shared, access.state.again(), registers, gives))
     } else {
-        0
+        Site::NONE
     }
 }
 
@@ -105,7 +105,7 @@ fn begun(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun 
 fn ended(access: &mut Access, registers: &Registers, by: Kind) -> Ended {
     // The stack of a free is only kept in the history.
     let wanted = access.shared.history.is_on();
-    Ended { by, site: if wanted { site_of(access, registers, false) } else { 0 } }
+    Ended { by, site: if wanted { site_of(access, registers, false) } else { Site::NONE } }
 }
 
 /// Whether anything is recorded in this process at this moment.
@@ -445,6 +445,8 @@ mod tests {
         for parts in
             [(0, 0, 0, 0), (u32::MAX - 1, ADDRESS_MAX, (1 << 48) - 1, TIME_MAX), (7, 0x7f12_3456_7890, 99, 1 << 33)]
         {
+            let (slot, address, number, time) = parts;
+            let parts = (slot, address, Number(number), Ticks(time));
             let kept = Reallocation::of(Detached::from_parts(parts));
             assert_eq!(kept.detached().map(Detached::into_parts), Some(parts));
         }

@@ -13,6 +13,40 @@ pub enum Inserted<S> {
     Full,
 }
 
+/// A sequence number: the order of beginnings and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Number(pub u64);
+
+impl Number {
+    /// What stands in for a number when they have run out.
+    pub const LAST: Number = Number(heapledger_format::record::NUMBER_MAX);
+}
+
+/// Ticks since the ledger began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Ticks(pub u64);
+
+/// The number of a call site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Site(pub u32);
+
+impl Site {
+    /// None is known.
+    pub const NONE: Site = Site(0);
+}
+
+/// By how much the live heap grows; below 0: shrinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Bytes asked for.
+    pub bytes: i64,
+    /// Blocks.
+    pub blocks: i64,
+}
+
 /// How a ledger is kept on one kind of target.
 ///
 /// `&mut self` stands for the calling thread's access: a backend for many threads hands each
@@ -31,25 +65,25 @@ pub trait Backend {
         work(self)
     }
     /// Ticks since the ledger began.
-    fn now(&mut self) -> u64;
+    fn now(&mut self) -> Ticks;
     /// The next sequence number; `None` when they have run out.
-    fn number(&mut self) -> Option<u64>;
+    fn number(&mut self) -> Option<Number>;
     /// The number of a block that begins: higher than those of the ends of all that were where it is.
     #[inline(always)]
-    fn number_of(&mut self, block: &Begun) -> Option<u64> {
+    fn number_of(&mut self, block: &Begun) -> Option<Number> {
         let _ = block;
         self.number()
     }
     /// The number of the end of the block in a slot, which the index no longer leads to: higher than the block's own.
     #[inline(always)]
-    fn number_of_end(&mut self, slot: Self::Slot, address: u64) -> Option<u64> {
+    fn number_of_end(&mut self, slot: Self::Slot, address: u64) -> Option<Number> {
         let _ = (slot, address);
         self.number()
     }
     /// The number of the block that a `realloc` gave, when `number` was taken as it began: the same, if it is higher than those
     /// of the ends of all blocks that were where it is.
     #[inline(always)]
-    fn number_of_moved(&mut self, number: u64, block: &Begun) -> u64 {
+    fn number_of_moved(&mut self, number: Number, block: &Begun) -> Number {
         let _ = block;
         number
     }
@@ -62,7 +96,7 @@ pub trait Backend {
     /// Makes the record visible: its commit word last.
     fn publish(&mut self, slot: Self::Slot, entry: &Entry);
     /// For how many blocks of its size a block stands: 1, unless the ledger samples.
-    fn weight(&self, bytes: u64, number: u64) -> u64 {
+    fn weight(&self, bytes: u64, number: Number) -> u64 {
         let _ = (bytes, number);
         1
     }
@@ -85,7 +119,7 @@ pub trait Backend {
     /// Counts so many calls that gave (`began`) or took a block.
     fn count_call(&mut self, kind: Kind, began: bool, amount: u64);
     /// Follows live bytes and blocks, and with them the peak.
-    fn live(&mut self, bytes: i64, blocks: i64, time: u64);
+    fn live(&mut self, change: Change, time: Ticks);
 }
 
 /// A block that an allocation function just returned.
@@ -99,8 +133,8 @@ pub struct Begun {
     pub size: u64,
     /// Bytes it really has, if asked.
     pub actual: Option<u64>,
-    /// Call site, 0 if none.
-    pub site: u32,
+    /// Who calls.
+    pub site: Site,
     /// The heap it came from.
     pub heap: u8,
 }
@@ -110,8 +144,8 @@ pub struct Begun {
 pub struct Ended {
     /// The function.
     pub by: Kind,
-    /// Call site, 0 if none.
-    pub site: u32,
+    /// Who calls.
+    pub site: Site,
 }
 
 /// How much a record stands for.
@@ -127,11 +161,11 @@ pub struct Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
     /// Sequence number of the free. That of the new block if `realloc` freed.
-    pub number: u64,
+    pub number: Number,
     /// By how much that of the new block is higher after all.
     pub later: u32,
     /// The call.
     pub ended: Ended,
     /// When.
-    pub time: u64,
+    pub time: Ticks,
 }

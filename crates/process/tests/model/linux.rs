@@ -9,7 +9,7 @@ use std::thread;
 use heapledger_process::access::{Access, Sign};
 use heapledger_process::shared::Shared;
 use heapledger_process::start::{self, Hooks};
-use heapledger_recorder::backend::{Begun, Ended};
+use heapledger_recorder::backend::{Begun, Ended, Site};
 use heapledger_recorder::policy::{self, Reallocated};
 use heapledger_source::Ledger;
 use heapledger_source::format::Kind;
@@ -36,7 +36,14 @@ fn access() -> Access<'static> {
 }
 
 fn begun(block: &Block) -> Begun {
-    Begun { kind: block.kind, address: block.address, size: block.size, actual: block.actual, site: 0, heap: 0 }
+    Begun {
+        kind: block.kind,
+        address: block.address,
+        size: block.size,
+        actual: block.actual,
+        site: Site::NONE,
+        heap: 0,
+    }
 }
 
 impl Subject for Linux {
@@ -45,7 +52,7 @@ impl Subject for Linux {
     }
 
     fn end(&mut self, address: u64, by: Kind) -> bool {
-        policy::end(&mut access(), address, &Ended { by, site: 0 })
+        policy::end(&mut access(), address, &Ended { by, site: Site::NONE })
     }
 
     fn realloc(&mut self, old: u64, kind: Kind, outcome: Reallocated<Block>, between: Option<&Block>) -> bool {
@@ -54,7 +61,7 @@ impl Subject for Linux {
             self.begin(between);
         }
         let outcome = outcome.and_then(|new| Some(begun(&new)));
-        policy::settle(&mut access(), detached, kind, &outcome, |_| 0)
+        policy::settle(&mut access(), detached, kind, &outcome, |_| Site::NONE)
     }
 
     fn read(&mut self) -> Ledger {
@@ -117,7 +124,7 @@ fn churn(blocks: u64, address: u64) {
     for _ in 0..blocks {
         let block = Block { kind: Kind::MALLOC, address, size: 1, actual: Some(8) };
         assert!(policy::begin(&mut access(), &begun(&block)));
-        assert!(policy::end(&mut access(), address, &Ended { by: Kind::FREE, site: 0 }));
+        assert!(policy::end(&mut access(), address, &Ended { by: Kind::FREE, site: Site::NONE }));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::ChipLedger;
 use super::config::Place;
-use crate::backend::{Backend, Ended, Freed, Inserted, Measure};
+use crate::backend::{Backend, Change, Ended, Freed, Inserted, Measure, Number, Ticks};
 use heapledger_format::header::{State, at};
 use heapledger_format::layout::Field;
 use heapledger_format::record::Options;
@@ -33,17 +33,17 @@ impl ChipLedger<'_> {
 impl Backend for ChipLedger<'_> {
     type Slot = u32;
 
-    fn now(&mut self) -> u64 {
-        if self.plan.options.has(Options::TIME) { self.time() } else { 0 }
+    fn now(&mut self) -> Ticks {
+        Ticks(if self.plan.options.has(Options::TIME) { self.time() } else { 0 })
     }
 
-    fn number(&mut self) -> Option<u64> {
+    fn number(&mut self) -> Option<Number> {
         let number = self.global(GlobalCounter::NextNumber);
         if number > NUMBER_MAX {
             return None;
         }
         self.set_global(GlobalCounter::NextNumber, number + 1);
-        Some(number)
+        Some(Number(number))
     }
 
     fn thread(&mut self) -> Option<u32> {
@@ -104,7 +104,8 @@ impl Backend for ChipLedger<'_> {
         }
         let Some(block) = self.load(slot) else { return };
         let Freed { number, later, ended: Ended { by, site }, time } = *freed;
-        let freed = FreedEntry { block, number, later, by, site, thread: self.thread(), time: Some(time) };
+        let (number, site, time) = (number.0, site.0, Some(time.0));
+        let freed = FreedEntry { block, number, later, by, site, thread: self.thread(), time };
         let entry = element(self.region, ring, self.ring_next);
         freed.write(&self.plan.layout, self.plan.codec, entry);
         self.add_tally(TallyCounter::HistoryEntered, 1);
@@ -134,13 +135,13 @@ impl Backend for ChipLedger<'_> {
     /// Calls per function would take 512 bytes: they are left out.
     fn count_call(&mut self, _kind: Kind, _began: bool, _amount: u64) {}
 
-    fn live(&mut self, bytes: i64, blocks: i64, time: u64) {
+    fn live(&mut self, Change { bytes, blocks }: Change, time: Ticks) {
         let live = self.global(GlobalCounter::LiveBytes).saturating_add_signed(bytes);
         self.set_global(GlobalCounter::LiveBytes, live);
         self.live_blocks = self.live_blocks.saturating_add_signed(blocks as i32);
         if live > self.global(GlobalCounter::PeakBytes) {
             self.set_global(GlobalCounter::PeakBytes, live);
-            self.set_global(GlobalCounter::PeakTime, time);
+            self.set_global(GlobalCounter::PeakTime, time.0);
             self.set_global(GlobalCounter::PeakBlocks, u64::from(self.live_blocks));
         }
     }

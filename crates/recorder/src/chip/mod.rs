@@ -42,7 +42,7 @@ mod tests;
 
 pub use config::{ChipError, Config, HeapDescription};
 
-use crate::backend::{Begun, Ended};
+use crate::backend::{Begun, Ended, Site};
 use crate::policy::{self, Detached, Reallocated};
 use config::Plan;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -232,7 +232,7 @@ impl<'a> ChipLedger<'a> {
             address: u64::from(block.address),
             size: u64::from(block.size),
             actual: block.actual.and_then(|actual| known(Options::ACTUAL_SIZE, actual)),
-            site: self.site(caller.frames),
+            site: Site(self.site(caller.frames)),
             heap: block.heap,
         }
     }
@@ -240,7 +240,7 @@ impl<'a> ChipLedger<'a> {
     fn describe_end(&mut self, by: Kind, caller: &Caller) -> Ended {
         // The stack of a free is only kept in the history.
         let wanted = self.plan.options.has(Options::HISTORY);
-        Ended { by, site: if wanted { self.site(caller.frames) } else { 0 } }
+        Ended { by, site: if wanted { Site(self.site(caller.frames)) } else { Site::NONE } }
     }
 
     /// Runs one update under the busy mark.

@@ -1,6 +1,6 @@
 //! A block begins, and ends.
 
-use crate::backend::{Backend, Begun, Ended, Freed, Inserted, Measure};
+use crate::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Site, Ticks};
 use heapledger_format::{Entry, Kind, TallyCounter};
 
 /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
@@ -36,19 +36,19 @@ pub(super) fn record<B: Backend>(
     backend: &mut B,
     block: &Begun,
     slot: B::Slot,
-    (number, time): (u64, u64),
+    (number, time): (Number, Ticks),
     weight: u64,
 ) -> bool {
     let entry = Entry {
-        number,
+        number: number.0,
         address: block.address,
         size: Some(block.size),
         actual: block.actual,
         kind: block.kind,
-        site: block.site,
+        site: block.site.0,
         thread: backend.thread(),
         heap: Some(block.heap),
-        time: Some(time),
+        time: Some(time.0),
     };
     backend.publish(slot, &entry);
     match backend.insert(block.address, slot) {
@@ -64,16 +64,16 @@ pub(super) fn record<B: Backend>(
     let bytes = block.size.wrapping_mul(weight);
     backend.count(TallyCounter::Allocations, weight);
     backend.count(TallyCounter::BytesAllocated, bytes);
-    backend.live(bytes as i64, weight as i64, time);
+    backend.live(Change { bytes: bytes as i64, blocks: weight as i64 }, time);
     true
 }
 
 /// The address belonged to another block, whose free nobody saw.
 #[cold]
 #[inline(never)]
-pub(super) fn displaced<B: Backend>(backend: &mut B, old: B::Slot, number: u64, time: u64) {
+pub(super) fn displaced<B: Backend>(backend: &mut B, old: B::Slot, number: Number, time: Ticks) {
     backend.count(TallyCounter::Displaced, 1);
-    close(backend, old, number, &Ended { by: Kind::UNSEEN, site: 0 }, time);
+    close(backend, old, number, &Ended { by: Kind::UNSEEN, site: Site::NONE }, time);
 }
 
 /// Takes a block out of the ledger, before the real free. Returns whether the ledger knew it.
@@ -84,7 +84,7 @@ pub fn end<B: Backend>(backend: &mut B, address: u64, ended: &Ended) -> bool {
         backend.aside(|backend| unknown(backend, by));
         return false;
     };
-    let number = backend.number_of_end(slot, address).unwrap_or(heapledger_format::record::NUMBER_MAX);
+    let number = backend.number_of_end(slot, address).unwrap_or(Number::LAST);
     let time = backend.now();
     close(backend, slot, number, ended, time);
     true
@@ -99,7 +99,7 @@ pub(super) fn unknown<B: Backend>(backend: &mut B, by: Kind) {
 }
 
 #[cfg_attr(target_arch = "x86_64", inline(always))]
-pub(super) fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, ended: &Ended, time: u64) {
+pub(super) fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: Number, ended: &Ended, time: Ticks) {
     retire(backend, slot, (number, 0), ended, time);
     backend.vacate(slot);
     backend.release_slot(slot);
@@ -110,9 +110,9 @@ pub(super) fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: u64, end
 pub(super) fn retire<B: Backend>(
     backend: &mut B,
     slot: B::Slot,
-    (number, later): (u64, u32),
+    (number, later): (Number, u32),
     ended: &Ended,
-    time: u64,
+    time: Ticks,
 ) {
     let Some(Measure { bytes, weight }) = backend.measure(slot) else { return };
     backend.history(slot, &Freed { number, later, ended: *ended, time });
@@ -120,5 +120,5 @@ pub(super) fn retire<B: Backend>(
     backend.count_call(ended.by, false, weight);
     backend.count(TallyCounter::Frees, weight);
     backend.count(TallyCounter::BytesFreed, bytes);
-    backend.live(-(bytes as i64), -(weight as i64), time);
+    backend.live(Change { bytes: -(bytes as i64), blocks: -(weight as i64) }, time);
 }

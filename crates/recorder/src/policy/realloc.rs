@@ -3,7 +3,7 @@
 //! Before the real call the block is taken out of the index ([`detach`]); after it, [`settle`] decides what it came to.
 
 use super::block::{begin, close, displaced, record, retire, unknown};
-use crate::backend::{Backend, Begun, Ended, Inserted};
+use crate::backend::{Backend, Begun, Ended, Inserted, Number, Site, Ticks};
 use heapledger_format::record::LATER_MAX;
 use heapledger_format::{Kind, TallyCounter};
 
@@ -12,18 +12,18 @@ use heapledger_format::{Kind, TallyCounter};
 pub struct Detached<S> {
     slot: S,
     address: u64,
-    number: u64,
-    time: u64,
+    number: Number,
+    time: Ticks,
 }
 
 impl<S> Detached<S> {
     /// Takes it apart, to be kept in raw words between two hooks.
-    pub fn into_parts(self) -> (S, u64, u64, u64) {
+    pub fn into_parts(self) -> (S, u64, Number, Ticks) {
         (self.slot, self.address, self.number, self.time)
     }
 
     /// Undoes [`Detached::into_parts`].
-    pub fn from_parts((slot, address, number, time): (S, u64, u64, u64)) -> Self {
+    pub fn from_parts((slot, address, number, time): (S, u64, Number, Ticks)) -> Self {
         Detached { slot, address, number, time }
     }
 }
@@ -64,7 +64,7 @@ impl<N> Reallocated<N> {
 /// next can be confused with it. `None` if the ledger does not know the block.
 pub fn detach<B: Backend>(backend: &mut B, address: u64) -> Option<Detached<B::Slot>> {
     let slot = backend.remove(address)?;
-    let number = backend.number_of_end(slot, address).unwrap_or(heapledger_format::record::NUMBER_MAX);
+    let number = backend.number_of_end(slot, address).unwrap_or(Number::LAST);
     Some(Detached { slot, address, number, time: backend.now() })
 }
 
@@ -76,7 +76,7 @@ pub fn settle<B: Backend>(
     detached: Option<Detached<B::Slot>>,
     by: Kind,
     outcome: &Reallocated<Begun>,
-    site: impl FnOnce(&mut B) -> u32,
+    site: impl FnOnce(&mut B) -> Site,
 ) -> bool {
     match (outcome, detached) {
         (Reallocated::Gave(block), Some(detached)) => replace(backend, detached, block, by),
@@ -114,7 +114,13 @@ fn reattach<B: Backend>(backend: &mut B, detached: Detached<B::Slot>) {
         Inserted::Full => {
             // Its free could never be followed: it leaves the ledger now.
             backend.count(TallyCounter::LostNoIndex, 1);
-            close(backend, detached.slot, detached.number, &Ended { by: Kind::UNSEEN, site: 0 }, detached.time);
+            close(
+                backend,
+                detached.slot,
+                detached.number,
+                &Ended { by: Kind::UNSEEN, site: Site::NONE },
+                detached.time,
+            );
         }
     }
 }
@@ -124,7 +130,7 @@ fn replace<B: Backend>(backend: &mut B, detached: Detached<B::Slot>, block: &Beg
     let number = backend.number_of_moved(detached.number, block);
     let begins = (number, if number == detached.number { detached.time } else { backend.now() });
     // Somebody may have been given the old place meanwhile: its end keeps the number that was taken before.
-    let (ends, time) = match number - detached.number {
+    let (ends, time) = match number.0.wrapping_sub(detached.number.0) {
         later if later <= u64::from(LATER_MAX) => ((detached.number, later as u32), detached.time),
         _ => ((number, 0), begins.1),
     };
