@@ -5,9 +5,10 @@ use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::next;
 use crate::stubs::{BookedBy, CallFrame};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use heapledger_format::Kind;
+use heapledger_format::{Kind, session};
 use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Reallocation, Usable};
-use heapledger_process::start::{self, Hooks};
+use heapledger_process::options::Request;
+use heapledger_process::start::{self, Hooks, NotStarted};
 
 const GLIBC_HEAPS: &[&[u8]] = &[b"brk heap", b"arenas", b"large mappings"];
 
@@ -35,12 +36,18 @@ fn begin() {
     let basename = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(b"heap");
     let other = [basename];
     let heaps = if next::is_glibc() { GLIBC_HEAPS } else { &other[..] };
-    let on = start::start(&SHARED, &Hooks { next: name, cxx: next::cxx_module_name(), heaps });
-    #[cfg(feature = "oracle")]
-    if on {
-        crate::oracle::start();
+    let request = Request::of_environment();
+    let started = start::start(&SHARED, &Hooks { next: name, cxx: next::cxx_module_name(), heaps }, &request);
+    if started != Err(NotStarted::Again) && !request.unknown.bytes().is_empty() {
+        start::complain(&[session::VARIABLE.as_bytes(), b": not understood: ", request.unknown.bytes()]);
     }
-    let _ = on;
+    match started {
+        Ok(()) => {
+            #[cfg(feature = "oracle")]
+            crate::oracle::start();
+        }
+        Err(why) => why.complain(),
+    }
 }
 
 static OWN_CODE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
@@ -148,7 +155,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         frame.booked_by = BookedBy::NOBODY;
         return function;
     }
-    if hooked.family == Family::Cxx && next::cxx_is_before_us() || !hooks::is_on(&SHARED) {
+    if hooked.family == Family::Cxx && next::cxx_is_before_us() || !hooks::follows(&SHARED) {
         frame.booked_by = BookedBy::NOBODY;
         hooks::note_fork(&SHARED);
         return function;
@@ -167,7 +174,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
     match hooked.shape {
         Shape::Frees => {
             if about != 0 {
-                hooks::block_ends(&SHARED, None, &frame.registers, about, hooked.kind);
+                hooks::block_ends(&SHARED, hooks::ready_while_paused(&SHARED), &frame.registers, about, hooked.kind);
             }
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {

@@ -117,7 +117,7 @@ impl<'hook> Access<'hook> {
         if shared.phase.load(Ordering::Acquire) != Phase::On as u8 {
             return Err(Refused::Off);
         }
-        if !shared.mark.holds() {
+        if !shared.switch.follows() {
             crate::start::note_forked_child(shared);
             return Err(Refused::Off);
         }

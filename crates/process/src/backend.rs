@@ -245,7 +245,7 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn counts_unknown(&self) -> bool {
-        self.shared.settings().sample == 0
+        self.shared.settings().sample == 0 && !self.shared.switch.was_paused()
     }
 
     #[inline(always)]

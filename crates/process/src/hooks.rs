@@ -8,6 +8,7 @@ use crate::access::{Access, Sign, count_apart, count_refused};
 use crate::capture::{self, capture};
 use crate::shared::{Phase, Shared};
 use crate::state::ThreadState;
+use crate::switch::Recording;
 use core::sync::atomic::Ordering;
 use heapledger_format::record::{ADDRESS_MAX, Options, TIME_MAX};
 use heapledger_format::{GlobalCounter, Kind, TallyCounter};
@@ -108,10 +109,16 @@ fn ended(access: &mut Access, registers: &Registers, by: Kind) -> Ended {
     Ended { by, site: if wanted { site_of(access, registers, false) } else { Site::NONE } }
 }
 
-/// Whether anything is recorded in this process at this moment.
+/// Whether blocks are entered in this process at this moment.
 #[inline]
 pub fn is_on(shared: &Shared) -> bool {
-    shared.phase.load(Ordering::Acquire) == Phase::On as u8 && shared.mark.holds()
+    shared.phase.load(Ordering::Acquire) == Phase::On as u8 && shared.switch.is_on()
+}
+
+/// Whether blocks of the ledger are followed at this moment: on, or paused.
+#[inline]
+pub fn follows(shared: &Shared) -> bool {
+    shared.phase.load(Ordering::Acquire) == Phase::On as u8 && shared.switch.follows()
 }
 
 /// A thread that has a state, in a process that records: what nearly every call meets.
@@ -121,7 +128,12 @@ pub struct Ready(&'static ThreadState);
 /// The calling thread, if nothing stands in the way of recording but what [`block_begins`] looks at.
 #[inline(always)]
 pub fn ready(shared: &Shared) -> Option<Ready> {
-    ThreadState::of_this_thread().filter(|_| shared.mark.holds()).map(Ready)
+    ThreadState::of_this_thread().filter(|_| shared.switch.is_on()).map(Ready)
+}
+
+/// The same for a block that ends, where nothing but ends is followed.
+pub fn ready_while_paused(shared: &Shared) -> Option<Ready> {
+    ThreadState::of_this_thread().filter(|_| shared.switch.get() == Recording::Paused).map(Ready)
 }
 
 impl Ready {
@@ -155,6 +167,9 @@ fn enter_block(mut access: Access, registers: &Registers, block: &NewBlock) {
 #[cold]
 #[inline(never)]
 fn block_begins_slowly(shared: &'static Shared, registers: &Registers, block: NewBlock) {
+    if shared.switch.get() == Recording::Paused {
+        return;
+    }
     let sign = Sign::new();
     match block.usable {
         // Code of the allocator's must not run on a stack of ours, nor with signals blocked.
@@ -202,6 +217,9 @@ fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: us
 
 /// An allocation function returned no block.
 pub fn call_failed(shared: &'static Shared, registers: &Registers) {
+    if shared.switch.get() == Recording::Paused {
+        return;
+    }
     let sign = Sign::new();
     apart::run(&mut || {
         if let Ok(access) = Access::enter(shared, registers, &sign) {
@@ -270,16 +288,20 @@ pub fn realloc_ends(shared: &'static Shared, registers: &Registers, end: &Reallo
 
 #[inline(never)]
 fn reallocated(shared: &'static Shared, registers: &Registers, sign: &Sign, end: &ReallocEnd) {
+    let is_paused = shared.switch.get() == Recording::Paused;
+    if is_paused && end.begun.detached().is_none() {
+        return;
+    }
     match Access::enter(shared, registers, sign) {
         Ok(mut access) => {
             let outcome = Reallocated::of(end.new, end.frees).and_then(|new| {
-                // A block that is no sample takes the place of one that was, or of none.
-                access.takes(new.size).then(|| begun(&mut access, registers, &new))
+                // A block that is no sample, or passes by, takes the place of one that was entered, or of none.
+                (!is_paused && access.takes(new.size)).then(|| begun(&mut access, registers, &new))
             });
             let site = |access: &mut Access| ended(access, registers, end.by).site;
             policy::settle(&mut access, end.begun.detached(), end.by, &outcome, site);
         }
-        Err(refused) if end.new.is_some() => count_refused(shared, refused, true),
+        Err(refused) if end.new.is_some() && !is_paused => count_refused(shared, refused, true),
         Err(_) => {}
     }
 }
@@ -320,7 +342,7 @@ pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
         let sign = Sign::new();
         apart::run(&mut || drop(Access::enter(shared, &registers, &sign)));
     }
-    match ThreadState::of_this_thread().filter(|_| is_on(shared)) {
+    match ThreadState::of_this_thread().filter(|_| follows(shared)) {
         Some(state) => {
             let before = set_call(state, call);
             let gap = tls::gap();
@@ -335,7 +357,7 @@ pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
 
 /// It has returned; `enclosing` is in force again. After an exception or a jump nobody says so: a mark can be stale.
 pub fn call_ends(shared: &'static Shared, enclosing: Call) {
-    if let Some(state) = ThreadState::of_this_thread().filter(|_| is_on(shared)) {
+    if let Some(state) = ThreadState::of_this_thread().filter(|_| follows(shared)) {
         set_call(state, enclosing);
         if shared.sampling.is_on() {
             tls::set_gap(enclosing.gap);
@@ -360,7 +382,7 @@ fn set_call(state: &ThreadState, call: Call) -> Call {
 /// The call that encloses this one, if one was begun and not ended.
 #[inline(always)]
 pub fn enclosing_call(shared: &'static Shared) -> Option<Call> {
-    enclosing(ThreadState::of_this_thread()?).filter(|_| is_on(shared))
+    enclosing(ThreadState::of_this_thread()?).filter(|_| follows(shared))
 }
 
 #[inline(always)]
@@ -376,7 +398,7 @@ fn enclosing(state: &ThreadState) -> Option<Call> {
 /// Nothing is recorded here: if that is because this is a forked child, it says so, once.
 #[inline]
 pub fn note_fork(shared: &'static Shared) {
-    if shared.phase.load(Ordering::Relaxed) == Phase::On as u8 && !shared.mark.holds() {
+    if shared.phase.load(Ordering::Relaxed) == Phase::On as u8 && !shared.switch.follows() {
         crate::start::note_forked_child(shared);
     }
 }
@@ -412,7 +434,7 @@ pub fn code_loads(shared: &Shared) {
 /// A library is about to be loaded that will find the C library's functions, and not the replaced ones.
 #[cold]
 pub fn code_is_bound_past_us(shared: &'static Shared) {
-    if is_on(shared) {
+    if follows(shared) {
         count_apart(shared, TallyCounter::DeepBound);
     }
 }
@@ -421,7 +443,7 @@ pub fn code_is_bound_past_us(shared: &'static Shared) {
 pub fn code_unloads(shared: &'static Shared, done: bool) {
     // Twice: what is looked up while the module goes must not be believed afterwards.
     shared.modules.next_generation();
-    if done && is_on(shared) {
+    if done && follows(shared) {
         shared.ledger().global(GlobalCounter::Generation).fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -72,6 +72,8 @@ pub mod start;
 #[cfg(not(feature = "loom"))]
 pub mod state;
 #[cfg(not(feature = "loom"))]
+pub mod switch;
+#[cfg(not(feature = "loom"))]
 pub mod threads;
 #[cfg(not(feature = "loom"))]
 mod wide;

@@ -8,6 +8,7 @@ use heapledger_format::session::{
     self, DEPTH_LIMIT, DEPTH_LIMIT_MAX, FALLBACK, HISTORY_ENTRIES, HISTORY_ENTRIES_MAX, Key, SAMPLE_MAX,
 };
 use heapledger_linux::memory::PATH_BYTES_MAX;
+use heapledger_linux::process;
 use heapledger_linux::text::{self, Text};
 use heapledger_unwind::Strategy;
 
@@ -84,6 +85,8 @@ pub struct Request {
     pub reuse: bool,
     /// Mean bytes between two samples; 0: every block.
     pub sample: u64,
+    /// Begins paused: see [`switch`](crate::switch).
+    pub paused: bool,
     /// A key or value that was not understood, for one message.
     pub unknown: Text<64>,
 }
@@ -103,12 +106,19 @@ impl Default for Request {
             check_stacks: false,
             reuse: true,
             sample: 0,
+            paused: false,
             unknown: Text::new(),
         }
     }
 }
 
 impl Request {
+    /// What the person asked for who started the program.
+    pub fn of_environment() -> Request {
+        let value = process::environment::<{ session::VARIABLE_BYTES_MAX }>(session::VARIABLE.as_bytes());
+        Request::parse(value.as_ref().map_or(&[], |value| value.bytes()))
+    }
+
     /// Reads the variable's value. What is not understood is left at its default and remembered.
     pub fn parse(value: &[u8]) -> Request {
         let mut request = Request::default();

@@ -38,7 +38,7 @@ fn ledger(shared: &Shared) -> Option<(&Ledger, bool)> {
     if phase != Phase::On as u8 && phase != Phase::Off as u8 {
         return None;
     }
-    let records = phase == Phase::On as u8 && shared.mark.holds();
+    let records = phase == Phase::On as u8 && shared.switch.follows();
     // After `vfork` it is the child that is limited, and the parent's memory that would be changed.
     let is_another = records && shared.pid.load(Ordering::Relaxed) != syscall::getpid();
     let ledger = shared.ledger();

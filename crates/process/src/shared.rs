@@ -11,6 +11,7 @@ use crate::sampling::Sampling;
 use crate::sites::Sites;
 use crate::slots::{Pool, Vacant};
 use crate::state::{HeapRange, ThreadBooks};
+use crate::switch::Switch;
 use crate::threads::Threads;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +20,6 @@ use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, SectionKind};
 use heapledger_linux::clock::Clock;
-use heapledger_linux::fork::ForkMark;
 use heapledger_linux::{apart, memory, syscall};
 
 const RECORD_BYTES: usize = RECORD_WORDS * 8;
@@ -36,7 +36,7 @@ pub enum Phase {
     Unstarted = 0,
     /// The first caller is setting up; others pass through.
     Starting = 1,
-    /// Blocks are entered.
+    /// There is a ledger; the [switch](crate::switch) says what is entered.
     On = 2,
     /// Nothing is entered in this process (any more).
     Off = 3,
@@ -78,7 +78,8 @@ impl Settings {
 /// The shared tables. Fresh zeros are a valid value, so it can be a `static` that costs nothing before it is used.
 pub struct Shared {
     pub(crate) phase: AtomicU8,
-    pub(crate) mark: ForkMark,
+    /// What is recorded.
+    pub switch: Switch,
     /// The process that records.
     pub(crate) pid: AtomicU32,
     pub(crate) clock: Clock,
@@ -121,7 +122,7 @@ impl Shared {
     pub const fn new() -> Shared {
         Shared {
             phase: AtomicU8::new(Phase::Unstarted as u8),
-            mark: ForkMark::new(),
+            switch: Switch::new(),
             pid: AtomicU32::new(0),
             clock: Clock::new(),
             ledger: UnsafeCell::new(Ledger::new()),

@@ -11,7 +11,7 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::header::State;
 use heapledger_format::record::Options;
 use heapledger_format::section::heap;
-use heapledger_format::session::{SANITIZERS, VARIABLE, VARIABLE_BYTES_MAX, ending, process as key};
+use heapledger_format::session::{SANITIZERS, ending, process as key};
 use heapledger_format::{GlobalCounter, MAGIC, SectionKind, anchor};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, advice, open_flag};
@@ -28,8 +28,43 @@ pub struct Hooks<'a> {
     pub heaps: &'a [&'a [u8]],
 }
 
-/// Starts recording, once; returns whether this process records from now on.
-pub fn start(shared: &'static Shared, hooks: &Hooks) -> bool {
+/// Why nothing is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotStarted {
+    /// It was tried before, or is being tried.
+    Again,
+    /// What was asked for is to be recorded in another process, of which this is a child.
+    OfAnother,
+    /// The program brings a sanitizer, of this name, which replaces `malloc` itself.
+    Sanitizer(&'static [u8]),
+    /// The C library is none that can be followed: why.
+    Library(&'static [u8]),
+    /// There can be no ledger: why.
+    NoLedger(&'static [u8]),
+    /// There is no memory for the recorder, or the kernel cannot keep it from forked children.
+    NoMemory,
+}
+
+impl NotStarted {
+    /// Tells the person, if there is something to tell: a line on standard error.
+    pub fn complain(&self) {
+        const END: &[u8] = b": nothing is recorded";
+        match self {
+            NotStarted::Again | NotStarted::OfAnother => {}
+            NotStarted::Sanitizer(name) => {
+                complain(&[b"this program has ", name, b" inside, which replaces malloc itself", END]);
+            }
+            NotStarted::Library(why) | NotStarted::NoLedger(why) => complain(&[why, END]),
+            NotStarted::NoMemory => complain(&[b"no memory for the recorder", END]),
+        }
+    }
+}
+
+/// Starts recording, once, as `request` says.
+///
+/// # Errors
+/// If this process will not record, or does already.
+pub fn start(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Result<(), NotStarted> {
     let claimed = shared.phase.compare_exchange(
         Phase::Unstarted as u8,
         Phase::Starting as u8,
@@ -37,12 +72,13 @@ pub fn start(shared: &'static Shared, hooks: &Hooks) -> bool {
         Ordering::Relaxed,
     );
     if claimed.is_err() {
-        return false;
+        return Err(NotStarted::Again);
     }
     let _signals = syscall::SignalsBlocked::new();
-    let phase = if set_up(shared, hooks).is_some() { Phase::On } else { Phase::Off };
+    let begun = set_up(shared, hooks, request);
+    let phase = if begun.is_ok() { Phase::On } else { Phase::Off };
     shared.phase.store(phase as u8, Ordering::Release);
-    phase == Phase::On
+    begun
 }
 
 /// Nothing will be recorded in this process, for a reason that the library of hooks knows.
@@ -58,13 +94,13 @@ pub fn stop(shared: &'static Shared) {
     if shared.phase.load(Ordering::Acquire) != Phase::On as u8 {
         return;
     }
-    if !shared.mark.holds() {
+    if !shared.switch.follows() {
         note_forked_child(shared);
     } else if shared.pid.load(Ordering::Relaxed) == syscall::getpid() {
         // A child that shares our memory (`vfork`) has not spoken for us.
         shared.phase.store(Phase::Off as u8, Ordering::Release);
         shared.ledger().set_state(State::Stopped);
-        shared.mark.clear();
+        shared.switch.stop();
     }
 }
 
@@ -79,12 +115,7 @@ pub fn is_unstarted(shared: &Shared) -> bool {
     shared.phase.load(Ordering::Relaxed) == Phase::Unstarted as u8
 }
 
-fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
-    let value = process::environment::<VARIABLE_BYTES_MAX>(VARIABLE.as_bytes());
-    let request = Request::parse(value.as_ref().map_or(&[], |value| value.bytes()));
-    if !request.unknown.bytes().is_empty() {
-        complain(&[VARIABLE.as_bytes(), b": not understood: ", request.unknown.bytes()]);
-    }
+fn set_up(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Result<(), NotStarted> {
     let session = request.session.unwrap_or_else(syscall::random);
     if request.pid.is_some_and(|pid| pid != u64::from(syscall::getpid())) {
         // A child of the watched process: its ledger is not this one.
@@ -96,24 +127,18 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
                 note_child(path, session);
             }
         }
-        return None;
+        return Err(NotStarted::OfAnother);
     }
     // They come to life in the middle of the first `malloc`, and do not bear that somebody allocates or asks meanwhile. (`run`
     // tells by the file; this is for what was preloaded by hand, and for what a program becomes.)
     if let Some(sanitizer) = SANITIZERS.iter().find(|sanitizer| loader::is_defined(sanitizer.symbol.as_bytes())) {
-        complain(&[
-            b"this program has ",
-            sanitizer.name.as_bytes(),
-            b" inside, which replaces malloc itself: nothing is recorded",
-        ]);
-        note_unrecorded(&request, session);
-        return None;
+        note_unrecorded(request, session);
+        return Err(NotStarted::Sanitizer(sanitizer.name.as_bytes()));
     }
     if !shared.modules.start() {
         let why: &[u8] =
             if loader::is_glibc() { b"this glibc is older than 2.35" } else { b"this program is not built for glibc" };
-        complain(&[why, b": nothing is recorded"]);
-        return None;
+        return Err(NotStarted::Library(why));
     }
     let settings = Settings {
         options: request.options,
@@ -134,25 +159,23 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
     shared.first_stack_end.store(first_stack_end, Ordering::Relaxed);
     let start_unix_ns = shared.clock.start();
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
-    let opened = Opening { request: &request, session, id, start_unix_ns };
+    let opened = Opening { request, session, id, start_unix_ns };
     let image = match opened.ledger(ledger) {
         Ok(image) => image,
         Err(reason) => {
-            complain(&[reason, b": nothing is recorded"]);
-            note_unrecorded(&request, session);
-            return None;
+            note_unrecorded(request, session);
+            return Err(NotStarted::NoLedger(reason));
         }
     };
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && describe_heaps(ledger, hooks)
-        && describe_process(ledger, &request, session, image, hooks)
-        && shared.mark.set().is_ok();
+        && describe_process(ledger, request, session, image, hooks)
+        && shared.switch.start(request.paused).is_ok();
     if !begun {
         ledger.set_state(State::Stopped);
         ledger.open_for_readers();
-        complain(&[b"no memory for the recorder: nothing is recorded"]);
-        return None;
+        return Err(NotStarted::NoMemory);
     }
     if request.sample != 0 {
         ledger.global(GlobalCounter::SampleInterval).store(request.sample, Ordering::Relaxed);
@@ -165,11 +188,11 @@ fn set_up(shared: &'static Shared, hooks: &Hooks) -> Option<()> {
     }
     ledger.set_state(State::Recording);
     ledger.open_for_readers();
-    Some(())
+    Ok(())
 }
 
 /// One line on standard error, only for what the person must know.
-fn complain(parts: &[&[u8]]) {
+pub fn complain(parts: &[&[u8]]) {
     const STANDARD_ERROR: usize = 2;
     // A write beyond the limit of file sizes would be a signal.
     let file = syscall::identify(STANDARD_ERROR).ok().filter(|file| file.is_regular());

@@ -4,6 +4,9 @@
 //!
 //! The order of steps is what other threads and readers rely on: a record is complete before the
 //! index leads to it, and out of the index before the allocator can hand its address out again.
+//!
+//! Recording can be paused: then the library of hooks begins no block, and goes on to end those that are in the ledger. What
+//! follows from that for the counts is said where the word is kept (`switch.rs` of `heapledger-process`).
 
 mod block;
 mod realloc;

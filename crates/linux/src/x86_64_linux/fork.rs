@@ -5,58 +5,75 @@
 //! space (`vfork`, `CLONE_VM`) shares the heap too, and rightly counts as the same process.
 
 use crate::syscall::{self, Errno, advice};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// A word that is non-zero in the process that made it and zero in its children.
-pub struct ForkMark {
+/// A word that keeps its value in the process that made it and is 0 in its children.
+pub struct ForkWord {
     page: AtomicUsize,
 }
 
 const PAGE_BYTES: usize = 4096;
-const ALIVE: u32 = 0x4C45_4447;
 
-impl ForkMark {
-    /// No page yet: [`ForkMark::holds`] is false.
+impl ForkWord {
+    /// No page yet: the word is 0.
     pub const fn new() -> Self {
-        ForkMark { page: AtomicUsize::new(0) }
+        ForkWord { page: AtomicUsize::new(0) }
     }
 
-    /// Maps and marks the page.
+    /// Maps and marks the page, if there is none yet, and sets the word.
     ///
     /// # Errors
     /// If there is no memory, or the kernel (before 4.14) cannot wipe on fork.
-    pub fn set(&self) -> Result<(), Errno> {
-        let page = syscall::map_anonymous(PAGE_BYTES)?;
-        if let Err(error) = syscall::advise(page, PAGE_BYTES, advice::WIPE_ON_FORK) {
-            // SAFETY: nobody else has seen the page.
-            unsafe { syscall::unmap(page, PAGE_BYTES) };
-            return Err(error);
+    pub fn start(&self, value: u32) -> Result<(), Errno> {
+        if self.word().is_none() {
+            let page = syscall::map_anonymous(PAGE_BYTES)?;
+            if let Err(error) = syscall::advise(page, PAGE_BYTES, advice::WIPE_ON_FORK) {
+                // SAFETY: nobody else has seen the page.
+                unsafe { syscall::unmap(page, PAGE_BYTES) };
+                return Err(error);
+            }
+            self.page.store(page as usize, Ordering::Release);
         }
-        // SAFETY: the page was just mapped, is writable and aligned.
-        unsafe { page.cast::<u32>().write(ALIVE) };
-        self.page.store(page as usize, Ordering::Release);
+        if let Some(word) = self.word() {
+            word.store(value, Ordering::Release);
+        }
         Ok(())
     }
 
-    /// Whether the calling process is the one that called [`ForkMark::set`].
     #[inline(always)]
-    pub fn holds(&self) -> bool {
-        let page = self.page.load(Ordering::Acquire) as *const u32;
-        // SAFETY: once set, the page stays mapped for ever, in children too (they see zeros).
-        !page.is_null() && unsafe { page.read_volatile() } == ALIVE
+    fn word(&self) -> Option<&AtomicU32> {
+        let page = self.page.load(Ordering::Acquire) as *const AtomicU32;
+        // SAFETY: null, or a page that stays mapped for ever, in children too (they see zeros).
+        unsafe { page.as_ref() }
     }
 
-    /// Clears the mark in this process.
+    /// Its value; 0 in a process that did not call [`ForkWord::start`] itself.
+    #[inline(always)]
+    pub fn get(&self) -> u32 {
+        self.word().map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Whether it has this value, which is not 0.
+    #[inline(always)]
+    pub fn is(&self, value: u32) -> bool {
+        self.word().is_some_and(|word| word.load(Ordering::Relaxed) == value)
+    }
+
+    /// Changes it, if it has the value `from`.
+    pub fn change(&self, from: u32, to: u32) -> bool {
+        let change = |word: &AtomicU32| word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        self.word().is_some_and(change)
+    }
+
+    /// Makes it 0 in this process.
     pub fn clear(&self) {
-        let page = self.page.load(Ordering::Acquire) as *mut u32;
-        if !page.is_null() {
-            // SAFETY: as in `holds`; every thread only ever stores this zero.
-            unsafe { page.write_volatile(0) };
+        if let Some(word) = self.word() {
+            word.store(0, Ordering::Release);
         }
     }
 }
 
-impl Default for ForkMark {
+impl Default for ForkWord {
     fn default() -> Self {
         Self::new()
     }

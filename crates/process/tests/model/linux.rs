@@ -7,6 +7,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use heapledger_process::access::{Access, Sign};
+use heapledger_process::options::Request;
 use heapledger_process::shared::Shared;
 use heapledger_process::start::{self, Hooks};
 use heapledger_recorder::backend::{Begun, Ended, Site};
@@ -18,12 +19,12 @@ use heapledger_unwind::Registers;
 use crate::model::{Block, Model, Subject};
 use crate::sequence::{Plan, run};
 
-static SHARED: Shared = Shared::new();
+pub(crate) static SHARED: Shared = Shared::new();
 
 /// Tells the child how many entries its ring has.
-const RING: &str = "HEAPLEDGER_TEST_RING";
+pub(crate) const RING: &str = "HEAPLEDGER_TEST_RING";
 
-struct Linux {
+pub(crate) struct Linux {
     path: PathBuf,
 }
 
@@ -70,21 +71,26 @@ impl Subject for Linux {
 }
 
 fn start_recording() {
-    let hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"] };
-    assert!(start::start(&SHARED, &hooks), "recording");
+    start_as(&Request::of_environment());
 }
 
-fn open_own_ledger() -> Linux {
+pub(crate) fn start_as(request: &Request) {
+    let hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"] };
+    assert_eq!(start::start(&SHARED, &hooks, request), Ok(()));
+}
+
+pub(crate) fn open_own_ledger() -> Linux {
     let path = SHARED.ledger().mapping().expect("a mapping").path().bytes();
     Linux { path: String::from_utf8(path.to_vec()).expect("a path").into() }
 }
 
-/// Runs a test of this file in a process of its own.
-fn run_child(test: &str, ring: usize) {
-    let dir = std::env::temp_dir().join(format!("heapledger-model-{}-{test}-{ring}", std::process::id()));
+/// Runs a test in a process of its own.
+pub(crate) fn run_child(test: &str, ring: usize) {
+    let dir =
+        std::env::temp_dir().join(format!("heapledger-model-{}-{}-{ring}", std::process::id(), test.replace(':', "")));
     std::fs::create_dir_all(&dir).expect("a directory");
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", &format!("linux::{test}"), "--ignored", "--test-threads=1"])
+        .args(["--exact", test, "--ignored", "--test-threads=1"])
         .env("HEAPLEDGER", format!("dir={},history={ring},max-ledger=67108864", dir.display()))
         .env(RING, ring.to_string())
         .output()
@@ -115,7 +121,7 @@ fn sequences() {
 #[test]
 fn a_processs_ledger_agrees_with_a_map() {
     for ring in [64, 128, 65_536] {
-        run_child("sequences", ring);
+        run_child("linux::sequences", ring);
     }
 }
 
@@ -168,5 +174,5 @@ fn handover() {
 
 #[test]
 fn a_dead_threads_chunk_is_released_once() {
-    run_child("handover", 128);
+    run_child("linux::handover", 128);
 }

@@ -6,3 +6,5 @@ mod chip;
 mod linux;
 mod model;
 mod sequence;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
+mod switch;

@@ -46,12 +46,28 @@ pub(crate) struct Model {
     detached: usize,
     counts: BTreeMap<&'static str, u64>,
     peak: u64,
+    /// Blocks that begin pass by.
+    is_paused: bool,
+    /// Blocks may have passed by.
+    was_paused: bool,
 }
 
 impl Model {
     /// Of a ledger with room for so many live blocks, and for so many in its history ring.
     pub(crate) fn new(capacity: usize, ring: usize) -> Model {
         Model { capacity, ring, ..Model::default() }
+    }
+
+    pub(crate) fn pause(&mut self) {
+        (self.is_paused, self.was_paused) = (true, true);
+    }
+
+    pub(crate) fn resume(&mut self) {
+        self.is_paused = false;
+    }
+
+    fn unknown(&mut self) {
+        self.count(TallyCounter::UnknownFrees, u64::from(!self.was_paused));
     }
 
     fn count(&mut self, counter: TallyCounter, amount: u64) {
@@ -68,6 +84,9 @@ impl Model {
     }
 
     pub(crate) fn begin(&mut self, block: &Block) -> bool {
+        if self.is_paused {
+            return false;
+        }
         if self.live.len() + self.detached == self.capacity {
             self.count(TallyCounter::LostNoRecord, 1);
             return false;
@@ -97,7 +116,7 @@ impl Model {
 
     pub(crate) fn end(&mut self, address: u64, by: Kind) -> bool {
         let Some(old) = self.live.remove(&address) else {
-            self.count(TallyCounter::UnknownFrees, 1);
+            self.unknown();
             return false;
         };
         let number = self.number();
@@ -124,13 +143,18 @@ impl Model {
         }
         self.detached = 0;
         match (outcome, detached) {
+            (_, None) if self.is_paused => false,
+            (Reallocated::Gave(_), Some((old, number))) if self.is_paused => {
+                self.retire(old, number, kind);
+                false
+            }
             (Reallocated::Gave(new), Some((old, number))) => {
                 self.retire(old, number, kind);
                 self.enter(&new, number);
                 true
             }
             (Reallocated::Gave(new), None) => {
-                self.count(TallyCounter::UnknownFrees, 1);
+                self.unknown();
                 self.begin(&new)
             }
             (Reallocated::Freed, Some((old, number))) => {
@@ -138,7 +162,7 @@ impl Model {
                 false
             }
             (Reallocated::Freed, None) => {
-                self.count(TallyCounter::UnknownFrees, 1);
+                self.unknown();
                 false
             }
             (Reallocated::Failed, detached) => {

@@ -5,15 +5,15 @@ use heapledger_recorder::policy::Reallocated;
 use heapledger_source::format::Kind;
 
 /// A linear congruential generator: the same sequence on every machine.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % limit
     }
 
-    fn one_in(&mut self, chance: u64) -> bool {
+    pub(crate) fn one_in(&mut self, chance: u64) -> bool {
         self.below(chance) == 0
     }
 
