@@ -5,8 +5,9 @@
 
 use crate::expression::{self, RegisterFile};
 use crate::row::{BP, CfaRule, IP, REGISTER_COUNT, RegisterRule, Row, SP};
+use crate::step::guess;
 use crate::table::TableError;
-use crate::walk::{End, Strategy, Walk, guess};
+use crate::walk::{End, Strategy, Walk};
 use crate::{Environment, Lookup, Registers};
 
 /// Walks from the beginning. `sink` is given the frames, innermost first, until it refuses one.

@@ -57,6 +57,7 @@
 )]
 
 mod memo;
+mod step;
 mod verified;
 mod walk;
 

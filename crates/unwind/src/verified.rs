@@ -2,7 +2,8 @@
 
 use crate::cache::RuleCache;
 use crate::rule::{self, BasePointer, Rule, Shape};
-use crate::walk::{self, End, Frame, Rare, Strategy};
+use crate::step::{Frame, Step, rule_of, step};
+use crate::walk::{End, Strategy};
 use crate::{Environment, Registers};
 
 /// A word of the stack and what it held.
@@ -193,8 +194,7 @@ fn take_counting<E: Environment, const SETS: usize>(
     reuse: bool,
     misses: &mut u64,
 ) -> Option<Taken> {
-    let Registers { ip: mut pc, mut sp, mut bp, .. } = *registers;
-    let mut exact = false;
+    let mut frame = Frame::innermost(registers);
     let mut guessed_from = None;
     let mut fresh = 0usize;
     // Frames of the last stack that may still be met.
@@ -203,10 +203,11 @@ fn take_counting<E: Environment, const SETS: usize>(
         let keeps = reuse && end != End::LimitReached;
         Some(Taken { kept: 0, fresh, end, guessed_from, keeps, end_word })
     };
-    if pc == 0 {
+    if frame.pc == 0 {
         return done(0, End::Outermost, None, 0);
     }
     loop {
+        let Frame { pc, sp, bp, exact } = frame;
         if let Some(index) = last.find(pc, sp, bp, exact, met_below) {
             if last.holds_from(environment, index) {
                 let kept = index.wrapping_add(1);
@@ -219,51 +220,14 @@ fn take_counting<E: Environment, const SETS: usize>(
                 met_below = last.holds_below(environment, index);
             }
         }
-        let (rule, tag) = match cache.get(pc) {
-            Some(known) => known,
-            None => {
-                *misses = misses.wrapping_add(1);
-                walk::miss(environment, cache, pc)
-            }
-        };
+        let (rule, tag) = rule_of(environment, cache, pc, misses);
         let Some(place) = last.fresh.get_mut(fresh) else { break };
         *place = Fresh { pc, sp, bp, rule, tag };
         fresh = fresh.wrapping_add(1);
-        let shape = rule.shape_bits();
-        if (shape == rule::FROM_SP || shape == rule::FROM_BP) && rule.bp_bits() <= rule::BP_AT_CFA {
-            let base = if shape == rule::FROM_SP { sp } else { bp };
-            let cfa = base.wrapping_add_signed(i64::from(rule.cfa_operand()));
-            if cfa <= sp || cfa & 7 != 0 {
-                return done(fresh, End::NotRising { pc }, guessed_from, 0);
-            }
-            let address = cfa.wrapping_sub(8);
-            let Some(caller) = environment.read_word(address) else {
-                return done(fresh, End::Unreadable { address }, guessed_from, 0);
-            };
-            if rule.bp_bits() != rule::BP_SAME {
-                let address = cfa.wrapping_add_signed(i64::from(rule.bp_operand()));
-                let Some(value) = environment.read_word(address) else {
-                    return done(fresh, End::Unreadable { address }, guessed_from, 0);
-                };
-                bp = value;
-            }
-            if caller == 0 {
-                return done(fresh, End::Outermost, guessed_from, address);
-            }
-            (pc, sp, exact) = (caller, cfa, false);
-            continue;
-        }
-        let frame = Frame { pc, sp, bp, exact };
-        match walk::step_rarely(environment, strategy, guessed_from.is_some(), frame, rule) {
-            Rare::Step(next) => Frame { pc, sp, bp, exact } = next,
-            Rare::Guess(next) => {
-                guessed_from.get_or_insert(fresh);
-                Frame { pc, sp, bp, exact } = next;
-            }
-            Rare::End(end) => {
-                return done(fresh, end, guessed_from, 0);
-            }
-            Rare::General => return None,
+        match step(environment, strategy, rule, frame, fresh, &mut guessed_from) {
+            Step::Next(next) => frame = next,
+            Step::End { end, word } => return done(fresh, end, guessed_from, word),
+            Step::General => return None,
         }
     }
     done(fresh, End::LimitReached, guessed_from, 0)
