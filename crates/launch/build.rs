@@ -1,17 +1,31 @@
 //! Builds the preload library and leaves it in `OUT_DIR`, so that it travels inside the `heapledger` binary:
-//! `cargo install --path crates/cli` alone yields a `heapledger run` that works.
+//! `cargo install` alone yields a `heapledger run` that works.
 //!
 //! A nested cargo with a target directory of its own, because cargo cannot yet say "this binary needs that
-//! crate's cdylib" on stable. The preload library has no dependency outside this workspace: no network is needed.
+//! crate's cdylib" on stable. It builds from the sources below `preload`, which are links to those of the crates: cargo
+//! follows them into this crate's package, and a manifest there would keep them out of it. So manifests are written
+//! here. The preload library has no dependency outside this workspace: no network is needed.
 
 use std::env;
 use std::error::Error;
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The crates that the preload library is made of, by folder.
-const PARTS: &[&str] = &["format", "unwind", "linux", "recorder", "process", "preload"];
+/// The crates that the preload library is made of, each with those that it uses. `cargo xtask tidy` compares them with
+/// their manifests.
+const PARTS: &[(&str, &[&str])] = &[
+    ("format", &[]),
+    ("unwind", &[]),
+    ("linux", &[]),
+    ("recorder", &["format"]),
+    ("process", &["format", "unwind", "linux", "recorder"]),
+    ("preload", &["format", "unwind", "linux", "process"]),
+];
+
+/// As in the workspace: a package does not take that along.
+const PROFILE: &str = "[profile.release]\npanic = \"abort\"\nlto = \"thin\"\ncodegen-units = 4\n";
 
 /// What belongs to the outer build and must not reach the inner one: `-D warnings`, instrumentation, clippy in
 /// place of rustc, another target directory.
@@ -31,22 +45,15 @@ const OUTER_ONLY: &[&str] = &[
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
-    let crates = PathBuf::from(var("CARGO_MANIFEST_DIR")?).join("..");
-    for part in PARTS {
-        for inside in ["src", "Cargo.toml", "build.rs"] {
-            let path = crates.join(part).join(inside);
-            if path.exists() {
-                println!("cargo:rerun-if-changed={}", path.display());
-            }
-        }
-    }
-    println!("cargo:rerun-if-changed={}", crates.join("../Cargo.toml").display());
+    // Links are followed.
+    println!("cargo:rerun-if-changed=preload");
+    let sources = PathBuf::from(var("CARGO_MANIFEST_DIR")?).join("preload");
 
     let out = PathBuf::from(var("OUT_DIR")?);
     let image = out.join("preload.so");
     let supported = var("CARGO_CFG_TARGET_OS")? == "linux" && var("CARGO_CFG_TARGET_ARCH")? == "x86_64";
     if supported {
-        fs::copy(build(&crates, &out)?, &image)?;
+        fs::copy(build(&sources, &out)?, &image)?;
     } else {
         // `run` says in one sentence that this platform is not supported; all other commands work.
         fs::write(&image, [])?;
@@ -54,12 +61,48 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn build(crates: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
+/// Writes a workspace of the parts; returns its manifest.
+fn workspace(sources: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let root = out.join("workspace");
+    let version = var("CARGO_PKG_VERSION")?;
+    let mut members = String::new();
+    for (part, uses) in PARTS {
+        write!(members, "{part:?}, ")?;
+        let mut text = format!("[package]\nname = \"heapledger-{part}\"\nversion = {version:?}\nedition = \"2024\"\n");
+        if *part == "preload" {
+            writeln!(text, "build = {:?}", sources.join("link.rs"))?;
+        }
+        writeln!(text, "[lib]\npath = {:?}", sources.join(part).join("lib.rs"))?;
+        if *part == "preload" {
+            writeln!(text, "crate-type = [\"cdylib\"]")?;
+        }
+        // What only tests turn on has no feature here.
+        writeln!(text, "[lints.rust]\nunexpected_cfgs = \"allow\"\n[dependencies]")?;
+        for used in *uses {
+            writeln!(text, "heapledger-{used} = {{ path = \"../{used}\" }}")?;
+        }
+        fs::create_dir_all(root.join(part))?;
+        write_if_new(&root.join(part).join("Cargo.toml"), &text)?;
+    }
+    let manifest = root.join("Cargo.toml");
+    write_if_new(&manifest, &format!("[workspace]\nresolver = \"3\"\nmembers = [{members}]\n{PROFILE}"))?;
+    Ok(manifest)
+}
+
+/// A file that is written anew looks changed to cargo.
+fn write_if_new(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
+    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    Ok(fs::write(path, text)?)
+}
+
+fn build(sources: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let (target, host) = (var("TARGET")?, var("HOST")?);
     let target_dir = out.join("preload");
     let mut cargo = Command::new(var("CARGO")?);
-    cargo.args(["build", "--release", "--lib", "--package", "heapledger-preload", "--manifest-path"]);
-    cargo.arg(crates.join("preload/Cargo.toml")).arg("--target-dir").arg(&target_dir);
+    cargo.args(["build", "--release", "--offline", "--lib", "--package", "heapledger-preload", "--manifest-path"]);
+    cargo.arg(workspace(sources, out)?).arg("--target-dir").arg(&target_dir);
     let mut products = target_dir.clone();
     if target != host {
         cargo.arg("--target").arg(&target);

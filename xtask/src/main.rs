@@ -8,10 +8,12 @@ use std::process::ExitCode;
 mod bench;
 mod demo;
 mod faults;
+mod package;
 mod scale;
 mod short;
 mod stress;
 mod test;
+mod tidy;
 mod watching;
 
 mod packages;
@@ -28,10 +30,12 @@ cargo xtask test       everything that must hold before a change is taken; add t
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
 cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
                        of each kind at most (0: all), names of errors and of victims
+cargo xtask package    packs every crate that is published, and installs the command from a registry made of the packages
 cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
 cargo xtask kill       SIGKILL at random moments, of programs, `run` and `recover`: nothing may be lost; takes a number of kills
 cargo xtask short      what `heapledger run` itself adds to a program that ends at once
 cargo xtask stress     every victim with threads, signals or forks 2,000 times, on two busy processors
+cargo xtask tidy       the rules of the house that no compiler knows; --map prints what each file is for
 cargo xtask watching   what it costs a program that `heapledger top` watches it
 ";
 
@@ -49,10 +53,12 @@ fn main() -> ExitCode {
         ["test", only @ ..] => test::run(only),
         ["bench", words @ ..] => bench::run(words),
         ["faults", words @ ..] => faults::run(words),
+        ["package"] => package::run(),
         ["scale", words @ ..] => scale::run(words),
         ["short", words @ ..] => short::run(words),
         ["stress", words @ ..] => stress::run(words),
         ["kill", words @ ..] => kill(words),
+        ["tidy", words @ ..] => tidy::run(words),
         ["watching", words @ ..] => watching::run(words),
         _ => {
             print!("{USAGE}");

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::packages;
 use crate::planted::Planted;
 use crate::step::{Beside, Result, Tests, cargo, run as run_command, run_tests, seconds, target};
-use crate::{symbols, thumb};
+use crate::{symbols, thumb, tidy};
 
 /// What came of a step that did not fail.
 enum Done {
@@ -21,6 +21,7 @@ type Step = fn() -> Result<Done>;
 const STEPS: &[(&str, Step)] = &[
     ("packages", || packages::provide(packages::TEST).map(|()| Done::Well)),
     ("fmt", || run_command(&mut cargo(&["fmt", "--all", "--check"])).map(|()| Done::Well)),
+    ("tidy", || tidy::run(&[]).map(|()| Done::Well)),
     ("clippy", clippy),
     ("unit", unit),
     ("symbols", || symbols::check().map(|()| Done::Well)),

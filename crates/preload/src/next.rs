@@ -2,6 +2,33 @@
 //!
 //! Found at the first call, by our own look-up over the loaded modules: `dlsym` allocates and locks.
 //! The whole C family comes from one module, so that no allocator is ever given another's block.
+//!
+//! # How it is found
+//!
+//! `dlsym` allocates and takes locks; `dl_iterate_phdr` takes the lock that a thread inside `dlopen` holds while it
+//! waits for us. So symbols are looked up in the modules' own hash tables, over the list that debuggers use, and code
+//! addresses through glibc's `_dl_find_object` (2.35), which is lock-free. The whole C family comes from one module,
+//! the first behind us that defines `malloc`: no allocator ever gets another's block. C++ operators are found when
+//! first called and again after each `dlclose`. If a module in front of us defines an `operator new`, C++ calls are
+//! only passed on.
+//!
+//! If nobody behind us has a `malloc` the library was not preloaded: `dlopen` brought it, or it was linked last. The
+//! program's calls go past it then. The few that come (by `dlsym`, or from a namespace of its own) are passed on to
+//! the first allocator in the list of modules, and nothing is recorded: a ledger of these would look like the whole.
+//! The same under musl, whose loader notes its list elsewhere.
+//!
+//! A module opened with `RTLD_DEEPBIND` looks into what it needs itself, the C library included, before it looks
+//! elsewhere: its calls go past everything preloaded. The stub of `dlopen` sees the flag, counts it (`deep_bound`),
+//! and jumps on: the loader takes the return address for who is asking (RUNPATH, namespace), and sees the program's.
+//! Nothing of the call is changed.
+//!
+//! `dlclose` is replaced, too, and `iconv_close` beside it, which unloads modules on its own: they move the
+//! *generation* on, before and after. Code also goes without either (an `fclose` of a stream with `ccs=`, a library
+//! that could not be loaded after all). It can only be missed until other code comes to lie there, and for that the
+//! loader allocates what it keeps of a library: a `calloc` from the loader of that size moves the generation on, too.
+//! Rules, whole stacks and code addresses of an earlier generation are checked again before they are believed. So it
+//! is also known that an address in no module has no table until then, and stacks that pass generated code along
+//! frame pointers (JavaScript in node) are remembered like others, though marked as guessed.
 
 use crate::emulated;
 use crate::hooked::{Family, HOOKED, Hook};

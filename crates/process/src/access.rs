@@ -1,4 +1,39 @@
 //! A thread's access to the recorder: who it is, and whether it may enter.
+//!
+//! # State, guard, stacks
+//!
+//! - A word in initial-exec TLS leads to the thread's state. The state is memory of its own, mapped once and never
+//!   unmapped. It holds words that whatever runs on the thread may look at, and books that only the hook touches that
+//!   is inside (`ThreadBooks`): leases (numbers, slots, a page of the history), the rule cache and the last stack.
+//!   Fresh zeros are a valid state. `Entered` is the access to the books: who has set the guard has it, or who has
+//!   claimed the state of a thread that is gone.
+//! - The **guard** is the address of a sign on the stack of the hook that is inside. It is not a flag, because a
+//!   `longjmp` or an exception may leave a hook for good. A guard whose sign is gone, or a complete stack without a
+//!   frame of ours (`capture::own_code_is_on_stack`), means that it was left. Stacks grow down: a guard that lies
+//!   above the present hook on the same stack encloses it, so this is a signal handler in the middle of an update,
+//!   and it is refused and counted (`lost_busy`, `frees_busy`). A guard at or below was abandoned and means nothing.
+//! - A stack pointer outside of the state's known stack is looked into (`on_another_stack`): another kernel thread
+//!   that shares our TLS word after a raw `clone` gets a state by its thread id; on an alternate signal stack the
+//!   guard of the interrupted hook holds, unless it was left on that same stack; a coroutine's stack becomes the
+//!   thread's.
+//! - What is known of a stack is found out page by page, by asking the kernel whether a page can be read (`stack.rs`,
+//!   `syscall::readable`), so that wrong unwind tables, or an `rbp` that is none, cannot fault. What was readable
+//!   once may be gone: so a thread's own stack is known up to its end (the thread control block, or where the kernel
+//!   put the first thread's), nothing beyond is believed. Ranges of other stacks are forgotten when the program calls
+//!   `munmap`, `mmap`, `mprotect`, `mremap` or frees a large block, and no stack on them is remembered: nobody tells
+//!   where such a stack ends, nor when it goes.
+//! - What threads do to shared tables without a lock is kept in small files (`cells.rs`, `chunks.rs`, `places.rs`,
+//!   `slots.rs`, `publication.rs`), which `cargo xtask test loom` tries under every schedule within a bound.
+//! - Rare work that takes kilobytes (a thread's first call, unwind tables, entering modules, whatever happens on an
+//!   alternate stack or near the end of a coroutine's) runs on one of a few stacks that the process has for it
+//!   (`linux/src/x86_64_linux/apart.rs`), because the program's may be an alternate one of 8 KiB. Signals are blocked
+//!   meanwhile: a handler that ran there would have too little room, and a collector that scans the stack from its
+//!   handler would scan ours. That costs two system calls, so a stack that has merely changed is walked where the
+//!   thread stands, if that is its own or can be read for 4 KiB below. The sign of the guard stays on the caller's
+//!   stack.
+//! - No signal is blocked on the common path. Rare work (growing a section, entering a module, the first call of a
+//!   thread) blocks signals, so that no handler runs in between, jumps away or forks.
+//! - Thread rows in the ledger stay. States of dead threads are taken over, see below.
 
 use crate::capture;
 use crate::shared::{Phase, Shared};

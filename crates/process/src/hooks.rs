@@ -2,6 +2,31 @@
 //!
 //! Every function here takes the registers at the hook's caller, returns without having touched
 //! `errno`, and does nothing where nothing is recorded.
+//!
+//! ARCHITECTURE.md has the path of one malloc.
+//!
+//! # The path of one free
+//!
+//! 1. The stub for `free` (`free_stub!`) goes to the real one at once if blocks are sampled and this one is none
+//!    (`sampling.rs`). Otherwise it calls `calls::frees` → `hooks::block_ends`, **before** the real free: afterwards
+//!    another thread could get the address.
+//! 2. `Access::enter_at_once` as above; the stack is taken only if there is a history to keep it in, and compared
+//!    with the last stack of a free, not of a malloc.
+//! 3. `policy::end`: `Index::remove` gives the slot to at most one caller, and leaves in the cell who took it. The
+//!    number is higher than the block's own. `retire` writes the history entry and the counters. `vacate` sets the
+//!    commit word to 0. `release_slot` puts the slot on the thread's list, surplus goes to the pool a batch at a
+//!    time.
+//! 4. The stub jumps to the real `free` and is gone.
+//!
+//! `realloc` is bracketed: `realloc_begins` takes the block out of the index (`policy::detach`), the real call runs,
+//! then `realloc_ends` has `policy::settle` book both halves under one number (`replace`), or put it back
+//! (`reattach`), or book only the free. Readers see the old record all the while.
+//!
+//! One call of the program is one entry, although `operator new` calls `malloc`, `reallocarray` jumps to `realloc`,
+//! and a library that stands behind us may do either in its own way. A hook whose real function may call another
+//! replaced one (`may_call_others`) leaves a mark with its stack address and what it is about, a size, a block or
+//! both (`hooks::call_begins`), and puts the enclosing mark back when it returns. `is_nested` looks at who calls: our
+//! own code, the body of a C++ operator, or the library behind us under such a mark and about the same thing.
 #![forbid(unsafe_code)]
 
 use crate::access::{Access, Sign, count_apart, count_refused};
@@ -71,7 +96,7 @@ impl Reallocation {
 #[inline(always)]
 fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> Site {
     if access.shared.settings().options.has(Options::STACK) {
-        capture(access.shared, access.state.again(), registers, gives)
+        Site(capture(access.shared, access.state.again(), registers, gives))
     } else {
         Site::NONE
     }

@@ -1,4 +1,25 @@
 //! The ledger's file as sections that grow.
+//!
+//! # How it grows
+//!
+//! The file is one sparse mapping. `ledger::plan` gives each section its share of address room from `--max-ledger`;
+//! none of it has storage at first. A store into a page without storage would be SIGBUS inside malloc when the disk
+//! or the tmpfs is full. So `Ledger::lease` hands elements out only below `backed`, and `grow` moves `backed` up in
+//! steps of half the section, a megabyte at most, after `MADV_POPULATE_WRITE` has made the pages present. That call
+//! fails where a store would fault. Before Linux 5.14 it does not exist; then the file is opened again by its path,
+//! compared by device and inode, and `fallocate` is asked. After a failure the next requests are refused without
+//! asking, more and more of them, up to 1,024. Unused ranges are marked `MADV_DONTDUMP`. A limit on file size is
+//! compared before the file is made, because exceeding it raises a signal.
+//!
+//! The address room counts for a limit of the address space. So `setrlimit`, `prlimit`, `mlockall` and `syscall` are
+//! watched (`preload/src/restrictions.rs`), and before a limit takes effect `room::fit` unmaps what has no storage,
+//! all but a share. That disturbs nobody: stores and reads stay below `backed`, which only moves under the token that
+//! unmapping takes too, and the file keeps its length and its header. `grow` brings pages back with `mremap`, which
+//! makes the part before them longer in its place. That is nearly always vacant: the kernel puts new mappings at the
+//! far end of the gaps. If it is not, the section is full.
+//!
+//! When records find no room the history gives half of its storage back (`History::shrink`); when that is used up,
+//! state *full*.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};

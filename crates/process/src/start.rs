@@ -1,4 +1,16 @@
 //! Starting to record: the first call of a process comes here.
+//!
+//! # fork, vfork, clone, exec
+//!
+//! - **fork, `_Fork`, raw clone without shared memory.** A page marked `MADV_WIPEONFORK` reads as zero in the child.
+//!   `Access::enter` looks before any store. It is the same word that says off, paused, on (`switch.rs`). The child adds one byte to `SESSION.children` and goes on unrecorded.
+//! - **vfork, `CLONE_VM`.** The child shares the heap, so its calls are entered like the parent's.
+//! - **exec.** The old mapping goes with the old program; its ledger is complete as it is. The library starts anew in
+//!   the new program, finds the name `SESSION-0` taken and opens `SESSION-1`. `run` finishes all of them; the last
+//!   one is what was asked for. If the process is another user's by then, it makes a directory of that user beside
+//!   the first (`live::of_session` looks into all, and orders by time).
+//! - **A program started by a child** finds `pid=` of another process in `HEAPLEDGER`, adds one byte to
+//!   `SESSION.children` and records nothing.
 
 use crate::ledger::{CODEC, Ledger, PAGE_BYTES};
 use crate::options::Request;

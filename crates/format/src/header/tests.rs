@@ -1,3 +1,5 @@
+//! Headers, written and read again, forged and cut.
+
 use super::*;
 use crate::layout::Field;
 use crate::record::{Entry, layout_64};

@@ -1,3 +1,5 @@
+//! Records at the edges of their fields, packed and read again.
+
 use super::*;
 use crate::bytes::ByteOrder;
 

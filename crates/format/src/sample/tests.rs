@@ -1,3 +1,5 @@
+//! Gaps between samples and their weights, against the distribution that they promise.
+
 use super::*;
 use std::println;
 

@@ -1,3 +1,5 @@
+//! Looks as text, in several widths.
+
 use super::*;
 
 fn held(blocks: u64, bytes: u64) -> Amount {

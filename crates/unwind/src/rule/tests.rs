@@ -1,3 +1,5 @@
+//! Rules, packed and read again.
+
 extern crate std;
 
 use super::*;

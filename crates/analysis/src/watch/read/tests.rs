@@ -1,3 +1,5 @@
+//! Readings of made ledgers, one after the other.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

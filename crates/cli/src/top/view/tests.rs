@@ -1,3 +1,5 @@
+//! Looks at a made ledger that is watched.
+
 use super::super::testing::{Made, view};
 use super::*;
 

@@ -1,3 +1,5 @@
+//! Formats, and what each conversion prints.
+
 use super::*;
 
 fn said(text: &str) -> String {

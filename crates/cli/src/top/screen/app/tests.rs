@@ -1,3 +1,5 @@
+//! Keys, and what they change on the screen.
+
 use super::super::super::testing::{Made, view};
 use super::*;
 

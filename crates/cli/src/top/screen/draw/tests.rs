@@ -1,3 +1,5 @@
+//! The screen as text, in several sizes.
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
