@@ -5,28 +5,22 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use heapledger_format::session::{ending, process as key};
-use heapledger_source::{Ledger, Life};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use heapledger_format::session::ending;
+use heapledger_launch::LaunchError;
+use heapledger_launch::finish::Finisher;
+use heapledger_launch::output::directory_of;
+use heapledger_launch::recover::{self, Hands, State, Unfinished};
+use heapledger_report::Figures;
 
 use crate::args::{OUTPUT, RecoverArgs};
 use crate::terminal::Progress;
 use crate::{FAILURE, terminal, text};
-use heapledger_launch::finish::{self, Finisher};
-use heapledger_launch::live::{self, Live};
-use heapledger_launch::output::{self, directory_of};
-use heapledger_launch::session::{self, Remains};
-
-/// How long a process that was killed is waited for.
-const DYING: Duration = Duration::from_secs(2);
-/// A recorder that has not begun after this time never will.
-const SETTING_UP: Duration = Duration::from_secs(60);
 
 /// Finds, lists, finishes.
 pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
-    let finds = find(&arguments.places)?;
+    let finds = recover::find(&arguments.places).map_err(refusal)?;
     let found = &finds.ledgers;
     let output = &arguments.output;
     let pattern = if names_a_ledger(output) {
@@ -42,15 +36,19 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
     };
     let mut finisher = Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: false };
     let mut failures = 0;
-    for live in found {
-        if let Err(problem) = one(live, arguments, &mut finisher) {
+    for unfinished in found {
+        if let Err(problem) = one(unfinished, arguments, &mut finisher) {
             crate::say_problem(&problem);
             failures += 1;
         }
     }
     let directory = if output.is_dir() { output } else { directory_of(output) };
-    let cleaned = clean(&finds, directory, arguments.list)?;
-    if found.is_empty() && !cleaned {
+    let abandoned = finds.abandoned(directory, !arguments.list);
+    for workplace in &abandoned {
+        let then = if arguments.list { "" } else { "; removed" };
+        terminal::line(&format!("{}: left half written by a heapledger that was killed{then}", workplace.display()))?;
+    }
+    if found.is_empty() && abandoned.is_empty() {
         terminal::line("no unfinished ledger found")?;
     }
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) })
@@ -81,111 +79,47 @@ fn without_variables(path: &Path) -> PathBuf {
     PathBuf::from(OsString::from_vec(pattern))
 }
 
-/// What lies in the places.
-struct Finds {
-    ledgers: Vec<Live>,
-    /// Directories of ledgers that were looked into.
-    directories: BTreeSet<PathBuf>,
+/// Why what a person named cannot be finished, with what can be done instead.
+fn refusal(problem: LaunchError) -> anyhow::Error {
+    match &problem {
+        LaunchError::NotUnfinished(_) => anyhow!("{problem}; every reading command takes it as it is"),
+        LaunchError::Finished(path) => anyhow!("{problem}; read it with `heapledger stats {}`", text::shell(path)),
+        _ => problem.into(),
+    }
 }
 
-fn find(places: &[PathBuf]) -> Result<Finds> {
-    let mut ledgers = BTreeSet::new();
-    let mut directories = BTreeSet::new();
-    if places.is_empty() {
-        directories.extend(live::places().iter().map(|base| live::directory_in(base)));
-        for directory in &directories {
-            ledgers.extend(live::list(directory).unwrap_or_default());
-        }
-    }
-    for place in places {
-        if place.is_dir() {
-            let inside = live::directory_in(place);
-            let directory = if inside.is_dir() { &inside } else { place };
-            ledgers.extend(live::list(directory).with_context(|| directory.display().to_string())?);
-            directories.insert(directory.clone());
-        } else {
-            let live = named(place)?;
-            let beside = Live::from_path(place).and_then(|_| place.parent());
-            directories.extend(beside.filter(|beside| !beside.as_os_str().is_empty()).map(Path::to_owned));
-            ledgers.insert(live);
-        }
-    }
-    Ok(Finds { ledgers: ledgers.into_iter().collect(), directories })
-}
-
-/// What processes left behind that were killed, and nobody needs: half of a finished ledger, in the directory of
-/// outputs or where its writer has put down, and what lay beside ledgers. Says what of it a person may have seen.
-fn clean(finds: &Finds, output: &Path, list: bool) -> Result<bool> {
-    let mut workplaces: BTreeSet<PathBuf> = output::abandoned_in(output).into_iter().collect();
-    for directory in &finds.directories {
-        let remains = Remains::of(directory);
-        workplaces.extend(remains.workplaces.iter().filter_map(|path| path.canonicalize().ok()));
-        if !list {
-            remains.remove();
-        }
-    }
-    for workplace in &workplaces {
-        let then = if list { "" } else { "; removed" };
-        if !list {
-            output::remove_workplace(workplace);
-        }
-        terminal::line(&format!("{}: left half written by a heapledger that was killed{then}", workplace.display()))?;
-    }
-    Ok(!workplaces.is_empty())
-}
-
-/// A ledger that was named by a person: its name may have been changed.
-fn named(path: &Path) -> Result<Live> {
-    if let Some(live) = Live::from_path(path) {
-        return Ok(live);
-    }
-    let ledger = Ledger::open(path)?;
-    if ledger.found().is_some() || ledger.is_copy() {
-        bail!("{} is not an unfinished ledger; every reading command takes it as it is", path.display());
-    }
-    if ledger.is_finished() {
-        bail!("{} is finished already; read it with `heapledger stats {}`", path.display(), text::shell(path));
-    }
-    let session = ledger.process().text(key::SESSION).unwrap_or_default();
-    Ok(Live { session, image: 0, path: path.to_owned() })
-}
-
-fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<()> {
+fn one(unfinished: &Unfinished, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<()> {
+    let live = &unfinished.live;
     let path = live.path.display();
-    let Some(ledger) = finish::open(live)? else {
-        // Just being set up, or its process was killed while it did so.
-        let modified = std::fs::metadata(&live.path).and_then(|meta| meta.modified());
-        let old = modified.is_ok_and(|then| then.elapsed().is_ok_and(|age| age > SETTING_UP));
-        let run = live.path.parent().and_then(|directory| session::run_of(directory, &live.session));
-        let own_name = Live::from_path(&live.path).is_some();
-        if arguments.list || !old || !own_name || run.is_some() || live::is_mapped(&live.path) {
-            terminal::line(&format!("{path}: nothing was recorded yet"))?;
-        } else {
-            std::fs::remove_file(&live.path).with_context(|| path.to_string())?;
-            terminal::line(&format!("{path}: nothing was recorded; removed"))?;
+    let (ledger, hands) = match unfinished.state(!arguments.list)? {
+        State::Blank { for_good } if arguments.list || !for_good => {
+            return Ok(terminal::line(&format!("{path}: nothing was recorded yet"))?);
         }
-        return Ok(());
+        State::Blank { .. } => {
+            unfinished.remove()?;
+            return Ok(terminal::line(&format!("{path}: nothing was recorded; removed"))?);
+        }
+        State::Recorded(ledger, hands) => (ledger, hands),
     };
     let process = ledger.process();
     let pid = process.pid().unwrap_or(0);
     let who = format!("{} (process {pid})", process.program().unwrap_or_else(|| "unknown program".into()));
-    let life = if arguments.list { ledger.life() } else { settled(&ledger) };
-    let run = live.path.parent().and_then(|directory| session::run_of(directory, &live.session));
-    let [busy, sentence] = match (life, run) {
-        (Life::Running, _) => [
+    let busy = match hands {
+        Hands::Running => Some([
             "still running".to_owned(),
             format!("is still running: its ledger is not finished yet; read it with `heapledger stats {pid}`"),
-        ],
-        (Life::Ending, _) => {
-            ["killed, but not gone yet".to_owned(), "was killed, but is not gone yet: try again in a moment".to_owned()]
-        }
-        (Life::Ended, Some(run)) => [
+        ]),
+        Hands::Ending => Some([
+            "killed, but not gone yet".to_owned(),
+            "was killed, but is not gone yet: try again in a moment".to_owned(),
+        ]),
+        Hands::Run(run) => Some([
             format!("ended; its `heapledger run` (process {run}) finishes it"),
             format!("has ended, and its `heapledger run` (process {run}) finishes the ledger"),
-        ],
-        (Life::Ended, None) => Default::default(),
+        ]),
+        Hands::Nobody => None,
     };
-    if !busy.is_empty() {
+    if let Some([busy, sentence]) = busy {
         if arguments.places.contains(&live.path) && !arguments.list {
             bail!("{who} {sentence}");
         }
@@ -194,31 +128,14 @@ fn one(live: &Live, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<
     }
     if arguments.list {
         let bytes = ledger.storage().map_or(0, |storage| storage.file_bytes);
-        terminal::line(&format!("{path}: {who}, ended; {}", heapledger_report::Figures::default().bytes(bytes)))?;
+        terminal::line(&format!("{path}: {who}, ended; {}", Figures::default().bytes(bytes)))?;
         return Ok(());
     }
     let mut progress = Progress::of_ours("writing the ledger", false);
-    let written = finisher
-        .finish(live, &ledger, &[], &mut |done, of| progress.bytes(done, of))
-        .with_context(|| format!("{path}: {who}"))?;
+    let written = finisher.finish(live, &ledger, &[], &mut |done, of| progress.bytes(done, of));
     drop(progress);
-    terminal::line(&format!(
-        "{path}: {who} -> {} ({})",
-        written.path.display(),
-        heapledger_report::Figures::default().bytes(written.bytes)
-    ))?;
+    let written = written.with_context(|| format!("{path}: {who}"))?;
+    let bytes = Figures::default().bytes(written.bytes);
+    terminal::line(&format!("{path}: {who} -> {} ({bytes})", written.path.display()))?;
     Ok(())
-}
-
-/// What the process of a ledger does; of one that was killed, when it has had some time to go. A large one takes a
-/// second to give its memory back.
-fn settled(ledger: &Ledger) -> Life {
-    let begun = Instant::now();
-    loop {
-        let life = ledger.life();
-        if life != Life::Ending || begun.elapsed() > DYING {
-            return life;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -1,35 +1,29 @@
 //! `heapledger run`: looks at the program, starts it with the recorder in it, stays beside it, finishes its ledger.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow};
 use nix::errno::Errno;
 
-use heapledger_format::session::{Key, VARIABLE, VARIABLE_BYTES_MAX};
+use heapledger_format::session::VARIABLE;
 use heapledger_launch::deep::deep;
 use heapledger_launch::detect::{self, Why};
-use heapledger_launch::keep::Keeper;
-use heapledger_launch::session::Sign;
+use heapledger_launch::end::Left;
+use heapledger_launch::start::{Session, Unready};
 use heapledger_launch::wait::{self, Signals, Start};
 use heapledger_launch::{OWN_FAILURE, exec, live, locate, output, sys};
 
-use self::end::{Left, Outcome};
+use self::end::Outcome;
 use crate::args::RunArgs;
 use crate::say;
 use crate::text::shell;
 
 mod end;
 mod summary;
-
-/// Most bytes of the options, less what the process id takes: the recorder reads no further.
-const VARIABLE_MAX: usize = VARIABLE_BYTES_MAX - 32;
 
 /// How this process is to end.
 pub(crate) enum End {
@@ -49,22 +43,6 @@ impl From<ExitStatus> for End {
     }
 }
 
-/// Where the recorder of one run writes.
-struct Session {
-    /// Where the directories of ledgers are, one for each user.
-    base: PathBuf,
-    /// Which are ours.
-    name: String,
-    /// The library that is preloaded.
-    library: PathBuf,
-    /// Whether there must be a ledger in the end.
-    expected: bool,
-    /// Holds them open.
-    keeper: Keeper,
-    /// Tells `recover` that they are in good hands.
-    sign: Option<Sign>,
-}
-
 /// What is known before the program starts.
 struct Plan {
     arguments: RunArgs,
@@ -73,24 +51,6 @@ struct Plan {
     start: Start,
     /// `None`: it runs untracked.
     session: Option<Session>,
-}
-
-/// Why a program does not start, or not as was asked.
-enum Trouble {
-    /// What was asked for by name is not to be had: nothing is started.
-    Asked(anyhow::Error),
-    /// The program can run all the same.
-    Ours(anyhow::Error),
-}
-
-impl Trouble {
-    /// With words about what was tried.
-    fn about(self, asked: bool) -> Trouble {
-        match self {
-            Trouble::Ours(problem) if asked => Trouble::Asked(problem),
-            other => other,
-        }
-    }
 }
 
 /// Runs the program. What was asked for by name and cannot be had is said, and ends with 125 before it starts; whatever
@@ -156,13 +116,11 @@ fn plan(mut arguments: RunArgs) -> Result<Plan, End> {
     let mut session = None;
     let can_be_seen = verdict.why.as_ref().is_none_or(Why::partly);
     if can_be_seen || verdict.why.is_some_and(|why| why.may_become_another()) {
-        match begin(&mut arguments) {
+        match Session::begin(&mut arguments.settings, arguments.preload.as_deref()) {
             Ok(begun) => session = Some(Session { expected: can_be_seen, ..begun }),
-            Err(Trouble::Asked(problem)) => return Err(failed(&problem)),
-            Err(Trouble::Ours(problem)) if can_be_seen => {
-                say(&format!("{problem:#}: {} runs untracked", name.display()));
-            }
-            Err(Trouble::Ours(_)) => {}
+            Err(Unready { why, asked: true }) => return Err(failed(&why.into())),
+            Err(Unready { why, .. }) if can_be_seen => say(&format!("{why}: {} runs untracked", name.display())),
+            Err(_) => {}
         }
     }
     if !session.as_ref().is_some_and(|session| session.expected) && arguments.require {
@@ -174,7 +132,7 @@ fn plan(mut arguments: RunArgs) -> Result<Plan, End> {
     };
     let settings = session.as_ref().map(|_| arguments.settings.clone());
     let start = Start::new(&program, &arguments.command, &environment, settings);
-    Ok(Plan { start: start.map_err(|problem| failed(&problem))?, arguments, name, session })
+    Ok(Plan { start: start.map_err(|problem| failed(&problem.into()))?, arguments, name, session })
 }
 
 /// Starts the program, stays beside it, and puts in order what it leaves.
@@ -198,10 +156,10 @@ fn carry_out(plan: Plan) -> End {
     }
     if let Some(session) = session {
         let left = Left::by(session);
-        let outcome = Outcome { name: &name, status: ended.status, span: ended.span, last_name: ended.last_name };
+        let outcome = Outcome { name: &name, ended: &ended };
         let finish = |at| end::finish(&arguments, &left, &outcome, signals, at);
         if let Some(status) = wait::aside(&signals, finish) {
-            deep(|| left.finishing_failed(status));
+            deep(|| end::say_failed(&left, status));
         }
     }
     End::from(ended.status)
@@ -234,11 +192,12 @@ fn without_us(arguments: &RunArgs, name: &OsStr, start: Start, reason: &io::Erro
 fn place_output(arguments: &mut RunArgs, name: &OsStr) -> Result<()> {
     let short = locate::short_name(name).to_owned();
     let writable = |pattern: &OsStr| {
-        output::check(&output::expand(pattern, &output::Names { program: &short, pid: 0, index: None })?)
+        let path = output::expand(pattern, &output::Names { program: &short, pid: 0, index: None })?;
+        output::check(&path)
     };
     let Err(problem) = writable(&arguments.output) else { return Ok(()) };
     if arguments.output_is_asked_for {
-        return Err(problem);
+        return Err(problem.into());
     }
     let patterns = live::lasting().into_iter().map(|place| output::below(&place, &arguments.output));
     if let Some((place, pattern)) = patterns.into_iter().find(|(_, pattern)| writable(pattern).is_ok()) {
@@ -257,44 +216,4 @@ fn refused(name: &OsStr, reason: Errno) -> End {
         other => say(&format!("{name} cannot be executed: {}", other.desc())),
     }
     End::Code(exec::exit_code(reason))
-}
-
-/// Makes everything ready for the recorder, and tells it.
-fn begin(arguments: &mut RunArgs) -> Result<Session, Trouble> {
-    let library = locate::library(arguments.preload.as_deref())
-        .map_err(|problem| Trouble::Ours(problem).about(locate::is_chosen(arguments.preload.as_deref())))?;
-    let settings = &mut arguments.settings;
-    let asked = settings.get(Key::Dir).is_some();
-    let max_ledger = settings.get(Key::MaxLedger).and_then(|bytes| bytes.to_str()?.parse().ok());
-    let base =
-        live::prepare(settings.get(Key::Dir), max_ledger).map_err(|problem| Trouble::Ours(problem).about(asked))?;
-    let name = random_name();
-    settings.set(Key::Dir, base.clone().into());
-    settings.set(Key::Session, name.clone().into());
-    if settings.variable().len() > VARIABLE_MAX {
-        let problem = anyhow!("the options of the recorder, paths included, are too long");
-        return Err(Trouble::Ours(problem).about(asked));
-    }
-    let (keeper, sign) = (Keeper::new(&base, &name), Sign::put_up(&live::directory_in(&base), &name));
-    Ok(Session { base, name, library, expected: true, keeper, sign })
-}
-
-/// 16 hexadecimal digits that nobody else has.
-fn random_name() -> String {
-    let mut bytes = [0; 8];
-    let random =
-        sys::random(&mut bytes) || File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).is_ok();
-    if !random {
-        // No random numbers: the directory is this user's alone, so only other runs of the same user must differ.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let mut hasher = DefaultHasher::new();
-        (now, std::process::id(), std::ptr::from_ref(&bytes) as usize).hash(&mut hasher);
-        bytes = hasher.finish().to_ne_bytes();
-    }
-    format!("{:016x}", u64::from_ne_bytes(bytes))
-}
-
-/// Removes a file that is not needed any more; that it is not there is as good.
-fn remove(path: &Path) {
-    let _ = fs::remove_file(path);
 }

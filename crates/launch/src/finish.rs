@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, ensure};
 use heapledger_format::session::process as key;
 use heapledger_source::format::FormatError;
 use heapledger_source::format::header::HEADER_BYTES_MAX;
 use heapledger_source::{Ledger, SourceError};
 
+use crate::error::LaunchError;
 use crate::live::{Live, hold};
 use crate::output::{Names, Pending, check, expand, remove_workplace};
 use crate::session::{Note, is_at};
@@ -60,16 +60,17 @@ impl Finisher {
         ledger: &Ledger,
         extra: &[(&str, String)],
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Written> {
+    ) -> Result<Written, LaunchError> {
         hold(ledger.as_file(), &live.path)?;
-        let gone = || format!("{} is not there any more: another heapledger has finished it", live.path.display());
-        ensure!(self.nameless || is_at(ledger.as_file(), &live.path), gone());
+        if !self.nameless && !is_at(ledger.as_file(), &live.path) {
+            return Err(LaunchError::FinishedByAnother(live.path.clone()));
+        }
         let process = ledger.process();
         let program = process.program().unwrap_or_else(|| "unknown".to_owned());
         let names = Names { program: OsStr::new(&program), pid: process.pid().unwrap_or(0), index: None };
         let wanted = expand(&self.pattern, &names)?;
         check(&wanted)?;
-        let pending = Pending::new(wanted).context("the finished ledger cannot be written")?;
+        let pending = Pending::new(wanted).map_err(LaunchError::NoWorkplace)?;
         let note = Note::new(live, pending.workplace());
         remember(Some((pending.workplace().to_owned(), Some(note.path().to_owned()))));
         let result = self.write(ledger, pending, extra, progress);
@@ -77,7 +78,7 @@ impl Finisher {
         let written = result?;
         // Without a name, or another has it by now.
         if is_at(ledger.as_file(), &live.path) {
-            fs::remove_file(&live.path).with_context(|| format!("{} cannot be removed", live.path.display()))?;
+            fs::remove_file(&live.path).map_err(|reason| LaunchError::NotRemoved(live.path.clone(), reason))?;
         }
         Ok(written)
     }
@@ -88,7 +89,7 @@ impl Finisher {
         pending: Pending,
         extra: &[(&str, String)],
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Written> {
+    ) -> Result<Written, LaunchError> {
         let mut all = extra.to_vec();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         all.push((key::FINISHED_UNIX_NS, now.as_nanos().to_string()));
@@ -97,31 +98,33 @@ impl Finisher {
         let finished = heapledger_source::finish(ledger, &temporary, &all, progress);
         let wanted = pending.wanted().to_owned();
         let bytes = finished.map_err(|error| plain(error, &wanted))?.bytes;
-        let path = pending.place(self.force, &mut self.fresh).with_context(|| wanted.display().to_string())?;
+        let path = pending.place(self.force, &mut self.fresh).map_err(LaunchError::of(&wanted))?;
         Ok(Written { instead_of: (path != wanted).then_some(wanted), path, bytes })
     }
 }
 
 /// The message for a person: about the file that was asked for, not about our temporary one.
-pub fn plain(error: SourceError, wanted: &std::path::Path) -> anyhow::Error {
+pub fn plain(error: SourceError, wanted: &std::path::Path) -> LaunchError {
     match error {
         SourceError::Write { reason, .. } if reason.kind() == io::ErrorKind::StorageFull => {
-            anyhow::anyhow!("there is no room on the disk for {}", wanted.display())
+            LaunchError::DiskFull(wanted.to_owned())
         }
-        SourceError::Write { reason, .. } => anyhow::anyhow!("{} cannot be written: {reason}", wanted.display()),
+        SourceError::Write { reason, .. } => {
+            LaunchError::Unwritten { path: wanted.to_owned(), reason: reason.to_string() }
+        }
         other => other.into(),
     }
 }
 
 /// Opens an unfinished ledger. `None` if its recorder never got as far as recording: there is nothing in it.
-pub fn open(live: &Live) -> Result<Option<Ledger>> {
-    let file = File::open(&live.path).with_context(|| live.path.display().to_string())?;
+pub fn open(live: &Live) -> Result<Option<Ledger>, LaunchError> {
+    let file = File::open(&live.path).map_err(LaunchError::of(&live.path))?;
     open_file(file, live)
 }
 
 /// The same, of a file that is open already.
-pub fn open_file(file: File, live: &Live) -> Result<Option<Ledger>> {
-    let again = file.try_clone()?;
+pub fn open_file(file: File, live: &Live) -> Result<Option<Ledger>, LaunchError> {
+    let again = file.try_clone().map_err(LaunchError::System)?;
     match Ledger::of_file(file, &live.path) {
         Ok(ledger) => Ok(Some(ledger)),
         Err(SourceError::Format { reason: FormatError::NotReady, .. } | SourceError::Empty(_)) => Ok(None),

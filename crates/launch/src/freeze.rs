@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use thiserror::Error;
 
 use crate::sys::{self, Stop};
 use asleep::Asleep;
@@ -46,6 +46,56 @@ pub enum Trace {
     All,
 }
 
+/// Why a process cannot be held; it runs on then.
+#[derive(Debug, Error)]
+pub enum HoldError {
+    /// It is not there any more.
+    #[error("process {0} has ended")]
+    Ended(i32),
+    /// A thread does not come to stand.
+    #[error("thread {thread} of process {process} cannot be held: it waits in the kernel")]
+    InKernel {
+        /// The process.
+        process: i32,
+        /// Which of its threads.
+        thread: i32,
+    },
+    /// Somebody else has it: a debugger.
+    #[error("process {process} cannot be held: process {tracer} ({name}) traces it already")]
+    Traced {
+        /// The process.
+        process: i32,
+        /// Who.
+        tracer: String,
+        /// What that one is called.
+        name: String,
+    },
+    /// The machine does not let us.
+    #[error(
+        "process {process} cannot be held by you: kernel.yama.ptrace_scope is {scope}; try as root, or without --freeze"
+    )]
+    Scope {
+        /// The process.
+        process: i32,
+        /// The setting.
+        scope: String,
+    },
+    /// It is not ours to hold.
+    #[error("process {0} cannot be held by you: it belongs to another user, or is protected")]
+    Protected(i32),
+    /// Something else.
+    #[error("process {process} cannot be held: {reason}")]
+    Refused {
+        /// The process.
+        process: i32,
+        /// What the system says.
+        reason: io::Error,
+    },
+    /// A thread cannot be looked at.
+    #[error("{0}")]
+    System(io::Error),
+}
+
 /// A process whose threads stand still as long as this value lives.
 #[derive(Debug)]
 pub struct Held {
@@ -68,7 +118,7 @@ impl Held {
     ///
     /// # Errors
     /// If the process may not be traced, is traced by somebody else, is gone, or does not stop. Then it runs.
-    pub fn hold(process: i32, trace: &Trace) -> Result<Held> {
+    pub fn hold(process: i32, trace: &Trace) -> Result<Held, HoldError> {
         let code = library_code(process);
         let mut held = Held { process, threads: Vec::new(), asleep: BTreeMap::new(), since: Instant::now() };
         let mut traced = BTreeSet::new();
@@ -101,14 +151,14 @@ impl Held {
         }
         held.asleep.retain(|id, _| !is_gone(process, *id));
         if held.threads.is_empty() && held.asleep.is_empty() {
-            bail!("process {process} has ended");
+            return Err(HoldError::Ended(process));
         }
         held.leave_entries(&code)?;
         Ok(held)
     }
 
     /// Becomes the tracer of a thread and asks it to stop.
-    fn trace(&mut self, id: i32) -> Result<()> {
+    fn trace(&mut self, id: i32) -> Result<(), HoldError> {
         match sys::seize(id) {
             Ok(()) => {
                 self.threads.push(Thread { id, stopped: None });
@@ -120,7 +170,7 @@ impl Held {
                 drop(error);
                 Ok(())
             }
-            Err(error) => Err(refused(self.process, &error)),
+            Err(error) => Err(refused(self.process, error)),
         }
     }
 
@@ -139,18 +189,14 @@ impl Held {
     }
 
     /// Waits until the threads from `first` on stand; forgets those that are gone.
-    fn wait_for(&mut self, first: usize) -> Result<()> {
+    fn wait_for(&mut self, first: usize) -> Result<(), HoldError> {
         let began = Instant::now();
         for thread in self.threads.iter_mut().skip(first) {
             while thread.stopped.is_none() {
-                thread.stopped = sys::look_at_thread(thread.id)?;
+                thread.stopped = sys::look_at_thread(thread.id).map_err(HoldError::System)?;
                 if thread.stopped.is_none() {
                     if began.elapsed() > PATIENCE {
-                        bail!(
-                            "thread {} of process {} cannot be held: it waits in the kernel",
-                            thread.id,
-                            self.process
-                        );
+                        return Err(HoldError::InKernel { process: self.process, thread: thread.id });
                     }
                     sleep(LOOK);
                 }
@@ -161,7 +207,7 @@ impl Held {
     }
 
     /// Lets threads that stopped inside our library go on alone until they are out of it.
-    fn leave_entries(&mut self, code: &[Range<u64>]) -> Result<()> {
+    fn leave_entries(&mut self, code: &[Range<u64>]) -> Result<(), HoldError> {
         for _ in 0..NUDGES {
             let mut inside: Vec<usize> = Vec::new();
             for (index, thread) in self.threads.iter().enumerate() {
@@ -225,24 +271,21 @@ fn is_gone(process: i32, thread: i32) -> bool {
 }
 
 /// Why a process cannot be held, in words.
-fn refused(process: i32, error: &io::Error) -> anyhow::Error {
+fn refused(process: i32, error: io::Error) -> HoldError {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).map_or("0", str::trim);
     if tracer != "0" {
         let name = fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
-        return anyhow!("process {process} cannot be held: process {tracer} ({}) traces it already", name.trim());
+        return HoldError::Traced { process, tracer: tracer.to_owned(), name: name.trim().to_owned() };
     }
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match error.raw_os_error() {
-        Some(libc::EPERM) if !matches!(scope.trim(), "" | "0") => anyhow!(
-            "process {process} cannot be held by you: kernel.yama.ptrace_scope is {}; try as root, or without --freeze",
-            scope.trim()
-        ),
-        Some(libc::EPERM) => {
-            anyhow!("process {process} cannot be held by you: it belongs to another user, or is protected")
+        Some(libc::EPERM) if !matches!(scope.trim(), "" | "0") => {
+            HoldError::Scope { process, scope: scope.trim().to_owned() }
         }
-        Some(libc::ESRCH) => anyhow!("process {process} has ended"),
-        _ => anyhow!("process {process} cannot be held: {error}"),
+        Some(libc::EPERM) => HoldError::Protected(process),
+        Some(libc::ESRCH) => HoldError::Ended(process),
+        _ => HoldError::Refused { process, reason: error },
     }
 }
 

@@ -12,11 +12,11 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use heapledger_format::session::{DIRECTORY, ending};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::{Whence, getuid, lseek};
 
+use crate::error::LaunchError;
 use crate::live::{self, Live};
 use crate::session::{self, is_at};
 
@@ -191,10 +191,10 @@ impl Keeper {
 
 impl Kept {
     /// The file, to be read; by its name if it is not open.
-    pub fn file(&self) -> Result<File> {
+    pub fn file(&self) -> Result<File, LaunchError> {
         match &self.file {
-            Some(file) => Ok(file.try_clone()?),
-            None => File::open(&self.live.path).with_context(|| self.live.path.display().to_string()),
+            Some(file) => file.try_clone().map_err(LaunchError::System),
+            None => File::open(&self.live.path).map_err(LaunchError::of(&self.live.path)),
         }
     }
 
@@ -205,11 +205,11 @@ impl Kept {
 
     /// Gives a ledger a name that has none any more, by copying it: where it was, else to the first default place that
     /// has room. Holes stay holes.
-    pub fn put_back(&self) -> Result<PathBuf> {
+    pub fn put_back(&self) -> Result<PathBuf, LaunchError> {
         let file = self.file()?;
         let own = self.live.path.parent().filter(|directory| live::make(directory).is_ok());
         let others = live::places().into_iter().map(|base| live::directory_in(&base));
-        let mut problem = anyhow::anyhow!("there is no place for it");
+        let mut problem = LaunchError::NoNameAgain;
         for directory in own.map(Path::to_owned).into_iter().chain(others) {
             if live::make(&directory).is_err() {
                 continue;
@@ -225,7 +225,7 @@ impl Kept {
                         Ok(()) => return Ok(path),
                         Err(error) => {
                             let _ = fs::remove_file(&path);
-                            problem = anyhow::Error::from(error).context(directory.display().to_string());
+                            problem = LaunchError::File { path: directory.clone(), reason: error };
                             break;
                         }
                     },

@@ -7,6 +7,8 @@
 
 pub mod deep;
 pub mod detect;
+pub mod end;
+mod error;
 pub mod exec;
 pub mod finish;
 pub mod freeze;
@@ -15,15 +17,19 @@ pub mod live;
 pub mod locate;
 pub mod options;
 pub mod output;
+pub mod recover;
 mod roomy;
 pub mod session;
 pub mod size;
+pub mod start;
 pub mod wait;
 
 #[allow(unsafe_code, reason = "notes the state of signals before Rust's runtime changes it")]
 pub mod startup;
 #[allow(unsafe_code, reason = "system calls without a safe door in our dependencies")]
 pub mod sys;
+
+pub use error::LaunchError;
 
 /// Exit code if we fail ourselves, not the program.
 pub const OWN_FAILURE: u8 = 125;

@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
 use heapledger_format::session::{BASES, Base, DIRECTORY, Key, VARIABLE, ending};
 use heapledger_source::Ledger;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, getuid};
 
+use crate::error::LaunchError;
 use crate::options::Settings;
 use crate::roomy;
 use crate::sys;
@@ -121,9 +121,10 @@ pub fn of_session(base: &Path, session: &str) -> Vec<Live> {
 ///
 /// # Errors
 /// If there is no place for it; for a chosen one, why.
-pub fn prepare(chosen: Option<&OsStr>, max_ledger: Option<u64>) -> Result<PathBuf> {
+pub fn prepare(chosen: Option<&OsStr>, max_ledger: Option<u64>) -> Result<PathBuf, LaunchError> {
     if let Some(base) = chosen.map(Path::new) {
-        make(&directory_in(base)).with_context(|| format!("no ledger can be made in {}", base.display()))?;
+        make(&directory_in(base))
+            .map_err(|why| LaunchError::NoLedgerIn { base: base.to_owned(), why: Box::new(why) })?;
         return Ok(base.to_owned());
     }
     let usable = |base: &PathBuf| {
@@ -136,22 +137,20 @@ pub fn prepare(chosen: Option<&OsStr>, max_ledger: Option<u64>) -> Result<PathBu
         |base: &PathBuf| !getuid().is_root() || fs::metadata(base).is_ok_and(|meta| meta.mode() & 0o003 == 0o003);
     roomy::choose(bases().into_iter().filter(|base| for_all(base) && usable(base)), max_ledger)
         .or_else(|| roomy::choose(bases().into_iter().filter(usable), max_ledger))
-        .context("no directory for the ledger: name one with --ledger-dir")
+        .ok_or(LaunchError::NoPlace)
 }
 
 /// A directory that is ours alone.
-pub fn make(directory: &Path) -> Result<()> {
+pub fn make(directory: &Path) -> Result<(), LaunchError> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            // In words, without the number that the standard library adds.
-            return Err(anyhow::anyhow!("{}", Errno::from_raw(error.raw_os_error().unwrap_or(0)).desc()));
+            return Err(LaunchError::NotMade(Errno::from_raw(error.raw_os_error().unwrap_or(0))));
         }
         _ => {}
     }
-    let meta = fs::symlink_metadata(directory)?;
+    let meta = fs::symlink_metadata(directory).map_err(LaunchError::System)?;
     let ours = meta.is_dir() && meta.uid() == getuid().as_raw() && meta.mode() & 0o077 == 0;
-    ensure!(ours, "{} is not a directory of yours alone", directory.display());
-    Ok(())
+    if ours { Ok(()) } else { Err(LaunchError::NotOursAlone(directory.to_owned())) }
 }
 
 /// The unfinished ledgers in a directory, in the order of their making.
@@ -166,10 +165,10 @@ pub fn list(directory: &Path) -> io::Result<Vec<Live>> {
 
 /// Holds a ledger against another `heapledger` that would finish it at the same time.
 /// As long as the file is open.
-pub fn hold(file: &File, path: &Path) -> Result<()> {
+pub fn hold(file: &File, path: &Path) -> Result<(), LaunchError> {
     sys::lock(file, true).map_err(|problem| match problem {
-        Errno::EWOULDBLOCK => anyhow::anyhow!("{} is being finished by another heapledger", path.display()),
-        other => anyhow::anyhow!("{} cannot be locked: {}", path.display(), other.desc()),
+        Errno::EWOULDBLOCK => LaunchError::BeingFinished(path.to_owned()),
+        other => LaunchError::NotLocked(path.to_owned(), other),
     })
 }
 

@@ -4,14 +4,15 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::getuid;
+
+use crate::error::LaunchError;
 
 /// Built by `build.rs`. Empty on platforms without a recorder.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
@@ -21,24 +22,22 @@ const OVERRIDE: &str = "HEAPLEDGER_PRELOAD";
 const MODE: u32 = 0o755;
 
 /// The path of a library that can be preloaded: the one asked for, or ours, written out if it is not there yet.
-pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
+pub fn library(chosen: Option<&Path>) -> Result<PathBuf, LaunchError> {
     if let Some(path) = chosen.map(Path::to_owned).or_else(named_in_environment) {
-        let whole = path.canonicalize().with_context(|| format!("the preload library {}", path.display()))?;
-        ensure!(loadable_name(&whole), "the loader cannot preload {}: a space or colon in its path", whole.display());
-        return Ok(whole);
+        let whole = path.canonicalize().map_err(|reason| LaunchError::Library { path, reason })?;
+        return if loadable_name(&whole) { Ok(whole) } else { Err(LaunchError::LibraryPath(whole)) };
     }
     if LIBRARY.is_empty() {
-        bail!("this heapledger was built without its preload library; recording needs x86-64 Linux");
+        return Err(LaunchError::NoLibrary);
     }
-    let mut last = None;
+    let mut last = LaunchError::Unfit("found no directory for the preload library: no directory to try");
     for directory in by_reach(directories()) {
         match place(&directory) {
             Ok(path) => return Ok(path),
-            Err(problem) => last = Some(problem.context(directory.display().to_string())),
+            Err(why) => last = LaunchError::NoPlaceForLibrary { directory, why: Box::new(why) },
         }
     }
-    Err(last.unwrap_or_else(|| anyhow::anyhow!("no directory to try")))
-        .context("found no directory for the preload library")
+    Err(last)
 }
 
 fn named_in_environment() -> Option<PathBuf> {
@@ -97,13 +96,13 @@ fn loadable_name(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b'$'))
 }
 
-fn place(directory: &Path) -> Result<PathBuf> {
-    ensure!(loadable_name(directory), "the loader cannot preload from a path with a space or a colon");
+fn place(directory: &Path) -> Result<PathBuf, LaunchError> {
+    unless(loadable_name(directory), "the loader cannot preload from a path with a space or a colon")?;
     if let Some(parent) = directory.parent() {
-        fs::create_dir_all(parent)?;
+        fs::create_dir_all(parent).map_err(LaunchError::System)?;
     }
     match DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(LaunchError::System(error)),
         _ => {}
     }
     check_directory(directory)?;
@@ -116,27 +115,34 @@ fn place(directory: &Path) -> Result<PathBuf> {
         return Ok(path);
     }
     let temporary = directory.join(format!(".{}.{}", name(), std::process::id()));
-    let written = write(&temporary).and_then(|()| Ok(fs::rename(&temporary, &path)?));
+    let written = write(&temporary).and_then(|()| fs::rename(&temporary, &path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
-    written?;
-    ensure!(is_ours(&path), "what was written does not read back");
+    written.map_err(LaunchError::System)?;
+    unless(is_ours(&path), "what was written does not read back")?;
     Ok(path)
 }
 
+/// What is not so is a reason not to use a directory.
+fn unless(so: bool, why: &'static str) -> Result<(), LaunchError> {
+    if so { Ok(()) } else { Err(LaunchError::Unfit(why)) }
+}
+
 /// Only we can put files there, and code can be mapped from there.
-fn check_directory(directory: &Path) -> Result<()> {
-    let meta = fs::symlink_metadata(directory)?;
-    ensure!(meta.is_dir(), "not a directory");
-    ensure!(meta.uid() == getuid().as_raw(), "it belongs to somebody else");
-    ensure!(meta.mode() & 0o022 == 0, "others may write there");
-    let flags = statvfs(directory)?.flags();
-    ensure!(!flags.contains(FsFlags::ST_NOEXEC), "it is mounted noexec");
+fn check_directory(directory: &Path) -> Result<(), LaunchError> {
+    let meta = fs::symlink_metadata(directory).map_err(LaunchError::System)?;
+    unless(meta.is_dir(), "not a directory")?;
+    unless(meta.uid() == getuid().as_raw(), "it belongs to somebody else")?;
+    unless(meta.mode() & 0o022 == 0, "others may write there")?;
+    let flags = statvfs(directory).map_err(|reason| LaunchError::System(reason.into()))?.flags();
+    unless(!flags.contains(FsFlags::ST_NOEXEC), "it is mounted noexec")?;
     // Whoever can rename a directory above can replace everything below. In a sticky one like /tmp nobody can.
-    for above in directory.canonicalize()?.ancestors().skip(1) {
-        let mode = fs::metadata(above)?.mode();
-        ensure!(mode & 0o002 == 0 || mode & 0o1000 != 0, "anybody may rename it in {}", above.display());
+    for above in directory.canonicalize().map_err(LaunchError::System)?.ancestors().skip(1) {
+        let mode = fs::metadata(above).map_err(LaunchError::System)?.mode();
+        if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+            return Err(LaunchError::Renamable(above.to_owned()));
+        }
     }
     Ok(())
 }
@@ -157,7 +163,7 @@ fn is_ours(path: &Path) -> bool {
         && bytes == LIBRARY
 }
 
-fn write(path: &Path) -> Result<()> {
+fn write(path: &Path) -> io::Result<()> {
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
     file.write_all(LIBRARY)?;

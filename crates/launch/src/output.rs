@@ -9,12 +9,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, bail, ensure};
 use heapledger_format::session::ending;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::unistd::{AccessFlags, access, getuid};
 
+use crate::error::LaunchError;
 use crate::sys::Lock;
 
 /// The name of what is being written, in its workplace.
@@ -40,7 +40,7 @@ pub struct Names<'a> {
 ///
 /// # Errors
 /// If a letter behind `%` means nothing.
-pub fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf> {
+pub fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf, LaunchError> {
     let mut out = Vec::new();
     let mut bytes = pattern.as_bytes().iter();
     while let Some(byte) = bytes.next() {
@@ -61,13 +61,10 @@ pub fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf> {
             }
             Some(b'%') => out.push(b'%'),
             Some(other) => {
-                bail!(
-                    "%{} in the output's name means nothing; there are %n %p{} %h %t %%",
-                    char::from(*other),
-                    if names.index.is_some() { " %i" } else { "" }
-                )
+                let (letter, numbered) = (char::from(*other), names.index.is_some());
+                return Err(LaunchError::UnknownLetter { letter, numbered });
             }
-            None => bail!("the output's name ends in a single %; write %%"),
+            None => return Err(LaunchError::LonePercent),
         }
     }
     Ok(PathBuf::from(OsString::from_vec(out)))
@@ -82,16 +79,22 @@ fn name_for_files(name: &[u8]) -> impl Iterator<Item = u8> {
 }
 
 /// Says at once that an output cannot be written, before the program has run for an hour.
-pub fn check(path: &Path) -> Result<()> {
-    ensure!(!path.as_os_str().is_empty() && path.file_name().is_some(), "the output's name is empty");
-    ensure!(!path.is_dir(), "{} is a directory; the output is a file", path.display());
+pub fn check(path: &Path) -> Result<(), LaunchError> {
+    if path.as_os_str().is_empty() || path.file_name().is_none() {
+        return Err(LaunchError::NoName);
+    }
+    if path.is_dir() {
+        return Err(LaunchError::IsDirectory(path.to_owned()));
+    }
     let directory = directory_of(path);
     // A directory that was removed can be written, says the kernel; but nothing can be made there.
     let gone = directory == Path::new(".")
         && std::env::current_dir().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    ensure!(!gone, "the ledger cannot be written to the working directory: it was removed");
+    if gone {
+        return Err(LaunchError::NoWorkingDirectory);
+    }
     access(directory, AccessFlags::W_OK | AccessFlags::X_OK)
-        .map_err(|error| anyhow::anyhow!("the ledger cannot be written to {}: {}", directory.display(), error.desc()))
+        .map_err(|error| LaunchError::NotWritable(directory.to_owned(), error))
 }
 
 /// The place, and the pattern for a file of that name in there.
@@ -249,7 +252,7 @@ impl Drop for Pending {
 ///
 /// # Errors
 /// If it cannot be written: then what was there before is there still.
-pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), LaunchError> {
     let written = || {
         let into = |path: &Path| {
             let mut out = BufWriter::new(File::create(path)?);
@@ -267,9 +270,9 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
 }
 
 /// Why a file could not be written, in a sentence.
-pub fn unwritten(path: &Path, error: &io::Error) -> anyhow::Error {
+pub fn unwritten(path: &Path, error: &io::Error) -> LaunchError {
     let reason = error.raw_os_error().map_or_else(|| error.to_string(), |code| Errno::from_raw(code).desc().to_owned());
-    anyhow::anyhow!("{} cannot be written: {reason}", path.display())
+    LaunchError::Unwritten { path: path.to_owned(), reason }
 }
 
 /// `x.1.html` for `x.html`: what opens a file goes by the end of its name.
@@ -302,7 +305,7 @@ fn rename_to_free(from: &Path, to: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn expanded(pattern: &str) -> Result<String> {
+    fn expanded(pattern: &str) -> Result<String, LaunchError> {
         let names = Names { program: OsStr::new("a/jq"), pid: 42, index: None };
         Ok(expand(OsStr::new(pattern), &names)?.to_string_lossy().into_owned())
     }

@@ -14,7 +14,6 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
 use heapledger_format::session::{Key, VARIABLE};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -22,6 +21,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::deep::deep;
+use crate::error::LaunchError;
 use crate::exec::{Image, exit_code};
 use crate::keep::{Keeper, LOOK_AGAIN};
 use crate::options::Settings;
@@ -139,8 +139,8 @@ impl Start {
         arguments: &[OsString],
         environment: &[(OsString, OsString)],
         settings: Option<Settings>,
-    ) -> Result<Start> {
-        let image = Image::new(program, arguments, environment).context("an argument has a zero byte inside")?;
+    ) -> Result<Start, LaunchError> {
+        let image = Image::new(program, arguments, environment).ok_or(LaunchError::ZeroByte)?;
         Ok(Start { image, settings })
     }
 

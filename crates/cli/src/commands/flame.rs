@@ -176,7 +176,7 @@ fn show(args: &FlameArgs) -> Result<()> {
         // A device, or a pipe that has a name, is written to; a file is replaced when the new one is complete.
         Target::Named(path) if fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) => {
             let result = File::create(&path).and_then(|file| write(&mut BufWriter::new(file)));
-            result.map_err(|error| unwritten(&path, &error))
+            Ok(result.map_err(|error| unwritten(&path, &error))?)
         }
         Target::Named(path) => place(&path, true, &tree, args.bytes, write),
         Target::Free(path) => place(&path, false, &tree, args.bytes, write),

@@ -17,6 +17,7 @@ use nix::sys::signal::{SigSet, Signal};
 use super::unless_pipe_closed;
 use crate::say;
 use crate::terminal::{Color, Progress};
+use heapledger_launch::LaunchError;
 use heapledger_launch::finish::{abandon, plain, remember};
 use heapledger_launch::freeze::{Held, Trace};
 use heapledger_launch::output::{Names, Pending, check, expand};
@@ -172,14 +173,14 @@ fn held(
     args: &SnapshotArgs,
     live: &Ledger,
     raw: &std::path::Path,
-    unfit: &dyn Fn(SourceError) -> anyhow::Error,
+    unfit: &dyn Fn(SourceError) -> LaunchError,
 ) -> Result<Snapshot> {
     let asked = args.target.to_str().and_then(|text| text.parse::<i32>().ok());
     let asked = asked.filter(|_| !std::path::Path::new(&args.target).exists());
     let pid = asked.or_else(|| live.process().pid().and_then(|pid| pid.try_into().ok()));
     let Some(pid) = pid.filter(|_| live.is_running()) else {
         // It has ended: nobody writes any more.
-        return copy(live, raw, true).map_err(unfit);
+        return Ok(copy(live, raw, true).map_err(unfit)?);
     };
     if pid == id() as i32 {
         bail!("a process cannot hold itself");

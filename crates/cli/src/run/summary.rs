@@ -133,7 +133,12 @@ impl Display for Summary<'_> {
         let now =
             Some(&own.program).filter(|now| !self.earlier.is_empty() && !now.is_empty() && *now != &name.to_string());
         let name = now.map_or_else(|| name.to_string(), |now| format!("{now}, which {name} became,"));
-        writeln!(f, "heapledger: {name} {} after {}", ending(self.outcome), span(nanoseconds(self.outcome.span)))?;
+        writeln!(
+            f,
+            "heapledger: {name} {} after {}",
+            ending(self.outcome),
+            span(nanoseconds(self.outcome.ended.span))
+        )?;
         let figures = self.paint.figures(own.sampled.is_some());
         let lines = |text: &str| self.paint.lines(text, INDENT, INDENT);
         if let Some(from) = own.sampled {
@@ -204,8 +209,8 @@ fn nanoseconds(span: Duration) -> u64 {
 }
 
 fn ending(outcome: &Outcome<'_>) -> String {
-    let core = if outcome.status.core_dumped() { ", core dumped," } else { "" };
-    match (outcome.status.code(), outcome.status.signal()) {
+    let core = if outcome.ended.status.core_dumped() { ", core dumped," } else { "" };
+    match (outcome.ended.status.code(), outcome.ended.status.signal()) {
         (Some(code), _) => format!("ended with status {code}"),
         (None, Some(signal)) => match nix::sys::signal::Signal::try_from(signal) {
             Ok(known) => format!("was killed by {}{core}", known.as_str()),
@@ -221,13 +226,20 @@ mod tests {
     use std::ffi::OsStr;
     use std::process::ExitStatus;
 
-    fn shown(status: i32, reckoning: &Reckoning, children: u64) -> String {
-        let outcome = Outcome {
-            name: OsStr::new("/usr/bin/jq"),
+    use heapledger_launch::wait::Ended;
+
+    fn ended(status: i32) -> Ended {
+        Ended {
             status: ExitStatus::from_raw(status),
             span: Duration::from_millis(1240),
+            refused: None,
             last_name: None,
-        };
+            unknown: None,
+        }
+    }
+
+    fn shown(status: i32, reckoning: &Reckoning, children: u64) -> String {
+        let outcome = Outcome { name: OsStr::new("/usr/bin/jq"), ended: &ended(status) };
         let written = Written { path: "heapledger.jq.42.hl".into(), instead_of: None, bytes: 1 << 20 };
         Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children, paint: Paint::default() }
             .to_string()
@@ -267,12 +279,7 @@ heapledger: jq ended with status 0 after 1.24 s
 
     #[test]
     fn bytes_are_exact_where_that_is_wanted() {
-        let outcome = Outcome {
-            name: OsStr::new("jq"),
-            status: ExitStatus::from_raw(0),
-            span: Duration::from_millis(1240),
-            last_name: None,
-        };
+        let outcome = Outcome { name: OsStr::new("jq"), ended: &ended(0) };
         let written = Written { path: "jq.hl".into(), instead_of: None, bytes: 1 << 20 };
         let reckoning = Reckoning {
             bytes_allocated: 45 << 20,
