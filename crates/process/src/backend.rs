@@ -15,7 +15,7 @@ use heapledger_format::header::State;
 use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::thread;
 use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, sample};
-use heapledger_recorder::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Ticks};
+use heapledger_recorder::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot, Ticks};
 
 /// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
 const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
@@ -59,7 +59,7 @@ impl Access<'_> {
 
     #[cold]
     #[inline(never)]
-    fn more_slots(&mut self) -> Option<u32> {
+    fn more_slots(&mut self) -> Option<Slot> {
         let shared = self.shared;
         let count = shared.pool.pop(shared, self.state.slots.get_mut(..BATCH)?);
         self.state.slot_count = count as u32;
@@ -85,7 +85,7 @@ impl Access<'_> {
         shared.ledger().set_state(State::Recording);
         // In reverse, so that they are used in the order in which they lie.
         for (place, slot) in self.state.slots.iter_mut().zip((first..first + BATCH as u64).rev()) {
-            *place = slot as u32;
+            *place = Slot(slot as u32);
         }
         self.state.slot_count = BATCH as u32;
         self.state.pop_slot()
@@ -95,7 +95,7 @@ impl Access<'_> {
     /// that rests keeps nothing from others.
     #[cold]
     #[inline(never)]
-    fn history_in_new_entries(&mut self, slot: u32, freed: &Freed) {
+    fn history_in_new_entries(&mut self, slot: Slot, freed: &Freed) {
         self.state.end_entries(self.shared);
         let ledger = self.shared.ledger();
         let Some(lease) = self.shared.history.lease(ledger, self.state.entries_filled) else {
@@ -114,7 +114,7 @@ impl Access<'_> {
 
     /// Writes an entry that is leased to this thread.
     #[inline(always)]
-    fn write_history(&mut self, entry: u64, slot: u32, freed: &Freed) {
+    fn write_history(&mut self, entry: u64, slot: Slot, freed: &Freed) {
         let entry = self.shared.ledger().section(SectionKind::History).at(entry);
         let block: [u64; RECORD_WORDS] =
             core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
@@ -154,7 +154,7 @@ impl ThreadBooks {
     }
 
     #[inline(always)]
-    fn pop_slot(&mut self) -> Option<u32> {
+    fn pop_slot(&mut self) -> Option<Slot> {
         let count = self.slot_count.checked_sub(1)?;
         self.slot_count = count;
         self.slots.get(count as usize).copied()
@@ -162,8 +162,6 @@ impl ThreadBooks {
 }
 
 impl<'hook> Backend for Access<'hook> {
-    type Slot = u32;
-
     #[inline(always)]
     fn aside<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
         self.with_copy(work)
@@ -190,7 +188,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn number_of_end(&mut self, slot: u32, address: u64) -> Option<Number> {
+    fn number_of_end(&mut self, slot: Slot, address: u64) -> Option<Number> {
         Access::number_of_end(self, slot, address).map(Number)
     }
 
@@ -205,7 +203,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn take_slot(&mut self) -> Option<u32> {
+    fn take_slot(&mut self) -> Option<Slot> {
         match self.state.pop_slot() {
             Some(slot) => Some(slot),
             None => self.aside(Access::more_slots),
@@ -213,7 +211,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn release_slot(&mut self, slot: u32) {
+    fn release_slot(&mut self, slot: Slot) {
         let state: &mut ThreadBooks = &mut self.state;
         if state.slot_count as usize == LOCAL_MAX {
             state.give_batch(self.shared);
@@ -225,7 +223,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn publish(&mut self, slot: u32, entry: &Entry) {
+    fn publish(&mut self, slot: Slot, entry: &Entry) {
         if entry.is_wide() {
             let entry = *entry;
             self.aside(move |access| access.wide_put(&entry));
@@ -249,7 +247,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn measure(&mut self, slot: u32) -> Option<Measure> {
+    fn measure(&mut self, slot: Slot) -> Option<Measure> {
         let number = (self.shared.record_word(slot, 0).load(Ordering::Acquire) & NUMBER_MASK).checked_sub(1)?;
         let bytes = Entry::packed_size(self.shared.record_word(slot, 2).load(Ordering::Relaxed));
         match bytes {
@@ -264,7 +262,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn vacate(&mut self, slot: u32) {
+    fn vacate(&mut self, slot: Slot) {
         let commit = self.shared.record_word(slot, 0);
         if self.is_wide(slot) {
             let number = (NUMBER_MASK & commit.load(Ordering::Relaxed)).wrapping_sub(1);
@@ -274,7 +272,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn insert(&mut self, address: u64, slot: u32) -> Inserted<u32> {
+    fn insert(&mut self, address: u64, slot: Slot) -> Inserted {
         self.shared.sampling.note(address);
         let at = (address, self.cell(address));
         match self.shared.index.insert(self.shared, at, slot, self.is_apart) {
@@ -291,7 +289,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn remove(&mut self, address: u64) -> Option<u32> {
+    fn remove(&mut self, address: u64) -> Option<Slot> {
         let at = (address, self.cell(address));
         // Captured as what it is: an access whose address is known to others lies in memory.
         let (shared, books): (_, &ThreadBooks) = (self.shared, &self.state);
@@ -304,7 +302,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn history(&mut self, slot: u32, freed: &Freed) {
+    fn history(&mut self, slot: Slot, freed: &Freed) {
         if !self.shared.history.is_on() {
             return;
         }

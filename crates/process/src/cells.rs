@@ -11,12 +11,13 @@
 #![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU32, Ordering};
+use heapledger_recorder::backend::Slot;
 
 /// Marks a cell that holds a node.
 pub const IS_NODE: u32 = 1 << 31;
 /// Marks a cell whose block is gone. What its other bits mean is the affair of those who take blocks out.
 pub const IS_GONE: u32 = 1 << 30;
-/// Slots that a cell can lead to.
+/// Slots that a cell can lead to: those with a number below this.
 pub const SLOTS_MAX: u32 = IS_GONE - 1;
 /// Bits of the addresses in a granule.
 pub const GRANULE_BITS: u32 = 5;
@@ -28,9 +29,9 @@ const RETRIES: u32 = 1000;
 /// The address in the record of a slot that a cell leads to.
 pub trait Addresses {
     /// Reads it. The slot may be given to another block at any moment.
-    fn address(&self, slot: u32) -> u64;
+    fn address(&self, slot: Slot) -> u64;
     /// Starts to load the record. `slot` can be any number.
-    fn fetch_soon(&self, slot: u32) {
+    fn fetch_soon(&self, slot: Slot) {
         let _ = slot;
     }
 }
@@ -51,15 +52,20 @@ pub enum Insert {
     /// The address leads to the slot.
     Done,
     /// It led to this other slot before.
-    Displaced(u32),
+    Displaced(Slot),
     /// No memory, or an address outside of the map.
     Full,
 }
 
 /// The slot that a cell leads to, if it is neither vacant nor a node.
 #[inline(always)]
-pub fn slot_in(cell: u32) -> Option<u32> {
-    Some(cell.wrapping_sub(1)).filter(|slot| *slot < SLOTS_MAX)
+pub fn slot_in(cell: u32) -> Option<Slot> {
+    Some(cell.wrapping_sub(1)).filter(|slot| *slot < SLOTS_MAX).map(Slot)
+}
+
+#[inline(always)]
+fn cell_of(slot: Slot) -> u32 {
+    slot.0 + 1
 }
 
 #[inline(always)]
@@ -76,17 +82,17 @@ fn child_of(cells: &impl Cells, node: u32, address: u64, depth: usize) -> Option
 /// [`insert`] where nobody else enters or takes out anything in the address's granule meanwhile, if its cell is vacant: without a
 /// locked instruction. False: it is not.
 #[inline(always)]
-pub fn insert_alone(cell: &AtomicU32, slot: u32) -> bool {
+pub fn insert_alone(cell: &AtomicU32, slot: Slot) -> bool {
     let is_vacant = is_vacant(cell.load(Ordering::Relaxed));
     if is_vacant {
-        cell.store(slot + 1, Ordering::Release);
+        cell.store(cell_of(slot), Ordering::Release);
     }
     is_vacant
 }
 
 /// [`remove`] where there is no other thread. Finds nothing in a granule that is divided. Nothing remains.
 #[inline(always)]
-pub fn remove_alone(cell: &AtomicU32, records: &impl Addresses, address: u64) -> Option<u32> {
+pub fn remove_alone(cell: &AtomicU32, records: &impl Addresses, address: u64) -> Option<Slot> {
     let slot = slot_in(cell.load(Ordering::Relaxed))?;
     if records.address(slot) != address {
         return None;
@@ -97,12 +103,12 @@ pub fn remove_alone(cell: &AtomicU32, records: &impl Addresses, address: u64) ->
 
 /// Lets `address` lead to `slot`, whose record is complete.
 #[inline]
-pub fn insert(cells: &impl Cells, records: &impl Addresses, address: u64, slot: u32) -> Insert {
+pub fn insert(cells: &impl Cells, records: &impl Addresses, address: u64, slot: Slot) -> Insert {
     let Some(cell) = cells.granule(address, true) else { return Insert::Full };
     let seen = Some(cell.load(Ordering::Relaxed)).filter(|seen| is_vacant(*seen)).unwrap_or(0);
-    match cell.compare_exchange(seen, slot + 1, Ordering::AcqRel, Ordering::Acquire) {
+    match cell.compare_exchange(seen, cell_of(slot), Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Insert::Done,
-        Err(seen) => insert_below(cells, records, address, slot + 1, cell, seen),
+        Err(seen) => insert_below(cells, records, address, cell_of(slot), cell, seen),
     }
 }
 
@@ -180,8 +186,8 @@ pub fn remove(
     cells: &impl Cells,
     records: &impl Addresses,
     address: u64,
-    remains: &impl Fn(u32) -> u32,
-) -> Option<u32> {
+    remains: &impl Fn(Slot) -> u32,
+) -> Option<Slot> {
     let first = cells.granule(address, false)?;
     let mut cell = first;
     let mut depth = 0;
@@ -207,13 +213,13 @@ pub fn remove(
 }
 
 #[cold]
-fn search<R: Fn(u32) -> u32>(
+fn search<R: Fn(Slot) -> u32>(
     cells: &impl Cells,
     records: &impl Addresses,
     cell: &AtomicU32,
     address: u64,
     (depth, remains): (usize, &R),
-) -> Option<u32> {
+) -> Option<Slot> {
     loop {
         let seen = cell.load(Ordering::Acquire);
         if seen & IS_NODE != 0 {

@@ -38,7 +38,7 @@ use core::sync::atomic::Ordering;
 use heapledger_format::record::{ADDRESS_MAX, Options, TIME_MAX};
 use heapledger_format::{GlobalCounter, Kind, TallyCounter};
 use heapledger_linux::{apart, tls};
-use heapledger_recorder::backend::{Begun, Ended, Number, Site, Ticks};
+use heapledger_recorder::backend::{Begun, Ended, Number, Site, Slot, Ticks};
 use heapledger_recorder::policy::{self, Detached, Reallocated};
 use heapledger_unwind::Registers;
 
@@ -80,14 +80,14 @@ pub struct Reallocation {
 }
 
 impl Reallocation {
-    fn of(detached: Detached<u32>) -> Reallocation {
+    fn of(detached: Detached) -> Reallocation {
         let (slot, address, number, time) = detached.into_parts();
         let (number, time) = (number.0, time.0.min(TIME_MAX));
-        Reallocation { slot: (u64::from(slot) + 1) | time << 32, address: address | (time >> 32) << 48, number }
+        Reallocation { slot: (u64::from(slot.0) + 1) | time << 32, address: address | (time >> 32) << 48, number }
     }
 
-    fn detached(&self) -> Option<Detached<u32>> {
-        let slot = (self.slot as u32).checked_sub(1)?;
+    fn detached(&self) -> Option<Detached> {
+        let slot = (self.slot as u32).checked_sub(1).map(Slot)?;
         let time = self.slot >> 32 | (self.address >> 48) << 32;
         Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, Number(self.number), Ticks(time))))
     }
@@ -493,7 +493,7 @@ mod tests {
             [(0, 0, 0, 0), (u32::MAX - 1, ADDRESS_MAX, (1 << 48) - 1, TIME_MAX), (7, 0x7f12_3456_7890, 99, 1 << 33)]
         {
             let (slot, address, number, time) = parts;
-            let parts = (slot, address, Number(number), Ticks(time));
+            let parts = (Slot(slot), address, Number(number), Ticks(time));
             let kept = Reallocation::of(Detached::from_parts(parts));
             assert_eq!(kept.detached().map(Detached::into_parts), Some(parts));
         }

@@ -20,6 +20,7 @@ pub use crate::cells::{Addresses, Insert};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_linux::memory;
 use heapledger_linux::syscall::{self, advice};
+use heapledger_recorder::backend::Slot;
 
 const ADDRESS_BITS: u32 = 47;
 const MIDDLE_BITS: u32 = 37;
@@ -127,7 +128,7 @@ impl Index {
         &self,
         records: &impl Addresses,
         (address, cell): (u64, Option<&AtomicU32>),
-        slot: u32,
+        slot: Slot,
         is_apart: bool,
     ) -> Insert {
         if !is_apart && !self.close_together.load(Ordering::Relaxed) {
@@ -142,7 +143,7 @@ impl Index {
     }
 
     #[inline(never)]
-    fn insert_with_others(&self, records: &impl Addresses, address: u64, slot: u32) -> Insert {
+    fn insert_with_others(&self, records: &impl Addresses, address: u64, slot: Slot) -> Insert {
         cells::insert(self, records, address, slot)
     }
 
@@ -155,8 +156,8 @@ impl Index {
         records: &impl Addresses,
         (address, cell): (u64, Option<&AtomicU32>),
         is_single: bool,
-        remains: &impl Fn(u32) -> u32,
-    ) -> Option<u32> {
+        remains: &impl Fn(Slot) -> u32,
+    ) -> Option<Slot> {
         if is_single
             && !self.close_together.load(Ordering::Relaxed)
             && let Some(slot) = cells::remove_alone(cell?, records, address)
@@ -171,8 +172,8 @@ impl Index {
         &self,
         records: &impl Addresses,
         address: u64,
-        remains: &impl Fn(u32) -> u32,
-    ) -> Option<u32> {
+        remains: &impl Fn(Slot) -> u32,
+    ) -> Option<Slot> {
         cells::remove(self, records, address, remains)
     }
 
@@ -254,8 +255,8 @@ mod tests {
     struct Records(Vec<AtomicU64>);
 
     impl Addresses for Records {
-        fn address(&self, slot: u32) -> u64 {
-            self.0[slot as usize].load(Ordering::Acquire)
+        fn address(&self, slot: Slot) -> u64 {
+            self.0[slot.0 as usize].load(Ordering::Acquire)
         }
     }
 
@@ -276,7 +277,7 @@ mod tests {
                 let address = base + u64::from(slot) * spacing;
                 records.0[slot as usize].store(address, Ordering::Release);
                 assert_eq!(
-                    index.insert(&records, (address, index.cell(address)), slot, false),
+                    index.insert(&records, (address, index.cell(address)), Slot(slot), false),
                     Insert::Done,
                     "spacing {spacing}"
                 );
@@ -285,7 +286,7 @@ mod tests {
                 let address = base + u64::from(slot) * spacing;
                 assert_eq!(
                     index.remove(&records, (address, index.cell(address)), false, &|_| 0),
-                    Some(slot),
+                    Some(Slot(slot)),
                     "spacing {spacing}"
                 );
                 assert_eq!(index.remove(&records, (address, index.cell(address)), false, &|_| 0), None);
@@ -298,10 +299,14 @@ mod tests {
         let (index, records) = (index(), records(2));
         records.0[0].store(0x1000, Ordering::Release);
         records.0[1].store(0x1000, Ordering::Release);
-        assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), 0, true), Insert::Done);
-        assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), 1, true), Insert::Displaced(0));
-        assert_eq!(index.remove(&records, (0x1000, index.cell(0x1000)), true, &|_| 0), Some(1));
-        assert_eq!(index.insert(&records, (1 << 47, index.cell(1 << 47)), 0, true), Insert::Full, "kernel addresses");
+        assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), Slot(0), true), Insert::Done);
+        assert_eq!(index.insert(&records, (0x1000, index.cell(0x1000)), Slot(1), true), Insert::Displaced(Slot(0)));
+        assert_eq!(index.remove(&records, (0x1000, index.cell(0x1000)), true, &|_| 0), Some(Slot(1)));
+        assert_eq!(
+            index.insert(&records, (1 << 47, index.cell(1 << 47)), Slot(0), true),
+            Insert::Full,
+            "kernel addresses"
+        );
     }
 
     #[test]
@@ -324,13 +329,13 @@ mod tests {
                             Some(slot) => {
                                 assert_eq!(
                                     index.remove(records, (address, index.cell(address)), false, &|_| 0),
-                                    Some(slot)
+                                    Some(Slot(slot))
                                 )
                             }
                             None if live.values().all(|used| *used != slot) => {
                                 records.0[slot as usize].store(address, Ordering::Release);
                                 assert_eq!(
-                                    index.insert(records, (address, index.cell(address)), slot, false),
+                                    index.insert(records, (address, index.cell(address)), Slot(slot), false),
                                     Insert::Done
                                 );
                                 live.insert(address, slot);
@@ -339,7 +344,10 @@ mod tests {
                         }
                     }
                     for (address, slot) in live {
-                        assert_eq!(index.remove(records, (address, index.cell(address)), false, &|_| 0), Some(slot));
+                        assert_eq!(
+                            index.remove(records, (address, index.cell(address)), false, &|_| 0),
+                            Some(Slot(slot))
+                        );
                     }
                 })
             })

@@ -23,7 +23,7 @@ use crate::threads::refresh_name;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::record::{NUMBER_MAX, Options};
 use heapledger_format::{Entry, GlobalCounter, TallyCounter};
-use heapledger_recorder::backend::{Backend as _, Begun};
+use heapledger_recorder::backend::{Backend as _, Begun, Slot};
 
 /// Numbers that a thread leases at once.
 pub const NUMBER_LEASE: u64 = 16;
@@ -152,7 +152,7 @@ impl Remains {
 
 /// How many bytes the block of a record has, as far as they are known without looking elsewhere.
 #[inline(always)]
-fn bytes_of(shared: &Shared, slot: u32) -> u64 {
+fn bytes_of(shared: &Shared, slot: Slot) -> u64 {
     let [size, time] = [2, 3].map(|word| shared.record_word(slot, word).load(Ordering::Relaxed));
     Entry::packed_actual(&[0, 0, size, time]).unwrap_or(u64::MAX >> 8)
 }
@@ -160,13 +160,13 @@ fn bytes_of(shared: &Shared, slot: u32) -> u64 {
 impl Shared {
     /// What is to remain in the index of the block in a slot that a thread takes out.
     #[inline(always)]
-    pub(crate) fn remains(&self, state: &ThreadBooks, slot: u32) -> u32 {
+    pub(crate) fn remains(&self, state: &ThreadBooks, slot: Slot) -> u32 {
         Remains::new(state.number_plus_1, state.leases, bytes_of(self, slot)).0
     }
 
     /// The number of the block in a slot; 0 if there is none.
     #[inline(always)]
-    fn number_in(&self, slot: u32) -> u64 {
+    fn number_in(&self, slot: Slot) -> u64 {
         (self.record_word(slot, 0).load(Ordering::Acquire) & NUMBER_MASK).saturating_sub(1)
     }
 }
@@ -230,7 +230,7 @@ impl Access<'_> {
 
     /// The number of the end of the block in a slot.
     #[inline(always)]
-    pub(crate) fn number_of_end(&mut self, slot: u32, address: u64) -> Option<u64> {
+    pub(crate) fn number_of_end(&mut self, slot: Slot, address: u64) -> Option<u64> {
         let number = self.number_from(self.shared.number_in(slot) + 1);
         if !self.shared.threads.is_single() {
             self.shared.returned.note(address, bytes_of(self.shared, slot), self.state.end_number);

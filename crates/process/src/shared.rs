@@ -21,6 +21,7 @@ use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, SectionKind};
 use heapledger_linux::clock::Clock;
 use heapledger_linux::{apart, memory, syscall};
+use heapledger_recorder::backend::Slot;
 
 const RECORD_BYTES: usize = RECORD_WORDS * 8;
 /// Nanoseconds of a tick.
@@ -297,13 +298,13 @@ impl Shared {
 
     /// A word of a record.
     #[inline(always)]
-    pub fn record_word(&self, slot: u32, word: usize) -> &AtomicU64 {
+    pub fn record_word(&self, slot: Slot, word: usize) -> &AtomicU64 {
         // SAFETY: slots come from leases of the section, so the record is backed; it is four aligned words.
         unsafe {
             &*self
                 .ledger()
                 .section(SectionKind::Records)
-                .at_stride::<RECORD_BYTES>(u64::from(slot))
+                .at_stride::<RECORD_BYTES>(u64::from(slot.0))
                 .cast::<AtomicU64>()
                 .add(word)
         }
@@ -330,30 +331,30 @@ impl Figures for Shared {
 
 impl Addresses for Shared {
     #[inline(always)]
-    fn address(&self, slot: u32) -> u64 {
+    fn address(&self, slot: Slot) -> u64 {
         self.record_word(slot, 1).load(Ordering::Acquire) & heapledger_format::record::ADDRESS_MAX
     }
 
     #[inline(always)]
-    fn fetch_soon(&self, slot: u32) {
+    fn fetch_soon(&self, slot: Slot) {
         // Where nothing is mapped, a prefetch does nothing.
-        memory::fetch_soon(self.ledger().section(SectionKind::Records).at_stride::<RECORD_BYTES>(u64::from(slot)));
+        memory::fetch_soon(self.ledger().section(SectionKind::Records).at_stride::<RECORD_BYTES>(u64::from(slot.0)));
     }
 }
 
 /// Words of a vacant record that link slots. Word 0 is the commit word, word 1 the address, which the
 /// index may still read.
 impl Vacant for Shared {
-    fn next(&self, slot: u32) -> u64 {
+    fn next(&self, slot: Slot) -> u64 {
         self.record_word(slot, 2).load(Ordering::Relaxed)
     }
-    fn set_next(&self, slot: u32, link: u64) {
+    fn set_next(&self, slot: Slot, link: u64) {
         self.record_word(slot, 2).store(link, Ordering::Relaxed);
     }
-    fn next_batch(&self, slot: u32) -> u64 {
+    fn next_batch(&self, slot: Slot) -> u64 {
         self.record_word(slot, 3).load(Ordering::Relaxed)
     }
-    fn set_next_batch(&self, slot: u32, link: u64) {
+    fn set_next_batch(&self, slot: Slot, link: u64) {
         self.record_word(slot, 3).store(link, Ordering::Relaxed);
     }
 }

@@ -8,6 +8,7 @@
 
 use crate::publication::before_changing;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
+use heapledger_recorder::backend::Slot;
 
 /// Slots of a full batch.
 pub const BATCH: usize = 64;
@@ -17,13 +18,13 @@ pub const LOCAL_MAX: usize = 2 * BATCH;
 /// Where records lie, as far as the pool needs to know: two words of a vacant record.
 pub trait Vacant {
     /// Reads the word that links the slots of a batch.
-    fn next(&self, slot: u32) -> u64;
+    fn next(&self, slot: Slot) -> u64;
     /// Writes it.
-    fn set_next(&self, slot: u32, link: u64);
+    fn set_next(&self, slot: Slot, link: u64);
     /// Reads the word that links batches.
-    fn next_batch(&self, slot: u32) -> u64;
+    fn next_batch(&self, slot: Slot) -> u64;
     /// Writes it.
-    fn set_next_batch(&self, slot: u32, link: u64);
+    fn set_next_batch(&self, slot: Slot, link: u64);
 }
 
 /// The shared pool: a stack of batches. The head holds a tag that changes with every push and
@@ -34,12 +35,12 @@ pub struct Pool {
 
 const NONE: u64 = 0;
 
-fn link(slot: u32) -> u64 {
-    u64::from(slot) + 1
+fn link(slot: Slot) -> u64 {
+    u64::from(slot.0) + 1
 }
 
-fn slot_of(link: u64) -> Option<u32> {
-    u32::try_from(link).ok()?.checked_sub(1)
+fn slot_of(link: u64) -> Option<Slot> {
+    u32::try_from(link).ok()?.checked_sub(1).map(Slot)
 }
 
 impl Pool {
@@ -51,7 +52,7 @@ impl Pool {
     }
 
     /// Puts slots into the pool as one batch.
-    pub fn push(&self, records: &impl Vacant, slots: &[u32]) {
+    pub fn push(&self, records: &impl Vacant, slots: &[Slot]) {
         let Some((first, rest)) = slots.split_first() else { return };
         before_changing(); // links lie in words of retracted records
         let mut at = *first;
@@ -72,7 +73,7 @@ impl Pool {
     }
 
     /// Takes a batch out of the pool and into `slots`; returns how many there are.
-    pub fn pop(&self, records: &impl Vacant, slots: &mut [u32]) -> usize {
+    pub fn pop(&self, records: &impl Vacant, slots: &mut [Slot]) -> usize {
         let mut head = self.head.load(Ordering::Acquire);
         let first = loop {
             let Some(first) = slot_of(head & u64::from(u32::MAX)) else { return 0 };
@@ -118,17 +119,17 @@ mod tests {
     }
 
     impl Vacant for Table {
-        fn next(&self, slot: u32) -> u64 {
-            self.0[slot as usize][0].load(Ordering::Relaxed)
+        fn next(&self, slot: Slot) -> u64 {
+            self.0[slot.0 as usize][0].load(Ordering::Relaxed)
         }
-        fn set_next(&self, slot: u32, link: u64) {
-            self.0[slot as usize][0].store(link, Ordering::Relaxed);
+        fn set_next(&self, slot: Slot, link: u64) {
+            self.0[slot.0 as usize][0].store(link, Ordering::Relaxed);
         }
-        fn next_batch(&self, slot: u32) -> u64 {
-            self.0[slot as usize][1].load(Ordering::Relaxed)
+        fn next_batch(&self, slot: Slot) -> u64 {
+            self.0[slot.0 as usize][1].load(Ordering::Relaxed)
         }
-        fn set_next_batch(&self, slot: u32, link: u64) {
-            self.0[slot as usize][1].store(link, Ordering::Relaxed);
+        fn set_next_batch(&self, slot: Slot, link: u64) {
+            self.0[slot.0 as usize][1].store(link, Ordering::Relaxed);
         }
     }
 
@@ -142,13 +143,13 @@ mod tests {
                 let shared = Arc::clone(&shared);
                 std::thread::spawn(move || {
                     let (pool, table) = &*shared;
-                    let mut held: Vec<u32> = (thread * PER_THREAD..(thread + 1) * PER_THREAD).collect();
+                    let mut held: Vec<Slot> = (thread * PER_THREAD..(thread + 1) * PER_THREAD).map(Slot).collect();
                     for round in 0..20_000usize {
                         if round % 3 == 0 && held.len() >= BATCH {
-                            let batch: Vec<u32> = held.drain(..BATCH - round % 7).collect();
+                            let batch: Vec<Slot> = held.drain(..BATCH - round % 7).collect();
                             pool.push(table, &batch);
                         } else {
-                            let mut slots = [0; BATCH];
+                            let mut slots = [Slot(0); BATCH];
                             let count = pool.pop(table, &mut slots);
                             held.extend_from_slice(&slots[..count]);
                         }
@@ -157,8 +158,8 @@ mod tests {
                 })
             })
             .collect();
-        let mut all: Vec<u32> = workers.into_iter().flat_map(|worker| worker.join().expect("worker")).collect();
-        let mut slots = [0; BATCH];
+        let mut all: Vec<Slot> = workers.into_iter().flat_map(|worker| worker.join().expect("worker")).collect();
+        let mut slots = [Slot(0); BATCH];
         loop {
             let count = shared.0.pop(&shared.1, &mut slots);
             if count == 0 {

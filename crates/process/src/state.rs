@@ -13,6 +13,7 @@ use heapledger_format::{Kind, TallyCounter};
 use heapledger_linux::clock::Moment;
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
+use heapledger_recorder::backend::Slot;
 use heapledger_unwind::{Fresh, Head, LastStack, Memo, Place, RuleCache, Word};
 
 use crate::slots::LOCAL_MAX;
@@ -125,7 +126,7 @@ pub struct ThreadBooks {
     /// The thread's name as last seen.
     pub name: [u8; 16],
     /// Vacant slots, last given back first.
-    pub slots: [u32; LOCAL_MAX],
+    pub slots: [Slot; LOCAL_MAX],
     /// Rules by code address.
     pub cache: RuleCache<CACHE_SETS>,
     /// The address ranges of the heaps, as far as this thread has seen them.

@@ -6,12 +6,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::record::Options;
 use heapledger_format::section::wide;
 use heapledger_format::{Entry, SectionKind, TallyCounter};
-use heapledger_recorder::backend::Measure;
+use heapledger_recorder::backend::{Measure, Slot};
 
 impl Access<'_> {
     /// The record in a slot that this thread owns.
     #[cold]
-    fn load(&self, slot: u32) -> Option<Entry> {
+    fn load(&self, slot: Slot) -> Option<Entry> {
         let words = core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Acquire));
         let mut entry = Entry::unpack(&words)?;
         if entry.size.is_none() || entry.actual.is_none() {
@@ -24,14 +24,14 @@ impl Access<'_> {
     }
 
     #[inline(always)]
-    pub(crate) fn is_wide(&self, slot: u32) -> bool {
+    pub(crate) fn is_wide(&self, slot: Slot) -> bool {
         let words = core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
         Entry::packed_actual(&words).is_none()
     }
 
     /// A huge block, whose size may have found no place: then it stands for itself.
     #[cold]
-    pub(crate) fn measure_wide(&self, slot: u32) -> Option<Measure> {
+    pub(crate) fn measure_wide(&self, slot: Slot) -> Option<Measure> {
         self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
         let entry = self.load(slot)?;
         Some(Measure { bytes: entry.size.unwrap_or(0), weight: entry.weight(self.shared.settings().sample) })
@@ -39,7 +39,7 @@ impl Access<'_> {
 
     /// The one figure of a huge block that the history has room for.
     #[cold]
-    pub(crate) fn wide_figure(&self, slot: u32) -> u64 {
+    pub(crate) fn wide_figure(&self, slot: Slot) -> u64 {
         self.load(slot).map_or(0, |entry| entry.history_figure())
     }
 

@@ -4,11 +4,11 @@ use heapledger_format::{Entry, Kind, TallyCounter};
 
 /// What became of [`Backend::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inserted<S> {
+pub enum Inserted {
     /// The address leads to the slot.
     Done,
     /// It does, and it led to this other slot before, whose free nobody saw.
-    Displaced(S),
+    Displaced(Slot),
     /// The index has no room, or cannot hold such an address.
     Full,
 }
@@ -22,6 +22,11 @@ impl Number {
     /// What stands in for a number when they have run out.
     pub const LAST: Number = Number(heapledger_format::record::NUMBER_MAX);
 }
+
+/// A place for a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Slot(pub u32);
 
 /// Ticks since the ledger began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,9 +57,6 @@ pub struct Change {
 /// `&mut self` stands for the calling thread's access: a backend for many threads hands each
 /// thread its own value over shared tables.
 pub trait Backend {
-    /// A place for a record.
-    type Slot: Copy + PartialEq + core::fmt::Debug;
-
     /// Does what is rarely done. A backend that is compiled into its callers can have it done with a copy of itself, so that its
     /// own fields need not lie in memory for it.
     #[inline(always)]
@@ -76,7 +78,7 @@ pub trait Backend {
     }
     /// The number of the end of the block in a slot, which the index no longer leads to: higher than the block's own.
     #[inline(always)]
-    fn number_of_end(&mut self, slot: Self::Slot, address: u64) -> Option<Number> {
+    fn number_of_end(&mut self, slot: Slot, address: u64) -> Option<Number> {
         let _ = (slot, address);
         self.number()
     }
@@ -90,11 +92,11 @@ pub trait Backend {
     /// The calling thread's row.
     fn thread(&mut self) -> Option<u32>;
     /// A vacant slot.
-    fn take_slot(&mut self) -> Option<Self::Slot>;
+    fn take_slot(&mut self) -> Option<Slot>;
     /// Gives a vacant slot back.
-    fn release_slot(&mut self, slot: Self::Slot);
+    fn release_slot(&mut self, slot: Slot);
     /// Makes the record visible: its commit word last.
-    fn publish(&mut self, slot: Self::Slot, entry: &Entry);
+    fn publish(&mut self, slot: Slot, entry: &Entry);
     /// For how many blocks of its size a block stands: 1, unless the ledger samples.
     fn weight(&self, bytes: u64, number: Number) -> u64 {
         let _ = (bytes, number);
@@ -105,15 +107,15 @@ pub trait Backend {
         true
     }
     /// Size and weight of the block whose record is in a slot that the caller owns; `None` if the slot is vacant.
-    fn measure(&mut self, slot: Self::Slot) -> Option<Measure>;
+    fn measure(&mut self, slot: Slot) -> Option<Measure>;
     /// Makes the slot vacant: its commit word is 0 from now on.
-    fn vacate(&mut self, slot: Self::Slot);
+    fn vacate(&mut self, slot: Slot);
     /// Lets `address` lead to `slot`.
-    fn insert(&mut self, address: u64, slot: Self::Slot) -> Inserted<Self::Slot>;
+    fn insert(&mut self, address: u64, slot: Slot) -> Inserted;
     /// The slot that `address` leads to, which it no longer does. At most one caller gets it.
-    fn remove(&mut self, address: u64) -> Option<Self::Slot>;
+    fn remove(&mut self, address: u64) -> Option<Slot>;
     /// Enters the block whose record is in a slot into the history, if there is one, with what freed it.
-    fn history(&mut self, slot: Self::Slot, freed: &Freed);
+    fn history(&mut self, slot: Slot, freed: &Freed);
     /// Adds to a counter.
     fn count(&mut self, counter: TallyCounter, amount: u64);
     /// Counts so many calls that gave (`began`) or took a block.

@@ -2,6 +2,7 @@
 
 use crate::{check, race};
 use heapledger_process::cells::{Addresses, Cells, GRANULE_BITS, IS_GONE, IS_NODE, Insert, insert, remove};
+use heapledger_recorder::backend::Slot;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -16,8 +17,8 @@ const A_NEXT: u64 = 0x01;
 const ELSEWHERE: u64 = 0x20;
 
 /// What stays in the cell of a block that is gone.
-fn remains(slot: u32) -> u32 {
-    IS_GONE | slot
+fn remains(slot: Slot) -> u32 {
+    IS_GONE | slot.0
 }
 
 struct Map {
@@ -43,8 +44,8 @@ impl Cells for Map {
 }
 
 impl Addresses for Map {
-    fn address(&self, slot: u32) -> u64 {
-        self.addresses[slot as usize].load(Ordering::Acquire)
+    fn address(&self, slot: Slot) -> u64 {
+        self.addresses[slot.0 as usize].load(Ordering::Acquire)
     }
 }
 
@@ -63,11 +64,11 @@ impl Map {
     /// `publication::publish` stores it.
     fn enter(&self, address: u64, slot: u32) {
         self.addresses[slot as usize].store(address, Ordering::Relaxed);
-        assert_eq!(insert(self, self, address, slot), Insert::Done, "a live block was pushed out");
+        assert_eq!(insert(self, self, address, Slot(slot)), Insert::Done, "a live block was pushed out");
     }
 
     fn take_out(&self, address: u64, slot: u32) {
-        assert_eq!(remove(self, self, address, &remains), Some(slot), "the block at {address:#x} is lost");
+        assert_eq!(remove(self, self, address, &remains), Some(Slot(slot)), "the block at {address:#x} is lost");
     }
 }
 

@@ -2,23 +2,24 @@
 
 use crate::{check, race};
 use heapledger_process::slots::{Pool, Vacant};
+use heapledger_recorder::backend::Slot;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
 struct Table(Vec<[AtomicU64; 2]>);
 
 impl Vacant for Table {
-    fn next(&self, slot: u32) -> u64 {
-        self.0[slot as usize][0].load(Ordering::Relaxed)
+    fn next(&self, slot: Slot) -> u64 {
+        self.0[slot.0 as usize][0].load(Ordering::Relaxed)
     }
-    fn set_next(&self, slot: u32, link: u64) {
-        self.0[slot as usize][0].store(link, Ordering::Relaxed);
+    fn set_next(&self, slot: Slot, link: u64) {
+        self.0[slot.0 as usize][0].store(link, Ordering::Relaxed);
     }
-    fn next_batch(&self, slot: u32) -> u64 {
-        self.0[slot as usize][1].load(Ordering::Relaxed)
+    fn next_batch(&self, slot: Slot) -> u64 {
+        self.0[slot.0 as usize][1].load(Ordering::Relaxed)
     }
-    fn set_next_batch(&self, slot: u32, link: u64) {
-        self.0[slot as usize][1].store(link, Ordering::Relaxed);
+    fn set_next_batch(&self, slot: Slot, link: u64) {
+        self.0[slot.0 as usize][1].store(link, Ordering::Relaxed);
     }
 }
 
@@ -29,18 +30,18 @@ fn pool(batches: &[&[u32]]) -> Shared {
     let table = Table((0..slots).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect());
     let pool = Pool::new();
     for batch in batches {
-        pool.push(&table, batch);
+        pool.push(&table, &batch.iter().copied().map(Slot).collect::<Vec<_>>());
     }
     Arc::new((pool, table))
 }
 
-fn pop(shared: &Shared) -> Vec<u32> {
-    let mut slots = [0; 4];
+fn pop(shared: &Shared) -> Vec<Slot> {
+    let mut slots = [Slot(0); 4];
     let count = shared.0.pop(&shared.1, &mut slots);
     slots[..count].to_vec()
 }
 
-fn expect_all(shared: &Shared, mut held: Vec<u32>, slots: u32) {
+fn expect_all(shared: &Shared, mut held: Vec<Slot>, slots: u32) {
     loop {
         let batch = pop(shared);
         if batch.is_empty() {
@@ -49,7 +50,7 @@ fn expect_all(shared: &Shared, mut held: Vec<u32>, slots: u32) {
         held.extend(batch);
     }
     held.sort_unstable();
-    assert_eq!(held, (0..slots).collect::<Vec<_>>(), "a slot is lost or doubled");
+    assert_eq!(held, (0..slots).map(Slot).collect::<Vec<_>>(), "a slot is lost or doubled");
 }
 
 /// Fails without the tag in the pool's head (ABA), and if a head is stored instead of exchanged.

@@ -3,6 +3,7 @@
 use crate::{check, race};
 use heapledger_process::publication::{publish, retract};
 use heapledger_process::slots::{Pool, Vacant};
+use heapledger_recorder::backend::Slot;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use loom::thread;
@@ -84,17 +85,17 @@ fn a_slot_that_another_thread_retracted_never_shows_a_mixture() {
 struct Records([Element; 2]);
 
 impl Vacant for Records {
-    fn next(&self, slot: u32) -> u64 {
-        self.0[slot as usize].0[1].load(Ordering::Relaxed)
+    fn next(&self, slot: Slot) -> u64 {
+        self.0[slot.0 as usize].0[1].load(Ordering::Relaxed)
     }
-    fn set_next(&self, slot: u32, link: u64) {
-        self.0[slot as usize].0[1].store(link, Ordering::Relaxed);
+    fn set_next(&self, slot: Slot, link: u64) {
+        self.0[slot.0 as usize].0[1].store(link, Ordering::Relaxed);
     }
-    fn next_batch(&self, slot: u32) -> u64 {
-        self.0[slot as usize].0[2].load(Ordering::Relaxed)
+    fn next_batch(&self, slot: Slot) -> u64 {
+        self.0[slot.0 as usize].0[2].load(Ordering::Relaxed)
     }
-    fn set_next_batch(&self, slot: u32, link: u64) {
-        self.0[slot as usize].0[2].store(link, Ordering::Relaxed);
+    fn set_next_batch(&self, slot: Slot, link: u64) {
+        self.0[slot.0 as usize].0[2].store(link, Ordering::Relaxed);
     }
 }
 
@@ -113,7 +114,7 @@ fn links_of_vacant_slots_are_never_taken_for_a_record() {
         };
         let inherit = move || {
             if heir.2.load(Ordering::Acquire) {
-                heir.1.push(&heir.0, &[0, 1]);
+                heir.1.push(&heir.0, &[Slot(0), Slot(1)]);
             }
         };
         race(end, inherit);

@@ -2,7 +2,7 @@
 
 use super::ChipLedger;
 use super::config::Place;
-use crate::backend::{Backend, Change, Ended, Freed, Inserted, Measure, Number, Ticks};
+use crate::backend::{Backend, Change, Ended, Freed, Inserted, Measure, Number, Slot, Ticks};
 use heapledger_format::header::{State, at};
 use heapledger_format::layout::Field;
 use heapledger_format::record::Options;
@@ -19,20 +19,18 @@ fn element(region: &mut [u8], section: Place, index: u32) -> &mut [u8] {
 }
 
 impl ChipLedger<'_> {
-    fn set_field(&mut self, slot: u32, field: Field, value: u64) {
-        let record = element(self.region, self.plan.records, slot);
+    fn set_field(&mut self, slot: Slot, field: Field, value: u64) {
+        let record = element(self.region, self.plan.records, slot.0);
         self.plan.layout.put(self.plan.codec, record, field, value);
     }
 
-    fn load(&mut self, slot: u32) -> Option<Entry> {
-        let record = element(self.region, self.plan.records, slot);
+    fn load(&mut self, slot: Slot) -> Option<Entry> {
+        let record = element(self.region, self.plan.records, slot.0);
         Entry::read(&self.plan.layout, self.plan.codec, record)
     }
 }
 
 impl Backend for ChipLedger<'_> {
-    type Slot = u32;
-
     fn now(&mut self) -> Ticks {
         Ticks(if self.plan.options.has(Options::TIME) { self.time() } else { 0 })
     }
@@ -51,8 +49,8 @@ impl Backend for ChipLedger<'_> {
     }
 
     /// Vacant slots hang on each other by their address words.
-    fn take_slot(&mut self) -> Option<u32> {
-        if let Some(slot) = self.free.checked_sub(1) {
+    fn take_slot(&mut self) -> Option<Slot> {
+        if let Some(slot) = self.free.checked_sub(1).map(Slot) {
             self.free = self.address_in(slot) as u32;
             return Some(slot);
         }
@@ -62,42 +60,42 @@ impl Backend for ChipLedger<'_> {
         }
         self.slots_used += 1;
         self.set_used(SectionKind::Records, self.slots_used);
-        Some(self.slots_used - 1)
+        Some(Slot(self.slots_used - 1))
     }
 
-    fn release_slot(&mut self, slot: u32) {
+    fn release_slot(&mut self, slot: Slot) {
         self.set_field(slot, Field::Address, u64::from(self.free));
-        self.free = slot + 1;
+        self.free = slot.0 + 1;
         if self.get(at::STATE, 1) == State::Full as u64 {
             self.set_state(State::Recording);
         }
     }
 
-    fn publish(&mut self, slot: u32, entry: &Entry) {
-        let record = element(self.region, self.plan.records, slot);
+    fn publish(&mut self, slot: Slot, entry: &Entry) {
+        let record = element(self.region, self.plan.records, slot.0);
         if entry.write(&self.plan.layout, self.plan.codec, record) {
             // There is no section for figures that do not fit.
             self.add_tally(TallyCounter::WideLost, 1);
         }
     }
 
-    fn measure(&mut self, slot: u32) -> Option<Measure> {
+    fn measure(&mut self, slot: Slot) -> Option<Measure> {
         Some(Measure { bytes: self.load(slot)?.size.unwrap_or(0), weight: 1 })
     }
 
-    fn vacate(&mut self, slot: u32) {
+    fn vacate(&mut self, slot: Slot) {
         self.set_field(slot, Field::Number, 0);
     }
 
-    fn insert(&mut self, address: u64, slot: u32) -> Inserted<u32> {
+    fn insert(&mut self, address: u64, slot: Slot) -> Inserted {
         self.index_insert(address, slot)
     }
 
-    fn remove(&mut self, address: u64) -> Option<u32> {
+    fn remove(&mut self, address: u64) -> Option<Slot> {
         self.index_remove(address)
     }
 
-    fn history(&mut self, slot: u32, freed: &Freed) {
+    fn history(&mut self, slot: Slot, freed: &Freed) {
         let ring = self.plan.history;
         if ring.count == 0 {
             return;

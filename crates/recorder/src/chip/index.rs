@@ -6,7 +6,7 @@
 //! long the program runs.
 
 use super::ChipLedger;
-use crate::backend::Inserted;
+use crate::backend::{Inserted, Slot};
 use heapledger_format::layout::Field;
 
 impl ChipLedger<'_> {
@@ -21,24 +21,24 @@ impl ChipLedger<'_> {
         if cell + 1 == self.plan.index.count { 0 } else { cell + 1 }
     }
 
-    fn cell(&self, cell: u32) -> Option<u32> {
+    fn cell(&self, cell: u32) -> Option<Slot> {
         let index = self.plan.index;
-        (self.get(index.element(cell), index.element_bytes) as u32).checked_sub(1)
+        (self.get(index.element(cell), index.element_bytes) as u32).checked_sub(1).map(Slot)
     }
 
-    fn set_cell(&mut self, cell: u32, slot: Option<u32>) {
+    fn set_cell(&mut self, cell: u32, slot: Option<Slot>) {
         let index = self.plan.index;
-        let value = slot.map_or(0, |slot| u64::from(slot) + 1);
+        let value = slot.map_or(0, |slot| u64::from(slot.0) + 1);
         self.put(index.element(cell), index.element_bytes, value);
     }
 
-    pub(super) fn address_in(&self, slot: u32) -> u64 {
-        let element = self.region.get(self.plan.records.element(slot)..).unwrap_or(&[]);
+    pub(super) fn address_in(&self, slot: Slot) -> u64 {
+        let element = self.region.get(self.plan.records.element(slot.0)..).unwrap_or(&[]);
         self.plan.layout.get(self.plan.codec, element, Field::Address).unwrap_or(0)
     }
 
     /// The cell of an address, or the vacant one where it belongs.
-    fn find(&self, address: u64) -> (u32, Option<u32>) {
+    fn find(&self, address: u64) -> (u32, Option<Slot>) {
         let mut cell = self.home(address);
         loop {
             match self.cell(cell) {
@@ -48,13 +48,13 @@ impl ChipLedger<'_> {
         }
     }
 
-    pub(super) fn index_insert(&mut self, address: u64, slot: u32) -> Inserted<u32> {
+    pub(super) fn index_insert(&mut self, address: u64, slot: Slot) -> Inserted {
         let (cell, found) = self.find(address);
         self.set_cell(cell, Some(slot));
         found.map_or(Inserted::Done, Inserted::Displaced)
     }
 
-    pub(super) fn index_remove(&mut self, address: u64) -> Option<u32> {
+    pub(super) fn index_remove(&mut self, address: u64) -> Option<Slot> {
         let (mut gap, found) = self.find(address);
         let found = found?;
         let mut cell = self.after(gap);

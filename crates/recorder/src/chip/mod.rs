@@ -170,14 +170,14 @@ impl<'a> ChipLedger<'a> {
 
     /// Before the real `realloc`, if it runs outside of the critical section: nobody who gets the
     /// address next can be confused with the block. Hand the value to [`ChipLedger::realloc_ends`].
-    pub fn realloc_begins(&mut self, address: u32) -> Option<Detached<u32>> {
+    pub fn realloc_begins(&mut self, address: u32) -> Option<Detached> {
         self.update(&Caller::default(), |ledger| policy::detach(ledger, u64::from(address)))
     }
 
     /// After the real `realloc`, a call of the function `by`. Returns whether there is a new block in the ledger now.
     pub fn realloc_ends(
         &mut self,
-        detached: Option<Detached<u32>>,
+        detached: Option<Detached>,
         by: Kind,
         outcome: Reallocated<NewBlock>,
         caller: &Caller,
@@ -216,7 +216,7 @@ impl<'a> ChipLedger<'a> {
 
     fn settle(
         &mut self,
-        detached: Option<Detached<u32>>,
+        detached: Option<Detached>,
         by: Kind,
         outcome: Reallocated<NewBlock>,
         caller: &Caller,

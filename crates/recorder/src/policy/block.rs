@@ -1,6 +1,6 @@
 //! A block begins, and ends.
 
-use crate::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Site, Ticks};
+use crate::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Site, Slot, Ticks};
 use heapledger_format::{Entry, Kind, TallyCounter};
 
 /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
@@ -21,7 +21,7 @@ pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
 
 #[cold]
 #[inline(never)]
-fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<B::Slot>) -> bool {
+fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<Slot>) -> bool {
     if let Some(slot) = slot {
         backend.release_slot(slot);
     }
@@ -35,7 +35,7 @@ fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<B::Slot>) -
 pub(super) fn record<B: Backend>(
     backend: &mut B,
     block: &Begun,
-    slot: B::Slot,
+    slot: Slot,
     (number, time): (Number, Ticks),
     weight: u64,
 ) -> bool {
@@ -71,7 +71,7 @@ pub(super) fn record<B: Backend>(
 /// The address belonged to another block, whose free nobody saw.
 #[cold]
 #[inline(never)]
-pub(super) fn displaced<B: Backend>(backend: &mut B, old: B::Slot, number: Number, time: Ticks) {
+pub(super) fn displaced<B: Backend>(backend: &mut B, old: Slot, number: Number, time: Ticks) {
     backend.count(TallyCounter::Displaced, 1);
     close(backend, old, number, &Ended { by: Kind::UNSEEN, site: Site::NONE }, time);
 }
@@ -99,7 +99,7 @@ pub(super) fn unknown<B: Backend>(backend: &mut B, by: Kind) {
 }
 
 #[cfg_attr(target_arch = "x86_64", inline(always))]
-pub(super) fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: Number, ended: &Ended, time: Ticks) {
+pub(super) fn close<B: Backend>(backend: &mut B, slot: Slot, number: Number, ended: &Ended, time: Ticks) {
     retire(backend, slot, (number, 0), ended, time);
     backend.vacate(slot);
     backend.release_slot(slot);
@@ -109,7 +109,7 @@ pub(super) fn close<B: Backend>(backend: &mut B, slot: B::Slot, number: Number, 
 #[cfg_attr(target_arch = "x86_64", inline(always))]
 pub(super) fn retire<B: Backend>(
     backend: &mut B,
-    slot: B::Slot,
+    slot: Slot,
     (number, later): (Number, u32),
     ended: &Ended,
     time: Ticks,

@@ -3,27 +3,27 @@
 //! Before the real call the block is taken out of the index ([`detach`]); after it, [`settle`] decides what it came to.
 
 use super::block::{begin, close, displaced, record, retire, unknown};
-use crate::backend::{Backend, Begun, Ended, Inserted, Number, Site, Ticks};
+use crate::backend::{Backend, Begun, Ended, Inserted, Number, Site, Slot, Ticks};
 use heapledger_format::record::LATER_MAX;
 use heapledger_format::{Kind, TallyCounter};
 
 /// A block taken out of the index while `realloc` decides over it. Readers still see its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detached<S> {
-    slot: S,
+pub struct Detached {
+    slot: Slot,
     address: u64,
     number: Number,
     time: Ticks,
 }
 
-impl<S> Detached<S> {
+impl Detached {
     /// Takes it apart, to be kept in raw words between two hooks.
-    pub fn into_parts(self) -> (S, u64, Number, Ticks) {
+    pub fn into_parts(self) -> (Slot, u64, Number, Ticks) {
         (self.slot, self.address, self.number, self.time)
     }
 
     /// Undoes [`Detached::into_parts`].
-    pub fn from_parts((slot, address, number, time): (S, u64, Number, Ticks)) -> Self {
+    pub fn from_parts((slot, address, number, time): (Slot, u64, Number, Ticks)) -> Self {
         Detached { slot, address, number, time }
     }
 }
@@ -62,7 +62,7 @@ impl<N> Reallocated<N> {
 
 /// Before the real `realloc`: takes the block out of the index, so that nobody who gets its address
 /// next can be confused with it. `None` if the ledger does not know the block.
-pub fn detach<B: Backend>(backend: &mut B, address: u64) -> Option<Detached<B::Slot>> {
+pub fn detach<B: Backend>(backend: &mut B, address: u64) -> Option<Detached> {
     let slot = backend.remove(address)?;
     let number = backend.number_of_end(slot, address).unwrap_or(Number::LAST);
     Some(Detached { slot, address, number, time: backend.now() })
@@ -73,7 +73,7 @@ pub fn detach<B: Backend>(backend: &mut B, address: u64) -> Option<Detached<B::S
 /// ledger now.
 pub fn settle<B: Backend>(
     backend: &mut B,
-    detached: Option<Detached<B::Slot>>,
+    detached: Option<Detached>,
     by: Kind,
     outcome: &Reallocated<Begun>,
     site: impl FnOnce(&mut B) -> Site,
@@ -104,7 +104,7 @@ pub fn settle<B: Backend>(
 }
 
 /// Nothing has changed.
-fn reattach<B: Backend>(backend: &mut B, detached: Detached<B::Slot>) {
+fn reattach<B: Backend>(backend: &mut B, detached: Detached) {
     match backend.insert(detached.address, detached.slot) {
         Inserted::Done => backend.count(TallyCounter::NumbersUnused, 1),
         Inserted::Displaced(other) => {
@@ -126,7 +126,7 @@ fn reattach<B: Backend>(backend: &mut B, detached: Detached<B::Slot>) {
 }
 
 /// `block` in place of the detached one: both halves share one number, if they can.
-fn replace<B: Backend>(backend: &mut B, detached: Detached<B::Slot>, block: &Begun, by: Kind) -> bool {
+fn replace<B: Backend>(backend: &mut B, detached: Detached, block: &Begun, by: Kind) -> bool {
     let number = backend.number_of_moved(detached.number, block);
     let begins = (number, if number == detached.number { detached.time } else { backend.now() });
     // Somebody may have been given the old place meanwhile: its end keeps the number that was taken before.
