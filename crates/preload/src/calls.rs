@@ -4,8 +4,8 @@ use crate::SHARED;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::next;
 use crate::stubs::{BookedBy, CallFrame};
-use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::{Kind, session};
+use heapledger_process::entry;
 use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Reallocation, Usable};
 use heapledger_process::options::Request;
 use heapledger_process::start::{self, Hooks, NotStarted};
@@ -24,7 +24,6 @@ pub(crate) fn ensure_started() {
 fn begin() {
     // Finds the next allocator first: whoever passes through while recording starts needs it.
     next::next(crate::hooked::Hook::Malloc as usize);
-    find_own_code();
     if next::is_last() {
         start::stay_off(
             &SHARED,
@@ -50,25 +49,6 @@ fn begin() {
     }
 }
 
-static OWN_CODE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-
-core::arch::global_asm!(".hidden __ehdr_start", ".hidden _end");
-
-/// Remembers where this library lies: a call from here is one that an operator of the next allocator
-/// made by a jump.
-fn find_own_code() {
-    let (first, end): (usize, usize);
-    // SAFETY: takes two addresses that the linker defines.
-    unsafe {
-        core::arch::asm!(
-            "lea {}, [rip + __ehdr_start]", "lea {}, [rip + _end]",
-            out(reg) first, out(reg) end, options(nostack, preserves_flags, nomem)
-        );
-    }
-    OWN_CODE[0].store(first, Ordering::Relaxed);
-    OWN_CODE[1].store(end, Ordering::Relaxed);
-}
-
 /// Whether another hook of this thread books this call, because it is made for that one's sake:
 /// it comes from us (a function that was called from a stub jumped on to it), from the body of a C++
 /// operator that a hook has called, or from another library that stands behind us, as part of a call
@@ -79,8 +59,7 @@ fn is_nested(frame: &CallFrame, about: usize) -> bool {
 
 #[inline(always)]
 fn is_own_call(frame: &CallFrame) -> bool {
-    let own = OWN_CODE[0].load(Ordering::Relaxed)..OWN_CODE[1].load(Ordering::Relaxed);
-    own.contains(&frame.return_address()) && is_booked(frame)
+    entry::code().contains(&frame.return_address()) && is_booked(frame)
 }
 
 /// Whether the hook to which a call will return books it. It does not if it has only passed its own call on.

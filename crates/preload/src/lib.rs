@@ -40,8 +40,11 @@ static AT_LOAD: extern "C" fn() = {
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = {
+    #[unsafe(link_section = "heapledger_entry")]
     extern "C" fn at_exit() {
         heapledger_process::hooks::program_exits(&SHARED);
+        // Not a last call: the frame stays as long as the recorder is at work.
+        core::hint::black_box(());
     }
     at_exit
 };

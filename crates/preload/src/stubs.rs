@@ -138,6 +138,7 @@ macro_rules! go_on_if_known {
 macro_rules! call_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
+        #[unsafe(link_section = "heapledger_entry")]
         #[unsafe(export_name = $symbol)]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
@@ -187,6 +188,7 @@ macro_rules! call {
 macro_rules! realloc_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
+        #[unsafe(link_section = "heapledger_entry")]
         #[unsafe(export_name = $symbol)]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
@@ -215,6 +217,7 @@ macro_rules! realloc_stub {
 macro_rules! block_stub {
     ($size:literal, $name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
+        #[unsafe(link_section = "heapledger_entry")]
         #[unsafe(export_name = $symbol)]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
@@ -262,6 +265,7 @@ macro_rules! block_stub {
 macro_rules! free_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
+        #[unsafe(link_section = "heapledger_entry")]
         #[unsafe(export_name = $symbol)]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
@@ -300,6 +304,7 @@ macro_rules! free_stub {
 macro_rules! remap_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
+        #[unsafe(link_section = "heapledger_entry")]
         #[unsafe(export_name = $symbol)]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
@@ -358,6 +363,7 @@ macro_rules! remap_stub {
 macro_rules! watch_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
+        #[unsafe(link_section = "heapledger_entry")]
         #[unsafe(export_name = $symbol)]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
@@ -396,6 +402,7 @@ macro_rules! watch_stub {
 macro_rules! open_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
+        #[unsafe(link_section = "heapledger_entry")]
         #[unsafe(export_name = $symbol)]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
@@ -439,6 +446,7 @@ macro_rules! open_stub {
 macro_rules! jump_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
+        #[unsafe(link_section = "heapledger_entry")]
         #[unsafe(export_name = $symbol)]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {

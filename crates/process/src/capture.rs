@@ -1,5 +1,6 @@
 //! Taking the stack of a call.
 
+use crate::entry;
 use crate::options::Unwind;
 use crate::shared::Shared;
 use crate::state::{Entered, Stacks, ThreadBooks, ThreadState};
@@ -129,7 +130,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// Whether a frame of this library lies on the stack outside of `registers`: then a hook was interrupted.
+/// Whether a frame of [our own code](crate::entry) lies on the stack outside of `registers`: then a hook was interrupted.
 /// Where that cannot be told, it is assumed. Uses nothing that an interrupted hook may have left half done.
 #[cold]
 pub fn own_code_is_on_stack(shared: &Shared, stack: StackRange, registers: &Registers) -> bool {
@@ -139,7 +140,7 @@ pub fn own_code_is_on_stack(shared: &Shared, stack: StackRange, registers: &Regi
     let mut frames = [0; FRAMES];
     let mut cache = RuleCache::<SETS>::new();
     let walk = walk(&surroundings, &mut cache, registers, FRAMES, Strategy::Auto, &mut frames);
-    let own = shared.modules.own_code();
+    let own = entry::code();
     let frames = frames.get(..walk.depth).unwrap_or(&[]);
     // Only a stack known to its outermost frame tells that there is none.
     walk.end != End::Outermost || frames.iter().any(|frame| own.contains(&(*frame as usize)))

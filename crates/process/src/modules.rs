@@ -101,8 +101,8 @@ impl Modules {
         true
     }
 
-    /// Where the code of the recorder itself lies.
-    pub fn own_code(&self) -> core::ops::Range<usize> {
+    /// Where the module lies that holds the recorder.
+    pub fn own_module(&self) -> core::ops::Range<usize> {
         self.own[0].load(Ordering::Relaxed)..self.own[1].load(Ordering::Relaxed)
     }
 

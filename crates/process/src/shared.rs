@@ -204,7 +204,7 @@ impl Shared {
         let states = self.threads.resident_bytes(self.depth_limit(), all);
         let tables = self.sites.resident_bytes();
         let shadow = self.index.resident_bytes();
-        let own = self.modules.own_code();
+        let own = self.modules.own_module();
         // Code, constants and tables of the library itself. Of what comes from its file the kernel says whether it is in the page
         // cache; nearly all of it is used.
         let library = syscall::resident_bytes(own.start, own.end - own.start);

@@ -3,6 +3,8 @@
 
 mod chip;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
+mod left;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
 mod linux;
 mod model;
 mod sequence;
