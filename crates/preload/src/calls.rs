@@ -5,6 +5,7 @@ use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::next;
 use crate::stubs::{BookedBy, CallFrame};
 use heapledger_format::{Kind, session};
+use heapledger_process::code;
 use heapledger_process::entry;
 use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Reallocation, Usable};
 use heapledger_process::options::Request;
@@ -108,7 +109,7 @@ pub(crate) extern "C" fn opens(hook: usize, file: usize, flags: u32) -> usize {
     const RTLD_NOLOAD: u32 = 4;
     ensure_started();
     if file != 0 && flags & (RTLD_DEEPBIND | RTLD_NOLOAD) == RTLD_DEEPBIND {
-        hooks::code_is_bound_past_us(&SHARED);
+        code::is_bound_past_us(&SHARED);
     }
     next::next(hook)
 }
@@ -124,7 +125,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
     let Some(hooked) = HOOKED.get(hook) else { return function };
     if hooked.shape == Shape::Unloads {
         // Also where nothing is recorded: C++ calls are passed on there too.
-        hooks::code_unloads(&SHARED, false);
+        code::unloads(&SHARED, false);
         next::unloading_begins();
         return function;
     }
@@ -177,7 +178,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
 pub(crate) extern "C" fn after_call(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return result };
     if hooked.shape == Shape::Unloads {
-        hooks::code_unloads(&SHARED, true);
+        code::unloads(&SHARED, true);
         next::unloading_ends();
     }
     if frame.booked_by != BookedBy::THIS {
@@ -257,11 +258,11 @@ fn in_glibc(address: usize) -> (Usable, u8) {
 #[inline(always)]
 fn note_library(hook: usize, frame: &CallFrame, size: usize) {
     if hook == Hook::Calloc as usize
-        && hooks::is_like_a_library(size)
-        && (hooks::is_loader(&SHARED, frame.return_address())
-            || next::c_is_before_us() && hooks::is_behind_loader(&SHARED, &frame.registers))
+        && code::is_like_a_library(size)
+        && (code::is_loader(&SHARED, frame.return_address())
+            || next::c_is_before_us() && code::is_behind_loader(&SHARED, &frame.registers))
     {
-        hooks::code_loads(&SHARED);
+        code::loads(&SHARED);
     }
 }
 

@@ -9,9 +9,9 @@
 //!   claimed the state of a thread that is gone.
 //! - The **guard** is the address of a sign on the stack of the hook that is inside. It is not a flag, because a
 //!   `longjmp` or an exception may leave a hook for good. A guard whose sign is gone, or a complete stack without a
-//!   frame of ours (`capture::own_code_is_on_stack`), means that it was left. Stacks grow down: a guard that lies
-//!   above the present hook on the same stack encloses it, so this is a signal handler in the middle of an update,
-//!   and it is refused and counted (`lost_busy`, `frees_busy`). A guard at or below was abandoned and means nothing.
+//!   frame of an entry point (`entry.rs`, `capture::own_code_is_on_stack`), means that it was left. Stacks grow down:
+//!   a guard that lies above the present hook on the same stack encloses it, so this is a signal handler in the middle
+//!   of an update, and it is refused and counted (`lost_busy`, `frees_busy`). A guard at or below was abandoned and means nothing.
 //! - A stack pointer outside of the state's known stack is looked into (`on_another_stack`): another kernel thread
 //!   that shares our TLS word after a raw `clone` gets a state by its thread id; on an alternate signal stack the
 //!   guard of the interrupted hook holds, unless it was left on that same stack; a coroutine's stack becomes the

@@ -29,14 +29,14 @@
 //! own code, the body of a C++ operator, or the library behind us under such a mark and about the same thing.
 #![forbid(unsafe_code)]
 
-use crate::access::{Access, Sign, count_apart, count_refused};
-use crate::capture::{self, capture};
+use crate::access::{Access, Sign, count_refused};
+use crate::capture::capture;
 use crate::shared::{Phase, Shared};
 use crate::state::ThreadState;
 use crate::switch::Recording;
 use core::sync::atomic::Ordering;
 use heapledger_format::record::{ADDRESS_MAX, Options, TIME_MAX};
-use heapledger_format::{GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Kind, TallyCounter};
 use heapledger_linux::{apart, tls};
 use heapledger_recorder::backend::{Begun, Ended, Number, Site, Slot, Ticks};
 use heapledger_recorder::policy::{self, Detached, Reallocated};
@@ -425,51 +425,6 @@ fn enclosing(state: &ThreadState) -> Option<Call> {
 pub fn note_fork(shared: &'static Shared) {
     if shared.phase.load(Ordering::Relaxed) == Phase::On as u8 && !shared.switch.follows() {
         crate::start::note_forked_child(shared);
-    }
-}
-
-/// Whether the loader may want so many bytes for what it keeps of a library: of other things it allocates, few are so large.
-#[inline(always)]
-pub fn is_like_a_library(bytes: usize) -> bool {
-    const LIBRARY_BYTES_MIN: usize = 1000;
-    bytes >= LIBRARY_BYTES_MIN
-}
-
-/// The same where another library may stand between the loader and us: looks a few frames outwards.
-#[cold]
-pub fn is_behind_loader(shared: &Shared, registers: &Registers) -> bool {
-    let Some(state) = ThreadState::of_this_thread() else { return true };
-    let stack = state.native.get();
-    !stack.contains(registers.sp as usize) || capture::loader_is_near(shared, stack, registers)
-}
-
-/// Whether a call comes from the loader itself. If it allocates, it may be about to load a library, where code may have been
-/// that nobody saw go: converters of characters come and go like that, and libraries that could not be loaded after all.
-#[inline(always)]
-pub fn is_loader(shared: &Shared, caller: usize) -> bool {
-    shared.modules.is_loader(caller)
-}
-
-/// Code is about to be loaded: addresses that were known to hold other code, or none, are no longer trusted.
-#[cold]
-pub fn code_loads(shared: &Shared) {
-    shared.modules.next_generation();
-}
-
-/// A library is about to be loaded that will find the C library's functions, and not the replaced ones.
-#[cold]
-pub fn code_is_bound_past_us(shared: &'static Shared) {
-    if follows(shared) {
-        count_apart(shared, TallyCounter::DeepBound);
-    }
-}
-
-/// Code is about to be unloaded, or (`done`) has just been: known code addresses are no longer trusted.
-pub fn code_unloads(shared: &'static Shared, done: bool) {
-    // Twice: what is looked up while the module goes must not be believed afterwards.
-    shared.modules.next_generation();
-    if done && follows(shared) {
-        shared.ledger().global(GlobalCounter::Generation).fetch_add(1, Ordering::Relaxed);
     }
 }
 

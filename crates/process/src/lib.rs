@@ -40,6 +40,8 @@ mod backend;
 #[cfg(not(feature = "loom"))]
 pub mod capture;
 #[cfg(not(feature = "loom"))]
+pub mod code;
+#[cfg(not(feature = "loom"))]
 pub mod entry;
 #[cfg(not(feature = "loom"))]
 pub mod history;
