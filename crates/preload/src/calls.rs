@@ -7,8 +7,9 @@ use crate::stubs::{BookedBy, CallFrame};
 use heapledger_format::{Kind, session};
 use heapledger_process::code;
 use heapledger_process::entry;
-use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Reallocation, Usable};
+use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::options::Request;
+use heapledger_process::reallocation::Reallocation;
 use heapledger_process::start::{self, Hooks, NotStarted};
 
 const GLIBC_HEAPS: &[&[u8]] = &[b"brk heap", b"arenas", b"large mappings"];

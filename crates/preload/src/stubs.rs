@@ -37,7 +37,7 @@ pub(crate) struct CallFrame {
     /// The registers as they will be when the hook has returned.
     pub(crate) registers: Registers,
     /// Carried from `before_call` to `after_call`.
-    pub(crate) kept: heapledger_process::hooks::Reallocation,
+    pub(crate) kept: heapledger_process::reallocation::Reallocation,
     pub(crate) booked_by: BookedBy,
     /// The call that encloses this one, to be put back when this one has returned.
     pub(crate) enclosing: heapledger_process::hooks::Call,

@@ -31,15 +31,16 @@
 
 use crate::access::{Access, Sign, count_refused};
 use crate::capture::capture;
+use crate::reallocation::Reallocation;
 use crate::shared::{Phase, Shared};
 use crate::state::ThreadState;
 use crate::switch::Recording;
 use core::sync::atomic::Ordering;
-use heapledger_format::record::{ADDRESS_MAX, Options, TIME_MAX};
+use heapledger_format::record::Options;
 use heapledger_format::{Kind, TallyCounter};
 use heapledger_linux::{apart, tls};
-use heapledger_recorder::backend::{Begun, Ended, Number, Site, Slot, Ticks};
-use heapledger_recorder::policy::{self, Detached, Reallocated};
+use heapledger_recorder::backend::{Begun, Ended, Site};
+use heapledger_recorder::policy::{self, Reallocated};
 use heapledger_unwind::Registers;
 
 /// A block that an allocation function just returned.
@@ -68,31 +69,6 @@ pub enum Usable {
     Ask(fn(usize) -> usize),
 }
 
-/// What is remembered between the two halves of a `realloc` hook. All zeros: nothing.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Reallocation {
-    /// Slot plus 1, and above that the lower half of the time.
-    slot: u64,
-    /// Address, and above that what is left of the time.
-    address: u64,
-    number: u64,
-}
-
-impl Reallocation {
-    fn of(detached: Detached) -> Reallocation {
-        let (slot, address, number, time) = detached.into_parts();
-        let (number, time) = (number.0, time.0.min(TIME_MAX));
-        Reallocation { slot: (u64::from(slot.0) + 1) | time << 32, address: address | (time >> 32) << 48, number }
-    }
-
-    fn detached(&self) -> Option<Detached> {
-        let slot = (self.slot as u32).checked_sub(1).map(Slot)?;
-        let time = self.slot >> 32 | (self.address >> 48) << 32;
-        Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, Number(self.number), Ticks(time))))
-    }
-}
-
 #[inline(always)]
 fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> Site {
     if access.shared.settings().options.has(Options::STACK) {
@@ -103,7 +79,7 @@ fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> Site {
 }
 
 #[inline(always)]
-fn begun(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
+fn describe_begin(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
     let wanted = access.shared.settings().options.has(Options::ACTUAL_SIZE);
     access.prepare(block);
     let actual = match block.usable {
@@ -128,7 +104,7 @@ fn begun(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun 
 }
 
 #[inline(always)]
-fn ended(access: &mut Access, registers: &Registers, by: Kind) -> Ended {
+fn describe_end(access: &mut Access, registers: &Registers, by: Kind) -> Ended {
     // The stack of a free is only kept in the history.
     let wanted = access.shared.history.is_on();
     Ended { by, site: if wanted { site_of(access, registers, false) } else { Site::NONE } }
@@ -176,15 +152,15 @@ impl Ready {
 pub fn block_begins(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, block: &NewBlock) {
     let sign = Sign::new();
     match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
-        Some(access) => enter_block(access, registers, block),
+        Some(access) => book_begin(access, registers, block),
         None => block_begins_slowly(shared, registers, *block),
     }
 }
 
 #[inline(always)]
-fn enter_block(mut access: Access, registers: &Registers, block: &NewBlock) {
+fn book_begin(mut access: Access, registers: &Registers, block: &NewBlock) {
     if access.takes(block.size) {
-        let block = begun(&mut access, registers, block);
+        let block = describe_begin(&mut access, registers, block);
         policy::begin(&mut access, &block);
     }
 }
@@ -206,7 +182,7 @@ fn block_begins_slowly(shared: &'static Shared, registers: &Registers, block: Ne
 #[inline(never)]
 fn block_begins_on(shared: &'static Shared, registers: &Registers, block: &NewBlock, sign: &Sign) {
     match Access::enter(shared, registers, sign) {
-        Ok(access) => enter_block(access, registers, block),
+        Ok(access) => book_begin(access, registers, block),
         Err(refused) => count_refused(shared, refused, true),
     }
 }
@@ -216,16 +192,16 @@ fn block_begins_on(shared: &'static Shared, registers: &Registers, block: &NewBl
 pub fn block_ends(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, address: usize, by: Kind) {
     let sign = Sign::new();
     match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
-        Some(access) => take_block_out(access, registers, address, by),
+        Some(access) => book_end(access, registers, address, by),
         None => block_ends_slowly(shared, registers, address, by),
     }
 }
 
 #[inline(always)]
-fn take_block_out(mut access: Access, registers: &Registers, address: usize, by: Kind) {
+fn book_end(mut access: Access, registers: &Registers, address: usize, by: Kind) {
     if access.shared.sampling.may_hold(address as u64) {
         access.prepare_end(address as u64);
-        let ended = ended(&mut access, registers, by);
+        let ended = describe_end(&mut access, registers, by);
         policy::end(&mut access, address as u64, &ended);
     }
 }
@@ -235,7 +211,7 @@ fn take_block_out(mut access: Access, registers: &Registers, address: usize, by:
 fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: usize, by: Kind) {
     let sign = Sign::new();
     apart::run(&mut || match Access::enter(shared, registers, &sign) {
-        Ok(access) => take_block_out(access, registers, address, by),
+        Ok(access) => book_end(access, registers, address, by),
         Err(refused) => count_refused(shared, refused, false),
     });
 }
@@ -321,9 +297,9 @@ fn reallocated(shared: &'static Shared, registers: &Registers, sign: &Sign, end:
         Ok(mut access) => {
             let outcome = Reallocated::of(end.new, end.frees).and_then(|new| {
                 // A block that is no sample, or passes by, takes the place of one that was entered, or of none.
-                (!is_paused && access.takes(new.size)).then(|| begun(&mut access, registers, &new))
+                (!is_paused && access.takes(new.size)).then(|| describe_begin(&mut access, registers, &new))
             });
-            let site = |access: &mut Access| ended(access, registers, end.by).site;
+            let site = |access: &mut Access| describe_end(access, registers, end.by).site;
             policy::settle(&mut access, end.begun.detached(), end.by, &outcome, site);
         }
         Err(refused) if end.new.is_some() && !is_paused => count_refused(shared, refused, true),
@@ -435,23 +411,5 @@ fn note_range(access: &mut Access, block: &NewBlock, actual: usize) {
     if let Some(range) = access.state.ranges.get_mut(usize::from(block.heap)) {
         range.below_low = range.below_low.max(!low);
         range.high = range.high.max(high);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_detached_is_kept_in_three_words() {
-        for parts in
-            [(0, 0, 0, 0), (u32::MAX - 1, ADDRESS_MAX, (1 << 48) - 1, TIME_MAX), (7, 0x7f12_3456_7890, 99, 1 << 33)]
-        {
-            let (slot, address, number, time) = parts;
-            let parts = (Slot(slot), address, Number(number), Ticks(time));
-            let kept = Reallocation::of(Detached::from_parts(parts));
-            assert_eq!(kept.detached().map(Detached::into_parts), Some(parts));
-        }
-        assert_eq!(Reallocation::default().detached(), None);
     }
 }

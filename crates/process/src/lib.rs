@@ -62,6 +62,8 @@ pub mod peak;
 #[cfg(not(feature = "loom"))]
 mod place;
 #[cfg(not(feature = "loom"))]
+pub mod reallocation;
+#[cfg(not(feature = "loom"))]
 pub mod room;
 #[cfg(not(feature = "loom"))]
 pub mod sampling;

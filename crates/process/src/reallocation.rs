@@ -1,0 +1,49 @@
+//! What is remembered between the two halves of a `realloc` hook.
+#![forbid(unsafe_code)]
+
+use heapledger_format::record::{ADDRESS_MAX, TIME_MAX};
+use heapledger_recorder::backend::{Number, Slot, Ticks};
+use heapledger_recorder::policy::Detached;
+
+/// A block taken out of the index while the real `realloc` runs, in three words on the hook's stack. All zeros: none.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Reallocation {
+    /// Slot plus 1, and above that the lower half of the time.
+    slot: u64,
+    /// Address, and above that what is left of the time.
+    address: u64,
+    number: u64,
+}
+
+impl Reallocation {
+    pub(crate) fn of(detached: Detached) -> Reallocation {
+        let (slot, address, number, time) = detached.into_parts();
+        let (number, time) = (number.0, time.0.min(TIME_MAX));
+        Reallocation { slot: (u64::from(slot.0) + 1) | time << 32, address: address | (time >> 32) << 48, number }
+    }
+
+    pub(crate) fn detached(&self) -> Option<Detached> {
+        let slot = (self.slot as u32).checked_sub(1).map(Slot)?;
+        let time = self.slot >> 32 | (self.address >> 48) << 32;
+        Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, Number(self.number), Ticks(time))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_detached_is_kept_in_three_words() {
+        for parts in
+            [(0, 0, 0, 0), (u32::MAX - 1, ADDRESS_MAX, (1 << 48) - 1, TIME_MAX), (7, 0x7f12_3456_7890, 99, 1 << 33)]
+        {
+            let (slot, address, number, time) = parts;
+            let parts = (Slot(slot), address, Number(number), Ticks(time));
+            let kept = Reallocation::of(Detached::from_parts(parts));
+            assert_eq!(kept.detached().map(Detached::into_parts), Some(parts));
+        }
+        assert_eq!(Reallocation::default().detached(), None);
+    }
+}
