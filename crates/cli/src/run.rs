@@ -23,7 +23,6 @@ use crate::say;
 use crate::text::shell;
 
 mod end;
-mod summary;
 
 /// How this process is to end.
 pub(crate) enum End {

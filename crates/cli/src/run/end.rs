@@ -3,23 +3,38 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use heapledger_analysis::{Clock, Names, NamingOptions};
 
 use heapledger_launch::LaunchError;
 use heapledger_launch::end::{self, Left, News, NoLedger};
-use heapledger_launch::finish::Finisher;
-use heapledger_launch::sys;
+use heapledger_launch::finish::{Finisher, Written};
 use heapledger_launch::wait::{Ended, Signals, Where};
-use heapledger_report::clean;
+use heapledger_launch::{locate, sys};
+use heapledger_report::{ProgramEnd, RunFigures, RunLedger, RunSummary, callers, clean};
+use heapledger_source::Ledger;
+use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
+use nix::sys::signal::Signal;
 
 use super::End;
-use super::summary::{Reckoning, Summary};
 use crate::args::RunArgs;
 use crate::terminal::{self, Progress};
 use crate::text::shell;
 use crate::{end_as, say, say_lines};
+
+/// How long names may be looked for, beside the time that the program took: nobody waits for three lines longer than for
+/// the program. After that, symbols must do.
+const NAMING_PART: u32 = 10;
+/// The least and the most of it.
+const NAMING: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(200)];
+/// Call sites that are shown.
+const TOP: usize = 3;
 
 /// How the program ended.
 pub(crate) struct Outcome<'a> {
@@ -84,15 +99,58 @@ pub(crate) fn finish(arguments: &RunArgs, left: &Arc<Left>, outcome: &Outcome<'_
     }
     if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
-        match Reckoning::of(&ledger, outcome.ended.span) {
-            Ok(reckoning) => {
-                let (reckoning, paint) = (&reckoning, terminal::stderr_paint(arguments.bytes));
-                let (earlier, children) = (&earlier, left.children);
-                let summary = Summary { outcome, reckoning, written: &written, earlier, children, paint };
+        match figures(&ledger, outcome.ended.span) {
+            Ok(figures) => {
+                let shown = |written: &Written| RunLedger { path: shell(&written.path), bytes: written.bytes };
+                let (ledger, earlier) = (shown(&written), earlier.iter().map(shown).collect::<Vec<_>>());
+                let summary = RunSummary {
+                    name: &locate::short_name(outcome.name).display().to_string(),
+                    end: program_end(outcome.ended.status),
+                    span: outcome.ended.span,
+                    figures: &figures,
+                    ledger: &ledger,
+                    earlier: &earlier,
+                    children: left.children,
+                    paint: terminal::stderr_paint(arguments.bytes),
+                };
                 terminal::tell(&summary.to_string());
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),
         }
+    }
+}
+
+/// Reads all records once, and names the biggest call sites. The program took `span`.
+fn figures(ledger: &Ledger, span: Duration) -> Result<RunFigures> {
+    let mut progress = Progress::of_ours("reading the ledger", false);
+    let all = ledger.storage()?.ledger_bytes;
+    let clock = Clock::new(ledger, SystemTime::now())?;
+    let show = &mut |part: f32| progress.bytes((f64::from(part) * all as f64) as u64, all);
+    let summary = heapledger_analysis::Summary::of(ledger, clock, TOP, show)?;
+    drop(progress);
+    let sites: Vec<u32> = summary.sites.top.iter().map(|totals| totals.site).collect();
+    let names = names(ledger, &sites, span).unwrap_or_default();
+    Ok(RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, names))
+}
+
+fn names(ledger: &Ledger, sites: &[u32], span: Duration) -> Result<Vec<String>> {
+    let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
+    let [least, most] = NAMING;
+    let naming = (span / NAMING_PART).clamp(least, most);
+    let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + naming) };
+    names.resolve(sites.iter().copied(), options, &mut |_| {})?;
+    sites.iter().map(|site| Ok(callers(&names.stack(*site)?))).collect()
+}
+
+fn program_end(status: ExitStatus) -> ProgramEnd {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ProgramEnd::Status(code),
+        (None, Some(signal)) => {
+            let name =
+                Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |known| known.as_str().into());
+            ProgramEnd::Signal { name, core_dumped: status.core_dumped() }
+        }
+        (None, None) => ProgramEnd::Unknown,
     }
 }
 
@@ -141,7 +199,6 @@ fn say_no_ledger(why: Option<NoLedger>, outcome: &Outcome<'_>) {
             say(&format!("the ledger of {name} is lost: its file was removed as soon as it was made"));
         }
         Some(NoLedger::NeverOpened) => {
-            use std::os::unix::process::ExitStatusExt;
             let reason = match outcome.ended.status.signal() {
                 Some(libc::SIGSYS) => "its system calls are restricted",
                 Some(_) => "it may have ended before its first allocation",

@@ -1,28 +1,14 @@
-//! The few lines on stderr when the program has ended.
+//! What `run` says when its program has ended: a few lines.
 
 use std::fmt::{self, Display, Formatter};
-use std::os::unix::process::ExitStatusExt;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use anyhow::Result;
-use heapledger_analysis::format::TallyCounter;
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
-use heapledger_analysis::{Clock, Names, NamingOptions, Note, Sampled};
-use heapledger_report::{Paint, callers, count, counted, sentence, span};
+use heapledger_analysis::source::format::TallyCounter;
+use heapledger_analysis::{self as analysis, Note, Sampled};
 
-use super::end::Outcome;
-use crate::terminal::Progress;
-use crate::text::shell;
-use heapledger_launch::finish::Written;
+use crate::form::notes::sentence;
+use crate::form::units::{Paint, count, counted, span};
 
-/// How long names may be looked for, beside the time that the program took: nobody waits for three lines longer than for
-/// the program. After that, symbols must do.
-const NAMING_PART: u32 = 10;
-/// The least and the most of it.
-const NAMING: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(200)];
-/// Call sites that are shown.
-const TOP: usize = 3;
 /// Columns before what a line says.
 const INDENT: usize = 15;
 /// A program with fewer allocations than this "did little": perhaps its children did the work.
@@ -35,7 +21,7 @@ const USUAL: &[TallyCounter] =
 
 /// A call site that holds memory.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
+struct SiteFigures {
     bytes: u64,
     blocks: u64,
     name: String,
@@ -43,7 +29,7 @@ pub(crate) struct Holder {
 
 /// The figures of one ledger.
 #[derive(Debug, Default)]
-pub(crate) struct Reckoning {
+pub struct RunFigures {
     /// What figures come from if they are estimates.
     sampled: Option<Sampled>,
     /// What the last program is called.
@@ -58,31 +44,19 @@ pub(crate) struct Reckoning {
     live_blocks: u64,
     live_bytes: u64,
     live_error: u64,
-    sites: Vec<Holder>,
+    sites: Vec<SiteFigures>,
     losses: Vec<String>,
 }
 
-impl Reckoning {
-    /// Reads all records once, and names the biggest call sites. The program took `span`.
-    pub(crate) fn of(ledger: &Ledger, span: Duration) -> Result<Reckoning> {
-        let mut progress = Progress::of_ours("reading the ledger", false);
-        let all = ledger.storage()?.ledger_bytes;
-        let clock = Clock::new(ledger, SystemTime::now())?;
-        let show = &mut |part: f32| progress.bytes((f64::from(part) * all as f64) as u64, all);
-        let summary = heapledger_analysis::Summary::of(ledger, clock, TOP, show)?;
-        drop(progress);
-        let holders = summary.sites.top.iter().map(|totals| (totals.site, totals.bytes, totals.blocks)).collect();
-        let losses = summary
-            .seen
-            .without(USUAL)
-            .notes
-            .iter()
-            .filter(|note| !matches!(note, Note::Module { .. }))
-            .map(sentence)
-            .collect();
-        Ok(Reckoning {
+impl RunFigures {
+    /// Those of a summary, with the names of its biggest call sites; without names there are still the figures.
+    pub fn new(program: String, summary: &analysis::Summary, names: Vec<String>) -> RunFigures {
+        let usual = summary.seen.clone().without(USUAL);
+        let losses = usual.notes.iter().filter(|note| !matches!(note, Note::Module { .. })).map(sentence).collect();
+        let named = summary.sites.top.iter().zip(names);
+        RunFigures {
             sampled: summary.sampled,
-            program: ledger.process().program().unwrap_or_default(),
+            program,
             allocations: summary.allocations,
             frees: summary.frees,
             bytes_allocated: summary.bytes_allocated,
@@ -93,52 +67,64 @@ impl Reckoning {
             live_blocks: summary.live_blocks,
             live_bytes: summary.live_bytes,
             live_error: summary.live_bytes_error,
-            // Without names there are still the figures.
-            sites: name(ledger, holders, span).unwrap_or_default(),
+            sites: named.map(|(site, name)| SiteFigures { bytes: site.bytes, blocks: site.blocks, name }).collect(),
             losses,
-        })
+        }
     }
 }
 
-fn name(ledger: &Ledger, holders: Vec<(u32, u64, u64)>, span: Duration) -> Result<Vec<Holder>> {
-    let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
-    let [least, most] = NAMING;
-    let naming = (span / NAMING_PART).clamp(least, most);
-    let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + naming) };
-    names.resolve(holders.iter().map(|(site, ..)| *site), options, &mut |_| {})?;
-    let holder = |(site, bytes, blocks)| Ok(Holder { bytes, blocks, name: callers(&names.stack(site)?) });
-    holders.into_iter().map(holder).collect()
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramEnd {
+    /// With this status.
+    Status(i32),
+    /// By a signal: its name, or `signal 64`.
+    Signal {
+        /// What it is called.
+        name: String,
+        /// Whether there is a core dump.
+        core_dumped: bool,
+    },
+    /// Nobody knows.
+    Unknown,
+}
+
+/// A finished ledger.
+#[derive(Clone, Debug)]
+pub struct RunLedger {
+    /// Its path, as it can be typed into a shell.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// All that the summary tells.
-pub(crate) struct Summary<'a> {
-    /// How the program ended.
-    pub(crate) outcome: &'a Outcome<'a>,
+pub struct RunSummary<'a> {
+    /// The program, as it was called, without directories.
+    pub name: &'a str,
+    /// How it ended.
+    pub end: ProgramEnd,
+    /// How long it ran.
+    pub span: Duration,
     /// The figures.
-    pub(crate) reckoning: &'a Reckoning,
+    pub figures: &'a RunFigures,
     /// The ledger.
-    pub(crate) written: &'a Written,
-    /// Ledgers of what the process was before it became this program.
-    pub(crate) earlier: &'a [Written],
+    pub ledger: &'a RunLedger,
+    /// Ledgers of what the process was before it became this program, the latest first.
+    pub earlier: &'a [RunLedger],
     /// Child processes that were not watched.
-    pub(crate) children: u64,
+    pub children: u64,
     /// How wide it may be, and whether bytes are written exactly.
-    pub(crate) paint: Paint,
+    pub paint: Paint,
 }
 
-impl Display for Summary<'_> {
+impl Display for RunSummary<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let own = self.reckoning;
-        let name = heapledger_launch::locate::short_name(self.outcome.name).display();
-        let now =
-            Some(&own.program).filter(|now| !self.earlier.is_empty() && !now.is_empty() && *now != &name.to_string());
-        let name = now.map_or_else(|| name.to_string(), |now| format!("{now}, which {name} became,"));
-        writeln!(
-            f,
-            "heapledger: {name} {} after {}",
-            ending(self.outcome),
-            span(nanoseconds(self.outcome.ended.span))
-        )?;
+        let own = self.figures;
+        let name = self.name;
+        let now = Some(&own.program).filter(|now| !self.earlier.is_empty() && !now.is_empty() && *now != name);
+        let name = now.map_or_else(|| name.to_owned(), |now| format!("{now}, which {name} became,"));
+        writeln!(f, "heapledger: {name} {} after {}", ending(&self.end), span(nanoseconds(self.span)))?;
         let figures = self.paint.figures(own.sampled.is_some());
         let lines = |text: &str| self.paint.lines(text, INDENT, INDENT);
         if let Some(from) = own.sampled {
@@ -196,10 +182,10 @@ impl Display for Summary<'_> {
         if let Some((first, others)) = self.earlier.split_last() {
             let others =
                 if others.is_empty() { String::new() } else { format!(" and {} more", count(others.len() as u64)) };
-            writeln!(f, "  before exec  {}{others}", shell(&first.path))?;
+            writeln!(f, "  before exec  {}{others}", first.path)?;
         }
-        let path = shell(&self.written.path);
-        writeln!(f, "  ledger       {path} ({})", figures.known().bytes(self.written.bytes))?;
+        let path = &self.ledger.path;
+        writeln!(f, "  ledger       {path} ({})", figures.known().bytes(self.ledger.bytes))?;
         writeln!(f, "  next         heapledger dump {path}")
     }
 }
@@ -208,47 +194,34 @@ fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn ending(outcome: &Outcome<'_>) -> String {
-    let core = if outcome.ended.status.core_dumped() { ", core dumped," } else { "" };
-    match (outcome.ended.status.code(), outcome.ended.status.signal()) {
-        (Some(code), _) => format!("ended with status {code}"),
-        (None, Some(signal)) => match nix::sys::signal::Signal::try_from(signal) {
-            Ok(known) => format!("was killed by {}{core}", known.as_str()),
-            Err(_) => format!("was killed by signal {signal}{core}"),
-        },
-        (None, None) => "ended".into(),
+fn ending(end: &ProgramEnd) -> String {
+    match end {
+        ProgramEnd::Status(status) => format!("ended with status {status}"),
+        ProgramEnd::Signal { name, core_dumped } => {
+            format!("was killed by {name}{}", if *core_dumped { ", core dumped," } else { "" })
+        }
+        ProgramEnd::Unknown => "ended".into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsStr;
-    use std::process::ExitStatus;
 
-    use heapledger_launch::wait::Ended;
-
-    fn ended(status: i32) -> Ended {
-        Ended {
-            status: ExitStatus::from_raw(status),
-            span: Duration::from_millis(1240),
-            refused: None,
-            last_name: None,
-            unknown: None,
-        }
+    fn summary<'a>(figures: &'a RunFigures, ledger: &'a RunLedger) -> RunSummary<'a> {
+        let (end, span) = (ProgramEnd::Status(0), Duration::from_millis(1240));
+        RunSummary { name: "jq", end, span, figures, ledger, earlier: &[], children: 0, paint: Paint::default() }
     }
 
-    fn shown(status: i32, reckoning: &Reckoning, children: u64) -> String {
-        let outcome = Outcome { name: OsStr::new("/usr/bin/jq"), ended: &ended(status) };
-        let written = Written { path: "heapledger.jq.42.hl".into(), instead_of: None, bytes: 1 << 20 };
-        Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children, paint: Paint::default() }
-            .to_string()
+    fn shown(end: ProgramEnd, figures: &RunFigures, children: u64) -> String {
+        let ledger = RunLedger { path: "heapledger.jq.42.hl".into(), bytes: 1 << 20 };
+        RunSummary { end, children, ..summary(figures, &ledger) }.to_string()
     }
 
     #[test]
     fn the_summary_is_calm() {
-        let site = |name: &str| Holder { bytes: 2048, blocks: 3, name: name.into() };
-        let reckoning = Reckoning {
+        let site = |name: &str| SiteFigures { bytes: 2048, blocks: 3, name: name.into() };
+        let figures = RunFigures {
             allocations: 1_234_567,
             frees: 1_234_560,
             bytes_allocated: 45 << 20,
@@ -259,9 +232,9 @@ mod tests {
             live_bytes: 4300,
             sites: vec![site("jv_mem_alloc (jv_alloc.c:130) < jvp_string_alloc < jv_string_sized"), site("main")],
             losses: vec!["12 stacks were cut at the depth limit.".into()],
-            ..Reckoning::default()
+            ..RunFigures::default()
         };
-        let text = shown(0, &reckoning, 2);
+        let text = shown(ProgramEnd::Status(0), &figures, 2);
         let wanted = "\
 heapledger: jq ended with status 0 after 1.24 s
   allocated    1,234,567 blocks, 45.0 MiB in all; 1,234,560 freed
@@ -279,21 +252,18 @@ heapledger: jq ended with status 0 after 1.24 s
 
     #[test]
     fn bytes_are_exact_where_that_is_wanted() {
-        let outcome = Outcome { name: OsStr::new("jq"), ended: &ended(0) };
-        let written = Written { path: "jq.hl".into(), instead_of: None, bytes: 1 << 20 };
-        let reckoning = Reckoning {
+        let ledger = RunLedger { path: "jq.hl".into(), bytes: 1 << 20 };
+        let figures = RunFigures {
             bytes_allocated: 45 << 20,
             peak_bytes: 12 << 20,
             peak_error: 4096,
             live_blocks: 7,
             live_bytes: 4300,
-            sites: vec![Holder { bytes: 2048, blocks: 3, name: "main".into() }],
-            ..Reckoning::default()
+            sites: vec![SiteFigures { bytes: 2048, blocks: 3, name: "main".into() }],
+            ..RunFigures::default()
         };
-        let reckoning = &reckoning;
         let paint = Paint { exact_bytes: true, ..Paint::default() };
-        let summary = Summary { outcome: &outcome, reckoning, written: &written, earlier: &[], children: 0, paint };
-        let text = summary.to_string();
+        let text = RunSummary { paint, ..summary(&figures, &ledger) }.to_string();
         assert!(text.contains(", 47,185,920 B in all;"), "{text}");
         assert!(text.contains("peak         12,582,912 B ± 4,096 B in about"), "{text}");
         assert!(text.contains("live at end  4,300 B in 7 blocks"), "{text}");
@@ -303,8 +273,8 @@ heapledger: jq ended with status 0 after 1.24 s
 
     #[test]
     fn estimates_are_marked_and_columns_aligned() {
-        let site = |bytes, blocks, name: &str| Holder { bytes, blocks, name: name.into() };
-        let reckoning = Reckoning {
+        let site = |bytes, blocks, name: &str| SiteFigures { bytes, blocks, name: name.into() };
+        let figures = RunFigures {
             sampled: Some(Sampled { interval_bytes: 512 << 10, samples: 1_234 }),
             allocations: 1_234_567,
             frees: 1_000_000,
@@ -316,9 +286,9 @@ heapledger: jq ended with status 0 after 1.24 s
             live_bytes: 650 << 20,
             live_error: 20 << 20,
             sites: vec![site(512 << 20, 1_134_567, "main"), site(1023, 7, "helper < main")],
-            ..Reckoning::default()
+            ..RunFigures::default()
         };
-        let text = shown(0, &reckoning, 0);
+        let text = shown(ProgramEnd::Status(0), &figures, 0);
         let wanted = "\
 heapledger: jq ended with status 0 after 1.24 s
   sampled      one block in 512 KiB; figures marked ~ are estimates (Poisson, unbiased), of live blocks from 1,234 samples
@@ -331,18 +301,22 @@ heapledger: jq ended with status 0 after 1.24 s
   next         heapledger dump heapledger.jq.42.hl
 ";
         assert_eq!(text, wanted);
-        let nothing = Reckoning { sampled: reckoning.sampled, ..Reckoning::default() };
-        assert!(shown(0, &nothing, 0).contains("  live at end  no sample\n"));
+        let nothing = RunFigures { sampled: figures.sampled, ..RunFigures::default() };
+        assert!(shown(ProgramEnd::Status(0), &nothing, 0).contains("  live at end  no sample\n"));
     }
 
     #[test]
     fn a_program_that_did_little_is_told_from_its_children() {
-        let text = shown(15, &Reckoning { allocations: 9, ..Reckoning::default() }, 1);
+        let text = shown(
+            ProgramEnd::Signal { name: "SIGTERM".into(), core_dumped: false },
+            &RunFigures { allocations: 9, ..RunFigures::default() },
+            1,
+        );
         assert!(text.starts_with("heapledger: jq was killed by SIGTERM after"));
         assert!(text.contains("1 child process was not watched; this program itself did little\n"));
         assert!(text.contains("live at end  nothing"));
         assert!(!text.contains("incomplete"));
-        let text = shown(0, &Reckoning { allocations: 9_000, ..Reckoning::default() }, 2);
+        let text = shown(ProgramEnd::Status(0), &RunFigures { allocations: 9_000, ..RunFigures::default() }, 2);
         assert!(text.contains("  children     2 child processes were not watched\n"));
     }
 }
