@@ -5,6 +5,10 @@
 //! of the C library, and nothing waits without bound. x86-64 only; on every other target the
 //! crate is empty.
 #![no_std]
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable)
+)]
 
 #[cfg(test)]
 extern crate std;

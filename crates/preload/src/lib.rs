@@ -10,6 +10,17 @@
 //! Entry points are called by any program with any arguments, as the functions they stand for are;
 //! what those may be given, the next allocator is given unchanged.
 #![no_std]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
 
 mod calls;
 mod emulated;

@@ -128,7 +128,7 @@ impl Bodies {
         self.0.iter().map(|place| place.load(Ordering::Acquire)).take_while(|body| *body != 0).any(|body| {
             let (start, length) = (body >> Self::LENGTH_BITS, body & Self::BYTES_MAX);
             // A return address lies behind the call, at most at the end of the body.
-            address > start && address <= start + length
+            address > start && address.wrapping_sub(start) <= length
         })
     }
 
@@ -269,7 +269,8 @@ fn find_c_family() {
         BEHIND_US[1].store(code.map_or(0, |code| code.high), Ordering::Relaxed);
     }
     let cxx_before = modules_before_us().any(|module| {
-        of_family(Family::Cxx).any(|(hook, symbol)| HOOKED[hook].kind.allocates() && module.symbol(symbol).is_some())
+        let gives = |hook: usize| HOOKED.get(hook).is_some_and(|hooked| hooked.kind.allocates());
+        of_family(Family::Cxx).any(|(hook, symbol)| gives(hook) && module.symbol(symbol).is_some())
     });
     CXX_IS_BEFORE_US.store(cxx_before, Ordering::Release);
     C_IS_BEFORE_US.store(modules_before_us().any(|module| module.symbol(b"calloc").is_some()), Ordering::Release);

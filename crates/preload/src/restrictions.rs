@@ -96,7 +96,7 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
 
 /// The soft limit that the program is about to set, if it can be read: the kernel will say what is wrong with it otherwise.
 fn soft_limit(limits: usize) -> Option<u64> {
-    let is_readable = syscall::readable(limits) && syscall::readable(limits + 8);
+    let is_readable = syscall::readable(limits) && syscall::readable(limits.wrapping_add(8));
     // SAFETY: the kernel has just read these 16 bytes.
     is_readable.then(|| unsafe { (limits as *const u64).read_unaligned() })
 }

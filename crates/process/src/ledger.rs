@@ -178,6 +178,7 @@ const PLANS: [Plan; SECTIONS] = [
 ];
 
 /// Which plan a kind has. One that has none gets the first's; [`ALL_PLANNED`] sees to it that none is used.
+#[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
 const fn plan_index(kind: SectionKind) -> usize {
     let mut index = 0;
     while index < SECTIONS {
@@ -190,6 +191,7 @@ const fn plan_index(kind: SectionKind) -> usize {
 }
 
 /// Kinds beyond these are reserved, and nothing here asks for them.
+#[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
 const ALL_PLANNED: () = {
     let mut number = SectionKind::Records as u16;
     while number <= SectionKind::Wide as u16 {
@@ -250,9 +252,9 @@ impl Ledger {
         self.backed_bytes.store(HEADER_BYTES_MAX as u64, Ordering::Relaxed);
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
         self.bytes_asked = bytes_max;
-        for (index, plan) in PLANS.iter().enumerate() {
+        for (section, plan) in self.sections.iter_mut().zip(&PLANS) {
             let (Some(at), Some(planned)) = (header.row_at(plan.kind), header.section(plan.kind)) else { return false };
-            self.sections[index] = Section {
+            *section = Section {
                 base: base as usize + planned.offset as usize,
                 element_bytes: plan.element_bytes,
                 offset: planned.offset as usize,
@@ -281,6 +283,7 @@ impl Ledger {
 
     /// The section of this kind.
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "an index of a plan, of which there are as many as sections")]
     pub fn section(&self, kind: SectionKind) -> &Section {
         const { ALL_PLANNED };
         &self.sections[plan_index(kind)]

@@ -74,6 +74,7 @@ impl Returned {
     }
 
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "the remainder of the length")]
     fn end_in(&self, region: u64) -> &AtomicU64 {
         let place = region.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - REGIONS.trailing_zeros());
         &self.ends[place as usize % REGIONS].0

@@ -31,5 +31,7 @@ pub fn publish<'w, const WORDS: usize>(word: impl Fn(usize) -> &'w AtomicU64, co
             word(index).store(*value, Ordering::Relaxed);
         }
     }
-    word(commit).store(values[commit], Ordering::Release);
+    if let Some(value) = values.get(commit) {
+        word(commit).store(*value, Ordering::Release);
+    }
 }

@@ -48,6 +48,7 @@ impl Sampling {
         self.is_on.load(Ordering::Relaxed) != 0
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the remainder of the length")]
     fn counter(&self, address: u64) -> &AtomicU8 {
         let hash = (address >> FIRST_SHIFT).wrapping_add(address >> SECOND_SHIFT);
         &self.counters[hash as usize % COUNTERS]

@@ -32,6 +32,7 @@ pub(crate) struct Segments<const WINDOW_BYTES: usize, const FIRST: u32> {
 }
 
 /// Blocks of each segment.
+#[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
 const fn sizes(first: u32) -> [u32; SEGMENTS] {
     let mut sizes = [first; SEGMENTS];
     let (mut index, mut total) = (1, first);
@@ -60,6 +61,7 @@ impl<const WINDOW_BYTES: usize, const FIRST: u32> Segments<WINDOW_BYTES, FIRST> 
     }
 
     /// Windows of a segment and of all before it.
+    #[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
     pub(crate) const fn windows_up_to(segment: usize) -> u64 {
         let (mut index, mut blocks) = (0, 0);
         while index <= segment && index < SEGMENTS {

@@ -22,6 +22,7 @@ type Nodes = Segments<{ NODE_PLACES * 4 }, 4>;
 /// How a node's place is divided in a segment: its id, and above it bits of the key's hash, so that few wrong nodes are looked at.
 /// While a segment is being filled ids are small yet, which leaves more bits to the hash. What is left vacant in it is
 /// not used by ids that are too large for it; two threads may then give one node two ids, which is harmless.
+#[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
 const ID_MASKS: [u32; SEGMENTS] = {
     let mut masks = [0; SEGMENTS];
     let mut segment = 0;

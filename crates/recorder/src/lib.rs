@@ -11,6 +11,10 @@
 //! program's allocator, unwinds, or waits without bound.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable)
+)]
 
 #[cfg(test)]
 extern crate std;

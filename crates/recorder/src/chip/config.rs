@@ -199,6 +199,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    #[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
     pub(super) const fn new(config: &Config) -> Plan {
         let options = config.effective();
         let Fields { layout, count, record_words, history_words } = fields(options, config);
@@ -286,6 +287,7 @@ struct Fields {
 
 /// Puts each field that is wanted into the first word with room for it, those of a history entry
 /// behind the record.
+#[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
 const fn fields(options: Options, config: &Config) -> Fields {
     let site = bits(config.sites.saturating_sub(1));
     // All ones stand for a task without a row.
