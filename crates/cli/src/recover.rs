@@ -11,7 +11,7 @@ use heapledger_format::session::ending;
 use heapledger_launch::LaunchError;
 use heapledger_launch::finish::Finisher;
 use heapledger_launch::output::directory_of;
-use heapledger_launch::recover::{self, Hands, State, Unfinished};
+use heapledger_launch::recover::{self, Hands, Unfinished, UnfinishedState};
 use heapledger_report::Figures;
 
 use crate::args::{OUTPUT, RecoverArgs};
@@ -92,14 +92,14 @@ fn one(unfinished: &Unfinished, arguments: &RecoverArgs, finisher: &mut Finisher
     let live = &unfinished.live;
     let path = live.path.display();
     let (ledger, hands) = match unfinished.state(!arguments.list)? {
-        State::Blank { for_good } if arguments.list || !for_good => {
+        UnfinishedState::Blank { for_good } if arguments.list || !for_good => {
             return Ok(terminal::line(&format!("{path}: nothing was recorded yet"))?);
         }
-        State::Blank { .. } => {
+        UnfinishedState::Blank { .. } => {
             unfinished.remove()?;
             return Ok(terminal::line(&format!("{path}: nothing was recorded; removed"))?);
         }
-        State::Recorded(ledger, hands) => (ledger, hands),
+        UnfinishedState::Recorded(ledger, hands) => (ledger, hands),
     };
     let process = ledger.process();
     let pid = process.pid().unwrap_or(0);

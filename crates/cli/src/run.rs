@@ -191,7 +191,7 @@ fn without_us(arguments: &RunArgs, name: &OsStr, start: Start, reason: &io::Erro
 fn place_output(arguments: &mut RunArgs, name: &OsStr) -> Result<()> {
     let short = locate::short_name(name).to_owned();
     let writable = |pattern: &OsStr| {
-        let path = output::expand(pattern, &output::Names { program: &short, pid: 0, index: None })?;
+        let path = output::expand(pattern, &output::PatternNames { program: &short, pid: 0, index: None })?;
         output::check(&path)
     };
     let Err(problem) = writable(&arguments.output) else { return Ok(()) };

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{getegid, getgid, getuid};
 
-use self::elf::Image;
+use self::elf::Executable;
 pub use self::verdict::{Verdict, Why};
 
 mod elf;
@@ -93,7 +93,7 @@ fn no_new_privileges() -> bool {
     nix::sys::prctl::get_no_new_privs().unwrap_or(false)
 }
 
-fn by_image(path: &Path, image: &Image) -> Option<Why> {
+fn by_image(path: &Path, image: &Executable) -> Option<Why> {
     /// The first release of which every promise of the recorder was checked.
     const OLDEST_GLIBC: (u32, u32) = (2, 35);
     let Some(interpreter) = &image.interpreter else {

@@ -84,17 +84,17 @@ fn executable(path: &Path) -> Result<(), Errno> {
 }
 
 /// A program, its arguments and environment, ready to become.
-pub struct Image {
+pub struct Invocation {
     path: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
 }
 
-impl Image {
+impl Invocation {
     /// Puts the parts together. `None` if one of them has a zero byte inside, which no exec could pass on.
-    pub fn new(path: &Path, arguments: &[OsString], environment: &[(OsString, OsString)]) -> Option<Image> {
+    pub fn new(path: &Path, arguments: &[OsString], environment: &[(OsString, OsString)]) -> Option<Invocation> {
         let string = |bytes: &[u8]| CString::new(bytes).ok();
-        Some(Image {
+        Some(Invocation {
             path: string(path.as_os_str().as_bytes())?,
             arguments: arguments.iter().map(|argument| string(argument.as_bytes())).collect::<Option<_>>()?,
             environment: environment

@@ -16,7 +16,7 @@ use heapledger_source::{Ledger, SourceError};
 
 use crate::error::LaunchError;
 use crate::live::{Live, hold};
-use crate::output::{Names, Pending, check, expand, remove_workplace};
+use crate::output::{PatternNames, Pending, check, expand, remove_workplace};
 use crate::session::{Note, is_at};
 
 /// A workplace, and the note that tells of it, if there is one.
@@ -67,7 +67,7 @@ impl Finisher {
         }
         let process = ledger.process();
         let program = process.program().unwrap_or_else(|| "unknown".to_owned());
-        let names = Names { program: OsStr::new(&program), pid: process.pid().unwrap_or(0), index: None };
+        let names = PatternNames { program: OsStr::new(&program), pid: process.pid().unwrap_or(0), index: None };
         let wanted = expand(&self.pattern, &names)?;
         check(&wanted)?;
         let pending = Pending::new(wanted).map_err(LaunchError::NoWorkplace)?;

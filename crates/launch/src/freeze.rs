@@ -6,7 +6,7 @@
 //!
 //! A thread that sleeps stands still by itself. It is not woken, since many a system call does not go on where it was
 //! woken: time-outs begin anew, a `write` that has written a part returns with that. Whether it slept all the while is
-//! looked at afterwards ([`Held::woken`]); if it did not, it is traced the next time, and set back to its system call
+//! looked at afterwards ([`HeldProcess::woken`]); if it did not, it is traced the next time, and set back to its system call
 //! where the kernel does not do that itself.
 
 mod asleep;
@@ -98,29 +98,29 @@ pub enum HoldError {
 
 /// A process whose threads stand still as long as this value lives.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldProcess {
     process: i32,
     /// Those that are traced.
-    threads: Vec<Thread>,
+    threads: Vec<TracedThread>,
     /// Those that slept when all others stood.
     asleep: BTreeMap<i32, Asleep>,
     since: Instant,
 }
 
 #[derive(Debug)]
-struct Thread {
+struct TracedThread {
     id: i32,
     stopped: Option<Stop>,
 }
 
-impl Held {
+impl HeldProcess {
     /// Stops all threads, none of them in the middle of an entry as far as that can be told.
     ///
     /// # Errors
     /// If the process may not be traced, is traced by somebody else, is gone, or does not stop. Then it runs.
-    pub fn hold(process: i32, trace: &Trace) -> Result<Held, HoldError> {
+    pub fn hold(process: i32, trace: &Trace) -> Result<HeldProcess, HoldError> {
         let code = library_code(process);
-        let mut held = Held { process, threads: Vec::new(), asleep: BTreeMap::new(), since: Instant::now() };
+        let mut held = HeldProcess { process, threads: Vec::new(), asleep: BTreeMap::new(), since: Instant::now() };
         let mut traced = BTreeSet::new();
         let mut naps: BTreeMap<i32, u32> = BTreeMap::new();
         // Threads that run begin new ones, and wake others, until all of them stand.
@@ -161,7 +161,7 @@ impl Held {
     fn trace(&mut self, id: i32) -> Result<(), HoldError> {
         match sys::seize(id) {
             Ok(()) => {
-                self.threads.push(Thread { id, stopped: None });
+                self.threads.push(TracedThread { id, stopped: None });
                 // One that has ended since is found out when it is waited for.
                 let _ = sys::interrupt(id);
                 Ok(())
@@ -236,7 +236,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldProcess {
     fn drop(&mut self) {
         // Only a thread that stands can be let go. Those that do not are let go when this process ends.
         if self.threads.iter().any(|thread| thread.stopped.is_none()) {
@@ -322,7 +322,7 @@ mod tests {
         assert!(is_gone(own, i32::MAX));
         assert_eq!(library_code(own).len(), 1, "the vdso");
         for trace in [Trace::All, Trace::Awake(BTreeSet::new())] {
-            assert!(Held::hold(i32::MAX, &trace).is_err());
+            assert!(HeldProcess::hold(i32::MAX, &trace).is_err());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Names of finished ledgers: patterns, and files that never replace another one unasked.
+//! PatternNames of finished ledgers: patterns, and files that never replace another one unasked.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -27,7 +27,7 @@ const TRIES: u32 = 100_000;
 const PROGRAM_BYTES_MAX: usize = 120;
 
 /// What a pattern can name.
-pub struct Names<'a> {
+pub struct PatternNames<'a> {
     /// `%n`.
     pub program: &'a OsStr,
     /// `%p`.
@@ -40,7 +40,7 @@ pub struct Names<'a> {
 ///
 /// # Errors
 /// If a letter behind `%` means nothing.
-pub fn expand(pattern: &OsStr, names: &Names<'_>) -> Result<PathBuf, LaunchError> {
+pub fn expand(pattern: &OsStr, names: &PatternNames<'_>) -> Result<PathBuf, LaunchError> {
     let mut out = Vec::new();
     let mut bytes = pattern.as_bytes().iter();
     while let Some(byte) = bytes.next() {
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     fn expanded(pattern: &str) -> Result<String, LaunchError> {
-        let names = Names { program: OsStr::new("a/jq"), pid: 42, index: None };
+        let names = PatternNames { program: OsStr::new("a/jq"), pid: 42, index: None };
         Ok(expand(OsStr::new(pattern), &names)?.to_string_lossy().into_owned())
     }
 
@@ -355,7 +355,7 @@ mod tests {
         let base = std::env::temp_dir().join(format!("heapledger-numbered-{}", std::process::id()));
         fs::create_dir_all(&base).expect("a directory");
         let name = |index| {
-            let names = Names { program: OsStr::new("jq"), pid: 42, index: Some(index) };
+            let names = PatternNames { program: OsStr::new("jq"), pid: 42, index: Some(index) };
             base.join(expand(OsStr::new("%n.%i"), &names).expect("good"))
         };
         for wanted in ["jq.0", "jq.1", "jq.2"] {

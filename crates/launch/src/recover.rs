@@ -41,7 +41,7 @@ pub struct Unfinished {
 
 /// What is to be done with an unfinished ledger.
 #[derive(Debug)]
-pub enum State {
+pub enum UnfinishedState {
     /// Nothing was recorded in it.
     Blank {
         /// And nothing will be: it can be removed.
@@ -135,7 +135,7 @@ impl Unfinished {
     ///
     /// # Errors
     /// If it cannot be read, or another `recover` has finished it since it was found.
-    pub fn state(&self, patient: bool) -> Result<State, LaunchError> {
+    pub fn state(&self, patient: bool) -> Result<UnfinishedState, LaunchError> {
         let live = &self.live;
         let run = || live.path.parent().and_then(|directory| session::run_of(directory, &live.session));
         let opened = finish::open(live).map_err(|error| match error {
@@ -150,7 +150,7 @@ impl Unfinished {
             let old = modified.is_ok_and(|then| then.elapsed().is_ok_and(|age| age > SETTING_UP));
             let own_name = Live::from_path(&live.path).is_some();
             let for_good = old && own_name && run().is_none() && !live::is_mapped(&live.path);
-            return Ok(State::Blank { for_good });
+            return Ok(UnfinishedState::Blank { for_good });
         };
         let life = if patient { settled(&ledger) } else { ledger.life() };
         let hands = match (life, run()) {
@@ -159,7 +159,7 @@ impl Unfinished {
             (Life::Ended, Some(run)) => Hands::Run(run),
             (Life::Ended, None) => Hands::Nobody,
         };
-        Ok(State::Recorded(Box::new(ledger), hands))
+        Ok(UnfinishedState::Recorded(Box::new(ledger), hands))
     }
 
     /// Removes it: nothing is in it.

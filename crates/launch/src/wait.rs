@@ -22,7 +22,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::deep::deep;
 use crate::error::LaunchError;
-use crate::exec::{Image, exit_code};
+use crate::exec::{Invocation, exit_code};
 use crate::keep::{Keeper, LOOK_AGAIN};
 use crate::options::Settings;
 use crate::sys::{self, Forked, Sent, SharedNumber};
@@ -128,7 +128,7 @@ pub struct Running {
 
 /// A program that can be started.
 pub struct Start {
-    image: Image,
+    image: Invocation,
     settings: Option<Settings>,
 }
 
@@ -140,7 +140,7 @@ impl Start {
         environment: &[(OsString, OsString)],
         settings: Option<Settings>,
     ) -> Result<Start, LaunchError> {
-        let image = Image::new(program, arguments, environment).ok_or(LaunchError::ZeroByte)?;
+        let image = Invocation::new(program, arguments, environment).ok_or(LaunchError::ZeroByte)?;
         Ok(Start { image, settings })
     }
 
@@ -246,7 +246,7 @@ fn stop_too(signal: i32) {
 
 /// In which process the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
+pub enum FinishingProcess {
     /// In the one that must end as the program did.
     Here,
     /// In one whose end means nothing.
@@ -256,16 +256,16 @@ pub enum Where {
 /// Does work that only this tool cares for in a process of its own, so that whatever becomes of it (no memory, no stack, a
 /// limit on processor time, a mistake of ours) is not taken for the program's end. It ends with this process. Says
 /// how it ended if that was not as it should.
-pub fn aside(signals: &Signals, work: impl FnOnce(Where) + Send) -> Option<ExitStatus> {
+pub fn aside(signals: &Signals, work: impl FnOnce(FinishingProcess) + Send) -> Option<ExitStatus> {
     let pid = match sys::fork() {
         // No process is to be had: then it must go well here.
         Err(_) => {
-            deep(|| work(Where::Here));
+            deep(|| work(FinishingProcess::Here));
             return None;
         }
         Ok(Forked::Child) => {
             sys::end_with_parent();
-            deep(|| work(Where::Aside));
+            deep(|| work(FinishingProcess::Aside));
             sys::exit_now(0)
         }
         Ok(Forked::Parent(pid)) => pid,

@@ -19,8 +19,8 @@ use crate::say;
 use crate::terminal::{Color, Progress};
 use heapledger_launch::LaunchError;
 use heapledger_launch::finish::{abandon, plain, remember};
-use heapledger_launch::freeze::{Held, Trace};
-use heapledger_launch::output::{Names, Pending, check, expand};
+use heapledger_launch::freeze::{HeldProcess, Trace};
+use heapledger_launch::output::{PatternNames, Pending, check, expand};
 use heapledger_launch::{startup, sys};
 
 /// The pattern of the output's name.
@@ -94,7 +94,7 @@ fn take(args: &SnapshotArgs) -> Result<()> {
     let program = process.program().unwrap_or_else(|| "unknown".to_owned());
     let pattern = args.output.clone().unwrap_or_else(|| OUTPUT.into());
     let name = |index| {
-        let names = Names { program: OsStr::new(&program), pid: process.pid().unwrap_or(0), index: Some(index) };
+        let names = PatternNames { program: OsStr::new(&program), pid: process.pid().unwrap_or(0), index: Some(index) };
         expand(&pattern, &names)
     };
     let first = name(0)?;
@@ -192,7 +192,7 @@ fn held(
         trace = Trace::All;
     }
     loop {
-        let held = Held::hold(pid, &trace)?;
+        let held = HeldProcess::hold(pid, &trace)?;
         let mut snapshot = copy(live, raw, true).map_err(unfit)?;
         let span = u64::try_from(held.span().as_nanos()).unwrap_or(u64::MAX);
         let woken = held.woken();

@@ -15,7 +15,7 @@ use heapledger_analysis::{Clock, Names, NamingOptions};
 use heapledger_launch::LaunchError;
 use heapledger_launch::end::{self, Left, News, NoLedger};
 use heapledger_launch::finish::{Finisher, Written};
-use heapledger_launch::wait::{Ended, Signals, Where};
+use heapledger_launch::wait::{Ended, FinishingProcess, Signals};
 use heapledger_launch::{locate, sys};
 use heapledger_report::{ProgramEnd, RunFigures, RunLedger, RunSummary, callers, clean};
 use heapledger_source::Ledger;
@@ -45,16 +45,22 @@ pub(crate) struct Outcome<'a> {
 }
 
 /// Finishes all ledgers of this session and reports.
-pub(crate) fn finish(arguments: &RunArgs, left: &Arc<Left>, outcome: &Outcome<'_>, signals: Signals, at: Where) {
-    if at == Where::Aside {
+pub(crate) fn finish(
+    arguments: &RunArgs,
+    left: &Arc<Left>,
+    outcome: &Outcome<'_>,
+    signals: Signals,
+    at: FinishingProcess,
+) {
+    if at == FinishingProcess::Aside {
         end::widen_limits();
     }
     let status = outcome.ended.status;
     end::give_up_when_told(signals, Arc::downgrade(left), move |unfinished| {
         say_unfinished("given up", &unfinished);
         match at {
-            Where::Here => end_as(End::from(status)),
-            Where::Aside => sys::exit_now(0),
+            FinishingProcess::Here => end_as(End::from(status)),
+            FinishingProcess::Aside => sys::exit_now(0),
         }
     });
     let mut finisher =

@@ -10,7 +10,7 @@ use object::{Endianness, Object, ObjectSymbol, SymbolKind};
 
 /// An executable file, as far as it matters here.
 #[derive(Debug, Default)]
-pub(crate) struct Image {
+pub(crate) struct Executable {
     /// The loader that it asks for.
     pub(crate) interpreter: Option<PathBuf>,
     /// Whether it is a loader.
@@ -36,12 +36,12 @@ const ALLOCATORS: &[&str] = &[
 ];
 
 /// Reads what is needed of the file, and no more: executables of some gigabytes exist.
-pub(crate) fn read(file: File) -> Option<Image> {
+pub(crate) fn read(file: File) -> Option<Executable> {
     let cache = ReadCache::new(file);
     let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let endian = elf.endian();
     let header: &FileHeader64<Endianness> = elf.elf_header();
-    let mut image = Image::default();
+    let mut image = Executable::default();
     for segment in header.program_headers(endian, &cache).ok()? {
         if let Ok(Some(path)) = segment.interpreter(endian, &cache) {
             use std::os::unix::ffi::OsStrExt;

@@ -45,8 +45,8 @@ fn a_ledger_is_in_the_hands_of_its_run_or_in_nobodys() {
     }
     let unfinished = only(&[path]);
     let hands = || match unfinished.state(true).expect("read") {
-        State::Recorded(_, hands) => hands,
-        State::Blank { .. } => panic!("something was recorded"),
+        UnfinishedState::Recorded(_, hands) => hands,
+        UnfinishedState::Blank { .. } => panic!("something was recorded"),
     };
     let sign = Sign::put_up(&directory, SESSION).expect("a sign");
     assert_eq!(hands(), Hands::Run(std::process::id()));
@@ -60,8 +60,8 @@ fn who_comes_second_hears_that_it_is_finished() {
     let path = put(&scratch, 0);
     let unfinished = only(&[scratch.path().to_owned()]);
     let opened = |unfinished: &Unfinished| match unfinished.state(false).expect("read") {
-        State::Recorded(ledger, _) => ledger,
-        State::Blank { .. } => panic!("something was recorded"),
+        UnfinishedState::Recorded(ledger, _) => ledger,
+        UnfinishedState::Blank { .. } => panic!("something was recorded"),
     };
     let (first, second) = (opened(&unfinished), opened(&unfinished));
     assert_eq!(finish(&scratch, &unfinished, &first).expect("finished"), scratch.join("gone.hl"));
@@ -83,7 +83,9 @@ fn one_at_a_time() {
     let scratch = Scratch::new("recover-held");
     let path = put(&scratch, 0);
     let unfinished = only(std::slice::from_ref(&path));
-    let State::Recorded(ledger, _) = unfinished.state(false).expect("read") else { panic!("something was recorded") };
+    let UnfinishedState::Recorded(ledger, _) = unfinished.state(false).expect("read") else {
+        panic!("something was recorded")
+    };
     let other = File::open(&path).expect("open");
     live::hold(&other, &path).expect("held");
     let busy = finish(&scratch, &unfinished, &ledger).expect_err("somebody has it");
@@ -101,8 +103,8 @@ fn an_empty_one_is_removed_when_nobody_will_ever_write_it() {
     fs::write(&path, vec![0; 8192]).expect("written");
     let unfinished = only(&[scratch.path().to_owned()]);
     let for_good = || match unfinished.state(false).expect("read") {
-        State::Blank { for_good } => for_good,
-        State::Recorded(..) => panic!("nothing was recorded"),
+        UnfinishedState::Blank { for_good } => for_good,
+        UnfinishedState::Recorded(..) => panic!("nothing was recorded"),
     };
     assert!(!for_good(), "it was made just now");
     let old = FileTimes::new().set_modified(SystemTime::now() - 2 * SETTING_UP);
