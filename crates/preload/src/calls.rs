@@ -155,7 +155,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
     match hooked.shape {
         Shape::Frees => {
             if about != 0 {
-                hooks::block_ends(&SHARED, hooks::ready_while_paused(&SHARED), &frame.registers, about, hooked.kind);
+                book_end(frame, about, hooked.kind);
             }
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
@@ -173,6 +173,12 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         frame.enclosing = hooks::call_begins(&SHARED, call);
     }
     function
+}
+
+/// Not compiled into its caller, on whose stack all other calls stand too.
+#[inline(never)]
+fn book_end(frame: &CallFrame, block: usize, by: Kind) {
+    hooks::block_ends(&SHARED, hooks::ready_while_paused(&SHARED), &frame.registers, block, by);
 }
 
 /// Second half; returns the result.

@@ -295,10 +295,14 @@ fn reallocated(shared: &'static Shared, registers: &Registers, sign: &Sign, end:
     }
     match Access::enter(shared, registers, sign) {
         Ok(mut access) => {
-            let outcome = Reallocated::of(end.new, end.frees).and_then(|new| {
+            let outcome = match Reallocated::of(end.new.as_ref(), end.frees) {
+                Reallocated::Gave(new) if !is_paused && access.takes(new.size) => {
+                    Reallocated::Gave(describe_begin(&mut access, registers, new))
+                }
                 // A block that is no sample, or passes by, takes the place of one that was entered, or of none.
-                (!is_paused && access.takes(new.size)).then(|| describe_begin(&mut access, registers, &new))
-            });
+                Reallocated::Gave(_) | Reallocated::Freed => Reallocated::Freed,
+                Reallocated::Failed => Reallocated::Failed,
+            };
             let site = |access: &mut Access| describe_end(access, registers, end.by).site;
             policy::settle(&mut access, end.begun.detached(), end.by, &outcome, site);
         }
