@@ -18,6 +18,7 @@ pub mod diff;
 mod events;
 mod executables;
 mod extents;
+pub mod fields;
 mod fold;
 mod groups;
 mod holders;

@@ -5,8 +5,9 @@ use heapledger_source::{Ledger, SourceError};
 
 use crate::Estimate;
 use crate::blocks::{Blocks, First};
+use crate::fields::Field;
 use crate::fold::{Act, Fold, Folded, fold};
-use crate::query::{Evaluator, SortField, SortKey, SortKeys};
+use crate::query::{Evaluator, SortKey, SortKeys};
 use crate::sampling::{Sampled, Sampling};
 
 /// The most usual orders of blocks; any other is made of [`SortKeys`].
@@ -48,10 +49,10 @@ impl From<Sort> for SortKeys {
     fn from(sort: Sort) -> SortKeys {
         let key = |by, descending| SortKey { by, descending };
         SortKeys::new(match sort {
-            Sort::Address => vec![key(SortField::Address, false)],
-            Sort::Size => vec![key(SortField::Size, true)],
-            Sort::Number => vec![key(SortField::Number, false)],
-            Sort::Age => vec![key(SortField::Time, false)],
+            Sort::Address => vec![key(Field::Address, false)],
+            Sort::Size => vec![key(Field::Size, true)],
+            Sort::Number => vec![key(Field::Number, false)],
+            Sort::Age => vec![key(Field::Time, false)],
         })
     }
 }

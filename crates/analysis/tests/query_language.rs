@@ -1,6 +1,7 @@
 //! The language of filters: what is understood, and where an error points.
 
-use heapledger_analysis::query::{Expr, Field, Filter, Op, SortKeys, Test, Value};
+use heapledger_analysis::fields::{Field, Op};
+use heapledger_analysis::query::{Expr, Filter, SortKeys, Test, Value};
 use proptest::prelude::*;
 
 fn canonical(text: &str) -> String {

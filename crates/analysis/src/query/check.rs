@@ -2,14 +2,13 @@
 
 use heapledger_source::Ledger;
 use heapledger_source::format::TallyCounter;
-use heapledger_source::format::record::Options;
 use thiserror::Error;
 
 use super::expr::{Filter, Test};
-use super::field::Field;
 use super::parse::{NAMED_MAX, TESTS_MAX};
-use super::sort::{SortField, SortKeys};
+use super::sort::SortKeys;
 use super::value::Value;
+use crate::fields::Field;
 
 /// What a filter is to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,22 +65,6 @@ fn hint(option: &Option<&'static str>) -> String {
     option.map_or_else(String::new, |option| format!(" (`run --without {option}`, or a device that cannot)"))
 }
 
-/// What must be recorded for a field.
-fn needs(field: Field) -> &'static [(u32, &'static str, Option<&'static str>)] {
-    const TIME: (u32, &str, Option<&str>) = (Options::TIME, "times", Some("time"));
-    match field {
-        Field::Actual | Field::Overhead => &[(Options::ACTUAL_SIZE, "actual sizes", Some("actual"))],
-        Field::Time | Field::Age => &[TIME],
-        Field::Lifetime => &[TIME, (Options::HISTORY, "history", Some("history"))],
-        Field::Thread => &[(Options::THREAD, "threads", Some("thread"))],
-        Field::Heap => &[(Options::HEAP, "heaps", Some("heap"))],
-        Field::Site | Field::Function | Field::Holder | Field::File | Field::Module | Field::Exact => {
-            &[(Options::STACK, "call stacks", Some("stack"))]
-        }
-        _ => &[],
-    }
-}
-
 /// Whether `ledger` records what is asked for under that name.
 pub(crate) fn recorded_for(ledger: &Ledger, field: Option<Field>, asked: &str) -> Result<(), Unsupported> {
     field.map_or(Ok(()), |field| recorded(ledger, field, asked))
@@ -90,7 +73,7 @@ pub(crate) fn recorded_for(ledger: &Ledger, field: Option<Field>, asked: &str) -
 /// Whether `ledger` records what `field` needs. `asked` is what it was called by who asked.
 pub(crate) fn recorded(ledger: &Ledger, field: Field, asked: &str) -> Result<(), Unsupported> {
     let options = ledger.header().options;
-    match needs(field).iter().find(|(option, ..)| !options.has(*option)) {
+    match field.needs().iter().find(|(option, ..)| !options.has(*option)) {
         Some((_, what, option)) => Err(Unsupported::NotRecorded { asked: asked.to_owned(), what, option: *option }),
         None => Ok(()),
     }
@@ -174,16 +157,7 @@ impl SortKeys {
     /// If not: the first key that is missing, and why.
     pub fn check(&self, ledger: &Ledger) -> Result<(), Unsupported> {
         for key in self.keys() {
-            let field = match key.by {
-                SortField::Actual => Field::Actual,
-                SortField::Overhead => Field::Overhead,
-                SortField::Time | SortField::Age => Field::Time,
-                SortField::Thread => Field::Thread,
-                SortField::Heap => Field::Heap,
-                SortField::Site => Field::Site,
-                SortField::Address | SortField::Size | SortField::Number | SortField::Kind => continue,
-            };
-            recorded(ledger, field, key.by.name())?;
+            recorded(ledger, key.by, key.by.name())?;
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Filters in the classic manner: `size_min=1024`.
 
 use super::expr::{Expr, Filter, Test};
-use super::field::{Field, Op};
 use super::value::{self, Value};
 use super::{SyntaxError, nearest};
+use crate::fields::{Field, Op};
 
 /// The keys, what they are about, and how they compare.
 const KEYS: &[(&str, Field, Op)] = &[

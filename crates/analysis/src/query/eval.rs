@@ -1,13 +1,13 @@
 //! Deciding for blocks and events.
 
-use heapledger_source::format::{Entry, FreedEntry};
+use heapledger_source::format::{Entry, FreedEntry, Kind};
 use heapledger_source::{Ledger, SourceError};
 
 use super::expr::Filter;
-use super::field::Field;
 use super::plan::{Node, Plan};
 use super::rows::Rows;
 use super::stacks::{Stacks, Undecided};
+use crate::fields::{Field, Type, Unit};
 use crate::fold::{Act, Element, Fold, fold};
 use crate::{Clock, Event, EventKind, Holders, Names};
 
@@ -42,38 +42,62 @@ impl<'e> Subject<'e> {
         self.free.filter(|_| self.is_free)
     }
 
+    /// The block as it was allocated.
     #[inline]
-    fn site(&self) -> u32 {
+    pub fn block(&self) -> &'e Entry {
+        self.block
+    }
+
+    /// Sequence number.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.end().map_or(self.block.number, |free| free.number)
+    }
+
+    /// Who did it: the row of the thread.
+    #[inline]
+    pub fn thread(&self) -> Option<u32> {
+        self.end().map_or(self.block.thread, |free| free.thread)
+    }
+
+    /// By which function.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        self.end().map_or(self.block.kind, |free| free.by)
+    }
+
+    /// Where from.
+    #[inline]
+    pub fn site(&self) -> u32 {
         self.end().map_or(self.block.site, |free| free.site)
     }
 
+    /// When, in ticks.
     #[inline]
-    fn ticks(&self) -> Option<u64> {
+    pub fn ticks(&self) -> Option<u64> {
         self.end().map_or(self.block.time, |free| free.time)
+    }
+
+    /// How long the block lived, in ticks.
+    #[inline]
+    pub fn lifetime_ticks(&self) -> Option<u64> {
+        Some(self.free?.time?.saturating_sub(self.block.time?))
+    }
+
+    /// Whether the block is freed by now.
+    pub fn is_freed(&self) -> bool {
+        self.freed
     }
 
     /// A figure of it, times in ticks; `None` if not known.
     #[inline]
-    fn figure(&self, field: Field, clock: &Clock) -> Option<u64> {
-        match field {
-            Field::Size => self.block.size,
-            Field::Actual => self.block.actual,
-            Field::Overhead => Some(self.block.actual?.saturating_sub(self.block.size?)),
-            Field::Address => Some(self.block.address),
-            Field::Number => Some(self.end().map_or(self.block.number, |free| free.number)),
-            Field::Site => Some(u64::from(self.site())),
-            Field::Time => self.ticks(),
-            Field::Age => self.ticks().map(|ticks| clock.age_ticks(ticks)),
-            Field::Lifetime => Some(self.free?.time?.saturating_sub(self.block.time?)),
-            _ => None,
-        }
+    fn measured(&self, field: Field, clock: &Clock) -> Option<u64> {
+        let figure = field.figure(self);
+        if field.unit() == Unit::Age { figure.map(|ticks| clock.age_ticks(ticks)) } else { figure }
     }
 
     fn row(&self, field: Field) -> Option<u32> {
-        match field {
-            Field::Thread => self.end().map_or(self.block.thread, |free| free.thread),
-            _ => self.block.heap.map(u32::from),
-        }
+        field.figure(self).and_then(|row| u32::try_from(row).ok())
     }
 }
 
@@ -278,20 +302,15 @@ impl<'a> Evaluator<'a> {
             Node::Any(parts) => self.join(parts, subject, true),
             Node::Not(part) => self.node(part, subject).map(|holds| !holds),
             Node::Number(field, test) => {
-                let figure = subject.figure(*field, &self.clock);
-                let figure = match field {
-                    Field::Time | Field::Age | Field::Lifetime => figure.and_then(|ticks| self.clock.ns(ticks)),
-                    _ => figure,
-                };
+                let figure = subject.measured(*field, &self.clock);
+                let is_time = field.kind() == Type::Time;
+                let figure = if is_time { figure.and_then(|ticks| self.clock.ns(ticks)) } else { figure };
                 Some(figure.is_some_and(|figure| test.holds(figure)))
             }
             Node::Ticks(field, test) => {
-                Some(subject.figure(*field, &self.clock).is_some_and(|ticks| test.holds(ticks)))
+                Some(subject.measured(*field, &self.clock).is_some_and(|ticks| test.holds(ticks)))
             }
-            Node::Kind(holds) => {
-                let kind = subject.end().map_or(subject.block.kind, |free| free.by);
-                Some(holds.get(usize::from(kind.0)).copied().unwrap_or(false))
-            }
+            Node::Kind(holds) => Some(holds.get(usize::from(subject.kind().0)).copied().unwrap_or(false)),
             Node::Freed => Some(subject.freed),
             Node::IsFree => Some(subject.is_free),
             Node::Row(field, numbers, index) => match subject.row(*field) {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::field::{Field, Op};
 use super::value::{Shown, Value};
+use crate::fields::{Field, Op};
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]

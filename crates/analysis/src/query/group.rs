@@ -5,8 +5,9 @@ use std::cmp::Ordering;
 use heapledger_source::Ledger;
 
 use super::check::recorded_for;
-use super::{Field, Scope, SyntaxError, Unsupported, keys};
+use super::{Scope, SyntaxError, Unsupported, keys};
 use crate::Group;
+use crate::fields::Field;
 
 /// What blocks are added up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

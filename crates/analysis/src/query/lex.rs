@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::SyntaxError;
-use super::field::Op;
+use crate::fields::Op;
 
 /// What a text consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,10 +11,10 @@
 use std::ops::Range;
 
 use super::expr::{Expr, Filter, Test};
-use super::field::{Field, Op, Type};
 use super::lex::{Lexer, Token, short};
 use super::value::{self, Value};
 use super::{SyntaxError, keys, nearest, plan};
+use crate::fields::{CONDITIONS, Field, Op, Type};
 
 /// Longest text.
 pub(crate) const TEXT_MAX: usize = 1 << 20;
@@ -186,13 +186,13 @@ impl<'t> Parser<'t> {
         if name.eq_ignore_ascii_case(keys::LABEL) {
             return SyntaxError::new(keys::NO_LABELS, self.text, place);
         }
-        let names = || Field::NAMES.iter().flat_map(|(_, names)| names.iter().copied());
+        let names = || CONDITIONS.iter().flat_map(|(_, names)| names.iter().copied());
         let help = match (nearest(name, names()), name) {
             (_, "line") => "write file == \"parse.c:120\"".to_owned(),
             (_, "comm" | "task" | "tid") => "did you mean 'thread'?".to_owned(),
             (Some(near), _) => format!("did you mean '{near}'?"),
             (None, _) => {
-                let all: Vec<&str> = Field::NAMES.iter().filter_map(|(_, names)| names.first().copied()).collect();
+                let all: Vec<&str> = Field::conditions().collect();
                 format!("fields are {}", all.join(", "))
             }
         };

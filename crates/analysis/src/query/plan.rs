@@ -6,9 +6,9 @@ use regex::{Regex, RegexBuilder};
 
 use super::SyntaxError;
 use super::expr::{Expr, Test};
-use super::field::{Field, Op};
 use super::lex::short;
 use super::value::Value;
+use crate::fields::{Field, Op, Type};
 
 /// Most bytes that a pattern may take when it is ready for use.
 const PATTERN_BYTES: usize = 1 << 20;
@@ -168,11 +168,11 @@ impl Plan {
                 _ => None,
             })
         };
-        match test.field {
-            Field::Size | Field::Actual | Field::Overhead | Field::Address | Field::Number | Field::Site => {
+        match test.field.kind() {
+            Type::Bytes | Type::Address | Type::Count => {
                 Node::Number(test.field, NumberTest::of(test.op, numbers().collect()))
             }
-            Field::Time | Field::Age | Field::Lifetime => {
+            Type::Time => {
                 let ticks = test.values.iter().filter_map(|value| match value {
                     Value::Ticks(ticks) => Some(*ticks),
                     _ => None,
@@ -185,7 +185,7 @@ impl Plan {
                     _ => Node::Any(vec![spans, Node::Ticks(test.field, NumberTest::of(test.op, ticks))]),
                 }
             }
-            Field::Kind => {
+            Type::Kind => {
                 let names = TextTest::of(test);
                 let mut holds = Box::new([false; 256]);
                 for (number, holds) in (0u8..=u8::MAX).zip(holds.iter_mut()) {
@@ -194,15 +194,15 @@ impl Plan {
                 }
                 Node::Kind(holds)
             }
-            Field::Thread | Field::Heap => {
+            Type::Row => {
                 self.rows.push((test.field, TextTest::of(test)));
                 Node::Row(test.field, NumberTest::of(Op::In, numbers().collect()), self.rows.len() - 1)
             }
-            Field::Function | Field::Holder | Field::File | Field::Module => {
+            Type::Text | Type::File => {
                 self.named.push((test.field, TextTest::of(test)));
                 Node::Named(self.named.len() - 1)
             }
-            Field::Freed | Field::Event | Field::Exact => {
+            Type::YesNo | Type::Event => {
                 let node = match test.field {
                     Field::Freed => Node::Freed,
                     Field::Event => Node::IsFree,

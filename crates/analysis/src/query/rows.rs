@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use heapledger_source::{Ledger, SourceError};
 
-use super::field::Field;
 use super::plan::TextTest;
+use crate::fields::Field;
 
 /// Which rows a test on their names accepts.
 #[derive(Debug)]

@@ -6,85 +6,8 @@ use std::sync::LazyLock;
 
 use heapledger_source::format::{Entry, Kind};
 
-use super::{SyntaxError, keys};
-
-/// What blocks are put in order by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SortField {
-    /// What the allocation function returned.
-    Address,
-    /// Bytes asked for.
-    Size,
-    /// Bytes that the block really has.
-    Actual,
-    /// Actual bytes less those asked for.
-    Overhead,
-    /// Sequence number.
-    Number,
-    /// Time of the allocation.
-    Time,
-    /// How long ago that was: a time the other way round.
-    Age,
-    /// Row of the thread.
-    Thread,
-    /// Name of the function of the malloc family.
-    Kind,
-    /// Row of the heap.
-    Heap,
-    /// Number of the call site.
-    Site,
-}
-
-impl SortField {
-    const NAMES: &'static keys::Known<SortField> = &[
-        (SortField::Address, &["addr", "address", "ptr"]),
-        (SortField::Size, &["size"]),
-        (SortField::Actual, &["actual"]),
-        (SortField::Overhead, &["overhead"]),
-        (SortField::Number, &["number", "seq", "seqno"]),
-        (SortField::Time, &["time"]),
-        (SortField::Age, &["age"]),
-        (SortField::Thread, &["thread"]),
-        (SortField::Kind, &["kind"]),
-        (SortField::Heap, &["heap"]),
-        (SortField::Site, &["site"]),
-    ];
-
-    /// The names of all of them.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        Self::NAMES.iter().filter_map(|(_, names)| names.first().copied())
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        keys::name_of(Self::NAMES, &self)
-    }
-
-    /// People ask for the largest and the oldest.
-    fn descends(self) -> bool {
-        matches!(self, SortField::Size | SortField::Actual | SortField::Overhead | SortField::Age)
-    }
-
-    fn compare(self, one: &Entry, other: &Entry) -> Ordering {
-        let overhead = |entry: &Entry| entry.actual.zip(entry.size).map(|(actual, size)| actual.saturating_sub(size));
-        match self {
-            SortField::Address => one.address.cmp(&other.address),
-            SortField::Size => one.size.cmp(&other.size),
-            SortField::Actual => one.actual.cmp(&other.actual),
-            SortField::Overhead => overhead(one).cmp(&overhead(other)),
-            SortField::Number => one.number.cmp(&other.number),
-            SortField::Time => one.time.cmp(&other.time),
-            SortField::Age => other.time.cmp(&one.time),
-            SortField::Thread => one.thread.unwrap_or(u32::MAX).cmp(&other.thread.unwrap_or(u32::MAX)),
-            SortField::Kind => match one.kind == other.kind {
-                true => Ordering::Equal,
-                false => (one.kind.name(), one.kind.0).cmp(&(other.kind.name(), other.kind.0)),
-            },
-            SortField::Heap => one.heap.cmp(&other.heap),
-            SortField::Site => one.site.cmp(&other.site),
-        }
-    }
-}
+use super::{Subject, SyntaxError, keys};
+use crate::fields::{Field, SORT_KEYS, Unit};
 
 /// Where functions of the malloc family come in the order of their names.
 static KINDS: LazyLock<[u64; 256]> = LazyLock::new(|| {
@@ -102,22 +25,16 @@ fn rank(figure: Option<u64>) -> u64 {
     figure.map_or(0, |figure| figure.saturating_add(1))
 }
 
-impl SortField {
-    /// A number that is in the order of this.
-    fn rank(self, entry: &Entry) -> u64 {
-        match self {
-            SortField::Address => entry.address,
-            SortField::Size => rank(entry.size),
-            SortField::Actual => rank(entry.actual),
-            SortField::Overhead => rank(entry.actual.zip(entry.size).map(|(actual, size)| actual.saturating_sub(size))),
-            SortField::Number => entry.number,
-            SortField::Time => rank(entry.time),
-            SortField::Age => !rank(entry.time),
-            SortField::Thread => u64::from(entry.thread.unwrap_or(u32::MAX)),
-            SortField::Kind => KINDS[usize::from(entry.kind.0)],
-            SortField::Heap => rank(entry.heap.map(u64::from)),
-            SortField::Site => u64::from(entry.site),
-        }
+/// A number of a block that is in the order of a field.
+#[inline]
+fn rank_by(field: Field, entry: &Entry) -> u64 {
+    let figure = field.figure(&Subject::live(entry));
+    match field.unit() {
+        // The later, the younger.
+        Unit::Age => !rank(figure),
+        Unit::Kind => KINDS[usize::from(entry.kind.0)],
+        Unit::Thread => figure.unwrap_or(u64::from(u32::MAX)),
+        _ => rank(figure),
     }
 }
 
@@ -125,7 +42,7 @@ impl SortField {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SortKey {
     /// By what.
-    pub by: SortField,
+    pub by: Field,
     /// Whether the greatest comes first.
     pub descending: bool,
 }
@@ -140,7 +57,7 @@ pub struct SortKeys {
 impl Default for SortKeys {
     /// Lowest address first.
     fn default() -> SortKeys {
-        SortKeys { keys: vec![SortKey { by: SortField::Address, descending: false }] }
+        SortKeys { keys: vec![SortKey { by: Field::Address, descending: false }] }
     }
 }
 
@@ -156,7 +73,7 @@ impl SortKeys {
     /// # Errors
     /// If it cannot be understood: what, and where.
     pub fn parse(text: &str) -> Result<SortKeys, SyntaxError> {
-        let keys = keys::sort(SortField::NAMES, SortField::descends, text)?;
+        let keys = keys::sort(&SORT_KEYS, Field::descends, text)?;
         Ok(SortKeys { keys: keys.into_iter().map(|(by, descending)| SortKey { by, descending }).collect() })
     }
 
@@ -172,13 +89,8 @@ impl SortKeys {
         }
         for (at, letter) in text.char_indices() {
             let place = at..at + letter.len_utf8();
-            let by = match letter.to_ascii_lowercase() {
-                'p' => SortField::Address,
-                'n' => SortField::Size,
-                's' => SortField::Number,
-                't' => SortField::Thread,
-                'a' if letter == 'a' => SortField::Kind,
-                _ => return Err(SyntaxError::new("unknown sort key", text, place).help(meant)),
+            let Some(by) = Field::of_letter(letter) else {
+                return Err(SyntaxError::new("unknown sort key", text, place).help(meant));
             };
             if keys.iter().any(|known| known.by == by) {
                 return Err(SyntaxError::new(format!("a second key for '{}'", by.name()), text, place));
@@ -195,8 +107,8 @@ impl SortKeys {
 
     /// The other way round.
     pub fn reversed(mut self) -> SortKeys {
-        if !self.keys.iter().any(|key| key.by == SortField::Number) {
-            self.keys.push(SortKey { by: SortField::Number, descending: false });
+        if !self.keys.iter().any(|key| key.by == Field::Number) {
+            self.keys.push(SortKey { by: Field::Number, descending: false });
         }
         self.keys.iter_mut().for_each(|key| key.descending = !key.descending);
         self
@@ -204,14 +116,17 @@ impl SortKeys {
 
     /// Numbers that are in this order, of what each key is about.
     pub(crate) fn ranks(&self, entry: &Entry) -> Box<[u64]> {
-        let rank = |key: &SortKey| if key.descending { !key.by.rank(entry) } else { key.by.rank(entry) };
+        let rank = |key: &SortKey| {
+            let rank = rank_by(key.by, entry);
+            if key.descending { !rank } else { rank }
+        };
         self.keys.iter().map(rank).collect()
     }
 
     /// Which of two blocks comes first.
     pub fn compare(&self, one: &Entry, other: &Entry) -> Ordering {
         for key in &self.keys {
-            let order = key.by.compare(one, other);
+            let order = rank_by(key.by, one).cmp(&rank_by(key.by, other));
             if order != Ordering::Equal {
                 return if key.descending { order.reverse() } else { order };
             }
@@ -254,8 +169,27 @@ mod tests {
         assert_eq!(parsed(" Size : asc , time").as_deref(), Ok("size:asc,time:asc"));
     }
 
+    /// What people mean by the order of a field.
+    fn told_apart(key: &str, one: &Entry, other: &Entry) -> Ordering {
+        let overhead = |entry: &Entry| entry.actual.zip(entry.size).map(|(actual, size)| actual.saturating_sub(size));
+        match key.split(':').next().unwrap_or_default() {
+            "addr" => one.address.cmp(&other.address),
+            "size" => one.size.cmp(&other.size),
+            "actual" => one.actual.cmp(&other.actual),
+            "overhead" => overhead(one).cmp(&overhead(other)),
+            "number" => one.number.cmp(&other.number),
+            "time" => one.time.cmp(&other.time),
+            "age" => other.time.cmp(&one.time),
+            "thread" => one.thread.unwrap_or(u32::MAX).cmp(&other.thread.unwrap_or(u32::MAX)),
+            "kind" => (one.kind.name(), one.kind.0).cmp(&(other.kind.name(), other.kind.0)),
+            "heap" => one.heap.cmp(&other.heap),
+            "site" => one.site.cmp(&other.site),
+            other => panic!("{other} is not told apart here"),
+        }
+    }
+
     #[test]
-    fn ranks_are_in_the_same_order() {
+    fn ranks_are_in_the_order_that_people_mean() {
         let entry = |number: u64, size: Option<u64>, kind: Kind| Entry {
             number,
             address: number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20,
@@ -271,11 +205,15 @@ mod tests {
         let entries: Vec<Entry> = (0..40)
             .map(|number| entry(number, Some(number % 7).filter(|size| *size != 3), kinds[number as usize % 5]))
             .collect();
-        let names = SortField::NAMES.iter().map(|(field, _)| field.name());
+        let names = Field::sort_keys();
         for key in names.flat_map(|name| [format!("{name}:asc"), format!("{name}:desc")]) {
             let keys = SortKeys::parse(&key).expect("known");
             let (mut compared, mut ranked) = (entries.clone(), entries.clone());
-            compared.sort_by(|one, other| keys.compare(one, other));
+            compared.sort_by(|one, other| {
+                let order = told_apart(&key, one, other);
+                if key.ends_with(":desc") { order.reverse() } else { order }.then(one.number.cmp(&other.number))
+            });
+            assert!(compared.is_sorted_by(|one, other| keys.compare(one, other).is_lt()), "{key}");
             ranked.sort_by_key(|entry| (keys.ranks(entry), entry.number));
             assert_eq!(compared, ranked, "{key}");
         }

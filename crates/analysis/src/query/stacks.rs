@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use heapledger_source::SourceError;
 
-use super::field::Field;
 use super::plan::TextTest;
+use crate::fields::Field;
 use crate::names::Started;
 use crate::{Holders, NamedFrame, Names, NamingOptions};
 

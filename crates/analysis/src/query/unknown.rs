@@ -7,12 +7,12 @@ use heapledger_source::format::SectionKind;
 use heapledger_source::{Ledger, SourceError};
 
 use super::expr::{Expr, Filter, Test};
-use super::field::{Field, Op};
 use super::lex::short;
 use super::nearest;
 use super::plan::TextTest;
 use super::stacks::{holds_frame, of_path, without_parameters};
 use super::value::Value;
+use crate::fields::{Field, Op};
 use crate::{NamedFrame, Names};
 
 /// Names that are shown where none is like the one that was asked for.

@@ -4,9 +4,9 @@ use std::fmt;
 
 use heapledger_source::format::Kind;
 
-use super::field::Type;
 use super::lex::short;
 use super::nearest;
+use crate::fields::Type;
 
 /// What a field is compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::io::Write;
 
 use anyhow::Result;
-use heapledger_analysis::query::{BlockColumn, GroupBy, GroupOrder, Scope};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Groups, NamedStack, Names, Seen, Selection, Sort};
 use heapledger_report::ecos::{RecordsText, Shape};
@@ -86,7 +87,7 @@ fn show(args: &DumpArgs, ledger: &OsStr) -> Result<()> {
         (Some(by), Some(order), _) => show_groups(args, opened, &by, &order),
         (_, _, Some(columns)) => show_table(args, opened, columns),
         _ if args.table.csv => {
-            let columns = BlockColumn::usual(&opened.ledger);
+            let columns = Field::usual_columns(&opened.ledger);
             show_table(args, opened, columns)
         }
         _ => show_blocks(args, opened, shape.as_ref()),
@@ -152,7 +153,7 @@ fn show_blocks(args: &DumpArgs, opened: Opened, shape: Option<&Shape>) -> Result
 }
 
 /// Blocks as a table.
-fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<BlockColumn>) -> Result<()> {
+fn show_table(args: &DumpArgs, opened: Opened, columns: Vec<Field>) -> Result<()> {
     let Opened { ledger, mut context, mut out, .. } = opened;
     columns.iter().try_for_each(|column| column.check(&ledger))?;
     let (selection, mut names) = select(args, &ledger, &context)?;

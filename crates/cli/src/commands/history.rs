@@ -12,7 +12,7 @@ use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, missing_e
 use super::ledgers::{MoreLedgers, open_run};
 use super::proposed::proposed;
 use super::shape::tell_ending;
-use super::standard::{FilterArgs, GroupArgs, SortArgs, TableArgs, Usage};
+use super::standard::{FilterArgs, GroupArgs, SortArgs, TableArgs, Usage, listed, sort_help};
 use super::{
     FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, shown_stack,
     unless_pipe_closed,
@@ -27,8 +27,7 @@ mod tables;
 #[command(override_usage = "heapledger history [OPTIONS] [EXECUTABLE] <FILE|PID>...")]
 #[command(
     mut_arg("sort", |arg| arg.help(
-        "What comes first, such as size:desc,number; keys are addr, size, actual, overhead, number, time, age, thread, \
-         kind, heap, site, those of the event itself where it has them [default: time,number]"
+        format!("{}, those of the event itself where it has them [default: time,number]", sort_help())
     )),
     mut_arg("group_by", |arg| arg.value_parser(proposed(|| GroupBy::names().collect())).help(
         "Add events up by one or several of event, fn, file, module, stack, thread, size, kind, heap of the event itself; \
@@ -39,9 +38,12 @@ mod tables;
          or -S is given"
     )),
     mut_arg("columns", |arg| arg.value_parser(proposed(|| EventColumn::names().collect())).help(
-        "Show events as a table with these columns: event, number, time, age, thread, kind, addr, size, actual, overhead, \
-         heap, weight, site, fn, file, module, stack, freed, lifetime; of the block's allocation and of its free alloc_ \
-         and free_ with number, time, thread, kind, fn, file, stack"
+        format!(
+            "Show events as a table with these columns: {}; of the block's allocation and of its free alloc_ and free_ \
+             with {}",
+            listed(EventColumn::own_names()),
+            listed(EventColumn::end_names())
+        )
     ))
 )]
 #[command(after_help = format!("\

@@ -6,8 +6,9 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{
-    BlockColumn, Evaluator, Filter, GroupBy, GroupField, GroupOrder, Scope, SortField, SortKeys, SyntaxError, Unknown,
+    Evaluator, Filter, GroupBy, GroupField, GroupOrder, Scope, SortKeys, SyntaxError, Unknown,
 };
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Holders, Names};
@@ -146,8 +147,8 @@ impl FilterArgs {
 
 /// Keys of blocks, and of groups.
 fn sort_keys() -> Vec<&'static str> {
-    SortField::names()
-        .chain(GroupField::names().filter(|name| SortField::names().all(|other| other != *name)))
+    Field::sort_keys()
+        .chain(GroupField::names().filter(|name| Field::sort_keys().all(|other| other != *name)))
         .collect()
 }
 
@@ -156,12 +157,21 @@ pub(crate) fn groups() -> Vec<&'static str> {
     GroupBy::names().filter(|name| *name != GroupBy::Event.name()).collect()
 }
 
+/// Names in a line.
+pub(crate) fn listed(names: impl Iterator<Item = &'static str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// What `--sort` takes.
+pub(crate) fn sort_help() -> String {
+    format!("What comes first, such as size:desc,number; keys are {}", listed(Field::sort_keys()))
+}
+
 /// In which order blocks are shown.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "In which order")]
 pub(crate) struct SortArgs {
-    /// What comes first, such as size:desc,number; keys are addr, size, actual, overhead, number, time, age, thread,
-    /// kind, heap, site [default: addr]
+    #[arg(help = format!("{} [default: addr]", sort_help()))]
     #[arg(short, long, value_name = "KEYS", value_parser = proposed(sort_keys), hide_possible_values = true)]
     sort: Option<String>,
     /// The same in letters, capitals for the reverse: p address, n size, s sequence number, t thread, a function
@@ -250,10 +260,9 @@ pub(crate) struct GroupArgs {
     /// given
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     pub(crate) top: Option<usize>,
-    /// Show blocks as a table with these columns: addr, size, actual, overhead, number, time, age, thread, kind, heap,
-    /// site, weight, fn, file, module, stack
+    #[arg(help = format!("Show blocks as a table with these columns: {}", listed(Field::columns())))]
     #[arg(long, value_name = "LIST", conflicts_with = "group_by")]
-    #[arg(value_parser = proposed(|| BlockColumn::names().collect()), hide_possible_values = true)]
+    #[arg(value_parser = proposed(|| Field::columns().collect()), hide_possible_values = true)]
     columns: Option<String>,
 }
 
@@ -270,8 +279,8 @@ impl GroupArgs {
     }
 
     /// The columns of blocks that were asked for.
-    pub(crate) fn columns(&self) -> Result<Option<Vec<BlockColumn>>> {
-        let columns = self.columns.as_deref().map(BlockColumn::parse).transpose();
+    pub(crate) fn columns(&self) -> Result<Option<Vec<Field>>> {
+        let columns = self.columns.as_deref().map(Field::parse_columns).transpose();
         Ok(columns.map_err(|error| Usage::in_value("--columns", &error))?)
     }
 }

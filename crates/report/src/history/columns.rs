@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::query::{BlockColumn, EventColumn};
+use heapledger_analysis::query::EventColumn;
 use heapledger_analysis::{Event, EventKind, Events, Holders, NamedStack, Seen, as_freed};
 
 use crate::dump::text::sentence_line;
@@ -18,13 +19,11 @@ use crate::{Cell, Column, Context, Ending};
 pub fn event_column(column: EventColumn, sampled: bool) -> Column {
     let name = column.name();
     match column {
-        EventColumn::Event | EventColumn::Freed => Column::word(name),
-        EventColumn::Lifetime => Column::number(name).key("lifetime_ns"),
         EventColumn::Own(own) => block_column(own, sampled),
         EventColumn::Allocation(other) | EventColumn::Free(other) => {
             let column = Column { name: name.to_owned(), ..block_column(other, sampled) };
             match other {
-                BlockColumn::Time => column.key(format!("{name}_ns")),
+                Field::Time => column.key(format!("{name}_ns")),
                 _ => column.key(name),
             }
         }
@@ -51,9 +50,9 @@ pub fn event_cell(
     let is_free = matches!(event.kind, EventKind::Free(_));
     let cell = |column, block: &Entry, stack| block_cell(column, context, holders, block, stack);
     match column {
-        EventColumn::Event => Cell::Text(if is_free { "free" } else { "allocation" }.to_owned()),
-        EventColumn::Freed => Cell::Text(if event.end().is_some() { "yes" } else { "no" }.to_owned()),
-        EventColumn::Lifetime => {
+        EventColumn::Own(Field::Event) => Cell::Text(if is_free { "free" } else { "allocation" }.to_owned()),
+        EventColumn::Own(Field::Freed) => Cell::Text(if event.end().is_some() { "yes" } else { "no" }.to_owned()),
+        EventColumn::Own(Field::Lifetime) => {
             let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
             let ended = event.end().and_then(|end| ns(end.time));
             Cell::maybe(ended.zip(ns(event.block.time)).map(|(end, begin)| end.saturating_sub(begin)), Cell::Span)

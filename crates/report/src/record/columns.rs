@@ -1,60 +1,51 @@
 //! Live blocks as a table, with the columns that somebody asks for.
 
+use heapledger_analysis::fields::{Field, Unit};
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::query::{BlockColumn, GroupBy};
+use heapledger_analysis::query::{GroupBy, Subject};
 use heapledger_analysis::{GroupKey, Holders, NamedFrame, NamedStack};
 
 use crate::record::frames::short_name;
 use crate::{Cell, Column, Context};
 
 /// The column of a table of blocks. What one stands for is an estimate if they are samples.
-pub fn block_column(column: BlockColumn, sampled: bool) -> Column {
+pub fn block_column(column: Field, sampled: bool) -> Column {
     let name = column.name();
-    match column {
-        BlockColumn::Address | BlockColumn::Kind => Column::word(name),
-        BlockColumn::Thread | BlockColumn::Heap => Column::text(name),
-        BlockColumn::Function | BlockColumn::File | BlockColumn::Module | BlockColumn::Stack => Column::text(name),
-        BlockColumn::Weight => Column::number(name).estimated(sampled),
-        BlockColumn::Time => Column::number(name).key("time_ns"),
-        BlockColumn::Age => Column::number(name).key("age_ns"),
-        _ => Column::number(name),
+    match column.unit() {
+        Unit::Address | Unit::Kind | Unit::YesNo | Unit::Event => Column::word(name),
+        Unit::Thread | Unit::Heap | Unit::Function | Unit::File | Unit::Module | Unit::Stack => Column::text(name),
+        Unit::Weight => Column::number(name).estimated(sampled),
+        Unit::Time | Unit::Age | Unit::Span => Column::number(name).key(format!("{name}_ns")),
+        Unit::Bytes | Unit::Number => Column::number(name),
     }
 }
 
 /// What stands at a column for a block.
-pub fn block_cell(
-    column: BlockColumn,
-    context: &Context,
-    holders: &Holders,
-    block: &Entry,
-    stack: &NamedStack,
-) -> Cell {
-    let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
+pub fn block_cell(column: Field, context: &Context, holders: &Holders, block: &Entry, stack: &NamedStack) -> Cell {
+    let figure = column.figure(&Subject::live(block));
+    let ns = |ticks: u64| context.clock.ns(ticks);
     let holder = || holders.holder(stack);
     let text = |text: Option<String>| text.map_or(Cell::Nothing, Cell::Text);
-    match column {
-        BlockColumn::Address => Cell::Address(block.address),
-        BlockColumn::Size => Cell::maybe(block.size, Cell::Bytes),
-        BlockColumn::Actual => Cell::maybe(block.actual, Cell::Bytes),
-        BlockColumn::Overhead => {
-            let overhead = block.actual.zip(block.size).map(|(actual, size)| actual.saturating_sub(size));
-            Cell::maybe(overhead, Cell::Bytes)
-        }
-        BlockColumn::Number => Cell::Plain(block.number),
-        BlockColumn::Time => match ns(block.time) {
+    match column.unit() {
+        Unit::Address => Cell::maybe(figure, Cell::Address),
+        Unit::Bytes => Cell::maybe(figure, Cell::Bytes),
+        Unit::Number => Cell::maybe(figure, Cell::Plain),
+        Unit::Time => match figure.and_then(ns) {
             Some(ns) => Cell::Clock(ns),
-            None => text(block.time.map(|ticks| format!("{ticks} ticks"))),
+            None => text(figure.map(|ticks| format!("{ticks} ticks"))),
         },
-        BlockColumn::Age => Cell::maybe(block.time.and_then(|ticks| context.clock.age_ns(ticks)), Cell::Span),
-        BlockColumn::Thread => block.thread.map_or(Cell::Nothing, |row| thread_cell(context, row)),
-        BlockColumn::Kind => Cell::Text(block.kind.to_string()),
-        BlockColumn::Heap => block.heap.map_or(Cell::Nothing, |row| heap_cell(context, row)),
-        BlockColumn::Site => Cell::Plain(u64::from(block.site)),
-        BlockColumn::Weight => Cell::Count(context.sampling.weight(block)),
-        BlockColumn::Function => text(holder().map(short_name)),
-        BlockColumn::File => text(holder().and_then(place)),
-        BlockColumn::Module => text(holder().and_then(|frame| frame.module.as_deref().map(str::to_owned))),
-        BlockColumn::Stack => text(Some(folded(stack)).filter(|folded| !folded.is_empty())),
+        Unit::Age => Cell::maybe(figure.and_then(|ticks| context.clock.age_ns(ticks)), Cell::Span),
+        Unit::Span => Cell::maybe(figure.and_then(ns), Cell::Span),
+        Unit::Thread => block.thread.map_or(Cell::Nothing, |row| thread_cell(context, row)),
+        Unit::Kind => Cell::Text(block.kind.to_string()),
+        Unit::Heap => block.heap.map_or(Cell::Nothing, |row| heap_cell(context, row)),
+        Unit::Weight => Cell::Count(context.sampling.weight(block)),
+        Unit::Function => text(holder().map(short_name)),
+        Unit::File => text(holder().and_then(place)),
+        Unit::Module => text(holder().and_then(|frame| frame.module.as_deref().map(str::to_owned))),
+        Unit::Stack => text(Some(folded(stack)).filter(|folded| !folded.is_empty())),
+        // Of events only, which know it.
+        Unit::YesNo | Unit::Event => Cell::Nothing,
     }
 }
 

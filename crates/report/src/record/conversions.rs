@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::Ledger;
 
@@ -31,7 +32,7 @@ pub struct Format {
 pub(crate) enum Part {
     Text(String),
     /// And where it stands in the text.
-    Field(Field, Place),
+    Conversion(Conversion, Place),
 }
 
 /// Where something stands in a text, in bytes.
@@ -43,18 +44,10 @@ pub(crate) struct Place {
 
 /// What a conversion stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
-    Address,
-    Size,
-    Actual,
-    Overhead,
-    Number,
-    Function,
-    Time,
-    Thread,
+pub(crate) enum Conversion {
+    Of(Field),
     Handle,
     ThreadName,
-    Weight,
     /// Levels count from 1.
     Level(OfLevel, u32),
 }
@@ -100,19 +93,17 @@ impl Abilities {
     }
 
     /// Why a conversion cannot be served.
-    fn refuse(self, field: Field) -> Option<String> {
-        let (option, what) = match field {
-            Field::Actual | Field::Overhead => (Options::ACTUAL_SIZE, "actual sizes"),
-            Field::Time => (Options::TIME, "times"),
-            Field::Thread | Field::Handle | Field::ThreadName => (Options::THREAD, "threads"),
-            Field::Level(..) => (Options::STACK, "call stacks"),
-            Field::Address | Field::Size | Field::Number | Field::Function | Field::Weight => return None,
+    fn refuse(self, conversion: Conversion) -> Option<String> {
+        let field = match conversion {
+            Conversion::Of(field) => field,
+            Conversion::Handle | Conversion::ThreadName => Field::Thread,
+            Conversion::Level(..) => Field::Stack,
         };
-        if !self.options.has(option) {
+        if let Some((_, what, _)) = field.needs().iter().find(|(option, ..)| !self.options.has(*option)) {
             return Some(format!("{what} are not recorded in this ledger"));
         }
-        match field {
-            Field::Level(_, level) if self.depth_limit != 0 && level > self.depth_limit => {
+        match conversion {
+            Conversion::Level(_, level) if self.depth_limit != 0 && level > self.depth_limit => {
                 let levels = if self.depth_limit == 1 { "level" } else { "levels" };
                 Some(format!("this ledger has stacks of {} {levels} at most", self.depth_limit))
             }
@@ -157,7 +148,7 @@ impl Format {
                 if !plain.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut plain)));
                 }
-                parts.push(Part::Field(field, Place { at, length: 1 + behind + used }));
+                parts.push(Part::Conversion(field, Place { at, length: 1 + behind + used }));
                 rest = rest.get(used..).unwrap_or_default();
             }
             rest = rest.get(behind..).unwrap_or_default();
@@ -175,7 +166,7 @@ impl Format {
     /// If not: the first conversion that it cannot serve, and the reason.
     pub fn check(&self, abilities: Abilities) -> Result<(), FormatError> {
         for part in &self.parts {
-            if let Part::Field(field, place) = part
+            if let Part::Conversion(field, place) = part
                 && let Some(reason) = abilities.refuse(*field)
             {
                 return Err(error(&self.text, reason, *place));
@@ -186,38 +177,29 @@ impl Format {
 
     /// Whether functions and lines must be looked up for it.
     pub fn needs_names(&self) -> bool {
-        self.any(|field| matches!(field, Field::Level(of, _) if of != OfLevel::Address))
+        self.any(|field| matches!(field, Conversion::Level(of, _) if of != OfLevel::Address))
     }
 
     /// Whether source files must be read for it.
     pub fn needs_source_text(&self) -> bool {
-        self.any(|field| matches!(field, Field::Level(OfLevel::Source, _)))
+        self.any(|field| matches!(field, Conversion::Level(OfLevel::Source, _)))
     }
 
     /// Whether it says anything of the stack.
     pub(crate) fn needs_stack(&self) -> bool {
-        self.any(|field| matches!(field, Field::Level(..)))
+        self.any(|field| matches!(field, Conversion::Level(..)))
     }
 
-    fn any(&self, wanted: impl Fn(Field) -> bool) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Field(field, _) if wanted(*field)))
+    fn any(&self, wanted: impl Fn(Conversion) -> bool) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Conversion(field, _) if wanted(*field)))
     }
 }
 
 /// What a letter and the digits behind it stand for, and how many of the digits belong to it.
-fn conversion(letter: Option<char>, digits: &str) -> Result<(Field, usize), (String, usize)> {
+fn conversion(letter: Option<char>, digits: &str) -> Result<(Conversion, usize), (String, usize)> {
     let field = match letter {
-        Some('p') => Field::Address,
-        Some('n') => Field::Size,
-        Some('m') => Field::Actual,
-        Some('o') => Field::Overhead,
-        Some('s') => Field::Number,
-        Some('a') => Field::Function,
-        Some('T') => Field::Time,
-        Some('t') => Field::Thread,
-        Some('h') => Field::Handle,
-        Some('N') => Field::ThreadName,
-        Some('W') => Field::Weight,
+        Some('h') => Conversion::Handle,
+        Some('N') => Conversion::ThreadName,
         Some(letter @ ('b' | 'f' | 'w' | 'l')) => {
             let of = match letter {
                 'b' => OfLevel::Address,
@@ -226,13 +208,16 @@ fn conversion(letter: Option<char>, digits: &str) -> Result<(Field, usize), (Str
                 _ => OfLevel::Source,
             };
             return match digits.parse::<u32>() {
-                Ok(level) if level > 0 => Ok((Field::Level(of, level), digits.len())),
+                Ok(level) if level > 0 => Ok((Conversion::Level(of, level), digits.len())),
                 Ok(_) => Err(("levels count from 1, the innermost".to_owned(), digits.len())),
                 Err(_) if digits.is_empty() => {
                     Err((format!("%{letter} needs a level, as in %{letter}1 for the innermost"), 0))
                 }
                 Err(_) => Err(("no stack has so many levels".to_owned(), digits.len())),
             };
+        }
+        Some(letter) if let Some((_, field)) = Field::conversions().find(|(known, _)| *known == letter) => {
+            Conversion::Of(field)
         }
         None => return Err(("a single % ends the format; write %% for a percent sign".to_owned(), 0)),
         Some(other) => {

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use heapledger_analysis::fields::{Field, Unit};
 use heapledger_analysis::format::{Entry, Kind};
+use heapledger_analysis::query::Subject;
 use heapledger_analysis::source::Thread;
 use heapledger_analysis::{Event, EventKind, NamedFrame, NamedStack};
 
 use crate::form::units::clean;
-use crate::record::conversions::{Field, Format, OfLevel, Part};
+use crate::record::conversions::{Conversion, Format, OfLevel, Part};
 use crate::record::frames::{Context, full_name, place};
 
 /// What is written where the ledger does not say.
@@ -17,6 +19,7 @@ const UNKNOWN: &str = "?";
 /// A live block, or one half of its life: what happened, when, by whom.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
+    pub(crate) subject: Subject<'a>,
     pub(crate) block: &'a Entry,
     pub(crate) by: Kind,
     pub(crate) number: u64,
@@ -29,7 +32,7 @@ pub(crate) struct Record<'a> {
 impl<'a> Record<'a> {
     pub(crate) fn of_block(block: &'a Entry, stack: &'a NamedStack) -> Record<'a> {
         let Entry { number, time, thread, kind: by, .. } = *block;
-        Record { block, by, number, time, thread, freed: false, stack }
+        Record { subject: Subject::live(block), block, by, number, time, thread, freed: false, stack }
     }
 
     pub(crate) fn of_event(event: &'a Event, stack: &'a NamedStack) -> Record<'a> {
@@ -38,11 +41,11 @@ impl<'a> Record<'a> {
             EventKind::Free(entry) => (entry.by, false),
         };
         let (number, time, thread) = (event.number(), event.time(), event.thread());
-        Record { block: &event.block, by, number, time, thread, freed, stack }
+        Record { subject: Subject::from(event), block: &event.block, by, number, time, thread, freed, stack }
     }
 
     pub(crate) fn overhead(&self) -> Option<u64> {
-        self.block.actual.zip(self.block.size).map(|(actual, asked)| actual.saturating_sub(asked))
+        Field::Overhead.figure(&self.subject)
     }
 }
 
@@ -86,27 +89,24 @@ pub(crate) fn write(out: &mut dyn Write, format: &Format, context: &Context, rec
                 out.write_all(text.as_bytes())?;
                 continue;
             }
-            Part::Field(field, _) => *field,
+            Part::Conversion(field, _) => *field,
         };
         match field {
-            Field::Address => write!(out, "{:#010x}", record.block.address)?,
-            Field::Size => number(out, record.block.size)?,
-            Field::Actual => number(out, record.block.actual)?,
-            Field::Overhead => number(out, record.overhead())?,
-            Field::Number => number(out, Some(record.number))?,
-            Field::Function => out.write_all(function(record.by).as_bytes())?,
-            Field::Time => number(out, record.time)?,
-            Field::Thread => number(out, record.thread.map(u64::from))?,
-            Field::Weight => number(out, Some(context.sampling.weight(record.block)))?,
-            Field::Handle => match thread {
+            Conversion::Of(field) => match (field.unit(), field.figure(&record.subject)) {
+                (Unit::Address, Some(address)) => write!(out, "{address:#010x}")?,
+                (Unit::Kind, _) => out.write_all(function(record.by).as_bytes())?,
+                (Unit::Weight, _) => number(out, Some(context.sampling.weight(record.block)))?,
+                (_, figure) => number(out, figure)?,
+            },
+            Conversion::Handle => match thread {
                 Some(thread) => write!(out, "{:#010x}", thread.handle)?,
                 None => out.write_all(UNKNOWN.as_bytes())?,
             },
-            Field::ThreadName => {
+            Conversion::ThreadName => {
                 let name = thread.map_or(Cow::Borrowed(UNKNOWN), |thread| clean(&thread.name));
                 out.write_all(name.as_bytes())?;
             }
-            Field::Level(of, level) => {
+            Conversion::Level(of, level) => {
                 of_level(out, of, levels.get(level as usize - 1).copied())?;
             }
         }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::query::BlockColumn;
 use heapledger_analysis::whereis::{Found, Place};
 use heapledger_analysis::{Holders, NamedStack, as_freed};
 
@@ -11,26 +11,11 @@ use crate::record::columns::{block_cell, block_column};
 use crate::{Cell, Column, Context, Table, TableForm};
 
 /// What is told of a block.
-const BLOCK: [BlockColumn; 8] = [
-    BlockColumn::Address,
-    BlockColumn::Size,
-    BlockColumn::Kind,
-    BlockColumn::Number,
-    BlockColumn::Time,
-    BlockColumn::Thread,
-    BlockColumn::Function,
-    BlockColumn::File,
-];
+const BLOCK: [Field; 8] =
+    [Field::Address, Field::Size, Field::Kind, Field::Number, Field::Time, Field::Thread, Field::Function, Field::File];
 
 /// What is told of its free.
-const FREE: [BlockColumn; 6] = [
-    BlockColumn::Kind,
-    BlockColumn::Number,
-    BlockColumn::Time,
-    BlockColumn::Thread,
-    BlockColumn::Function,
-    BlockColumn::File,
-];
+const FREE: [Field; 6] = [Field::Kind, Field::Number, Field::Time, Field::Thread, Field::Function, Field::File];
 
 /// Where addresses belong, as CSV: a row for each address, and one for each earlier block that held it.
 pub struct WhereisCsv<'a, W> {

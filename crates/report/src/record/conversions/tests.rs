@@ -19,15 +19,15 @@ fn a_format_is_taken_apart() {
         .iter()
         .map(|part| match part {
             Part::Text(text) => text.clone(),
-            Part::Field(field, _) => format!("<{field:?}>"),
+            Part::Conversion(conversion, _) => format!("<{conversion:?}>"),
         })
         .collect();
     let expected = [
-        "<Address>",
+        "<Of(Address)>",
         ":\t",
-        "<Function>",
+        "<Of(Kind)>",
         " \"",
-        "<Size>",
+        "<Of(Size)>",
         "\" 100%\n\\x\\",
         "<Level(Address, 12)>",
         "<Level(Function, 1)>",
@@ -48,6 +48,16 @@ fn an_error_points_at_the_place() {
     assert_eq!(said("%w99999999999"), "no stack has so many levels\n  %w99999999999\n  ^^^^^^^^^^^^^");
     assert_eq!(said("größe %é!"), format!("%é is no conversion; {known}\n  größe %é!\n        ^^"));
     assert_eq!(said("a\nb%\x1b"), format!("%\\u{{1b}} is no conversion; {known}\n  a b% \n     ^^"));
+}
+
+#[test]
+fn every_conversion_is_a_field_of_the_list_or_told_of_here() {
+    let refused = said("%q");
+    for (letter, field) in Field::conversions() {
+        assert!(CONVERSIONS.contains(&format!("%{letter}  ")), "--help does not know %{letter}, {field}");
+        assert!(refused.contains(&format!("%{letter} ")), "the error does not know %{letter}, {field}");
+        assert_eq!(Format::parse(&format!("%{letter}")).expect("good").parts.len(), 1);
+    }
 }
 
 #[test]
