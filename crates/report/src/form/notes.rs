@@ -244,7 +244,8 @@ fn loss(counter: TallyCounter, number: u64) -> String {
             format!("{} not entered: the call came from a signal handler, within the recorder.", blocks())
         }
         TallyCounter::LostNoThread => {
-            format!("{} not entered: there was no memory for a thread's state. {MORE_MEMORY}.", blocks())
+            let refused = "the program's filter of system calls (seccomp) refused it";
+            format!("{} not entered: there was no memory for a thread's state, or {refused}. {MORE_MEMORY}.", blocks())
         }
         TallyCounter::FreesBusy => {
             let frees = was(number, "free", "frees");
@@ -345,6 +346,8 @@ mod tests {
                 assert!(text.ends_with('.') && text.contains(&number.to_string()), "{text}");
             }
         }
+        let no_thread = sentence(&Note::Loss(TallyCounter::LostNoThread, 2));
+        assert!(no_thread.contains("no memory") && no_thread.contains("(seccomp)"), "both causes: {no_thread}");
         let damage = Note::Damage(Damage::default());
         assert!(sentence(&damage).ends_with('.'));
         assert_eq!(capital("no debug"), "No debug");
