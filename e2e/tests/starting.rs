@@ -9,7 +9,7 @@ use heapledger_e2e::ledger::{Stats, check_totals};
 use heapledger_e2e::process::{self, Ran};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger, preload};
-use heapledger_e2e::tracked::{run_cleanly, under_run};
+use heapledger_e2e::tracked::{by_hand, recover, run_cleanly, under_run};
 use heapledger_e2e::{Result, check, skip, victim};
 
 /// Runs a script of the shell under `run`; `$1` is the program.
@@ -41,6 +41,22 @@ fn sanitized_programs_run_wherever_the_library_meets_them() -> Result {
         check!(by_hand.err() == said, "{victim} by hand: {by_hand}");
     }
     Ok(())
+}
+
+#[test]
+fn of_two_copies_in_a_process_one_records() -> Result {
+    let (scratch, program) = (Scratch::new(), victim::named("small_blocks")?.build()?);
+    let second = scratch.path("second.so");
+    fs::copy(preload(), &second).map_err(|error| error.to_string())?;
+    let alone = process::run(&mut by_hand(&scratch, &[], &program, &[]))?.good()?;
+    let [of_one] = recover(&scratch)?[..].to_vec().try_into().map_err(|found| format!("{found:?}; {alone}"))?;
+    let blocks = Stats::of(&of_one)?.number("allocations");
+    fs::remove_file(&of_one).map_err(|error| error.to_string())?;
+    let both = process::run(&mut by_hand(&scratch, &[&second], &program, &[]))?.good()?;
+    let [of_both] = recover(&scratch)?[..].to_vec().try_into().map_err(|found| format!("{found:?}; {both}"))?;
+    let stats = Stats::of(&of_both)?;
+    check!(stats.number("allocations") == blocks && blocks > 0, "{} and {blocks} blocks", stats.number("allocations"));
+    check_totals(&stats, &[])
 }
 
 /// A script of the shell in the usual environment of a user, whose places are all in the scratch directory. `$1` is the

@@ -86,4 +86,6 @@ pub mod switch;
 #[cfg(not(feature = "loom"))]
 pub mod threads;
 #[cfg(not(feature = "loom"))]
+pub mod ways;
+#[cfg(not(feature = "loom"))]
 mod wide;

@@ -101,6 +101,11 @@ impl Modules {
         true
     }
 
+    /// Looks modules up.
+    pub(crate) fn finder(&self) -> &CodeFinder {
+        &self.finder
+    }
+
     /// Where the module lies that holds the recorder.
     pub fn own_module(&self) -> core::ops::Range<usize> {
         self.own[0].load(Ordering::Relaxed)..self.own[1].load(Ordering::Relaxed)

@@ -17,6 +17,7 @@ use crate::options::Request;
 use crate::place::{Opening, push_ledger_dir, usable_dir};
 use crate::room;
 use crate::shared::{Phase, Settings, Shared};
+use crate::ways;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 use heapledger_format::bytes::WordSize;
@@ -47,6 +48,8 @@ pub enum NotStarted {
     Again,
     /// What was asked for is to be recorded in another process, of which this is a child.
     OfAnother,
+    /// Somebody else records in this process: see [`ways`].
+    Elsewhere,
     /// The program brings a sanitizer, of this name, which replaces `malloc` itself.
     Sanitizer(&'static [u8]),
     /// The C library is none that can be followed: why.
@@ -62,7 +65,7 @@ impl NotStarted {
     pub fn complain(&self) {
         const END: &[u8] = b": nothing is recorded";
         match self {
-            NotStarted::Again | NotStarted::OfAnother => {}
+            NotStarted::Again | NotStarted::OfAnother | NotStarted::Elsewhere => {}
             NotStarted::Sanitizer(name) => {
                 complain(&[b"this program has ", name, b" inside, which replaces malloc itself", END]);
             }
@@ -88,6 +91,10 @@ pub fn start(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Resul
     }
     let _signals = syscall::SignalsBlocked::new();
     let begun = set_up(shared, hooks, request);
+    match begun {
+        Ok(()) => ways::take(shared),
+        Err(_) => ways::give_up(),
+    }
     let phase = if begun.is_ok() { Phase::On } else { Phase::Off };
     shared.phase.store(phase as u8, Ordering::Release);
     begun
@@ -151,6 +158,9 @@ fn set_up(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Result<(
         let why: &[u8] =
             if loader::is_glibc() { b"this glibc is older than 2.35" } else { b"this program is not built for glibc" };
         return Err(NotStarted::Library(why));
+    }
+    if !ways::claim(shared.modules.finder()) {
+        return Err(NotStarted::Elsewhere);
     }
     let settings = Settings {
         options: request.options,

@@ -34,6 +34,17 @@ pub enum Recording {
     On = 0x4C45_4447,
 }
 
+impl Recording {
+    /// What a word says.
+    pub(crate) fn of(word: u32) -> Recording {
+        match word {
+            on if on == Recording::On as u32 => Recording::On,
+            paused if paused == Recording::Paused as u32 => Recording::Paused,
+            _ => Recording::Off,
+        }
+    }
+}
+
 /// The word.
 pub struct Switch {
     word: ForkWord,
@@ -57,11 +68,7 @@ impl Switch {
 
     /// What is recorded at this moment.
     pub fn get(&self) -> Recording {
-        match self.word.get() {
-            on if on == Recording::On as u32 => Recording::On,
-            paused if paused == Recording::Paused as u32 => Recording::Paused,
-            _ => Recording::Off,
-        }
+        Recording::of(self.word.get())
     }
 
     /// Whether blocks are entered.

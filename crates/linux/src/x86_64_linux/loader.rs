@@ -73,20 +73,17 @@ fn own_dynamic() -> usize {
 /// Modules behind the one that contains this code, in symbol order: where the next definition of
 /// a symbol that this module also defines is found.
 pub fn modules_after_us() -> impl Iterator<Item = Module> {
-    let us = own_dynamic();
-    modules().skip_while(move |module| module.dynamic() as usize != us).skip(1)
+    modules().skip_while(|module| !module.is_us()).skip(1)
 }
 
 /// Modules in front of the one that contains this code.
 pub fn modules_before_us() -> impl Iterator<Item = Module> {
-    let us = own_dynamic();
-    modules().take_while(move |module| module.dynamic() as usize != us)
+    modules().take_while(|module| !module.is_us())
 }
 
 /// All modules but the one that contains this code.
 pub fn modules_but_us() -> impl Iterator<Item = Module> {
-    let us = own_dynamic();
-    modules().filter(move |module| module.dynamic() as usize != us)
+    modules().filter(|module| !module.is_us())
 }
 
 /// Whether the program's C library is glibc.
@@ -123,6 +120,11 @@ impl Module {
             let name = (*self.map).name;
             if name.is_null() { c"" } else { CStr::from_ptr(name) }
         }
+    }
+
+    /// Whether this is the module that contains this code.
+    pub fn is_us(&self) -> bool {
+        self.dynamic() as usize == own_dynamic()
     }
 
     fn dynamic(&self) -> *const [usize; 2] {
@@ -308,6 +310,11 @@ impl CodeFinder {
         self.find(debug_list() as usize)
     }
 
+    /// What else the loader knows of a module of its list.
+    pub fn of(&self, module: &Module) -> Option<CodeModule> {
+        self.find(module.dynamic() as usize)
+    }
+
     /// The module that holds `address`.
     pub fn find(&self, address: usize) -> Option<CodeModule> {
         let found = self.ask(address)?;
@@ -422,6 +429,11 @@ impl CodeModule {
 
     /// The module's build id, empty if it has none.
     pub fn build_id(&self) -> &[u8] {
+        self.note(b"GNU\0", NOTE_BUILD_ID).unwrap_or(&[])
+    }
+
+    /// What a note of this name, which ends with a 0, and of this kind says.
+    pub fn note(&self, name: &[u8], kind: u32) -> Option<&[u8]> {
         for header in self.program_headers().iter().filter(|header| header.kind == PT_NOTE) {
             let first = self.module.bias().wrapping_add(header.address);
             let segment = self.segment(first);
@@ -431,7 +443,7 @@ impl CodeModule {
             let mut at = 0;
             while at + 12 <= header.memory_bytes {
                 // SAFETY: inside a note segment of a loaded module, which lies in one of its loaded segments.
-                let (name_bytes, value_bytes, kind) = unsafe {
+                let (name_bytes, value_bytes, its_kind) = unsafe {
                     let note = (first + at) as *const u32;
                     (*note as usize, *note.add(1) as usize, *note.add(2))
                 };
@@ -440,15 +452,15 @@ impl CodeModule {
                     break;
                 };
                 // SAFETY: the name lies inside the segment since the value behind it does.
-                let is_gnu = name_bytes == 4 && unsafe { *((first + at + 12) as *const [u8; 4]) } == *b"GNU\0";
-                if is_gnu && kind == NOTE_BUILD_ID {
+                let its_name = unsafe { core::slice::from_raw_parts((first + at + 12) as *const u8, name_bytes) };
+                if its_name == name && its_kind == kind {
                     // SAFETY: `end` is inside the segment.
-                    return unsafe { core::slice::from_raw_parts((first + value_at) as *const u8, value_bytes) };
+                    return Some(unsafe { core::slice::from_raw_parts((first + value_at) as *const u8, value_bytes) });
                 }
                 at = end.next_multiple_of(4);
             }
         }
-        &[]
+        None
     }
 }
 
