@@ -151,10 +151,10 @@ const HEAP: &[Need] = &[(Options::HEAP, "heaps", Some("heap"))];
 const STACK: &[Need] = &[(Options::STACK, "call stacks", Some("stack"))];
 
 /// What else an event column of a block's allocation or free is called.
-type Ends = [&'static str; 2];
+type EndNames = [&'static str; 2];
 
 /// All that is to be known of a field.
-struct Row {
+struct FieldRow {
     field: Field,
     /// What it is called, and what else it may be called.
     names: &'static [&'static str],
@@ -174,11 +174,11 @@ struct Row {
     /// Its conversion of `-f`.
     conversion: Option<char>,
     /// The columns of an event's two ends.
-    ends: Option<Ends>,
+    ends: Option<EndNames>,
 }
 
-const fn row(field: Field, names: &'static [&'static str], unit: Unit, needs: &'static [Need]) -> Row {
-    Row {
+const fn row(field: Field, names: &'static [&'static str], unit: Unit, needs: &'static [Need]) -> FieldRow {
+    FieldRow {
         field,
         names,
         column_names: names,
@@ -194,51 +194,51 @@ const fn row(field: Field, names: &'static [&'static str], unit: Unit, needs: &'
     }
 }
 
-impl Row {
-    const fn condition(self, place: u8) -> Row {
-        Row { condition: place, ..self }
+impl FieldRow {
+    const fn condition(self, place: u8) -> FieldRow {
+        FieldRow { condition: place, ..self }
     }
 
-    const fn event(self, place: u8) -> Row {
-        Row { event: place, ..self }
+    const fn event(self, place: u8) -> FieldRow {
+        FieldRow { event: place, ..self }
     }
 
-    const fn column(self) -> Row {
-        Row { is_column: true, ..self }
+    const fn column(self) -> FieldRow {
+        FieldRow { is_column: true, ..self }
     }
 
-    const fn column_called(self, column_names: &'static [&'static str]) -> Row {
-        Row { is_column: true, column_names, ..self }
+    const fn column_called(self, column_names: &'static [&'static str]) -> FieldRow {
+        FieldRow { is_column: true, column_names, ..self }
     }
 
-    const fn least_first(self) -> Row {
-        Row { sort: Some(false), ..self }
+    const fn least_first(self) -> FieldRow {
+        FieldRow { sort: Some(false), ..self }
     }
 
-    const fn greatest_first(self) -> Row {
-        Row { sort: Some(true), ..self }
+    const fn greatest_first(self) -> FieldRow {
+        FieldRow { sort: Some(true), ..self }
     }
 
-    const fn letter(self, letter: char) -> Row {
-        Row { letter: Some((letter, true)), ..self }
+    const fn letter(self, letter: char) -> FieldRow {
+        FieldRow { letter: Some((letter, true)), ..self }
     }
 
-    const fn small_letter(self, letter: char) -> Row {
-        Row { letter: Some((letter, false)), ..self }
+    const fn small_letter(self, letter: char) -> FieldRow {
+        FieldRow { letter: Some((letter, false)), ..self }
     }
 
-    const fn conversion(self, letter: char) -> Row {
-        Row { conversion: Some(letter), ..self }
+    const fn conversion(self, letter: char) -> FieldRow {
+        FieldRow { conversion: Some(letter), ..self }
     }
 
-    const fn ends(self, names: Ends) -> Row {
-        Row { ends: Some(names), ..self }
+    const fn ends(self, names: EndNames) -> FieldRow {
+        FieldRow { ends: Some(names), ..self }
     }
 }
 
 /// The list, in the order of the fields.
 #[rustfmt::skip]
-static ROWS: [Row; 21] = [
+static ROWS: [FieldRow; 21] = [
     row(Field::Address, &["addr", "address", "ptr"], Unit::Address, &[]).condition(4).event(7).column().least_first().letter('p').conversion('p'),
     row(Field::Size, &["size"], Unit::Bytes, &[]).condition(1).event(8).column().greatest_first().letter('n').conversion('n'),
     row(Field::Actual, &["actual"], Unit::Bytes, ACTUAL).condition(2).event(9).column().greatest_first().conversion('m'),
@@ -263,32 +263,33 @@ static ROWS: [Row; 21] = [
 ];
 
 /// Fields and what each is called.
-pub(crate) type Names = Vec<(Field, &'static [&'static str])>;
+pub(crate) type FieldNames = Vec<(Field, &'static [&'static str])>;
 
 /// Those that `of` gives a place, in that order.
-fn placed(of: fn(&Row) -> u8, names: fn(&Row) -> &'static [&'static str]) -> Names {
-    let mut rows: Vec<&Row> = ROWS.iter().filter(|row| of(row) != 0).collect();
+fn placed(of: fn(&FieldRow) -> u8, names: fn(&FieldRow) -> &'static [&'static str]) -> FieldNames {
+    let mut rows: Vec<&FieldRow> = ROWS.iter().filter(|row| of(row) != 0).collect();
     rows.sort_by_key(|row| of(row));
     rows.into_iter().map(|row| (row.field, names(row))).collect()
 }
 
 /// Those that conditions are about.
-pub(crate) static CONDITIONS: LazyLock<Names> = LazyLock::new(|| placed(|row| row.condition, |row| row.names));
+pub(crate) static CONDITIONS: LazyLock<FieldNames> = LazyLock::new(|| placed(|row| row.condition, |row| row.names));
 /// The columns of events, those of an event itself.
-pub(crate) static EVENT_COLUMNS: LazyLock<Names> = LazyLock::new(|| placed(|row| row.event, |row| row.column_names));
+pub(crate) static EVENT_COLUMNS: LazyLock<FieldNames> =
+    LazyLock::new(|| placed(|row| row.event, |row| row.column_names));
 /// The columns of blocks.
-pub(crate) static COLUMNS: LazyLock<Names> =
+pub(crate) static COLUMNS: LazyLock<FieldNames> =
     LazyLock::new(|| placed(|row| if row.is_column { row.field as u8 + 1 } else { 0 }, |row| row.column_names));
 /// What blocks are sorted by.
-pub(crate) static SORT_KEYS: LazyLock<Names> =
+pub(crate) static SORT_KEYS: LazyLock<FieldNames> =
     LazyLock::new(|| placed(|row| if row.sort.is_some() { row.field as u8 + 1 } else { 0 }, |row| row.names));
 
-fn firsts(names: &'static Names) -> impl Iterator<Item = &'static str> {
+fn firsts(names: &'static FieldNames) -> impl Iterator<Item = &'static str> {
     names.iter().filter_map(|(_, names)| names.first().copied())
 }
 
 impl Field {
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static FieldRow {
         &ROWS[self as usize]
     }
 
@@ -327,7 +328,7 @@ impl Field {
     pub(crate) fn of_letter(letter: char) -> Option<Field> {
         let small = letter.to_ascii_lowercase();
         let has =
-            |row: &&Row| row.letter.is_some_and(|(known, capital)| known == small && (capital || letter == small));
+            |row: &&FieldRow| row.letter.is_some_and(|(known, capital)| known == small && (capital || letter == small));
         ROWS.iter().find(has).map(|row| row.field)
     }
 
@@ -452,7 +453,7 @@ mod tests {
         for (index, row) in ROWS.iter().enumerate() {
             assert_eq!(row.field as usize, index, "{}", row.field);
         }
-        for of in [|row: &Row| row.condition, |row: &Row| row.event] {
+        for of in [|row: &FieldRow| row.condition, |row: &FieldRow| row.event] {
             let mut places: Vec<u8> = ROWS.iter().map(of).filter(|place| *place != 0).collect();
             places.sort_unstable();
             assert!(places.iter().copied().eq(1..=places.len() as u8), "{places:?}");

@@ -90,8 +90,9 @@ impl Sites {
     /// The call sites of `ledger`, whose records are in `counts`, and how many entries the history has.
     pub(crate) fn of(ledger: &Ledger, counts: &Counts, top: usize) -> Result<(Sites, u64), SourceError> {
         let count = usize::try_from(ledger.count(SectionKind::Sites)?).map_or(NODES_MAX, |count| count.min(NODES_MAX));
-        let fresh = || Ends { count, ends: Bits::default(), entries: 0 };
-        let Ends { mut ends, entries: history_entries, .. } = fold(ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum;
+        let fresh = || StackEnds { count, ends: Bits::default(), entries: 0 };
+        let StackEnds { mut ends, entries: history_entries, .. } =
+            fold(ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum;
         let used = |(_, sum): &(u32, &Amount)| sum.samples != 0;
         let live = || (0u32..=u32::MAX).zip(&counts.sites).skip(1).filter(used);
         live().filter(|(site, _)| (*site as usize) < NODES_MAX).for_each(|(site, _)| ends.set(site as usize));
@@ -149,14 +150,14 @@ impl Sites {
 }
 
 /// The nodes at which stacks of the history end.
-struct Ends {
+struct StackEnds {
     /// Nodes from here on are not believed.
     count: usize,
     ends: Bits,
     entries: u64,
 }
 
-impl Fold<FreedEntry> for Ends {
+impl Fold<FreedEntry> for StackEnds {
     fn add(&mut self, freed: &FreedEntry, _: Act, _: u64) {
         self.entries += 1;
         for site in [freed.block.site, freed.site] {

@@ -114,7 +114,7 @@ struct FreedHoldings {
     holdings: Holdings,
     /// For how many blocks they stand, whether a filter means them or not.
     met: u64,
-    /// Their numbers, while the program runs.
+    /// Their numbers, if the program may go on.
     ended: Option<HashSet<u64>>,
 }
 
@@ -193,16 +193,16 @@ impl SiteSums {
         mut filter: Option<&mut Evaluator<'_>>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<SiteSums, SourceError> {
-        let running = ledger.is_running();
+        let may_grow = !ledger.is_finished();
         let known = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
-        let limit = if running { known.saturating_add(SITES_MORE) } else { known }.max(1);
+        let limit = if may_grow { known.saturating_add(SITES_MORE) } else { known }.max(1);
         if let Some(filter) = filter.as_deref_mut().filter(|filter| !filter.is_all()) {
             filter.prepare_events(progress)?;
         }
         let workers = fold::workers(ledger, known, size_of::<Amounts>())?;
         // The history first: what is in it no longer lives, so nothing counts twice in a running program.
         let fresh =
-            || FreedHoldings { holdings: Holdings::new(by_thread, limit), met: 0, ended: running.then(HashSet::new) };
+            || FreedHoldings { holdings: Holdings::new(by_thread, limit), met: 0, ended: may_grow.then(HashSet::new) };
         let freed = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, &mut |_| {})?;
         let ended = freed.sum.ended.unwrap_or_default();
         let fresh = || LiveHoldings { holdings: Holdings::new(by_thread, limit), ended: &ended, sizes_unknown: 0 };

@@ -143,11 +143,11 @@ impl<'a> Reader<'a> {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The totals as they are now.
+    /// The totals as they are at `now`.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn totals(&self) -> Result<Totals, SourceError> {
+    pub fn totals(&self, now: SystemTime) -> Result<Totals, SourceError> {
         let tallies = self.ledger.tallies()?;
         let get = |counter| tallies.get(counter);
         // Counters of several threads are read one after the other: a free may be seen whose allocation was not.
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         Ok(Totals {
             at_ns: self.now_ns(),
             identity: Identity::of(self.ledger),
-            clock: Clock::new(self.ledger, SystemTime::now())?,
+            clock: Clock::new(self.ledger, now)?,
             sampling: self.sampling,
             allocations: get(TallyCounter::Allocations),
             frees: get(TallyCounter::Frees),

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use heapledger_analysis::watch::{Mark, Reader};
@@ -58,7 +58,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let (mut shown, mut found) = (0, false);
     loop {
         let began = Instant::now();
-        let totals = reader.totals()?;
+        let totals = reader.totals(SystemTime::now())?;
         let running = totals.identity.running;
         data.add_totals(Box::new(totals));
         let sample = Arc::new(chooser.sample(&reader, mark.as_ref())?);

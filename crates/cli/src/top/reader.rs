@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use heapledger_analysis::Holders;
@@ -116,7 +116,7 @@ impl Reading<'_> {
             let now = Instant::now();
             let due = |at: Instant| at <= now;
             if !self.paused && self.ended.is_none() && due(look_at) {
-                let totals = self.reader.totals()?;
+                let totals = self.reader.totals(SystemTime::now())?;
                 let running = totals.identity.running;
                 self.note_idleness(&totals);
                 let told = tell(Report::Totals(Box::new(totals)));
@@ -124,7 +124,7 @@ impl Reading<'_> {
                 if !running {
                     self.ended = Some(now);
                     read_at = now;
-                    tell(Report::Ended(ending_words(&self.reader.totals()?.identity)));
+                    tell(Report::Ended(ending_words(&self.reader.totals(SystemTime::now())?.identity)));
                 }
                 if !told {
                     return Ok(());

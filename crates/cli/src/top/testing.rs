@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use heapledger_analysis::format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::source::Ledger;
@@ -89,7 +89,7 @@ impl Made {
         let reader = Reader::new(&ledger, Instant::now());
         let at_ns = self.looks * 1_000_000_000;
         self.looks += 1;
-        let mut totals = reader.totals().expect("read");
+        let mut totals = reader.totals(SystemTime::now()).expect("read");
         (totals.at_ns, totals.identity.running) = (at_ns, true);
         self.data.add_totals(Box::new(totals));
         let mut sample = reader.sample(self.data.mark.as_ref(), None).expect("read");

@@ -114,7 +114,7 @@ fn totals_say_what_lives_and_what_was_allocated() {
     builder.global(GlobalCounter::PeakBytes, 120);
     let file = File::of(&builder);
     let ledger = Ledger::open(&file.0).expect("a ledger");
-    let totals = Reader::new(&ledger, Instant::now()).totals().expect("read");
+    let totals = Reader::new(&ledger, Instant::now()).totals(SystemTime::UNIX_EPOCH).expect("read");
     assert_eq!((totals.live_bytes, totals.live_blocks, totals.allocations, totals.frees), (150, 2, 2, 0));
     assert_eq!(totals.peak_bytes, 150, "a peak is never below what lives");
     assert_eq!(totals.kinds, [(Kind::MALLOC, 2)]);
