@@ -66,6 +66,18 @@ impl History {
         true
     }
 
+    /// Gives the memory of the words beside the ring back.
+    ///
+    /// # Safety
+    /// Nobody may use them any more.
+    pub(crate) unsafe fn unmap(&self) {
+        let (ended, chunks) = (self.ended.load(Ordering::Acquire), self.chunks_max.load(Ordering::Acquire));
+        if ended != 0 {
+            // SAFETY: mapped by `start` with so many bytes; the caller vouches that nobody uses them.
+            unsafe { syscall::unmap(ended as *mut u8, (chunks as usize * 4).next_multiple_of(4096)) };
+        }
+    }
+
     /// Whether freed blocks are kept at all.
     pub fn is_on(&self) -> bool {
         self.chunks_max.load(Ordering::Relaxed) != 0

@@ -70,6 +70,23 @@ impl Index {
         tables + chunks.map(|chunk| syscall::resident_bytes(chunk, CHUNK_BYTES)).sum::<u64>()
     }
 
+    /// Gives the memory of the map back.
+    ///
+    /// # Safety
+    /// Nobody may use it any more.
+    pub(crate) unsafe fn unmap(&self) {
+        let known = |place: &AtomicUsize| Some(place.load(Ordering::Acquire)).filter(|address| *address != 0);
+        // SAFETY: tables of these sizes, see `Index::table`; the caller vouches that nobody uses them.
+        unsafe {
+            for middle in self.top.iter().filter_map(known) {
+                let entries = core::slice::from_raw_parts(middle as *const AtomicUsize, MIDDLE_ENTRIES);
+                entries.iter().filter_map(known).for_each(|leaf| syscall::unmap(leaf as *mut u8, LEAF_BYTES));
+                syscall::unmap(middle as *mut u8, MIDDLE_BYTES);
+            }
+            self.chunks.iter().filter_map(known).for_each(|chunk| syscall::unmap(chunk as *mut u8, CHUNK_BYTES));
+        }
+    }
+
     /// Maps a table where `place` says, once.
     fn table(place: &AtomicUsize, bytes: usize) -> Option<usize> {
         let known = place.load(Ordering::Acquire);

@@ -40,6 +40,8 @@ mod sync;
 #[cfg(not(feature = "loom"))]
 pub mod access;
 #[cfg(not(feature = "loom"))]
+pub mod anew;
+#[cfg(not(feature = "loom"))]
 mod backend;
 #[cfg(not(feature = "loom"))]
 pub mod capture;

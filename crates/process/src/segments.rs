@@ -79,6 +79,19 @@ impl<const WINDOW_BYTES: usize, const FIRST: u32> Segments<WINDOW_BYTES, FIRST> 
             .sum()
     }
 
+    /// Gives the memory of all segments back.
+    ///
+    /// # Safety
+    /// Nobody may use them any more.
+    pub(crate) unsafe fn unmap(&self) {
+        for (base, blocks) in self.bases.iter().map(|base| base.load(Ordering::Acquire)).zip(Self::SIZES) {
+            if base != 0 {
+                // SAFETY: a segment of this size; the caller vouches that nobody uses it.
+                unsafe { syscall::unmap(base as *mut u8, Self::bytes(blocks)) };
+            }
+        }
+    }
+
     /// Where a window of a hash lies. Of the hash, the upper half is used.
     #[inline(always)]
     fn at(base: usize, segment: usize, hash: u64, neighbour: usize) -> usize {

@@ -98,6 +98,18 @@ impl Sites {
         ledger.lease(SectionKind::Sites, 1) == Some(0) && ledger.lease(SectionKind::Pcs, 1) == Some(0)
     }
 
+    /// Gives the memory of the tables back.
+    ///
+    /// # Safety
+    /// Nobody may use them any more.
+    pub(crate) unsafe fn unmap(&self) {
+        // SAFETY: the caller's.
+        unsafe {
+            self.nodes.unmap();
+            self.codes.unmap();
+        }
+    }
+
     #[inline(always)]
     fn node_word(ledger: &Ledger, id: u32) -> &AtomicU64 {
         // SAFETY: ids come from leases of the section, so the element is backed; it is one aligned word.

@@ -197,7 +197,7 @@ impl ThreadState {
     /// Undoes [`ThreadState::create`].
     ///
     /// # Safety
-    /// Nobody else may have seen the state.
+    /// Nobody may use the state any more.
     pub(crate) unsafe fn destroy(&'static self, depth_limit: usize) {
         // SAFETY: the caller's.
         unsafe { syscall::unmap((&raw const *self).cast_mut().cast(), ThreadState::bytes(depth_limit)) };

@@ -9,7 +9,7 @@
 //!   what it gives passes by; if it fails, the block stays. So the ledger never says of a block that it lives when it does
 //!   not, and totals still agree: allocations − frees = records.
 //! - **Off**: nothing is followed. What is in the ledger may be gone, so nobody can go on from here: only a forked child may
-//!   [begin anew](crate::start), with a ledger of its own.
+//!   [begin anew](crate::anew), with a ledger of its own.
 //!
 //! Blocks that passed by are freed sooner or later, while paused or afterwards. The ledger does not know them, and no free of an
 //! unknown block tells of something lost from the first pause on: they are no longer counted.

@@ -69,6 +69,17 @@ impl Threads {
         first + (others * there).checked_div(asked).unwrap_or(0)
     }
 
+    /// Gives the memory of all states back.
+    ///
+    /// # Safety
+    /// Nobody may use a state any more.
+    pub(crate) unsafe fn unmap(&self, depth_limit: usize) {
+        for state in self.places.states() {
+            // SAFETY: places are filled with states; the caller vouches that nobody uses them.
+            unsafe { ThreadState::at(state).destroy(depth_limit) };
+        }
+    }
+
     /// The state that a kernel thread owns.
     pub fn by_tid(&self, tid: u32) -> Option<&'static ThreadState> {
         // SAFETY: places are filled with states.

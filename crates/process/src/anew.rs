@@ -1,0 +1,53 @@
+//! Beginning a second time: a forked child that is to be recorded by itself, in a ledger of its own.
+//!
+//! A child is off from its first instruction on. What the parent's recorder knew is of the parent's blocks and threads; of it
+//! nothing is kept, and blocks that the child has inherited are not in its ledger.
+
+use crate::options::Request;
+use crate::shared::{Phase, Shared};
+use crate::start::{self, Hooks, NotStarted};
+use crate::state::ThreadState;
+use core::sync::atomic::Ordering;
+use heapledger_linux::{syscall, tls};
+
+/// Starts recording in a forked child, as `request` says. The child has one thread, and that is not inside the recorder: a
+/// child that was forked from a signal handler in the middle of a hook is refused.
+///
+/// # Errors
+/// If this is not such a child, and whatever else keeps a process from being recorded.
+pub fn begin_in_child(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Result<(), NotStarted> {
+    let _signals = syscall::SignalsBlocked::new();
+    let phase = shared.phase.load(Ordering::Acquire);
+    let has_begun = phase == Phase::On as u8 || phase == Phase::Off as u8;
+    // A child that shares the parent's memory is entered like the parent, and one that was stopped is no child.
+    let is_child = !shared.switch.follows() && shared.pid.load(Ordering::Relaxed) != syscall::getpid();
+    let is_inside = ThreadState::of_this_thread().is_some_and(|state| state.guard.load(Ordering::Relaxed) != 0);
+    if !has_begun || shared.ledger().mapping().is_none() || !is_child || is_inside {
+        return Err(NotStarted::Again);
+    }
+    // SAFETY: this process has one thread, no signal can interrupt it, and it is not inside the recorder.
+    unsafe { forget(shared) };
+    start::start(shared, hooks, request)
+}
+
+/// Makes the tables those of a process in which nothing was recorded, and gives their memory back.
+///
+/// # Safety
+/// Nobody else may use them, nor anything that lies in them.
+unsafe fn forget(shared: &'static Shared) {
+    // SAFETY: the caller's.
+    unsafe {
+        shared.threads.unmap(shared.depth_limit());
+        shared.index.unmap();
+        shared.sites.unmap();
+        shared.history.unmap();
+        if let Some(mapping) = shared.ledger().mapping() {
+            // The file is the parent's, and stays.
+            mapping.unmap(0, mapping.bytes());
+        }
+        // Zeros are what `Shared::new` makes: a static of them has no bytes in the library's file.
+        core::ptr::write_bytes((&raw const *shared).cast_mut().cast::<u8>(), 0, size_of::<Shared>());
+    }
+    tls::set(0);
+    tls::set_gap(0);
+}
