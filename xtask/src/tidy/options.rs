@@ -7,16 +7,20 @@ pub(super) fn documented(tree: &Tree) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for (path, text) in tree.product("cli") {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("#[arg(")) {
-            let above = lines[..at].iter().rev().find(|line| !line.starts_with("#["));
-            let is_told = above.is_some_and(|line| line.starts_with("///"));
-            // The attribute may go over several lines.
-            let whole: Vec<&str> = lines[at..].iter().take_while(|line| !line.ends_with(")]")).copied().collect();
-            let tells = format!("{}{line}", whole.join(" "));
-            if !is_told && !tells.contains("help = ") && !tells.contains("hide = true") {
-                let name = lines[at..].iter().find_map(|line| field(line)).unwrap_or("?");
-                let why = "it has no line of documentation".to_owned();
-                breaches.push(Breach { rule: "options", what: format!("{path} {name}"), why });
+        let (mut told, mut inside) = (false, false);
+        // What stands above a field: documentation, and attributes, each maybe over several lines.
+        for line in lines {
+            if line.starts_with("///") {
+                told = true;
+            } else if line.starts_with("#[arg(") || inside && field(line).is_none() && !line.is_empty() {
+                told |= line.contains("help = ") || line.contains("hide = true");
+                inside = true;
+            } else {
+                if let Some(name) = field(line).filter(|_| inside && !told) {
+                    let why = "it has no line of documentation".to_owned();
+                    breaches.push(Breach { rule: "options", what: format!("{path} {name}"), why });
+                }
+                (told, inside) = (false, false);
             }
         }
     }
