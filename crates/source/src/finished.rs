@@ -32,7 +32,7 @@ pub(crate) struct PieceRef {
 }
 
 /// The bytes of a piece, and a place in them.
-type Held = (Arc<[u8]>, usize);
+type HeldPiece = (Arc<[u8]>, usize);
 
 #[derive(Debug)]
 pub(crate) struct Pieces {
@@ -239,7 +239,7 @@ impl Pieces {
     }
 
     /// The piece that holds element `index`, and how far in that element lies.
-    fn holding(&self, kind: SectionKind, element_bytes: usize, index: u64) -> Result<Option<Held>, SourceError> {
+    fn holding(&self, kind: SectionKind, element_bytes: usize, index: u64) -> Result<Option<HeldPiece>, SourceError> {
         let pieces = self.of(kind);
         let after = pieces.partition_point(|piece| piece.first <= index);
         let Some(piece) = after.checked_sub(1).and_then(|at| pieces.get(at)) else { return Ok(None) };

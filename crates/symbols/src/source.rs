@@ -19,12 +19,12 @@ const FILES_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub struct SourceReader {
     sysroot: Option<PathBuf>,
-    files: HashMap<PathBuf, Option<Lines>>,
+    files: HashMap<PathBuf, Option<SourceText>>,
     held: usize,
 }
 
 #[derive(Debug)]
-struct Lines {
+struct SourceText {
     text: Vec<u8>,
     starts: Vec<u32>,
 }
@@ -46,7 +46,7 @@ impl SourceReader {
                 self.files.clear();
                 self.held = 0;
             }
-            let lines = Lines::read(&under(self.sysroot.as_deref(), path));
+            let lines = SourceText::read(&under(self.sysroot.as_deref(), path));
             self.held += lines.as_ref().map_or(0, |lines| lines.text.len() + 4 * lines.starts.len());
             self.files.insert(path.to_owned(), lines);
         }
@@ -54,8 +54,8 @@ impl SourceReader {
     }
 }
 
-impl Lines {
-    fn read(path: &Path) -> Option<Lines> {
+impl SourceText {
+    fn read(path: &Path) -> Option<SourceText> {
         let mapping = Mapping::open(path).ok()?;
         if mapping.len() > FILE_MAX {
             return None;
@@ -64,7 +64,7 @@ impl Lines {
         let text = mapping.to_vec();
         let mut starts = vec![0];
         starts.extend(text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at as u32 + 1));
-        Some(Lines { text, starts })
+        Some(SourceText { text, starts })
     }
 
     fn line(&self, line: u32) -> Option<String> {

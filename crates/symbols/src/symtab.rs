@@ -57,7 +57,7 @@ struct Strings {
 
 /// A symbol that covers an address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found<'a> {
+pub(crate) struct NamedSymbol<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) start: u64,
 }
@@ -129,7 +129,7 @@ impl SymbolTable {
 
     /// The best name for `address`: a symbol whose size covers it, the innermost of them;
     /// failing that, a symbol without size that nothing follows before the address.
-    pub(crate) fn find(&self, address: u64) -> Option<Found<'_>> {
+    pub(crate) fn find(&self, address: u64) -> Option<NamedSymbol<'_>> {
         let after = self.symbols.partition_point(|symbol| symbol.start <= address);
         let mut best: Option<Symbol> = None;
         for at in (after.saturating_sub(STEPS_MAX)..after).rev() {
@@ -143,7 +143,7 @@ impl SymbolTable {
             }
         }
         let best = best.or_else(|| self.without_size(after, address))?;
-        Some(Found { name: name(&self.tables, &best), start: best.start })
+        Some(NamedSymbol { name: name(&self.tables, &best), start: best.start })
     }
 
     fn without_size(&self, after: usize, address: u64) -> Option<Symbol> {

@@ -31,7 +31,7 @@ pub(super) fn in_order(
 ) -> Result<u64, SourceError> {
     let mut buffers = Buffers::default();
     let groups = groups(elements, &mut buffers)?;
-    let mut held = Held::default();
+    let mut held = HeldEntries::default();
     let (mut next, mut in_flight) = (0, 0);
     while next < groups.len() {
         // The more is held, the more is added before it is sorted: else much that overlaps would be sorted often.
@@ -77,7 +77,7 @@ fn groups(elements: &Elements<'_>, buffers: &mut Buffers) -> Result<Vec<Group>, 
 
 /// Entries that wait for others which come before them.
 #[derive(Default)]
-struct Held {
+struct HeldEntries {
     bytes: Vec<u8>,
     /// Commit words, and where the entries lie in `bytes`.
     order: Vec<(u64, usize)>,
@@ -86,7 +86,7 @@ struct Held {
     other: Vec<u8>,
 }
 
-impl Held {
+impl HeldEntries {
     fn add(&mut self, commit: u64, element: &[u8]) {
         self.order.push((commit, self.bytes.len()));
         self.bytes.extend_from_slice(element);
@@ -102,7 +102,7 @@ impl Held {
         // Mostly in order already, for which this sort is made.
         self.order.sort();
         let ready = bound.map_or(self.order.len(), |bound| self.order.partition_point(|(commit, _)| *commit < bound));
-        let Held { bytes, order, element_bytes, other } = self;
+        let HeldEntries { bytes, order, element_bytes, other } = self;
         let element = |at: usize| bytes.get(at..at + *element_bytes).unwrap_or(&[]);
         other.clear();
         order.drain(..ready).for_each(|(_, at)| other.extend_from_slice(element(at)));
