@@ -1,6 +1,6 @@
 //! What the commands say about a ledger, and whether it agrees with itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -29,9 +29,29 @@ pub fn lines(command: &str, text: &[u8]) -> Result<Vec<Value>> {
         check!(line["type"].is_string(), "{command} --json: an object without a type: {line}");
     }
     let first = all.first().ok_or_else(|| format!("{command} --json says nothing"))?;
-    check!(first["type"] == "header" && first["schema"] == "heapledger/1", "{command} --json begins with {first}");
+    check!(first["type"] == "header" && first["schema"] == "heapledger/2", "{command} --json begins with {first}");
     check!(first["command"] == command, "{command} --json says that it is {}", first["command"]);
     check!(all.last().is_some_and(|last| last["type"] == "end"), "{command} --json has no end line");
+    with_stacks(all)
+}
+
+/// Blocks and events with the frames of their stacks, instead of the lines that tell these once each, before they are
+/// needed.
+pub fn with_stacks(lines: Vec<Value>) -> Result<Vec<Value>> {
+    let mut stacks: HashMap<u64, Value> = HashMap::new();
+    let mut all = Vec::new();
+    for mut line in lines {
+        let site = line["site"].as_u64().unwrap_or(0);
+        if line["type"] == "site" {
+            check!(stacks.insert(site, line["frames"].take()).is_none(), "the stack {site} is told twice");
+            continue;
+        }
+        if line["type"] == "block" || line["type"] == "event" {
+            let frames = stacks.get(&site).ok_or_else(|| format!("no stack was told before {line}"))?;
+            line["frames"] = frames.clone();
+        }
+        all.push(line);
+    }
     Ok(all)
 }
 
@@ -218,7 +238,7 @@ impl Blocks {
         Blocks::from("history", ledger.as_ref(), r#""event":"free""#)
     }
 
-    /// Line by line, because there can be millions; the frames of a call site are only looked at once.
+    /// Line by line, because there can be millions.
     fn from(name: &str, ledger: &OsStr, marker: &str) -> Result<Blocks> {
         let mut command = command(heapledger());
         command.args([name, "--json"]).arg(ledger).stdout(Stdio::piped());
@@ -230,25 +250,44 @@ impl Blocks {
             let line = line.map_err(|error| error.to_string())?;
             let parse =
                 |text: &str| serde_json::from_str::<Value>(text).map_err(|error| format!("{name}: {error}: {text}"));
-            let (head, frames) = line.split_once(r#","frames":"#).unwrap_or((&line, ""));
-            if frames.is_empty() {
+            if line.starts_with(r#"{"type":"site""#) {
+                blocks.add_stack(&parse(&line)?)?;
+            } else if !line.starts_with(r#"{"type":"block""#) && !line.starts_with(r#"{"type":"event""#) {
                 let value = parse(&line)?;
                 if first {
                     check!(value["complete"] != false, "the history is not complete");
                 }
                 blocks.end = value;
-            } else if head.contains(marker) {
-                blocks.add(&parse(&format!("{head}}}"))?, || parse(frames.strip_suffix('}').unwrap_or(frames)))?;
+            } else if line.contains(marker) {
+                blocks.add(&parse(&line)?)?;
             }
             first = false;
         }
         let status = child.wait().map_err(|error| error.to_string())?;
         check!(status.success(), "{name} --json: {status}");
         check!(blocks.end["type"] == "end", "{name} --json has no end line");
+        let used: HashSet<u64> = blocks.blocks.iter().map(|block| block.site).collect();
+        blocks.stacks.retain(|site, _| used.contains(site));
         Ok(blocks)
     }
 
-    fn add(&mut self, block: &Value, frames: impl FnOnce() -> Result<Value>) -> Result {
+    fn add_stack(&mut self, line: &Value) -> Result {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let file_name = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let frame = |frame: &Value| Frame {
+            names: [text(&frame["function"]), text(&frame["raw"])],
+            file: text(&frame["file"]),
+            address: text(&frame["address"]),
+            module: file_name(text(&frame["module"])),
+            inlined: frame["inlined"] == true,
+        };
+        let site = line["site"].as_u64().ok_or("a stack without a number")?;
+        let frames = line["frames"].as_array().into_iter().flatten().map(frame).collect();
+        check!(self.stacks.insert(site, frames).is_none(), "the stack {site} is told twice");
+        Ok(())
+    }
+
+    fn add(&mut self, block: &Value) -> Result {
         let name = kind(block["function"].as_str().unwrap_or_default());
         let kind = match self.kinds.iter().position(|known| *known == name) {
             Some(kind) => kind,
@@ -258,19 +297,7 @@ impl Blocks {
             }
         };
         let site = block["site"].as_u64().unwrap_or(0);
-        if let std::collections::hash_map::Entry::Vacant(place) = self.stacks.entry(site) {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let frames = frames()?;
-            let file_name = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
-            let frame = |frame: &Value| Frame {
-                names: [text(&frame["function"]), text(&frame["raw"])],
-                file: text(&frame["file"]),
-                address: text(&frame["address"]),
-                module: file_name(text(&frame["module"])),
-                inlined: frame["inlined"] == true,
-            };
-            place.insert(frames.as_array().into_iter().flatten().map(frame).collect());
-        }
+        check!(self.stacks.contains_key(&site), "no stack was told before {block}");
         self.blocks.push(Block { size: block["size"].as_u64().unwrap_or(0), kind, site });
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Frames that are no return addresses, and frames that were found along frame pointers, are shown as what they are.
 
+use heapledger_e2e::ledger::with_stacks;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
 use heapledger_e2e::tracked::{run_cleanly, under_run};
@@ -21,7 +22,7 @@ fn say(scratch: &Scratch, words: &[&str]) -> Result<String> {
 fn lines(text: &str, of: &str) -> Result<Vec<Value>> {
     let lines: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
     let lines = lines.map_err(|error| format!("{error}: {text}"))?;
-    Ok(lines.into_iter().filter(|line| line["type"] == of).collect())
+    Ok(with_stacks(lines)?.into_iter().filter(|line| line["type"] == of).collect())
 }
 
 fn count(scratch: &Scratch, filter: &str) -> Result<usize> {

@@ -141,7 +141,7 @@ fn several_ledgers_are_one_history() -> Result {
     check!(ran.out().contains(" frees between ") && ran.out().contains("/two and "), "{}", ran.out());
     let ran = ask(&["history", "--limit", "1"], &[&last, &first])?.good()?;
     check!(ran.err().contains("in the order of time: ") && ran.err().trim_end().ends_with("x.hl"), "{ran}");
-    let ran = ask(&["history", "--style", "ecos", "-r", "-f%a %p, %n bytes, seqno %s"], &[&first, &last])?.good()?;
+    let ran = ask(&["history", "--format", "ecos", "-r", "-f%a %p, %n bytes, seqno %s"], &[&first, &last])?.good()?;
     check!(ran.out().starts_with("Caution: history is incomplete.\n\nfree() 0x"), "{ran}");
 
     let other = recorded(&scratch, "inlined_header", &[])?;

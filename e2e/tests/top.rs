@@ -207,10 +207,10 @@ fn without_a_terminal_looks_are_text() -> Result {
     check!(order.is_some_and(|row| row["live_blocks"] == 3000 && row["live_bytes"] == 300_000), "{last}");
     running.finish(PATIENCE)?;
     let finished = scratch.path("x.hl");
-    let still = tell(&["top", "--batch", "3", "--group", "kind", &finished.to_string_lossy()])?.good()?.out();
+    let still = tell(&["top", "--batch", "3", "--group-by", "kind", &finished.to_string_lossy()])?.good()?.out();
     check!(still.contains("ended with status 0") && still.matches("LIVE").count() == 1, "{still}");
     check!(!still.contains("GROWTH"), "nothing grows in a finished ledger: {still}");
-    for wrong in [&["--interval", "0"][..], &["--group", "colour"], &["--where", "sise > 1"], &["--batch", "-1"]] {
+    for wrong in [&["--interval", "0"][..], &["--group-by", "colour"], &["--where", "sise > 1"], &["--batch", "-1"]] {
         let ran = tell(&[&["top"], wrong, &[&pid]].concat())?;
         check!(ran.status.code() == Some(2), "{wrong:?}: {ran}");
     }

@@ -60,19 +60,19 @@ pub(crate) enum Command {
     History(HistoryArgs),
     /// What became of the blocks between two ledgers, or two moments
     Diff(DiffArgs),
-    /// A ledger of this moment, of a program that goes on
+    /// Save a ledger of a running program
     Snapshot(SnapshotArgs),
-    /// Who holds how much, as a tree of calls
+    /// Call tree of the heap
     Tree(TreeArgs),
     /// A flame graph, in one HTML or SVG file
     Flame(FlameArgs),
-    /// What grows in a program that runs, on a screen that is alive
+    /// Live view of a running program: what is growing
     Top(TopArgs),
-    /// Whether limits hold, for build servers: exit status, short reasons, JUnit, SARIF
+    /// Whether limits hold, for CI: exit status, short reasons, JUnit, SARIF
     Check(CheckArgs),
     /// Which block an address is in, and who had it before
     Whereis(WhereisArgs),
-    /// Finish ledgers whose `run` is gone
+    /// Recover ledgers after a crash of `run`
     Recover(RecoverArgs),
     /// Print a script with which a shell completes commands and options
     Completions(CompletionsArgs),

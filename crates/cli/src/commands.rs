@@ -9,21 +9,21 @@ use anyhow::Result;
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Sampling};
-use heapledger_report::{Context, Paint};
+use heapledger_report::{Context, Form, Paint};
 
-use crate::terminal::{Color, Output, Progress};
+use crate::terminal::{Color, Progress};
 
 pub(crate) mod check;
 pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod flame;
+pub(crate) mod form;
 mod frames_args;
 mod grouped;
 pub(crate) mod history;
 mod ledgers;
 mod naming;
 mod proposed;
-pub(crate) mod shape;
 pub(crate) mod snapshot;
 pub(crate) mod standard;
 pub(crate) mod stats;
@@ -35,10 +35,10 @@ pub(crate) use check::CheckArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use dump::DumpArgs;
 pub(crate) use flame::FlameArgs;
+pub(crate) use form::FormArgs;
 pub(crate) use frames_args::FramesArgs;
 pub(crate) use history::HistoryArgs;
 pub(crate) use naming::{NamingArgs, find_names};
-pub(crate) use shape::{ShapeArgs, StyleArgs, shown_stack};
 pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use top::TopArgs;
@@ -54,9 +54,13 @@ pub(crate) struct LedgerArgs {
     /// A ledger, the number of a process that is being recorded (it is not stopped), or a core dump
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
-    /// One JSON object a line, as described in docs/json.md
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) view: ViewArgs,
+}
+
+/// How text is shown.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct ViewArgs {
     /// Write bytes exactly, without units; JSON and CSV always do
     #[arg(long)]
     pub(crate) bytes: bool,
@@ -71,14 +75,14 @@ pub(crate) struct LedgerArgs {
 /// How many blocks or events are shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitArgs {
-    /// Show at most so many, 0 for all [default: 100, of groups 20; with --json, --csv, -f or --style ecos all]
+    /// Show at most so many, 0 for all [default: 100, of groups 20; all in any format but text]
     #[arg(short, long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 }
 
 impl LimitArgs {
-    fn get(&self, json: bool) -> usize {
-        self.limit.unwrap_or(if json { 0 } else { LIMIT })
+    fn get(&self, form: &Form) -> usize {
+        self.limit.unwrap_or(if form.is_for_programs() { 0 } else { LIMIT })
     }
 }
 
@@ -87,13 +91,12 @@ struct Opened {
     ledger: Ledger,
     context: Context,
     threads_recorded: bool,
-    out: Output,
 }
 
 impl LedgerArgs {
     /// How text is emphasized, and whether bytes have units.
     pub(crate) fn paint(&self) -> Paint {
-        self.color.paint(self.bytes)
+        self.view.color.paint(self.view.bytes)
     }
 
     fn open(&self) -> Result<Opened> {
@@ -119,8 +122,7 @@ impl LedgerArgs {
             paint: self.paint(),
         };
         let threads_recorded = ledger.header().options.has(Options::THREAD);
-        let out = if self.json { Output::data() } else { Output::text(!self.no_pager, self.color.is_on()) };
-        Ok(Opened { ledger, context, threads_recorded, out })
+        Ok(Opened { ledger, context, threads_recorded })
     }
 }
 

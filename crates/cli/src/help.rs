@@ -66,7 +66,7 @@ fn list(command: &Command) -> String {
         }
         out += "\n";
     }
-    out + "`heapledger help COMMAND` tells all about a command.\n"
+    out + "`heapledger help COMMAND` shows all options.\n"
 }
 
 /// Help as a terminal shows it: headings stand out.

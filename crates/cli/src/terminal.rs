@@ -9,7 +9,6 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::thread;
 use std::time::Duration;
 
-use heapledger_report::ecos::Shape;
 use heapledger_report::{AsciiWriter, Net, Paint, clean};
 use terminal_size::{Height, Width, terminal_size_of};
 
@@ -190,15 +189,13 @@ impl Output {
         Output(Encoding::AsIs(Stream::direct()))
     }
 
-    /// For records as a person has them shaped: what steers in a format of the person's own was asked for. What comes
-    /// from outside is clean before.
-    pub(crate) fn shaped(mut self, shape: &Shape) -> Output {
-        if matches!(shape, Shape::Format(_)) {
-            match &mut self.0 {
-                Encoding::AsIs(_) => {}
-                Encoding::Ascii(net) => net.open(),
-                Encoding::Text(net) => net.open(),
-            }
+    /// For records as somebody wants them: what steers in a template of a person's own was asked for. What comes from
+    /// outside is clean before.
+    pub(crate) fn open(mut self) -> Output {
+        match &mut self.0 {
+            Encoding::AsIs(_) => {}
+            Encoding::Ascii(net) => net.open(),
+            Encoding::Text(net) => net.open(),
         }
         self
     }

@@ -47,11 +47,9 @@ struct Watched {
 
 /// Shows the ledger of `args`, until somebody has seen enough.
 pub(crate) fn run(args: &TopArgs) -> Result<()> {
-    if args.ledger.json && args.batch.is_none() {
-        return Err(Usage::new("--json needs --batch N: the number of looks to write").into());
-    }
-    if args.table.csv && args.batch.is_none() {
-        return Err(Usage::new("--csv needs --batch N: the number of looks to write").into());
+    if args.form.get().is_for_programs() && args.batch.is_none() {
+        let (name, _) = args.form.get().words();
+        return Err(Usage::new(format!("--{name} needs --batch N: the number of looks to write")).into());
     }
     let (filter, holders) = (args.filter.parse()?, args.filter.holders()?);
     let target = &args.ledger.ledger;
@@ -62,7 +60,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
         filter.check(&reader, Scope::Blocks)?;
         args.naming.check(&[&reader])?;
-        if args.group == Group::Thread {
+        if args.group_by == Group::Thread {
             GroupBy::Thread.check(&reader, Scope::Blocks)?;
         }
         let interval = Duration::from_secs_f64(args.interval);

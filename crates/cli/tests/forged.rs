@@ -20,7 +20,7 @@ const WHOLE: &str = "whole.hl";
 /// Every command that takes a ledger, as it comes by all of one.
 const COMMANDS: &[&[&str]] = &[
     &["stats", "--all", FORGED],
-    &["stats", "--style", "ecos", FORGED],
+    &["stats", "--format", "ecos", FORGED],
     &["dump", "--limit", "0", FORGED],
     &["dump", "--json", "--where", "size > 1 and fn ~ 'a'", "--sort", "size:desc,seq", FORGED],
     &["dump", "--group-by", "stack", "--format", "csv", FORGED],
@@ -32,7 +32,7 @@ const COMMANDS: &[&[&str]] = &[
     &["flame", "-o", "page.html", FORGED],
     &["flame", "-o", "page.svg", "--diff", WHOLE, FORGED],
     &["top", "--batch", "1", FORGED],
-    &["top", "--batch", "1", "--json", "--group", "thread", FORGED],
+    &["top", "--batch", "1", "--json", "--group-by", "thread", FORGED],
     &["check", "--max-leaked", "0", "--max-peak", "1", "--max-allocs", "1", "--format", "sarif", FORGED],
     &["check", "--max-live", "0", "--max-allocated", "1", "--format", "junit", "--baseline", WHOLE, FORGED],
     &["diff", WHOLE, FORGED],

@@ -160,8 +160,7 @@ fn wrong_usage_is_told_in_one_way() {
 
 #[test]
 fn help_of_hide_is_true_for_the_command() {
-    for (name, said) in
-        [("dump", "Look through functions"), ("tree", "Leave out functions"), ("flame", "Leave out functions")]
+    for (name, said) in [("dump", "Skip functions"), ("tree", "Leave out functions"), ("flame", "Leave out functions")]
     {
         let help = told(&[name, "--help"]);
         let hide = help.split("--hide <REGEX>").nth(1).expect("an option --hide");
@@ -186,7 +185,7 @@ fn what_no_ledger_can_serve_is_refused_with_the_reason() {
             vec!["--group-by=fn,label".to_owned(), "x.hl".to_owned()],
             "--group-by: no ledger of this version has labels",
         ),
-        ("top", vec!["--group=label".to_owned()], "--group: no ledger of this version has labels"),
+        ("top", vec!["--group-by=label".to_owned()], "--group-by: no ledger of this version has labels"),
     ] {
         let out = output(heapledger().arg(command).args(&words).arg("x.hl"));
         let error = String::from_utf8_lossy(&out.stderr).into_owned();

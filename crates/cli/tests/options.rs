@@ -82,7 +82,7 @@ fn totals_of_a_part() {
     // Without a filter nothing is left out.
     let whole = json(&scratch, &["stats", LEDGER]);
     assert!(whole[0]["where"].is_null() && whole[1]["peak_bytes"].is_u64() && whole[1]["live_bytes"] == 55_000);
-    for words in [&["--style", "ecos", "-Fthread=1"][..], &["--where", "thraed == 1"]] {
+    for words in [&["--format", "ecos", "-Fthread=1"][..], &["--where", "thraed == 1"]] {
         let (code, out, error) = ran(&scratch, &[&["stats"], words, &[LEDGER]].concat());
         assert!(
             code == Some(2) && out.is_empty() && error.starts_with("heapledger: --"),
@@ -180,7 +180,7 @@ fn a_table_is_csv_with_every_command() {
     assert_eq!(table(&["tree", "--limit", "0", LEDGER]), table(&["tree", LEDGER]));
     let (_, text, error) = ran(&scratch, &["tree", "--csv", "--limit", "2", LEDGER]);
     assert!(text.lines().count() == 3 && error.contains("left out (--limit 0 shows all)"), "{text}{error}");
-    let top = table(&["top", "--batch", "2", "-i", "0.1", "--group", "thread", LEDGER]);
+    let top = table(&["top", "--batch", "2", "-i", "0.1", "--group-by", "thread", LEDGER]);
     assert_eq!((top[0][2].as_str(), top[1][0].as_str(), top[1][3].as_str()), ("thread", "1", "30000"));
     let (code, _, error) = ran(&scratch, &["top", "--csv", LEDGER]);
     assert!(code == Some(2) && error.contains("--csv needs --batch"), "{error}");
@@ -313,9 +313,11 @@ fn limit_is_in_order_and_top_is_the_largest() {
         &["history", "--group-by", "size", "--csv"],
         &["tree", "--csv"],
         &["stats", "--csv"],
-        &["top", "--batch", "1", "--csv", "--group", "thread"],
+        &["top", "--batch", "1", "--csv", "--group-by", "thread"],
     ] {
-        for option in ["--limit", "--top"] {
+        // A tree has no largest lines: it has so many children below each.
+        let largest = if command[0] == "tree" { "--children" } else { "--top" };
+        for option in ["--limit", largest] {
             let none = all(&[command, &[option, "0"]].concat());
             assert_eq!(none, all(command), "{command:?}: 0 is all, and so is nothing");
             assert!(

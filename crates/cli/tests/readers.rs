@@ -24,7 +24,7 @@ const ARGUMENTS: &[(&str, &[&str], i32)] = &[
     ("stats", &["--all", LEDGER], 0),
     ("dump", &["--limit", "0", LEDGER], 0),
     ("history", &["--limit", "0", LEDGER], 0),
-    ("top", &["--batch", "1", "--group", "stack", LEDGER], 0),
+    ("top", &["--batch", "1", "--group-by", "stack", LEDGER], 0),
     ("check", &["--max-live", "1", "--top", "900", LEDGER], 1),
     ("diff", &["--blocks", "--limit", "0", LEDGER, LATER], 0),
     ("whereis", &[LEDGER, "0x1040", "0x1041", "0x1080"], 0),
@@ -134,7 +134,7 @@ fn assert_json(bytes: &[u8], what: &str) {
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{what}: {error}: {line}")))
         .collect();
     let (first, last) = (lines.first().expect("a first line"), lines.last().expect("a last line"));
-    assert!(first["type"] == "header" && first["schema"] == "heapledger/1", "{what}: {first}");
+    assert!(first["type"] == "header" && first["schema"] == "heapledger/2", "{what}: {first}");
     assert!(last["type"] == "end" && last["notes"].is_array() && lines.len() >= 2, "{what}: {last}");
     assert!(text.ends_with('\n'), "{what}: the last line has no end");
 }

@@ -65,8 +65,8 @@ fn threads_that_were_not_recorded_are_no_groups() {
         &["tree", "--threads", "x"][..],
         &["tree", "--threads", "--json", "x"],
         &["flame", "--threads", "-o", "x.html", "x"],
-        &["top", "--batch", "1", "--group", "thread", "x"],
-        &["top", "--batch", "1", "--json", "--group", "thread", "x"],
+        &["top", "--batch", "1", "--group-by", "thread", "x"],
+        &["top", "--batch", "1", "--json", "--group-by", "thread", "x"],
     ] {
         refused(&scratch, words, 1, reason);
     }

@@ -52,7 +52,7 @@ const COMMANDS: &[&str] = &[
     "tree --by allocated --inverted a.hl",
     "tree --threads a.hl",
     "top --batch 1 a.hl",
-    "top --batch 1 --group stack --bytes a.hl",
+    "top --batch 1 --group-by stack --bytes a.hl",
     "whereis a.hl 0x1000 0x1011 0x7f1234567890 0x1040 0",
     "check --max-live 1 --max-live-blocks 1 --max-leaked 0 --max-peak 1 --max-allocs 1 --max-allocated 1 a.hl",
     "check --max-live 1T --max-growth 1% --baseline b.hl a.hl",

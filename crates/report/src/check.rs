@@ -6,6 +6,8 @@ mod junit;
 mod sarif;
 mod text;
 
+use std::io::Write;
+
 use heapledger_analysis::{
     Doubt, Figure, Finding, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict,
 };
@@ -13,6 +15,7 @@ use heapledger_analysis::{
 use crate::form::notes::part_of_frees;
 use crate::form::units::{Figures, clean, counted};
 use crate::record::frames::callers;
+use crate::{Form, Paint, Report, ReportError};
 
 /// What a check has found.
 #[derive(Debug)]
@@ -31,8 +34,26 @@ pub struct CheckReport<'a> {
     pub seen: &'a Seen,
     /// Source files below this directory, with a `/` at its end, are named from there.
     pub base: &'a str,
-    /// Whether bytes are written exactly, without units.
-    pub exact_bytes: bool,
+    /// How text is emphasized, and whether bytes are written exactly, without units.
+    pub paint: Paint,
+}
+
+impl Report for CheckReport<'_> {
+    fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
+        match form {
+            Form::Text => self.text(out)?,
+            Form::Json => self.json(out)?,
+            Form::Junit => self.junit(out)?,
+            Form::Sarif => self.sarif(out)?,
+            Form::Github => self.github(out)?,
+            _ => return Err(ReportError::no_form(form)),
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> &Seen {
+        self.seen
+    }
 }
 
 /// What came of a check.
@@ -83,7 +104,7 @@ impl CheckReport<'_> {
     }
 
     fn figures(&self) -> Figures {
-        Figures { estimated: self.summary.sampled.is_some(), exact_bytes: self.exact_bytes }
+        Figures { estimated: self.summary.sampled.is_some(), exact_bytes: self.paint.exact_bytes }
     }
 
     fn program(&self) -> &str {

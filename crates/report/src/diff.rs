@@ -4,8 +4,6 @@ mod groups;
 mod json;
 pub(crate) mod text;
 
-pub use groups::{
-    DiffGroups, DiffGroupsCsv, diff_groups, diff_groups_end, diff_groups_header, diff_groups_interval, group_label,
-};
+pub use groups::{DiffGroups, DiffGroupsCsv, diff_groups_end, diff_groups_header, diff_groups_interval, group_label};
 pub use json::DiffJson;
 pub use text::{DiffSide, DiffText};

@@ -5,9 +5,11 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use heapledger_analysis::tree::{Amounts, CallTree, Measure};
+use heapledger_analysis::tree::{Amounts, CallTree, Measure, SiteSums};
+use heapledger_analysis::{Identity, Seen};
 
 use crate::form::units::clean;
+use crate::{Form, Report, ReportError};
 
 mod facts;
 mod html;
@@ -17,7 +19,6 @@ mod svg;
 
 pub use facts::FlameSource;
 pub use html::flame_html;
-pub use json::{FlameJson, flame_json};
 pub use svg::flame_svg;
 
 /// What stands around a flame graph. All of it is text, to be escaped by whoever writes it.
@@ -29,6 +30,8 @@ pub struct FlameFacts {
     pub facts: Vec<String>,
     /// What could not be seen, a sentence each.
     pub notes: Vec<String>,
+    /// Whether one of them means that figures may be wrong.
+    pub incomplete: bool,
     /// Why functions have no names or lines, a sentence each.
     pub names: Vec<String>,
     /// What the figures of freed blocks leave out.
@@ -64,6 +67,47 @@ pub struct FlameView {
     pub inverted: bool,
     /// Whether what comes first is at the bottom, as flames burn. Otherwise it is on top.
     pub upwards: bool,
+}
+
+/// A flame graph.
+#[derive(Clone, Copy, Debug)]
+pub struct FlameReport<'a> {
+    /// What it shows, callers first.
+    pub tree: &'a CallTree,
+    /// What stands around it.
+    pub facts: &'a FlameFacts,
+    /// How it is first shown.
+    pub view: FlameView,
+    /// What the ledgers are called: the one shown, or the newer one of two, and then the older one.
+    pub ledgers: &'a [&'a str],
+    /// The program.
+    pub identity: &'a Identity,
+    /// What was added up, of the first ledger.
+    pub sums: &'a SiteSums,
+    /// What was not seen.
+    pub seen: &'a Seen,
+}
+
+impl Report for FlameReport<'_> {
+    fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
+        let FlameReport { tree, facts, view, .. } = *self;
+        match form {
+            Form::Html => flame_html(out, tree, facts, view)?,
+            Form::Svg => flame_svg(out, tree, facts, view)?,
+            Form::Json if view.inverted => json::write(out, &tree.inverted(|_| false), self)?,
+            Form::Json => json::write(out, tree, self)?,
+            Form::Folded => {
+                let inverted = view.inverted.then(|| tree.inverted(|_| false));
+                folded(out, inverted.as_ref().unwrap_or(tree), view.measure, self.ledgers.len() > 1)?;
+            }
+            _ => return Err(ReportError::no_form(form)),
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> &Seen {
+        self.seen
+    }
 }
 
 /// Writes stacks as `root;…;leaf COUNT`, a line each, for flame graph tools; those with nothing are left out. In a

@@ -9,33 +9,57 @@ use serde::ser::SerializeMap;
 
 use crate::dump::text::{sampled, sentence_line};
 use crate::form::fit::Fit;
-use crate::form::json::{HeaderLine, frames as frames_json, line, thread};
-use crate::form::notes;
+use crate::form::json::{HeaderLine, end, frames as frames_json, line, thread};
+use crate::form::notes::{self, missing_events};
 use crate::form::units::{counted, percent, plain_bytes, span};
 use crate::history::HistoryGaps;
 use crate::history::text::caution;
 use crate::record::columns::{folded, group_cell, group_column};
 use crate::record::frames;
-use crate::{Cell, Column, Context, Ending, Table, TableForm, TableStyle};
+use crate::{Cell, Column, Context, Ending, Form, Report, ReportError, Table, TableForm, TableStyle};
+
+/// Blocks or events, added up.
+#[derive(Debug)]
+pub struct GroupsReport<'r> {
+    /// Of what ledger.
+    pub context: &'r Context,
+    /// The groups.
+    pub groups: &'r Groups,
+    /// The stacks of their sites, if the form shows any.
+    pub stacks: &'r [NamedStack],
+    /// What was not seen.
+    pub seen: &'r Seen,
+}
+
+impl Report for GroupsReport<'_> {
+    fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
+        match form {
+            Form::Text => text(self, out)?,
+            Form::Json => json(self, out)?,
+            Form::Csv => csv(self, out)?,
+            _ => return Err(ReportError::no_form(form)),
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> &Seen {
+        self.seen
+    }
+
+    fn gap(&self) -> Option<String> {
+        self.groups.history.as_ref().filter(|found| found.frees_missing != 0).map(missing_events)
+    }
+}
 
 /// Which part of `groups` a group is.
 fn share(groups: &Groups, group: &Group) -> f64 {
     if groups.total_bytes == 0 { 0.0 } else { group.bytes as f64 / groups.total_bytes as f64 }
 }
 
-/// Writes groups as text. `stacks` are those of the groups, if that is what blocks are grouped by: each is written
-/// below its figures. Anything else is a table.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn groups_text(
-    out: impl Write,
-    context: &Context,
-    groups: &Groups,
-    stacks: &[NamedStack],
-    style: TableStyle,
-    seen: &Seen,
-) -> io::Result<()> {
+/// Writes groups as text. Stacks, if that is what blocks are grouped by, are written below their figures. Anything else is a table.
+fn text(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let GroupsReport { context, groups, stacks, seen } = *report;
+    let style = TableStyle { width: context.paint.columns, paint: context.paint };
     let mut out = Fit::new(out, context.paint);
     if let Some(found) = &groups.history {
         caution(&mut out, context, found)?;
@@ -163,16 +187,14 @@ fn cells(context: &Context, groups: &Groups, group: &Group) -> Vec<Cell> {
 }
 
 /// Writes groups as CSV, one line each. Grouped by stack, the functions of the stack stand in one more column.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn groups_csv(mut out: impl Write, context: &Context, groups: &Groups, stacks: &[NamedStack]) -> io::Result<()> {
+fn csv(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let GroupsReport { context, groups, stacks, .. } = *report;
     let by_stack = groups.by.contains(&GroupBy::Stack);
     let mut columns = columns(groups, false);
     if by_stack {
         columns.push(Column::text("functions"));
     }
-    let mut table = Table::new(&mut out, TableForm::Csv, columns)?;
+    let mut table = Table::new(&mut *out, TableForm::Csv, columns)?;
     for (index, group) in groups.groups.iter().enumerate() {
         let mut cells = cells(context, groups, group);
         if by_stack {
@@ -236,9 +258,7 @@ struct GroupLine<'g> {
 }
 
 #[derive(Serialize)]
-struct First<'g> {
-    #[serde(flatten)]
-    header: HeaderLine<'g>,
+struct GroupsAsked<'g> {
     #[serde(flatten)]
     history: Option<HistoryGaps<'g>>,
     r#where: Option<&'g str>,
@@ -253,22 +273,13 @@ struct First<'g> {
     bytes_error: Option<u64>,
 }
 
-/// Writes groups as JSON, one object each. `stacks` are the stacks of their sites.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn groups_json(
-    mut out: impl Write,
-    context: &Context,
-    groups: &Groups,
-    stacks: &[NamedStack],
-    seen: &Seen,
-) -> io::Result<()> {
+/// Writes groups as JSON, one object each.
+fn json(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let GroupsReport { context, groups, stacks, seen } = *report;
     let estimated = groups.sampled.is_some();
     let of_events = groups.history.is_some();
     let command = if of_events { "history" } else { "dump" };
-    let header = First {
-        header: HeaderLine::new(command, &context.ledger, groups.sampled),
+    let more = GroupsAsked {
         history: groups.history.as_ref().map(HistoryGaps::of),
         r#where: groups.filter.as_deref(),
         group_by: groups.by.iter().map(|by| by.name()).collect(),
@@ -278,7 +289,7 @@ pub fn groups_json(
         bytes: groups.total_bytes,
         bytes_error: estimated.then_some(groups.total_bytes_error),
     };
-    line(&mut out, &header)?;
+    line(out, &HeaderLine::new(command, &context.ledger, groups.sampled).with(more))?;
     let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
     let age = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.age_ns(ticks));
     for (group, stack) in groups.groups.iter().zip(stacks) {
@@ -298,8 +309,8 @@ pub fn groups_json(
             site: group.site,
             frames: &stack.frames,
         };
-        line(&mut out, &object)?;
+        line(out, &object)?;
     }
     let shown = groups.groups.len() as u64;
-    crate::form::json::end(&mut out, Ending { shown, left_out: groups.left_out(), in_flight: groups.in_flight }, seen)
+    end(out, Ending { shown, left_out: groups.left_out(), in_flight: groups.in_flight }, seen)
 }

@@ -18,6 +18,7 @@ mod groups;
 mod history;
 mod lives;
 mod record;
+mod report;
 mod run;
 mod snapshot;
 mod stats;
@@ -27,32 +28,30 @@ mod whereis;
 
 pub use check::{CheckOutcome, CheckReport};
 pub use diff::{
-    DiffGroups, DiffGroupsCsv, DiffJson, DiffSide, DiffText, diff_groups, diff_groups_end, diff_groups_header,
-    diff_groups_interval, group_label,
+    DiffGroups, DiffGroupsCsv, DiffJson, DiffSide, DiffText, diff_groups_end, diff_groups_header, diff_groups_interval,
+    group_label,
 };
-pub use dump::{DumpJson, DumpText, dump_begin, dump_end, dump_json_header};
-pub use flame::{FlameFacts, FlameJson, FlameSource, FlameView, flame_html, flame_json, flame_svg, folded, limited};
+pub use dump::{BlockTable, BlocksReport};
+pub use flame::{FlameFacts, FlameReport, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
 pub use form::ascii::{AsciiWriter, Signs, ascii};
-pub use form::json::{SCHEMA, json_end};
+pub use form::json::SCHEMA;
 pub use form::notes::{missing_events, missing_frees, part_of_frees, sentence};
 pub use form::outside::{Net, clean, steers};
 pub use form::table::{Cell, Column, Table, TableForm, TableStyle};
 pub use form::units::{Figures, Paint, count, counted, growth_counted, moment, percent, plain_bytes, span};
-pub use groups::{groups_csv, groups_json, groups_text};
-pub use history::{
-    EventStacks, HistoryJson, HistoryText, event_cell, event_column, history_begin, history_end, history_json_header,
-};
-pub use lives::{LivesJson, LivesText};
-pub use record::columns::{block_cell, block_column};
+pub use groups::GroupsReport;
+pub use history::{EventTable, EventsReport};
+pub use lives::LivesReport;
 pub use record::conversions::{Abilities, CONVERSIONS, Format, FormatError};
 pub use record::ecos;
 pub use record::frames::{Context, callers, short_name};
+pub use report::{Form, Report, ReportError, Stacks};
 pub use run::{ProgramEnd, RunFigures, RunLedger, RunSummary};
-pub use snapshot::{SnapshotReport, snapshot_json, snapshot_text};
-pub use stats::{StatsOptions, ecos_stats, stats_csv, stats_json, stats_text};
+pub use snapshot::SnapshotReport;
+pub use stats::StatsReport;
 pub use top::{Look, LookColumn, LookRow, LookState, LooksCsv, LooksJson, look_text};
-pub use tree::{TreeView, history_gap, measure_name, thread_name, tree_csv, tree_json, tree_text};
-pub use whereis::{WhereisCsv, WhereisJson, WhereisText};
+pub use tree::{TreeReport, history_gap, measure_name, thread_name};
+pub use whereis::WhereisReport;
 
 pub use heapledger_analysis as analysis;
 

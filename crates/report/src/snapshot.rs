@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::form::json::{HeaderLine, end, line};
 use crate::form::units::{Paint, clean, count, counted, span};
-use crate::{Ending, analysis::Note};
+use crate::{Ending, Form, Report, ReportError, analysis::Note};
 
 /// A snapshot that was taken.
 #[derive(Clone, Debug)]
@@ -31,13 +31,42 @@ pub struct SnapshotReport<'a> {
     pub records: u64,
     /// Bytes of its file.
     pub bytes: u64,
+    /// [What was not seen](SnapshotReport::seen_of).
+    pub seen: Seen,
+    /// Whether bytes have units.
+    pub paint: Paint,
 }
 
-/// One line, and another one if the file has not the name that was asked for. `paint` says whether bytes have units.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn snapshot_text(mut out: impl Write, report: &SnapshotReport<'_>, paint: Paint) -> io::Result<()> {
+impl SnapshotReport<'_> {
+    /// What a snapshot has not: blocks that were being entered.
+    pub fn seen_of(taken: &Taken) -> Seen {
+        let in_flight = Some(taken.in_flight).filter(|blocks| *blocks != 0);
+        Seen { notes: in_flight.map(Note::InFlight).into_iter().collect() }
+    }
+}
+
+impl Report for SnapshotReport<'_> {
+    fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
+        match form {
+            Form::Text => text(self, out)?,
+            Form::Json => json(self, out)?,
+            _ => return Err(ReportError::no_form(form)),
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    fn ending(&self) -> Ending {
+        Ending { shown: self.records, left_out: 0, in_flight: self.taken.in_flight }
+    }
+}
+
+/// One line, and another one if the file has not the name that was asked for.
+fn text(report: &SnapshotReport<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let paint = report.paint;
     if let Some(wanted) = report.instead_of {
         writeln!(out, "{}", paint.lines(&format!("{} was there already", clean(wanted)), 0, 2))?;
     }
@@ -58,10 +87,7 @@ pub fn snapshot_text(mut out: impl Write, report: &SnapshotReport<'_>, paint: Pa
 }
 
 /// The same as JSON.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn snapshot_json(mut out: impl Write, report: &SnapshotReport<'_>) -> io::Result<()> {
+fn json(report: &SnapshotReport<'_>, out: &mut dyn Write) -> io::Result<()> {
     #[derive(Serialize)]
     struct SnapshotLine<'a> {
         r#type: &'static str,
@@ -73,7 +99,7 @@ pub fn snapshot_json(mut out: impl Write, report: &SnapshotReport<'_>) -> io::Re
         records: u64,
         file_bytes: u64,
     }
-    line(&mut out, &HeaderLine::new("snapshot", report.ledger, None))?;
+    line(out, &HeaderLine::new("snapshot", report.ledger, None))?;
     let object = SnapshotLine {
         r#type: "snapshot",
         path: report.path,
@@ -84,8 +110,6 @@ pub fn snapshot_json(mut out: impl Write, report: &SnapshotReport<'_>) -> io::Re
         records: report.records,
         file_bytes: report.bytes,
     };
-    line(&mut out, &object)?;
-    let in_flight = report.taken.in_flight;
-    let notes = if in_flight == 0 { Vec::new() } else { vec![Note::InFlight(in_flight)] };
-    end(&mut out, Ending { shown: report.records, left_out: 0, in_flight }, &Seen { notes })
+    line(out, &object)?;
+    end(out, report.ending(), &report.seen)
 }

@@ -1,5 +1,13 @@
 //! Totals: the nine fields of `ecosmdd stats`, and what a process has besides.
 
+use std::io::Write;
+
+use heapledger_analysis::source::Module;
+use heapledger_analysis::{NamedStack, Seen, Summary};
+
+use crate::form::notes::missing_frees;
+use crate::{Form, Paint, Report, ReportError};
+
 mod chosen;
 mod csv;
 mod ecos;
@@ -8,7 +16,41 @@ mod json_parts;
 mod memory;
 pub(crate) mod text;
 
-pub use csv::stats_csv;
-pub use ecos::ecos_stats;
-pub use json::stats_json;
-pub use text::{StatsOptions, stats_text};
+/// Totals of a ledger.
+#[derive(Debug)]
+pub struct StatsReport<'r> {
+    /// What the ledger is called.
+    pub ledger: &'r str,
+    /// Its totals.
+    pub summary: &'r Summary,
+    /// The stacks of [`Summary::sites`], in their order, if the form shows any.
+    pub top: &'r [NamedStack],
+    /// The ledger's modules.
+    pub modules: &'r [Module],
+    /// Threads shown at most as text; the others are counted. 0 shows all.
+    pub threads: usize,
+    /// How text is emphasized.
+    pub paint: Paint,
+}
+
+impl Report for StatsReport<'_> {
+    fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
+        match form {
+            Form::Text => text::write(self, out)?,
+            Form::Json => json::write(self, out)?,
+            Form::Csv => csv::write(self, out)?,
+            Form::Ecos => ecos::write(self, out)?,
+            _ => return Err(ReportError::no_form(form)),
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> &Seen {
+        &self.summary.seen
+    }
+
+    fn gap(&self) -> Option<String> {
+        let chosen = self.summary.chosen.as_ref().filter(|chosen| chosen.frees_missing != 0)?;
+        Some(missing_frees(self.summary.sampled.is_some(), chosen.frees_missing, chosen.frees_recorded))
+    }
+}

@@ -6,7 +6,7 @@ use heapledger_analysis::diff::{Census, Diff};
 use heapledger_analysis::format::{Entry, Kind};
 use heapledger_analysis::source::{Ledger, Taken};
 use heapledger_analysis::{NamedFrame, NamedStack, Seen};
-use heapledger_report::{DiffJson, DiffSide, DiffText, Ending, Paint, SnapshotReport, snapshot_text};
+use heapledger_report::{DiffJson, DiffSide, DiffText, Ending, Form, Paint, Report, SnapshotReport};
 use heapledger_testing::Builder;
 
 fn ledger(name: &str, blocks: &[(u64, u64, u32)]) -> (PathBuf, Ledger) {
@@ -133,7 +133,7 @@ fn json_holds_all_of_it() {
 fn a_snapshot_is_one_line() {
     let report = |held_ns, ended, in_flight| {
         let taken = Taken { unix_ns: 1, held_ns, in_flight, before: None };
-        let report = SnapshotReport {
+        let mut report = SnapshotReport {
             ledger: "42",
             path: "x.0.hl",
             instead_of: None,
@@ -143,9 +143,11 @@ fn a_snapshot_is_one_line() {
             taken,
             records: 1234,
             bytes: 2048,
+            seen: SnapshotReport::seen_of(&taken),
+            paint: Paint::default(),
         };
         let mut out = Vec::new();
-        snapshot_text(&mut out, &report, Paint::default()).expect("written");
+        report.write(&Form::Text, &mut out).expect("written");
         String::from_utf8(out).expect("text")
     };
     let begin = "x (process 42) -> x.0.hl (2.00 KiB): 1,234 records";

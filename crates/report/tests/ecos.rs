@@ -9,10 +9,12 @@ use std::time::SystemTime;
 
 use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
 use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::{Clock, Event, Events, NamedFrame, NamedStack, Sampling, Sections, Selection, Sort, Summary};
-use heapledger_report::ecos::{DiffSide, RecordsText, Shape, diff_gone, diff_head, diff_new};
-use heapledger_report::{Abilities, Context, Format, Paint, ecos_stats};
+use heapledger_analysis::source::{Ledger, SourceError};
+use heapledger_analysis::{
+    Clock, Event, Events, NamedFrame, NamedStack, Note, Sampling, Sections, Selection, Sort, Summary,
+};
+use heapledger_report::ecos::{EcosSide, Records, diff_gone, diff_head, diff_new};
+use heapledger_report::{Abilities, Context, Form, Format, Paint, Report, Stacks, StatsReport};
 use heapledger_testing::Builder;
 
 /// Return address, function, file, line, source line.
@@ -114,12 +116,47 @@ impl Target {
         (ledger, context)
     }
 
-    /// The stack of a site as the ledger has it, with what an executable would tell, if there is one.
-    fn stack(&self, ledger: &Ledger, site: u32, executable: bool) -> NamedStack {
-        let codes = ledger.stack(site).expect("readable").codes;
+    fn dump(&self, form: &Form, sort: Sort, executable: bool) -> String {
+        let (ledger, context) = self.open();
+        let blocks = Selection::of(&ledger, sort, false, 0, &mut |_| {}).expect("readable").blocks;
+        let mut out = Vec::new();
+        let mut stacks = Told { target: self, ledger: &ledger, executable };
+        let mut report = Records::new(&mut out, &context, form);
+        for block in &blocks {
+            report.block(&block, &mut stacks).expect("written");
+        }
+        String::from_utf8(out).expect("text")
+    }
+
+    fn history(&self, form: &Form, reverse: bool, wanted: impl Fn(&Event) -> bool) -> String {
+        let (ledger, context) = self.open();
+        let events = Events::of(&ledger, reverse, 0, &mut |_| {}).expect("readable");
+        let mut out = Vec::new();
+        let mut stacks = Told { target: self, ledger: &ledger, executable: true };
+        let mut report = Records::new(&mut out, &context, form);
+        if events.frees_missing != 0 {
+            report.caution().expect("written");
+        }
+        for event in events.events.iter().filter(|event| wanted(event)) {
+            report.event(&event, &mut stacks).expect("written");
+        }
+        String::from_utf8(out).expect("text")
+    }
+}
+
+/// Stacks as the ledger has them, with what an executable would tell, if there is one.
+struct Told<'t> {
+    target: &'t Target,
+    ledger: &'t Ledger,
+    executable: bool,
+}
+
+impl Stacks for Told<'_> {
+    fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
+        let codes = self.ledger.stack(site).expect("readable").codes;
         let frames = codes.into_iter().map(|code| {
-            let code = ledger.code(code).expect("readable").expect("there");
-            let named = self.places.get(&site).filter(|_| executable);
+            let code = self.ledger.code(code).expect("readable").expect("there");
+            let named = self.target.places.get(&site).filter(|_| self.executable);
             NamedFrame {
                 address: Some(code.offset),
                 function: named.map(|place| place.1.into()),
@@ -129,34 +166,11 @@ impl Target {
                 ..NamedFrame::default()
             }
         });
-        NamedStack { frames: frames.collect(), damaged: false }
+        Ok(NamedStack { frames: frames.collect(), damaged: false })
     }
 
-    fn dump(&self, shape: &Shape, sort: Sort, executable: bool) -> String {
-        let (ledger, context) = self.open();
-        let blocks = Selection::of(&ledger, sort, false, 0, &mut |_| {}).expect("readable").blocks;
-        let mut out = Vec::new();
-        let mut report = RecordsText::new(&mut out, &context, shape);
-        for block in &blocks {
-            report.block(&block, &self.stack(&ledger, block.site, executable)).expect("written");
-        }
-        report.end().expect("written");
-        String::from_utf8(out).expect("text")
-    }
-
-    fn history(&self, shape: &Shape, reverse: bool, wanted: impl Fn(&Event) -> bool) -> String {
-        let (ledger, context) = self.open();
-        let events = Events::of(&ledger, reverse, 0, &mut |_| {}).expect("readable");
-        let mut out = Vec::new();
-        let mut report = RecordsText::new(&mut out, &context, shape);
-        if events.frees_missing != 0 {
-            report.caution().expect("written");
-        }
-        for event in events.events.iter().filter(|event| wanted(event)) {
-            report.event(&event, &self.stack(&ledger, event.site(), true)).expect("written");
-        }
-        report.end().expect("written");
-        String::from_utf8(out).expect("text")
+    fn notes(&mut self) -> Vec<Note> {
+        Vec::new()
     }
 }
 
@@ -165,8 +179,8 @@ fn expected(name: &str) -> String {
     std::fs::read_to_string(path).expect("an expectation")
 }
 
-fn format(text: &str) -> Shape {
-    Shape::Format(Format::parse(text).expect("a format"))
+fn format(text: &str) -> Form {
+    Form::Lines { template: Format::parse(text).expect("a format"), cautioned: true }
 }
 
 #[test]
@@ -200,7 +214,9 @@ fn stats() {
     let rest = Sections { history_bytes: 110_280, ..Sections::default() };
     summary.memory.sections = Some(Sections { records_bytes: 94_628, ..rest });
     let mut out = Vec::new();
-    ecos_stats(&mut out, "mddout.0", &summary).expect("written");
+    let (summary, paint) = (&summary, Paint::default());
+    let mut report = StatsReport { ledger: "mddout.0", summary, top: &[], modules: &[], threads: 0, paint };
+    report.write(&Form::Ecos, &mut out).expect("written");
     assert_eq!(String::from_utf8(out).expect("text"), expected("stats.txt"));
 }
 
@@ -216,8 +232,8 @@ fn dumped(test: &str) -> Target {
 #[test]
 fn dump() {
     let target = dumped("dump");
-    assert_eq!(target.dump(&Shape::Ecos, Sort::Address, true), expected("dump.txt"));
-    let bare = target.dump(&Shape::Ecos, Sort::Address, false);
+    assert_eq!(target.dump(&Form::Ecos, Sort::Address, true), expected("dump.txt"));
+    let bare = target.dump(&Form::Ecos, Sort::Address, false);
     assert!(bare.starts_with(&expected("dump_bare.txt")), "{bare}");
     assert_eq!(bare.lines().count(), 9);
 }
@@ -287,25 +303,25 @@ fn history() {
     target.freed(eleven, Kind::FREE, 263_028, 4531, (6, FREES));
     target.builder.tally(TallyCounter::Frees, 125_000).tally(TallyCounter::Allocations, 125_000);
 
-    let all = target.history(&Shape::Ecos, false, |_| true);
+    let all = target.history(&Form::Ecos, false, |_| true);
     assert!(all.starts_with(&expected("history.txt")), "{all}");
     assert!(all.contains(&expected("history_frees.txt")), "{all}");
     let last = target.history(&format("%a %p, %n bytes, seqno %s"), true, |event| event.number() >= 263_027);
     assert_eq!(last, expected("history_reverse.txt"));
 }
 
-fn side(name: &str, bytes: u64, blocks: u64) -> DiffSide {
-    DiffSide { name: name.to_owned(), blocks, bytes }
+fn side(name: &str, bytes: u64, blocks: u64) -> EcosSide {
+    EcosSide { name: name.to_owned(), blocks, bytes }
 }
 
 /// The two lists of blocks with the head of a comparison.
-fn diff(new: &Target, gone: &Target, shape: &Shape, sort: Sort) -> String {
+fn diff(new: &Target, gone: &Target, form: &Form, sort: Sort) -> String {
     let [first, second] = [side("mddout.1", 1_532_048, 2543), side("mddout.2", 1_523_769, 2483)];
     let sides = [&first, &second];
     let mut out = Vec::new();
     diff_head(&mut out, sides, 1331, 1391).expect("written");
     let head = String::from_utf8(out).expect("text");
-    let [new, gone] = [new, gone].map(|target| target.dump(shape, sort, true));
+    let [new, gone] = [new, gone].map(|target| target.dump(form, sort, true));
     format!("{head}{}\n{new}\n{}\n{gone}", diff_new(sides), diff_gone(sides))
 }
 
@@ -318,7 +334,7 @@ fn diff_of_two_dumps() {
     new.live(0xb_a9a8, (Kind::NEW_NOTHROW, 128, 144), 11_528, 222, (5, MEDIUM));
     gone.live(0xb_a9a8, (Kind::NEW_NOTHROW, 128, 144), 8213, 162, (5, MEDIUM));
     gone.live(0xb_aa68, (Kind::NEW_NOTHROW, 128, 144), 9539, 185, (6, MEDIUM_2));
-    assert_eq!(diff(&new, &gone, &Shape::Ecos, Sort::Address), expected("diff.txt"));
+    assert_eq!(diff(&new, &gone, &Form::Ecos, Sort::Address), expected("diff.txt"));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_page_holds_every_name_and_no_name_gets_out() {
     assert_eq!(page.matches("</script>").count(), 2);
     assert_eq!(page.matches("</title>").count(), 1);
     assert!(!page.contains("<b> fact") && page.contains("a &lt;b&gt; fact"));
-    assert!(page.contains("<span class=\"loss\">1 thing not seen</span>") && page.contains("a &lt;i&gt; loss."));
+    assert!(page.contains("1 note on completeness</span>") && page.contains("a &lt;i&gt; loss."));
     for outside in ["http:", "https:", "src=", "@import", "url("] {
         assert!(!page.contains(outside), "the page refers to {outside}");
     }

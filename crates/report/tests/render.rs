@@ -119,7 +119,7 @@ fn what_a_person_sees() {
     for (lines, kind, count) in [(stats_lines, "stats", 1), (dump_lines, "block", 5), (history_lines, "event", 5)] {
         let objects: Vec<serde_json::Value> =
             lines.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
-        assert_eq!(objects[0]["schema"], "heapledger/1");
+        assert_eq!(objects[0]["schema"], "heapledger/2");
         assert_eq!(objects.iter().filter(|object| object["type"] == kind).count(), count);
         let end = objects.last().expect("an end");
         assert_eq!((&end["type"], &end["shown"]), (&"end".into(), &count.into()));

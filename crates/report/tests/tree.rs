@@ -4,7 +4,7 @@ mod planted;
 
 use heapledger_analysis::Seen;
 use heapledger_analysis::tree::{CallTree, Measure, SiteSums};
-use heapledger_report::{Paint, TreeView, tree_json, tree_text};
+use heapledger_report::{Form, Paint, Report, TreeReport};
 use planted::{Planted, identity};
 
 /// A tree of a small server, in bytes; each block has 100.
@@ -25,13 +25,13 @@ fn server() -> Planted {
     tree
 }
 
-fn text(tree: &CallTree, set: impl FnOnce(&mut TreeView<'_>)) -> String {
+fn text(tree: &CallTree, set: impl FnOnce(&mut TreeReport<'_>)) -> String {
     text_with(tree, &planted::sums(tree), set)
 }
 
-fn text_with(tree: &CallTree, sums: &SiteSums, set: impl FnOnce(&mut TreeView<'_>)) -> String {
+fn text_with(tree: &CallTree, sums: &SiteSums, set: impl FnOnce(&mut TreeReport<'_>)) -> String {
     let identity = identity();
-    let mut view = TreeView {
+    let mut view = TreeReport {
         ledger: "srv.hl",
         identity: &identity,
         sums,
@@ -39,15 +39,16 @@ fn text_with(tree: &CallTree, sums: &SiteSums, set: impl FnOnce(&mut TreeView<'_
         measure: Measure::LiveBytes,
         least: 1000,
         depth: 0,
-        top: 0,
+        children: 0,
         limit: 0,
         order: None,
-        width: 0,
         paint: Paint::default(),
+        seen: &Seen::default(),
+        left_out: 0,
     };
     set(&mut view);
     let mut out = Vec::new();
-    tree_text(&mut out, &view, &Seen::default()).expect("written");
+    view.write(&Form::Text, &mut out).expect("written");
     String::from_utf8(out).expect("text")
 }
 
@@ -91,7 +92,7 @@ live bytes share blocks  function
 
 #[test]
 fn what_is_cut_is_summed_up() {
-    let cut = |view: &mut TreeView<'_>| (view.depth, view.width) = (2, 72);
+    let cut = |view: &mut TreeReport<'_>| (view.depth, view.paint.columns) = (2, 72);
     let expected = "\
 srv.hl: call tree of srv, pid 4711, callers first
 97.7 KiB (100,000 B) in 1,000 blocks live
@@ -104,7 +105,7 @@ live bytes share blocks  function
   11.3 KiB 11.6%    116  └ … 1 … → worker → std::vector<…>::push_back
 ";
     assert_eq!(text(&server().tree(), cut), expected);
-    let top = |view: &mut TreeView<'_>| (view.depth, view.top) = (1, 1);
+    let top = |view: &mut TreeReport<'_>| (view.depth, view.children) = (1, 1);
     let expected = "\
 srv.hl: call tree of srv, pid 4711, callers first
 97.7 KiB (100,000 B) in 1,000 blocks live
@@ -149,7 +150,7 @@ fn a_gap_in_the_history_is_told_where_it_matters() {
 fn every_node_is_a_line_of_json() {
     let tree = server().tree();
     let (sums, identity) = (planted::sums(&tree), identity());
-    let mut view = TreeView {
+    let mut view = TreeReport {
         ledger: "srv.hl",
         identity: &identity,
         sums: &sums,
@@ -157,21 +158,22 @@ fn every_node_is_a_line_of_json() {
         measure: Measure::LiveBytes,
         least: 0,
         depth: 0,
-        top: 0,
+        children: 0,
         limit: 0,
         order: None,
-        width: 0,
         paint: Paint::default(),
+        seen: &Seen::default(),
+        left_out: 0,
     };
-    let lines = |view: &TreeView<'_>| {
+    let lines = |view: &mut TreeReport<'_>| {
         let mut out = Vec::new();
-        tree_json(&mut out, view, &Seen::default()).expect("written");
+        view.write(&Form::Json, &mut out).expect("written");
         let text = String::from_utf8(out).expect("text");
         text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect::<Vec<serde_json::Value>>()
     };
-    let all = lines(&view);
+    let all = lines(&mut view);
     let (header, end) = (&all[0], &all[all.len() - 1]);
-    assert_eq!((&header["schema"], &header["command"]), (&"heapledger/1".into(), &"tree".into()));
+    assert_eq!((&header["schema"], &header["command"]), (&"heapledger/2".into(), &"tree".into()));
     assert_eq!((&header["by"], &header["pid"]), (&"live_bytes".into(), &4711.into()));
     assert_eq!((&end["shown"], &end["left_out"]), (&tree.nodes.len().into(), &0.into()));
     let nodes = &all[1..all.len() - 1];
@@ -191,7 +193,7 @@ fn every_node_is_a_line_of_json() {
     let main = nodes.iter().find(|node| node["function"] == "main").expect("a main");
     assert_eq!((&main["file"], &main["line"]), (&"/src/srv.c".into(), &90.into()));
     view.least = 10_000;
-    let some = lines(&view);
+    let some = lines(&mut view);
     let end = &some[some.len() - 1];
     assert_eq!(end["shown"].as_u64().expect("a number") + 2, some.len() as u64);
     assert!(end["left_out"].as_u64() > Some(0));

@@ -113,7 +113,7 @@ fn an_address_that_is_used_again_fools_nobody() -> Result {
          Allocations in {a} but freed in {b}\n1000 bytes by first\n"
     );
     check!(ecos == wanted, "{ecos} is not {wanted}");
-    let ecos = tell(&["diff", "--style", "ecos", &program, &a, &b])?.good()?.out();
+    let ecos = tell(&["diff", "--format", "ecos", &program, &a, &b])?.good()?.out();
     check!(ecos.contains(" : malloc() 1000 bytes, actual size "), "{ecos}");
     touch(&scratch.path("end"))?;
     target.running.finish(PATIENCE)?.good().map(drop)

@@ -1,7 +1,7 @@
 //! `heapledger check`: whether a program kept its limits, for build servers.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -13,10 +13,11 @@ use heapledger_analysis::{
     Clock, Evidence, Figure, Finding, Growth, Held, Leaked, Limits, Names, NamingOptions, Note, Responsible,
     SiteTotals, Summary, Suppressions, Verdict, allocated_by_site, check, grown, is_kept_by_design,
 };
-use heapledger_report::{CheckReport, Paint};
+use heapledger_report::{CheckReport, Form, Paint, Report, ReportError};
 
+use super::form::{Checks, unwritten};
 use super::standard::{FilterArgs, Usage};
-use super::{LedgerArgs, NamingArgs, Progress, unless_pipe_closed};
+use super::{FormArgs, LedgerArgs, NamingArgs, Progress, unless_pipe_closed};
 use crate::terminal::Output;
 use heapledger_launch::output::replace;
 use heapledger_launch::size::parse_size;
@@ -99,9 +100,8 @@ pub(crate) struct CheckArgs {
     /// Stacks shown for each limit that is exceeded, 0 for all
     #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5, value_parser = all_or_some)]
     pub(crate) top: usize,
-    /// For whom
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<Checks>,
     /// Write it to this file, and the text to standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -118,21 +118,6 @@ pub(crate) enum Inconclusive {
     Fail,
     /// It passes
     Pass,
-}
-
-/// In which form it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    Text,
-    /// JUnit's XML
-    Junit,
-    /// SARIF 2.1.0
-    Sarif,
-    /// Annotations of GitHub's actions
-    Github,
-    /// One JSON object a line
-    Json,
 }
 
 /// So many; 0 is all.
@@ -262,7 +247,7 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
     let notes = before.iter().flat_map(|before| &before.summary.seen.notes);
     seen.notes.extend(notes.filter(|note| matches!(note, Note::FoundBy(_))).cloned());
     let base = std::env::current_dir().map(|path| format!("{}/", path.display())).unwrap_or_default();
-    let report = CheckReport {
+    let mut report = CheckReport {
         ledger: &opened.context.ledger,
         summary: &evidence.summary,
         findings: &findings,
@@ -270,33 +255,29 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
         lenient: args.inconclusive == Inconclusive::Pass,
         seen: &seen,
         base: &base,
-        exact_bytes: args.ledger.bytes,
+        paint: opened.context.paint,
     };
     *code = report.code();
-    write(args, &report, opened.out, opened.context.paint)
+    write(args, &mut report)
 }
 
 /// Writes the report to where it was asked for.
-fn write(args: &CheckArgs, report: &CheckReport<'_>, out: Output, paint: Paint) -> Result<()> {
-    let format = if args.ledger.json { Format::Json } else { args.format };
+fn write(args: &CheckArgs, report: &mut CheckReport<'_>) -> Result<()> {
+    let (view, form) = (&args.ledger.view, args.form.get());
+    let paint = report.paint;
+    let plain = Paint { exact_bytes: paint.exact_bytes, ..Paint::default() };
     match &args.output {
-        None if format == Format::Text => written(report, format, out, paint)?,
-        None => written(report, format, Output::data(), Paint::default())?,
+        None if *form == Form::Text => view.present(form, report),
+        None => report.write(form, &mut Output::data()).map_err(unwritten),
         Some(path) => {
-            replace(path, |out| written(report, format, out, Paint::default()))?;
-            written(report, Format::Text, out, paint)?;
+            report.paint = plain;
+            replace(path, |out| match report.write(form, out) {
+                Err(ReportError::Write(error)) => Err(error),
+                other => other.map_err(io::Error::other),
+            })?;
+            report.paint = paint;
+            view.present(&Form::Text, report)
         }
-    }
-    Ok(())
-}
-
-fn written(report: &CheckReport<'_>, format: Format, out: impl Write, paint: Paint) -> io::Result<()> {
-    match format {
-        Format::Text => report.text(out, paint),
-        Format::Junit => report.junit(out),
-        Format::Sarif => report.sarif(out, env!("CARGO_PKG_VERSION")),
-        Format::Github => report.github(out),
-        Format::Json => report.json(out),
     }
 }
 

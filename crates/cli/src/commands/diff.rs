@@ -14,10 +14,11 @@ use heapledger_analysis::{NamedStack, Names, Note, Seen, Sort};
 use heapledger_format::session::process as key;
 use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending, clean};
 
+use super::form::Records;
 use super::proposed::proposed;
-use super::standard::{FilterArgs, SortArgs, TableArgs, Usage, groups as groups_of_blocks};
-use super::{FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, unless_pipe_closed};
-use crate::terminal::{Color, Output};
+use super::standard::{FilterArgs, SortArgs, Usage, groups as groups_of_blocks};
+use super::{FormArgs, FramesArgs, LedgerArgs, NamingArgs, Opened, Progress, ViewArgs, find_names, unless_pipe_closed};
+use crate::terminal::Output;
 use crate::text::parse_span;
 
 mod groups;
@@ -51,7 +52,7 @@ Examples:
   heapledger diff -Fsize_min=10240 -f '%n bytes at %p by %f1' -SN a.hl b.hl
   heapledger diff --json a.hl b.hl | jq 'select(.change == \"new\")'
 
-Conversions of --format, which shows blocks one by one:
+Conversions of -f, which shows blocks one by one:
 {CONVERSIONS}"))]
 pub(crate) struct DiffArgs {
     /// Two ledgers, the earlier one first: files, or numbers of processes that are being recorded (which are not
@@ -75,8 +76,8 @@ pub(crate) struct DiffArgs {
     #[arg(short, long, value_name = "LIST", conflicts_with = "blocks")]
     #[arg(value_parser = proposed(groups_of_blocks), hide_possible_values = true)]
     pub(crate) group_by: Option<String>,
-    /// Show at most so many of each list, 0 for all [default: 10 stacks, 20 groups or 100 blocks, of intervals 5; with
-    /// --json, --csv, -f or --style ecos all]
+    /// Show at most so many of each list, 0 for all [default: 10 stacks, 20 groups or 100 blocks, of intervals 5; all in any
+    /// format but text]
     #[arg(short, long, value_name = "N")]
     pub(crate) limit: Option<usize>,
     /// Show the N largest of each list, 0 for all: those that changed most, as --limit does, or with --blocks the
@@ -86,26 +87,14 @@ pub(crate) struct DiffArgs {
     /// Show so many frames of each stack, 0 for all [default: 5; of intervals none]
     #[arg(long, value_name = "N")]
     pub(crate) frames: Option<usize>,
-    /// One JSON object a line, as described in docs/json.md
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write bytes exactly, without units; JSON and CSV always do
-    #[arg(long)]
-    pub(crate) bytes: bool,
-    /// When to emphasize with colour
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
-    pub(crate) color: Color,
-    /// Do not show long text through a pager ($HEAPLEDGER_PAGER, $PAGER, less)
-    #[arg(long)]
-    pub(crate) no_pager: bool,
+    #[command(flatten)]
+    pub(crate) view: ViewArgs,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) sort: SortArgs,
     #[command(flatten)]
-    pub(crate) table: TableArgs,
-    #[command(flatten)]
-    pub(crate) shape: ShapeArgs,
+    pub(crate) form: FormArgs<Records>,
     #[command(flatten)]
     pub(crate) lines: FramesArgs,
     #[command(flatten)]
@@ -126,8 +115,7 @@ impl DiffArgs {
     }
 
     fn limit(&self, otherwise: usize) -> usize {
-        let all = self.json || self.table.csv || self.shape.is_for_programs();
-        self.top.or(self.limit).unwrap_or(if all { 0 } else { otherwise })
+        self.top.or(self.limit).unwrap_or(if self.form.get().is_for_programs() { 0 } else { otherwise })
     }
 
     /// The order of blocks.
@@ -140,27 +128,22 @@ impl DiffArgs {
 
     /// Whether blocks are shown one by one.
     fn one_by_one(&self) -> bool {
-        self.blocks || self.shape.is_for_programs()
+        self.blocks || self.form.get().is_of_records()
     }
 
     fn open(&self, target: &OsStr) -> Result<Opened> {
         let ledger = target.to_owned();
-        let opened =
-            LedgerArgs { ledger, json: self.json, bytes: self.bytes, color: self.color, no_pager: true }.open()?;
+        let opened = LedgerArgs { ledger, view: self.view }.open()?;
         self.lines.explain(&opened.ledger);
         Ok(opened)
-    }
-
-    fn out(&self, pager: bool) -> Output {
-        if self.json { Output::data() } else { Output::text(pager && !self.no_pager, self.color.is_on()) }
     }
 }
 
 /// Compares.
 pub(crate) fn run(mut args: DiffArgs) -> Result<()> {
     args.filter.parse()?;
-    if args.shape.is_for_programs() && (args.group_by.is_some() || args.every.or(args.after).is_some()) {
-        return Err(Usage::new("--format and --style are for single blocks of two ledgers").into());
+    if args.form.get().is_of_records() && (args.group_by.is_some() || args.every.or(args.after).is_some()) {
+        return Err(Usage::new("-f and --format ecos are for single blocks of two ledgers").into());
     }
     if args.sort.parse()?.is_some() && !args.one_by_one() {
         return Err(Usage::new("an order is one of blocks: add --blocks; stacks come with most growth first").into());
@@ -217,7 +200,9 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
         opened.iter().try_for_each(named)?;
     }
     let keys = args.order(&b.ledger)?;
-    let shape = args.shape.get(&a.ledger)?.and(args.shape.get(&b.ledger)?);
+    args.form.check(&a.ledger)?;
+    args.form.check(&b.ledger)?;
+    let form = args.form.get();
     // What is so many seconds old is the same block in both, if it is one.
     let mut filters = [args.filter_for(a, if by_number { b } else { a })?, args.filter_for(b, b)?];
     let [filter_a, filter_b] = &mut filters;
@@ -225,7 +210,7 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     let a_moment = moment_of(&a.ledger, SystemTime::now());
     filter_a.prepare_blocks(&mut |_| ())?;
     // The totals of `ecosmdd` are those of the whole files; only its lists are filtered.
-    let filtered = shape.is_none();
+    let filtered = !form.is_of_records();
     let chosen = Some(filter_a).filter(|_| filtered);
     let before = Census::of(&a.ledger, chosen, by_number, &mut |part| progress.show(part / 2.0))?;
     let b_moment = moment_of(&b.ledger, SystemTime::now());
@@ -247,12 +232,11 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     }
     let [name_a, name_b] = [a.context.ledger.as_str(), b.context.ledger.as_str()];
     let sides = [DiffSide { ledger: name_a, unix_ns: a_moment }, DiffSide { ledger: name_b, unix_ns: b_moment }];
-    let mut out = args.out(true);
-    if let Some(shape) = &shape {
-        out = out.shaped(shape);
-        return one_by_one::shaped(args, &opened, &mut filters, [&before, &after], (&keys, shape), &diff, &mut out);
+    let mut out = args.view.output(form, true);
+    if form.is_of_records() {
+        return one_by_one::records(args, &opened, &mut filters, [&before, &after], &keys, &diff, &mut out);
     }
-    let mut report = Report::new(args, out, &diff, [name_a, name_b], b.context.paint, &filters[1])?;
+    let mut report = Comparison::new(args, out, &diff, [name_a, name_b], b.context.paint, &filters[1])?;
     report.totals(&diff, sides)?;
     if args.blocks {
         return one_by_one::blocks(args, &opened, &mut filters, [&before, &after], &keys, report);
@@ -318,18 +302,18 @@ fn across(
     after: &Census,
 ) -> Result<Diff> {
     let mut keys = StackKeys::new(&a.modules()?, &b.modules()?);
-    find_names(filters[0].names(), before.sites(), args.json)?;
-    find_names(filters[1].names(), after.sites(), args.json)?;
+    find_names(filters[0].names(), before.sites(), args.form.is_json())?;
+    find_names(filters[1].names(), after.sites(), args.form.is_json())?;
     Diff::across(before, after, &mut |side, site| Ok(keys.key(&filters[side.min(1)].names().stack(site)?)))
 }
 
 /// Where a comparison is written to.
-enum Report {
+enum Comparison {
     Text(DiffText<Output>),
     Json(DiffJson<Output>),
 }
 
-impl Report {
+impl Comparison {
     fn new(
         args: &DiffArgs,
         out: Output,
@@ -337,22 +321,22 @@ impl Report {
         ledgers: [&str; 2],
         paint: heapledger_report::Paint,
         filter: &Evaluator<'_>,
-    ) -> Result<Report> {
+    ) -> Result<Comparison> {
         let filter = Some(filter.text()).filter(|_| !filter.is_all());
-        if args.json {
-            return Ok(Report::Json(DiffJson::new(out, ledgers, diff.sampled, filter)?));
+        if args.form.is_json() {
+            return Ok(Comparison::Json(DiffJson::new(out, ledgers, diff.sampled, filter)?));
         }
         let mut text = DiffText::new(out, diff, args.frames.unwrap_or(FRAMES), paint);
         if let Some(filter) = filter {
             text.filter(filter)?;
         }
-        Ok(Report::Text(text))
+        Ok(Comparison::Text(text))
     }
 
     fn totals(&mut self, diff: &Diff, sides: [DiffSide<'_>; 2]) -> Result<()> {
         match self {
-            Report::Text(text) => text.totals(diff, sides)?,
-            Report::Json(json) => json.totals(diff, sides, true)?,
+            Comparison::Text(text) => text.totals(diff, sides)?,
+            Comparison::Json(json) => json.totals(diff, sides, true)?,
         }
         Ok(())
     }
@@ -404,13 +388,13 @@ fn grouped(
     ledgers: [&Ledger; 2],
     diff: &Diff,
     names: &mut ChangeNames<'_>,
-    report: Report,
+    report: Comparison,
 ) -> Result<()> {
     let lists = shown(diff, args.limit(STACKS));
-    names.find(&lists, args.json)?;
+    names.find(&lists, args.form.is_json())?;
     let mut seen = seen_of(ledgers)?;
     match report {
-        Report::Json(mut json) => {
+        Comparison::Json(mut json) => {
             for change in lists.iter().flatten() {
                 json.change(change, &names.stack(change)?)?;
             }
@@ -419,7 +403,7 @@ fn grouped(
             let left_out = (diff.changes.len() as u64).saturating_sub(shown);
             json.end(Ending { shown, left_out, in_flight: diff.in_flight }, &seen)?;
         }
-        Report::Text(mut text) => {
+        Comparison::Text(mut text) => {
             for (heading, list, sum) in [("Grown", &lists[0], diff.growth()), ("Shrunk", &lists[1], diff.shrinkage())] {
                 if list.is_empty() {
                     continue;

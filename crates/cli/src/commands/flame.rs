@@ -12,10 +12,10 @@ use heapledger_analysis::source::Ledger;
 use heapledger_analysis::tree::CallTree;
 use heapledger_analysis::{Clock, Identity, Note};
 use heapledger_report::{
-    FlameFacts, FlameJson, FlameSource, FlameView, Paint, clean, flame_html, flame_json, flame_svg, folded, limited,
-    sentence,
+    FlameFacts, FlameReport, FlameSource, FlameView, Form, Paint, Report, ReportError, clean, limited, sentence,
 };
 
+use super::form::{Flames, FormArgs};
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
 use heapledger_format::session::ending;
@@ -51,12 +51,8 @@ pub(crate) struct FlameArgs {
     /// Where it goes; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// What is written [default: by the name of the file; else html]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<Flames>,
     /// What comes first is at the bottom
     #[arg(short, long)]
     pub(crate) upwards: bool,
@@ -67,38 +63,15 @@ pub(crate) struct FlameArgs {
     pub(crate) shape: ShapeArgs,
 }
 
-/// What is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// A page, to look around in
-    Html,
-    /// A picture
-    Svg,
-    /// Stacks, a line each
-    Folded,
-    /// Stacks with all figures, a JSON object each, as described in docs/json.md
-    Json,
-}
-
-impl Format {
-    fn of(path: &Path) -> Option<Format> {
-        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        match ending.as_str() {
-            "html" | "htm" => Some(Format::Html),
-            "svg" => Some(Format::Svg),
-            "json" | "jsonl" => Some(Format::Json),
-            "folded" | "collapsed" | "txt" => Some(Format::Folded),
-            _ => None,
-        }
-    }
-
-    fn ending(self) -> &'static str {
-        match self {
-            Format::Html => "html",
-            Format::Svg => "svg",
-            Format::Folded => "folded",
-            Format::Json => "json",
-        }
+/// The form that the name of a file asks for.
+fn form_of(path: &Path) -> Option<Form> {
+    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+    match ending.as_str() {
+        "html" | "htm" => Some(Form::Html),
+        "svg" => Some(Form::Svg),
+        "json" | "jsonl" => Some(Form::Json),
+        "folded" | "collapsed" | "txt" => Some(Form::Folded),
+        _ => None,
     }
 }
 
@@ -119,24 +92,23 @@ pub(crate) fn run(args: &FlameArgs) -> Result<()> {
 fn show(args: &FlameArgs) -> Result<()> {
     args.shape.filter.parse()?;
     let named = args.output.as_deref().filter(|path| *path != Path::new("-"));
-    let format = match (args.format, named) {
-        _ if args.json => Format::Json,
-        (Some(format), _) => format,
-        (None, Some(path)) => Format::of(path).with_context(|| {
+    let form = match (args.form.given(), named) {
+        (Some(form), _) => form.clone(),
+        (None, Some(path)) => form_of(path).with_context(|| {
             format!("{} could be anything: name it .html, .svg, .folded or .json, or give --format", path.display())
         })?,
-        (None, None) => Format::Html,
+        (None, None) => Form::Html,
     };
     let names: Vec<&OsStr> =
         [Some(&args.ledger), args.diff.as_ref()].into_iter().flatten().map(|name| &**name).collect();
     let ledgers = names.iter().map(|name| Ledger::open_target(name)).collect::<Result<Vec<_>, _>>()?;
-    let target = match (&args.output, format) {
+    let target = match (&args.output, &form) {
         (Some(_), _) if named.is_none() => Target::Stdout,
         (Some(path), _) => Target::Named(path.clone()),
-        (None, Format::Folded | Format::Json) => Target::Stdout,
-        (None, _) => Target::Free(free_name(&args.ledger, &ledgers[0], args.diff.is_some(), format)),
+        (None, Form::Folded | Form::Json) => Target::Stdout,
+        (None, _) => Target::Free(free_name(&args.ledger, &ledgers[0], args.diff.is_some(), &form)),
     };
-    if let (Target::Stdout, Format::Html) = (&target, format)
+    if let (Target::Stdout, Form::Html) = (&target, &form)
         && io::stdout().is_terminal()
     {
         bail!("a page is nothing for a terminal; leave -o away or name a file");
@@ -148,16 +120,14 @@ fn show(args: &FlameArgs) -> Result<()> {
         crate::say(&clean(&sentence(note)));
     }
     // Lines for other tools have no room for it.
-    if let Some(gap) =
-        facts.gap.as_ref().filter(|_| format == Format::Folded && args.shape.by.measure().needs_history())
-    {
+    if let Some(gap) = facts.gap.as_ref().filter(|_| form == Form::Folded && args.shape.by.measure().needs_history()) {
         crate::say(gap);
     }
     let Grown { tree, sums, seen } = grown;
     let whole = tree.nodes.len();
-    let (tree, pruned) = match format {
-        Format::Folded | Format::Json => (tree, 0.0),
-        Format::Html | Format::Svg => limited(tree, NODES_MAX),
+    let (tree, pruned) = match form {
+        Form::Folded | Form::Json => (tree, 0.0),
+        _ => limited(tree, NODES_MAX),
     };
     let mut facts = facts;
     if pruned > 0.0 {
@@ -169,8 +139,15 @@ fn show(args: &FlameArgs) -> Result<()> {
     let shown: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
     let identity = Identity::of(&ledgers[0]);
-    let report = FlameJson { ledgers: &shown, identity: &identity, sums: &sums[0], seen: &seen };
-    let write = |out: &mut dyn Write| write(out, args, format, &tree, &facts, &report);
+    let view = FlameView { measure: args.shape.by.measure(), inverted: args.shape.inverted, upwards: args.upwards };
+    let (tree, facts, sums, seen) = (&tree, &facts, &sums[0], &seen);
+    let mut report = FlameReport { tree, facts, view, ledgers: &shown, identity: &identity, sums, seen };
+    let mut write = |out: &mut dyn Write| {
+        report.write(&form, out).map_err(|error| match error {
+            ReportError::Write(error) => error,
+            other => io::Error::other(other),
+        })
+    };
     match target {
         Target::Stdout => Ok(write(&mut BufWriter::new(io::stdout().lock()))?),
         // A device, or a pipe that has a name, is written to; a file is replaced when the new one is complete.
@@ -178,8 +155,8 @@ fn show(args: &FlameArgs) -> Result<()> {
             let result = File::create(&path).and_then(|file| write(&mut BufWriter::new(file)));
             Ok(result.map_err(|error| unwritten(&path, &error))?)
         }
-        Target::Named(path) => place(&path, true, &tree, args.bytes, write),
-        Target::Free(path) => place(&path, false, &tree, args.bytes, write),
+        Target::Named(path) => place(&path, true, tree, args.bytes, write),
+        Target::Free(path) => place(&path, false, tree, args.bytes, write),
     }
 }
 
@@ -208,26 +185,6 @@ fn place(
     Ok(())
 }
 
-fn write(
-    out: &mut dyn Write,
-    args: &FlameArgs,
-    format: Format,
-    tree: &CallTree,
-    facts: &FlameFacts,
-    report: &FlameJson<'_>,
-) -> io::Result<()> {
-    let shape = &args.shape;
-    let view = FlameView { measure: shape.by.measure(), inverted: shape.inverted, upwards: args.upwards };
-    match format {
-        Format::Html => flame_html(out, tree, facts, view),
-        Format::Svg => flame_svg(out, tree, facts, view),
-        Format::Json if shape.inverted => flame_json(out, &tree.inverted(|_| false), report),
-        Format::Json => flame_json(out, tree, report),
-        Format::Folded if shape.inverted => folded(out, &tree.inverted(|_| false), view.measure, args.diff.is_some()),
-        Format::Folded => folded(out, tree, view.measure, args.diff.is_some()),
-    }
-}
-
 fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown, exact_bytes: bool) -> Result<FlameFacts> {
     let mut sources = Vec::new();
     let short = |name: &&OsStr| {
@@ -248,7 +205,7 @@ fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown, exact_bytes: bool)
 }
 
 /// `heapledger.jq.4711.html` for `heapledger.jq.4711.hl`, and for process 4711.
-fn free_name(asked: &OsStr, ledger: &Ledger, diff: bool, format: Format) -> PathBuf {
+fn free_name(asked: &OsStr, ledger: &Ledger, diff: bool, form: &Form) -> PathBuf {
     let own = Path::new(asked);
     let stem = if own.is_file() {
         let name = own.file_name().unwrap_or(asked).to_string_lossy().into_owned();
@@ -259,5 +216,5 @@ fn free_name(asked: &OsStr, ledger: &Ledger, diff: bool, format: Format) -> Path
         format!("heapledger.{program}.{}", asked.to_string_lossy())
     };
     let diff = if diff { ".diff" } else { "" };
-    PathBuf::from(format!("{stem}{diff}.{}", format.ending()))
+    PathBuf::from(format!("{stem}{diff}.{}", form.words().0))
 }

@@ -3,13 +3,11 @@
 use anyhow::Result;
 use heapledger_analysis::query::{Evaluator, GroupBy, Scope};
 use heapledger_analysis::source::{Ledger, SourceError};
-use heapledger_analysis::{Coverage, Groups, Holders, Seen};
-use heapledger_report::{groups_csv, groups_json, groups_text, missing_events};
+use heapledger_analysis::{Groups, Holders, Seen};
+use heapledger_report::{Form, GroupsReport};
 
-use super::shape::tell_notes;
-use super::standard::{FilterArgs, GroupArgs, TableArgs};
+use super::standard::{FilterArgs, GroupArgs};
 use super::{LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh};
-use crate::say;
 
 /// Groups shown to a person who did not say how many.
 const GROUPS: usize = 20;
@@ -20,7 +18,7 @@ pub(super) struct Asked<'a> {
     pub(super) filter: &'a FilterArgs,
     pub(super) groups: &'a GroupArgs,
     pub(super) limit: &'a LimitArgs,
-    pub(super) table: &'a TableArgs,
+    pub(super) form: &'a Form,
     pub(super) naming: &'a NamingArgs,
 }
 
@@ -31,10 +29,10 @@ pub(super) fn show(
     (by, scope): (&[GroupBy], Scope),
     add: impl FnOnce(&Ledger, &mut Evaluator<'_>, &Holders, usize, &mut dyn FnMut(f32)) -> Result<Groups, SourceError>,
 ) -> Result<()> {
-    let Opened { ledger, mut context, out, .. } = opened;
+    let Opened { ledger, mut context, .. } = opened;
     by.iter().try_for_each(|by| by.check(&ledger, scope))?;
-    let (plain, holders) = (args.ledger.json || args.table.csv, args.filter.holders()?);
-    let limit = args.groups.top.or(args.limit.limit).unwrap_or(if plain { 0 } else { GROUPS });
+    let holders = args.filter.holders()?;
+    let limit = args.groups.top.or(args.limit.limit).unwrap_or(if args.form.is_for_programs() { 0 } else { GROUPS });
     let mut filter = args.filter.evaluator(&ledger, context.clock, scope, args.naming.no_names(&ledger)?)?;
     let mut progress = Progress::new("reading");
     let groups = add(&ledger, &mut filter, &holders, limit, &mut |part| progress.show(part))?;
@@ -45,29 +43,12 @@ pub(super) fn show(
         args.filter.tell_unknown(&ledger, &mut names)?;
     }
     let mut stacks = Vec::new();
-    if args.ledger.json || by.contains(&GroupBy::Stack) {
+    if *args.form == Form::Json || by.contains(&GroupBy::Stack) {
         find_names(&mut names, groups.groups.iter().map(|group| group.site), true)?;
         stacks = groups.groups.iter().map(|group| names.stack(group.site)).collect::<Result<_, _>>()?;
     }
     let mut seen = Seen::of(&ledger, groups.in_flight)?;
     seen.notes.extend(names.notes());
-    if args.ledger.json {
-        groups_json(out, &context, &groups, &stacks, &seen)?;
-    } else if args.table.csv {
-        groups_csv(out, &context, &groups, &stacks)?;
-        if let Some(found) = &groups.history {
-            tell_missing(found);
-        }
-        tell_notes(&seen);
-    } else {
-        groups_text(out, &context, &groups, &stacks, TableArgs::style(&context), &seen)?;
-    }
-    Ok(())
-}
-
-/// CSV has no place for what is missing.
-pub(super) fn tell_missing(found: &Coverage) {
-    if found.frees_missing != 0 {
-        say(&missing_events(found));
-    }
+    let mut report = GroupsReport { context: &context, groups: &groups, stacks: &stacks, seen: &seen };
+    args.ledger.view.present(args.form, &mut report)
 }

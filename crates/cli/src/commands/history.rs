@@ -6,16 +6,14 @@ use anyhow::Result;
 use heapledger_analysis::query::{Evaluator, EventColumn, GroupBy, Scope, SortKeys};
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Events, Names, Seen, Sort, Wanted};
-use heapledger_report::ecos::{RecordsText, Shape};
-use heapledger_report::{CONVERSIONS, Ending, HistoryJson, HistoryText, missing_events};
+use heapledger_report::{CONVERSIONS, EventsReport};
 
+use super::form::Records;
 use super::ledgers::{MoreLedgers, open_run};
 use super::proposed::proposed;
-use super::shape::tell_ending;
-use super::standard::{FilterArgs, GroupArgs, SortArgs, TableArgs, Usage, listed, sort_help};
+use super::standard::{FilterArgs, GroupArgs, SortArgs, Usage, listed, sort_help};
 use super::{
-    FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, ShapeArgs, find_names, refresh, shown_stack,
-    unless_pipe_closed,
+    FormArgs, FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh, unless_pipe_closed,
 };
 use crate::say;
 
@@ -52,7 +50,7 @@ past with the blocks that they ended: see --history of `heapledger run`. Several
 ledgers of one run (snapshots, say) are one history: all the frees that any of
 them holds, and what lives by the last.
 
-Conversions of --format, in which a record is an allocation or a free:
+Conversions of -f, in which a record is an allocation or a free:
 {CONVERSIONS}
 
 Examples:
@@ -82,9 +80,7 @@ pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) groups: GroupArgs,
     #[command(flatten)]
-    pub(crate) table: TableArgs,
-    #[command(flatten)]
-    pub(crate) shape: ShapeArgs,
+    pub(crate) form: FormArgs<Records>,
     #[command(flatten)]
     pub(crate) frames: FramesArgs,
     #[command(flatten)]
@@ -111,7 +107,7 @@ fn show(args: &HistoryArgs, targets: &[&OsStr]) -> Result<()> {
     args.check(by.is_some(), columns.is_some())?;
     let (mut ledgers, parts) = open_run(targets)?;
     let given = targets.iter().map(|target| target.to_string_lossy());
-    if !args.ledger.json && !given.eq(parts.iter().map(String::as_str)) {
+    if !args.form.is_json() && !given.eq(parts.iter().map(String::as_str)) {
         say(&format!("the ledgers are shown in the order of time: {}", parts.join(", ")));
     }
     let Some(last) = ledgers.pop() else { return Ok(()) };
@@ -119,16 +115,16 @@ fn show(args: &HistoryArgs, targets: &[&OsStr]) -> Result<()> {
     let mut opened = args.ledger.opened(targets, last)?;
     opened.context.parts = parts;
     args.frames.explain(&opened.ledger);
-    let shape = args.shape.get(&opened.ledger)?;
+    args.form.check(&opened.ledger)?;
     match (args.addr, by, order, columns) {
-        (Some(address), ..) => lives::show(args, &ledgers, opened, shape.as_ref(), address),
+        (Some(address), ..) => lives::show(args, &ledgers, opened, address),
         (_, Some(by), Some(order), _) => tables::groups(args, &ledgers, opened, &by, &order),
         (.., Some(columns)) => tables::table(args, &ledgers, opened, &columns),
-        _ if args.table.csv => {
+        _ if args.form.is_csv() => {
             let columns = EventColumn::usual(&opened.ledger);
             tables::table(args, &ledgers, opened, &columns)
         }
-        _ => show_events(args, &ledgers, opened, shape.as_ref()),
+        _ => show_events(args, &ledgers, opened),
     }
 }
 
@@ -140,8 +136,8 @@ struct Order {
 
 impl HistoryArgs {
     /// At most so many events or lives.
-    fn limit(&self, for_programs: bool) -> usize {
-        self.groups.top.unwrap_or_else(|| self.limit.get(for_programs))
+    fn limit(&self) -> usize {
+        self.groups.top.unwrap_or_else(|| self.limit.get(self.form.get()))
     }
 
     fn order(&self, ledger: &Ledger) -> Result<Order> {
@@ -150,8 +146,7 @@ impl HistoryArgs {
             keys = Some(Sort::Size.into());
         }
         keys.iter().try_for_each(|keys| keys.check(ledger))?;
-        let for_programs = self.ledger.json || self.table.csv || self.shape.is_for_programs();
-        Ok(Order { keys, limit: self.limit(for_programs) })
+        Ok(Order { keys, limit: self.limit() })
     }
 
     fn wanted<'w, 'l>(&self, order: &'w Order, filter: &'w mut Evaluator<'l>) -> Wanted<'w, 'l> {
@@ -161,9 +156,9 @@ impl HistoryArgs {
 
     /// What cannot be asked for together.
     fn check(&self, by: bool, columns: bool) -> Result<()> {
-        let tables = by || columns || self.table.csv;
-        if self.shape.is_for_programs() && tables {
-            return Err(Usage::new("--format and --style are for single events, not for tables").into());
+        let tables = by || columns || self.form.is_csv();
+        if self.form.get().is_of_records() && tables {
+            return Err(Usage::new("-f and --format ecos are for single events, not for tables").into());
         }
         if self.addr.is_some() && (tables || self.sort.is_given()) {
             let said =
@@ -174,23 +169,17 @@ impl HistoryArgs {
     }
 }
 
-/// Names of all that will be shown, as far as the shape shows names.
-fn names<'a>(
-    args: &HistoryArgs,
-    filter: Evaluator<'a>,
-    sites: impl Iterator<Item = u32>,
-    shape: Option<&Shape>,
-) -> Result<Names<'a>> {
-    let named = shape.is_none_or(Shape::needs_names);
-    let source_text = shape.is_none_or(Shape::needs_source_text);
+/// Names of all that will be shown, as far as the form shows names.
+fn names<'a>(args: &HistoryArgs, filter: Evaluator<'a>, sites: impl Iterator<Item = u32>) -> Result<Names<'a>> {
+    let form = args.form.get();
     let mut names = filter.into_names();
     names.pass_over(args.frames.passing());
-    find_names(&mut names, sites.filter(|_| named), source_text)?;
+    find_names(&mut names, sites.filter(|_| form.needs_names()), form.needs_source_text())?;
     Ok(names)
 }
 
-fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Option<&Shape>) -> Result<()> {
-    let Opened { ledger, mut context, threads_recorded, out } = opened;
+fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened) -> Result<()> {
+    let Opened { ledger, mut context, threads_recorded } = opened;
     let all: Vec<&Ledger> = earlier.iter().chain([&ledger]).collect();
     let mut filter = args.filter.evaluator(&ledger, context.clock, Scope::Events, args.naming.no_names(&ledger)?)?;
     let order = args.order(&ledger)?;
@@ -198,47 +187,11 @@ fn show_events(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, shape: Op
     let events = Events::of_run(&all, args.wanted(&order, &mut filter), &mut |part| progress.show(part))?;
     drop(progress);
     refresh(&ledger, &mut context)?;
-    let (ledger, context) = (&ledger, &context);
-    let mut names = names(args, filter, events.events.sites(), shape)?;
+    let mut names = names(args, filter, events.events.sites())?;
     if events.total == 0 {
-        args.filter.tell_unknown(ledger, &mut names)?;
+        args.filter.tell_unknown(&ledger, &mut names)?;
     }
-    let mut seen = Seen::of(ledger, events.in_flight)?;
-    let ending = Ending { shown: events.events.len() as u64, left_out: events.left_out(), in_flight: events.in_flight };
-    if args.ledger.json {
-        let mut report = HistoryJson::new(out, context, &events)?;
-        for event in &events.events {
-            report.event(&event, &names.stack(event.site())?)?;
-        }
-        seen.notes.extend(names.notes());
-        report.end(ending, &seen)?;
-    } else if let Some(shape) = shape {
-        let mut report = RecordsText::new(out.shaped(shape), context, shape);
-        if events.frees_missing != 0 {
-            caution(args, &mut report, &missing_events(&events.coverage()))?;
-        }
-        for event in &events.events {
-            report.event(&event, &shown_stack(shape, &mut names, event.site())?)?;
-        }
-        report.end()?;
-        seen.notes.extend(names.notes());
-        tell_ending(ending, &seen);
-    } else {
-        let mut report = HistoryText::new(out, context, threads_recorded, &events)?;
-        for event in &events.events {
-            report.event(&event, &names.stack(event.site())?)?;
-        }
-        seen.notes.extend(names.notes());
-        report.end(ending, &events, &seen)?;
-    }
-    Ok(())
-}
-
-/// A format's records are for other programs: there the caution would be a record that is none.
-fn caution(args: &HistoryArgs, report: &mut RecordsText<'_, impl std::io::Write>, missing: &str) -> Result<()> {
-    if args.shape.is_ecos() {
-        report.caution()?;
-    }
-    say(missing);
-    Ok(())
+    let seen = Seen::of(&ledger, events.in_flight)?;
+    let mut report = EventsReport { context: &context, threads_recorded, events: &events, names: &mut names, seen };
+    args.ledger.view.present(args.form.get(), &mut report)
 }

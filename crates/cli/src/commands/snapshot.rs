@@ -10,10 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use heapledger_analysis::{Note, Seen};
 use heapledger_format::session::process as key;
-use heapledger_report::{SnapshotReport, clean, sentence, snapshot_json, snapshot_text};
+use heapledger_report::{Report, SnapshotReport, clean, sentence};
 use heapledger_source::{Ledger, Snapshot, SourceError};
 use nix::sys::signal::{SigSet, Signal};
 
+use super::form::{FormArgs, Sentences, unwritten};
 use super::unless_pipe_closed;
 use crate::say;
 use crate::terminal::{Color, Progress};
@@ -65,12 +66,11 @@ pub(crate) struct SnapshotArgs {
     /// Hold the program while the copy is made, and say for how long
     #[arg(long)]
     pub(crate) freeze: bool,
-    /// Say nothing about success
-    #[arg(short, long)]
+    /// Print nothing on success
+    #[arg(short, long, conflicts_with = "form")]
     pub(crate) quiet: bool,
-    /// One JSON object a line, as described in docs/json.md
-    #[arg(long, conflicts_with = "quiet")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<Sentences>,
     /// Write bytes exactly, without units
     #[arg(long)]
     pub(crate) bytes: bool,
@@ -114,7 +114,7 @@ fn take(args: &SnapshotArgs) -> Result<()> {
     });
     let path = pending.place_at_first(names).with_context(|| first.display().to_string())?;
     let instead_of = (!numbered && path != first).then(|| first.to_string_lossy());
-    let report = SnapshotReport {
+    let mut report = SnapshotReport {
         ledger: &args.target.to_string_lossy(),
         path: &path.to_string_lossy(),
         instead_of: instead_of.as_deref(),
@@ -124,16 +124,10 @@ fn take(args: &SnapshotArgs) -> Result<()> {
         taken: snapshot.0,
         records: snapshot.1,
         bytes,
+        seen: SnapshotReport::seen_of(&snapshot.0),
+        paint: Color::Never.paint(args.bytes),
     };
-    match () {
-        () if args.json => snapshot_json(io::stdout().lock(), &report)?,
-        () if args.quiet => {}
-        () => {
-            let paint = Color::Never.paint(args.bytes);
-            snapshot_text(io::stdout().lock(), &report, paint)?;
-        }
-    }
-    Ok(())
+    if args.quiet { Ok(()) } else { report.write(args.form.get(), &mut io::stdout().lock()).map_err(unwritten) }
 }
 
 /// A person who presses Ctrl-C wants nothing left. A program that is held is let go when this process ends.

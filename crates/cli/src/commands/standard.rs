@@ -12,7 +12,7 @@ use heapledger_analysis::query::{
 };
 use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Holders, Names};
-use heapledger_report::{Context, TableForm, TableStyle, clean};
+use heapledger_report::clean;
 
 use thiserror::Error;
 
@@ -56,11 +56,11 @@ pub(crate) struct FilterArgs {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Which ones")]
 pub(crate) struct HolderArgs {
-    /// Look through functions with such names when saying which function holds a block; repeatable. Functions whose
-    /// name says that they allocate (xmalloc), and the standard libraries of C++ and Rust, are looked through anyway
+    /// Skip functions matching REGEX when attributing blocks; repeatable. Functions whose name says that they allocate
+    /// (xmalloc), and the standard libraries of C++ and Rust, are skipped anyway
     #[arg(long, value_name = "REGEX")]
     hide: Vec<String>,
-    /// Look through none but those of --hide
+    /// Skip none but those of --hide
     #[arg(long)]
     no_hide: bool,
 }
@@ -177,7 +177,7 @@ pub(crate) struct SortArgs {
     /// The same in letters, capitals for the reverse: p address, n size, s sequence number, t thread, a function
     #[arg(short = 'S', value_name = "LETTERS", conflicts_with = "sort")]
     letters: Option<String>,
-    /// The other way round
+    /// Reverse the order
     #[arg(short, long)]
     reverse: bool,
 }
@@ -220,31 +220,6 @@ impl SortArgs {
         let keys = self.parse()?.unwrap_or_default();
         keys.check(ledger)?;
         Ok(if self.reverse { keys.reversed() } else { keys })
-    }
-}
-
-/// In which form a table is written.
-#[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "How it looks")]
-pub(crate) struct TableArgs {
-    /// Write a table as CSV: plain numbers, bytes and nanoseconds
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) csv: bool,
-}
-
-impl TableArgs {
-    /// The form of a table; `line` is the type of its lines in JSON.
-    pub(crate) fn form(json: bool, csv: bool, line: &'static str, context: &Context) -> TableForm {
-        match (json, csv) {
-            (true, _) => TableForm::Json(line),
-            (_, true) => TableForm::Csv,
-            _ => TableForm::Text(Self::style(context)),
-        }
-    }
-
-    /// The look of tables in text.
-    pub(crate) fn style(context: &Context) -> TableStyle {
-        TableStyle { width: context.paint.columns, paint: context.paint }
     }
 }
 

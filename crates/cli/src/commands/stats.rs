@@ -3,13 +3,12 @@
 use anyhow::Result;
 use heapledger_analysis::Summary;
 use heapledger_analysis::query::Scope;
-use heapledger_report::{Ending, StatsOptions, ecos_stats, missing_frees, stats_csv, stats_json, stats_text};
+use heapledger_report::{Form, StatsReport};
 
-use super::shape::{tell_ending, tell_notes};
-use super::standard::{FilterArgs, TableArgs, Usage};
-use crate::say;
+use super::form::Totals;
+use super::standard::{FilterArgs, Usage};
 
-use super::{LedgerArgs, NamingArgs, Progress, StyleArgs, find_names, unless_pipe_closed};
+use super::{FormArgs, LedgerArgs, NamingArgs, Progress, find_names, unless_pipe_closed};
 
 /// Threads shown to a person who did not ask for all.
 const THREADS: usize = 40;
@@ -34,9 +33,7 @@ pub(crate) struct StatsArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
-    pub(crate) table: TableArgs,
-    #[command(flatten)]
-    pub(crate) style: StyleArgs,
+    pub(crate) form: FormArgs<Totals>,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
 }
@@ -49,11 +46,9 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
 fn show(args: &StatsArgs) -> Result<()> {
     // Mistakes are told before anything is read.
     let asked = args.filter.parse()?;
-    if args.style.is_ecos() && args.table.csv {
-        return Err(Usage::new("--style ecos is text: leave --csv away").into());
-    }
-    if args.style.is_ecos() && asked.expr().is_some() {
-        return Err(Usage::new("--style ecos has the totals of the whole program: leave --where and -F away").into());
+    let form = args.form.get();
+    if *form == Form::Ecos && asked.expr().is_some() {
+        return Err(Usage::new("--format ecos has the totals of the whole program: leave --where and -F away").into());
     }
     let opened = args.ledger.open()?;
     let ledger = &opened.ledger;
@@ -64,31 +59,23 @@ fn show(args: &StatsArgs) -> Result<()> {
     let top = if args.top == 0 { usize::MAX } else { args.top };
     let mut summary = Summary::matching(ledger, clock, top, Some(&mut filter), &mut |part| progress.show(part))?;
     drop(progress);
-    if args.style.is_ecos() {
-        ecos_stats(opened.out, &opened.context.ledger, &summary)?;
-        tell_ending(Ending::default(), &summary.seen);
-        return Ok(());
-    }
-    let sites: Vec<u32> = summary.sites.top.iter().map(|totals| totals.site).collect();
+    // ecosmdd shows no stacks.
+    let shown = if *form == Form::Ecos { &[][..] } else { &summary.sites.top };
+    let sites: Vec<u32> = shown.iter().map(|totals| totals.site).collect();
     let mut names = filter.into_names();
     if summary.live_blocks == 0 && summary.chosen.as_ref().is_some_and(|chosen| chosen.blocks == 0) {
         args.filter.tell_unknown(ledger, &mut names)?;
     }
-    find_names(&mut names, sites.iter().copied(), args.ledger.json)?;
+    find_names(&mut names, sites.iter().copied(), args.form.is_json())?;
     let stacks = sites.iter().map(|site| names.stack(*site)).collect::<Result<Vec<_>, _>>()?;
     summary.seen.notes.extend(names.notes());
-    if args.ledger.json {
-        stats_json(opened.out, &opened.context.ledger, &summary, &stacks, &ledger.modules()?)?;
-    } else if args.table.csv {
-        stats_csv(opened.out, &summary, &stacks)?;
-        if let Some(chosen) = summary.chosen.as_ref().filter(|chosen| chosen.frees_missing != 0) {
-            say(&missing_frees(summary.sampled.is_some(), chosen.frees_missing, chosen.frees_recorded));
-        }
-        tell_notes(&summary.seen);
-    } else {
-        let threads = if args.all { 0 } else { THREADS };
-        let options = StatsOptions { threads, paint: opened.context.paint };
-        stats_text(opened.out, &opened.context.ledger, &summary, &stacks, options)?;
-    }
-    Ok(())
+    let mut report = StatsReport {
+        ledger: &opened.context.ledger,
+        summary: &summary,
+        top: &stacks,
+        modules: &ledger.modules()?,
+        threads: if args.all { 0 } else { THREADS },
+        paint: opened.context.paint,
+    };
+    args.ledger.view.present(form, &mut report)
 }

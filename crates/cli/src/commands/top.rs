@@ -7,8 +7,9 @@ use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Command, ValueEnum};
 
-use super::standard::{FilterArgs, TableArgs};
-use super::{LedgerArgs, NamingArgs};
+use super::form::Tables;
+use super::standard::FilterArgs;
+use super::{FormArgs, LedgerArgs, NamingArgs};
 use crate::top::{self, Group, Sort};
 
 /// Arguments of `top`.
@@ -26,10 +27,10 @@ above it; the first line says how often.
 Examples:
   heapledger top 4711                    a process that is being recorded
   heapledger top heapledger.jq.4711.hl   a finished ledger, to look around in
-  heapledger top --where 'size >= 64K' --group stack 4711
+  heapledger top --where 'size >= 64K' --group-by stack 4711
   heapledger top --batch 10 -i 60 4711   ten looks as text, a minute apart
   heapledger top --batch 2 -i 600 --mark 4711   what ten minutes left behind
-  heapledger top --batch 1 --json --group stack 4711")]
+  heapledger top --batch 1 --json --group-by stack 4711")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
@@ -43,16 +44,16 @@ pub(crate) struct TopArgs {
     #[arg(short, long)]
     pub(crate) mark: bool,
     /// What rows are at first
-    #[arg(short, long, alias = "group-by", value_name = "GROUP", default_value = "function", value_parser = GroupParser)]
-    pub(crate) group: Group,
+    #[arg(short, long, value_name = "GROUP", default_value = "function", value_parser = GroupParser)]
+    pub(crate) group_by: Group,
     /// What comes first
-    #[arg(short, long, value_enum, value_name = "COLUMN", default_value_t = Sort::Live)]
+    #[arg(short, long, value_enum, value_name = "COLUMN", default_value_t = Sort::Bytes)]
     pub(crate) sort: Sort,
     /// Rows of a look that is printed, 0 for all
     #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
     #[command(flatten)]
-    pub(crate) table: TableArgs,
+    pub(crate) form: FormArgs<Tables>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
@@ -74,7 +75,7 @@ impl TypedValueParser for GroupParser {
         if value.eq_ignore_ascii_case("label") {
             return Err(clap::Error::raw(
                 ErrorKind::ValueValidation,
-                "--group: no ledger of this version has labels\n",
+                "--group-by: no ledger of this version has labels\n",
             ));
         }
         EnumValueParser::new().parse_ref(command, argument, value)

@@ -8,12 +8,12 @@ use heapledger_analysis::query::{GroupBy, Scope, TreeOrder};
 use heapledger_analysis::source::{Ledger, Thread};
 use heapledger_analysis::tree::{CallTree, Measure, Side, SiteSums, TreeBuilder};
 use heapledger_analysis::{Clock, Identity, Note, Seen};
-use heapledger_report::{Ending, TreeView, history_gap, thread_name, tree_csv, tree_json, tree_text};
+use heapledger_report::{TreeReport, thread_name};
 
+use super::form::Tables;
 use super::proposed::proposed;
-use super::shape::tell_ending;
-use super::standard::{FilterArgs, TableArgs, Usage};
-use super::{LedgerArgs, NamingArgs, Progress, find_names, unless_pipe_closed};
+use super::standard::{FilterArgs, Usage};
+use super::{FormArgs, LedgerArgs, NamingArgs, Progress, find_names, unless_pipe_closed};
 use heapledger_launch::size::parse_size;
 
 /// Arguments of `tree`.
@@ -36,16 +36,16 @@ Examples:
 pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    /// Sum up what holds less: a share such as 0.5%, or an amount such as 64K [default: 1%; with --json or --csv 0]
+    /// Sum up what holds less: a share such as 0.5%, or an amount such as 64K [default: 1%; 0 in any format but text]
     #[arg(short, long, value_name = "LEAST", value_parser = parse_least)]
     pub(crate) min: Option<Least>,
     /// Show at most so many levels, 0 for all; a chain on one line is one
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) depth: usize,
     /// Show only the N largest functions below each, 0 for all
-    #[arg(short, long, value_name = "N", default_value_t = 0)]
-    pub(crate) top: usize,
-    /// Show at most so many lines, 0 for all; with --json and --csv, functions
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) children: usize,
+    /// Show at most so many lines, 0 for all; functions in any format but text
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) limit: usize,
     /// What comes first of the functions below each, such as blocks:desc,name; keys are bytes, blocks, allocated,
@@ -54,7 +54,7 @@ pub(crate) struct TreeArgs {
     #[arg(value_parser = proposed(|| TreeOrder::names().collect()), hide_possible_values = true)]
     pub(crate) sort: Option<String>,
     #[command(flatten)]
-    pub(crate) table: TableArgs,
+    pub(crate) form: FormArgs<Tables>,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
 }
@@ -204,7 +204,8 @@ fn show(args: &TreeArgs) -> Result<()> {
     args.shape.filter.parse()?;
     let order = args.sort.as_deref().map(TreeOrder::parse).transpose();
     let order = order.map_err(|error| Usage::in_value("--sort", &error))?;
-    let for_programs = args.ledger.json || args.table.csv;
+    let form = args.form.get();
+    let for_programs = form.is_for_programs();
     let opened = args.ledger.open()?;
     let grown = args.shape.grow(&[&opened.ledger])?;
     let measure = args.shape.by.measure();
@@ -213,7 +214,7 @@ fn show(args: &TreeArgs) -> Result<()> {
     let least = args.min.unwrap_or(default).of(grown.tree.root().value(measure)).max(u64::from(!for_programs));
     let tree = if args.shape.inverted { grown.tree.inverted(|node| node.value(measure) < least) } else { grown.tree };
     let identity = Identity::of(&opened.ledger);
-    let view = TreeView {
+    let mut report = TreeReport {
         ledger: &opened.context.ledger,
         identity: &identity,
         sums: &grown.sums[0],
@@ -221,24 +222,14 @@ fn show(args: &TreeArgs) -> Result<()> {
         measure,
         least,
         depth: args.depth,
-        top: args.top,
+        children: args.children,
         limit: args.limit,
         order: order.as_ref(),
-        width: opened.context.paint.columns,
         paint: opened.context.paint,
+        seen: &grown.seen,
+        left_out: 0,
     };
-    if args.ledger.json {
-        tree_json(opened.out, &view, &grown.seen)?;
-    } else if args.table.csv {
-        let left_out = tree_csv(opened.out, &view)?;
-        if let Some(gap) = history_gap(view.sums) {
-            crate::say(&gap);
-        }
-        tell_ending(Ending { left_out, ..Ending::default() }, &grown.seen);
-    } else {
-        tree_text(opened.out, &view, &grown.seen)?;
-    }
-    Ok(())
+    args.ledger.view.present(form, &mut report)
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use heapledger_analysis::whereis::{ADDRESSES_MAX, Found, Places};
-use heapledger_analysis::{NamedStack, Names, Seen};
-use heapledger_report::{Ending, WhereisCsv, WhereisJson, WhereisText, missing_frees};
+use heapledger_analysis::Seen;
+use heapledger_analysis::whereis::{ADDRESSES_MAX, Places};
+use heapledger_report::WhereisReport;
 
-use super::shape::tell_notes;
-use super::standard::{TableArgs, Usage};
-use super::{LedgerArgs, NamingArgs, Progress, refresh, unless_pipe_closed};
-use crate::{args, say};
+use super::form::Tables;
+use super::standard::Usage;
+use super::{FormArgs, LedgerArgs, NamingArgs, Progress, refresh, unless_pipe_closed};
+use crate::args;
 
 /// Earlier lives shown unless told otherwise.
 const LIVES: usize = 5;
@@ -39,7 +39,7 @@ pub(crate) struct WhereisArgs {
     #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = LIVES)]
     pub(crate) limit: usize,
     #[command(flatten)]
-    pub(crate) table: TableArgs,
+    pub(crate) form: FormArgs<Tables>,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
 }
@@ -74,45 +74,9 @@ fn show(args: &WhereisArgs) -> Result<bool> {
     refresh(&opened.ledger, &mut opened.context)?;
     let (ledger, context) = (&opened.ledger, &opened.context);
     let mut names = args.naming.name(ledger, places.sites().into_iter(), true)?;
-    let mut seen = Seen::of(ledger, places.in_flight)?;
-    let in_blocks = places.all_in_blocks();
-    if args.ledger.json {
-        let mut report = WhereisJson::new(opened.out, context, &places)?;
-        each(&places, &mut names, |place, stack, lives| report.place(place, stack, lives))?;
-        seen.notes.extend(names.notes());
-        let shown = places.places.iter().filter(|place| place.found != Found::Nothing).count() as u64;
-        report.end(Ending { shown, left_out: 0, in_flight: places.in_flight }, &seen)?;
-    } else if args.table.csv {
-        let mut report = WhereisCsv::new(opened.out, context)?;
-        each(&places, &mut names, |place, stack, lives| report.place(place, stack, lives))?;
-        report.end()?;
-        seen.notes.extend(names.notes());
-        if places.frees_missing != 0 {
-            say(&missing_frees(false, places.frees_missing, places.frees_recorded));
-        }
-        tell_notes(&seen);
-    } else {
-        let mut report = WhereisText::new(opened.out, context, opened.threads_recorded);
-        each(&places, &mut names, |place, stack, lives| report.place(place, stack, lives))?;
-        seen.notes.extend(names.notes());
-        report.end(&places, &seen)?;
-    }
-    Ok(in_blocks)
-}
-
-/// Hands out each place with its stacks.
-fn each(
-    places: &Places,
-    names: &mut Names<'_>,
-    mut out: impl FnMut(&heapledger_analysis::whereis::Place, &NamedStack, &[[NamedStack; 2]]) -> std::io::Result<()>,
-) -> Result<()> {
-    for place in &places.places {
-        let stack = place.block.map(|block| names.stack(block.site)).transpose()?.unwrap_or_default();
-        let mut lives = Vec::new();
-        for life in &place.lives {
-            lives.push([names.stack(life.block.site)?, names.stack(life.site)?]);
-        }
-        out(place, &stack, &lives)?;
-    }
-    Ok(())
+    let seen = Seen::of(ledger, places.in_flight)?;
+    let threads_recorded = opened.threads_recorded;
+    let mut report = WhereisReport { context, threads_recorded, places: &places, names: &mut names, seen };
+    args.ledger.view.present(args.form.get(), &mut report)?;
+    Ok(places.all_in_blocks())
 }

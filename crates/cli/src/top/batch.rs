@@ -7,14 +7,14 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Result;
 use heapledger_analysis::watch::{Mark, Reader};
 use heapledger_analysis::{Sampling, Seen};
-use heapledger_report::{LookRow, LooksCsv, LooksJson, look_text};
+use heapledger_report::{Form, LookRow, LooksCsv, LooksJson, look_text};
 
 use super::chooser::Chooser;
 use super::namer::Namer;
 use super::view::{Data, View, columns};
 use super::{Watched, finished};
 use crate::commands::TopArgs;
-use crate::commands::shape::tell_notes;
+use crate::commands::form::tell_notes;
 use crate::terminal::Output;
 
 /// How long the finished ledger of a program that has just ended is waited for.
@@ -29,13 +29,13 @@ enum Out {
 /// Prints so many looks; 0: until the program ends.
 pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let ledger = &watched.reader;
-    let mut data = Data::new(args.ledger.bytes);
+    let mut data = Data::new(args.ledger.view.bytes);
     let reader = Reader::new(ledger, watched.began);
     let mut namer = Namer::new(watched.naming.quiet_names(&watched.namer)?, watched.holders.clone());
     let names = watched.naming.quiet_names(ledger)?;
     let mut chooser = Chooser::new(ledger, watched.filter.clone(), watched.holders.clone(), names);
     let view = View {
-        group: args.group,
+        group: args.group_by,
         sort: args.sort,
         reverse: false,
         wrappers: false,
@@ -46,12 +46,10 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let width = paint.columns;
     let sampling = Sampling::of(ledger);
     let name = args.ledger.ledger.to_string_lossy();
-    let mut out = if args.ledger.json {
-        Out::Json(LooksJson::new(Output::data(), &name, sampling.from(0))?)
-    } else if args.table.csv {
-        Out::Csv(LooksCsv::new(Output::data(), view.group.name())?)
-    } else {
-        Out::Text(Output::text(false, args.ledger.color.is_on()))
+    let mut out = match args.form.get() {
+        Form::Json => Out::Json(LooksJson::new(Output::data(), &name, sampling.from(0))?),
+        Form::Csv => Out::Csv(LooksCsv::new(Output::data(), view.group.name())?),
+        _ => Out::Text(Output::text(false, args.ledger.view.color.is_on())),
     };
     let mut mark: Option<Mark> = None;
     let mut in_flight = 0;

@@ -55,9 +55,9 @@ enum Question {
 /// Shows a ledger until a person has seen enough.
 pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> Result<()> {
     let watched = watched()?;
-    let theme = Theme { color: args.ledger.color.is_on(), ascii: !crate::terminal::is_utf8() };
+    let theme = Theme { color: args.ledger.view.color.is_on(), ascii: !crate::terminal::is_utf8() };
     let view = View {
-        group: args.group,
+        group: args.group_by,
         sort: args.sort,
         reverse: false,
         wrappers: false,
@@ -71,7 +71,7 @@ pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> 
     let (order, orders) = mpsc::channel();
     let (ask, questions) = mpsc::channel();
     let mut app = App::new(view, watched.interval);
-    app.data = Data::new(args.ledger.bytes);
+    app.data = Data::new(args.ledger.view.bytes);
     if args.mark {
         app.marking = order.send(Order::Mark).is_ok();
     }

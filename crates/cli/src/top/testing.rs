@@ -19,7 +19,7 @@ use super::view::{Data, Group, Sort, View};
 pub(crate) fn view() -> View {
     View {
         group: Group::Function,
-        sort: Sort::Live,
+        sort: Sort::Bytes,
         reverse: false,
         wrappers: false,
         filter: String::new(),

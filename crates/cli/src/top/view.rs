@@ -47,7 +47,7 @@ impl Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sort {
     /// Live bytes
-    Live,
+    Bytes,
     /// Live blocks
     Blocks,
     /// Growth a second
@@ -66,7 +66,7 @@ impl Sort {
     /// The column that it goes by.
     pub(crate) fn column(self) -> Option<LookColumn> {
         match self {
-            Sort::Live => Some(LookColumn::Live),
+            Sort::Bytes => Some(LookColumn::Live),
             Sort::Blocks => Some(LookColumn::Blocks),
             Sort::Rate => Some(LookColumn::Rate),
             Sort::Growth => Some(LookColumn::Growth),
@@ -79,7 +79,7 @@ impl Sort {
     /// The order by a column; the name if there is none.
     pub(crate) fn by(column: Option<LookColumn>) -> Sort {
         match column {
-            Some(LookColumn::Live) => Sort::Live,
+            Some(LookColumn::Live) => Sort::Bytes,
             Some(LookColumn::Blocks) => Sort::Blocks,
             Some(LookColumn::Rate) => Sort::Rate,
             Some(LookColumn::Growth) => Sort::Growth,
@@ -418,7 +418,7 @@ fn sort(table: &mut [(RowId, LookRow)], view: &View, marked: bool) {
     let rate = |row: &LookRow| row.bytes_per_second.map_or(i64::MIN, |rate| rate.round() as i64);
     table.sort_by(|(_, one), (_, other)| {
         let order = match view.sort {
-            Sort::Live => held(other).bytes.cmp(&held(one).bytes),
+            Sort::Bytes => held(other).bytes.cmp(&held(one).bytes),
             Sort::Blocks => held(other).blocks.cmp(&held(one).blocks),
             Sort::Rate => rate(other).cmp(&rate(one)),
             Sort::Growth => other.growth_bytes.cmp(&one.growth_bytes),

@@ -10,10 +10,7 @@ use crate::form::outside::steers;
 
 impl CheckReport<'_> {
     /// Writes a command for each stack that has part in an exceeded limit, at its place in the program's own source.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn github(&self, mut out: impl Write) -> io::Result<()> {
+    pub(super) fn github(&self, mut out: impl Write) -> io::Result<()> {
         for finding in self.findings {
             let level = match finding.verdict {
                 Verdict::Holds => continue,

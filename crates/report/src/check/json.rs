@@ -67,10 +67,7 @@ fn doubt_name(doubt: &Doubt) -> &'static str {
 
 impl CheckReport<'_> {
     /// Writes a line for each limit between the header and the end.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn json(&self, mut out: impl Write) -> io::Result<()> {
+    pub(super) fn json(&self, mut out: impl Write) -> io::Result<()> {
         line(&mut out, &HeaderLine::new("check", self.ledger, self.summary.sampled))?;
         for finding in self.findings {
             let responsible = finding.responsible.iter().map(|responsible| ResponsibleJson {

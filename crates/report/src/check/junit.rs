@@ -11,10 +11,7 @@ use crate::form::outside::steers;
 
 impl CheckReport<'_> {
     /// Writes a test case for each limit, and one for the ledger's being complete.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn junit(&self, mut out: impl Write) -> io::Result<()> {
+    pub(super) fn junit(&self, mut out: impl Write) -> io::Result<()> {
         let tests = self.findings.len() + 1;
         let failures = self.count(Verdict::Exceeded);
         let losses = self.losses();

@@ -13,11 +13,8 @@ use crate::record::frames::callers;
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 impl CheckReport<'_> {
-    /// Writes a result for each stack that has part in an exceeded limit. `version` is that of the tool.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn sarif(&self, mut out: impl Write, version: &str) -> io::Result<()> {
+    /// Writes a result for each stack that has part in an exceeded limit.
+    pub(super) fn sarif(&self, mut out: impl Write) -> io::Result<()> {
         let rules: Vec<Value> = Figure::ALL
             .iter()
             .map(|figure| {
@@ -46,7 +43,7 @@ impl CheckReport<'_> {
             "$schema": SCHEMA,
             "version": "2.1.0",
             "runs": [{
-                "tool": { "driver": { "name": "heapledger", "version": version, "rules": rules } },
+                "tool": { "driver": { "name": "heapledger", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
                 "invocations": [{
                     "executionSuccessful": notes.is_empty() || self.lenient,
                     "exitCode": self.code(),

@@ -7,15 +7,13 @@ use heapledger_analysis::{Doubt, Finding, Note, Responsible, Verdict};
 use super::{CheckOutcome, CheckReport, rule};
 use crate::form::fit::Fit;
 use crate::form::notes::sentence;
-use crate::form::units::{Paint, clean, counted};
+use crate::form::units::{clean, counted};
 use crate::record::frames::callers;
 
 impl CheckReport<'_> {
     /// Writes a line for each limit, and below those that are exceeded the stacks that have most part in it.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn text(&self, out: impl Write, paint: Paint) -> io::Result<()> {
+    pub(super) fn text(&self, out: impl Write) -> io::Result<()> {
+        let paint = self.paint;
         let mut out = Fit::new(out, paint);
         let say = |out: &mut Fit<_>, word: &str, text: &str| {
             let padded = format!("{word:<8}");

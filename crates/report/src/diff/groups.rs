@@ -13,7 +13,7 @@ use crate::form::json::{HeaderLine, end, line};
 use crate::form::notes;
 use crate::form::units::{clean, counted, growth_counted, moment, span};
 use crate::record::columns::{group_cell, group_column};
-use crate::{Cell, Column, Context, DiffSide, Ending, Table, TableForm};
+use crate::{Cell, Column, Context, DiffSide, Ending, Form, Paint, Report, ReportError, Table, TableForm};
 
 /// What a key is called, so that it means the same in both ledgers: within one run rows of tables do, across runs
 /// names.
@@ -46,6 +46,22 @@ pub struct DiffGroups<'d> {
     pub all: u64,
     /// What could not be seen.
     pub seen: &'d Seen,
+    /// How text is emphasized, and how wide tables may be.
+    pub paint: Paint,
+}
+
+/// For people with the totals above, as CSV the table alone, as JSON with a line of type `change` for each group.
+impl Report for DiffGroups<'_> {
+    fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
+        if *form == Form::Json {
+            diff_groups_header(&mut *out, self)?;
+        }
+        diff_groups_end(out, form, self)
+    }
+
+    fn seen(&self) -> &Seen {
+        self.seen
+    }
 }
 
 impl DiffGroups<'_> {
@@ -64,23 +80,12 @@ impl DiffGroups<'_> {
     }
 }
 
-/// Writes it in any form: for people with the totals above, as CSV the table alone, as JSON with a line of type `change`
-/// for each group.
+/// Writes it behind [intervals](diff_groups_interval): JSON has had its first line.
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn diff_groups(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>) -> io::Result<()> {
-    if let TableForm::Json(_) = form {
-        diff_groups_header(&mut out, report)?;
-    }
-    diff_groups_end(out, form, report)
-}
-
-/// The same behind [intervals](diff_groups_interval): JSON has had its first line.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn diff_groups_end(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>) -> io::Result<()> {
+pub fn diff_groups_end(mut out: impl Write, form: &Form, report: &DiffGroups<'_>) -> Result<(), ReportError> {
+    let form = change_table(form, report)?;
     let estimated = report.estimated();
     let left_out = report.all.saturating_sub(report.shown.len() as u64);
     match form {
@@ -112,19 +117,25 @@ pub fn diff_groups_end(mut out: impl Write, form: TableForm, report: &DiffGroups
                 writeln!(out, "… and {} (--limit 0 shows all)", counted(left_out, "more group", "more groups"))?;
             }
             notes::write(&mut out, report.seen, style.paint)?;
-            out.flush()
+            out.flush()?;
         }
         TableForm::Csv => {
             table(&mut out, form, report, estimated.is_some())?;
-            out.flush()
+            out.flush()?;
         }
         TableForm::Json(_) => {
             totals(&mut out, report, "diff")?;
             table(&mut out, form, report, estimated.is_some())?;
             let in_flight = report.groups.iter().map(|groups| groups.in_flight).sum();
-            end(&mut out, Ending { shown: report.shown.len() as u64, left_out, in_flight }, report.seen)
+            end(&mut out, Ending { shown: report.shown.len() as u64, left_out, in_flight }, report.seen)?;
         }
     }
+    Ok(())
+}
+
+/// The form of the table of changes.
+fn change_table(form: &Form, report: &DiffGroups<'_>) -> Result<TableForm, ReportError> {
+    TableForm::of(form, "change", report.paint)
 }
 
 /// Writes the first line of JSON, of this comparison or of several.
@@ -133,27 +144,24 @@ pub fn diff_groups_end(mut out: impl Write, form: TableForm, report: &DiffGroups
 /// If it cannot be written.
 pub fn diff_groups_header(mut out: impl Write, report: &DiffGroups<'_>) -> io::Result<()> {
     #[derive(Serialize)]
-    struct First<'a> {
-        #[serde(flatten)]
-        header: HeaderLine<'a>,
+    struct GroupsCompared<'a> {
         before: &'a str,
         r#where: Option<&'a str>,
         group_by: Vec<&'static str>,
     }
     let [a, b] = report.sides;
-    let first = First {
-        header: HeaderLine::new("diff", b.ledger, report.estimated()),
+    let more = GroupsCompared {
         before: a.ledger,
         r#where: report.groups[1].filter.as_deref(),
         group_by: report.by.iter().map(|by| by.name()).collect(),
     };
-    line(&mut out, &first)
+    line(&mut out, &HeaderLine::new("diff", b.ledger, report.estimated()).with(more))
 }
 
 /// The line of totals.
 fn totals(out: &mut dyn Write, report: &DiffGroups<'_>, name: &'static str) -> io::Result<()> {
     #[derive(Serialize)]
-    struct Side {
+    struct SideTotals {
         blocks: u64,
         bytes: u64,
         bytes_error: u64,
@@ -163,12 +171,12 @@ fn totals(out: &mut dyn Write, report: &DiffGroups<'_>, name: &'static str) -> i
     struct Totals {
         r#type: &'static str,
         one_run: bool,
-        before: Side,
-        after: Side,
+        before: SideTotals,
+        after: SideTotals,
         growth_blocks: i64,
         growth_bytes: i64,
     }
-    let [before, after] = [0, 1].map(|side: usize| Side {
+    let [before, after] = [0, 1].map(|side: usize| SideTotals {
         blocks: report.groups[side].total_blocks,
         bytes: report.groups[side].total_bytes,
         bytes_error: report.groups[side].total_bytes_error,
@@ -183,7 +191,8 @@ fn totals(out: &mut dyn Write, report: &DiffGroups<'_>, name: &'static str) -> i
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn diff_groups_interval(mut out: impl Write, form: TableForm, report: &DiffGroups<'_>) -> io::Result<()> {
+pub fn diff_groups_interval(mut out: impl Write, form: &Form, report: &DiffGroups<'_>) -> Result<(), ReportError> {
+    let form = change_table(form, report)?;
     let estimated = report.estimated().is_some();
     match form {
         TableForm::Text(style) => {
@@ -208,7 +217,7 @@ pub fn diff_groups_interval(mut out: impl Write, form: TableForm, report: &DiffG
         }
         TableForm::Csv => {}
     }
-    out.flush()
+    Ok(out.flush()?)
 }
 
 /// Several intervals in one table.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::diff::text::{DiffSide, sampled_in_all};
 use crate::dump::BlockLine;
-use crate::form::json::{HeaderLine, end, frames, line};
+use crate::form::json::{HeaderLine, StackLines, end, frames, line};
 use crate::{Context, Ending};
 
 #[derive(Serialize)]
@@ -36,6 +36,7 @@ fn list((stacks, bytes): (u64, i64)) -> ListJson {
 /// A comparison as JSON.
 pub struct DiffJson<W> {
     out: W,
+    stacks: StackLines,
 }
 
 impl<W: Write> DiffJson<W> {
@@ -45,17 +46,13 @@ impl<W: Write> DiffJson<W> {
     /// If it cannot be written.
     pub fn new(mut out: W, [a, b]: [&str; 2], sampled: [Option<Sampled>; 2], filter: Option<&str>) -> io::Result<Self> {
         #[derive(Serialize)]
-        struct First<'a> {
-            #[serde(flatten)]
-            header: HeaderLine<'a>,
+        struct LedgersCompared<'a> {
             before: &'a str,
             r#where: Option<&'a str>,
         }
-        line(
-            &mut out,
-            &First { header: HeaderLine::new("diff", b, sampled_in_all(sampled)), before: a, r#where: filter },
-        )?;
-        Ok(DiffJson { out })
+        let head = HeaderLine::new("diff", b, sampled_in_all(sampled));
+        line(&mut out, &head.with(LedgersCompared { before: a, r#where: filter }))?;
+        Ok(DiffJson { out, stacks: StackLines::default() })
     }
 
     /// Writes the totals. `whole` says whether this is the one comparison, or the last one of a process that was
@@ -161,7 +158,8 @@ impl<W: Write> DiffJson<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn block(&mut self, context: &Context, block: &Entry, stack: &NamedStack, new: bool) -> io::Result<()> {
-        line(&mut self.out, &BlockLine::of(context, block, stack, Some(if new { "new" } else { "freed" })))
+        self.stacks.given(&mut self.out, block.site, stack)?;
+        line(&mut self.out, &BlockLine::of(context, block, Some(if new { "new" } else { "freed" })))
     }
 
     /// Has all that was written so far seen.

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::Selection;
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::{NamedFrame, NamedStack, Seen, Selection};
 use serde::Serialize;
 
-use crate::form::json::{HeaderLine, Hex, ThreadJson, end, frames, heap, line, thread, weight};
-use crate::{Context, Ending};
+use super::BlocksReport;
+use crate::form::json::{Condition, HeaderLine, Hex, StackLines, ThreadJson, end, heap, line, thread, weight};
+use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
 pub(crate) struct BlockLine<'a> {
@@ -26,33 +27,17 @@ pub(crate) struct BlockLine<'a> {
     thread: Option<ThreadJson<'a>>,
     heap: Option<String>,
     site: u32,
-    #[serde(serialize_with = "frames")]
-    frames: &'a [NamedFrame],
 }
 
 /// Writes the first line of a report of `selection`.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn dump_json_header(mut out: impl Write, context: &Context, selection: &Selection) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct First<'a> {
-        #[serde(flatten)]
-        header: HeaderLine<'a>,
-        r#where: Option<&'a str>,
-    }
-    let header = HeaderLine::new("dump", &context.ledger, selection.sampled);
-    line(&mut out, &First { header, r#where: selection.filter.as_deref() })
+pub(super) fn header(out: &mut dyn Write, context: &Context, selection: &Selection) -> io::Result<()> {
+    let head = HeaderLine::new("dump", &context.ledger, selection.sampled);
+    line(out, &head.with(Condition { r#where: selection.filter.as_deref() }))
 }
 
 impl<'a> BlockLine<'a> {
     /// `change` is what became of the block, where that is told.
-    pub(crate) fn of(
-        context: &'a Context,
-        block: &Entry,
-        stack: &'a NamedStack,
-        change: Option<&'static str>,
-    ) -> BlockLine<'a> {
+    pub(crate) fn of(context: &'a Context, block: &Entry, change: Option<&'static str>) -> BlockLine<'a> {
         BlockLine {
             r#type: "block",
             change,
@@ -67,40 +52,19 @@ impl<'a> BlockLine<'a> {
             thread: thread(context, block.thread),
             heap: heap(context, block),
             site: block.site,
-            frames: &stack.frames,
         }
     }
 }
 
-/// Live blocks as JSON.
-pub struct DumpJson<'a, W> {
-    out: W,
-    context: &'a Context,
-}
-
-impl<'a, W: Write> DumpJson<'a, W> {
-    /// A report of `selection` to `out`; writes its first line.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(mut out: W, context: &'a Context, selection: &Selection) -> io::Result<DumpJson<'a, W>> {
-        dump_json_header(&mut out, context, selection)?;
-        Ok(DumpJson { out, context })
+/// Writes each block, and before the first one of each stack the stack.
+pub(super) fn write(report: &mut BlocksReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let BlocksReport { context, selection, .. } = *report;
+    header(out, context, selection)?;
+    let mut stacks = StackLines::default();
+    for block in &selection.blocks {
+        stacks.line(out, report.names, block.site)?;
+        line(out, &BlockLine::of(context, &block, None))?;
     }
-
-    /// Writes one block.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn block(&mut self, block: &Entry, stack: &NamedStack) -> io::Result<()> {
-        line(&mut self.out, &BlockLine::of(self.context, block, stack, None))
-    }
-
-    /// Writes the last line.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
-        end(&mut self.out, ending, seen)
-    }
+    report.seen.notes.extend(report.names.notes());
+    Ok(end(out, report.ending(), &report.seen)?)
 }

@@ -5,13 +5,15 @@ use std::io::{self, Write};
 use heapledger_analysis::format::Entry;
 use heapledger_analysis::{NamedStack, Sampled, Seen, Selection};
 
+use super::BlocksReport;
+
 use crate::form::fit::Fit;
 use crate::form::notes;
 use crate::form::units::{count, counted};
 use crate::record::frames;
-use crate::{Context, Ending, Paint};
+use crate::{Context, Ending, Paint, Report, ReportError};
 
-/// Writes blocks one by one.
+/// Writes blocks one by one, where they come from if these are samples, how many there are, and what was not seen.
 ///
 /// ```text
 /// 0x000c0f50 : malloc 13 B, actual size 24 B (+11), number 229605, time 3.960 s, age 12.1 s
@@ -20,59 +22,20 @@ use crate::{Context, Ending, Paint};
 ///      /tmp/mdd/consume.cxx:393
 ///      "            allocs[index].data.c    = malloc(size);"
 /// ```
-pub struct DumpText<'a, W: Write> {
-    out: Fit<W>,
-    context: &'a Context,
-    threads_recorded: bool,
-    begun: bool,
-}
-
-impl<'a, W: Write> DumpText<'a, W> {
-    /// A report of `selection` to `out`. If these are samples, it begins with a line that says so.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(
-        out: W,
-        context: &'a Context,
-        threads_recorded: bool,
-        selection: &Selection,
-    ) -> io::Result<DumpText<'a, W>> {
-        let mut out = Fit::new(out, context.paint);
-        dump_begin(&mut out, context, selection)?;
-        Ok(DumpText { out, context, threads_recorded, begun: false })
+pub(super) fn write(report: &mut BlocksReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let BlocksReport { context, threads_recorded, selection, .. } = *report;
+    let mut out = Fit::new(out, context.paint);
+    begin(&mut out, context, selection)?;
+    for block in &selection.blocks {
+        block_text(&mut out, context, threads_recorded, &block, &report.names.stack(block.site)?)?;
+        writeln!(out)?;
     }
-
-    /// Writes one block.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn block(&mut self, block: &Entry, stack: &NamedStack) -> io::Result<()> {
-        let context = self.context;
-        if self.begun {
-            writeln!(self.out)?;
-        }
-        self.begun = true;
-        block_text(&mut self.out, context, self.threads_recorded, block, stack)
-    }
-
-    /// Writes how many there were of `selection`, and what was not seen.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self, ending: Ending, selection: &Selection, seen: &Seen) -> io::Result<()> {
-        if self.begun {
-            writeln!(self.out)?;
-        }
-        dump_end(self.out, self.context, ending, selection, seen)
-    }
+    report.seen.notes.extend(report.names.notes());
+    Ok(end(out, context, report.ending(), selection, &report.seen)?)
 }
 
 /// Writes the line with which a report of samples begins.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn dump_begin(mut out: impl Write, context: &Context, selection: &Selection) -> io::Result<()> {
+pub(super) fn begin(mut out: impl Write, context: &Context, selection: &Selection) -> io::Result<()> {
     if let Some(from) = selection.sampled {
         sampled(&mut out, context.paint, from, "of live blocks")?;
     }
@@ -80,10 +43,7 @@ pub fn dump_begin(mut out: impl Write, context: &Context, selection: &Selection)
 }
 
 /// Writes how many blocks there were of `selection`, and what was not seen.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn dump_end(
+pub(super) fn end(
     out: impl Write,
     context: &Context,
     ending: Ending,

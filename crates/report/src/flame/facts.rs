@@ -68,6 +68,7 @@ impl FlameFacts {
         // That names are missing is the usual case, and comes last.
         let is_name = |note: &&Note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_));
         let (names, losses): (Vec<&Note>, Vec<&Note>) = seen.notes.iter().partition(is_name);
+        facts.incomplete = losses.iter().any(|note| notes::is_loss(note));
         facts.notes = losses.into_iter().map(notes::sentence).collect();
         facts.names = names.into_iter().map(notes::sentence).collect();
         facts

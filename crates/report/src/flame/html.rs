@@ -45,9 +45,10 @@ pub fn flame_html(mut out: impl Write, tree: &CallTree, facts: &FlameFacts, view
     let mut summary = "About this ledger".to_owned();
     let mut about = list(&facts.facts);
     if !facts.notes.is_empty() {
-        let notes = counted(facts.notes.len() as u64, "thing", "things");
-        let _ = write!(summary, "; <span class=\"loss\">{notes} not seen</span>");
-        let _ = write!(about, "\n<p>Not seen:</p>\n{}", list(&facts.notes));
+        let notes = counted(facts.notes.len() as u64, "note", "notes");
+        let class = if facts.incomplete { "loss" } else { "note" };
+        let _ = write!(summary, "; <span class=\"{class}\">{notes} on completeness</span>");
+        let _ = write!(about, "\n<p>Completeness:</p>\n{}", list(&facts.notes));
     }
     if !facts.names.is_empty() {
         let _ = write!(about, "\n<p>Names:</p>\n{}", list(&facts.names));

@@ -2,31 +2,16 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::tree::{CallTree, LevelKind, SiteSums};
-use heapledger_analysis::{Identity, Seen};
+use heapledger_analysis::tree::{CallTree, LevelKind};
 use serde::Serialize;
 
+use super::FlameReport;
 use crate::Ending;
 use crate::form::json::{HeaderLine, end, line};
 use crate::tree::json::AmountsJson;
 
-/// What stands in the first line, and in the last one.
-#[derive(Clone, Copy, Debug)]
-pub struct FlameJson<'a> {
-    /// What the ledgers are called: the one shown, or the newer one of two, and then the older one.
-    pub ledgers: &'a [&'a str],
-    /// The program.
-    pub identity: &'a Identity,
-    /// What was added up, of the first ledger.
-    pub sums: &'a SiteSums,
-    /// What was not seen.
-    pub seen: &'a Seen,
-}
-
 #[derive(Serialize)]
-struct First<'a> {
-    #[serde(flatten)]
-    header: HeaderLine<'a>,
+struct FlameAsked<'a> {
     before: Option<&'a str>,
     r#where: Option<&'a str>,
     program: Option<&'a str>,
@@ -52,14 +37,10 @@ struct StackLine<'a> {
 }
 
 /// Writes each stack that holds anything, or held anything in the older ledger.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn flame_json(mut out: impl Write, tree: &CallTree, report: &FlameJson<'_>) -> io::Result<()> {
-    let FlameJson { ledgers, identity, sums, seen } = *report;
+pub(super) fn write(out: &mut dyn Write, tree: &CallTree, report: &FlameReport<'_>) -> io::Result<()> {
+    let FlameReport { ledgers, identity, sums, seen, .. } = *report;
     let before = ledgers.get(1).copied();
-    let first = First {
-        header: HeaderLine::new("flame", ledgers.first().copied().unwrap_or_default(), sums.sampled),
+    let more = FlameAsked {
         before,
         r#where: sums.filter.as_deref(),
         program: identity.program.as_deref(),
@@ -70,7 +51,8 @@ pub fn flame_json(mut out: impl Write, tree: &CallTree, report: &FlameJson<'_>) 
         frees: sums.frees,
         frees_missing: sums.frees_missing,
     };
-    line(&mut out, &first)?;
+    let head = HeaderLine::new("flame", ledgers.first().copied().unwrap_or_default(), sums.sampled);
+    line(out, &head.with(more))?;
     let children = tree.children(|node| node.level);
     let (mut path, mut waiting, mut shown): (Vec<&str>, _, _) = (Vec::new(), vec![0u32], 0);
     let mut guessed: Vec<bool> = Vec::new();
@@ -99,10 +81,10 @@ pub fn flame_json(mut out: impl Write, tree: &CallTree, report: &FlameJson<'_>) 
                 figures: AmountsJson::of(&new),
                 before: before.map(|_| AmountsJson::of(&old)),
             };
-            line(&mut out, &object)?;
+            line(out, &object)?;
             shown += 1;
         }
         waiting.extend(children.of(id).iter().rev());
     }
-    end(&mut out, Ending { shown, left_out: 0, in_flight: sums.in_flight }, seen)
+    end(out, Ending { shown, left_out: 0, in_flight: sums.in_flight }, seen)
 }

@@ -1,17 +1,18 @@
 //! What all reports in JSON have in common: their first and last lines, frames, threads. Described in `docs/json.md`.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use heapledger_analysis::format::Entry;
-use heapledger_analysis::{NamedFrame, Note, Sampled, Seen};
+use heapledger_analysis::{NamedFrame, NamedStack, Note, Sampled, Seen};
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 
 use crate::form::notes;
-use crate::{Context, Ending};
+use crate::{Context, Ending, ReportError, Stacks};
 
 /// The name of the schema. Its number goes up when a field changes its meaning or goes; new fields may come.
-pub const SCHEMA: &str = "heapledger/1";
+pub const SCHEMA: &str = "heapledger/2";
 
 /// An address, as a string: JSON numbers are exact to 53 bits only.
 pub(crate) struct Hex(pub(crate) u64);
@@ -48,6 +49,28 @@ impl<'a> HeaderLine<'a> {
     pub(crate) fn new(command: &'static str, ledger: &'a str, sampled: Option<Sampled>) -> HeaderLine<'a> {
         HeaderLine { r#type: "header", schema: SCHEMA, command, ledger, sampled: sampled.map(SampledJson::of) }
     }
+}
+
+/// What a first line has besides.
+#[derive(Serialize)]
+pub(crate) struct WithMore<'a, M> {
+    #[serde(flatten)]
+    header: HeaderLine<'a>,
+    #[serde(flatten)]
+    more: M,
+}
+
+impl<'a> HeaderLine<'a> {
+    /// The same line with the fields of `more` behind it.
+    pub(crate) fn with<M: Serialize>(self, more: M) -> WithMore<'a, M> {
+        WithMore { header: self, more }
+    }
+}
+
+/// Which blocks or events were asked for.
+#[derive(Serialize)]
+pub(crate) struct Condition<'a> {
+    pub(crate) r#where: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -155,10 +178,32 @@ pub(crate) fn heap(context: &Context, block: &Entry) -> Option<String> {
     Some(context.heaps.get(&row).map_or_else(|| row.to_string(), |heap| heap.name.clone()))
 }
 
-/// Writes the last line of a report.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn json_end(mut out: impl Write, ending: Ending, seen: &Seen) -> io::Result<()> {
-    end(&mut out, ending, seen)
+/// Stacks, each on a line of its own before what comes from it.
+#[derive(Default)]
+pub(crate) struct StackLines(HashSet<u32>);
+
+#[derive(Serialize)]
+struct SiteLine<'a> {
+    r#type: &'static str,
+    site: u32,
+    #[serde(serialize_with = "frames")]
+    frames: &'a [NamedFrame],
+}
+
+impl StackLines {
+    /// Writes the stack of a call site, if that was not done.
+    pub(crate) fn line(&mut self, out: &mut dyn Write, stacks: &mut dyn Stacks, site: u32) -> Result<(), ReportError> {
+        if !self.0.contains(&site) {
+            self.given(out, site, &stacks.stack(site)?)?;
+        }
+        Ok(())
+    }
+
+    /// The same of a stack that is known.
+    pub(crate) fn given(&mut self, out: &mut dyn Write, site: u32, stack: &NamedStack) -> io::Result<()> {
+        if self.0.insert(site) {
+            line(out, &SiteLine { r#type: "site", site, frames: &stack.frames })?;
+        }
+        Ok(())
+    }
 }

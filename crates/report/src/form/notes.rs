@@ -278,7 +278,10 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         }
         TallyCounter::StacksBroken => format!("{} before the outermost frame.", stacks("ended", "ended")),
         TallyCounter::StacksGuessed => {
-            format!("{} a frame that was found by frame pointers, for want of unwind tables.", stacks("has", "have"))
+            format!(
+                "{} through code without unwind tables; those frames were found by frame pointers.",
+                stacks("passes", "pass")
+            )
         }
         TallyCounter::WideLost => {
             format!("The exact size of {} lost.", was(number, "huge block was", "huge blocks were"))
@@ -316,14 +319,31 @@ fn damaged(damage: &Damage) -> String {
     format!("The ledger is damaged: {}.", parts.join(", "))
 }
 
+/// Whether a note means that figures may be wrong. Of frames that were found by frame pointers nothing is missing; nor do
+/// they say that names are, or of which moment the report is.
+pub(crate) fn is_loss(note: &Note) -> bool {
+    !matches!(
+        note,
+        Note::Loss(TallyCounter::StacksGuessed, _)
+            | Note::Module { .. }
+            | Note::WithoutDebugInfo(_)
+            | Note::NotFetched { .. }
+            | Note::Advice(_)
+            | Note::FoundBy(_)
+            | Note::CopiedSometime
+    )
+}
+
 /// Writes the notes, if there are any.
 pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Result<()> {
     // That names are missing is the usual case and no loss of the ledger's.
     let (names, losses): (Vec<&Note>, Vec<&Note>) = seen.notes.iter().partition(|note| {
         matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_) | Note::NotFetched { .. } | Note::Advice(_))
     });
-    let (found, losses) = losses.into_iter().partition(|note| matches!(note, Note::FoundBy(_) | Note::CopiedSometime));
-    for (heading, notes) in [("Moment    :", found), ("Not seen  :", losses), ("Names     :", names)] {
+    let (losses, others): (Vec<&Note>, Vec<&Note>) = losses.into_iter().partition(|note| is_loss(note));
+    let (found, remarks) = others.into_iter().partition(|note| matches!(note, Note::FoundBy(_) | Note::CopiedSometime));
+    let parts = [("Moment    :", found), ("Not seen  :", losses), ("Note      :", remarks), ("Names     :", names)];
+    for (heading, notes) in parts {
         if !notes.is_empty() {
             writeln!(out, "{}", paint.strong(heading))?;
         }

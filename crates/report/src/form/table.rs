@@ -11,6 +11,7 @@ use serde::ser::SerializeMap;
 use crate::form::fit::{fitted, width};
 use crate::form::json::{Hex, line};
 use crate::form::units::{Paint, clean, clock, percent, sign, span};
+use crate::{Form, ReportError};
 
 /// Rows that tell how wide columns are.
 const MEASURED: usize = 1000;
@@ -39,6 +40,21 @@ pub enum TableForm {
     Csv,
     /// One object a row, with this `type`.
     Json(&'static str),
+}
+
+impl TableForm {
+    /// The form of a table in a report of that form; `line` is the type of its lines in JSON.
+    ///
+    /// # Errors
+    /// If a table has no such form.
+    pub fn of(form: &Form, line: &'static str, paint: Paint) -> Result<TableForm, ReportError> {
+        match form {
+            Form::Text => Ok(TableForm::Text(TableStyle { width: paint.columns, paint })),
+            Form::Csv => Ok(TableForm::Csv),
+            Form::Json => Ok(TableForm::Json(line)),
+            _ => Err(ReportError::no_form(form)),
+        }
+    }
 }
 
 /// A column.

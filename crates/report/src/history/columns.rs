@@ -1,22 +1,16 @@
 //! Events as a table, with the columns that somebody asks for.
 
-use std::io::{self, Write};
-
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::format::Entry;
 use heapledger_analysis::query::EventColumn;
-use heapledger_analysis::{Event, EventKind, Events, Holders, NamedStack, Seen, as_freed};
+use heapledger_analysis::source::SourceError;
+use heapledger_analysis::{Event, EventKind, Holders, NamedStack, as_freed};
 
-use crate::dump::text::sentence_line;
-use crate::form::fit::Fit;
-use crate::form::notes;
-use crate::form::units::{count, counted};
-use crate::history::text::caution;
 use crate::record::columns::{block_cell, block_column};
-use crate::{Cell, Column, Context, Ending};
+use crate::{Cell, Column, Context, Stacks};
 
 /// The column of a table of events.
-pub fn event_column(column: EventColumn, sampled: bool) -> Column {
+pub(super) fn event_column(column: EventColumn, sampled: bool) -> Column {
     let name = column.name();
     match column {
         EventColumn::Own(own) => block_column(own, sampled),
@@ -32,15 +26,47 @@ pub fn event_column(column: EventColumn, sampled: bool) -> Column {
 
 /// The stacks of an event's block, as far as its columns need them.
 #[derive(Clone, Debug, Default)]
-pub struct EventStacks {
+pub(super) struct EventStacks {
     /// Who allocated it.
-    pub allocation: NamedStack,
+    allocation: NamedStack,
     /// Who freed it.
-    pub free: NamedStack,
+    free: NamedStack,
+}
+
+/// Which stacks of an event's block stand in a table.
+#[derive(Clone, Copy)]
+pub(super) struct StackNeeds {
+    own: bool,
+    allocation: bool,
+    free: bool,
+}
+
+impl StackNeeds {
+    pub(super) fn of(columns: &[EventColumn]) -> StackNeeds {
+        let has = |wanted: fn(&EventColumn) -> bool| columns.iter().filter(|column| column.needs_names()).any(wanted);
+        StackNeeds {
+            own: has(|column| matches!(column, EventColumn::Own(_))),
+            allocation: has(|column| matches!(column, EventColumn::Allocation(_))),
+            free: has(|column| matches!(column, EventColumn::Free(_))),
+        }
+    }
+
+    /// Call sites of the allocation and of the free, as far as they are needed.
+    pub(super) fn sites(self, event: &Event) -> [Option<u32>; 2] {
+        let is_free = matches!(event.kind, EventKind::Free(_));
+        let allocation = self.allocation || self.own && !is_free;
+        let free = self.free || self.own && is_free;
+        [Some(event.block.site).filter(|_| allocation), event.end().map(|end| end.site).filter(|_| free)]
+    }
+
+    pub(super) fn stacks(self, event: &Event, names: &mut dyn Stacks) -> Result<EventStacks, SourceError> {
+        let [allocation, free] = self.sites(event).map(|site| site.map(|site| names.stack(site)).transpose());
+        Ok(EventStacks { allocation: allocation?.unwrap_or_default(), free: free?.unwrap_or_default() })
+    }
 }
 
 /// What stands at a column for an event.
-pub fn event_cell(
+pub(super) fn event_cell(
     column: EventColumn,
     context: &Context,
     holders: &Holders,
@@ -61,40 +87,4 @@ pub fn event_cell(
         EventColumn::Allocation(other) => cell(other, &event.block, &stacks.allocation),
         EventColumn::Free(other) => event.end().map_or(Cell::Nothing, |end| cell(other, &as_freed(end), &stacks.free)),
     }
-}
-
-/// What stands before a table of `events`: of what samples they are, and what is missing.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn history_begin(mut out: impl Write, context: &Context, events: &Events) -> io::Result<()> {
-    caution(&mut out, context, &events.coverage())
-}
-
-/// What stands behind it: how many there are, and what was not seen.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn history_end(
-    out: impl Write,
-    context: &Context,
-    ending: Ending,
-    events: &Events,
-    not_seen: &Seen,
-) -> io::Result<()> {
-    let mut out = Fit::new(out, context.paint);
-    let all = ending.shown + ending.left_out;
-    let chosen = if events.filter.is_some() { " of those asked for" } else { "" };
-    let events = counted(all, "event", "events");
-    if all == 0 {
-        writeln!(out, "No event{chosen} is recorded.")?;
-    } else if ending.left_out == 0 {
-        writeln!(out, "{events}.")?;
-    } else {
-        let (shown, left_out) = (count(ending.shown), count(ending.left_out));
-        let text = format!("{shown} of {events}; {left_out} left out (--limit 0 shows all).");
-        sentence_line(&mut out, context.paint, &text)?;
-    }
-    notes::write(&mut out, not_seen, context.paint)?;
-    out.flush()
 }

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Coverage, Event, EventKind, Events, NamedFrame, NamedStack, Seen};
+use heapledger_analysis::{Coverage, Event, EventKind, Events};
 use serde::Serialize;
 
-use crate::form::json::{HeaderLine, Hex, ThreadJson, end, frames, heap, line, thread, weight};
-use crate::{Context, Ending};
+use super::EventsReport;
+use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, heap, line, thread, weight};
+use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
 struct EventLine<'a> {
@@ -29,8 +30,6 @@ struct EventLine<'a> {
     moved_number: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allocation: Option<AllocationJson<'a>>,
-    #[serde(serialize_with = "frames")]
-    frames: &'a [NamedFrame],
 }
 
 #[derive(Serialize)]
@@ -43,21 +42,16 @@ struct AllocationJson<'a> {
 }
 
 /// Writes the first line of a report of `events`.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn history_json_header(mut out: impl Write, context: &Context, events: &Events) -> io::Result<()> {
+pub(super) fn header(out: &mut dyn Write, context: &Context, events: &Events) -> io::Result<()> {
     #[derive(Serialize)]
-    struct First<'a> {
-        #[serde(flatten)]
-        header: HeaderLine<'a>,
+    struct EventsAsked<'a> {
         #[serde(flatten)]
         gaps: HistoryGaps<'a>,
         r#where: Option<&'a str>,
     }
-    let header = HeaderLine::new("history", &context.ledger, events.sampled);
     let found = events.coverage();
-    line(&mut out, &First { header, gaps: HistoryGaps::of(&found), r#where: events.filter.as_deref() })
+    let more = EventsAsked { gaps: HistoryGaps::of(&found), r#where: events.filter.as_deref() };
+    line(out, &HeaderLine::new("history", &context.ledger, events.sampled).with(more))
 }
 
 /// What a history has not.
@@ -76,75 +70,57 @@ impl HistoryGaps<'_> {
     }
 }
 
-/// Events as JSON.
-pub struct HistoryJson<'a, W> {
-    out: W,
-    context: &'a Context,
+/// Writes each event, and before the first one of each stack the stack.
+pub(super) fn write(report: &mut EventsReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let EventsReport { context, events, .. } = *report;
+    header(out, context, events)?;
+    let mut stacks = StackLines::default();
+    for event in &events.events {
+        stacks.line(out, report.names, event.site())?;
+        event_line(out, context, &event)?;
+    }
+    report.seen.notes.extend(report.names.notes());
+    Ok(end(out, report.ending(), &report.seen)?)
 }
 
-impl<'a, W: Write> HistoryJson<'a, W> {
-    /// A report of `events` to `out`; writes its first line.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(mut out: W, context: &'a Context, events: &Events) -> io::Result<HistoryJson<'a, W>> {
-        history_json_header(&mut out, context, events)?;
-        Ok(HistoryJson { out, context })
-    }
-
-    /// Writes one event.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn event(&mut self, event: &Event, stack: &NamedStack) -> io::Result<()> {
-        let context = self.context;
-        let block = &event.block;
-        let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
-        let moved_number = match &event.kind {
-            EventKind::Free(entry) if entry.by.allocates() && entry.by.frees() => {
-                Some(entry.number + u64::from(entry.later))
-            }
-            _ => None,
-        };
-        let (name, function, freed, allocation) = match &event.kind {
-            EventKind::Allocation { freed } => ("allocation", block.kind, Some(freed.is_some()), None),
-            EventKind::Free(entry) => {
-                let allocation = AllocationJson {
-                    function: block.kind.to_string(),
-                    number: block.number,
-                    time_ns: ns(block.time),
-                    thread: thread(context, block.thread),
-                    site: block.site,
-                };
-                ("free", entry.by, None, Some(allocation))
-            }
-        };
-        let object = EventLine {
-            r#type: "event",
-            event: name,
-            function: function.to_string(),
-            address: Hex(block.address),
-            size: block.size,
-            actual: block.actual,
-            weight: weight(context, block),
-            number: event.number(),
-            time_ns: ns(event.time()),
-            thread: thread(context, event.thread()),
-            heap: heap(context, block),
-            site: event.site(),
-            freed,
-            moved_number,
-            allocation,
-            frames: &stack.frames,
-        };
-        line(&mut self.out, &object)
-    }
-
-    /// Writes the last line.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
-        end(&mut self.out, ending, seen)
-    }
+fn event_line(out: &mut dyn Write, context: &Context, event: &Event) -> io::Result<()> {
+    let block = &event.block;
+    let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
+    let moved_number = match &event.kind {
+        EventKind::Free(entry) if entry.by.allocates() && entry.by.frees() => {
+            Some(entry.number + u64::from(entry.later))
+        }
+        _ => None,
+    };
+    let (name, function, freed, allocation) = match &event.kind {
+        EventKind::Allocation { freed } => ("allocation", block.kind, Some(freed.is_some()), None),
+        EventKind::Free(entry) => {
+            let allocation = AllocationJson {
+                function: block.kind.to_string(),
+                number: block.number,
+                time_ns: ns(block.time),
+                thread: thread(context, block.thread),
+                site: block.site,
+            };
+            ("free", entry.by, None, Some(allocation))
+        }
+    };
+    let object = EventLine {
+        r#type: "event",
+        event: name,
+        function: function.to_string(),
+        address: Hex(block.address),
+        size: block.size,
+        actual: block.actual,
+        weight: weight(context, block),
+        number: event.number(),
+        time_ns: ns(event.time()),
+        thread: thread(context, event.thread()),
+        heap: heap(context, block),
+        site: event.site(),
+        freed,
+        moved_number,
+        allocation,
+    };
+    line(out, &object)
 }

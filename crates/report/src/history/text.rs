@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use heapledger_analysis::{Coverage, Event, EventKind, Events, NamedStack, Seen};
 
-use crate::dump::text::{address_width, sampled};
+use super::EventsReport;
+use crate::dump::text::{address_width, sampled, sentence_line};
 use crate::form::fit::Fit;
 use crate::form::notes;
-use crate::form::units::{clean, plain_bytes};
-use crate::history::columns::history_end;
+use crate::form::units::{clean, count, counted, plain_bytes};
 use crate::record::frames;
-use crate::{Context, Ending};
+use crate::{Context, ReportError};
 
 /// Writes events one by one.
 ///
@@ -21,76 +21,45 @@ use crate::{Context, Ending};
 ///   By thread 2, 4241 main
 /// free 347 B: 0x001e6b08, actual size 368 B (+21), number 258951, time 4.461 s, allocated as number 25
 /// ```
-pub struct HistoryText<'a, W: Write> {
-    out: Fit<W>,
-    context: &'a Context,
-    threads_recorded: bool,
-    begun: bool,
+pub(super) fn write(report: &mut EventsReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let EventsReport { context, threads_recorded, events, .. } = *report;
+    let mut out = Fit::new(out, context.paint);
+    caution(&mut out, context, &events.coverage())?;
+    for event in &events.events {
+        event_text(&mut out, context, threads_recorded, &event, &report.names.stack(event.site())?)?;
+        writeln!(out)?;
+    }
+    report.seen.notes.extend(report.names.notes());
+    Ok(end(out, context, events, &report.seen)?)
 }
 
-impl<'a, W: Write> HistoryText<'a, W> {
-    /// A report of `events` to `out`. It begins with a line that says so if these are of samples, and with a caution
-    /// if frees are missing. `parts` are the names of the ledgers, in the order of time.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(
-        out: W,
-        context: &'a Context,
-        threads_recorded: bool,
-        events: &Events,
-    ) -> io::Result<HistoryText<'a, W>> {
-        let mut out = Fit::new(out, context.paint);
-        caution(&mut out, context, &events.coverage())?;
-        Ok(HistoryText { out, context, threads_recorded, begun: false })
-    }
-
-    /// Writes one event.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn event(&mut self, event: &Event, stack: &NamedStack) -> io::Result<()> {
-        let context = self.context;
-        if self.begun {
-            writeln!(self.out)?;
-        }
-        self.begun = true;
-        let block = &event.block;
-        let size = match block.size {
-            Some(size) => plain_bytes(size),
-            None => "unknown size".to_owned(),
-        };
-        let actual = block.size.zip(block.actual).map(|(asked, actual)| frames::actual_size(asked, actual));
-        let (function, freed, from) = match &event.kind {
-            EventKind::Allocation { freed } => {
-                (block.kind, if freed.is_some() { " (freed)" } else { "" }, String::new())
-            }
-            EventKind::Free(entry) => {
-                (entry.by, "", format!(", allocated by {} as number {}", block.kind, block.number))
-            }
-        };
-        let address = context.paint.strong(format!("{:#010x}", block.address));
-        let time = frames::time(&context.clock, event.time(), false);
-        let (actual, weight) = (actual.unwrap_or_default(), frames::weight(context, block));
-        let number = event.number();
-        let (head, tail) =
-            (format!("{function} {size}: "), format!("{freed}{actual}{weight}, number {number}{time}{from}"));
-        let tail = context.paint.lines(&tail, head.len() + address_width(block.address), 2);
-        writeln!(self.out, "{head}{address}{tail}")?;
-        frames::thread(&mut self.out, context, event.thread(), self.threads_recorded)?;
-        frames::stack(&mut self.out, stack, context.paint)
-    }
-
-    /// Writes how many there were, and what was not seen.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self, ending: Ending, events: &Events, seen: &Seen) -> io::Result<()> {
-        if self.begun {
-            writeln!(self.out)?;
-        }
-        history_end(self.out, self.context, ending, events, seen)
-    }
+fn event_text(
+    out: &mut dyn Write,
+    context: &Context,
+    threads_recorded: bool,
+    event: &Event,
+    stack: &NamedStack,
+) -> io::Result<()> {
+    let block = &event.block;
+    let size = match block.size {
+        Some(size) => plain_bytes(size),
+        None => "unknown size".to_owned(),
+    };
+    let actual = block.size.zip(block.actual).map(|(asked, actual)| frames::actual_size(asked, actual));
+    let (function, freed, from) = match &event.kind {
+        EventKind::Allocation { freed } => (block.kind, if freed.is_some() { " (freed)" } else { "" }, String::new()),
+        EventKind::Free(entry) => (entry.by, "", format!(", allocated by {} as number {}", block.kind, block.number)),
+    };
+    let address = context.paint.strong(format!("{:#010x}", block.address));
+    let time = frames::time(&context.clock, event.time(), false);
+    let (actual, weight) = (actual.unwrap_or_default(), frames::weight(context, block));
+    let number = event.number();
+    let (head, tail) =
+        (format!("{function} {size}: "), format!("{freed}{actual}{weight}, number {number}{time}{from}"));
+    let tail = context.paint.lines(&tail, head.len() + address_width(block.address), 2);
+    writeln!(out, "{head}{address}{tail}")?;
+    frames::thread(&mut *out, context, event.thread(), threads_recorded)?;
+    frames::stack(&mut *out, stack, context.paint)
 }
 
 /// A line that says so if these are of samples, and a caution if frees are missing.
@@ -120,4 +89,24 @@ pub(crate) fn caution(out: &mut dyn Write, context: &Context, events: &Coverage)
         writeln!(out)?;
     }
     Ok(())
+}
+
+/// What stands behind it: how many there are, and what was not seen.
+pub(super) fn end(out: impl Write, context: &Context, events: &Events, not_seen: &Seen) -> io::Result<()> {
+    let mut out = Fit::new(out, context.paint);
+    let ending = super::ending(events);
+    let all = ending.shown + ending.left_out;
+    let chosen = if events.filter.is_some() { " of those asked for" } else { "" };
+    let events = counted(all, "event", "events");
+    if all == 0 {
+        writeln!(out, "No event{chosen} is recorded.")?;
+    } else if ending.left_out == 0 {
+        writeln!(out, "{events}.")?;
+    } else {
+        let (shown, left_out) = (count(ending.shown), count(ending.left_out));
+        let text = format!("{shown} of {events}; {left_out} left out (--limit 0 shows all).");
+        sentence_line(&mut out, context.paint, &text)?;
+    }
+    notes::write(&mut out, not_seen, context.paint)?;
+    out.flush()
 }

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Life, Lives, NamedFrame, NamedStack, Seen};
+use heapledger_analysis::NamedFrame;
 use serde::Serialize;
 
+use super::{LivesReport, ShownLife, each_life};
 use crate::form::json::{HeaderLine, Hex, ThreadJson, end, frames, heap, line, thread, weight};
-use crate::{Context, Ending};
+use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
 struct LifeLine<'a> {
@@ -36,87 +37,61 @@ struct HalfJson<'a> {
     frames: &'a [NamedFrame],
 }
 
-/// The lives of an address as JSON.
-pub struct LivesJson<'a, W> {
-    out: W,
-    context: &'a Context,
-    chains: u64,
+/// What the first line has besides.
+#[derive(Serialize)]
+struct LivesAsked<'a> {
+    address: Hex,
+    complete: bool,
+    frees_missing: u64,
+    r#where: Option<&'a str>,
 }
 
-impl<'a, W: Write> LivesJson<'a, W> {
-    /// A report of `lives` of `address` to `out`; writes its first line.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(mut out: W, context: &'a Context, address: u64, lives: &Lives) -> io::Result<LivesJson<'a, W>> {
-        #[derive(Serialize)]
-        struct First<'a> {
-            #[serde(flatten)]
-            header: HeaderLine<'a>,
-            address: Hex,
-            complete: bool,
-            frees_missing: u64,
-            r#where: Option<&'a str>,
-        }
-        let header = HeaderLine::new("history", &context.ledger, lives.sampled);
-        let frees_missing = lives.frees_missing;
-        let (complete, r#where) = (frees_missing == 0, lives.filter.as_deref());
-        line(&mut out, &First { header, address: Hex(address), complete, frees_missing, r#where })?;
-        Ok(LivesJson { out, context, chains: 0 })
-    }
+/// Writes each life.
+pub(super) fn write(report: &mut LivesReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let LivesReport { context, address, lives, .. } = *report;
+    let (frees_missing, r#where) = (lives.frees_missing, lives.filter.as_deref());
+    let more = LivesAsked { address: Hex(address), complete: frees_missing == 0, frees_missing, r#where };
+    line(out, &HeaderLine::new("history", &context.ledger, lives.sampled).with(more))?;
+    let mut chains = 0;
+    each_life(lives, report.names, |shown| {
+        chains += u64::from(shown.around[0].is_none());
+        Ok(life_line(out, context, chains, shown)?)
+    })?;
+    report.seen.notes.extend(report.names.notes());
+    Ok(end(out, report.ending(), &report.seen)?)
+}
 
-    /// Writes a life. `around` are the lives before and behind it in its chain; `begin` and `end` the stacks.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn life(
-        &mut self,
-        life: &Life,
-        around: [Option<&Life>; 2],
-        begin: &NamedStack,
-        end: Option<&NamedStack>,
-    ) -> io::Result<()> {
-        let context = self.context;
-        let (block, [from, to]) = (&life.block, around);
-        self.chains += u64::from(from.is_none());
-        let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
-        let object = LifeLine {
-            r#type: "life",
-            chain: self.chains,
-            contains: life.holds,
-            address: Hex(block.address),
-            size: block.size,
-            actual: block.actual,
-            weight: weight(context, block),
-            heap: heap(context, block),
-            moved_from: from.map(|life| Hex(life.block.address)),
-            moved_to: to.map(|life| Hex(life.block.address)),
-            allocation: HalfJson {
-                function: block.kind.to_string(),
-                number: block.number,
-                time_ns: ns(block.time),
-                thread: thread(context, block.thread),
-                site: block.site,
-                frames: &begin.frames,
-            },
-            free: life.end.as_ref().map(|freed| HalfJson {
-                function: freed.by.to_string(),
-                number: freed.number,
-                time_ns: ns(freed.time),
-                thread: thread(context, freed.thread),
-                site: freed.site,
-                frames: end.map_or(&[], |stack| &stack.frames),
-            }),
-        };
-        line(&mut self.out, &object)
-    }
-
-    /// Writes the last line.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self, lives: &Lives, seen: &Seen) -> io::Result<()> {
-        let Lives { total, left_out, in_flight, .. } = *lives;
-        end(&mut self.out, Ending { shown: total - left_out, left_out, in_flight }, seen)
-    }
+fn life_line(out: &mut dyn Write, context: &Context, chain: u64, shown: &ShownLife<'_>) -> io::Result<()> {
+    let ShownLife { life, around: [from, to], begin, end } = shown;
+    let block = &life.block;
+    let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
+    let object = LifeLine {
+        r#type: "life",
+        chain,
+        contains: life.holds,
+        address: Hex(block.address),
+        size: block.size,
+        actual: block.actual,
+        weight: weight(context, block),
+        heap: heap(context, block),
+        moved_from: from.map(|life| Hex(life.block.address)),
+        moved_to: to.map(|life| Hex(life.block.address)),
+        allocation: HalfJson {
+            function: block.kind.to_string(),
+            number: block.number,
+            time_ns: ns(block.time),
+            thread: thread(context, block.thread),
+            site: block.site,
+            frames: &begin.frames,
+        },
+        free: life.end.as_ref().map(|freed| HalfJson {
+            function: freed.by.to_string(),
+            number: freed.number,
+            time_ns: ns(freed.time),
+            thread: thread(context, freed.thread),
+            site: freed.site,
+            frames: end.as_ref().map_or(&[], |stack| &stack.frames),
+        }),
+    };
+    line(out, &object)
 }

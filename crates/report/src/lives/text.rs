@@ -2,14 +2,17 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Life, Lives, NamedStack, Seen};
+use super::{LivesReport, ShownLife, each_life};
 
-use crate::Context;
 use crate::dump::text::{address_width, sampled, sentence_line};
 use crate::form::fit::Fit;
 use crate::form::notes;
 use crate::form::units::{clock, count, counted, span};
 use crate::record::frames;
+use crate::{Context, ReportError};
+
+/// Columns of `  Allocated : `.
+const HEADING: usize = 14;
 
 /// Writes the lives of an address one by one.
 ///
@@ -24,136 +27,103 @@ use crate::record::frames;
 /// 0x000d1000 : realloc 26 B, actual size 40 B (+14); does not contain the address
 ///   Allocated : number 77, time 4.461 s, by the call above, from 0x000c0f50
 /// ```
-pub struct LivesText<'a, W: Write> {
-    out: Fit<W>,
-    context: &'a Context,
-    threads_recorded: bool,
-    address: u64,
-    begun: bool,
+pub(super) fn write(report: &mut LivesReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let LivesReport { context, threads_recorded, address, lives, .. } = *report;
+    let mut out = Fit::new(out, context.paint);
+    if let Some(from) = lives.sampled {
+        sampled(&mut out, context.paint, from, "of blocks at this address")?;
+    }
+    if lives.frees_missing != 0 {
+        let estimated = lives.sampled.is_some();
+        let missing = notes::missing_frees(estimated, lives.frees_missing, lives.frees_recorded);
+        let caution = format!("Caution: {missing}.");
+        writeln!(out, "{}\n", context.paint.strong(context.paint.lines(&caution, 0, 2)))?;
+    }
+    let mut begun = false;
+    each_life(lives, report.names, |shown| {
+        if begun && shown.around[0].is_none() {
+            writeln!(out)?;
+        }
+        begun = true;
+        Ok(life_text(&mut out, (context, threads_recorded, address), shown)?)
+    })?;
+    report.seen.notes.extend(report.names.notes());
+    if begun {
+        writeln!(out)?;
+    }
+    let address = format!("{:#010x}", address);
+    let blocks = counted(lives.total, "block", "blocks");
+    if lives.total == 0 {
+        let chosen = if lives.filter.is_some() { " of those asked for" } else { "" };
+        writeln!(out, "No block{chosen} that the ledger knows has contained {address}.")?;
+    } else if lives.left_out == 0 {
+        writeln!(out, "{blocks} contained {address}.")?;
+    } else {
+        let (shown, left_out) = (count(lives.total - lives.left_out), count(lives.left_out));
+        let text = format!("{shown} of {blocks} that contained {address}; {left_out} left out (--limit 0 shows all).");
+        sentence_line(&mut out, context.paint, &text)?;
+    }
+    notes::write(&mut out, &report.seen, context.paint)?;
+    Ok(out.flush()?)
 }
 
-/// Columns of `  Allocated : `.
-const HEADING: usize = 14;
-
-impl<'a, W: Write> LivesText<'a, W> {
-    /// A report of `lives` of `address` to `out`. It begins with a caution if some may be missing.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(
-        out: W,
-        context: &'a Context,
-        threads_recorded: bool,
-        address: u64,
-        lives: &Lives,
-    ) -> io::Result<LivesText<'a, W>> {
-        let mut out = Fit::new(out, context.paint);
-        if let Some(from) = lives.sampled {
-            sampled(&mut out, context.paint, from, "of blocks at this address")?;
-        }
-        if lives.frees_missing != 0 {
-            let estimated = lives.sampled.is_some();
-            let missing = notes::missing_frees(estimated, lives.frees_missing, lives.frees_recorded);
-            let caution = format!("Caution: {missing}.");
-            writeln!(out, "{}\n", context.paint.strong(context.paint.lines(&caution, 0, 2)))?;
-        }
-        Ok(LivesText { out, context, threads_recorded, address, begun: false })
+fn life_text(
+    out: &mut dyn Write,
+    (context, threads_recorded, address_asked): (&Context, bool, u64),
+    shown: &ShownLife<'_>,
+) -> io::Result<()> {
+    let ShownLife { life, around: [from, to], begin, end } = shown;
+    let paint = context.paint;
+    let block = &life.block;
+    let address = paint.strong(format!("{:#010x}", block.address));
+    let (size, weight) = (frames::size(block), frames::weight(context, block));
+    let remark = match (life.holds, address_asked - block.address.min(address_asked)) {
+        (false, _) => "; does not contain the address".to_owned(),
+        (true, 0) => String::new(),
+        (true, offset) => format!("; contains the address at +{offset}"),
+    };
+    let text = format!(": {} {size}{weight}{remark}", block.kind);
+    writeln!(out, "{address} {}", paint.lines(&text, address_width(block.address) + 1, 2))?;
+    let came = match from {
+        Some(before) if before.block.address == block.address => ", by the call above, in place".to_owned(),
+        Some(before) => format!(", by the call above, from {:#010x}", before.block.address),
+        None if life.is_moved() => ", of nothing, or of a block that the history no longer has".to_owned(),
+        None => String::new(),
+    };
+    let time = frames::time(&context.clock, block.time, false);
+    let heading = paint.strong("Allocated :");
+    let text = format!("number {}{time}{came}", block.number);
+    writeln!(out, "  {heading} {}", paint.lines(&text, HEADING, HEADING))?;
+    // What took the block before gave this one: that was shown a few lines above.
+    if from.is_none() {
+        frames::thread(&mut *out, context, block.thread, threads_recorded)?;
+        frames::stack(&mut *out, begin, paint)?;
     }
-
-    /// Writes a life. `from` and `to` are the lives before and behind it in its chain; `begin` and `end` the stacks.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn life(
-        &mut self,
-        life: &Life,
-        around: [Option<&Life>; 2],
-        begin: &NamedStack,
-        end: Option<&NamedStack>,
-    ) -> io::Result<()> {
-        let context = self.context;
-        let paint = context.paint;
-        let [from, to] = around;
-        if self.begun && from.is_none() {
-            writeln!(self.out)?;
+    let Some(freed) = &life.end else {
+        let age = block.time.and_then(|ticks| context.clock.age_ns(ticks));
+        let age = age.map(|ns| format!(", age {}", span(ns))).unwrap_or_default();
+        return writeln!(out, "  {} still{age}", paint.strong("Allocated :"));
+    };
+    let (heading, went) = match to {
+        Some(after) if after.block.address == block.address => ("Resized   :", ", in place".to_owned()),
+        Some(after) => ("Moved     :", format!(", to {:#010x}", after.block.address)),
+        None if life.moves() => {
+            ("Moved     :", ", to nothing, or to a block that the history no longer has".to_owned())
         }
-        self.begun = true;
-        let block = &life.block;
-        let address = paint.strong(format!("{:#010x}", block.address));
-        let (size, weight) = (frames::size(block), frames::weight(context, block));
-        let remark = match (life.holds, self.address - block.address.min(self.address)) {
-            (false, _) => "; does not contain the address".to_owned(),
-            (true, 0) => String::new(),
-            (true, offset) => format!("; contains the address at +{offset}"),
-        };
-        let text = format!(": {} {size}{weight}{remark}", block.kind);
-        writeln!(self.out, "{address} {}", paint.lines(&text, address_width(block.address) + 1, 2))?;
-        let came = match from {
-            Some(before) if before.block.address == block.address => ", by the call above, in place".to_owned(),
-            Some(before) => format!(", by the call above, from {:#010x}", before.block.address),
-            None if life.is_moved() => ", of nothing, or of a block that the history no longer has".to_owned(),
-            None => String::new(),
-        };
-        let time = frames::time(&context.clock, block.time, false);
-        let heading = paint.strong("Allocated :");
-        let text = format!("number {}{time}{came}", block.number);
-        writeln!(self.out, "  {heading} {}", paint.lines(&text, HEADING, HEADING))?;
-        // What took the block before gave this one: that was shown a few lines above.
-        if from.is_none() {
-            frames::thread(&mut self.out, context, block.thread, self.threads_recorded)?;
-            frames::stack(&mut self.out, begin, paint)?;
-        }
-        let Some(freed) = &life.end else {
-            let age = block.time.and_then(|ticks| context.clock.age_ns(ticks));
-            let age = age.map(|ns| format!(", age {}", span(ns))).unwrap_or_default();
-            return writeln!(self.out, "  {} still{age}", paint.strong("Allocated :"));
-        };
-        let (heading, went) = match to {
-            Some(after) if after.block.address == block.address => ("Resized   :", ", in place".to_owned()),
-            Some(after) => ("Moved     :", format!(", to {:#010x}", after.block.address)),
-            None if life.moves() => {
-                ("Moved     :", ", to nothing, or to a block that the history no longer has".to_owned())
-            }
-            None => ("Freed     :", String::new()),
-        };
-        let when = freed.time.map(|ticks| match context.clock.ns(ticks) {
-            Some(ns) => format!(", time {}", clock(ns)),
-            None => format!(", time {ticks} ticks"),
-        });
-        let lived = freed.time.zip(block.time).and_then(|(end, begin)| context.clock.ns(end.saturating_sub(begin)));
-        let lived = lived.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
-        let (heading, by, number) = (paint.strong(heading), freed.by, freed.number);
-        let text = format!("{by}, number {number}{}{lived}{went}", when.unwrap_or_default());
-        writeln!(self.out, "  {heading} {}", paint.lines(&text, HEADING, HEADING))?;
-        frames::thread(&mut self.out, context, freed.thread, self.threads_recorded)?;
-        match end {
-            Some(stack) => frames::stack(&mut self.out, stack, paint),
-            None => Ok(()),
-        }
-    }
-
-    /// Writes how many there were, and what was not seen.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self, lives: &Lives, seen: &Seen) -> io::Result<()> {
-        if self.begun {
-            writeln!(self.out)?;
-        }
-        let address = format!("{:#010x}", self.address);
-        let blocks = counted(lives.total, "block", "blocks");
-        if lives.total == 0 {
-            let chosen = if lives.filter.is_some() { " of those asked for" } else { "" };
-            writeln!(self.out, "No block{chosen} that the ledger knows has contained {address}.")?;
-        } else if lives.left_out == 0 {
-            writeln!(self.out, "{blocks} contained {address}.")?;
-        } else {
-            let (shown, left_out) = (count(lives.total - lives.left_out), count(lives.left_out));
-            let text =
-                format!("{shown} of {blocks} that contained {address}; {left_out} left out (--limit 0 shows all).");
-            sentence_line(&mut self.out, self.context.paint, &text)?;
-        }
-        notes::write(&mut self.out, seen, self.context.paint)?;
-        self.out.flush()
+        None => ("Freed     :", String::new()),
+    };
+    let when = freed.time.map(|ticks| match context.clock.ns(ticks) {
+        Some(ns) => format!(", time {}", clock(ns)),
+        None => format!(", time {ticks} ticks"),
+    });
+    let lived = freed.time.zip(block.time).and_then(|(end, begin)| context.clock.ns(end.saturating_sub(begin)));
+    let lived = lived.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
+    let (heading, by, number) = (paint.strong(heading), freed.by, freed.number);
+    let text = format!("{by}, number {number}{}{lived}{went}", when.unwrap_or_default());
+    writeln!(out, "  {heading} {}", paint.lines(&text, HEADING, HEADING))?;
+    frames::thread(&mut *out, context, freed.thread, threads_recorded)?;
+    match end {
+        Some(stack) => frames::stack(&mut *out, stack, paint),
+        None => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use crate::record::frames::short_name;
 use crate::{Cell, Column, Context};
 
 /// The column of a table of blocks. What one stands for is an estimate if they are samples.
-pub fn block_column(column: Field, sampled: bool) -> Column {
+pub(crate) fn block_column(column: Field, sampled: bool) -> Column {
     let name = column.name();
     match column.unit() {
         Unit::Address | Unit::Kind | Unit::YesNo | Unit::Event => Column::word(name),
@@ -21,7 +21,13 @@ pub fn block_column(column: Field, sampled: bool) -> Column {
 }
 
 /// What stands at a column for a block.
-pub fn block_cell(column: Field, context: &Context, holders: &Holders, block: &Entry, stack: &NamedStack) -> Cell {
+pub(crate) fn block_cell(
+    column: Field,
+    context: &Context,
+    holders: &Holders,
+    block: &Entry,
+    stack: &NamedStack,
+) -> Cell {
     let figure = column.figure(&Subject::live(block));
     let ns = |ticks: u64| context.clock.ns(ticks);
     let holder = || holders.holder(stack);
@@ -86,7 +92,7 @@ pub(crate) fn group_cell(key: &GroupKey, context: &Context) -> Cell {
     match key {
         GroupKey::Function { name: Some(name), .. } => Cell::Text(name.to_string()),
         GroupKey::Function { name: None, module: Some(module) } => {
-            Cell::Text(format!("(code without a name in {})", module.rsplit('/').next().unwrap_or(module)))
+            Cell::Text(format!("{} (no symbols)", module.rsplit('/').next().unwrap_or(module)))
         }
         GroupKey::Function { .. } => unnamed("unknown code"),
         GroupKey::File(file) => {

@@ -5,48 +5,14 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::format::Entry;
+use heapledger_analysis::source::SourceError;
 use heapledger_analysis::{Event, NamedStack};
 
 use crate::form::units::clean;
-use crate::record::conversions::Format;
 use crate::record::frames::Context;
 use crate::record::frames::place;
 use crate::record::written::{self, Record, function, source_line};
-
-/// What a record looks like.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// All that is known, as `ecosmdd` shows it.
-    Ecos,
-    /// As a person wants it.
-    Format(Format),
-}
-
-impl Shape {
-    /// Whether functions and lines must be looked up for it.
-    pub fn needs_names(&self) -> bool {
-        match self {
-            Shape::Ecos => true,
-            Shape::Format(format) => format.needs_names(),
-        }
-    }
-
-    /// Whether it shows anything of stacks.
-    pub fn needs_stack(&self) -> bool {
-        match self {
-            Shape::Ecos => true,
-            Shape::Format(format) => format.needs_stack(),
-        }
-    }
-
-    /// Whether source files must be read for it.
-    pub fn needs_source_text(&self) -> bool {
-        match self {
-            Shape::Ecos => true,
-            Shape::Format(format) => format.needs_source_text(),
-        }
-    }
-}
+use crate::{Form, ReportError, Stacks};
 
 /// Writes records one by one, of live blocks or of what happened, and nothing else.
 ///
@@ -57,16 +23,16 @@ impl Shape {
 ///      /tmp/mdd/consume.cxx:393
 ///      "            allocs[index].data.c    = malloc(size);"
 /// ```
-pub struct RecordsText<'a, W> {
-    out: W,
+pub struct Records<'a> {
+    out: &'a mut dyn Write,
     context: &'a Context,
-    shape: &'a Shape,
+    form: &'a Form,
 }
 
-impl<'a, W: Write> RecordsText<'a, W> {
-    /// Records of that `shape` to `out`.
-    pub fn new(out: W, context: &'a Context, shape: &'a Shape) -> RecordsText<'a, W> {
-        RecordsText { out, context, shape }
+impl<'a> Records<'a> {
+    /// Records of that form, [`Form::Ecos`] or [`Form::Lines`], to `out`.
+    pub fn new(out: &'a mut dyn Write, context: &'a Context, form: &'a Form) -> Records<'a> {
+        Records { out, context, form }
     }
 
     /// Writes a line that belongs to no record: a heading.
@@ -77,55 +43,58 @@ impl<'a, W: Write> RecordsText<'a, W> {
         writeln!(self.out, "{text}")
     }
 
-    /// Writes the caution with which a history begins that is not complete.
+    /// Writes the caution with which a history begins that is not complete, unless the form has none.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn caution(&mut self) -> io::Result<()> {
-        self.line("Caution: history is incomplete.\n")
+        match self.form {
+            Form::Lines { cautioned: false, .. } => Ok(()),
+            _ => self.line("Caution: history is incomplete.\n"),
+        }
     }
 
     /// Writes a live block.
     ///
     /// # Errors
-    /// If it cannot be written.
-    pub fn block(&mut self, block: &Entry, stack: &NamedStack) -> io::Result<()> {
-        let record = Record::of_block(block, stack);
-        match self.shape {
-            Shape::Format(format) => written::write(&mut self.out, format, self.context, &record),
-            Shape::Ecos => {
+    /// If it cannot be written, or if its stack cannot be read.
+    pub fn block(&mut self, block: &Entry, stacks: &mut dyn Stacks) -> Result<(), ReportError> {
+        let stack = self.stack(block.site, stacks)?;
+        let record = Record::of_block(block, &stack);
+        match self.form {
+            Form::Lines { template, .. } => written::write(self.out, template, self.context, &record)?,
+            _ => {
                 let (function, size) = (function(record.by), size(&record));
                 let (address, rest) = (block.address, rest(&record));
                 writeln!(self.out, "{address:#010x} : {function} {size}{rest}")?;
-                by(&mut self.out, self.context, &record)
+                by(self.out, self.context, &record)?;
             }
         }
+        Ok(())
     }
 
     /// Writes what happened.
     ///
     /// # Errors
-    /// If it cannot be written.
-    pub fn event(&mut self, event: &Event, stack: &NamedStack) -> io::Result<()> {
-        let record = Record::of_event(event, stack);
-        match self.shape {
-            Shape::Format(format) => written::write(&mut self.out, format, self.context, &record),
-            Shape::Ecos => {
+    /// If it cannot be written, or if its stack cannot be read.
+    pub fn event(&mut self, event: &Event, stacks: &mut dyn Stacks) -> Result<(), ReportError> {
+        let stack = self.stack(event.site(), stacks)?;
+        let record = Record::of_event(event, &stack);
+        match self.form {
+            Form::Lines { template, .. } => written::write(self.out, template, self.context, &record)?,
+            _ => {
                 let (function, size) = (function(record.by), size(&record));
                 let freed = if record.freed { " (freed)" } else { "" };
                 let (address, rest) = (event.block.address, rest(&record));
                 writeln!(self.out, "{function} {size}: {address:#010x}{freed} {rest}")?;
-                by(&mut self.out, self.context, &record)
+                by(self.out, self.context, &record)?;
             }
         }
+        Ok(())
     }
 
-    /// Ends the report.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self) -> io::Result<()> {
-        self.out.flush()
+    fn stack(&self, site: u32, stacks: &mut dyn Stacks) -> Result<NamedStack, SourceError> {
+        if self.form.needs_stack() { stacks.stack(site) } else { Ok(NamedStack::default()) }
     }
 }
 
@@ -169,7 +138,7 @@ fn by(out: &mut dyn Write, context: &Context, record: &Record<'_>) -> io::Result
 
 /// One of the two ledgers that `diff` compares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiffSide {
+pub struct EcosSide {
     /// What it is called.
     pub name: String,
     /// Live blocks.
@@ -183,7 +152,7 @@ pub struct DiffSide {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn diff_head(mut out: impl Write, sides: [&DiffSide; 2], new: u64, gone: u64) -> io::Result<()> {
+pub fn diff_head(mut out: impl Write, sides: [&EcosSide; 2], new: u64, gone: u64) -> io::Result<()> {
     for side in sides {
         let (name, kib) = (clean(&side.name), side.bytes / 1024);
         writeln!(out, "File {name} : {kib}K ({} bytes) used in {} allocations.", side.bytes, side.blocks)?;
@@ -194,13 +163,13 @@ pub fn diff_head(mut out: impl Write, sides: [&DiffSide; 2], new: u64, gone: u64
 }
 
 /// The heading of the blocks that only the second ledger has.
-pub fn diff_new(sides: [&DiffSide; 2]) -> String {
+pub fn diff_new(sides: [&EcosSide; 2]) -> String {
     let [first, second] = sides.map(|side| clean(&side.name));
     format!("New allocations in {second} but not in {first}")
 }
 
 /// The heading of the blocks that only the first ledger has.
-pub fn diff_gone(sides: [&DiffSide; 2]) -> String {
+pub fn diff_gone(sides: [&EcosSide; 2]) -> String {
     let [first, second] = sides.map(|side| clean(&side.name));
     format!("Allocations in {first} but freed in {second}")
 }

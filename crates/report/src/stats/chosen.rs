@@ -2,27 +2,22 @@
 
 use std::io;
 
+use heapledger_analysis::Chosen;
 use heapledger_analysis::format::record::Options;
-use heapledger_analysis::{Chosen, NamedStack, Summary};
 
 use crate::form::notes;
 use crate::form::units::clean;
 use crate::missing_frees;
-use crate::stats::text::{Fields, StatsOptions, allocators, heaps, recorded, sites, threads};
+use crate::stats::StatsReport;
+use crate::stats::text::{Fields, allocators, heaps, recorded, sites, threads};
 
 /// What is of the whole program and so is not here.
 const WHOLE: &str = "The peak, failed calls and what recording took are of the whole program: see them without --where \
                      and -F.";
 
 /// Writes all that comes behind the program.
-pub(crate) fn rest(
-    mut fields: Fields<'_>,
-    summary: &Summary,
-    chosen: &Chosen,
-    top: &[NamedStack],
-    options: StatsOptions,
-) -> io::Result<()> {
-    let paint = options.paint;
+pub(crate) fn rest(mut fields: Fields<'_>, report: &StatsReport<'_>, chosen: &Chosen) -> io::Result<()> {
+    let StatsReport { summary, top, paint, .. } = *report;
     let figures = paint.figures(summary.sampled.is_some());
     fields.line("Only", clean(&chosen.filter).into_owned())?;
     fields.field("Heap", &heaps(summary, figures))?;
@@ -46,7 +41,7 @@ pub(crate) fn rest(
     if summary.options.has(Options::THREAD) {
         let mut holding = summary.clone();
         holding.threads.retain(|totals| totals.live_blocks != 0);
-        threads(&mut fields, &holding, options.threads)?;
+        threads(&mut fields, &holding, report.threads)?;
     }
     fields.field("Options", &recorded(summary))?;
     fields.line("Left out", WHOLE.to_owned())?;

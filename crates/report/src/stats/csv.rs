@@ -2,17 +2,13 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{NamedStack, Summary};
-
+use super::StatsReport;
 use crate::record::columns::folded;
 use crate::{Cell, Column, Table, TableForm};
 
-/// Writes the totals, functions, threads, heaps and call sites, a row each; the first column says which. `top` are the
-/// stacks of `summary.sites.top`.
-///
-/// # Errors
-/// If they cannot be written.
-pub fn stats_csv(mut out: impl Write, summary: &Summary, top: &[NamedStack]) -> io::Result<()> {
+/// Writes the totals, functions, threads, heaps and call sites, a row each; the first column says which.
+pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let StatsReport { summary, top, .. } = *report;
     let columns = vec![
         Column::word("table"),
         Column::number("row"),
@@ -22,7 +18,7 @@ pub fn stats_csv(mut out: impl Write, summary: &Summary, top: &[NamedStack]) -> 
         Column::number("live_blocks"),
         Column::number("live_bytes"),
     ];
-    let mut table = Table::new(&mut out, TableForm::Csv, columns)?;
+    let mut table = Table::new(&mut *out, TableForm::Csv, columns)?;
     let mut row = |name: &str, row: Option<u32>, text: Option<String>, calls: [Option<u64>; 2], live: [u64; 2]| {
         let mut cells = vec![
             Cell::Text(name.to_owned()),

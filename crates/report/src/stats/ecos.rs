@@ -3,16 +3,15 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::format::record::Options;
-use heapledger_analysis::{KindTotals, Summary, ThreadTotals};
+use heapledger_analysis::{KindTotals, ThreadTotals};
 
+use super::StatsReport;
 use crate::form::units::clean;
 use crate::record::written::function;
 
-/// Writes the totals of a ledger called `ledger` as `ecosmdd stats` does. Estimates are marked with `~`.
-///
-/// # Errors
-/// If they cannot be written.
-pub fn ecos_stats(mut out: impl Write, ledger: &str, summary: &Summary) -> io::Result<()> {
+/// Writes the totals as `ecosmdd stats` does. Estimates are marked with `~`.
+pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let StatsReport { ledger, summary, .. } = *report;
     let mark = if summary.sampled.is_some() { "~" } else { "" };
     let kib = |bytes: u64| format!("{mark}{}K ({bytes} bytes)", bytes / 1024);
     writeln!(out, "{}: statistics", clean(ledger))?;

@@ -5,9 +5,10 @@ use std::io::{self, Write};
 
 use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::{Module, Taken, ThreadState};
-use heapledger_analysis::{NamedFrame, NamedStack, Note, Summary};
+use heapledger_analysis::{NamedFrame, Note, Summary};
 use serde::Serialize;
 
+use super::StatsReport;
 use crate::Ending;
 use crate::form::json::{HeaderLine, Hex, end, frames, line};
 use crate::stats::json_parts::{CallSitesJson, MemoryJson, SampledTotalsJson, StacksJson};
@@ -25,7 +26,7 @@ struct Freed {
 }
 
 #[derive(Serialize)]
-struct ThreadJson<'a> {
+struct ThreadTotalsJson<'a> {
     row: Option<u32>,
     id: Option<u32>,
     handle: Option<Hex>,
@@ -156,7 +157,7 @@ struct StatsLine<'a> {
     losses: Option<BTreeMap<&'static str, u64>>,
     counters: Option<BTreeMap<&'static str, u64>>,
     top_sites: Vec<TopJson<'a>>,
-    threads: Vec<ThreadJson<'a>>,
+    threads: Vec<ThreadTotalsJson<'a>>,
     heaps: Vec<HeapJson<'a>>,
     modules: Vec<ModuleJson>,
     options: OptionsJson,
@@ -164,18 +165,11 @@ struct StatsLine<'a> {
     process: ProcessJson<'a>,
 }
 
-/// Writes the totals of a ledger called `ledger`: all of them. `top` are the stacks of `summary.sites.top`.
-///
-/// # Errors
-/// If they cannot be written.
-pub fn stats_json(
-    mut out: impl Write,
-    ledger: &str,
-    summary: &Summary,
-    top: &[NamedStack],
-    modules: &[Module],
-) -> io::Result<()> {
-    line(&mut out, &first(ledger, summary))?;
+/// Writes the totals: all of them.
+pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let StatsReport { ledger, summary, top, modules, .. } = *report;
+    let more = totals_asked(summary);
+    line(out, &HeaderLine::new("stats", ledger, summary.sampled).with(more))?;
     // What is of the whole program only is null where a part is asked for.
     let whole = summary.chosen.is_none();
     let peak = summary.peak;
@@ -241,15 +235,13 @@ pub fn stats_json(
         },
         process: process(summary),
     };
-    line(&mut out, &object)?;
-    end(&mut out, Ending { shown: 1, left_out: 0, in_flight: summary.in_flight }, &summary.seen)
+    line(out, &object)?;
+    end(out, Ending { shown: 1, left_out: 0, in_flight: summary.in_flight }, &summary.seen)
 }
 
-/// The first line: which blocks were asked for, and whether all freed ones of them are known.
+/// What the first line has besides: which blocks were asked for, and whether all freed ones of them are known.
 #[derive(Serialize)]
-struct First<'a> {
-    #[serde(flatten)]
-    header: HeaderLine<'a>,
+struct TotalsAsked<'a> {
     r#where: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     complete: Option<bool>,
@@ -257,21 +249,20 @@ struct First<'a> {
     frees_missing: Option<u64>,
 }
 
-fn first<'a>(ledger: &'a str, summary: &'a Summary) -> First<'a> {
+fn totals_asked(summary: &Summary) -> TotalsAsked<'_> {
     let chosen = summary.chosen.as_ref();
-    First {
-        header: HeaderLine::new("stats", ledger, summary.sampled),
+    TotalsAsked {
         r#where: chosen.map(|chosen| chosen.filter.as_str()),
         complete: chosen.map(|chosen| chosen.frees_missing == 0),
         frees_missing: chosen.map(|chosen| chosen.frees_missing),
     }
 }
 
-fn threads(summary: &Summary) -> Vec<ThreadJson<'_>> {
+fn threads(summary: &Summary) -> Vec<ThreadTotalsJson<'_>> {
     let threads = summary.threads.iter().map(|totals| {
         let thread = totals.thread.as_ref();
         let all = thread.filter(|_| summary.chosen.is_none());
-        ThreadJson {
+        ThreadTotalsJson {
             row: thread.map(|thread| thread.row),
             id: thread.map(|thread| thread.id),
             handle: thread.map(|thread| Hex(thread.handle)),

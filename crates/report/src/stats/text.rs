@@ -7,6 +7,7 @@ use heapledger_analysis::format::record::Options;
 use heapledger_analysis::source::ThreadState;
 use heapledger_analysis::{Clock, Identity, NamedStack, Summary, ThreadTotals};
 
+use super::StatsReport;
 use crate::form::fit::Fit;
 use crate::form::notes;
 use crate::form::units::{Figures, clean, count, counted, moment, percent, span};
@@ -14,15 +15,6 @@ use crate::record::frames;
 use crate::stats::chosen;
 use crate::stats::memory;
 use crate::{Cell, Column, Paint, Table, TableForm, TableStyle};
-
-/// How totals are shown.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StatsOptions {
-    /// Threads shown at most; the others are counted. 0 shows all.
-    pub threads: usize,
-    /// Whether text is emphasized.
-    pub paint: Paint,
-}
 
 /// Writes a field: its name on the first line, nothing on the others.
 pub(crate) struct Fields<'a> {
@@ -54,18 +46,9 @@ impl Fields<'_> {
     }
 }
 
-/// Writes the totals of a ledger called `ledger`. `top` are the stacks of [`Summary::sites`], in their order.
-///
-/// # Errors
-/// If they cannot be written.
-pub fn stats_text(
-    out: impl Write,
-    ledger: &str,
-    summary: &Summary,
-    top: &[NamedStack],
-    options: StatsOptions,
-) -> io::Result<()> {
-    let paint = options.paint;
+/// Writes the totals field by field.
+pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let StatsReport { ledger, summary, top, paint, .. } = *report;
     let mut out = Fit::new(out, paint);
     writeln!(out, "{}: statistics", paint.strong(clean(ledger)))?;
     let figures = paint.figures(summary.sampled.is_some());
@@ -79,7 +62,7 @@ pub fn stats_text(
         fields.entry("", &args)?;
     }
     if let Some(chosen) = &summary.chosen {
-        return chosen::rest(fields, summary, chosen, top, options);
+        return chosen::rest(fields, report, chosen);
     }
     fields.field("Heap", &heaps(summary, figures))?;
     let (allocations, frees) = (figures.count(summary.allocations), figures.count(summary.frees));
@@ -118,7 +101,7 @@ pub fn stats_text(
     fields.field("Debugdata", &memory::debug_data(summary, figures.known()))?;
     allocators(&mut fields, summary)?;
     if summary.options.has(Options::THREAD) {
-        threads(&mut fields, summary, options.threads)?;
+        threads(&mut fields, summary, report.threads)?;
     }
     fields.field("Options", &recorded(summary))?;
     notes::write(fields.out, &summary.seen, paint)?;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use heapledger_analysis::tree::{Amounts, Measure};
 
-use super::TreeView;
+use super::TreeReport;
 use super::walk::walk;
 use crate::{Cell, Column, Table, TableForm};
 
@@ -17,19 +17,16 @@ const FIGURES: [(&str, Measure); 6] = [
     ("freed_blocks", Measure::FreedBlocks),
 ];
 
-/// Writes the tree in the order of [`tree_json`](super::tree_json), each node with all that are above it: `main;parse`.
+/// Writes the tree in the order of the lines of JSON, each node with all that are above it: `main;parse`.
 /// Returns how many nodes were left out.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn tree_csv(mut out: impl Write, view: &TreeView<'_>) -> io::Result<u64> {
+pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<u64> {
     let tree = view.tree;
     let mut columns = vec![Column::number("depth"), Column::text("path")];
     columns.extend(["function", "module", "file"].map(Column::text));
     columns.push(Column::number("line"));
     columns.extend(FIGURES.map(|(name, _)| Column::number(name)));
     columns.extend(FIGURES.map(|(name, _)| Column::number(format!("own_{name}"))));
-    let mut table = Table::new(&mut out, TableForm::Csv, columns)?;
+    let mut table = Table::new(&mut *out, TableForm::Csv, columns)?;
     let names: Vec<String> = tree.levels.iter().map(|level| level.name.replace(';', ":")).collect();
     let mut path: Vec<&str> = Vec::new();
     let left_out = walk(view, &mut |id| {

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::source::Thread;
 use heapledger_analysis::tree::{Amounts, LevelKind, Measure};
-use heapledger_analysis::{Seen, source::Thread};
 use serde::Serialize;
 
 use super::walk::walk;
-use super::{TreeView, measure_name};
+use super::{TreeReport, measure_name};
 use crate::Ending;
 use crate::form::json::{HeaderLine, end, line};
 
@@ -37,9 +37,7 @@ impl AmountsJson {
 }
 
 #[derive(Serialize)]
-struct First<'a> {
-    #[serde(flatten)]
-    header: HeaderLine<'a>,
+struct TreeAsked<'a> {
     r#where: Option<&'a str>,
     program: Option<&'a str>,
     pid: Option<u32>,
@@ -70,14 +68,11 @@ struct NodeLine<'a> {
     own: AmountsJson,
 }
 
-/// Writes the tree: the root, then each node behind the one that it belongs to, greatest first.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn tree_json(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::Result<()> {
-    let TreeView { tree, sums, measure, identity, .. } = *view;
-    let first = First {
-        header: HeaderLine::new("tree", view.ledger, sums.sampled),
+/// Writes the tree: the root, then each node behind the one that it belongs to, greatest first. Returns how many nodes
+/// were left out.
+pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<u64> {
+    let TreeReport { tree, sums, measure, identity, .. } = *view;
+    let more = TreeAsked {
         r#where: sums.filter.as_deref(),
         program: identity.program.as_deref(),
         pid: identity.pid,
@@ -88,7 +83,7 @@ pub fn tree_json(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::R
         frees: sums.frees,
         frees_missing: sums.frees_missing,
     };
-    line(&mut out, &first)?;
+    line(out, &HeaderLine::new("tree", view.ledger, sums.sampled).with(more))?;
     let left_out = walk(view, &mut |id| {
         let node = &tree.nodes[id as usize];
         let level = tree.level(node);
@@ -115,10 +110,11 @@ pub fn tree_json(mut out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::R
             total: AmountsJson::of(&node.total[0]),
             own: AmountsJson::of(&node.own[0]),
         };
-        line(&mut out, &object)
+        line(out, &object)
     })?;
     let shown = tree.nodes.len() as u64 - left_out;
-    end(&mut out, Ending { shown, left_out, in_flight: sums.in_flight }, seen)
+    end(out, Ending { shown, left_out, in_flight: sums.in_flight }, view.seen)?;
+    Ok(left_out)
 }
 
 /// What a thread is called where it is a level of a tree.

@@ -2,45 +2,15 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::query::TreeOrder;
-use heapledger_analysis::tree::{Amounts, CallTree, LevelKind, Measure, Node, SiteSums};
-use heapledger_analysis::{Identity, Seen};
+use heapledger_analysis::Identity;
+use heapledger_analysis::tree::{Amounts, LevelKind, Measure, Node, SiteSums};
 
 use crate::form::fit::Fit;
 use crate::form::notes::{self, part_of_frees};
-use crate::form::units::{Figures, Paint, clean, count, counted, percent};
+use crate::form::units::{Figures, clean, count, counted, percent};
 
 use super::line::{Line, fitted};
-use super::walk;
-
-/// What a tree is of, and which part of it is shown.
-#[derive(Clone, Copy, Debug)]
-pub struct TreeView<'a> {
-    /// What the ledger is called in the report.
-    pub ledger: &'a str,
-    /// The program.
-    pub identity: &'a Identity,
-    /// What was added up.
-    pub sums: &'a SiteSums,
-    /// The tree.
-    pub tree: &'a CallTree,
-    /// What it is ordered by, and what shares are of.
-    pub measure: Measure,
-    /// Nodes with less are summed up.
-    pub least: u64,
-    /// Levels that are shown; 0: all. A folded chain is one.
-    pub depth: usize,
-    /// Nodes below each that are shown; 0: all.
-    pub top: usize,
-    /// Lines that are shown, or nodes where each is one; 0: all.
-    pub limit: usize,
-    /// In which order those below a node come; the greatest by `measure` first, if there is none.
-    pub order: Option<&'a TreeOrder>,
-    /// Columns that a line may take; 0: any number.
-    pub width: usize,
-    /// How text is emphasized.
-    pub paint: Paint,
-}
+use super::{TreeReport, walk};
 
 /// What the figures of `measure` are called.
 pub fn measure_name(measure: Measure) -> &'static str {
@@ -132,7 +102,7 @@ enum Work {
 }
 
 struct Tree<'a> {
-    view: &'a TreeView<'a>,
+    view: &'a TreeReport<'a>,
     children: heapledger_analysis::tree::Children,
     figures: Figures,
     whole: u64,
@@ -140,11 +110,8 @@ struct Tree<'a> {
 }
 
 /// Writes the tree.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn tree_text(out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::Result<()> {
-    let TreeView { tree, measure, paint, .. } = *view;
+pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<()> {
+    let TreeReport { tree, measure, paint, .. } = *view;
     let figures = paint.figures(view.sums.sampled.is_some());
     let mut out = Fit::new(out, paint);
     let lines = |text: String| paint.lines(&text, 0, 2);
@@ -178,7 +145,7 @@ pub fn tree_text(out: impl Write, view: &TreeView<'_>, seen: &Seen) -> io::Resul
         made.fill();
         made.write(&mut out)?;
     }
-    notes::write(&mut out, seen, paint)?;
+    notes::write(&mut out, view.seen, paint)?;
     out.flush()
 }
 
@@ -254,7 +221,7 @@ impl Tree<'_> {
     /// The node and those below it, as long as there is one that holds all. What others hold beside it may be a tenth
     /// of what would get a line.
     fn chain(&self, id: u32) -> (Vec<u32>, Rest) {
-        let TreeView { measure, least, .. } = *self.view;
+        let TreeReport { measure, least, .. } = *self.view;
         let mut chain = vec![id];
         let mut beside = Rest::default();
         let mut end = id;
@@ -277,7 +244,7 @@ impl Tree<'_> {
 
     /// Puts the lines below a node on the pile, the first on top. Returns what gets no line at all.
     fn push_below(&self, id: u32, prefix: &str, level: usize, work: &mut Vec<Work>) -> Rest {
-        let TreeView { measure, least, depth, top, .. } = *self.view;
+        let TreeReport { measure, least, depth, children: most, .. } = *self.view;
         let below = self.below(id);
         let own = self.node(id).own[0];
         let mut rest = Rest::default();
@@ -289,7 +256,7 @@ impl Tree<'_> {
             let at = shown.partition_point(|(_, part)| part.get(measure) >= own.get(measure));
             shown.insert(at, (None, &own));
         }
-        let room = if top == 0 { usize::MAX } else { top };
+        let room = if most == 0 { usize::MAX } else { most };
         let kept = shown.iter().take(room).take_while(|(_, part)| shown_levels && part.get(measure) >= least).count();
         shown.drain(kept..).for_each(|(_, part)| rest.add(part, measure));
         if kept == 0 {
@@ -355,7 +322,8 @@ impl Tree<'_> {
     }
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let TreeView { measure, width, paint, tree, .. } = *self.view;
+        let TreeReport { measure, paint, tree, .. } = *self.view;
+        let width = paint.columns;
         // `live bytes`, `share`, `blocks`: the third is of the same blocks as the first.
         let other = measure_name(measure.other()).rsplit(' ').next().unwrap_or_default();
         let heads = [measure_name(measure), "share", other];

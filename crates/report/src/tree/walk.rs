@@ -4,17 +4,17 @@ use std::io;
 
 use heapledger_analysis::tree::Node;
 
-use super::TreeView;
+use super::TreeReport;
 
 /// What orders nodes beside each other, if nobody asked for anything else.
-pub(super) fn rank(view: &TreeView<'_>) -> impl Fn(&Node) -> (u64, u64, u32) + use<> {
+pub(super) fn rank(view: &TreeReport<'_>) -> impl Fn(&Node) -> (u64, u64, u32) + use<> {
     let measure = view.measure;
     move |node| (!node.value(measure), !node.value(measure.other()), node.level)
 }
 
 /// Hands out the root, then each node behind the one that it belongs to. Returns how many are left out.
-pub(super) fn walk(view: &TreeView<'_>, show: &mut dyn FnMut(u32) -> io::Result<()>) -> io::Result<u64> {
-    let TreeView { tree, measure, .. } = *view;
+pub(super) fn walk(view: &TreeReport<'_>, show: &mut dyn FnMut(u32) -> io::Result<()>) -> io::Result<u64> {
+    let TreeReport { tree, measure, .. } = *view;
     let children = tree.children(rank(view));
     let most = |limit: usize| if limit == 0 { usize::MAX } else { limit };
     let (mut waiting, mut shown) = (vec![0u32], 0usize);
@@ -29,7 +29,7 @@ pub(super) fn walk(view: &TreeView<'_>, show: &mut dyn FnMut(u32) -> io::Result<
             continue;
         }
         let kept = children.of(id).iter().filter(|id| tree.nodes[**id as usize].value(measure) >= view.least);
-        let mut kept: Vec<u32> = kept.take(most(view.top)).copied().collect();
+        let mut kept: Vec<u32> = kept.take(most(view.children)).copied().collect();
         if let Some(order) = view.order {
             let key = |id: &u32| {
                 let node = &tree.nodes[*id as usize];

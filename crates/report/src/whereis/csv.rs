@@ -7,8 +7,9 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::whereis::{Found, Place};
 use heapledger_analysis::{Holders, NamedStack, as_freed};
 
+use super::WhereisReport;
 use crate::record::columns::{block_cell, block_column};
-use crate::{Cell, Column, Context, Table, TableForm};
+use crate::{Cell, Column, Context, ReportError, Table, TableForm};
 
 /// What is told of a block.
 const BLOCK: [Field; 8] =
@@ -17,8 +18,16 @@ const BLOCK: [Field; 8] =
 /// What is told of its free.
 const FREE: [Field; 6] = [Field::Kind, Field::Number, Field::Time, Field::Thread, Field::Function, Field::File];
 
+/// Writes a row for each address, and one for each earlier block that held it.
+pub(super) fn write(report: &mut WhereisReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let mut csv = WhereisCsv::new(&mut *out, report.context)?;
+    report.each(|place, stack, lives| csv.place(place, stack, lives))?;
+    csv.table.end()?;
+    Ok(out.flush()?)
+}
+
 /// Where addresses belong, as CSV: a row for each address, and one for each earlier block that held it.
-pub struct WhereisCsv<'a, W> {
+struct WhereisCsv<'a, W> {
     table: Table<W>,
     context: &'a Context,
     holders: Holders,
@@ -26,10 +35,7 @@ pub struct WhereisCsv<'a, W> {
 
 impl<'a, W: Write> WhereisCsv<'a, W> {
     /// A table to `out`.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(out: W, context: &'a Context) -> io::Result<WhereisCsv<'a, W>> {
+    fn new(out: W, context: &'a Context) -> io::Result<WhereisCsv<'a, W>> {
         let mut columns = vec![Column::word("asked"), Column::word("found"), Column::number("offset")];
         columns.extend(BLOCK.map(|column| block_column(column, false)));
         columns.extend(FREE.map(|column| Column::text(format!("free_{}", block_column(column, false).key))));
@@ -39,10 +45,7 @@ impl<'a, W: Write> WhereisCsv<'a, W> {
     }
 
     /// Writes an address: with the stack of its block, and the two stacks of each earlier life.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn place(&mut self, place: &Place, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
+    fn place(&mut self, place: &Place, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
         let found = match place.found {
             Found::Inside(_) | Found::Behind(_) => "block",
             Found::Freed => "freed",
@@ -79,13 +82,5 @@ impl<'a, W: Write> WhereisCsv<'a, W> {
         cells.extend(FREE.map(|column| cell(column, free)));
         cells.extend(around.iter().cloned());
         self.table.row(&cells)
-    }
-
-    /// Gives the writer.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(self) -> io::Result<()> {
-        self.table.end()?.flush()
     }
 }

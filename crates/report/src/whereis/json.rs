@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::format::{Entry, FreedEntry};
-use heapledger_analysis::whereis::{Found, Place, Places};
-use heapledger_analysis::{NamedFrame, NamedStack, Seen};
+use heapledger_analysis::whereis::{Found, Place};
+use heapledger_analysis::{NamedFrame, NamedStack};
 use serde::Serialize;
 
-use crate::form::json::{self, HeaderLine, Hex, ThreadJson, frames, line, thread};
-use crate::{Context, Ending};
+use super::WhereisReport;
+use crate::form::json::{self, HeaderLine, Hex, ThreadJson, end, frames, line, thread};
+use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
 struct BlockJson<'a> {
@@ -116,81 +117,64 @@ struct PlaceLine<'a> {
     mapping: Option<RangeJson<'a>>,
 }
 
-/// Where addresses belong, as JSON.
-pub struct WhereisJson<'a, W> {
-    out: W,
-    context: &'a Context,
+/// What the first line has besides.
+#[derive(Serialize)]
+struct PlacesAsked {
+    complete: bool,
+    frees_missing: u64,
 }
 
-impl<'a, W: Write> WhereisJson<'a, W> {
-    /// A report to `out`; writes its first line.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(mut out: W, context: &'a Context, places: &Places) -> io::Result<WhereisJson<'a, W>> {
-        #[derive(Serialize)]
-        struct First<'a> {
-            #[serde(flatten)]
-            header: HeaderLine<'a>,
-            complete: bool,
-            frees_missing: u64,
-        }
-        let header = HeaderLine::new("whereis", &context.ledger, None);
-        let frees_missing = places.frees_missing;
-        line(&mut out, &First { header, complete: frees_missing == 0, frees_missing })?;
-        Ok(WhereisJson { out, context })
-    }
+/// Writes each address.
+pub(super) fn write(report: &mut WhereisReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let WhereisReport { context, places, .. } = *report;
+    let frees_missing = places.frees_missing;
+    let more = PlacesAsked { complete: frees_missing == 0, frees_missing };
+    line(out, &HeaderLine::new("whereis", &context.ledger, None).with(more))?;
+    report.each(|place, stack, lives| place_line(out, context, place, (stack, lives)))?;
+    Ok(end(out, report.ending(), &report.seen)?)
+}
 
-    /// Writes an address: with the stack of its block, and the two stacks of each earlier life.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn place(&mut self, place: &Place, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
-        let context = self.context;
-        let neighbour = |entry: &Option<Entry>, distance| {
-            entry.as_ref().map(|entry| BlockJson { distance, ..block(context, entry, None) })
-        };
-        let (found, behind) = match place.found {
-            Found::Inside(_) => ("block", None),
-            Found::Behind(by) => ("block", Some(by)),
-            Found::Freed => ("freed", None),
-            Found::Nothing => ("nothing", None),
-        };
-        let object = PlaceLine {
-            r#type: "place",
-            address: Hex(place.address),
-            found,
-            offset: place.block.map(|entry| place.address - entry.address),
-            behind,
-            block: place.block.as_ref().map(|entry| block(context, entry, Some(&stack.frames))),
-            before: neighbour(&place.before, place.distance_before()),
-            after: neighbour(&place.after, place.distance_after()),
-            lives: place.lives.iter().zip(lives).map(|(entry, of)| life(context, place.address, entry, of)).collect(),
-            lives_left_out: place.lives_left_out,
-            heap: place.heap.as_ref().map(|heap| heap.name.as_str()),
-            module: place.module.as_ref().map(|module| RangeJson {
-                name: module.path.to_str().unwrap_or_default(),
-                low: Hex(module.low),
-                high: Hex(module.high),
-                rights: None,
-                stack_of: None,
-            }),
-            mapping: place.mapping.as_ref().map(|mapping| RangeJson {
-                name: &mapping.name,
-                low: Hex(mapping.low),
-                high: Hex(mapping.high),
-                rights: Some(&mapping.rights),
-                stack_of: mapping.stack_of,
-            }),
-        };
-        line(&mut self.out, &object)
-    }
-
-    /// Writes the last line.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self, ending: Ending, seen: &Seen) -> io::Result<()> {
-        json::end(&mut self.out, ending, seen)
-    }
+fn place_line(
+    out: &mut dyn Write,
+    context: &Context,
+    place: &Place,
+    (stack, lives): (&NamedStack, &[[NamedStack; 2]]),
+) -> io::Result<()> {
+    let neighbour = |entry: &Option<Entry>, distance| {
+        entry.as_ref().map(|entry| BlockJson { distance, ..block(context, entry, None) })
+    };
+    let (found, behind) = match place.found {
+        Found::Inside(_) => ("block", None),
+        Found::Behind(by) => ("block", Some(by)),
+        Found::Freed => ("freed", None),
+        Found::Nothing => ("nothing", None),
+    };
+    let object = PlaceLine {
+        r#type: "place",
+        address: Hex(place.address),
+        found,
+        offset: place.block.map(|entry| place.address - entry.address),
+        behind,
+        block: place.block.as_ref().map(|entry| block(context, entry, Some(&stack.frames))),
+        before: neighbour(&place.before, place.distance_before()),
+        after: neighbour(&place.after, place.distance_after()),
+        lives: place.lives.iter().zip(lives).map(|(entry, of)| life(context, place.address, entry, of)).collect(),
+        lives_left_out: place.lives_left_out,
+        heap: place.heap.as_ref().map(|heap| heap.name.as_str()),
+        module: place.module.as_ref().map(|module| RangeJson {
+            name: module.path.to_str().unwrap_or_default(),
+            low: Hex(module.low),
+            high: Hex(module.high),
+            rights: None,
+            stack_of: None,
+        }),
+        mapping: place.mapping.as_ref().map(|mapping| RangeJson {
+            name: &mapping.name,
+            low: Hex(mapping.low),
+            high: Hex(mapping.high),
+            rights: Some(&mapping.rights),
+            stack_of: mapping.stack_of,
+        }),
+    };
+    line(out, &object)
 }

@@ -6,11 +6,12 @@ use heapledger_analysis::format::Entry;
 use heapledger_analysis::whereis::{Found, Place, Places};
 use heapledger_analysis::{NamedStack, Seen};
 
-use crate::Context;
+use super::WhereisReport;
 use crate::form::fit::Fit;
 use crate::form::notes;
 use crate::form::units::{Figures, clean, counted, plain_bytes};
 use crate::record::frames;
+use crate::{Context, ReportError};
 
 /// Writes addresses one by one.
 ///
@@ -23,7 +24,15 @@ use crate::record::frames;
 /// Before    : 0x55d0c0f520, calloc 96 B, number 6: ends 8 B before the block
 /// After     : 0x55d0c0f600, malloc 24 B, number 9: begins 8 B behind the block
 /// ```
-pub struct WhereisText<'a, W: Write> {
+pub(super) fn write(report: &mut WhereisReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let WhereisReport { context, threads_recorded, places, .. } = *report;
+    let mut text = WhereisText { out: Fit::new(out, context.paint), context, threads_recorded, begun: false };
+    report.each(|place, stack, lives| text.place(place, stack, lives))?;
+    Ok(text.end(places, &report.seen)?)
+}
+
+/// A report that is being written.
+struct WhereisText<'a, W: Write> {
     out: Fit<W>,
     context: &'a Context,
     threads_recorded: bool,
@@ -31,21 +40,13 @@ pub struct WhereisText<'a, W: Write> {
 }
 
 impl<'a, W: Write> WhereisText<'a, W> {
-    /// A report to `out`.
-    pub fn new(out: W, context: &'a Context, threads_recorded: bool) -> WhereisText<'a, W> {
-        WhereisText { out: Fit::new(out, context.paint), context, threads_recorded, begun: false }
-    }
-
     fn field(&mut self, name: &str, text: &str) -> io::Result<()> {
         let heading = self.context.paint.strong(format!("{name:<10}:"));
         writeln!(self.out, "{heading} {}", self.context.paint.lines(&clean(text), 12, 12))
     }
 
     /// Writes an address: with the stack of its block, and the two stacks of each earlier life.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn place(&mut self, place: &Place, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
+    fn place(&mut self, place: &Place, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
         let context = self.context;
         if self.begun {
             writeln!(self.out)?;
@@ -147,10 +148,7 @@ impl<'a, W: Write> WhereisText<'a, W> {
     }
 
     /// Writes what is missing, and what was not seen.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self, places: &Places, seen: &Seen) -> io::Result<()> {
+    fn end(mut self, places: &Places, seen: &Seen) -> io::Result<()> {
         let missing = places.frees_missing;
         if missing != 0 {
             let caution = format!("Caution: {}.", notes::missing_frees(false, missing, places.frees_recorded));

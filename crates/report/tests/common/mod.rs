@@ -6,9 +6,7 @@ use std::time::SystemTime;
 use heapledger_analysis::source::{Ledger, SourceError};
 use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Events, Names, NamingOptions, Sampling, Seen, Selection, Sort, Summary};
-use heapledger_report::{
-    Context, DumpJson, DumpText, Ending, HistoryJson, HistoryText, Paint, StatsOptions, stats_json, stats_text,
-};
+use heapledger_report::{BlocksReport, Context, EventsReport, Form, Paint, Report, ReportError, StatsReport};
 
 /// `stats`, `dump` and `history`, each as text and as JSON.
 pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
@@ -36,38 +34,34 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
     let mut named = names(&mut summary.sites.top.iter().map(|totals| totals.site))?;
     let top = summary.sites.top.iter().map(|totals| named.stack(totals.site)).collect::<Result<Vec<_>, _>>()?;
     summary.seen.notes.extend(named.notes());
-    let options = StatsOptions { threads: 2, paint: Paint::default() };
-    stats_text(stats, "a ledger", &summary, &top, options).expect("written");
-    stats_json(stats_lines, "a ledger", &summary, &top, &ledger.modules()?).expect("written");
+    let (summary, modules) = (&summary, &ledger.modules()?);
+    let paint = Paint::default();
+    let mut report = StatsReport { ledger: "a ledger", summary, top: &top, modules, threads: 2, paint };
+    report.write(&Form::Text, stats).expect("written");
+    report.write(&Form::Json, stats_lines).expect("written");
 
-    let selection = Selection::of(&ledger, Sort::Address, false, 5, &mut |_| {})?;
-    let mut named = names(&mut selection.blocks.sites())?;
-    let mut text = DumpText::new(dump, &context, true, &selection).expect("written");
-    let mut json = DumpJson::new(dump_lines, &context, &selection).expect("written");
-    for block in &selection.blocks {
-        let stack = named.stack(block.site)?;
-        text.block(&block, &stack).expect("written");
-        json.block(&block, &stack).expect("written");
-    }
-    let mut seen = Seen::of(&ledger, selection.in_flight)?;
-    seen.notes.extend(named.notes());
-    let shown = selection.blocks.len() as u64;
-    let ending = Ending { shown, left_out: selection.left_out(), in_flight: selection.in_flight };
-    text.end(ending, &selection, &seen).expect("written");
-    json.end(ending, &seen).expect("written");
+    let context = &context;
+    let selection = &Selection::of(&ledger, Sort::Address, false, 5, &mut |_| {})?;
+    let named = &mut names(&mut selection.blocks.sites())?;
+    let seen = Seen::of(&ledger, selection.in_flight)?;
+    let threads_recorded = true;
+    let mut report = BlocksReport { context, threads_recorded, selection, names: named, seen };
+    report.write(&Form::Text, dump).map_err(unread)?;
+    report.write(&Form::Json, dump_lines).map_err(unread)?;
 
-    let events = Events::of(&ledger, true, 5, &mut |_| {})?;
-    let mut named = names(&mut events.events.iter().map(|event| event.site()))?;
-    let mut text = HistoryText::new(history, &context, true, &events).expect("written");
-    let mut json = HistoryJson::new(history_lines, &context, &events).expect("written");
-    for event in &events.events {
-        let stack = named.stack(event.site())?;
-        text.event(&event, &stack).expect("written");
-        json.event(&event, &stack).expect("written");
-    }
-    let shown = events.events.len() as u64;
-    let ending = Ending { shown, left_out: events.left_out(), in_flight: events.in_flight };
-    text.end(ending, &events, &seen).expect("written");
-    json.end(ending, &seen).expect("written");
+    let events = &Events::of(&ledger, true, 5, &mut |_| {})?;
+    let named = &mut names(&mut events.events.iter().map(|event| event.site()))?;
+    let seen = Seen::of(&ledger, selection.in_flight)?;
+    let mut report = EventsReport { context, threads_recorded, events, names: named, seen };
+    report.write(&Form::Text, history).map_err(unread)?;
+    report.write(&Form::Json, history_lines).map_err(unread)?;
     Ok(out.map(|bytes| String::from_utf8(bytes).expect("text")))
+}
+
+/// Memory can be written to.
+fn unread(error: ReportError) -> SourceError {
+    match error {
+        ReportError::Read(error) => error,
+        other => panic!("{other}"),
+    }
 }

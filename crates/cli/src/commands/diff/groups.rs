@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use heapledger_analysis::diff::{ChangeKind, GroupChange};
 use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
-use heapledger_report::{DiffGroups, DiffSide, diff_groups, group_label};
+use heapledger_report::{DiffGroups, DiffSide, group_label};
 
-use super::{DiffArgs, TableArgs, Usage, add_notes, moment_of, tell_unknown};
+use super::{DiffArgs, Usage, add_notes, moment_of, tell_unknown};
 use crate::commands::{Opened, Progress};
 
 /// Groups of each list that are shown to a person who did not say how many.
@@ -17,14 +17,14 @@ pub(super) const GROUPS: usize = 20;
 /// What sums are made by, if not by call stack.
 pub(super) fn by(args: &DiffArgs) -> Result<Option<Vec<GroupBy>>> {
     let Some(text) = &args.group_by else {
-        if args.table.csv {
+        if args.form.is_csv() {
             return Err(Usage::new("--csv is for tables: add --group-by").into());
         }
         return Ok(None);
     };
     let by = GroupBy::parse(text).map_err(|error| Usage::in_value("--group-by", &error))?;
     match by.as_slice() {
-        [GroupBy::Stack] if !args.table.csv => Ok(None),
+        [GroupBy::Stack] if !args.form.is_csv() => Ok(None),
         by if by.contains(&GroupBy::Stack) => {
             Err(Usage::new("--group-by: stacks are compared alone, and not as a table").into())
         }
@@ -65,11 +65,10 @@ pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[G
     let changes = GroupChange::of(a, b, &|side, key| group_label(key, &contexts[side.min(1)], one_run));
     let shown = shown(&changes, args.limit(GROUPS));
     let sides = [0, 1].map(|side: usize| DiffSide { ledger: &opened[side].context.ledger, unix_ns: moments[side] });
-    let form = TableArgs::form(args.json, args.table.csv, "change", &contexts[1]);
-    let report =
-        DiffGroups { groups: [a, b], sides, one_run, by, shown: &shown, all: changes.len() as u64, seen: &seen };
-    diff_groups(args.out(!args.table.csv), form, &report)?;
-    Ok(())
+    let groups = [a, b];
+    let (all, paint) = (changes.len() as u64, contexts[1].paint);
+    let mut report = DiffGroups { groups, sides, one_run, by, shown: &shown, all, seen: &seen, paint };
+    args.view.present(args.form.get(), &mut report)
 }
 
 /// The changes that are shown: the most grown, and the most shrunk. These stand last: one table from the most grown to

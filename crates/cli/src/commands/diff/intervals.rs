@@ -9,14 +9,14 @@ use heapledger_analysis::diff::GroupChange;
 use heapledger_analysis::query::{Evaluator, GroupBy, GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{
-    Context, DiffGroups, DiffGroupsCsv, DiffSide, TableForm, diff_groups, diff_groups_end, diff_groups_header,
-    diff_groups_interval, group_label,
+    Context, DiffGroups, DiffGroupsCsv, DiffSide, Form, diff_groups_end, diff_groups_header, diff_groups_interval,
+    group_label,
 };
 
 use super::groups::{GROUPS, shown};
 use super::watch::{STACKS, Told, unix_now};
-use super::{DiffArgs, TableArgs, add_notes, moment_of, must_run};
-use crate::commands::shape::tell_notes;
+use super::{DiffArgs, add_notes, moment_of, must_run};
+use crate::commands::form::{tell_notes, unwritten};
 use crate::commands::{Opened, Progress, refresh};
 use crate::terminal::Output;
 
@@ -27,24 +27,24 @@ struct Reading {
 }
 
 /// Two readings, and what all comparisons of a process with itself have in common.
-struct Comparison<'a> {
+struct Readings<'a> {
     args: &'a DiffArgs,
     by: &'a [GroupBy],
     context: &'a Context,
 }
 
-impl Comparison<'_> {
+impl Readings<'_> {
     /// Hands out the comparison of two readings.
     fn show<T>(
         &self,
         [before, after]: [&Reading; 2],
         limit: usize,
         seen: &Seen,
-        write: impl FnOnce(&DiffGroups<'_>) -> std::io::Result<T>,
+        write: impl FnOnce(&mut DiffGroups<'_>) -> Result<T>,
     ) -> Result<T> {
         let changes = GroupChange::of(&before.groups, &after.groups, &|_, key| group_label(key, self.context, true));
         let side = |reading: &Reading| DiffSide { ledger: &self.context.ledger, unix_ns: reading.unix_ns };
-        let report = DiffGroups {
+        let mut report = DiffGroups {
             groups: [&before.groups, &after.groups],
             sides: [side(before), side(after)],
             one_run: true,
@@ -52,8 +52,9 @@ impl Comparison<'_> {
             shown: &shown(&changes, self.args.limit(limit)),
             all: changes.len() as u64,
             seen,
+            paint: self.context.paint,
         };
-        Ok(write(&report)?)
+        write(&mut report)
     }
 }
 
@@ -78,7 +79,7 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration, by: &[Gro
     // With nothing in between there is no need for a second one.
     let steps = args.every.is_some();
     let count = args.count.filter(|_| steps).unwrap_or(if steps { u64::MAX } else { 1 });
-    let form = TableArgs::form(args.json, args.table.csv, "change", &context);
+    let form = args.form.get();
     let mut out: Option<Intervals> = None;
     let mut last: Option<Reading> = None;
     let (mut due, mut done) = (Instant::now(), 0);
@@ -91,7 +92,7 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration, by: &[Gro
         }
         let now = read(args, &opened, by, &mut filter, &mut |_| ())?;
         refresh(&opened.ledger, &mut context)?;
-        let comparison = Comparison { args, by, context: &context };
+        let comparison = Readings { args, by, context: &context };
         let earlier = last.as_ref().unwrap_or(&first);
         comparison.show([earlier, &now], STACKS, &Seen::default(), |report| step(args, form, &mut out, report))?;
         done += 1;
@@ -108,23 +109,17 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration, by: &[Gro
     refresh(&opened.ledger, &mut context)?;
     let mut seen = Seen::of(&opened.ledger, 0)?;
     add_notes(&mut seen, filter.into_names().notes());
-    let comparison = Comparison { args, by, context: &context };
+    let comparison = Readings { args, by, context: &context };
     match out {
         // The intervals are the table: one more row for all of them would count twice in any sum.
         Some(Intervals::Csv(_)) => tell_notes(&seen),
         Some(Intervals::Other(mut out)) => comparison.show([&first, &end], GROUPS, &seen, |report| {
-            if let TableForm::Text(_) = form {
+            if *form == Form::Text {
                 writeln!(out, "In all:")?;
             }
-            diff_groups_end(&mut out, form, report)
+            diff_groups_end(&mut out, form, report).map_err(unwritten)
         })?,
-        None => {
-            let out = args.out(!args.table.csv);
-            comparison.show([&first, &end], GROUPS, &seen, |report| diff_groups(out, form, report))?;
-            if args.table.csv {
-                tell_notes(&seen);
-            }
-        }
+        None => comparison.show([&first, &end], GROUPS, &seen, |report| args.view.present(form, report))?,
     }
     Ok(())
 }
@@ -143,22 +138,22 @@ fn read(
 }
 
 /// Writes an interval. The first one opens the output: its text goes through no pager, it comes bit by bit.
-fn step(args: &DiffArgs, form: TableForm, out: &mut Option<Intervals>, report: &DiffGroups<'_>) -> std::io::Result<()> {
+fn step(args: &DiffArgs, form: &Form, out: &mut Option<Intervals>, report: &DiffGroups<'_>) -> Result<()> {
     let out = match out {
         Some(out) => out,
         empty => {
-            let mut new = args.out(false);
-            if let TableForm::Json(_) = form {
+            let mut new = args.view.output(form, false);
+            if *form == Form::Json {
                 diff_groups_header(&mut new, report)?;
             }
             empty.insert(match form {
-                TableForm::Csv => Intervals::Csv(DiffGroupsCsv::new(new, report)?),
+                Form::Csv => Intervals::Csv(DiffGroupsCsv::new(new, report)?),
                 _ => Intervals::Other(new),
             })
         }
     };
     match out {
-        Intervals::Csv(csv) => csv.interval(report),
-        Intervals::Other(out) => diff_groups_interval(out, form, report),
+        Intervals::Csv(csv) => Ok(csv.interval(report)?),
+        Intervals::Other(out) => diff_groups_interval(out, form, report).map_err(unwritten),
     }
 }

@@ -1,15 +1,17 @@
 //! Blocks that only one of two ledgers of a run has, one by one.
 
+use std::io::Write;
+
 use anyhow::Result;
 use heapledger_analysis::Estimate;
 use heapledger_analysis::diff::{Census, Diff, OnlyHere};
 use heapledger_analysis::query::{Evaluator, SortKeys};
 use heapledger_report::Ending;
-use heapledger_report::ecos::{self, RecordsText, Shape};
+use heapledger_report::ecos::{self, EcosSide, Records};
 
-use super::{DiffArgs, Report, add_notes, seen_of};
-use crate::commands::shape::tell_ending;
-use crate::commands::{Opened, Progress, find_names, refresh, shown_stack};
+use super::{Comparison, DiffArgs, add_notes, seen_of};
+use crate::commands::form::{tell_ending, unwritten};
+use crate::commands::{Opened, Progress, find_names, refresh};
 use crate::terminal::Output;
 
 /// Blocks of each list that are shown to a person who did not say how many.
@@ -22,7 +24,7 @@ pub(super) fn blocks(
     filters: &mut [Evaluator<'_>; 2],
     censuses: [&Census; 2],
     keys: &SortKeys,
-    mut report: Report,
+    mut report: Comparison,
 ) -> Result<()> {
     let [a, b] = opened.each_ref().map(|opened| opened.context.ledger.as_str());
     let mut seen = seen_of([&opened[0].ledger, &opened[1].ledger])?;
@@ -44,14 +46,14 @@ pub(super) fn blocks(
         find_names(names, only.blocks.sites(), true)?;
         ending.shown += only.blocks.len() as u64;
         ending.left_out += only.left_out();
-        if let Report::Text(text) = &mut report {
+        if let Comparison::Text(text) = &mut report {
             text.blocks(&heading)?;
         }
         for (index, block) in only.blocks.iter().enumerate() {
             let stack = names.stack(block.site)?;
             match &mut report {
-                Report::Json(json) => json.block(&context, &block, &stack, side == 1)?,
-                Report::Text(text) => {
+                Comparison::Json(json) => json.block(&context, &block, &stack, side == 1)?,
+                Comparison::Text(text) => {
                     if index > 0 {
                         text.line("")?;
                     }
@@ -59,30 +61,31 @@ pub(super) fn blocks(
                 }
             }
         }
-        if let Report::Text(text) = &mut report {
+        if let Comparison::Text(text) = &mut report {
             text.blocks_left_out(&only)?;
         }
         add_notes(&mut seen, names.notes());
     }
     match report {
-        Report::Json(json) => json.end(ending, &seen)?,
-        Report::Text(text) => text.end(&seen)?,
+        Comparison::Json(json) => json.end(ending, &seen)?,
+        Comparison::Text(text) => text.end(&seen)?,
     }
     Ok(())
 }
 
-/// Blocks one by one, as somebody wants to see them, or in the shape of `ecosmdd`.
-pub(super) fn shaped(
+/// Blocks one by one, as somebody wants to see them, or as `ecosmdd` shows them.
+pub(super) fn records(
     args: &DiffArgs,
     opened: &[Opened; 2],
     filters: &mut [Evaluator<'_>; 2],
     censuses: [&Census; 2],
-    (keys, shape): (&SortKeys, &Shape),
+    keys: &SortKeys,
     diff: &Diff,
     out: &mut Output,
 ) -> Result<()> {
+    let form = args.form.get();
     let mut seen = seen_of([&opened[0].ledger, &opened[1].ledger])?;
-    let sides = [0, 1].map(|side: usize| ecos::DiffSide {
+    let sides = [0, 1].map(|side: usize| EcosSide {
         name: opened[side].context.ledger.clone(),
         blocks: diff.all[side].blocks,
         bytes: diff.all[side].bytes,
@@ -99,15 +102,13 @@ pub(super) fn shaped(
         let only = OnlyHere::of(ledger, other, Some(&mut *filter), order, &mut |_| ())?;
         refresh(ledger, &mut context)?;
         let names = filter.names();
-        if shape.needs_names() {
-            find_names(names, only.blocks.sites(), shape.needs_source_text())?;
-        }
-        let mut records = RecordsText::new(&mut *out, &context, shape);
+        find_names(names, only.blocks.sites().filter(|_| form.needs_names()), form.needs_source_text())?;
+        let mut records = Records::new(&mut *out, &context, form);
         records.line(&heading)?;
         for block in &only.blocks {
-            records.block(&block, &shown_stack(shape, names, block.site)?)?;
+            records.block(&block, names).map_err(unwritten)?;
         }
-        records.end()?;
+        out.flush()?;
         ending.shown += only.blocks.len() as u64;
         ending.left_out += only.left_out();
         add_notes(&mut seen, names.notes());

@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::{ChangeNames, DiffArgs, Report, grouped, moment_of, must_run, shown};
+use super::{ChangeNames, Comparison, DiffArgs, grouped, moment_of, must_run, shown};
 use crate::commands::Progress;
 use heapledger_launch::startup;
 
@@ -39,7 +39,7 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration) -> Result
     let count = args.count.filter(|_| steps).unwrap_or(if steps { u64::MAX } else { 1 });
     let mut last: Option<(Census, Option<u64>)> = None;
     // Its text goes through no pager: it comes bit by bit.
-    let mut report: Option<Report> = None;
+    let mut report: Option<Comparison> = None;
     let start = Instant::now();
     let mut done = 0;
     let mut due = start;
@@ -56,9 +56,14 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration) -> Result
         let (diff, later) = Diff::since(earlier, ledger, Some(&mut filter), !is_last, &mut |_| ())?;
         let report = match &mut report {
             Some(report) => report,
-            empty => {
-                empty.insert(Report::new(args, args.out(false), &diff, [name, name], opened.context.paint, &filter)?)
-            }
+            empty => empty.insert(Comparison::new(
+                args,
+                args.view.output(args.form.get(), false),
+                &diff,
+                [name, name],
+                opened.context.paint,
+                &filter,
+            )?),
         };
         step(args, name, &diff, [since, now], &mut names, report)?;
         done += 1;
@@ -72,9 +77,16 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration) -> Result
     let ended = moment_of(ledger, SystemTime::now()).or_else(unix_now);
     let mut report = match report {
         Some(report) => report,
-        None => Report::new(args, args.out(false), &diff, [name, name], opened.context.paint, &filter)?,
+        None => Comparison::new(
+            args,
+            args.view.output(args.form.get(), false),
+            &diff,
+            [name, name],
+            opened.context.paint,
+            &filter,
+        )?,
     };
-    if let Report::Text(text) = &mut report
+    if let Comparison::Text(text) = &mut report
         && done > 0
     {
         text.line("In all:")?;
@@ -96,12 +108,12 @@ fn step(
     diff: &Diff,
     moments: [Option<u64>; 2],
     names: &mut ChangeNames<'_>,
-    report: &mut Report,
+    report: &mut Comparison,
 ) -> Result<()> {
     let lists = shown(diff, args.limit(STACKS));
-    names.find(&lists, args.json)?;
+    names.find(&lists, args.form.is_json())?;
     match report {
-        Report::Json(json) => {
+        Comparison::Json(json) => {
             let sides = moments.map(|unix_ns| DiffSide { ledger, unix_ns });
             json.totals(diff, sides, false)?;
             for change in lists.iter().flatten() {
@@ -109,7 +121,7 @@ fn step(
             }
             json.flush()?;
         }
-        Report::Text(text) => {
+        Comparison::Text(text) => {
             let length = moments[0].zip(moments[1]).map_or(0, |(from, to)| to.saturating_sub(from));
             let when = moments[1].map(moment).unwrap_or_default();
             let mark = if diff.is_estimated() { "~" } else { "" };

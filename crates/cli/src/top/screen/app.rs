@@ -247,7 +247,7 @@ impl App {
             KeyCode::BackTab => page.regroup(Group::ALL[(at + Group::ALL.len() - 1) % Group::ALL.len()]),
             KeyCode::Char('s' | '>' | '.') => view.sort = next_sort(view.sort, &columns, 1),
             KeyCode::Char('<' | ',') => view.sort = next_sort(view.sort, &columns, columns.len()),
-            KeyCode::Char('b') => view.sort = Sort::Live,
+            KeyCode::Char('b') => view.sort = Sort::Bytes,
             KeyCode::Char('n') => view.sort = Sort::Blocks,
             KeyCode::Char('d') => view.sort = Sort::Rate,
             KeyCode::Char('c') => view.sort = Sort::Growth,
@@ -279,7 +279,7 @@ impl App {
         let mut view = View { group: Group::Stack, filter: String::new(), ..page.view.clone() };
         view.within.push((page.view.group, *id));
         if view.sort == Sort::Allocated {
-            view.sort = Sort::Live;
+            view.sort = Sort::Bytes;
         }
         self.pages.push(Page::Table(TablePage { view, title, cursor: 0, offset: 0, held: None }));
         None
@@ -362,7 +362,7 @@ impl TablePage {
         self.view.group = group;
         (self.cursor, self.offset, self.held) = (0, 0, None);
         if self.view.sort == Sort::Allocated && !matches!(group, Group::Thread | Group::Kind) {
-            self.view.sort = Sort::Live;
+            self.view.sort = Sort::Bytes;
         }
     }
 }
@@ -397,7 +397,7 @@ fn next_sort(sort: Sort, columns: &[LookColumn], by: usize) -> Sort {
         columns.iter().map(|column| Sort::by(Some(*column))).chain(std::iter::once(Sort::by(None))).collect();
     match all.iter().position(|other| *other == sort) {
         Some(at) => all[(at + by) % all.len()],
-        None => Sort::Live,
+        None => Sort::Bytes,
     }
 }
 

@@ -19,8 +19,7 @@ MOVING
 
 WHAT ROWS ARE
   1 function  2 stack  3 thread  4 file  5 module  6 kind     Tab: the next
-  w                     the innermost functions, also such as xmalloc that only
-                        allocate for others; again: who called those
+  w                     toggle allocator wrappers (xmalloc, std::)
   /                     only rows with a text in their names; Esc: all
   f                     only blocks of which something holds, as with --where:
                         size >= 4K and age > 10s and thread == 3
@@ -28,7 +27,7 @@ WHAT ROWS ARE
 ORDER
   s > <                 by the next column, the one before
   b bytes   n number of blocks   d growth a second   c growth since the mark
-  a allocated   o oldest   N name                    r the other way round
+  a allocated   o oldest   N name                    r reverse
 
 TIME
   m                     mark: show what is allocated from now on and lives

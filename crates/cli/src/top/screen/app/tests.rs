@@ -63,13 +63,13 @@ fn order_goes_through_the_columns_that_are_shown() {
         press(&mut app, "s");
         seen.push(table(&app).view.sort);
     }
-    assert_eq!(seen, [Sort::Blocks, Sort::Rate, Sort::Growth, Sort::Oldest, Sort::Name, Sort::Live]);
+    assert_eq!(seen, [Sort::Blocks, Sort::Rate, Sort::Growth, Sort::Oldest, Sort::Name, Sort::Bytes]);
     press(&mut app, "<");
     assert_eq!(table(&app).view.sort, Sort::Name);
     press(&mut app, "3a");
     assert_eq!(table(&app).view.sort, Sort::Allocated);
     press(&mut app, "1r");
-    assert_eq!((table(&app).view.sort, table(&app).view.reverse), (Sort::Live, true));
+    assert_eq!((table(&app).view.sort, table(&app).view.reverse), (Sort::Bytes, true));
 }
 
 #[test]
