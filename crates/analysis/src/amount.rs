@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use heapledger_source::format::Entry;
+use heapledger_format::Entry;
 
 /// Blocks and their bytes. In a sampled ledger: what its records stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use heapledger_source::format::Entry;
-use heapledger_source::format::record::{EXCESS_ESCAPE, RECORD_WORDS, THREAD_OTHER};
+use heapledger_format::Entry;
+use heapledger_format::record::{EXCESS_ESCAPE, RECORD_WORDS, THREAD_OTHER};
 
 use crate::query::SortKeys;
 
@@ -253,8 +253,8 @@ impl<'k> First<'k> {
 
 #[cfg(test)]
 mod tests {
-    use heapledger_source::format::Kind;
-    use heapledger_source::format::record::{ADDRESS_MAX, NUMBER_MAX, SIZE_ESCAPE, TIME_MAX};
+    use heapledger_format::Kind;
+    use heapledger_format::record::{ADDRESS_MAX, NUMBER_MAX, SIZE_ESCAPE, TIME_MAX};
 
     use super::*;
 

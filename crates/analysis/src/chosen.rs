@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heapledger_source::format::{FreedEntry, TallyCounter};
+use heapledger_format::{FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::fold::{Act, Fold, fold};

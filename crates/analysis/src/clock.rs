@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use heapledger_format::GlobalCounter;
 use heapledger_format::session::process as key;
-use heapledger_source::format::GlobalCounter;
 use heapledger_source::{Ledger, SourceError};
 
 /// What ticks mean, and when the ledger was looked at.

@@ -1,6 +1,6 @@
 //! Live blocks by kind, thread, heap and call site, added up in one pass.
 
-use heapledger_source::format::{Entry, Kind};
+use heapledger_format::{Entry, Kind};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::extents::Extents;

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use heapledger_source::format::{Entry, SectionKind, TallyCounter};
+use heapledger_format::{Entry, SectionKind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::fold::{self, Act, Fold, Folded};

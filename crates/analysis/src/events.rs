@@ -1,6 +1,6 @@
 //! The history: allocations and frees in the order in which they happened, of one ledger or of several of one run.
 
-use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, Shown, SourceError};
 
 use crate::fold::{Act, Fold, fold};

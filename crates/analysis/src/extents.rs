@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
+use heapledger_format::Entry;
 use heapledger_source::Heap;
-use heapledger_source::format::Entry;
 
 /// What an arena of glibc is aligned to, and at most as large as: a heap that lies in many of these is no larger than what
 /// it has of each.

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-use heapledger_source::format::record::Options;
+use heapledger_format::record::Options;
 
 use crate::query::Subject;
 

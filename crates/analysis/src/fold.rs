@@ -5,7 +5,7 @@
 //! What is added up need not fit into memory, and neither need the elements: whoever hands them over in batches can be
 //! gone through.
 
-use heapledger_source::format::{Entry, FreedEntry, SectionKind};
+use heapledger_format::{Entry, FreedEntry, SectionKind};
 use heapledger_source::{Ledger, Scanned, SourceError};
 
 use crate::Sampling;
@@ -241,7 +241,7 @@ fn add_meant<T: Element, F: Fold<T>>(sum: &mut F, element: &T, weight: u64, filt
 
 #[cfg(test)]
 mod tests {
-    use heapledger_source::format::Kind;
+    use heapledger_format::Kind;
 
     use super::*;
 

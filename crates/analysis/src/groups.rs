@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use heapledger_source::format::{Entry, Kind};
+use heapledger_format::{Entry, Kind};
 use heapledger_source::{Ledger, SourceError};
 
 use self::parts::{Looked, Parts, Raw, Total};

@@ -1,7 +1,7 @@
 //! Which program a ledger tells of, and what became of it.
 
+use heapledger_format::header::State;
 use heapledger_format::session::process as key;
-use heapledger_source::format::header::State;
 use heapledger_source::{Ledger, Taken};
 
 /// The program, and how it ended.

@@ -65,7 +65,3 @@ pub use selection::{Selection, Sort};
 pub use sites::{SiteTotals, Sites};
 pub use summary::{HeapTotals, KindTotals, Peak, Summary, ThreadTotals, Unwinding};
 pub use suppress::{SuppressionError, Suppressions, is_kept_by_design};
-
-pub use heapledger_format as format;
-pub use heapledger_source as source;
-pub use heapledger_symbols as symbols;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use heapledger_source::format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::notes::records_frees;

@@ -1,6 +1,6 @@
 //! What the recorder took of the program's machine, and what for.
 
-use heapledger_source::format::{GlobalCounter, SectionKind};
+use heapledger_format::{GlobalCounter, SectionKind};
 use heapledger_source::{Ledger, SourceError};
 
 /// Memory of the recorder beside the ledger, by what it is for.

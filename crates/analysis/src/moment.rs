@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use heapledger_format::GlobalCounter;
+use heapledger_format::header::flag;
 use heapledger_format::session::process as key;
-use heapledger_source::format::GlobalCounter;
-use heapledger_source::format::header::flag;
 use heapledger_source::{FoundIn, Ledger, SourceError};
 
 /// Which moment a report is of.

@@ -1,7 +1,7 @@
 //! What a report could not see. Every report ends with these.
 
-use heapledger_source::format::record::Options;
-use heapledger_source::format::{SectionKind, TallyCounter};
+use heapledger_format::record::Options;
+use heapledger_format::{SectionKind, TallyCounter};
 use heapledger_source::{Damage, Ledger, SourceError};
 
 use crate::FoundBy;
@@ -155,7 +155,7 @@ impl Seen {
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn of(ledger: &Ledger, in_flight: u64) -> Result<Seen, SourceError> {
-        use heapledger_source::format::header::State;
+        use heapledger_format::header::State;
         let mut notes: Vec<Note> = FoundBy::of(ledger)?.map(Note::FoundBy).into_iter().collect();
         let damage = ledger.damage();
         if damage.is_any() {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use heapledger_format::GlobalCounter;
 use heapledger_format::session::process as key;
 use heapledger_source::Ledger;
-use heapledger_source::format::GlobalCounter;
 
 /// Two ledgers that are not of one run, by their places in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

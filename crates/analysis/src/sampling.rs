@@ -1,7 +1,7 @@
 //! What records stand for in a ledger into which only samples were entered.
 
+use heapledger_format::Entry;
 use heapledger_source::Ledger;
-use heapledger_source::format::Entry;
 
 /// How blocks were chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

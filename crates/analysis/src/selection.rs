@@ -1,6 +1,6 @@
 //! Live blocks, sorted and limited.
 
-use heapledger_source::format::Entry;
+use heapledger_format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
 use crate::Estimate;

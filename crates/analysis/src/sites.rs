@@ -1,6 +1,6 @@
 //! Call sites: how many distinct stacks there are, how deep, which hold most, and what the table takes.
 
-use heapledger_source::format::{FreedEntry, GlobalCounter, SectionKind};
+use heapledger_format::{FreedEntry, GlobalCounter, SectionKind};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::Amount;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use heapledger_source::format::record::Options;
-use heapledger_source::format::{GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_format::record::Options;
+use heapledger_format::{GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_source::{Heap, Ledger, SourceError, Storage, Tallies, Thread};
 
 use crate::chosen::Chosen;

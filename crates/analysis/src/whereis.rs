@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Heap, Ledger, Mapping, Module, SourceError};
 
 use crate::Sampling;

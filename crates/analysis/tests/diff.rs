@@ -7,11 +7,11 @@ use std::time::SystemTime;
 use heapledger_analysis::diff::{
     Census, Change, ChangeKind, Diff, GroupChange, OnlyHere, StackKey, StackKeys, one_run,
 };
-use heapledger_analysis::format::{Entry, Kind, sample};
 use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Group, GroupKey, Groups, Holders, NamedFrame, NamedStack, Names};
+use heapledger_format::{Entry, Kind, sample};
+use heapledger_source::Ledger;
+use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
 
 struct Made(PathBuf, Ledger);

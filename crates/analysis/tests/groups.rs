@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use heapledger_analysis::format::{Entry, Kind};
 use heapledger_analysis::query::{Evaluator, Filter, GroupBy, GroupOrder};
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, GroupKey, Groups, Holders, Names, Selection, Sort};
+use heapledger_format::{Entry, Kind};
+use heapledger_source::Ledger;
+use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
 
 struct Made(PathBuf, Ledger);

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::query::{Evaluator, Filter};
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::{
     Clock, Evidence, Figure, Finding, Growth, Held, Holders, Leaked, Limits, Names, Summary, Verdict, check,
 };
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_source::Ledger;
+use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
 
 const LIVE_BYTES: u64 = 5_500;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{GivenFile, Options, SourceReader, Symbolizer};
 use heapledger_analysis::{Given, NamedFrame, Names, NamingOptions, Note, given};
+use heapledger_source::Ledger;
+use heapledger_symbols::{GivenFile, Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
 
 /// A function that this test looks for in its own program.

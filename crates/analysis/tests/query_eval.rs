@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use heapledger_analysis::format::record::Options;
-use heapledger_analysis::format::{Entry, FreedEntry, Kind};
 use heapledger_analysis::query::{Evaluator, Filter, Scope, SortKeys, Subject};
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Event, EventKind, Holders, Names, Selection};
+use heapledger_format::record::Options;
+use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_source::Ledger;
+use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
 
 struct Made(PathBuf, Ledger);
@@ -89,7 +89,7 @@ fn block(number: u64, site: u32) -> Entry {
 #[test]
 fn blocks_are_chosen() {
     let mut builder = builder();
-    builder.global(heapledger_analysis::format::GlobalCounter::LastTime, 10_000_000);
+    builder.global(heapledger_format::GlobalCounter::LastTime, 10_000_000);
     let made = Made::new("blocks", &builder);
     for (text, numbers) in [
         ("size >= 700", &[7, 8, 9][..]),

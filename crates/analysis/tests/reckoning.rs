@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
-use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_analysis::query::{Evaluator, Filter};
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Event, EventKind, Events, Holders, Names, Note, Selection, Sort, Summary};
+use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_source::Ledger;
+use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::{Builder, sample};
 
 struct Made(PathBuf, Ledger);

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Event, EventKind, EventList, Events, Lives, Wanted, in_order};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_source::Ledger;
 use heapledger_testing::Builder;
 
 /// Ledgers in files of one test.

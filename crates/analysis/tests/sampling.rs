@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
-use heapledger_analysis::format::sample::{STEP, next_gap, scramble, weight};
-use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
-use heapledger_analysis::source::{Ledger, finish};
 use heapledger_analysis::{Clock, Events, Memory, Note, Private, Sampled, Selection, Sort, Summary};
+use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::sample::{STEP, next_gap, scramble, weight};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Builder, sample};
 
 /// A ledger, live and finished.

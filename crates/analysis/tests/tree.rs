@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
-use heapledger_analysis::format::{Entry, FreedEntry, Kind};
 use heapledger_analysis::query::{Evaluator, Filter};
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::tree::{Amounts, CallTree, Measure, Node, Side, SiteSums, TreeBuilder};
 use heapledger_analysis::{Clock, Holders, Names, Summary};
+use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_source::Ledger;
+use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::{Builder, sample};
 
 /// A ledger in a file of its own.
@@ -238,7 +238,7 @@ fn the_tree_and_the_totals_agree() {
         assert_eq!(sums.frees_missing, 0);
     }
     let mut builder = sample(ByteOrder::Little, WordSize::W64);
-    builder.tally(heapledger_analysis::format::TallyCounter::Frees, 9);
+    builder.tally(heapledger_format::TallyCounter::Frees, 9);
     assert_eq!(Made::new("missing", &builder).sums(false).frees_missing, 9);
 }
 

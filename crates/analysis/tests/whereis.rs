@@ -1,8 +1,8 @@
 //! Addresses are found in one pass as they would be one by one.
 
 use heapledger_analysis::whereis::{Found, Places};
+use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
 use heapledger_source::Ledger;
-use heapledger_source::format::{Entry, FreedEntry, Kind, TallyCounter};
 use heapledger_testing::Builder;
 
 fn entry(number: u64, address: u64, size: u64, actual: Option<u64>) -> Entry {

@@ -6,10 +6,10 @@ use std::io;
 use std::time::SystemTime;
 
 use anyhow::Result;
-use heapledger_analysis::format::record::Options;
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Sampling};
+use heapledger_format::record::Options;
 use heapledger_report::{Context, Form, Paint};
+use heapledger_source::Ledger;
 
 use crate::terminal::{Color, Progress};
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use heapledger_analysis::Holders;
 use heapledger_analysis::query::{Filter, GroupBy, Scope};
-use heapledger_analysis::source::Ledger;
+use heapledger_source::Ledger;
 
 use crate::commands::standard::Usage;
 use crate::commands::{NamingArgs, TopArgs};

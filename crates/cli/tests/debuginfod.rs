@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Scratch, output};
-use heapledger_source::format::{Entry, Kind};
+use heapledger_format::{Entry, Kind};
 use heapledger_testing::Builder;
 
 /// The ways to fetch: each is tried alone.

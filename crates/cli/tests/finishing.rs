@@ -9,8 +9,8 @@ use std::time::Duration;
 
 mod common;
 use common::{Scratch, heapledger, output, text};
+use heapledger_format::TallyCounter;
 use heapledger_source::Ledger;
-use heapledger_source::format::TallyCounter;
 
 #[test]
 fn the_ledger_is_finished_and_told_of() {

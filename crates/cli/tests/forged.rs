@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Scratch, finish, heapledger};
-use heapledger_source::format::bytes::{ByteOrder, WordSize};
+use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_source::{Ledger, finish as finish_ledger};
 use heapledger_testing::sample;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scratch, heapledger, output};
-use heapledger_source::format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind};
 use heapledger_testing::Builder;
 use serde_json::Value;
 

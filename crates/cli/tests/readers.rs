@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use common::{Scratch, finish, heapledger, output};
-use heapledger_source::format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind};
 use heapledger_testing::Builder;
 use serde_json::Value;
 

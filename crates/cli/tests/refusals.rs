@@ -5,8 +5,8 @@ mod common;
 use std::process::Output;
 
 use common::{Scratch, heapledger, output};
-use heapledger_source::format::TallyCounter;
-use heapledger_source::format::record::Options;
+use heapledger_format::TallyCounter;
+use heapledger_format::record::Options;
 use heapledger_testing::Builder;
 
 /// Runs it where the ledgers are.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{Scratch, finish, output};
-use heapledger_source::format::TallyCounter;
+use heapledger_format::TallyCounter;
 use heapledger_testing::Builder;
 
 /// What stands on a terminal of ten lines after `heapledger` with these arguments, and its exit status in the last line.

@@ -6,7 +6,7 @@ mod common;
 use std::process::{Command, Stdio};
 
 use common::{Scratch, finish, heapledger, output};
-use heapledger_source::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_testing::Builder;
 
 /// What is tried: every command with text for people, in every shape that it has. `a.hl` and `b.hl` are of one run,

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use heapledger_format::FormatError;
+use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::session::process as key;
-use heapledger_source::format::FormatError;
-use heapledger_source::format::header::HEADER_BYTES_MAX;
 use heapledger_source::{Ledger, SourceError};
 
 use crate::error::LaunchError;

@@ -53,8 +53,6 @@ pub use top::{Look, LookColumn, LookRow, LookState, LooksCsv, LooksJson, look_te
 pub use tree::{TreeReport, history_gap, measure_name, thread_name};
 pub use whereis::WhereisReport;
 
-pub use heapledger_analysis as analysis;
-
 /// How a report ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use heapledger_analysis::source::SourceError;
 use heapledger_analysis::{NamedStack, Names, Note, Seen};
+use heapledger_source::SourceError;
 
 use crate::{Ending, Format, count, sentence};
 

@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-use heapledger_analysis::source::format::TallyCounter;
 use heapledger_analysis::{self as analysis, Note, Sampled};
+use heapledger_format::TallyCounter;
 
 use crate::form::notes::sentence;
 use crate::form::units::{Paint, count, counted, span};

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::Seen;
-use heapledger_analysis::source::Taken;
+use heapledger_analysis::{Note, Seen};
+use heapledger_source::Taken;
 use serde::Serialize;
 
 use crate::form::json::{HeaderLine, end, line};
 use crate::form::units::{Paint, clean, count, counted, span};
-use crate::{Ending, Form, Report, ReportError, analysis::Note};
+use crate::{Ending, Form, Report, ReportError};
 
 /// A snapshot that was taken.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use heapledger_analysis::source::Module;
 use heapledger_analysis::{NamedStack, Seen, Summary};
+use heapledger_source::Module;
 
 use crate::form::notes::missing_frees;
 use crate::{Form, Paint, Report, ReportError};

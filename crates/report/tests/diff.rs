@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use heapledger_analysis::diff::{Census, Diff};
-use heapledger_analysis::format::{Entry, Kind};
-use heapledger_analysis::source::{Ledger, Taken};
 use heapledger_analysis::{NamedFrame, NamedStack, Seen};
+use heapledger_format::{Entry, Kind};
 use heapledger_report::{DiffJson, DiffSide, DiffText, Ending, Form, Paint, Report, SnapshotReport};
+use heapledger_source::{Ledger, Taken};
 use heapledger_testing::Builder;
 
 fn ledger(name: &str, blocks: &[(u64, u64, u32)]) -> (PathBuf, Ledger) {

@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
-use heapledger_analysis::format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
-use heapledger_analysis::source::{Ledger, SourceError};
 use heapledger_analysis::{
     Clock, Event, Events, NamedFrame, NamedStack, Note, Sampling, Sections, Selection, Sort, Summary,
 };
+use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_report::ecos::{EcosSide, Records, diff_gone, diff_head, diff_new};
 use heapledger_report::{Abilities, Context, Form, Format, Paint, Report, Stacks, StatsReport};
+use heapledger_source::{Ledger, SourceError};
 use heapledger_testing::Builder;
 
 /// Return address, function, file, line, source line.

@@ -5,8 +5,8 @@ mod common;
 use std::os::unix::fs::FileExt;
 
 use common::reports;
-use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
-use heapledger_analysis::source::{Ledger, finish};
+use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Scratch, sample};
 
 /// Without what tells how much the ledger takes: that differs between word sizes, and between forms of a ledger.
@@ -130,7 +130,7 @@ fn what_a_person_sees() {
 #[test]
 fn a_ledger_without_options_has_the_rest() {
     let place = Scratch::in_memory("report-a_ledger_without_options_has_the_rest");
-    use heapledger_analysis::format::record::Options;
+    use heapledger_format::record::Options;
     let path = place.join("bare.hlive");
     let mut builder = sample(ByteOrder::Little, WordSize::W64);
     builder.options(Options(0)).write(&path).expect("written");

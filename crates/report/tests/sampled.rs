@@ -3,9 +3,9 @@
 mod common;
 
 use common::reports;
-use heapledger_analysis::format::bytes::{ByteOrder, WordSize};
-use heapledger_analysis::format::{GlobalCounter, TallyCounter};
-use heapledger_analysis::source::{Ledger, finish};
+use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::{GlobalCounter, TallyCounter};
+use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Scratch, sample};
 use serde_json::{Value, json};
 

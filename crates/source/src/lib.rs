@@ -69,9 +69,6 @@ pub use storage::{SectionStorage, Storage};
 pub use system::{Mapping, start_ticks};
 pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
 
-/// The layout that all of this is written in.
-pub use heapledger_format as format;
-
 /// What a mutex protects. A thread that panicked meanwhile left it as whole as any other: nothing here unwinds.
 fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

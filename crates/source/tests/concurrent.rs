@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
+use heapledger_format::bytes::Codec;
+use heapledger_format::{ByteOrder, Entry, Kind, SectionKind, WordSize};
 use heapledger_source::Ledger;
-use heapledger_source::format::bytes::Codec;
-use heapledger_source::format::{ByteOrder, Entry, Kind, SectionKind, WordSize};
 use heapledger_testing::Builder;
 
 const SLOTS: u64 = 2000;

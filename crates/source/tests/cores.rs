@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use heapledger_source::format::bytes::{ByteOrder, Codec, WordSize};
-use heapledger_source::format::header::MAGIC;
+use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
+use heapledger_format::header::MAGIC;
 use heapledger_source::{FoundIn, Ledger, Snapshot, SourceError, finish};
 use heapledger_testing::{Scratch, sample};
 

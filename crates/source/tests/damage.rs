@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use heapledger_source::format::bytes::{ByteOrder, WordSize};
+use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_source::{Damage, Ledger, finish};
 use heapledger_testing::{Scratch, sample};
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use heapledger_source::format::bytes::{ByteOrder, WordSize};
+use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_source::{Ledger, Life};
 use heapledger_testing::{Scratch, sample};
 

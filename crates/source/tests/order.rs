@@ -1,6 +1,6 @@
 //! A finished ledger has its history in the order of frees, in whatever order the ring had it.
 
-use heapledger_source::format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind};
 use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Builder, Scratch};
 

@@ -1,7 +1,7 @@
 //! What is written is read: live and finished, in every word size and byte order.
 
-use heapledger_source::format::bytes::{ByteOrder, WordSize};
-use heapledger_source::format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_source::{Code, Damage, Ledger, SourceError, finish};
 use heapledger_testing::{Builder, Scratch, sample};
 
@@ -166,7 +166,7 @@ fn stacks_in_a_circle_end() {
 fn forged_figures_cost_nothing() {
     let place = Scratch::in_memory("reading-forged_figures_cost_nothing");
     let bytes = sample(ByteOrder::Little, WordSize::W64).bytes();
-    let header = heapledger_source::format::Header::parse(&bytes).expect("a header");
+    let header = heapledger_format::Header::parse(&bytes).expect("a header");
     for section in header.sections() {
         let kind = SectionKind::from_number(section.kind).expect("known");
         for forged in [u64::MAX, 1 << 60, u64::MAX / 32] {

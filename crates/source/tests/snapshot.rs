@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use heapledger_source::format::bytes::{ByteOrder, WordSize};
-use heapledger_source::format::{FreedEntry, Kind};
+use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::{FreedEntry, Kind};
 use heapledger_source::{Ledger, Snapshot, SourceError, Taken};
 use heapledger_testing::{Builder, Scratch, sample};
 
@@ -85,7 +85,7 @@ fn the_copy_of_a_held_program_says_whether_its_books_agree() {
     let mut builder = Builder::new();
     builder.block(0x1000, 1).block(0x2000, 2);
     for (path, more, unsettled) in [("even", 0, Some(0)), ("odd", 3, Some(3))] {
-        builder.tally(heapledger_source::format::TallyCounter::Allocations, more);
+        builder.tally(heapledger_format::TallyCounter::Allocations, more);
         builder.write(&scratch.join(path)).expect("written");
         let live = Ledger::open(scratch.join(path)).expect("a ledger");
         let copy = |still| Snapshot::copy(&live, &scratch.join("raw"), 1, still).expect("copied").unsettled;

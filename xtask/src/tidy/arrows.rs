@@ -18,7 +18,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("launch", &["format", "source"]),
     ("debuginfod", &["symbols"]),
     ("analysis", &["format", "source", "symbols"]),
-    ("report", &["analysis"]),
+    ("report", &["analysis", "format", "source", "symbols"]),
     ("cli", &["analysis", "debuginfod", "format", "launch", "report", "source", "symbols"]),
     // Tests only.
     ("testing", &["format"]),

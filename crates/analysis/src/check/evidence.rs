@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Damage, Ledger, SourceError};
 
 use super::range::{Doubt, Off, Range};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use heapledger_source::format::{Entry, FreedEntry, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use super::Responsible;

@@ -1,6 +1,6 @@
 //! Blocks one by one: those that only one of two ledgers has.
 
-use heapledger_source::format::Entry;
+use heapledger_format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
 use super::Numbers;

@@ -338,7 +338,7 @@ impl First {
 
 #[cfg(test)]
 mod tests {
-    use heapledger_source::format::{FreedEntry, Kind};
+    use heapledger_format::{FreedEntry, Kind};
 
     use super::super::packed::tests::events;
     use super::*;

@@ -1,7 +1,7 @@
 //! Events that follow each other, as bytes: of each, what differs from the one before it. Nothing is lost, whatever the
 //! figures are; events of a program, in order, take 10 to 25 bytes each.
 
-use heapledger_source::format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind};
 
 use super::{Event, EventKind};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use heapledger_source::format::Entry;
+use heapledger_format::Entry;
 
 use crate::Estimate;
 use crate::query::GroupBy;

@@ -1,7 +1,7 @@
 //! Whether a ledger can serve a filter.
 
+use heapledger_format::TallyCounter;
 use heapledger_source::Ledger;
-use heapledger_source::format::TallyCounter;
 use thiserror::Error;
 
 use super::expr::{Filter, Test};

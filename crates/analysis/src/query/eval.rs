@@ -1,6 +1,6 @@
 //! Deciding for blocks and events.
 
-use heapledger_source::format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind};
 use heapledger_source::{Ledger, SourceError};
 
 use super::expr::Filter;

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use heapledger_format::record::Options;
 use heapledger_source::Ledger;
-use heapledger_source::format::record::Options;
 
 use super::{SyntaxError, Unsupported, keys};
 use crate::fields::{COLUMNS, EVENT_COLUMNS, Field};

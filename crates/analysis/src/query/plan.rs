@@ -189,7 +189,7 @@ impl Plan {
                 let names = TextTest::of(test);
                 let mut holds = Box::new([false; 256]);
                 for (number, holds) in (0u8..=u8::MAX).zip(holds.iter_mut()) {
-                    let named = heapledger_source::format::Kind(number).name().is_some_and(|name| names.holds(name));
+                    let named = heapledger_format::Kind(number).name().is_some_and(|name| names.holds(name));
                     *holds = named || numbers().any(|wanted| wanted == u64::from(number));
                 }
                 Node::Kind(holds)

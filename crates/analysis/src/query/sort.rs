@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::LazyLock;
 
-use heapledger_source::format::{Entry, Kind};
+use heapledger_format::{Entry, Kind};
 
 use super::{Subject, SyntaxError, keys};
 use crate::fields::{Field, SORT_KEYS, Unit};

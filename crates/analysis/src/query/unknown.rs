@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use heapledger_source::format::SectionKind;
+use heapledger_format::SectionKind;
 use heapledger_source::{Ledger, SourceError};
 
 use super::expr::{Expr, Filter, Test};

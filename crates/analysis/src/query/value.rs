@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use heapledger_source::format::Kind;
+use heapledger_format::Kind;
 
 use super::lex::short;
 use super::nearest;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use heapledger_source::format::{Entry, FreedEntry, SectionKind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, SectionKind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use super::Amounts;
@@ -228,7 +228,7 @@ impl SiteSums {
 
 #[cfg(test)]
 mod tests {
-    use heapledger_source::format::Kind;
+    use heapledger_format::Kind;
 
     use super::*;
 

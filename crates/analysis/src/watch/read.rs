@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use heapledger_source::format::{Entry, GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_source::{Ledger, SourceError, Thread};
 
 use super::mark::{Mark, Numbers};

@@ -89,7 +89,7 @@ pub fn rows<G: Copy + Eq + Hash>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapledger_source::format::Kind;
+    use heapledger_format::Kind;
     use std::sync::Arc;
 
     fn held(blocks: u64, bytes: u64) -> Amount {

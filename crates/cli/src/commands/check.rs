@@ -8,12 +8,12 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, bail};
 use heapledger_analysis::query::Scope;
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{
     Clock, Evidence, Figure, Finding, Growth, Held, Leaked, Limits, Names, NamingOptions, Note, Responsible,
     SiteTotals, Summary, Suppressions, Verdict, allocated_by_site, check, grown, is_kept_by_design,
 };
 use heapledger_report::{CheckReport, Form, Paint, Report, ReportError};
+use heapledger_source::Ledger;
 
 use super::form::{Checks, unwritten};
 use super::standard::{FilterArgs, Usage};

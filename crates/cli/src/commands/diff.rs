@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 use heapledger_analysis::diff::{Census, Change, ChangeKind, Diff, StackKeys, one_run};
 use heapledger_analysis::query::{Evaluator, GroupBy, Scope, SortKeys, Unknown};
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{NamedStack, Names, Note, Seen, Sort};
 use heapledger_format::session::process as key;
 use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending, clean};
+use heapledger_source::Ledger;
 
 use super::form::Records;
 use super::proposed::proposed;

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Groups, Names, Seen, Selection, Sort};
 use heapledger_report::{BlockTable, BlocksReport, CONVERSIONS, Context, Form};
+use heapledger_source::Ledger;
 
 use super::form::Records;
 use super::grouped::{self, Asked};

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::tree::CallTree;
 use heapledger_analysis::{Clock, Identity, Note};
 use heapledger_report::{
     FlameFacts, FlameReport, FlameSource, FlameView, Form, Paint, Report, ReportError, clean, limited, sentence,
 };
+use heapledger_source::Ledger;
 
 use super::form::{Flames, FormArgs};
 use super::tree::{Grown, ShapeArgs};

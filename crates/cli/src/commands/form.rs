@@ -8,8 +8,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, Error, FromArgMatches};
 use heapledger_analysis::Seen;
-use heapledger_analysis::source::Ledger;
 use heapledger_report::{Abilities, Ending, Form, Format, Report, ReportError, count, sentence};
+use heapledger_source::Ledger;
 
 use super::ViewArgs;
 use crate::say;

@@ -1,7 +1,7 @@
 //! Which lines of a stack are shown: arguments of all commands that show stacks.
 
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{HEADERS, Passing, parse_glob};
+use heapledger_source::Ledger;
 
 use crate::say;
 

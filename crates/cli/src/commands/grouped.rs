@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use heapledger_analysis::query::{Evaluator, GroupBy, Scope};
-use heapledger_analysis::source::{Ledger, SourceError};
 use heapledger_analysis::{Groups, Holders, Seen};
 use heapledger_report::{Form, GroupsReport};
+use heapledger_source::{Ledger, SourceError};
 
 use super::standard::{FilterArgs, GroupArgs};
 use super::{LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh};

@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 
 use anyhow::Result;
 use heapledger_analysis::query::{Evaluator, EventColumn, GroupBy, Scope, SortKeys};
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Events, Names, Seen, Sort, Wanted};
 use heapledger_report::{CONVERSIONS, EventsReport};
+use heapledger_source::Ledger;
 
 use super::form::Records;
 use super::ledgers::{MoreLedgers, open_run};

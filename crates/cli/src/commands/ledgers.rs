@@ -6,9 +6,9 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Identity, NotOneRun, in_order};
 use heapledger_report::moment;
+use heapledger_source::Ledger;
 
 use super::NamingArgs;
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use heapledger_analysis::source::{Ledger, SourceError};
-use heapledger_analysis::symbols::{GivenFile, Options, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Given, Names, NamingOptions, NotOurs, given};
 use heapledger_debuginfod::Debuginfod;
+use heapledger_source::{Ledger, SourceError};
+use heapledger_symbols::{GivenFile, Options, SourceReader, Symbolizer};
 use nix::unistd::geteuid;
 
 use super::Progress;

@@ -10,9 +10,9 @@ use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{
     Evaluator, Filter, GroupBy, GroupField, GroupOrder, Scope, SortKeys, SyntaxError, Unknown,
 };
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Clock, Holders, Names};
 use heapledger_report::clean;
+use heapledger_source::Ledger;
 
 use thiserror::Error;
 

@@ -5,10 +5,10 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use heapledger_analysis::query::{GroupBy, Scope, TreeOrder};
-use heapledger_analysis::source::{Ledger, Thread};
 use heapledger_analysis::tree::{CallTree, Measure, Side, SiteSums, TreeBuilder};
 use heapledger_analysis::{Clock, Identity, Note, Seen};
 use heapledger_report::{TreeReport, thread_name};
+use heapledger_source::{Ledger, Thread};
 
 use super::form::Tables;
 use super::proposed::proposed;

@@ -121,7 +121,7 @@ fn name_new(data: &mut Data, namer: &mut Namer<'_>) -> Result<()> {
 }
 
 /// How the program ended, once `run` has written that down.
-fn ending(ledger: &heapledger_analysis::source::Ledger) -> String {
+fn ending(ledger: &heapledger_source::Ledger) -> String {
     let began = Instant::now();
     loop {
         if let Some(identity) = finished::identity_of(ledger) {

@@ -3,9 +3,9 @@
 use std::time::SystemTime;
 
 use heapledger_analysis::query::{Evaluator, Filter, Scope};
-use heapledger_analysis::source::{Ledger, SourceError};
 use heapledger_analysis::watch::{Mark, Reader, Sample};
 use heapledger_analysis::{Clock, Holders, Names};
+use heapledger_source::{Ledger, SourceError};
 
 /// Has the blocks read that a condition means.
 pub(super) struct Chooser<'a> {

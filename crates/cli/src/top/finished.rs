@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use heapledger_analysis::Identity;
-use heapledger_analysis::source::Ledger;
 use heapledger_format::session::{ending, process as key};
+use heapledger_source::Ledger;
 
 /// Most files that are looked at.
 const FILES_MAX: usize = 256;
@@ -44,7 +44,7 @@ mod tests {
         let live = Ledger::open(&path).expect("a ledger");
         assert_eq!(identity_of(&live), None, "the live form itself is not meant");
         let extra = [("exit", "7".to_owned())];
-        heapledger_analysis::source::finish(&live, &base.join("mine.hl"), &extra, &mut |_, _| {}).expect("finished");
+        heapledger_source::finish(&live, &base.join("mine.hl"), &extra, &mut |_, _| {}).expect("finished");
         assert_eq!(identity_of(&live).and_then(|identity| identity.exit), Some(7));
         fs::remove_dir_all(&base).expect("removed");
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Result;
 use heapledger_analysis::Holders;
 use heapledger_analysis::query::Filter;
-use heapledger_analysis::source::{Ledger, SourceError, Tallies};
 use heapledger_analysis::watch::{Mark, Reader, Sample, Totals};
+use heapledger_source::{Ledger, SourceError, Tallies};
 
 use super::chooser::Chooser;
 use super::finished;

@@ -243,7 +243,7 @@ fn read_keys(tell: &Sender<Event>) {
 
 /// Finds names as long as anybody asks. A stack that somebody waits for comes before all others.
 fn find_names(
-    ledger: &heapledger_analysis::source::Ledger,
+    ledger: &heapledger_source::Ledger,
     (holders, naming): (Holders, NamingArgs),
     questions: &Receiver<Question>,
     tell: &Sender<Event>,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Instant, SystemTime};
 
-use heapledger_analysis::format::{Entry, GlobalCounter, Kind, TallyCounter};
-use heapledger_analysis::source::Ledger;
-use heapledger_analysis::symbols::{Options, SourceReader, Symbolizer};
 use heapledger_analysis::watch::{Mark, Reader};
 use heapledger_analysis::{Holders, Names};
+use heapledger_format::{Entry, GlobalCounter, Kind, TallyCounter};
+use heapledger_source::Ledger;
+use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
 
 use super::namer::Namer;

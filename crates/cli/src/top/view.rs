@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use heapledger_analysis::format::{Kind, TallyCounter};
 use heapledger_analysis::watch::{Curve, Key, Mark, RATE_WINDOW_NS, Row, Sample, Samples, Totals, per_second, rows};
 use heapledger_analysis::{Identity, Note};
+use heapledger_format::{Kind, TallyCounter};
 use heapledger_report::{Figures, Look, LookColumn, LookRow, LookState, clean, sentence};
 
 use super::namer::{NameTable, UNNAMED};
@@ -311,7 +311,7 @@ impl Data {
                     None => format!("thread {row}"),
                     Some(thread) => {
                         let gone = match thread.state {
-                            heapledger_analysis::source::ThreadState::Gone => ", gone",
+                            heapledger_source::ThreadState::Gone => ", gone",
                             _ => "",
                         };
                         format!("{} {} (thread {row}{gone})", thread.id, clean(&thread.name))

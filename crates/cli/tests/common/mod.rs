@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use heapledger_source::format::TallyCounter;
+use heapledger_format::TallyCounter;
 use heapledger_testing::Builder;
 
 /// Nothing here takes this long unless it hangs.

@@ -1,10 +1,10 @@
 //! A forked child that is recorded by itself: its ledger has its own blocks, the parent's has the parent's.
 
+use heapledger_format::Kind;
 use heapledger_process::anew;
 use heapledger_process::options::Request;
 use heapledger_process::start::{Hooks, NotStarted};
 use heapledger_process::switch::Recording;
-use heapledger_source::format::Kind;
 
 use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};
 use crate::model::{Block, Model, Subject};

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
 
+use heapledger_format::Kind;
 use heapledger_process::access::{Access, Sign};
 use heapledger_process::options::Request;
 use heapledger_process::shared::Shared;
@@ -13,7 +14,6 @@ use heapledger_process::start::{self, Hooks};
 use heapledger_recorder::backend::{Begun, Ended, Site};
 use heapledger_recorder::policy::{self, Reallocated};
 use heapledger_source::Ledger;
-use heapledger_source::format::Kind;
 use heapledger_unwind::Registers;
 
 use crate::model::{Block, Model, Subject};

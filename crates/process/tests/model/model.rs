@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use heapledger_format::record::SIZE_ESCAPE;
+use heapledger_format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_recorder::policy::Reallocated;
 use heapledger_source::Ledger;
-use heapledger_source::format::record::SIZE_ESCAPE;
-use heapledger_source::format::{Entry, GlobalCounter, Kind, TallyCounter};
 
 /// A block that an allocation function returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Random sequences of calls.
 
 use crate::model::{Block, Model, Subject};
+use heapledger_format::Kind;
 use heapledger_recorder::policy::Reallocated;
-use heapledger_source::format::Kind;
 
 /// A linear congruential generator: the same sequence on every machine.
 pub(crate) struct Random(pub(crate) u64);

@@ -1,11 +1,11 @@
 //! On, paused and on again, through the functions that hooks call: the ledger agrees with the model at any moment, and says of
 //! no block that it lives when it does not.
 
+use heapledger_format::{Kind, TallyCounter};
 use heapledger_process::hooks::{self, NewBlock, ReallocEnd, Usable};
 use heapledger_process::options::Request;
 use heapledger_process::switch::Recording;
 use heapledger_recorder::policy::Reallocated;
-use heapledger_source::format::{Kind, TallyCounter};
 use heapledger_unwind::Registers;
 
 use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use heapledger_analysis::Estimate;
 use heapledger_analysis::diff::{Change, ChangeKind, Diff};
-use heapledger_analysis::format::Entry;
 use heapledger_analysis::{NamedFrame, NamedStack, Sampled, Seen};
+use heapledger_format::Entry;
 use serde::Serialize;
 
 use crate::diff::text::{DiffSide, sampled_in_all};

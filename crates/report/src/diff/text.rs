@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use heapledger_analysis::Estimate;
 use heapledger_analysis::diff::{Change, ChangeKind, Diff, OnlyHere};
-use heapledger_analysis::format::Entry;
 use heapledger_analysis::{NamedFrame, NamedStack, Sampled, Seen};
+use heapledger_format::Entry;
 
 use crate::Context;
 use crate::dump::text::block_text;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::Selection;
-use heapledger_analysis::format::Entry;
+use heapledger_format::Entry;
 use serde::Serialize;
 
 use super::BlocksReport;

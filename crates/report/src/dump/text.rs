@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::format::Entry;
 use heapledger_analysis::{NamedStack, Sampled, Seen, Selection};
+use heapledger_format::Entry;
 
 use super::BlocksReport;
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use heapledger_analysis::format::Entry;
 use heapledger_analysis::{NamedFrame, NamedStack, Note, Sampled, Seen};
+use heapledger_format::Entry;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 

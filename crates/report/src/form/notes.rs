@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use heapledger_analysis::format::TallyCounter;
-use heapledger_analysis::source::Damage;
-use heapledger_analysis::symbols::Hex;
 use heapledger_analysis::{Advice, Coverage, FoundBy, FreesHeld, Moment, Note, Seen};
+use heapledger_format::TallyCounter;
+use heapledger_source::Damage;
+use heapledger_symbols::Hex;
 
 use crate::form::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 

@@ -1,10 +1,10 @@
 //! Events as a table, with the columns that somebody asks for.
 
 use heapledger_analysis::fields::Field;
-use heapledger_analysis::format::Entry;
 use heapledger_analysis::query::EventColumn;
-use heapledger_analysis::source::SourceError;
 use heapledger_analysis::{Event, EventKind, Holders, NamedStack, as_freed};
+use heapledger_format::Entry;
+use heapledger_source::SourceError;
 
 use crate::record::columns::{block_cell, block_column};
 use crate::{Cell, Column, Context, Stacks};

@@ -1,9 +1,9 @@
 //! Live blocks as a table, with the columns that somebody asks for.
 
 use heapledger_analysis::fields::{Field, Unit};
-use heapledger_analysis::format::Entry;
 use heapledger_analysis::query::{GroupBy, Subject};
 use heapledger_analysis::{GroupKey, Holders, NamedFrame, NamedStack};
+use heapledger_format::Entry;
 
 use crate::record::frames::short_name;
 use crate::{Cell, Column, Context};

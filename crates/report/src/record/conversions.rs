@@ -5,8 +5,8 @@
 use std::fmt;
 
 use heapledger_analysis::fields::Field;
-use heapledger_analysis::format::record::Options;
-use heapledger_analysis::source::Ledger;
+use heapledger_format::record::Options;
+use heapledger_source::Ledger;
 
 use crate::form::units::clean;
 

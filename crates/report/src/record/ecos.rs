@@ -4,9 +4,9 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::format::Entry;
-use heapledger_analysis::source::SourceError;
 use heapledger_analysis::{Event, NamedStack};
+use heapledger_format::Entry;
+use heapledger_source::SourceError;
 
 use crate::form::units::clean;
 use crate::record::frames::Context;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use heapledger_analysis::format::Entry;
-use heapledger_analysis::source::{Heap, Thread};
 use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling};
+use heapledger_format::Entry;
+use heapledger_source::{Heap, Thread};
 
 use crate::form::fit::width;
 use crate::form::units::{Paint, clean, clock, count, plain_bytes, span};

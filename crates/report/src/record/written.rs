@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use heapledger_analysis::fields::{Field, Unit};
-use heapledger_analysis::format::{Entry, Kind};
 use heapledger_analysis::query::Subject;
-use heapledger_analysis::source::Thread;
 use heapledger_analysis::{Event, EventKind, NamedFrame, NamedStack};
+use heapledger_format::{Entry, Kind};
+use heapledger_source::Thread;
 
 use crate::form::units::clean;
 use crate::record::conversions::{Conversion, Format, OfLevel, Part};

@@ -3,7 +3,7 @@
 use std::io;
 
 use heapledger_analysis::Chosen;
-use heapledger_analysis::format::record::Options;
+use heapledger_format::record::Options;
 
 use crate::form::notes;
 use crate::form::units::clean;

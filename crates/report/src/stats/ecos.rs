@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::format::record::Options;
 use heapledger_analysis::{KindTotals, ThreadTotals};
+use heapledger_format::record::Options;
 
 use super::StatsReport;
 use crate::form::units::clean;

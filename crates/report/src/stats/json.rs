@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use heapledger_analysis::format::record::Options;
-use heapledger_analysis::source::{Module, Taken, ThreadState};
 use heapledger_analysis::{NamedFrame, Note, Summary};
+use heapledger_format::record::Options;
+use heapledger_source::{Module, Taken, ThreadState};
 use serde::Serialize;
 
 use super::StatsReport;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use heapledger_analysis::format::record::Options;
-use heapledger_analysis::source::ThreadState;
 use heapledger_analysis::{Clock, Identity, NamedStack, Summary, ThreadTotals};
+use heapledger_format::record::Options;
+use heapledger_source::ThreadState;
 
 use super::StatsReport;
 use crate::form::fit::Fit;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::source::Thread;
 use heapledger_analysis::tree::{Amounts, LevelKind, Measure};
+use heapledger_source::Thread;
 use serde::Serialize;
 
 use super::walk::walk;

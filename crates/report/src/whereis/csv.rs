@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::fields::Field;
-use heapledger_analysis::format::Entry;
 use heapledger_analysis::whereis::{Found, Place};
 use heapledger_analysis::{Holders, NamedStack, as_freed};
+use heapledger_format::Entry;
 
 use super::WhereisReport;
 use crate::record::columns::{block_cell, block_column};

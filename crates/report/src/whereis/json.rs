@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::format::{Entry, FreedEntry};
 use heapledger_analysis::whereis::{Found, Place};
 use heapledger_analysis::{NamedFrame, NamedStack};
+use heapledger_format::{Entry, FreedEntry};
 use serde::Serialize;
 
 use super::WhereisReport;

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::format::Entry;
 use heapledger_analysis::whereis::{Found, Place, Places};
 use heapledger_analysis::{NamedStack, Seen};
+use heapledger_format::Entry;
 
 use super::WhereisReport;
 use crate::form::fit::Fit;

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use heapledger_analysis::source::{Ledger, SourceError};
-use heapledger_analysis::symbols::{self, SourceReader, Symbolizer};
 use heapledger_analysis::{Clock, Events, Names, NamingOptions, Sampling, Seen, Selection, Sort, Summary};
 use heapledger_report::{BlocksReport, Context, EventsReport, Form, Paint, Report, ReportError, StatsReport};
+use heapledger_source::{Ledger, SourceError};
+use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 
 /// `stats`, `dump` and `history`, each as text and as JSON.
 pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use heapledger_analysis::query::Scope;
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Lives, Seen, Wanted};
 use heapledger_report::LivesReport;
+use heapledger_source::Ledger;
 
 use super::{HistoryArgs, names};
 use crate::commands::{Opened, Progress, refresh};

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use heapledger_analysis::query::{EventColumn, GroupBy, GroupOrder, Scope};
-use heapledger_analysis::source::Ledger;
 use heapledger_analysis::{Events, Groups, Seen};
 use heapledger_report::EventTable;
+use heapledger_source::Ledger;
 
 use super::HistoryArgs;
 use crate::commands::grouped::{self, Asked};
