@@ -152,7 +152,7 @@ impl GroupOrder {
         keys::sort(GroupField::NAMES, GroupField::descends, text).map(GroupOrder)
     }
 
-    /// The other way round.
+    /// Reverse the order.
     pub fn reversed(mut self) -> GroupOrder {
         self.0.iter_mut().for_each(|(_, descending)| *descending = !*descending);
         self

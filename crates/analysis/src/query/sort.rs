@@ -105,7 +105,7 @@ impl SortKeys {
         &self.keys
     }
 
-    /// The other way round.
+    /// Reverse the order.
     pub fn reversed(mut self) -> SortKeys {
         if !self.keys.iter().any(|key| key.by == Field::Number) {
             self.keys.push(SortKey { by: Field::Number, descending: false });

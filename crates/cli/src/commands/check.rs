@@ -1,4 +1,4 @@
-//! `heapledger check`: whether a program kept its limits, for build servers.
+//! `heapledger check`: whether a program kept its limits, for CI.
 
 use std::collections::HashMap;
 use std::io;

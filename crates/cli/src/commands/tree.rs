@@ -1,4 +1,4 @@
-//! `heapledger tree`: who holds how much, as a tree of calls.
+//! `heapledger tree`: the call tree of the heap.
 
 use std::collections::HashMap;
 use std::time::SystemTime;
