@@ -3,12 +3,14 @@
 use crate::entry;
 use crate::options::Unwind;
 use crate::shared::Shared;
+use crate::sites::CodeId;
 use crate::state::{Entered, Stacks, ThreadBooks, ThreadState};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::TallyCounter;
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{apart, syscall};
+use heapledger_recorder::backend::Site;
 use heapledger_unwind::{
     Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Shape, Strategy, Taken,
     Walk, Word, resolve, take, walk, walk_in_full,
@@ -78,7 +80,7 @@ impl Environment for Surroundings<'_> {
     }
 
     fn recall(&self, pc: u64) -> Option<(Rule, u32)> {
-        self.shared.sites.recall(pc, self.generation?)
+        self.shared.sites.recall(pc, self.generation?).map(|(rule, code)| (rule, code.0))
     }
 
     fn apart(&self, work: &mut dyn FnMut()) {
@@ -87,8 +89,8 @@ impl Environment for Surroundings<'_> {
 
     fn remember(&self, pc: u64, rule: Rule) -> u32 {
         let Shared { sites, modules, .. } = self.shared;
-        let id = self.generation.and_then(|now| sites.code(self.shared.ledger(), modules, pc, now, Some(rule)));
-        id.unwrap_or(0)
+        let code = self.generation.and_then(|now| sites.code(self.shared.ledger(), modules, pc, now, Some(rule)));
+        code.map_or(0, |code| code.0)
     }
 }
 
@@ -168,10 +170,10 @@ pub fn set_check(check: Check) {
     CHECK.store(check as usize, Ordering::Release);
 }
 
-/// The call site that leads to `registers`; 0 if it cannot be entered. `gives` says whether the call gives a block
+/// The call site that leads to `registers`; none if there is no room for it. `gives` says whether the call gives a block
 /// or takes one.
 #[inline(always)]
-pub fn capture(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> u32 {
+pub fn capture(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Site {
     let generation = shared.modules.generation();
     // A stack on the alternate stack is not among them: its stack pointer is not.
     // Of a stack that is not the thread's own nobody knows the end, nor when it goes: nothing of it is remembered.
@@ -193,17 +195,17 @@ pub fn capture(shared: &Shared, mut state: Entered, registers: &Registers, gives
 
 /// The call site of a stack that was remembered.
 #[inline(always)]
-fn remembered(thread: &ThreadState, found: &Remembered) -> u32 {
+fn remembered(thread: &ThreadState, found: &Remembered) -> Site {
     thread.count(TallyCounter::FramesVerified, u64::from(found.callers) + 1);
     if found.is_guessed {
         thread.count(TallyCounter::StacksGuessed, 1);
     }
-    found.node
+    Site(found.node)
 }
 
 /// A stack that is not the one last taken from such a place.
 #[inline(never)]
-fn capture_elsewhere(shared: &Shared, mut state: Entered, registers: &Registers) -> Option<u32> {
+fn capture_elsewhere(shared: &Shared, mut state: Entered, registers: &Registers) -> Option<Site> {
     let (thread, here) = (state.thread(), state.thread().native.get());
     if !thread.on_alternate.get() && here.is_own() {
         let surroundings = Surroundings::new(shared, here, here, None);
@@ -227,7 +229,7 @@ fn stamp(generation: u32) -> u32 {
 
 /// A stack that was not taken lately.
 #[inline(never)]
-fn capture_changed(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> u32 {
+fn capture_changed(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Site {
     let generation = shared.modules.generation();
     let settings = shared.settings();
     if state.generation != generation {
@@ -238,8 +240,8 @@ fn capture_changed(shared: &Shared, mut state: Entered, registers: &Registers, g
     let Some(taken) = steps.then(|| take_steps(shared, state.again(), registers, gives)).flatten() else {
         return capture_apart(shared, state, registers, gives);
     };
-    let site = enter_taken(shared, state.again(), registers, gives, &taken);
-    if site != 0 && is_checked(shared) {
+    let site = intern_taken(shared, state.again(), registers, gives, &taken);
+    if site != Site::NONE && is_checked(shared) {
         check_taken(shared, state, registers, gives, &taken);
     }
     site
@@ -247,8 +249,8 @@ fn capture_changed(shared: &Shared, mut state: Entered, registers: &Registers, g
 
 #[cold]
 #[inline(never)]
-fn capture_apart(shared: &Shared, state: Entered, registers: &Registers, gives: bool) -> u32 {
-    apart::result_of(0, || capture_plainly(shared, state, registers, gives))
+fn capture_apart(shared: &Shared, state: Entered, registers: &Registers, gives: bool) -> Site {
+    apart::result_of(Site::NONE, || capture_plainly(shared, state, registers, gives))
 }
 
 /// Walks as far as the stack is new.
@@ -273,16 +275,16 @@ fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, gives:
     Some(taken)
 }
 
-/// Enters a stack that was walked, and remembers it. 0 if there is no room for it.
+/// Interns a stack that was walked, and remembers it.
 #[inline(never)]
-fn enter_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, taken: &Taken) -> u32 {
+fn intern_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, taken: &Taken) -> Site {
     let (thread, generation) = (state.thread(), state.generation);
     // SAFETY: as in `take_steps`.
     let mut stacks = unsafe { state.stacks(shared.settings().depth_limit, gives) };
-    let Some(site) = enter(shared, &mut stacks, taken, generation) else {
+    let Some(site) = intern(shared, &mut stacks, taken, generation) else {
         stacks.last.forget();
         thread.count(TallyCounter::SitesFull, 1);
-        return 0;
+        return Site::NONE;
     };
     if taken.keeps && stacks.memo.pays() {
         let surroundings = Surroundings::new(shared, thread.native.get(), thread.native.get(), None);
@@ -297,14 +299,14 @@ fn is_checked(shared: &Shared) -> bool {
     shared.settings().check_stacks || CHECK.load(Ordering::Relaxed) != 0
 }
 
-/// The trie node of a stack: only frames that are new are looked up. (Not compiled into its caller: each of the two loops needs
+/// The call site of a stack in the trie: only frames that are new are looked up. (Not compiled into its caller: each of the two loops needs
 /// all registers for itself.)
 #[inline(never)]
-fn enter(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) -> Option<u32> {
+fn intern(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) -> Option<Site> {
     let last = &mut stacks.last;
-    let mut node = last.node(taken.kept);
+    let mut site = Site(last.node(taken.kept));
     if taken.fresh == 0 {
-        return Some(node);
+        return Some(site);
     }
     if taken.keeps {
         last.cut(taken);
@@ -313,21 +315,21 @@ fn enter(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) -
         let frame = last.fresh.get(index)?;
         let code = match frame.tag {
             0 => shared.sites.code(shared.ledger(), &shared.modules, frame.pc, generation, None)?,
-            tag => tag,
+            tag => CodeId(tag),
         };
-        node = shared.sites.node(shared.ledger(), node, code)?;
+        site = shared.sites.site(shared.ledger(), site, code)?;
         if taken.keeps {
-            last.keep(taken, index, node);
+            last.keep(taken, index, site.0);
         }
     }
-    Some(node)
+    Some(site)
 }
 
 /// Takes the stack whole and remembers nothing of it: on an alternate stack, where all registers have to be tracked,
 /// and where the options say so.
 #[cold]
 #[inline(never)]
-fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> u32 {
+fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Site {
     let settings = shared.settings();
     let (thread, generation) = (state.thread(), state.generation);
     let (is_on_alternate, native) = (thread.on_alternate.get(), thread.native.get());
@@ -362,16 +364,16 @@ fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, g
     // A walk with all registers tracked makes no rules, by which it could be told of its frames what they are.
     let is_plain = restarted || settings.unwind == Unwind::Slow;
     let rule_of = |address: u64| is_plain.then(|| resolve(&surroundings, address));
-    let enter = || {
-        frames.iter().rev().try_fold(0, |node, address| {
+    let intern = || {
+        frames.iter().rev().try_fold(Site::NONE, |site, address| {
             let rule = rule_of(*address).filter(|rule| matches!(rule.shape(), Shape::NoTable | Shape::Signal { .. }));
             let code = shared.sites.code(shared.ledger(), &shared.modules, *address, generation, rule)?;
-            shared.sites.node(shared.ledger(), node, code)
+            shared.sites.site(shared.ledger(), site, code)
         })
     };
-    enter().unwrap_or_else(|| {
+    intern().unwrap_or_else(|| {
         thread.count(TallyCounter::SitesFull, 1);
-        0
+        Site::NONE
     })
 }
 

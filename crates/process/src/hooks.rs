@@ -72,7 +72,7 @@ pub enum Usable {
 #[inline(always)]
 fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> Site {
     if access.shared.settings().options.has(Options::STACK) {
-        Site(capture(access.shared, access.state.again(), registers, gives))
+        capture(access.shared, access.state.again(), registers, gives)
     } else {
         Site::NONE
     }

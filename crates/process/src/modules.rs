@@ -159,7 +159,7 @@ impl Modules {
             }
             slot.seen_plus_1.store(0, Ordering::Release);
         }
-        apart::result_of(None, || self.enter(ledger?, address, now_plus_1))
+        apart::result_of(None, || self.add(ledger?, address, now_plus_1))
     }
 
     fn still_there(&self, known: &Known) -> bool {
@@ -171,7 +171,7 @@ impl Modules {
     }
 
     #[cold]
-    fn enter(&self, ledger: &Ledger, address: usize, now_plus_1: u32) -> Option<Known> {
+    fn add(&self, ledger: &Ledger, address: usize, now_plus_1: u32) -> Option<Known> {
         let code = self.finder.find(address)?;
         let _entering = self.entering.take()?;
         let count = self.count.load(Ordering::Acquire);

@@ -11,6 +11,7 @@ use crate::segments::{NEIGHBOURS, SEGMENTS, Segments};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::section::{pc, site};
+use heapledger_recorder::backend::Site;
 use heapledger_unwind::{Rule, Shape};
 
 const NODE_PLACES: usize = 16;
@@ -45,24 +46,29 @@ pub struct Sites {
     codes: Segments<{ CODE_PLACES * CODE_WORDS * 8 }, 1>,
 }
 
+/// The number of a code address in the ledger; 0: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct CodeId(pub u32);
+
 /// What is known of a code address. The upper half of both values is the generation plus 1 in which they were entered.
-struct Code {
+struct CodePlace {
     address: &'static AtomicU64,
     id: &'static AtomicU64,
     rule: &'static AtomicU64,
 }
 
-impl Code {
+impl CodePlace {
     #[inline(always)]
-    fn in_window(window: usize, index: usize) -> Code {
+    fn in_window(window: usize, index: usize) -> CodePlace {
         let at = window + index * CODE_WORDS * 8;
         // SAFETY: a window of `CODE_PLACES` places of three words, inside a mapped segment that stays.
         let word = |offset: usize| unsafe { &*((at + offset) as *const AtomicU64) };
-        Code { address: word(0), id: word(8), rule: word(16) }
+        CodePlace { address: word(0), id: word(8), rule: word(16) }
     }
 
-    fn all_in(window: usize) -> impl Iterator<Item = Code> {
-        (0..CODE_PLACES).map(move |index| Code::in_window(window, index))
+    fn all_in(window: usize) -> impl Iterator<Item = CodePlace> {
+        (0..CODE_PLACES).map(move |index| CodePlace::in_window(window, index))
     }
 
     fn stamp(generation: u32, value: u32) -> u64 {
@@ -127,10 +133,10 @@ impl Sites {
         ID_MASKS.get(segment).copied().unwrap_or(0)
     }
 
-    /// The node of a code address below its caller's node (0: outermost); `None` if a table is full.
+    /// The site of a code address below its caller's ([`Site::NONE`]: outermost); `None` if a table is full.
     #[inline(always)]
-    pub fn node(&self, ledger: &Ledger, parent: u32, code: u32) -> Option<u32> {
-        let key = u64::from(parent) | u64::from(code) << 32;
+    pub fn site(&self, ledger: &Ledger, parent: Site, code: CodeId) -> Option<Site> {
+        let key = u64::from(parent.0) | u64::from(code.0) << 32;
         let hash = mix(key);
         // How many windows of each segment were full: what is not in there now will never be.
         let mut full = [0u8; SEGMENTS];
@@ -145,7 +151,7 @@ impl Sites {
                     let place = Self::node_place(window, candidates.trailing_zeros() as usize);
                     let id = place.load(Ordering::Acquire) & id_mask;
                     if Self::node_word(ledger, id).load(Ordering::Relaxed) == key {
-                        return Some(id);
+                        return Some(Site(id));
                     }
                     candidates &= candidates - 1;
                 }
@@ -159,7 +165,7 @@ impl Sites {
                 *full = neighbour as u8;
             }
         }
-        self.new_node(ledger, key, hash, &full)
+        self.new_site(ledger, key, hash, &full)
     }
 
     /// Whether no place of a window is vacant. To be asked before the places are looked at.
@@ -170,28 +176,28 @@ impl Sites {
 
     #[cold]
     #[inline(never)]
-    fn new_node(&self, ledger: &Ledger, key: u64, hash: u64, full: &[u8; SEGMENTS]) -> Option<u32> {
+    fn new_site(&self, ledger: &Ledger, key: u64, hash: u64, full: &[u8; SEGMENTS]) -> Option<Site> {
         let mut own = None;
         for (segment, full) in full.iter().enumerate() {
             for neighbour in usize::from(*full)..NEIGHBOURS {
                 let window = self.nodes.window(segment, hash, neighbour)?;
-                match Self::enter_node(ledger, window, (key, hash), Self::id_mask(segment), &mut own) {
-                    Entered::Id(id) => return Some(id),
-                    Entered::NoRoomHere => {}
-                    Entered::NoRoom => return None,
+                match Self::insert_node(ledger, window, (key, hash), Self::id_mask(segment), &mut own) {
+                    Inserted::Id(id) => return Some(Site(id)),
+                    Inserted::NoRoomHere => {}
+                    Inserted::NoRoom => return None,
                 }
             }
         }
         None
     }
 
-    fn enter_node(
+    fn insert_node(
         ledger: &Ledger,
         window: usize,
         (key, hash): (u64, u64),
         id_mask: u32,
         own: &mut Option<u32>,
-    ) -> Entered {
+    ) -> Inserted {
         let tag = hash as u32 & !id_mask;
         for index in 0..NODE_PLACES {
             let place = Self::node_place(window, index);
@@ -201,16 +207,16 @@ impl Sites {
                     Some(id) => id,
                     None => match ledger.lease(SectionKind::Sites, 1).and_then(|id| u32::try_from(id).ok()) {
                         Some(id) if id >> ID_BITS_MAX == 0 => id,
-                        _ => return Entered::NoRoom,
+                        _ => return Inserted::NoRoom,
                     },
                 };
                 *own = Some(fresh);
                 if fresh & !id_mask != 0 {
-                    return Entered::NoRoomHere;
+                    return Inserted::NoRoomHere;
                 }
                 Self::node_word(ledger, fresh).store(key, Ordering::Release);
                 match place.compare_exchange(0, tag | fresh, Ordering::AcqRel, Ordering::Acquire) {
-                    Ok(_) => return Entered::Id(fresh),
+                    Ok(_) => return Inserted::Id(fresh),
                     Err(other) => seen = other,
                 }
             }
@@ -220,24 +226,24 @@ impl Sites {
                 if let Some(unused) = own.filter(|own| *own != id) {
                     Self::node_word(ledger, unused).store(0, Ordering::Release);
                 }
-                return Entered::Id(id);
+                return Inserted::Id(id);
             }
         }
-        Entered::NoRoomHere
+        Inserted::NoRoomHere
     }
 
     /// What another thread has learnt about a code address in this generation: the rule, and the address's id.
-    pub fn recall(&self, address: u64, generation: u32) -> Option<(Rule, u32)> {
+    pub fn recall(&self, address: u64, generation: u32) -> Option<(Rule, CodeId)> {
         for segment in (0..self.codes.count()).rev() {
             'segment: for neighbour in 0..NEIGHBOURS {
                 let window = self.codes.known_window(segment, mix(address), neighbour)?;
-                for code in Code::all_in(window) {
+                for code in CodePlace::all_in(window) {
                     match code.address.load(Ordering::Acquire) {
                         0 => break 'segment,
                         seen if seen == address => {
-                            let rule = Code::read(code.rule, generation)?;
-                            let id = Code::read(code.id, generation).filter(|id| *id != 0)?;
-                            return Some((Rule::from_bits(rule), id));
+                            let rule = CodePlace::read(code.rule, generation)?;
+                            let id = CodePlace::read(code.id, generation).filter(|id| *id != 0)?;
+                            return Some((Rule::from_bits(rule), CodeId(id)));
                         }
                         _ => {}
                     }
@@ -256,12 +262,12 @@ impl Sites {
         address: u64,
         generation: u32,
         rule: Option<Rule>,
-    ) -> Option<u32> {
+    ) -> Option<CodeId> {
         let hash = mix(address);
         let windows = (0..SEGMENTS).flat_map(|segment| (0..NEIGHBOURS).map(move |neighbour| (segment, neighbour)));
         for (segment, neighbour) in windows {
             let window = self.codes.window(segment, hash, neighbour)?;
-            for code in Code::all_in(window) {
+            for code in CodePlace::all_in(window) {
                 let mut seen = code.address.load(Ordering::Acquire);
                 if seen == 0 {
                     match code.address.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire) {
@@ -272,15 +278,15 @@ impl Sites {
                 if seen == address {
                     let mut mark = None;
                     if let Some(rule) = rule {
-                        let before = code.rule.swap(Code::stamp(generation, rule.bits()), Ordering::AcqRel);
+                        let before = code.rule.swap(CodePlace::stamp(generation, rule.bits()), Ordering::AcqRel);
                         mark = mark_of(rule).filter(|_| before as u32 != rule.bits());
                     }
-                    let id = match Code::read(code.id, generation).filter(|id| *id != 0) {
-                        Some(id) => id,
-                        None => Self::enter_code(ledger, modules, &code, address, generation)?,
+                    let id = match CodePlace::read(code.id, generation).filter(|id| *id != 0) {
+                        Some(id) => CodeId(id),
+                        None => Self::insert_code(ledger, modules, &code, address, generation)?,
                     };
                     if let Some(mark) = mark {
-                        Self::enter_mark(ledger, mark, id);
+                        Self::insert_mark(ledger, mark, id);
                     }
                     return Some(id);
                 }
@@ -291,7 +297,13 @@ impl Sites {
 
     /// The address is new, or code was unloaded since it was entered, or it is being entered.
     #[cold]
-    fn enter_code(ledger: &Ledger, modules: &Modules, code: &Code, address: u64, generation: u32) -> Option<u32> {
+    fn insert_code(
+        ledger: &Ledger,
+        modules: &Modules,
+        code: &CodePlace,
+        address: u64,
+        generation: u32,
+    ) -> Option<CodeId> {
         let word = modules.locate(ledger, address);
         let known = code.id.load(Ordering::Acquire) as u32;
         let id = if known != 0 && Self::code_word(ledger, known).load(Ordering::Acquire) == word {
@@ -301,15 +313,15 @@ impl Sites {
             Self::code_word(ledger, id).store(word, Ordering::Release);
             id
         };
-        code.id.store(Code::stamp(generation, id), Ordering::Release);
-        Some(id)
+        code.id.store(CodePlace::stamp(generation, id), Ordering::Release);
+        Some(CodeId(id))
     }
 
     /// Says something of a code address, for readers. Without room for that they miss it.
     #[cold]
-    fn enter_mark(ledger: &Ledger, mark: pc::Mark, id: u32) {
+    fn insert_mark(ledger: &Ledger, mark: pc::Mark, code: CodeId) {
         if let Some(own) = ledger.lease(SectionKind::Pcs, 1) {
-            Self::code_word(ledger, own as u32).store(pc::mark(mark, id), Ordering::Release);
+            Self::code_word(ledger, own as u32).store(pc::mark(mark, code.0), Ordering::Release);
         }
     }
 
@@ -321,7 +333,7 @@ impl Sites {
 }
 
 /// Which places of a window have a tag like the hash, a bit each: all sixteen at once, because a loop over them would be mispredicted
-/// nearly every time. A place that is being filled may be missed; then [`Sites::new_node`] finds it. Volatile: [`Sites::is_full`] comes first.
+/// nearly every time. A place that is being filled may be missed; then [`Sites::new_site`] finds it. Volatile: [`Sites::is_full`] comes first.
 #[inline(always)]
 fn places_with_tag(window: usize, hash: u32, tag_mask: u32) -> u32 {
     let mask: u32;
@@ -374,7 +386,7 @@ fn mark_of(rule: Rule) -> Option<pc::Mark> {
     }
 }
 
-enum Entered {
+enum Inserted {
     Id(u32),
     /// The window is full: the next segment has another.
     NoRoomHere,
