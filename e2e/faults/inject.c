@@ -28,7 +28,7 @@ struct task {
     int inside;     // between entry and exit of a call
     int begun;      // of the command line: has read its arguments
     int failing;    // the call that it is in is to fail
-    unsigned long end;       // of its heap, as `brk` last said: that is how it says that it failed
+    unsigned long argument; // of that call, the first
     unsigned long low, high; // where the library lies, once it does
 };
 
@@ -140,7 +140,12 @@ int main(int argc, char **argv)
                     if (own == who && call == number && counts[own][call] == nth) {
                         task->failing = 1;
                         failed = 1;
-                        regs.orig_rax = (unsigned long)-1;
+                        // `brk` says that it failed by the end that the heap has: so it is only asked for that.
+                        task->argument = regs.rdi;
+                        if (call == SYS_brk)
+                            regs.rdi = 0;
+                        else
+                            regs.orig_rax = (unsigned long)-1;
                         ptrace(PTRACE_SETREGS, id, 0, &regs);
                     }
                 }
@@ -150,11 +155,11 @@ int main(int argc, char **argv)
             } else {
                 if (task->failing) {
                     task->failing = 0;
-                    regs.rax = number == SYS_brk ? task->end : (unsigned long)-error;
+                    regs.rdi = task->argument;
+                    if (number != SYS_brk)
+                        regs.rax = (unsigned long)-error;
                     ptrace(PTRACE_SETREGS, id, 0, &regs);
                 }
-                if (call == SYS_brk)
-                    task->end = regs.rax;
                 if (task->is_program && !task->low && call == SYS_mmap)
                     find_library(task);
             }

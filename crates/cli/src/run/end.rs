@@ -162,7 +162,15 @@ fn program_end(status: ExitStatus) -> ProgramEnd {
 
 /// The process that was to finish them ended in another way.
 pub(crate) fn say_failed(left: &Left, status: ExitStatus) {
-    say_unfinished(&format!("finishing the ledger failed ({status})"), &left.give_up());
+    let unfinished = left.give_up();
+    say_unfinished(&format!("finishing the ledger failed ({status})"), &unfinished);
+    // Whoever ends it knows that there is no summary; of a crash nobody does.
+    let crashes = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT, Signal::SIGILL, Signal::SIGFPE];
+    if unfinished.is_empty()
+        && status.signal().is_some_and(|number| crashes.iter().any(|crash| *crash as i32 == number))
+    {
+        say_lines(&format!("the summary failed ({status}); no ledger is left unfinished"));
+    }
     left.clear();
 }
 
