@@ -47,6 +47,27 @@ fn every_victim_is_sampled() -> Result {
     Ok(())
 }
 
+/// Blocks for which there is no room any more are counted one by one, by their function as by their loss, and not for as many
+/// as each would have stood for.
+#[test]
+fn a_sample_without_room_counts_once() -> Result {
+    let program = victim::named("limit_exhausted")?.build()?;
+    let mut lost = 0;
+    for _ in 0..4 {
+        let scratch = Scratch::new();
+        let options = ["--sample", &INTERVAL.to_string()];
+        run_cleanly(&scratch, &mut under_run(&scratch, "x", &options, &program, &[]))?.good()?;
+        let stats = Stats::of(images(&scratch, "x").first().ok_or("there is no ledger")?)?;
+        let by = stats.0["allocated_by"].as_object().ok_or("nobody allocated")?;
+        let calls: u64 = by.values().filter_map(|kind| kind["calls"].as_u64()).sum();
+        let (entered, not) = (stats.number("allocations"), stats.not_entered());
+        check!(calls == entered + not, "{calls} calls, {entered} blocks in the ledger and {not} without room");
+        lost += not;
+    }
+    check!(lost > 1000, "only {lost} blocks had no room");
+    Ok(())
+}
+
 fn examine(victim: &Victim, run: &Run) -> Result {
     let (scratch, program) = (Scratch::new(), victim.build()?);
     let plain = process::run(command(&program).args(&run.arguments).current_dir(scratch.work()))?;

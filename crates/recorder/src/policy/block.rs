@@ -14,7 +14,6 @@ pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
         return backend.aside(|backend| not_entered(backend, kind, Some(slot)));
     };
     let weight = backend.weight(block.size, number);
-    backend.count_call(block.kind, true, weight);
     let time = backend.now();
     record(backend, block, slot, (number, time), weight)
 }
@@ -30,8 +29,8 @@ fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<Slot>) -> b
     false
 }
 
+/// Fills a slot with the record of a block, lets its address lead there, and counts the call.
 #[cfg_attr(target_arch = "x86_64", inline(always))]
-/// Fills a slot with the record of a block, and lets its address lead there.
 pub(super) fn record<B: Backend>(
     backend: &mut B,
     block: &Begun,
@@ -57,10 +56,13 @@ pub(super) fn record<B: Backend>(
         Inserted::Full => {
             backend.vacate(slot);
             backend.release_slot(slot);
+            // Losses are counted one by one, for however many blocks a sample would have stood.
+            backend.count_call(block.kind, true, 1);
             backend.count(TallyCounter::LostNoIndex, 1);
             return false;
         }
     }
+    backend.count_call(block.kind, true, weight);
     let bytes = block.size.wrapping_mul(weight);
     backend.count(TallyCounter::Allocations, weight);
     backend.count(TallyCounter::BytesAllocated, bytes);

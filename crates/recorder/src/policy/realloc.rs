@@ -135,7 +135,6 @@ fn replace<B: Backend>(backend: &mut B, detached: Detached, block: &Begun, by: K
         _ => ((number, 0), begins.1),
     };
     let weight = backend.weight(block.size, number);
-    backend.count_call(block.kind, true, weight);
     retire(backend, detached.slot, ends, &Ended { by, site: block.site }, time);
     backend.vacate(detached.slot);
     record(backend, block, detached.slot, begins, weight)
