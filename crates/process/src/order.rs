@@ -43,9 +43,13 @@ const LOOK_EVERY: u32 = 64;
 
 const REGION_BITS: u32 = 16;
 const REGIONS: usize = 512;
-/// How long a block was, in words: longer ones are not kept for their thread, but come from what all share.
+/// How long a block was, in words.
 const LENGTH_BITS: u32 = 8;
 const LENGTH_UNKNOWN: u32 = (1 << LENGTH_BITS) - 1;
+/// Longer blocks are not kept for their thread, but come from what all share: there they are joined and cut, and what was at an
+/// address a moment ago does not tell in whose hands it was since, as part of a block that began elsewhere. glibc's caches of
+/// threads keep blocks of up to 1,032 bytes, as they are.
+const KEPT_BYTES_MAX: u64 = 1032;
 const LEASE_BITS: u32 = 7;
 const LEASE_MASK: u32 = (1 << LEASE_BITS) - 1;
 
@@ -121,10 +125,10 @@ impl Default for Returned {
     }
 }
 
-/// A length in words, as far as it fits.
+/// A length in words, if a block of it may be kept.
 #[inline(always)]
 fn length(bytes: u64) -> u32 {
-    bytes.div_ceil(8).min(u64::from(LENGTH_UNKNOWN)) as u32
+    if bytes <= KEPT_BYTES_MAX { bytes.div_ceil(8) as u32 } else { LENGTH_UNKNOWN }
 }
 
 /// What remains in the index of a block that a thread has taken out: whose it was, lately, and how long.
@@ -322,7 +326,7 @@ mod tests {
     #[test]
     fn what_remains_tells_whose_it_was_and_how_long() {
         for (state, lease) in [(1, 0), (2, 127), (77, 128), (32767, 1000)] {
-            for bytes in [0u64, 1, 8, 24, 25, 2032] {
+            for bytes in [0u64, 1, 8, 24, 25, 1024] {
                 let left = Remains::new(state, lease, bytes);
                 assert!(left.0 & IS_GONE != 0 && left.0 & cells::IS_NODE == 0 && cells::slot_in(left.0).is_none());
                 assert!(left.is_own(state, lease, bytes) && left.is_own(state, lease + 1, 0), "{state} {bytes}");
@@ -330,7 +334,7 @@ mod tests {
                 assert!(!left.is_own(state + 1, lease, bytes), "{state} {bytes}");
                 assert!(!left.is_own(state, lease + 2, bytes) && !left.is_own(state, lease + 127, bytes));
             }
-            assert!(!Remains::new(state, lease, 2033).is_own(state, lease, 1), "too long to be told");
+            assert!(!Remains::new(state, lease, 1033).is_own(state, lease, 1), "too long to be told");
         }
         for held in [0, 1, 5, cells::SLOTS_MAX, cells::IS_NODE | 1] {
             assert!(!Remains(held).is_own(1, 0, 1), "{held:#x}");
