@@ -1,5 +1,6 @@
 //! A flame graph as a picture: readable in any viewer, without a script.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -16,6 +17,8 @@ const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
 /// Height of a function.
 const ROW: f64 = 18.0;
+/// Height of a line of facts.
+const LINE: f64 = 16.0;
 /// Narrower functions are not drawn.
 const LEAST: f64 = 0.3;
 /// Width of a letter.
@@ -65,7 +68,7 @@ struct Picture<'a> {
     measure: Measure,
     figures: Figures,
     compared: Option<&'a [String; 2]>,
-    hues: std::collections::HashMap<&'a str, usize>,
+    hues: HashMap<&'a str, usize>,
 }
 
 impl Picture<'_> {
@@ -95,6 +98,64 @@ impl Picture<'_> {
 
     fn name(&self, node: &Node) -> &str {
         if node.depth == 0 { "all" } else { &self.tree.level(node).name }
+    }
+
+    /// What stands above the graph.
+    fn head(&self, inverted: bool) -> Vec<String> {
+        let facts = self.facts;
+        let mut head: Vec<String> = facts.facts.iter().flat_map(|fact| wrapped(fact, LINE_LETTERS)).collect();
+        if let Some(gap) = facts.gap.as_ref().filter(|_| self.measure.needs_history()) {
+            head.extend(wrapped(gap, LINE_LETTERS));
+        }
+        let direction = if inverted { "allocating functions first" } else { "callers first" };
+        let width = self.measure(self.measure);
+        head.push(format!("Width: {width}, {direction}. Narrower than {LEAST} of a pixel is not drawn."));
+        head
+    }
+
+    /// What stands below it.
+    fn foot(&self) -> Vec<String> {
+        let mut foot = Vec::new();
+        for (heading, notes) in [("Not seen:", &self.facts.notes), ("Names:", &self.facts.names)] {
+            if !notes.is_empty() {
+                foot.push(heading.to_owned());
+                foot.extend(notes.iter().flat_map(|note| wrapped(note, LINE_LETTERS)));
+            }
+        }
+        foot
+    }
+
+    /// Writes a function, whose upper edge is at `y`. `light` has the colours of classes.
+    fn write_box(
+        &self,
+        out: &mut impl Write,
+        one: &FlameBox,
+        y: f64,
+        light: &HashMap<String, String>,
+    ) -> io::Result<()> {
+        let FlameBox { node, x, width } = *one;
+        let node = &self.tree.nodes[node as usize];
+        let class = self.class(node);
+        let fill = light.get(&class).map_or("#dddddd", String::as_str);
+        let drawn = if width > 2.0 { width - 0.5 } else { width };
+        write!(
+            out,
+            "<g><title>{}</title><rect class=\"{class}\" fill=\"{fill}\" x=\"{x:.2}\" y=\"{y:.0}\" width=\"{drawn:.2}\" \
+             height=\"{}\"/>",
+            self.hover(node).lines().map(escaped).collect::<Vec<_>>().join("\n"),
+            ROW - 1.0
+        )?;
+        let letters = ((width - 6.0) / LETTER) as usize;
+        if letters >= 3 {
+            let name = self.name(node);
+            let text = if name.chars().count() > letters {
+                name.chars().take(letters - 1).chain(['…']).collect()
+            } else {
+                name.to_owned()
+            };
+            write!(out, "<text x=\"{:.2}\" y=\"{:.1}\">{}</text>", x + 3.0, y + ROW - 5.5, escaped(&text))?;
+        }
+        writeln!(out, "</g>")
     }
 
     /// What is told when the pointer rests on it.
@@ -164,13 +225,60 @@ pub fn flame_svg(mut out: impl Write, tree: &CallTree, facts: &FlameFacts, view:
     let tree = turned.as_ref().unwrap_or(tree);
     let widths = widths(tree, measure);
     let scale = if widths[0] == 0 { 0.0 } else { room / widths[0] as f64 };
+    let boxes = boxes(tree, &widths, scale);
+    let rows = boxes.iter().map(|one| tree.nodes[one.node as usize].depth).max().unwrap_or(0) + 1;
+    let picture = Picture {
+        facts,
+        tree,
+        measure,
+        figures: Figures { estimated: facts.estimated, exact_bytes: facts.exact_bytes },
+        compared: facts.compared.as_ref(),
+        hues: hues(tree),
+    };
+    let title = match facts.part(measure) {
+        Some(part) => format!("{}: {} {part}", facts.title, measure_name(measure)),
+        None => facts.title.clone(),
+    };
+    let (head, foot) = (picture.head(inverted), picture.foot());
+    let top = 34.0 + head.len() as f64 * LINE + 8.0;
+    let bottom = top + f64::from(rows) * ROW;
+    let height = bottom + 12.0 + foot.len() as f64 * LINE;
+    writeln!(
+        out,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" \
+         height=\"{height:.0}\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\">\n<title>{}</title>",
+        escaped(&title)
+    )?;
+    write_style(&mut out)?;
+    writeln!(out, "<rect class=\"back\" width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>")?;
+    writeln!(out, "<text class=\"h\" x=\"{MARGIN}\" y=\"24\">{}</text>", escaped(&title))?;
+    write_lines(&mut out, &head, 42.0)?;
+    let light: HashMap<String, String> = colours().into_iter().map(|(class, [light, _])| (class, light)).collect();
+    for one in &boxes {
+        let depth = tree.nodes[one.node as usize].depth;
+        let row = if upwards { rows - 1 - depth } else { depth };
+        picture.write_box(&mut out, one, top + f64::from(row) * ROW, &light)?;
+    }
+    write_lines(&mut out, &foot, bottom + 20.0)?;
+    writeln!(out, "</svg>")?;
+    out.flush()
+}
+
+/// A function in the picture: which, where from the left, and how wide.
+struct FlameBox {
+    node: u32,
+    x: f64,
+    width: f64,
+}
+
+/// Everything that is wide enough, callers before what they call; what holds most is on the left.
+fn boxes(tree: &CallTree, widths: &[u64], scale: f64) -> Vec<FlameBox> {
     let children = tree.children(|node| node.level);
-    let mut boxes: Vec<(u32, f64, f64)> = Vec::new();
+    let mut boxes = Vec::new();
     let mut waiting = vec![(0u32, MARGIN)];
-    while let Some((id, x)) = waiting.pop() {
-        let width = widths[id as usize] as f64 * scale;
-        boxes.push((id, x, width));
-        let mut below = children.of(id).to_vec();
+    while let Some((node, x)) = waiting.pop() {
+        boxes.push(FlameBox { node, x, width: widths[node as usize] as f64 * scale });
+        let mut below = children.of(node).to_vec();
         below.sort_by_key(|id| !widths[*id as usize]);
         let mut next = x;
         for child in below {
@@ -182,84 +290,16 @@ pub fn flame_svg(mut out: impl Write, tree: &CallTree, facts: &FlameFacts, view:
             next += width;
         }
     }
-    let rows = boxes.iter().map(|(id, ..)| tree.nodes[*id as usize].depth).max().unwrap_or(0) + 1;
-    let picture = Picture {
-        facts,
-        tree,
-        measure,
-        figures: Figures { estimated: facts.estimated, exact_bytes: facts.exact_bytes },
-        compared: facts.compared.as_ref(),
-        hues: hues(tree),
-    };
-    let mut head: Vec<String> = facts.facts.iter().flat_map(|fact| wrapped(fact, LINE_LETTERS)).collect();
-    if let Some(gap) = facts.gap.as_ref().filter(|_| measure.needs_history()) {
-        head.extend(wrapped(gap, LINE_LETTERS));
+    boxes
+}
+
+/// Writes small text, the first line at this height.
+fn write_lines(out: &mut impl Write, lines: &[String], first: f64) -> io::Result<()> {
+    for (index, line) in lines.iter().enumerate() {
+        let y = first + index as f64 * LINE;
+        writeln!(out, "<text class=\"f\" x=\"{MARGIN}\" y=\"{y:.0}\">{}</text>", escaped(line))?;
     }
-    let direction = if inverted { "allocating functions first" } else { "callers first" };
-    let width = picture.measure(measure);
-    head.push(format!("Width: {width}, {direction}. Narrower than {LEAST} of a pixel is not drawn."));
-    let title = match facts.part(measure) {
-        Some(part) => format!("{}: {} {part}", facts.title, measure_name(measure)),
-        None => facts.title.clone(),
-    };
-    let mut foot: Vec<String> = Vec::new();
-    for (heading, notes) in [("Not seen:", &facts.notes), ("Names:", &facts.names)] {
-        if !notes.is_empty() {
-            foot.push(heading.to_owned());
-            foot.extend(notes.iter().flat_map(|note| wrapped(note, LINE_LETTERS)));
-        }
-    }
-    let top = 34.0 + head.len() as f64 * 16.0 + 8.0;
-    let bottom = top + f64::from(rows) * ROW;
-    let height = bottom + 12.0 + foot.len() as f64 * 16.0;
-    writeln!(
-        out,
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" \
-         height=\"{height:.0}\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\">\n<title>{}</title>",
-        escaped(&title)
-    )?;
-    write_style(&mut out)?;
-    writeln!(out, "<rect class=\"back\" width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>")?;
-    writeln!(out, "<text class=\"h\" x=\"{MARGIN}\" y=\"24\">{}</text>", escaped(&title))?;
-    let lines = |out: &mut dyn Write, lines: &[String], first: f64| -> io::Result<()> {
-        for (index, line) in lines.iter().enumerate() {
-            let y = first + index as f64 * 16.0;
-            writeln!(out, "<text class=\"f\" x=\"{MARGIN}\" y=\"{y:.0}\">{}</text>", escaped(line))?;
-        }
-        Ok(())
-    };
-    lines(&mut out, &head, 42.0)?;
-    let light: std::collections::HashMap<String, String> =
-        colours().into_iter().map(|(class, [light, _])| (class, light)).collect();
-    for (id, x, width) in boxes {
-        let node = &tree.nodes[id as usize];
-        let row = if upwards { rows - 1 - node.depth } else { node.depth };
-        let y = top + f64::from(row) * ROW;
-        let class = picture.class(node);
-        let fill = light.get(&class).map_or("#dddddd", String::as_str);
-        let drawn = if width > 2.0 { width - 0.5 } else { width };
-        write!(
-            out,
-            "<g><title>{}</title><rect class=\"{class}\" fill=\"{fill}\" x=\"{x:.2}\" y=\"{y:.0}\" width=\"{drawn:.2}\" \
-             height=\"{}\"/>",
-            picture.hover(node).lines().map(escaped).collect::<Vec<_>>().join("\n"),
-            ROW - 1.0
-        )?;
-        let letters = ((width - 6.0) / LETTER) as usize;
-        if letters >= 3 {
-            let name = picture.name(node);
-            let text = if name.chars().count() > letters {
-                name.chars().take(letters - 1).chain(['…']).collect()
-            } else {
-                name.to_owned()
-            };
-            write!(out, "<text x=\"{:.2}\" y=\"{:.1}\">{}</text>", x + 3.0, y + ROW - 5.5, escaped(&text))?;
-        }
-        writeln!(out, "</g>")?;
-    }
-    lines(&mut out, &foot, bottom + 20.0)?;
-    writeln!(out, "</svg>")?;
-    out.flush()
+    Ok(())
 }
 
 fn write_style(out: &mut impl Write) -> io::Result<()> {

@@ -1,0 +1,140 @@
+//! System calls on files, by path and by descriptor. The kernel checks all that they are given.
+
+use core::ffi::CStr;
+
+use super::{Errno, Result, checked, number};
+
+/// Flags of `open`.
+pub mod open_flag {
+    /// Read only.
+    pub const READ: usize = 0;
+    /// Write only.
+    pub const WRITE: usize = 1;
+    /// Read and write.
+    pub const READ_WRITE: usize = 2;
+    /// Create.
+    pub const CREATE: usize = 0o100;
+    /// Fail if it exists.
+    pub const EXCLUSIVE: usize = 0o200;
+    /// Append.
+    pub const APPEND: usize = 0o2000;
+    /// Must be a directory.
+    pub const DIRECTORY: usize = 0o200_000;
+    /// Do not follow a symbolic link.
+    pub const NO_FOLLOW: usize = 0o400_000;
+    /// Close on exec.
+    pub const CLOSE_ON_EXEC: usize = 0o2_000_000;
+}
+
+/// Opens a file.
+pub fn open(path: &CStr, flags: usize, mode: usize) -> Result<usize> {
+    checked(number::OPEN, [path.as_ptr() as usize, flags, mode, 0, 0, 0])
+}
+
+/// Closes a descriptor that this crate opened.
+pub fn close(fd: usize) {
+    let _ = checked(number::CLOSE, [fd, 0, 0, 0, 0, 0]);
+}
+
+/// Reads once; interrupted reads are repeated.
+pub fn read(fd: usize, into: &mut [u8]) -> Result<usize> {
+    loop {
+        match checked(number::READ, [fd, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Writes once; interrupted writes are repeated.
+pub fn write(fd: usize, bytes: &[u8]) -> Result<usize> {
+    loop {
+        match checked(number::WRITE, [fd, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Sets a file's length.
+pub fn set_length(fd: usize, bytes: u64) -> Result<()> {
+    checked(number::FTRUNCATE, [fd, bytes as usize, 0, 0, 0, 0]).map(drop)
+}
+
+/// Reserves storage for a part of a file.
+pub fn allocate(fd: usize, offset: u64, bytes: u64) -> Result<()> {
+    checked(number::FALLOCATE, [fd, 0, offset as usize, bytes as usize, 0, 0]).map(drop)
+}
+
+/// Makes a directory.
+pub fn make_directory(path: &CStr, mode: usize) -> Result<()> {
+    checked(number::MKDIR, [path.as_ptr() as usize, mode, 0, 0, 0, 0]).map(drop)
+}
+
+/// Removes a file's name.
+pub fn unlink(path: &CStr) {
+    let _ = checked(number::UNLINK, [path.as_ptr() as usize, 0, 0, 0, 0, 0]);
+}
+
+/// Makes a symbolic link at `path` that says `target`.
+pub fn symbolic_link(target: &CStr, path: &CStr) -> Result<()> {
+    checked(number::SYMLINK, [target.as_ptr() as usize, path.as_ptr() as usize, 0, 0, 0, 0]).map(drop)
+}
+
+/// Reads a symbolic link.
+pub fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> Result<&'a [u8]> {
+    let length = checked(number::READLINK, [path.as_ptr() as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0])?;
+    into.get(..length).ok_or(Errno::INVAL)
+}
+
+/// The path of the working directory.
+pub fn working_directory(into: &mut [u8]) -> Result<&[u8]> {
+    let length = checked(number::GETCWD, [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0])?;
+    // Its zero byte is counted. A directory that cannot be reached is said to be `(unreachable)…`.
+    into.get(..length.saturating_sub(1)).filter(|path| path.starts_with(b"/")).ok_or(Errno::INVAL)
+}
+
+/// Which file a descriptor stands for, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// File type and permissions.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Length.
+    pub bytes: u64,
+}
+
+impl FileIdentity {
+    /// Whether it is a plain file.
+    pub fn is_regular(&self) -> bool {
+        const TYPE: u32 = 0o170_000;
+        const REGULAR: u32 = 0o100_000;
+        self.mode & TYPE == REGULAR
+    }
+}
+
+/// Asks what a descriptor stands for.
+pub fn identify(fd: usize) -> Result<FileIdentity> {
+    let mut stat = [0u64; 18]; // struct stat of x86-64: dev, ino, nlink, mode and uid, …
+    checked(number::FSTAT, [fd, stat.as_mut_ptr() as usize, 0, 0, 0, 0])?;
+    Ok(FileIdentity {
+        device: stat[0],
+        inode: stat[1],
+        mode: stat[3] as u32,
+        uid: (stat[3] >> 32) as u32,
+        bytes: stat[6],
+    })
+}
+
+/// Bytes that the user can still write in the file system that holds `path`. One without a limit says nothing.
+pub fn free_bytes(path: &CStr) -> Result<u64> {
+    let mut found = [0u64; 15]; // struct statfs of x86-64: type, bsize, blocks, bfree, bavail, …
+    checked(number::STATFS, [path.as_ptr() as usize, found.as_mut_ptr() as usize, 0, 0, 0, 0])?;
+    let [_, block_bytes, blocks, _, available, ..] = found;
+    Ok(if blocks == 0 { u64::MAX } else { available.saturating_mul(block_bytes) })
+}
