@@ -119,6 +119,8 @@ const RULES: &[Rule] = &[
     places::on_the_map,
     places::first_lines,
     names::types,
+    names::vague,
+    names::modules,
     lengths::files,
     lengths::functions,
     manifests::lints,

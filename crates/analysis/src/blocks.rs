@@ -26,13 +26,13 @@ const NO_TIME: u64 = 1 << 55;
 
 /// Blocks, packed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct BlockRun {
     packed: Vec<[u64; RECORD_WORDS]>,
     /// Those that cannot be packed: huge ones, and those of ledgers with wider fields.
     whole: Vec<Entry>,
 }
 
-impl Run {
+impl BlockRun {
     pub(crate) fn push(&mut self, entry: &Entry) {
         let packed = pack(entry);
         if unpack(&packed) == Some(*entry) {
@@ -44,8 +44,8 @@ impl Run {
         }
     }
 
-    fn of(entries: &[Entry]) -> Run {
-        let mut run = Run { packed: Vec::with_capacity(entries.len()), whole: Vec::new() };
+    fn of(entries: &[Entry]) -> BlockRun {
+        let mut run = BlockRun { packed: Vec::with_capacity(entries.len()), whole: Vec::new() };
         entries.iter().for_each(|entry| run.push(entry));
         run
     }
@@ -84,7 +84,7 @@ fn unpack(words: &[u64; RECORD_WORDS]) -> Option<Entry> {
 #[derive(Clone, Debug, Default)]
 pub struct Blocks {
     keys: SortKeys,
-    runs: Vec<Run>,
+    runs: Vec<BlockRun>,
     /// Those that the runs hold and that are among the first.
     count: usize,
 }
@@ -104,7 +104,7 @@ impl Blocks {
     pub fn iter(&self) -> BlocksIter<'_> {
         let heads = self.runs.iter().filter_map(|run| {
             let entry = run.get(0)?;
-            Some(Head { entry, next: 1, run, keys: &self.keys })
+            Some(BlockRunHead { entry, next: 1, run, keys: &self.keys })
         });
         BlocksIter { heads: heads.collect(), left: self.count }
     }
@@ -113,7 +113,7 @@ impl Blocks {
     pub fn sites(&self) -> impl Iterator<Item = u32> + '_ {
         let held: usize = self.runs.iter().map(|run| run.packed.len()).sum();
         let all = held == self.count;
-        let any_order = self.runs.iter().filter(move |_| all).flat_map(Run::iter);
+        let any_order = self.runs.iter().filter(move |_| all).flat_map(BlockRun::iter);
         let in_order = (!all).then(|| self.iter()).into_iter().flatten();
         any_order.chain(in_order).map(|entry| entry.site)
     }
@@ -129,37 +129,37 @@ impl<'b> IntoIterator for &'b Blocks {
 }
 
 /// The next block of a run.
-struct Head<'b> {
+struct BlockRunHead<'b> {
     entry: Entry,
-    run: &'b Run,
+    run: &'b BlockRun,
     next: usize,
     keys: &'b SortKeys,
 }
 
-impl Ord for Head<'_> {
+impl Ord for BlockRunHead<'_> {
     /// The heap has the greatest on top, and that is to be the one that comes first.
     fn cmp(&self, other: &Self) -> Ordering {
         self.keys.compare(&other.entry, &self.entry)
     }
 }
 
-impl PartialOrd for Head<'_> {
+impl PartialOrd for BlockRunHead<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Head<'_> {
+impl PartialEq for BlockRunHead<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Head<'_> {}
+impl Eq for BlockRunHead<'_> {}
 
 /// See [`Blocks::iter`].
 pub struct BlocksIter<'b> {
-    heads: BinaryHeap<Head<'b>>,
+    heads: BinaryHeap<BlockRunHead<'b>>,
     left: usize,
 }
 
@@ -188,7 +188,7 @@ impl Iterator for BlocksIter<'_> {
 impl ExactSizeIterator for BlocksIter<'_> {}
 
 /// The first of many blocks, by an order.
-pub(crate) struct First<'k> {
+pub(crate) struct FirstBlocks<'k> {
     keys: &'k SortKeys,
     limit: usize,
     /// How many are collected before they are looked through.
@@ -197,14 +197,14 @@ pub(crate) struct First<'k> {
     /// No block behind this one is among the first.
     last: Option<Entry>,
     /// If the first are too many to be sorted at once.
-    runs: Vec<Run>,
+    runs: Vec<BlockRun>,
 }
 
-impl<'k> First<'k> {
+impl<'k> FirstBlocks<'k> {
     /// None yet; `limit` 0 is all.
-    pub(crate) fn new(keys: &'k SortKeys, limit: usize) -> First<'k> {
+    pub(crate) fn new(keys: &'k SortKeys, limit: usize) -> FirstBlocks<'k> {
         let room = if limit == 0 { RUN } else { limit.saturating_mul(2).clamp(ROOM_MIN, RUN) };
-        First { keys, limit, room, collected: Vec::new(), last: None, runs: Vec::new() }
+        FirstBlocks { keys, limit, room, collected: Vec::new(), last: None, runs: Vec::new() }
     }
 
     #[inline]
@@ -221,7 +221,7 @@ impl<'k> First<'k> {
     }
 
     /// Adds what another worker has found.
-    pub(crate) fn join(&mut self, other: First<'_>) {
+    pub(crate) fn join(&mut self, other: FirstBlocks<'_>) {
         self.runs.extend(other.runs);
         other.collected.iter().for_each(|entry| self.add(entry));
     }
@@ -238,7 +238,7 @@ impl<'k> First<'k> {
 
     fn end_run(&mut self) {
         self.collected.sort_unstable_by(|one, other| self.keys.compare(one, other));
-        self.runs.push(Run::of(&self.collected));
+        self.runs.push(BlockRun::of(&self.collected));
         self.collected.clear();
     }
 
@@ -295,7 +295,7 @@ mod tests {
             heap: Some(0),
             time: Some(9),
         };
-        let mut run = Run::default();
+        let mut run = BlockRun::default();
         let packable = [
             plain,
             Entry { number: NUMBER_MAX, address: ADDRESS_MAX, time: Some(TIME_MAX), site: u32::MAX, ..plain },
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(run.whole, others);
         assert!(run.iter().eq(packable.iter().chain(&others).copied()));
         let entries = entries();
-        let run = Run::of(&entries);
+        let run = BlockRun::of(&entries);
         assert!(run.iter().eq(entries.iter().copied()));
         assert!((1..1000).contains(&run.whole.len()), "{}", run.whole.len());
         assert!(run.packed.capacity() == entries.len(), "32 bytes each");
@@ -335,9 +335,9 @@ mod tests {
             let mut sorted = entries.clone();
             sorted.sort_by(|one, other| keys.compare(one, other));
             for limit in [0, 1, 1000, RUN / 2, RUN / 2 + 1, RUN, 99_999, 100_000, 200_000] {
-                let mut all = First::new(&keys, limit);
+                let mut all = FirstBlocks::new(&keys, limit);
                 for worker in 0..3 {
-                    let mut first = First::new(&keys, limit);
+                    let mut first = FirstBlocks::new(&keys, limit);
                     entries.iter().skip(worker).step_by(3).for_each(|entry| first.add(entry));
                     all.join(first);
                 }
@@ -352,6 +352,9 @@ mod tests {
             }
         }
         let none = SortKeys::default();
-        assert!(First::new(&none, 0).sorted().is_empty() && First::new(&none, 9).sorted().iter().next().is_none());
+        assert!(
+            FirstBlocks::new(&none, 0).sorted().is_empty()
+                && FirstBlocks::new(&none, 9).sorted().iter().next().is_none()
+        );
     }
 }

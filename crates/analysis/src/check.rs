@@ -12,7 +12,7 @@ use evidence::without_stack;
 use range::Range;
 
 pub use evidence::Evidence;
-pub use parts::{Held, allocated_by_site, grown};
+pub use parts::{MatchingBlocks, allocated_by_site, grown};
 pub use range::{Doubt, Verdict};
 
 /// What has a limit.

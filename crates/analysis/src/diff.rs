@@ -28,7 +28,7 @@ mod numbers;
 pub use blocks::OnlyHere;
 pub use groups::GroupChange;
 pub use keys::{StackKey, StackKeys, plain_name};
-pub use numbers::Numbers;
+pub use numbers::NumberSet;
 use numbers::Search;
 
 /// Call sites that a running program may add while it is read.
@@ -53,7 +53,7 @@ pub struct Census {
     /// Records that were being written.
     pub in_flight: u64,
     sites: Vec<Estimate>,
-    numbers: Numbers,
+    numbers: NumberSet,
 }
 
 /// Amounts in all and by call site.
@@ -80,7 +80,7 @@ struct Taking<'n> {
     found: BySite,
     /// Those blocks that an earlier census had already.
     kept: BySite,
-    numbers: Option<Numbers>,
+    numbers: Option<NumberSet>,
     search: Option<Search<'n>>,
     /// A site beyond the table is not believed: it would cost memory without bound.
     sites_end: usize,
@@ -129,7 +129,7 @@ impl Census {
         ledger: &Ledger,
         filter: Option<&mut Evaluator<'_>>,
         numbers: bool,
-        earlier: Option<&Numbers>,
+        earlier: Option<&NumberSet>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(Census, BySite), SourceError> {
         let allocations = ledger.tallies()?.get(TallyCounter::Allocations);
@@ -141,8 +141,8 @@ impl Census {
         let fresh = || Taking {
             found: BySite::default(),
             kept: BySite::default(),
-            numbers: numbers.then(Numbers::default),
-            search: earlier.map(Numbers::search),
+            numbers: numbers.then(NumberSet::default),
+            search: earlier.map(NumberSet::search),
             sites_end,
         };
         let Folded { sum, in_flight } = fold::fold(ledger, filter, workers, &fresh, progress)?;
@@ -170,7 +170,7 @@ impl Census {
     }
 
     /// The numbers of its blocks, if they were kept.
-    pub fn numbers(&self) -> &Numbers {
+    pub fn numbers(&self) -> &NumberSet {
         &self.numbers
     }
 

@@ -8,7 +8,7 @@ use crate::notes::records_frees;
 use crate::query::{Evaluator, SortKeys, Subject};
 use crate::{Sampled, Sampling};
 
-use self::order::First;
+use self::order::FirstEvents;
 
 mod order;
 mod packed;
@@ -88,7 +88,7 @@ impl Event {
     /// Time, number, and of the two halves of a `realloc`, which mostly share a number, the free first. Nothing else that
     /// happened to this block has the same. Earlier recorders numbered frees of what other threads had allocated too low now and
     /// then, and gave them too early a time: those come right behind their allocations.
-    fn key(&self) -> order::Key {
+    fn key(&self) -> order::EventKey {
         const FREE: u8 = 0;
         const ALLOCATION: u8 = 1;
         const FREE_BEHIND: u8 = 2;
@@ -392,7 +392,7 @@ impl Events {
         progress: &mut dyn FnMut(f32),
     ) -> Result<Events, SourceError> {
         let Wanted { keys, reverse, limit, .. } = wanted;
-        let (chosen, found) = wanted.gather(ledgers, &|| First::new(keys, reverse, limit), progress)?;
+        let (chosen, found) = wanted.gather(ledgers, &|| FirstEvents::new(keys, reverse, limit), progress)?;
         let (events, total) = chosen.sorted(ledgers.last().is_some_and(|last| !last.is_finished()));
         let Coverage { frees_missing, frees_shown_before, frees_recorded, gaps, sampled, in_flight } = found;
         let filter = wanted.text();

@@ -9,7 +9,7 @@ use heapledger_format::{Entry, FreedEntry, SectionKind};
 use heapledger_source::{Ledger, Scanned, SourceError};
 
 use crate::Sampling;
-use crate::blocks::Run;
+use crate::blocks::BlockRun;
 use crate::query::{Evaluator, Subject};
 
 /// Bytes of a record in a 64-bit ledger.
@@ -35,7 +35,7 @@ pub(crate) trait Element: Copy + Send + Sync {
 }
 
 impl Element for Entry {
-    type Aside = Run;
+    type Aside = BlockRun;
 
     #[inline]
     fn block(&self) -> &Entry {
@@ -73,7 +73,7 @@ pub(crate) trait Aside<T>: Default + Send {
     fn all(&self) -> impl Iterator<Item = T>;
 }
 
-impl Aside<Entry> for Run {
+impl Aside<Entry> for BlockRun {
     fn put(&mut self, element: &Entry) {
         self.push(element);
     }

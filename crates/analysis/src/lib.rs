@@ -43,8 +43,8 @@ pub mod whereis;
 pub use amount::{Amount, Estimate};
 pub use blocks::{Blocks, BlocksIter};
 pub use check::{
-    Doubt, Evidence, Figure, Finding, Growth, Held, Leaked, Limits, Responsible, Verdict, allocated_by_site, check,
-    grown,
+    Doubt, Evidence, Figure, Finding, Growth, Leaked, Limits, MatchingBlocks, Responsible, Verdict, allocated_by_site,
+    check, grown,
 };
 pub use chosen::Chosen;
 pub use clock::Clock;

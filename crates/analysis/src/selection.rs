@@ -4,7 +4,7 @@ use heapledger_format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
 use crate::Estimate;
-use crate::blocks::{Blocks, First};
+use crate::blocks::{Blocks, FirstBlocks};
 use crate::fields::Field;
 use crate::fold::{Act, Fold, Folded, fold};
 use crate::query::{Evaluator, SortKey, SortKeys};
@@ -60,7 +60,7 @@ impl From<Sort> for SortKeys {
 /// What blocks come to: the first of them, and all.
 struct Choosing<'k> {
     all: Estimate,
-    first: First<'k>,
+    first: FirstBlocks<'k>,
 }
 
 impl Fold<Entry> for Choosing<'_> {
@@ -109,7 +109,7 @@ impl Selection {
         if let Some(filter) = &mut filter {
             filter.prepare_blocks(progress)?;
         }
-        let fresh = || Choosing { all: Estimate::default(), first: First::new(keys, limit) };
+        let fresh = || Choosing { all: Estimate::default(), first: FirstBlocks::new(keys, limit) };
         let Folded { sum: Choosing { all, first }, in_flight } =
             fold(ledger, filter.as_deref_mut(), usize::MAX, &fresh, progress)?;
         Ok(Selection {

@@ -90,7 +90,7 @@ impl Sites {
     /// The call sites of `ledger`, whose records are in `counts`, and how many entries the history has.
     pub(crate) fn of(ledger: &Ledger, counts: &Counts, top: usize) -> Result<(Sites, u64), SourceError> {
         let count = usize::try_from(ledger.count(SectionKind::Sites)?).map_or(NODES_MAX, |count| count.min(NODES_MAX));
-        let fresh = || StackEnds { count, ends: Bits::default(), entries: 0 };
+        let fresh = || StackEnds { count, ends: NodeSet::default(), entries: 0 };
         let StackEnds { mut ends, entries: history_entries, .. } =
             fold(ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum;
         let used = |(_, sum): &(u32, &Amount)| sum.samples != 0;
@@ -153,7 +153,7 @@ impl Sites {
 struct StackEnds {
     /// Nodes from here on are not believed.
     count: usize,
-    ends: Bits,
+    ends: NodeSet,
     entries: u64,
 }
 
@@ -177,8 +177,8 @@ impl Fold<FreedEntry> for StackEnds {
 #[derive(Default)]
 struct Trie {
     nodes: u64,
-    there: Bits,
-    callers: Bits,
+    there: NodeSet,
+    callers: NodeSet,
     /// By node; 0: not known.
     depths: Vec<u16>,
 }
@@ -237,9 +237,9 @@ impl Trie {
 
 /// One bit a node.
 #[derive(Default)]
-struct Bits(Vec<u64>);
+struct NodeSet(Vec<u64>);
 
-impl Bits {
+impl NodeSet {
     fn set(&mut self, index: usize) {
         if index / 64 >= self.0.len() {
             self.0.resize((index / 64 + 1).max(self.0.len() * 2), 0);
@@ -247,7 +247,7 @@ impl Bits {
         self.0[index / 64] |= 1 << (index % 64);
     }
 
-    fn join(&mut self, mut other: Bits) {
+    fn join(&mut self, mut other: NodeSet) {
         if other.0.len() > self.0.len() {
             std::mem::swap(self, &mut other);
         }

@@ -170,7 +170,7 @@ impl Level {
 
 /// A place in the tree: a function as called by its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Node {
+pub struct TreeNode {
     /// The node above; the root is its own.
     pub parent: u32,
     /// Index into [`CallTree::levels`].
@@ -191,7 +191,7 @@ pub struct Node {
     pub total: [Amounts; 2],
 }
 
-impl Node {
+impl TreeNode {
     /// The figure of one ledger, or of the newer one.
     pub fn value(&self, measure: Measure) -> u64 {
         self.total[0].get(measure)
@@ -206,7 +206,7 @@ pub struct CallTree {
     /// The source files that occur.
     pub files: Vec<Arc<str>>,
     /// The nodes.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<TreeNode>,
     /// Whether the first levels are threads.
     pub by_thread: bool,
     /// Whether callers are below what they call.
@@ -215,22 +215,22 @@ pub struct CallTree {
 
 impl CallTree {
     /// The root.
-    pub fn root(&self) -> Node {
+    pub fn root(&self) -> TreeNode {
         self.nodes.first().copied().unwrap_or_default()
     }
 
     /// The function of a node.
-    pub fn level(&self, node: &Node) -> &Level {
+    pub fn level(&self, node: &TreeNode) -> &Level {
         &self.levels[node.level as usize]
     }
 
     /// The file of a node, as the compiler wrote it down.
-    pub fn file(&self, node: &Node) -> Option<&Arc<str>> {
+    pub fn file(&self, node: &TreeNode) -> Option<&Arc<str>> {
         self.files.get(node.file? as usize)
     }
 
     /// The children of every node, in the order of `rank`, least first.
-    pub fn children<K: Ord>(&self, rank: impl Fn(&Node) -> K) -> Children {
+    pub fn children<K: Ord>(&self, rank: impl Fn(&TreeNode) -> K) -> Children {
         let mut starts = vec![0u32; self.nodes.len() + 1];
         let below = || self.nodes.iter().enumerate().skip(1);
         for (_, node) in below() {
@@ -250,7 +250,7 @@ impl CallTree {
         Children { ids: self.ranked(&children, rank), ..children }
     }
 
-    fn ranked<K: Ord>(&self, children: &Children, rank: impl Fn(&Node) -> K) -> Vec<u32> {
+    fn ranked<K: Ord>(&self, children: &Children, rank: impl Fn(&TreeNode) -> K) -> Vec<u32> {
         let mut ids = children.ids.clone();
         for pair in children.starts.windows(2) {
             if let Some(part) = ids.get_mut(pair[0] as usize..pair[1] as usize) {

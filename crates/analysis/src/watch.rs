@@ -21,6 +21,6 @@ mod samples;
 
 pub use curve::Curve;
 pub use mark::Mark;
-pub use read::{Cell, Key, Reader, Sample, Totals};
+pub use read::{Cell, CellKey, Reader, Sample, Totals};
 pub use rows::{Row, rows};
 pub use samples::{RATE_WINDOW_NS, Samples, per_second};

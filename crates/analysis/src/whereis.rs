@@ -27,7 +27,7 @@ pub enum Found {
 
 /// An address, and what the ledger knows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct KnownAddress {
     /// The address.
     pub address: u64,
     /// What is there.
@@ -52,9 +52,9 @@ pub struct Place {
 
 /// All addresses asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct KnownAddresses {
     /// In the order in which they were asked for.
-    pub places: Vec<Place>,
+    pub places: Vec<KnownAddress>,
     /// Frees that are counted and no longer in the history.
     pub frees_missing: u64,
     /// Whether the ledger recorded freed blocks at all.
@@ -117,7 +117,7 @@ impl Near {
     }
 }
 
-impl Place {
+impl KnownAddress {
     /// How many bytes lie between the end of the block before and the address (or the block that holds it).
     pub fn distance_before(&self) -> Option<u64> {
         let from = self.block.map_or(self.address, |block| block.address);
@@ -137,7 +137,7 @@ fn end(entry: &Entry) -> u64 {
     entry.address.saturating_add(bytes)
 }
 
-impl Places {
+impl KnownAddresses {
     /// Looks for `addresses` in one pass over the records and one over the history; at most `lives` earlier lives of
     /// each are kept, 0 for all.
     ///
@@ -148,7 +148,7 @@ impl Places {
         addresses: &[u64],
         lives: usize,
         progress: &mut dyn FnMut(f32),
-    ) -> Result<Places, SourceError> {
+    ) -> Result<KnownAddresses, SourceError> {
         let mut sorted = addresses.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
@@ -164,7 +164,7 @@ impl Places {
                 extents.add(entry);
             }
         }
-        let mut earlier = Lives { kept: BTreeMap::new(), most: if lives == 0 { usize::MAX } else { lives } };
+        let mut earlier = EarlierLives { kept: BTreeMap::new(), most: if lives == 0 { usize::MAX } else { lives } };
         let neighbours = near.gaps.iter().flatten().chain(&near.second).flatten();
         let candidates: HashSet<u64> = neighbours.map(|entry| entry.number).collect();
         let mut gone = HashSet::new();
@@ -213,7 +213,7 @@ impl Places {
             });
             // The one that was loaded last: modules that went may have been there before it.
             let module = modules.iter().rev().find(|module| module.low <= *address && *address < module.high);
-            places.push(Place {
+            places.push(KnownAddress {
                 address: *address,
                 found,
                 before: if block.is_some() { second } else { last },
@@ -227,7 +227,7 @@ impl Places {
             });
         }
         let in_flight = records.in_flight() + freed.in_flight();
-        Ok(Places { places, frees_missing, frees_recorded: records_frees(ledger), in_flight })
+        Ok(KnownAddresses { places, frees_missing, frees_recorded: records_frees(ledger), in_flight })
     }
 
     /// Whether each address lies in a live block.
@@ -238,7 +238,7 @@ impl Places {
     /// The call sites of all that is in the report.
     pub fn sites(&self) -> Vec<u32> {
         let lives =
-            |place: &Place| place.lives.iter().flat_map(|life| [life.block.site, life.site]).collect::<Vec<_>>();
+            |place: &KnownAddress| place.lives.iter().flat_map(|life| [life.block.site, life.site]).collect::<Vec<_>>();
         self.places
             .iter()
             .flat_map(|place| place.block.map(|block| block.site).into_iter().chain(lives(place)))
@@ -247,12 +247,12 @@ impl Places {
 }
 
 /// Earlier lives by address, each under the number of its free, and how many were left out.
-struct Lives {
+struct EarlierLives {
     kept: BTreeMap<u64, (BTreeMap<u64, FreedEntry>, u64)>,
     most: usize,
 }
 
-impl Lives {
+impl EarlierLives {
     fn add(&mut self, address: u64, entry: &FreedEntry) {
         let (lives, left_out) = self.kept.entry(address).or_default();
         lives.insert(entry.number, *entry);

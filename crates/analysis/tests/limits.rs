@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::{
-    Clock, Evidence, Figure, Finding, Growth, Held, Holders, Leaked, Limits, Names, Summary, Verdict, check,
+    Clock, Evidence, Figure, Finding, Growth, Holders, Leaked, Limits, MatchingBlocks, Names, Summary, Verdict, check,
 };
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_source::Ledger;
@@ -74,7 +74,7 @@ impl Made {
             let names = Names::new(&self.1, Symbolizer::new(Options::default()), SourceReader::new(None));
             let names = names.expect("readable");
             let mut filter = Evaluator::new(&self.1, &filter, clock, names, Holders::default()).expect("readable");
-            Held::of(&self.1, &mut filter, &mut |_| {}).expect("readable")
+            MatchingBlocks::of(&self.1, &mut filter, &mut |_| {}).expect("readable")
         });
         Evidence::of(&self.1, summary, held, allow_losses).expect("readable")
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use heapledger_analysis::query::{Evaluator, Filter};
-use heapledger_analysis::tree::{Amounts, CallTree, Measure, Node, Side, SiteSums, TreeBuilder};
+use heapledger_analysis::tree::{Amounts, CallTree, Measure, Side, SiteSums, TreeBuilder, TreeNode};
 use heapledger_analysis::{Clock, Holders, Names, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::{Entry, FreedEntry, Kind};
@@ -63,7 +63,7 @@ fn check_sums(tree: &CallTree) {
 
 /// `outer;inner own-live-bytes own-freed-bytes`, in order.
 fn lines(tree: &CallTree) -> Vec<String> {
-    let path = |node: &Node| {
+    let path = |node: &TreeNode| {
         let mut node = *node;
         let mut names = Vec::new();
         while node.depth > 0 {

@@ -1,6 +1,6 @@
 //! Addresses are found in one pass as they would be one by one.
 
-use heapledger_analysis::whereis::{Found, Places};
+use heapledger_analysis::whereis::{Found, KnownAddresses};
 use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
 use heapledger_source::Ledger;
 use heapledger_testing::Builder;
@@ -31,8 +31,8 @@ fn open(name: &str, builder: &Builder) -> Ledger {
     ledger
 }
 
-fn look(ledger: &Ledger, addresses: &[u64], lives: usize) -> Places {
-    Places::of(ledger, addresses, lives, &mut |_| {}).expect("readable")
+fn look(ledger: &Ledger, addresses: &[u64], lives: usize) -> KnownAddresses {
+    KnownAddresses::of(ledger, addresses, lives, &mut |_| {}).expect("readable")
 }
 
 #[test]

@@ -13,17 +13,17 @@ const RECORDING: &[&str] = &["run", "recover", "snapshot"];
 const MINOR: &[&str] = &["completions", "man", "help"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Group {
+enum CommandGroup {
     Recording,
     Reading,
     Minor,
 }
 
-fn group_of(name: &str) -> Group {
+fn group_of(name: &str) -> CommandGroup {
     match name {
-        _ if RECORDING.contains(&name) => Group::Recording,
-        _ if MINOR.contains(&name) => Group::Minor,
-        _ => Group::Reading,
+        _ if RECORDING.contains(&name) => CommandGroup::Recording,
+        _ if MINOR.contains(&name) => CommandGroup::Minor,
+        _ => CommandGroup::Reading,
     }
 }
 
@@ -56,9 +56,9 @@ fn list(command: &Command) -> String {
     let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut out = String::new();
     for (group, heading) in [
-        (Group::Recording, "Recording"),
-        (Group::Reading, "Reading ledgers, finished or of running processes"),
-        (Group::Minor, "Minor commands"),
+        (CommandGroup::Recording, "Recording"),
+        (CommandGroup::Reading, "Reading ledgers, finished or of running processes"),
+        (CommandGroup::Minor, "Minor commands"),
     ] {
         out += &format!("{heading}:\n");
         for (name, about) in all.iter().filter(|(name, _)| group_of(name) == group) {

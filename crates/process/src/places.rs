@@ -52,16 +52,16 @@ impl Who {
 }
 
 /// A place.
-pub struct Place {
+pub struct OwnedPlace {
     word: AtomicU64,
     state: AtomicUsize,
 }
 
-impl Place {
+impl OwnedPlace {
     const_unless_loom! {
         /// A place that nobody has filled.
-        pub fn new() -> Place {
-            Place { word: AtomicU64::new(UNFILLED), state: AtomicUsize::new(0) }
+        pub fn new() -> OwnedPlace {
+            OwnedPlace { word: AtomicU64::new(UNFILLED), state: AtomicUsize::new(0) }
         }
     }
 
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-impl Default for Place {
+impl Default for OwnedPlace {
     fn default() -> Self {
         Self::new()
     }
@@ -92,7 +92,7 @@ pub struct Places<P> {
 /// [given up](Places::give_up).
 #[must_use]
 pub struct Claimed<'p> {
-    place: &'p Place,
+    place: &'p OwnedPlace,
     word: u64,
     state: usize,
 }
@@ -112,7 +112,7 @@ impl Claimed<'_> {
 /// A new place, which has no state yet.
 #[must_use]
 pub struct Reserved<'p> {
-    place: &'p Place,
+    place: &'p OwnedPlace,
     /// Its number.
     pub index: usize,
 }
@@ -126,7 +126,7 @@ impl<'p> Reserved<'p> {
     }
 }
 
-impl<P: AsRef<[Place]>> Places<P> {
+impl<P: AsRef<[OwnedPlace]>> Places<P> {
     const_unless_loom! {
         /// These places, of which none is filled.
         pub fn over(places: P) -> Places<P> {
@@ -134,7 +134,7 @@ impl<P: AsRef<[Place]>> Places<P> {
         }
     }
 
-    fn counted(&self) -> &[Place] {
+    fn counted(&self) -> &[OwnedPlace] {
         self.places.as_ref().get(..self.count()).unwrap_or(&[])
     }
 
@@ -157,7 +157,8 @@ impl<P: AsRef<[Place]>> Places<P> {
 
     /// The state that a thread owns.
     pub fn state_of(&self, tid: u32) -> Option<usize> {
-        let is_its = |place: &&Place| Who::of(place.word.load(Ordering::Acquire)).is_some_and(|who| who.tid == tid);
+        let is_its =
+            |place: &&OwnedPlace| Who::of(place.word.load(Ordering::Acquire)).is_some_and(|who| who.tid == tid);
         self.counted().iter().find(is_its).map(|place| place.state.load(Ordering::Relaxed))
     }
 
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_place_that_is_only_counted_is_nobodys() {
-        let places = Places::over([const { Place::new() }; 2]);
+        let places = Places::over([const { OwnedPlace::new() }; 2]);
         let reserved = places.reserve().expect("a place");
         let second = places.reserve().expect("a place").fill(5);
         places.give_up(second);
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn who_was_asked_about_and_came_again_keeps_its_place() {
-        let places = Places::over([const { Place::new() }; 1]);
+        let places = Places::over([const { OwnedPlace::new() }; 1]);
         places.reserve().expect("a place").fill(4).settle(who(9));
         let stale = places.claim_next_gone(|_| {
             // While the kernel answers, another thread of this id registers.
@@ -247,7 +248,7 @@ mod tests {
         assert_eq!(Who::new(0, 1 << 22), None);
         assert_eq!(Who::new(5, 0), None);
         assert_eq!(Who::new(u32::MAX, 8), Some(Who { tgid: Who::TGID_UNKNOWN, tid: 8 }));
-        let places = Places::over([const { Place::new() }; 1]);
+        let places = Places::over([const { OwnedPlace::new() }; 1]);
         let highest = Who::new(1, (1 << 22) - 1).expect("an id");
         places.reserve().expect("a place").fill(4).settle(highest);
         assert_eq!(places.state_of(highest.tid), Some(4));

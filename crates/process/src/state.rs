@@ -14,7 +14,7 @@ use heapledger_linux::clock::Moment;
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
 use heapledger_recorder::backend::Slot;
-use heapledger_unwind::{Fresh, Head, LastStack, Memo, Place, RuleCache, Word};
+use heapledger_unwind::{FrameNote, Fresh, Head, LastStack, Memo, RuleCache, Word};
 
 use crate::slots::LOCAL_MAX;
 
@@ -140,7 +140,7 @@ pub struct ThreadBooks {
 }
 
 /// Bytes of a kept frame: a word, a place, two further words.
-const KEPT_BYTES: usize = 3 * size_of::<Word>() + size_of::<Place>();
+const KEPT_BYTES: usize = 3 * size_of::<Word>() + size_of::<FrameNote>();
 /// Bytes behind a state for each frame of a stack: in both last stacks, a fresh frame, a pc.
 const FRAME_BYTES: usize = 2 * KEPT_BYTES + size_of::<Fresh>() + 8;
 const _: () = assert!(size_of::<heapledger_unwind::Word>() == 16 && thread::bytes(WordSize::W64) <= 64);
@@ -366,7 +366,7 @@ impl<'hook> Entered<'hook> {
             let (head, kept) = if gives { (giving, kept) } else { (taking, kept.add(KEPT_BYTES * depth_limit)) };
             let frames = kept.cast::<Word>();
             let words = frames.add(depth_limit);
-            let places = words.add(2 * depth_limit).cast::<Place>();
+            let places = words.add(2 * depth_limit).cast::<FrameNote>();
             Stacks {
                 last: LastStack {
                     head,

@@ -6,7 +6,7 @@
 //! there are about as many states as threads at a time, however many come and go.
 
 use crate::ledger::CODEC;
-use crate::places::{Claimed, Place, Places, Who};
+use crate::places::{Claimed, OwnedPlace, Places, Who};
 use crate::shared::{PENDING_UPDATES_MAX, Shared};
 use crate::state::{Entered, ThreadState};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ const QUESTIONS: usize = 4;
 
 /// The states.
 pub struct Threads {
-    places: Places<[Place; STATES_MAX]>,
+    places: Places<[OwnedPlace; STATES_MAX]>,
     ever: AtomicU32,
 }
 
@@ -36,7 +36,7 @@ fn state_in<'c>(claimed: &'c mut Claimed) -> Entered<'c> {
 impl Threads {
     /// No states.
     pub const fn new() -> Threads {
-        Threads { places: Places::over([const { Place::new() }; STATES_MAX]), ever: AtomicU32::new(0) }
+        Threads { places: Places::over([const { OwnedPlace::new() }; STATES_MAX]), ever: AtomicU32::new(0) }
     }
 
     /// States in use, or a few more.

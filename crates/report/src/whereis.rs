@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use heapledger_analysis::whereis::{Found, Place, Places};
+use heapledger_analysis::whereis::{Found, KnownAddress, KnownAddresses};
 use heapledger_analysis::{NamedStack, Seen};
 
 use crate::form::notes::missing_frees;
@@ -19,7 +19,7 @@ pub struct WhereisReport<'r> {
     /// Whether it says who allocated.
     pub threads_recorded: bool,
     /// The addresses.
-    pub places: &'r Places,
+    pub places: &'r KnownAddresses,
     /// Names of the stacks of their blocks.
     pub names: &'r mut dyn Stacks,
     /// What was not seen; what is missing for names is added when it is written.
@@ -55,7 +55,7 @@ impl WhereisReport<'_> {
     /// Hands out each address: with the stack of its block, and the two stacks of each earlier life.
     fn each(
         &mut self,
-        mut out: impl FnMut(&Place, &NamedStack, &[[NamedStack; 2]]) -> std::io::Result<()>,
+        mut out: impl FnMut(&KnownAddress, &NamedStack, &[[NamedStack; 2]]) -> std::io::Result<()>,
     ) -> Result<(), ReportError> {
         for place in &self.places.places {
             let stack = place.block.map(|block| self.names.stack(block.site)).transpose()?.unwrap_or_default();

@@ -10,7 +10,7 @@ use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::session::ending;
 
 use crate::SourceError;
-use crate::file::{LedgerFile, Part};
+use crate::file::{FilePiece, LedgerFile};
 
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const ET_CORE: u16 = 4;
@@ -261,15 +261,15 @@ impl CoreDump {
     }
 
     /// The memory from `address` on, as parts of the file. What was not dumped is a gap.
-    pub(crate) fn parts_from(&self, address: u64) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
+    pub(crate) fn parts_from(&self, address: u64) -> Vec<FilePiece> {
+        let mut parts: Vec<FilePiece> = Vec::new();
         let mut end = 0u64;
         for segment in &self.segments {
             let skipped = address.saturating_sub(segment.address);
             if skipped >= segment.bytes {
                 continue;
             }
-            let mut part = Part {
+            let mut part = FilePiece {
                 at: segment.address.saturating_add(skipped) - address,
                 bytes: segment.bytes - skipped,
                 place: segment.place.saturating_add(skipped),
@@ -279,8 +279,11 @@ impl CoreDump {
             if overlap >= part.bytes {
                 continue;
             }
-            part =
-                Part { at: part.at + overlap, bytes: part.bytes - overlap, place: part.place.saturating_add(overlap) };
+            part = FilePiece {
+                at: part.at + overlap,
+                bytes: part.bytes - overlap,
+                place: part.place.saturating_add(overlap),
+            };
             end = part.at.saturating_add(part.bytes);
             parts.push(part);
         }
@@ -304,10 +307,10 @@ mod tests {
         let core = CoreDump { segments, ..CoreDump::default() };
         let parts = core.parts_from(0x1800);
         let expected = [
-            Part { at: 0, bytes: 0x800, place: 100 + 0x800 },
-            Part { at: 0x800, bytes: 0x800, place: 9000 },
-            Part { at: 0x1000, bytes: 0xc00, place: 5 + 0x400 },
-            Part { at: 0x7800, bytes: 1, place: 1 },
+            FilePiece { at: 0, bytes: 0x800, place: 100 + 0x800 },
+            FilePiece { at: 0x800, bytes: 0x800, place: 9000 },
+            FilePiece { at: 0x1000, bytes: 0xc00, place: 5 + 0x400 },
+            FilePiece { at: 0x7800, bytes: 1, place: 1 },
         ];
         assert_eq!(parts, expected);
         assert!(core.parts_from(0x9001).is_empty());

@@ -10,7 +10,7 @@ use heapledger_format::{Entry, FreedEntry, Kind};
 
 /// Where one field lies: a word and a run of bits in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Place {
+struct FieldBits {
     word_at: usize,
     shift: u32,
     ones: u64,
@@ -26,22 +26,22 @@ pub(crate) struct Decoder {
     standard: bool,
     /// The same of a history entry and [`FreedEntry::pack`], if all of them are recorded.
     standard_end: bool,
-    number: Option<Place>,
-    address: Option<Place>,
-    size: Option<Place>,
-    excess: Option<Place>,
-    kind: Option<Place>,
-    site: Option<Place>,
-    thread: Option<Place>,
-    heap: Option<Place>,
-    time: Option<Place>,
-    freed_number: Option<Place>,
-    freed_by: Option<Place>,
-    freed_site: Option<Place>,
-    freed_thread: Option<Place>,
-    freed_time: Option<Place>,
-    freed_wide: Option<Place>,
-    freed_later: Option<Place>,
+    number: Option<FieldBits>,
+    address: Option<FieldBits>,
+    size: Option<FieldBits>,
+    excess: Option<FieldBits>,
+    kind: Option<FieldBits>,
+    site: Option<FieldBits>,
+    thread: Option<FieldBits>,
+    heap: Option<FieldBits>,
+    time: Option<FieldBits>,
+    freed_number: Option<FieldBits>,
+    freed_by: Option<FieldBits>,
+    freed_site: Option<FieldBits>,
+    freed_thread: Option<FieldBits>,
+    freed_time: Option<FieldBits>,
+    freed_wide: Option<FieldBits>,
+    freed_later: Option<FieldBits>,
 }
 
 impl Decoder {
@@ -63,7 +63,7 @@ impl Decoder {
         let place = |field| {
             let descriptor = layout.find(field)?;
             let word_at = usize::from(descriptor.at_bit) / codec.word.bits() * word_bytes;
-            (word_at + word_bytes <= element_bytes).then_some(Place {
+            (word_at + word_bytes <= element_bytes).then_some(FieldBits {
                 word_at,
                 shift: (usize::from(descriptor.at_bit) % codec.word.bits()) as u32,
                 ones: mask(descriptor.width_bits),
@@ -108,12 +108,12 @@ impl Decoder {
             && some.iter().all(|(own, place)| own.is_none() || own == place)
     }
 
-    fn end_places(&self) -> [Option<Place>; 6] {
+    fn end_places(&self) -> [Option<FieldBits>; 6] {
         [self.freed_number, self.freed_by, self.freed_site, self.freed_thread, self.freed_time, self.freed_wide]
     }
 
     #[inline]
-    fn get(&self, bytes: &[u8], place: Option<Place>) -> Option<u64> {
+    fn get(&self, bytes: &[u8], place: Option<FieldBits>) -> Option<u64> {
         let place = place?;
         let word = match (self.codec.word, self.codec.order) {
             (WordSize::W64, ByteOrder::Little) => u64::from_le_bytes(*bytes.get(place.word_at..)?.first_chunk()?),
@@ -123,7 +123,7 @@ impl Decoder {
     }
 
     #[inline]
-    fn unescaped(&self, bytes: &[u8], place: Option<Place>) -> Option<u64> {
+    fn unescaped(&self, bytes: &[u8], place: Option<FieldBits>) -> Option<u64> {
         let ones = place?.ones;
         self.get(bytes, place).filter(|value| *value != ones)
     }

@@ -17,12 +17,12 @@ pub(crate) struct LedgerFile {
     file: Arc<File>,
     path: PathBuf,
     /// Where the ledger lies in the file; `None`: it is the file. In order, none overlaps another.
-    parts: Option<Vec<Part>>,
+    parts: Option<Vec<FilePiece>>,
 }
 
 /// A part of a ledger that lies in one piece in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct FilePiece {
     /// From the start of the ledger.
     pub(crate) at: u64,
     pub(crate) bytes: u64,
@@ -70,7 +70,7 @@ impl LedgerFile {
     }
 
     /// The ledger that lies in the file in `parts`, each within the file.
-    pub(crate) fn within(&self, parts: Vec<Part>) -> LedgerFile {
+    pub(crate) fn within(&self, parts: Vec<FilePiece>) -> LedgerFile {
         LedgerFile { file: Arc::clone(&self.file), path: self.path.clone(), parts: Some(parts) }
     }
 
@@ -80,7 +80,7 @@ impl LedgerFile {
     }
 
     /// The part that holds the byte `at`.
-    fn part(parts: &[Part], at: u64) -> Option<&Part> {
+    fn part(parts: &[FilePiece], at: u64) -> Option<&FilePiece> {
         let index = parts.partition_point(|part| part.at <= at).checked_sub(1)?;
         parts.get(index).filter(|part| at - part.at < part.bytes)
     }

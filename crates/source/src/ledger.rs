@@ -10,7 +10,7 @@ use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
 use heapledger_format::section::wide;
 use heapledger_format::{FormatError, GlobalCounter, SectionKind};
 
-use crate::file::{LedgerFile, Part};
+use crate::file::{FilePiece, LedgerFile};
 use crate::finished::{Pieces, Unpacker};
 use crate::life::{Life, Writer};
 use crate::live::Live;
@@ -133,9 +133,12 @@ impl Ledger {
             ways.push(Box::new(move || LedgerFile::open(&path, &mapped.path)));
         }
         if mapped.deleted {
-            let parts =
-                mapped.ranges.iter().map(|[low, high, offset]| Part { at: *offset, bytes: high - low, place: *low });
-            let mut parts: Vec<Part> = parts.collect();
+            let parts = mapped.ranges.iter().map(|[low, high, offset]| FilePiece {
+                at: *offset,
+                bytes: high - low,
+                place: *low,
+            });
+            let mut parts: Vec<FilePiece> = parts.collect();
             parts.sort_by_key(|part| part.at);
             ways.push(Box::new(move || {
                 let gone = |_| SourceError::LedgerRemoved { pid, path: mapped.path.clone() };

@@ -10,7 +10,7 @@ use nix::unistd::{Whence, lseek};
 
 use crate::SourceError;
 use crate::coredump::CoreDump;
-use crate::file::{LedgerFile, Part};
+use crate::file::{FilePiece, LedgerFile};
 
 /// Bytes looked through at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -68,7 +68,7 @@ pub(crate) fn search(
     let mut hits = 0;
     let Some(core) = core else {
         let bytes = file.metadata()?.len();
-        through(file, Part { at: 0, bytes, place: 0 }, &mut |address| {
+        through(file, FilePiece { at: 0, bytes, place: 0 }, &mut |address| {
             hits += 1;
             let kept = look(file, None, address)?;
             Ok(hits < HITS_MAX && kept.is_none_or(&mut *each))
@@ -78,7 +78,7 @@ pub(crate) fn search(
     let mut segments: Vec<_> = core.segments.iter().filter(|segment| segment.writable).collect();
     segments.sort_by_key(|segment| segment.bytes);
     for segment in segments {
-        let part = Part { at: segment.address, bytes: segment.bytes, place: segment.place };
+        let part = FilePiece { at: segment.address, bytes: segment.bytes, place: segment.place };
         let more = through(file, part, &mut |address| {
             hits += 1;
             let kept = look(file, Some(core), address)?;
@@ -95,7 +95,7 @@ pub(crate) fn search(
 type EachMagic<'a> = dyn FnMut(u64) -> Result<bool, SourceError> + 'a;
 
 /// Looks for the magic in a part of the file, holes left out; false if `each` wanted no more.
-fn through(file: &LedgerFile, part: Part, each: &mut EachMagic<'_>) -> Result<bool, SourceError> {
+fn through(file: &LedgerFile, part: FilePiece, each: &mut EachMagic<'_>) -> Result<bool, SourceError> {
     let end = part.place.saturating_add(part.bytes);
     let mut bytes = vec![0u8; CHUNK_BYTES.min(part.bytes as usize)];
     let mut place = part.place;
@@ -137,7 +137,7 @@ fn positions(bytes: &[u8]) -> impl Iterator<Item = usize> {
 pub(crate) fn memory(file: &LedgerFile, core: Option<&CoreDump>, address: u64) -> Result<LedgerFile, SourceError> {
     let parts = match core {
         Some(core) => core.parts_from(address),
-        None => vec![Part { at: 0, bytes: file.metadata()?.len().saturating_sub(address), place: address }],
+        None => vec![FilePiece { at: 0, bytes: file.metadata()?.len().saturating_sub(address), place: address }],
     };
     Ok(file.within(parts))
 }
@@ -189,7 +189,7 @@ mod tests {
         std::fs::write(&path, &bytes).expect("written");
         let file = LedgerFile::open(&path, &path).expect("opened");
         let mut seen = Vec::new();
-        let part = Part { at: 0x1000, bytes: bytes.len() as u64, place: 0 };
+        let part = FilePiece { at: 0x1000, bytes: bytes.len() as u64, place: 0 };
         let all = through(&file, part, &mut |address| {
             seen.push(address);
             Ok(true)

@@ -4,14 +4,14 @@ use crate::rule::Rule;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Entry {
+struct RuleEntry {
     /// As stored in a walk's output; 0 in an empty entry, which no walk ever asks for.
     pc: u64,
     rule: Rule,
     tag: u32,
 }
 
-const EMPTY: Entry = Entry { pc: 0, rule: Rule::REFUSED, tag: 0 };
+const EMPTY: RuleEntry = RuleEntry { pc: 0, rule: Rule::REFUSED, tag: 0 };
 
 /// How the cache did.
 #[repr(C)]
@@ -38,12 +38,12 @@ pub struct CacheCounters {
 /// code hold at most three calls, so the two ways are rarely too few.
 #[repr(C, align(64))]
 pub struct RuleCache<const SETS: usize> {
-    sets: [[Entry; 2]; SETS],
+    sets: [[RuleEntry; 2]; SETS],
     counters: CacheCounters,
 }
 
 // Two sets share a cache line.
-const _: () = assert!(size_of::<[Entry; 2]>() == 32);
+const _: () = assert!(size_of::<[RuleEntry; 2]>() == 32);
 
 impl<const SETS: usize> RuleCache<SETS> {
     const IS_POWER_OF_TWO: () = assert!(SETS.is_power_of_two());
@@ -82,7 +82,7 @@ impl<const SETS: usize> RuleCache<SETS> {
     pub fn insert(&mut self, pc: u64, rule: Rule, tag: u32) {
         if let Some([first, second]) = self.sets.get_mut(Self::index(pc)) {
             *second = *first;
-            *first = Entry { pc, rule, tag };
+            *first = RuleEntry { pc, rule, tag };
         }
     }
 

@@ -80,7 +80,7 @@ pub use memo::{Candidate, Memo, PackedWords, Remembered};
 pub use row::{CfaRule, RegisterRule, Row};
 pub use rule::{BasePointer, Rule, Shape};
 pub use table::{Table, TableError};
-pub use verified::{Fresh, Head, LastStack, Place, Taken, Word, take};
+pub use verified::{FrameNote, Fresh, Head, LastStack, Taken, Word, take};
 pub use walk::{End, Strategy, Walk, resolve, walk};
 
 /// The registers at the hook's caller, as they will be after the hook returns.

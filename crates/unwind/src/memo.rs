@@ -42,7 +42,7 @@ impl PackedWords<'_> {
 /// A stack: the state of its innermost frame, and where in the pool the words lie that unwinding it read.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Entry {
+struct StackEntry {
     ip: u64,
     sp: u64,
     bp: u64,
@@ -68,8 +68,8 @@ const LIVE: u16 = 1;
 /// A frame was found along frame pointers, for want of a table.
 const GUESSED: u16 = 2;
 
-const VACANT: Entry =
-    Entry { ip: 0, sp: 0, bp: 0, high: 0, first: 0, node: 0, stamp: 0, callers: 0, words: 0, at: 0, flags: 0 };
+const VACANT: StackEntry =
+    StackEntry { ip: 0, sp: 0, bp: 0, high: 0, first: 0, node: 0, stamp: 0, callers: 0, words: 0, at: 0, flags: 0 };
 
 const WAYS: usize = 2;
 /// Notes of the entry last found, by ip and stack pointer; a power of two.
@@ -91,7 +91,7 @@ pub struct Memo<const SETS: usize, const WORDS: usize> {
     /// Stacks that were ever kept.
     kept: u32,
     notes: [u16; NOTES],
-    sets: [[Entry; WAYS]; SETS],
+    sets: [[StackEntry; WAYS]; SETS],
     above: [u16; WORDS],
     values: [u64; WORDS],
 }
@@ -200,7 +200,7 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
 
     /// The words of an entry, if they are still there.
     #[inline(always)]
-    fn words(&self, entry: &Entry, low: u64) -> Option<PackedWords<'_>> {
+    fn words(&self, entry: &StackEntry, low: u64) -> Option<PackedWords<'_>> {
         if self.entered.wrapping_sub(entry.first) > WORDS as u64 {
             return None;
         }
@@ -211,13 +211,13 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
     }
 
     #[inline(always)]
-    fn get(&self, index: usize) -> Option<&Entry> {
+    fn get(&self, index: usize) -> Option<&StackEntry> {
         self.sets.get(index / WAYS)?.get(index % WAYS)
     }
 
     /// The entry as a candidate, if all but its words speaks for it.
     #[inline(always)]
-    fn candidate<'m>(&'m self, entry: &Entry, registers: &Registers, stamp: u32) -> Option<Candidate<'m>> {
+    fn candidate<'m>(&'m self, entry: &StackEntry, registers: &Registers, stamp: u32) -> Option<Candidate<'m>> {
         let is_alike = entry.ip == registers.ip
             && entry.sp == registers.sp
             && entry.stamp == stamp
@@ -348,7 +348,8 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         let set = self.set(environment, rules, registers);
         if let Some([newer, older]) = self.sets.get_mut(set) {
             *older = *newer;
-            *newer = Entry { ip, sp, bp, high: proof.high, first, node, stamp, callers, words, at: at as u16, flags };
+            *newer =
+                StackEntry { ip, sp, bp, high: proof.high, first, node, stamp, callers, words, at: at as u16, flags };
         }
     }
 }

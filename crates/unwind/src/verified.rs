@@ -19,7 +19,7 @@ pub struct Word {
 /// What else is kept of a frame of the last stack.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct FrameNote {
     /// `rbp` in the frame. Without meaning unless [`LIVE`] is set.
     bp: u64,
     /// What the owner knows of the stack from here outwards.
@@ -129,7 +129,7 @@ pub struct LastStack<'a> {
     /// Per frame, the word that held its return address.
     pub frames: &'a mut [Word],
     /// Per frame, what else is known.
-    pub places: &'a mut [Place],
+    pub places: &'a mut [FrameNote],
     /// Further words; room for two per frame.
     pub words: &'a mut [Word],
     /// Frames found by stepping, innermost first.
@@ -368,7 +368,7 @@ impl LastStack<'_> {
             return;
         };
         *frame = Word { address, value: pc };
-        *place = Place { bp, node, marks };
+        *place = FrameNote { bp, node, marks };
         *entry = depth as u16;
         self.head.high = self.head.high.max(address);
         self.head.depth = depth.wrapping_add(1) as u32;
@@ -376,7 +376,7 @@ impl LastStack<'_> {
 
     /// The marks of a frame whose caller is kept, and the further words that unwinding it read.
     #[inline(never)]
-    fn marks_below(&mut self, frame: Fresh, outer_frame: Word, outer_place: Place) -> u32 {
+    fn marks_below(&mut self, frame: Fresh, outer_frame: Word, outer_place: FrameNote) -> u32 {
         let Fresh { sp, bp, rule, .. } = frame;
         let cfa = outer_frame.address.wrapping_add(8);
         let mut count = (outer_place.marks >> COUNT_SHIFT) as usize;

@@ -1,4 +1,5 @@
-//! One type of a name in a crate: who reads `Row` knows which.
+//! Names: one type of a name in a crate, so that who reads `Row` knows which; names that say the room; one way of naming
+//! the file of a module.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,35 @@ fn declared(line: &str) -> Option<&str> {
     let (kind, rest) = rest.split_once(' ')?;
     let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
     (["struct", "enum", "union", "trait", "type"].contains(&kind) && !name.is_empty()).then_some(name)
+}
+
+/// Names that could stand in every room, and say none.
+const VAGUE: &[&str] = &["First", "Held", "Item", "Part", "Place"];
+
+/// No type has a name that says nothing of what it is for.
+pub(super) fn vague(tree: &Tree) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for name in tree.crates() {
+        for (path, text) in tree.product(name) {
+            for declared in text.lines().filter_map(declared).filter(|declared| VAGUE.contains(declared)) {
+                let why = "the name could stand anywhere: let it say of what".to_owned();
+                breaches.push(Breach { rule: "vague", what: format!("{path} {declared}"), why });
+            }
+        }
+    }
+    breaches
+}
+
+/// A module with a folder is `name.rs` beside it. (In `tests`, cargo takes only `mod.rs` for no test of its own.)
+pub(super) fn modules(tree: &Tree) -> Vec<Breach> {
+    let is_ours = |path: &&str| path.contains("/src/");
+    let files = tree.files("", "/mod.rs").map(|(path, _)| path).filter(is_ours);
+    files
+        .map(|path| {
+            let why = format!("call it {}.rs, as all others are", path.trim_end_matches("/mod.rs"));
+            Breach { rule: "modules", what: path.to_owned(), why }
+        })
+        .collect()
 }
 
 /// No crate has two types of one name.
@@ -40,6 +70,22 @@ pub(super) fn types(tree: &Tree) -> Vec<Breach> {
 mod tests {
     use super::*;
 
+    fn found(breaches: &[Breach]) -> Vec<&str> {
+        breaches.iter().map(|breach| breach.what.as_str()).collect()
+    }
+
+    #[test]
+    fn a_name_that_says_nothing_is_found() {
+        let files = [("crates/a/Cargo.toml", ""), ("crates/a/src/lib.rs", "struct Places;\npub type Part = u8;\n")];
+        assert_eq!(found(&vague(&Tree::of(&files))), ["crates/a/src/lib.rs Part"]);
+    }
+
+    #[test]
+    fn the_other_way_of_naming_modules_is_found() {
+        let tree = Tree::of(&[("a/src/b/mod.rs", ""), ("a/tests/common/mod.rs", ""), ("a/src/c.rs", "")]);
+        assert_eq!(found(&modules(&tree)), ["a/src/b/mod.rs"]);
+    }
+
     #[test]
     fn two_types_of_a_name_are_found() {
         assert_eq!(declared("pub(crate) struct Row<'a> {"), Some("Row"));
@@ -54,6 +100,6 @@ mod tests {
             ("crates/b/Cargo.toml", ""),
             ("crates/b/src/lib.rs", "struct Other;\n"),
         ]);
-        assert_eq!(types(&tree).iter().map(|breach| breach.what.as_str()).collect::<Vec<_>>(), ["a Row"]);
+        assert_eq!(found(&types(&tree)), ["a Row"]);
     }
 }

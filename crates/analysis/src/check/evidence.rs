@@ -7,7 +7,7 @@ use heapledger_format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Damage, Ledger, SourceError};
 
 use super::range::{Doubt, Off, Range};
-use super::{Figure, Held, Leaked};
+use super::{Figure, Leaked, MatchingBlocks};
 use crate::fold::{Act, Element, Fold, fold};
 use crate::{Estimate, Note, Sampled, SiteTotals, Summary};
 
@@ -22,7 +22,7 @@ pub struct Evidence {
     /// The totals, of all blocks and with all call sites.
     pub summary: Summary,
     /// The live blocks that are meant, if not all are.
-    pub held: Option<Held>,
+    pub held: Option<MatchingBlocks>,
     /// What was not seen and counts: none of it, if losses are allowed.
     unseen: Vec<Note>,
     allow_losses: bool,
@@ -40,7 +40,7 @@ impl Evidence {
     pub fn of(
         ledger: &Ledger,
         summary: Summary,
-        held: Option<Held>,
+        held: Option<MatchingBlocks>,
         allow_losses: bool,
     ) -> Result<Evidence, SourceError> {
         let unseen = if allow_losses { Vec::new() } else { unseen(&summary) };

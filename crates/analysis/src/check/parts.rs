@@ -13,7 +13,7 @@ use crate::{Amount, Estimate, FreesHeld, NamedStack, Sampling, SiteTotals};
 
 /// Live blocks of which a filter holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct MatchingBlocks {
     /// How many.
     pub blocks: u64,
     /// The standard error of that; 0 if exact.
@@ -28,17 +28,21 @@ pub struct Held {
     pub by_name: bool,
 }
 
-impl Held {
+impl MatchingBlocks {
     /// Those of the filter's ledger.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn of(ledger: &Ledger, filter: &mut Evaluator<'_>, progress: &mut dyn FnMut(f32)) -> Result<Held, SourceError> {
+    pub fn of(
+        ledger: &Ledger,
+        filter: &mut Evaluator<'_>,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<MatchingBlocks, SourceError> {
         filter.prepare_blocks(progress)?;
         let found = fold::<Entry, _>(ledger, Some(filter), usize::MAX, &PerSite::default, progress)?.sum;
         let PerSite { all, mut sites } = found;
         sites.remove(&0);
-        Ok(Held {
+        Ok(MatchingBlocks {
             blocks: all.blocks,
             blocks_error: all.blocks_error(),
             bytes: all.bytes,

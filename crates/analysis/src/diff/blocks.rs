@@ -3,10 +3,10 @@
 use heapledger_format::Entry;
 use heapledger_source::{Ledger, SourceError};
 
-use super::Numbers;
+use super::NumberSet;
 use super::numbers::Search;
 use crate::Estimate;
-use crate::blocks::{Blocks, First};
+use crate::blocks::{Blocks, FirstBlocks};
 use crate::fold::{Act, Fold, fold};
 use crate::query::{Evaluator, SortKeys};
 
@@ -23,7 +23,7 @@ pub struct OnlyHere {
 struct Looking<'n, 'k> {
     search: Search<'n>,
     all: Estimate,
-    first: First<'k>,
+    first: FirstBlocks<'k>,
 }
 
 impl Fold<Entry> for Looking<'_, '_> {
@@ -52,12 +52,13 @@ impl OnlyHere {
     /// If the ledger can no longer be read.
     pub fn of(
         ledger: &Ledger,
-        other: &Numbers,
+        other: &NumberSet,
         filter: Option<&mut Evaluator<'_>>,
         (keys, limit): (&SortKeys, usize),
         progress: &mut dyn FnMut(f32),
     ) -> Result<OnlyHere, SourceError> {
-        let fresh = || Looking { search: other.search(), all: Estimate::default(), first: First::new(keys, limit) };
+        let fresh =
+            || Looking { search: other.search(), all: Estimate::default(), first: FirstBlocks::new(keys, limit) };
         let found = fold(ledger, filter, usize::MAX, &fresh, progress)?.sum;
         Ok(OnlyHere { blocks: found.first.sorted(), all: found.all })
     }

@@ -2,15 +2,15 @@
 
 /// Numbers, in order once they are settled.
 #[derive(Clone, Debug, Default)]
-pub struct Numbers(Vec<u64>);
+pub struct NumberSet(Vec<u64>);
 
-impl Numbers {
+impl NumberSet {
     pub(super) fn push(&mut self, number: u64) {
         self.0.push(number);
     }
 
     /// Adds others.
-    pub(super) fn join(&mut self, other: Numbers) {
+    pub(super) fn join(&mut self, other: NumberSet) {
         if self.0.is_empty() { *self = other } else { self.0.extend(other.0) }
     }
 
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn finds_what_is_there_in_any_order() {
         let there = |number: u64| number.is_multiple_of(7) || number.is_multiple_of(11);
-        let mut numbers = Numbers::default();
+        let mut numbers = NumberSet::default();
         for number in (0..2000).rev().filter(|number| there(*number)) {
             numbers.push(number);
             numbers.push(number);
@@ -97,6 +97,6 @@ mod tests {
         for number in (0..2200).chain((0..2200).rev()) {
             assert_eq!(search.has(number), number < 2000 && there(number), "{number}");
         }
-        assert!(!Numbers::default().search().has(0));
+        assert!(!NumberSet::default().search().has(0));
     }
 }

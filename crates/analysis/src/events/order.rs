@@ -7,7 +7,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::packed::{Run, RunIter};
+use super::packed::{EventRun, EventRunIter};
 use super::{Event, EventKind, Sink};
 use crate::fold::{Act, Fold};
 use crate::query::SortKeys;
@@ -20,10 +20,10 @@ const ROOM_MAX: usize = if cfg!(test) { 1 << 13 } else { 1 << 16 };
 const ROOM_MIN: usize = 1024;
 
 /// Time, number, which half, number of the block: different for any two events.
-pub(super) type Key = (u64, u64, u8, u64);
+pub(super) type EventKey = (u64, u64, u8, u64);
 
 /// What was asked for, if anything was; then the key.
-type Place = (Box<[u64]>, Key);
+type EventRank = (Box<[u64]>, EventKey);
 
 /// Where events come.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ struct Order {
 }
 
 impl Order {
-    fn place(&self, event: &Event) -> Place {
+    fn place(&self, event: &Event) -> EventRank {
         let (time, number, half, block) = event.key();
         let key = if self.reverse { (!time, !number, !half, !block) } else { (time, number, half, block) };
         // An empty box takes no memory.
@@ -53,7 +53,7 @@ fn knows_of_free(event: &Event) -> bool {
 /// Events in order. Many of them are held packed.
 #[derive(Clone, Debug, Default)]
 pub struct EventList {
-    runs: Vec<Run>,
+    runs: Vec<EventRun>,
     order: Order,
     count: usize,
     /// How many the runs hold: with those that are not among the first, and what is held twice.
@@ -81,7 +81,7 @@ impl EventList {
         let heads = self.runs.iter().filter_map(|run| {
             let mut rest = run.iter();
             let event = rest.next()?;
-            Some(Head { place: Reverse(self.order.place(&event)), next: Box::new((event, rest)) })
+            Some(EventRunHead { place: Reverse(self.order.place(&event)), next: Box::new((event, rest)) })
         });
         EventIter { heads: heads.collect(), order: &self.order, left: usize::MAX }
     }
@@ -89,7 +89,7 @@ impl EventList {
     /// Their call sites, in no particular order and each as often as it comes.
     pub fn sites(&self) -> impl Iterator<Item = u32> + '_ {
         let all = self.held == self.count;
-        let any_order = self.runs.iter().filter(move |_| all).flat_map(Run::iter);
+        let any_order = self.runs.iter().filter(move |_| all).flat_map(EventRun::iter);
         let in_order = (!all).then(|| self.iter()).into_iter().flatten();
         any_order.chain(in_order).map(|event| event.site())
     }
@@ -106,43 +106,43 @@ impl<'e> IntoIterator for &'e EventList {
 
 /// The next event of a run.
 #[derive(Clone, Debug)]
-struct Head<'e> {
+struct EventRunHead<'e> {
     /// The heap has the greatest on top, and that is to be the one that comes first.
-    place: Reverse<Place>,
+    place: Reverse<EventRank>,
     /// With those that follow it; apart, because heads are moved often.
-    next: Box<(Event, RunIter<'e>)>,
+    next: Box<(Event, EventRunIter<'e>)>,
 }
 
-impl Ord for Head<'_> {
+impl Ord for EventRunHead<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.place.cmp(&other.place)
     }
 }
 
-impl PartialOrd for Head<'_> {
+impl PartialOrd for EventRunHead<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Head<'_> {
+impl PartialEq for EventRunHead<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.place == other.place
     }
 }
 
-impl Eq for Head<'_> {}
+impl Eq for EventRunHead<'_> {}
 
 /// See [`EventList::iter`].
 #[derive(Clone, Debug)]
 pub struct EventIter<'e> {
-    heads: BinaryHeap<Head<'e>>,
+    heads: BinaryHeap<EventRunHead<'e>>,
     order: &'e Order,
     left: usize,
 }
 
 impl EventIter<'_> {
-    fn pop(&mut self) -> Option<(Reverse<Place>, Event)> {
+    fn pop(&mut self) -> Option<(Reverse<EventRank>, Event)> {
         let mut head = self.heads.peek_mut()?;
         match head.next.1.next() {
             Some(event) => {
@@ -173,17 +173,17 @@ impl Iterator for EventIter<'_> {
 }
 
 /// The events that come first, as many as are wanted.
-pub(super) struct First {
+pub(super) struct FirstEvents {
     order: Order,
     collected: Vec<Event>,
     /// Where they come, and where they are.
-    places: Vec<(Place, u32)>,
+    places: Vec<(EventRank, u32)>,
     /// No event behind this one is among the first.
-    last: Option<Place>,
+    last: Option<EventRank>,
     /// If the first are too many to be sorted at once.
-    runs: Vec<Run>,
+    runs: Vec<EventRun>,
     /// The last events of the runs that end first: as many runs as hold `limit` events.
-    ends: BinaryHeap<Place>,
+    ends: BinaryHeap<EventRank>,
     spare: Vec<u8>,
     /// So many at most; 0 is all.
     limit: usize,
@@ -195,11 +195,11 @@ pub(super) struct First {
     held: usize,
 }
 
-impl Sink for First {
+impl Sink for FirstEvents {
     const KNOWS_THE_SAME: bool = true;
 }
 
-impl Fold<Event> for First {
+impl Fold<Event> for FirstEvents {
     fn add(&mut self, event: &Event, _: Act, _: u64) {
         self.put(event);
     }
@@ -213,7 +213,7 @@ impl Fold<Event> for First {
     }
 }
 
-impl First {
+impl FirstEvents {
     fn put(&mut self, event: &Event) {
         self.total += 1;
         let place = self.order.place(event);
@@ -228,12 +228,12 @@ impl First {
     }
 
     /// Without keys, by time. `reverse` is the other way round; 0 is no limit.
-    pub(super) fn new(keys: Option<&SortKeys>, reverse: bool, limit: usize) -> First {
+    pub(super) fn new(keys: Option<&SortKeys>, reverse: bool, limit: usize) -> FirstEvents {
         let room = match limit.saturating_mul(2) {
             1..=ROOM_MAX => ROOM_MIN.max(limit * 2),
             _ => RUN,
         };
-        First {
+        FirstEvents {
             order: Order { keys: keys.cloned(), reverse },
             collected: Vec::new(),
             places: Vec::new(),
@@ -314,7 +314,7 @@ impl First {
             self.held += self.places.len();
             let collected = &self.collected;
             let in_order = self.places.iter().filter_map(|(_, at)| collected.get(*at as usize));
-            self.runs.push(Run::of(in_order, &mut self.spare));
+            self.runs.push(EventRun::of(in_order, &mut self.spare));
             self.collected.clear();
             self.places.clear();
         }
@@ -368,9 +368,9 @@ mod tests {
             sorted.sort_by_cached_key(|event| (order.place(event), !knows_of_free(event)));
             sorted.dedup_by_key(|event| order.place(event));
             for limit in [0, 1, 1000, ROOM_MAX / 2, ROOM_MAX / 2 + 1, RUN * 20] {
-                let mut all = First::new(keys, reverse, limit);
+                let mut all = FirstEvents::new(keys, reverse, limit);
                 for worker in 0..3 {
-                    let mut chosen = First::new(keys, reverse, limit);
+                    let mut chosen = FirstEvents::new(keys, reverse, limit);
                     events.iter().skip(worker).step_by(3).for_each(|event| chosen.put(event));
                     all.join(chosen);
                 }
@@ -388,7 +388,7 @@ mod tests {
                 assert_eq!(sites[0], sites[1], "{reverse}, {limit}");
             }
         }
-        let (none, total) = First::new(None, false, 0).sorted(true);
+        let (none, total) = FirstEvents::new(None, false, 0).sorted(true);
         assert!(none.is_empty() && none.iter().next().is_none() && total == 0);
     }
 }

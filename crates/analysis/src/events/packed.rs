@@ -43,35 +43,35 @@ const NONE: Event = Event {
 
 /// Events, packed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Run {
+pub(super) struct EventRun {
     bytes: Box<[u8]>,
 }
 
-impl Run {
+impl EventRun {
     /// `spare` is emptied; it saves allocations.
-    pub(super) fn of<'e>(events: impl Iterator<Item = &'e Event>, spare: &mut Vec<u8>) -> Run {
+    pub(super) fn of<'e>(events: impl Iterator<Item = &'e Event>, spare: &mut Vec<u8>) -> EventRun {
         spare.clear();
         let mut before = &NONE;
         for event in events {
             put_event(spare, before, event);
             before = event;
         }
-        Run { bytes: spare.as_slice().into() }
+        EventRun { bytes: spare.as_slice().into() }
     }
 
-    pub(super) fn iter(&self) -> RunIter<'_> {
-        RunIter { bytes: &self.bytes, before: NONE }
+    pub(super) fn iter(&self) -> EventRunIter<'_> {
+        EventRunIter { bytes: &self.bytes, before: NONE }
     }
 }
 
-/// See [`Run::iter`].
+/// See [`EventRun::iter`].
 #[derive(Clone, Debug)]
-pub(super) struct RunIter<'r> {
+pub(super) struct EventRunIter<'r> {
     bytes: &'r [u8],
     before: Event,
 }
 
-impl Iterator for RunIter<'_> {
+impl Iterator for EventRunIter<'_> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
@@ -258,12 +258,12 @@ pub(super) mod tests {
     fn any_event_comes_back() {
         let events = events(50_000);
         let mut spare = Vec::new();
-        let run = Run::of(events.iter(), &mut spare);
+        let run = EventRun::of(events.iter(), &mut spare);
         assert!(run.iter().eq(events.iter().copied()));
         assert!(events.iter().any(|event| event.block.thread == Some(1)) && events.iter().any(|e| e.time().is_none()));
-        assert_eq!(Run::of([].iter(), &mut spare).iter().next(), None);
+        assert_eq!(EventRun::of([].iter(), &mut spare).iter().next(), None);
         // Bytes that end early end the run, and nothing else.
-        let cut = Run { bytes: run.bytes[..run.bytes.len() - 1].into() };
+        let cut = EventRun { bytes: run.bytes[..run.bytes.len() - 1].into() };
         assert_eq!(cut.iter().count(), events.len() - 1);
     }
 
@@ -278,7 +278,7 @@ pub(super) mod tests {
             Event { block, kind: EventKind::Allocation { freed: None } }
         });
         let events: Vec<Event> = events.collect();
-        let run = Run::of(events.iter(), &mut Vec::new());
+        let run = EventRun::of(events.iter(), &mut Vec::new());
         assert!(run.iter().eq(events.iter().copied()) && run.bytes.len() < 10 * events.len(), "{}", run.bytes.len());
     }
 }

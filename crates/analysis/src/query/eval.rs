@@ -4,7 +4,7 @@ use heapledger_format::{Entry, FreedEntry, Kind};
 use heapledger_source::{Ledger, SourceError};
 
 use super::expr::Filter;
-use super::plan::{Node, Plan};
+use super::plan::{Condition, Plan};
 use super::rows::Rows;
 use super::stacks::{Stacks, Undecided};
 use crate::fields::{Field, Type, Unit};
@@ -120,7 +120,7 @@ pub struct Evaluator<'a> {
     ledger: &'a Ledger,
     clock: Clock,
     text: String,
-    node: Option<Node>,
+    node: Option<Condition>,
     rows: Vec<Rows>,
     stacks: Stacks<'a>,
 }
@@ -296,34 +296,34 @@ impl<'a> Evaluator<'a> {
         self.stacks.names()
     }
 
-    fn node(&self, node: &Node, subject: &Subject<'_>) -> Option<bool> {
+    fn node(&self, node: &Condition, subject: &Subject<'_>) -> Option<bool> {
         match node {
-            Node::All(parts) => self.join(parts, subject, false),
-            Node::Any(parts) => self.join(parts, subject, true),
-            Node::Not(part) => self.node(part, subject).map(|holds| !holds),
-            Node::Number(field, test) => {
+            Condition::All(parts) => self.join(parts, subject, false),
+            Condition::Any(parts) => self.join(parts, subject, true),
+            Condition::Not(part) => self.node(part, subject).map(|holds| !holds),
+            Condition::Number(field, test) => {
                 let figure = subject.measured(*field, &self.clock);
                 let is_time = field.kind() == Type::Time;
                 let figure = if is_time { figure.and_then(|ticks| self.clock.ns(ticks)) } else { figure };
                 Some(figure.is_some_and(|figure| test.holds(figure)))
             }
-            Node::Ticks(field, test) => {
+            Condition::Ticks(field, test) => {
                 Some(subject.measured(*field, &self.clock).is_some_and(|ticks| test.holds(ticks)))
             }
-            Node::Kind(holds) => Some(holds.get(usize::from(subject.kind().0)).copied().unwrap_or(false)),
-            Node::Freed => Some(subject.freed),
-            Node::IsFree => Some(subject.is_free),
-            Node::Row(field, numbers, index) => match subject.row(*field) {
+            Condition::Kind(holds) => Some(holds.get(usize::from(subject.kind().0)).copied().unwrap_or(false)),
+            Condition::Freed => Some(subject.freed),
+            Condition::IsFree => Some(subject.is_free),
+            Condition::Row(field, numbers, index) => match subject.row(*field) {
                 None => Some(false),
                 Some(row) if numbers.holds(u64::from(row)) => Some(true),
                 Some(row) => self.rows.get(*index).map_or(Some(false), |rows| rows.accepts(row)),
             },
-            Node::Named(index) => self.stacks.holds(subject.site(), *index),
+            Condition::Named(index) => self.stacks.holds(subject.site(), *index),
         }
     }
 
     /// Whether one of the parts is as `wanted`; if none is, the opposite.
-    fn join(&self, parts: &[Node], subject: &Subject<'_>, wanted: bool) -> Option<bool> {
+    fn join(&self, parts: &[Condition], subject: &Subject<'_>, wanted: bool) -> Option<bool> {
         let mut known = true;
         for part in parts {
             match self.node(part, subject) {

@@ -107,13 +107,13 @@ impl NumberTest {
     }
 }
 
-/// A part of a filter, ready. A negation is a [`Node::Not`] around its positive form, so that what is not known is
+/// A part of a filter, ready. A negation is a [`Condition::Not`] around its positive form, so that what is not known is
 /// unequal to everything.
 #[derive(Debug)]
-pub(crate) enum Node {
-    All(Vec<Node>),
-    Any(Vec<Node>),
-    Not(Box<Node>),
+pub(crate) enum Condition {
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+    Not(Box<Condition>),
     /// A figure of the block or event; times are in nanoseconds or, if so said, in ticks.
     Number(Field, NumberTest),
     Ticks(Field, NumberTest),
@@ -130,7 +130,7 @@ pub(crate) enum Node {
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// `None`: all are meant.
-    pub(crate) node: Option<Node>,
+    pub(crate) node: Option<Condition>,
     pub(crate) rows: Vec<(Field, TextTest)>,
     pub(crate) named: Vec<(Field, TextTest)>,
 }
@@ -142,26 +142,26 @@ impl Plan {
         plan
     }
 
-    fn node(&mut self, expr: &Expr) -> Node {
+    fn node(&mut self, expr: &Expr) -> Condition {
         match expr {
-            Expr::All(parts) => Node::All(self.nodes(parts)),
-            Expr::Any(parts) => Node::Any(self.nodes(parts)),
-            Expr::Not(part) => Node::Not(Box::new(self.node(part))),
+            Expr::All(parts) => Condition::All(self.nodes(parts)),
+            Expr::Any(parts) => Condition::Any(self.nodes(parts)),
+            Expr::Not(part) => Condition::Not(Box::new(self.node(part))),
             Expr::Test(test) => match test.op {
-                Op::Unequal | Op::MatchesNot => Node::Not(Box::new(self.test(test))),
+                Op::Unequal | Op::MatchesNot => Condition::Not(Box::new(self.test(test))),
                 _ => self.test(test),
             },
         }
     }
 
     /// The parts, cheap ones first.
-    fn nodes(&mut self, parts: &[Expr]) -> Vec<Node> {
-        let mut nodes: Vec<Node> = parts.iter().map(|part| self.node(part)).collect();
-        nodes.sort_by_key(Node::cost);
+    fn nodes(&mut self, parts: &[Expr]) -> Vec<Condition> {
+        let mut nodes: Vec<Condition> = parts.iter().map(|part| self.node(part)).collect();
+        nodes.sort_by_key(Condition::cost);
         nodes
     }
 
-    fn test(&mut self, test: &Test) -> Node {
+    fn test(&mut self, test: &Test) -> Condition {
         let numbers = || {
             test.values.iter().filter_map(|value| match value {
                 Value::Number(number) | Value::Span(number) => Some(*number),
@@ -170,7 +170,7 @@ impl Plan {
         };
         match test.field.kind() {
             Type::Bytes | Type::Address | Type::Count => {
-                Node::Number(test.field, NumberTest::of(test.op, numbers().collect()))
+                Condition::Number(test.field, NumberTest::of(test.op, numbers().collect()))
             }
             Type::Time => {
                 let ticks = test.values.iter().filter_map(|value| match value {
@@ -178,11 +178,11 @@ impl Plan {
                     _ => None,
                 });
                 let ticks: Vec<u64> = ticks.collect();
-                let spans = Node::Number(test.field, NumberTest::of(test.op, numbers().collect()));
+                let spans = Condition::Number(test.field, NumberTest::of(test.op, numbers().collect()));
                 match (ticks.is_empty(), ticks.len() == test.values.len()) {
                     (true, _) => spans,
-                    (_, true) => Node::Ticks(test.field, NumberTest::of(test.op, ticks)),
-                    _ => Node::Any(vec![spans, Node::Ticks(test.field, NumberTest::of(test.op, ticks))]),
+                    (_, true) => Condition::Ticks(test.field, NumberTest::of(test.op, ticks)),
+                    _ => Condition::Any(vec![spans, Condition::Ticks(test.field, NumberTest::of(test.op, ticks))]),
                 }
             }
             Type::Kind => {
@@ -192,23 +192,23 @@ impl Plan {
                     let named = heapledger_format::Kind(number).name().is_some_and(|name| names.holds(name));
                     *holds = named || numbers().any(|wanted| wanted == u64::from(number));
                 }
-                Node::Kind(holds)
+                Condition::Kind(holds)
             }
             Type::Row => {
                 self.rows.push((test.field, TextTest::of(test)));
-                Node::Row(test.field, NumberTest::of(Op::In, numbers().collect()), self.rows.len() - 1)
+                Condition::Row(test.field, NumberTest::of(Op::In, numbers().collect()), self.rows.len() - 1)
             }
             Type::Text | Type::File => {
                 self.named.push((test.field, TextTest::of(test)));
-                Node::Named(self.named.len() - 1)
+                Condition::Named(self.named.len() - 1)
             }
             Type::YesNo | Type::Event => {
                 let node = match test.field {
-                    Field::Freed => Node::Freed,
-                    Field::Event => Node::IsFree,
+                    Field::Freed => Condition::Freed,
+                    Field::Event => Condition::IsFree,
                     _ => {
                         self.named.push((Field::Exact, TextTest::Nothing));
-                        Node::Named(self.named.len() - 1)
+                        Condition::Named(self.named.len() - 1)
                     }
                 };
                 let yes = |value: &Value| match value {
@@ -218,24 +218,28 @@ impl Plan {
                 };
                 let wanted: Vec<bool> = test.values.iter().map(yes).collect();
                 match (wanted.contains(&true), wanted.contains(&false)) {
-                    (true, true) => Node::All(Vec::new()),
+                    (true, true) => Condition::All(Vec::new()),
                     (true, false) => node,
-                    _ => Node::Not(Box::new(node)),
+                    _ => Condition::Not(Box::new(node)),
                 }
             }
         }
     }
 }
 
-impl Node {
+impl Condition {
     /// How much it takes to decide, roughly.
     fn cost(&self) -> u32 {
         match self {
-            Node::Number(..) | Node::Ticks(..) | Node::Kind(_) | Node::Freed | Node::IsFree => 1,
-            Node::Row(..) => 2,
-            Node::Named(_) => 100,
-            Node::Not(part) => part.cost(),
-            Node::All(parts) | Node::Any(parts) => {
+            Condition::Number(..)
+            | Condition::Ticks(..)
+            | Condition::Kind(_)
+            | Condition::Freed
+            | Condition::IsFree => 1,
+            Condition::Row(..) => 2,
+            Condition::Named(_) => 100,
+            Condition::Not(part) => part.cost(),
+            Condition::All(parts) | Condition::Any(parts) => {
                 parts.iter().fold(1, |sum: u32, part| sum.saturating_add(part.cost()))
             }
         }

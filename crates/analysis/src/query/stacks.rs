@@ -10,7 +10,7 @@ use crate::names::Started;
 use crate::{Holders, NamedFrame, Names, NamingOptions};
 
 /// Tests have a bit each.
-type Bits = u64;
+type TestBits = u64;
 
 /// Sites below this have a place of their own; what lies above is looked up. No ledger of a sane size has more.
 const DENSE: usize = 1 << 24;
@@ -58,20 +58,20 @@ impl Undecided {
 #[derive(Debug, Default)]
 struct Decided {
     /// By site.
-    dense: Vec<Option<Bits>>,
-    sparse: HashMap<u32, Bits>,
+    dense: Vec<Option<TestBits>>,
+    sparse: HashMap<u32, TestBits>,
 }
 
 impl Decided {
     #[inline]
-    fn get(&self, site: u32) -> Option<Bits> {
+    fn get(&self, site: u32) -> Option<TestBits> {
         if (site as usize) < DENSE {
             return self.dense.get(site as usize).copied().flatten();
         }
         self.sparse.get(&site).copied()
     }
 
-    fn set(&mut self, site: u32, bits: Bits) {
+    fn set(&mut self, site: u32, bits: TestBits) {
         let at = site as usize;
         if at >= DENSE {
             self.sparse.insert(site, bits);
@@ -98,10 +98,10 @@ pub(crate) struct Stacks<'a> {
 /// What is decided of a code address.
 #[derive(Clone, Debug)]
 struct Code {
-    bits: Bits,
+    bits: TestBits,
     /// The bits of tests on the holder, for the innermost frame here, and for the innermost that holds.
-    innermost: Bits,
-    holder: Option<Bits>,
+    innermost: TestBits,
+    holder: Option<TestBits>,
 }
 
 impl<'a> Stacks<'a> {
@@ -136,7 +136,7 @@ impl<'a> Stacks<'a> {
     pub(crate) fn decide(&mut self, sites: Undecided, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
         let sites: Vec<u32> = sites.sites().filter(|site| self.sites.get(*site).is_none()).collect();
         let of_exact = self.tests.iter().enumerate().filter(|(_, (field, _))| *field == Field::Exact);
-        let of_exact = of_exact.fold(0, |bits: Bits, (index, _)| bits | 1 << index);
+        let of_exact = of_exact.fold(0, |bits: TestBits, (index, _)| bits | 1 << index);
         if self.tests.iter().any(|(field, _)| field.needs_names()) {
             self.names.resolve(sites.iter().copied(), NamingOptions::default(), progress)?;
         }
@@ -167,8 +167,8 @@ impl<'a> Stacks<'a> {
         let on_holder = |field: Field| field == Field::Holder;
         let bits_of = |frame: &NamedFrame, of: &dyn Fn(Field) -> bool| {
             let tests = self.tests.iter().enumerate().filter(|(_, (field, _))| of(*field));
-            tests.fold(0, |bits: Bits, (index, (field, test))| {
-                bits | Bits::from(holds_frame(*field, test, frame, started)) << index
+            tests.fold(0, |bits: TestBits, (index, (field, test))| {
+                bits | TestBits::from(holds_frame(*field, test, frame, started)) << index
             })
         };
         let code = Code {

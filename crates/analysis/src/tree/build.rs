@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use heapledger_source::{Ledger, SourceError};
 
-use super::{Amounts, CallTree, GUESSED, Interner, Level, LevelKind, Node, Side, SiteSums};
+use super::{Amounts, CallTree, GUESSED, Interner, Level, LevelKind, Side, SiteSums, TreeNode};
 use crate::{Holders, NamedFrame, Names};
 
 /// A place of a frame: node, file and line.
-type Place = (u32, Option<u32>, Option<u32>);
+type FramePlace = (u32, Option<u32>, Option<u32>);
 
 /// One code address as called from one node: the nodes of its functions, and what went through it.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ pub struct TreeBuilder<'a> {
     holders: &'a Holders,
     levels: Interner<Level>,
     files: Interner<Arc<str>>,
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     below: HashMap<(u32, u32), u32>,
     /// Of nodes: whether a frame of theirs was a function of its own.
     real: Vec<bool>,
-    places: Vec<Place>,
-    weights: HashMap<Place, u64>,
+    places: Vec<FramePlace>,
+    weights: HashMap<FramePlace, u64>,
     by_thread: bool,
 }
 
@@ -49,7 +49,7 @@ impl<'a> TreeBuilder<'a> {
             holders,
             levels,
             files: Interner::default(),
-            nodes: vec![Node { level, ..Node::default() }],
+            nodes: vec![TreeNode { level, ..TreeNode::default() }],
             below: HashMap::new(),
             real: vec![true],
             places: Vec::new(),
@@ -170,7 +170,7 @@ impl<'a> TreeBuilder<'a> {
         let node = *self.below.entry((parent, level)).or_insert(next);
         if node == next {
             let depth = self.nodes[parent as usize].depth + 1;
-            self.nodes.push(Node { parent, level, depth, ..Node::default() });
+            self.nodes.push(TreeNode { parent, level, depth, ..TreeNode::default() });
             self.real.push(false);
         }
         self.real[node as usize] |= real;
@@ -180,7 +180,7 @@ impl<'a> TreeBuilder<'a> {
     /// The tree.
     pub fn finish(self) -> CallTree {
         let mut nodes = self.nodes;
-        let mut places: Vec<(Place, u64)> = self.weights.into_iter().collect();
+        let mut places: Vec<(FramePlace, u64)> = self.weights.into_iter().collect();
         places.sort_unstable();
         // Of each node the place with the greatest weight, the first of several.
         for of_node in places.chunk_by(|one, other| one.0.0 == other.0.0) {
@@ -203,9 +203,9 @@ impl<'a> TreeBuilder<'a> {
 impl CallTree {
     /// The tree without the nodes that `keep` refuses and all below them; what these hold is their caller's own.
     #[must_use]
-    pub fn pruned(&self, keep: impl Fn(&Node) -> bool) -> CallTree {
+    pub fn pruned(&self, keep: impl Fn(&TreeNode) -> bool) -> CallTree {
         let mut place: Vec<u32> = Vec::with_capacity(self.nodes.len());
-        let mut nodes: Vec<Node> = Vec::new();
+        let mut nodes: Vec<TreeNode> = Vec::new();
         let mut whole: Vec<bool> = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.iter().enumerate() {
             let parent = node.parent as usize;
@@ -214,7 +214,7 @@ impl CallTree {
             if kept {
                 let parent = place.get(parent).copied().unwrap_or(0);
                 place.push(nodes.len() as u32);
-                nodes.push(Node { parent, ..*node });
+                nodes.push(TreeNode { parent, ..*node });
             } else {
                 let heir = place[parent];
                 place.push(heir);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::build::Both;
-use super::{CallTree, LevelKind, Node};
+use super::{CallTree, LevelKind, TreeNode};
 
 /// What of one stack is still to be laid: it ends at node `at` of the tree that is turned round.
 #[derive(Clone, Copy)]
@@ -16,10 +16,10 @@ impl CallTree {
     /// The tree upside down. Threads stay on top. A node that `cut` agrees to gets nothing below it: what is below
     /// cannot be larger, and a tree upside down can have many more nodes.
     #[must_use]
-    pub fn inverted(&self, cut: impl Fn(&Node) -> bool) -> CallTree {
+    pub fn inverted(&self, cut: impl Fn(&TreeNode) -> bool) -> CallTree {
         let mut tree = CallTree { inverted: !self.inverted, ..self.clone_without_nodes() };
-        tree.nodes.push(Node { level: self.root().level, own: self.root().own, ..Node::default() });
-        let is_thread = |node: &Node| self.levels[node.level as usize].kind == LevelKind::Thread;
+        tree.nodes.push(TreeNode { level: self.root().level, own: self.root().own, ..TreeNode::default() });
+        let is_thread = |node: &TreeNode| self.levels[node.level as usize].kind == LevelKind::Thread;
         // By the node that stacks hang from: the root, or a thread.
         let mut tops = vec![0u32; self.nodes.len()];
         let mut hanging: HashMap<u32, Vec<Rest>> = HashMap::new();
@@ -28,7 +28,7 @@ impl CallTree {
             if self.by_thread && node.parent == 0 && is_thread(node) {
                 tops[index] = index as u32;
                 threads.push((index as u32, tree.nodes.len() as u32));
-                tree.nodes.push(Node { parent: 0, depth: 1, ..*node });
+                tree.nodes.push(TreeNode { parent: 0, depth: 1, ..*node });
                 continue;
             }
             tops[index] = tops[node.parent as usize];
@@ -87,7 +87,7 @@ impl CallTree {
     }
 
     /// A node for places of one function, with the line that most comes through.
-    fn grouped(&self, parent: u32, depth: u32, group: &[Rest]) -> Node {
+    fn grouped(&self, parent: u32, depth: u32, group: &[Rest]) -> TreeNode {
         let mut places: HashMap<(Option<u32>, Option<u32>), u64> = HashMap::new();
         let (mut several, mut inlined) = (false, true);
         for rest in group {
@@ -100,6 +100,6 @@ impl CallTree {
         let heaviest = places.iter().max_by_key(|(place, weight)| (**weight, std::cmp::Reverse(**place)));
         let (file, line) = heaviest.map_or((None, None), |(place, _)| *place);
         let several_lines = several || places.keys().filter(|(file, _)| file.is_some()).count() > 1;
-        Node { parent, level, depth, file, line, several_lines, inlined, ..Node::default() }
+        TreeNode { parent, level, depth, file, line, several_lines, inlined, ..TreeNode::default() }
     }
 }

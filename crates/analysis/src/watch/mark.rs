@@ -9,17 +9,17 @@ pub(super) const NUMBERS_MAX: u64 = 1 << 20;
 
 /// The numbers that a reading saw, as far as they do not tell by themselves on which side they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Numbers {
+pub(super) struct SeenNumbers {
     /// Below: taken before the reading began.
     pub(super) floor: u64,
     /// Those seen from there on, sorted.
     pub(super) seen: Vec<u64>,
 }
 
-impl Numbers {
+impl SeenNumbers {
     /// For a reading that begins when `next` is the next number to be leased.
-    pub(super) fn from(next: u64, order_bound: u64) -> Numbers {
-        Numbers { floor: next.saturating_sub(order_bound.min(NUMBERS_MAX)), seen: Vec::new() }
+    pub(super) fn from(next: u64, order_bound: u64) -> SeenNumbers {
+        SeenNumbers { floor: next.saturating_sub(order_bound.min(NUMBERS_MAX)), seen: Vec::new() }
     }
 
     #[inline]
@@ -29,7 +29,7 @@ impl Numbers {
         }
     }
 
-    pub(super) fn join(&mut self, other: Numbers) {
+    pub(super) fn join(&mut self, other: SeenNumbers) {
         self.seen.extend(other.seen);
     }
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn numbers_that_were_seen_or_cannot_come_any_more_are_old() {
-        let mut numbers = Numbers::from(1000, 100);
+        let mut numbers = SeenNumbers::from(1000, 100);
         for number in [5, 950, 1003, 899, 901] {
             numbers.note(number);
         }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_forged_order_bound_costs_no_memory() {
-        let mut numbers = Numbers::from(u64::MAX, u64::MAX);
+        let mut numbers = SeenNumbers::from(u64::MAX, u64::MAX);
         assert_eq!(numbers.floor, u64::MAX - NUMBERS_MAX);
         numbers.note(7);
         assert!(numbers.seen.is_empty());

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 use heapledger_format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_source::{Ledger, SourceError, Thread};
 
-use super::mark::{Mark, Numbers};
+use super::mark::{Mark, SeenNumbers};
 use crate::fold::{Act, Fold, Folded, fold};
 use crate::query::Evaluator;
 use crate::{Amount, Clock, Identity, Sampling, Seen};
@@ -20,7 +20,7 @@ const DIRECT_SITES: usize = 1 << 24;
 
 /// What blocks have in common that are added up in one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct CellKey {
     /// The call site; 0: none.
     pub site: u32,
     /// The row of the thread.
@@ -33,7 +33,7 @@ pub struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// What they have in common.
-    pub key: Key,
+    pub key: CellKey,
     /// All of them.
     pub live: Amount,
     /// Those that came after the mark; none without a mark.
@@ -46,7 +46,7 @@ pub struct Cell {
 
 impl Cell {
     /// None of this key yet.
-    pub(super) fn none(key: Key) -> Cell {
+    pub(super) fn none(key: CellKey) -> Cell {
         Cell { key, live: Amount::default(), young: Amount::default(), oldest: None, newest: None }
     }
 
@@ -96,7 +96,7 @@ pub struct Totals {
     pub seen: Seen,
 }
 
-/// All live blocks, added up by [`Key`].
+/// All live blocks, added up by [`CellKey`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// When the reading ended, on the watcher's own clock, in nanoseconds.
@@ -113,7 +113,7 @@ pub struct Sample {
     pub in_flight: u64,
     /// Records whose cell there was no room for: they are added up without a call site.
     pub folded: u64,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: SeenNumbers,
 }
 
 impl Sample {
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
             cells: Vec::new(),
             latest: Vec::new(),
             places: HashMap::default(),
-            sample: Sample { numbers: Numbers::from(next, u64::from(header.order_bound)), ..Sample::default() },
+            sample: Sample { numbers: SeenNumbers::from(next, u64::from(header.order_bound)), ..Sample::default() },
         };
         let Folded { sum: mut sums, in_flight } = fold(self.ledger, filter, 1, &fresh, &mut |_| {})?;
         let mut sample = sums.sample;
@@ -205,7 +205,7 @@ struct Sums<'m> {
     cells: Vec<Cell>,
     /// By site: the cell that was used last, plus one. Mostly it is the one needed.
     latest: Vec<u32>,
-    places: HashMap<Key, u32, BuildHasherDefault<KeyHasher>>,
+    places: HashMap<CellKey, u32, BuildHasherDefault<KeyHasher>>,
     sample: Sample,
 }
 
@@ -222,7 +222,7 @@ impl Fold<Entry> for Sums<'_> {
         let young = self.mark.is_some_and(|mark| mark.is_young(entry.number));
         let mut amount = Amount::default();
         amount.add(entry, weight);
-        let key = Key { site: entry.site, thread: entry.thread, kind: entry.kind };
+        let key = CellKey { site: entry.site, thread: entry.thread, kind: entry.kind };
         let young_amount = if young { amount } else { Amount::default() };
         self.put(&Cell { key, live: amount, young: young_amount, oldest: entry.time, newest: entry.time });
     }
@@ -246,7 +246,7 @@ impl Sums<'_> {
     }
 
     #[inline]
-    fn place(&mut self, key: Key) -> usize {
+    fn place(&mut self, key: CellKey) -> usize {
         let latest = self.latest.get(key.site as usize).map_or(0, |latest| *latest as usize);
         match latest.checked_sub(1) {
             Some(place) if self.cells.get(place).is_some_and(|cell| cell.key == key) => place,
@@ -254,7 +254,7 @@ impl Sums<'_> {
         }
     }
 
-    fn look_up(&mut self, mut key: Key) -> usize {
+    fn look_up(&mut self, mut key: CellKey) -> usize {
         if !self.places.contains_key(&key) && self.cells.len() >= CELLS_MAX && key.site != 0 {
             self.sample.folded += 1;
             key.site = 0;

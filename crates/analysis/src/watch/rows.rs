@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::{Cell, Key, Sample, per_second};
+use super::{Cell, CellKey, Sample, per_second};
 use crate::Amount;
 
 /// What one group holds.
@@ -38,7 +38,7 @@ pub fn rows<G: Copy + Eq + Hash>(
     now: &Sample,
     before: Option<&Sample>,
     base: Option<&Sample>,
-    mut group: impl FnMut(&Key) -> Option<G>,
+    mut group: impl FnMut(&CellKey) -> Option<G>,
 ) -> Vec<Row<G>> {
     struct Sums {
         now: Cell,
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn cell(site: u32, thread: u32, live: Amount, young: Amount, ages: [u64; 2]) -> Cell {
-        let key = Key { site, thread: Some(thread), kind: Kind::MALLOC };
+        let key = CellKey { site, thread: Some(thread), kind: Kind::MALLOC };
         Cell { key, live, young, oldest: Some(ages[0]), newest: Some(ages[1]) }
     }
 

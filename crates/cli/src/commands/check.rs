@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, Result, bail};
 use heapledger_analysis::query::Scope;
 use heapledger_analysis::{
-    Clock, Evidence, Figure, Finding, Growth, Held, Leaked, Limits, Names, NamingOptions, Note, Responsible,
+    Clock, Evidence, Figure, Finding, Growth, Leaked, Limits, MatchingBlocks, Names, NamingOptions, Note, Responsible,
     SiteTotals, Summary, Suppressions, Verdict, allocated_by_site, check, grown, is_kept_by_design,
 };
 use heapledger_report::{CheckReport, Form, Paint, Report, ReportError};
@@ -288,7 +288,7 @@ fn evidence(args: &CheckArgs, ledger: &Ledger, clock: Clock) -> Result<Evidence>
     let mut filter = args.filter.evaluator(ledger, clock, Scope::Blocks, args.naming.no_names(ledger)?)?;
     let mut held = None;
     if !filter.is_all() {
-        let found = Held::of(ledger, &mut filter, &mut |part| progress.show(part))?;
+        let found = MatchingBlocks::of(ledger, &mut filter, &mut |part| progress.show(part))?;
         if found.blocks == 0 {
             args.filter.tell_unknown(ledger, filter.names())?;
         }

@@ -129,7 +129,7 @@ fn show(args: &HistoryArgs, targets: &[&OsStr]) -> Result<()> {
 }
 
 /// In which order events come, if not by time, and how many.
-struct Order {
+struct EventOrder {
     keys: Option<SortKeys>,
     limit: usize,
 }
@@ -140,16 +140,16 @@ impl HistoryArgs {
         self.groups.top.unwrap_or_else(|| self.limit.get(self.form.get()))
     }
 
-    fn order(&self, ledger: &Ledger) -> Result<Order> {
+    fn order(&self, ledger: &Ledger) -> Result<EventOrder> {
         let mut keys = self.sort.parse()?;
         if self.groups.top.is_some() && keys.is_none() {
             keys = Some(Sort::Size.into());
         }
         keys.iter().try_for_each(|keys| keys.check(ledger))?;
-        Ok(Order { keys, limit: self.limit() })
+        Ok(EventOrder { keys, limit: self.limit() })
     }
 
-    fn wanted<'w, 'l>(&self, order: &'w Order, filter: &'w mut Evaluator<'l>) -> Wanted<'w, 'l> {
+    fn wanted<'w, 'l>(&self, order: &'w EventOrder, filter: &'w mut Evaluator<'l>) -> Wanted<'w, 'l> {
         let keys = order.keys.as_ref();
         Wanted { keys, reverse: self.sort.is_reversed(), limit: order.limit, filter: Some(filter) }
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use heapledger_analysis::Seen;
-use heapledger_analysis::whereis::{ADDRESSES_MAX, Places};
+use heapledger_analysis::whereis::{ADDRESSES_MAX, KnownAddresses};
 use heapledger_report::WhereisReport;
 
 use super::form::Tables;
@@ -69,7 +69,7 @@ fn show(args: &WhereisArgs) -> Result<bool> {
     let mut opened = args.ledger.open()?;
     args.naming.check(&[&opened.ledger])?;
     let mut progress = Progress::new("reading");
-    let places = Places::of(&opened.ledger, &args.addresses, args.limit, &mut |part| progress.show(part))?;
+    let places = KnownAddresses::of(&opened.ledger, &args.addresses, args.limit, &mut |part| progress.show(part))?;
     drop(progress);
     refresh(&opened.ledger, &mut opened.context)?;
     let (ledger, context) = (&opened.ledger, &opened.context);

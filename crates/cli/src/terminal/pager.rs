@@ -31,7 +31,7 @@ pub(crate) struct Pager {
 
 enum State {
     /// It may still fit on one screen.
-    Held(Held),
+    Held(HeldText),
     /// It fits on one screen, or the pager could not be started.
     Direct(BufWriter<io::Stdout>),
     /// It goes through the pager.
@@ -39,7 +39,7 @@ enum State {
 }
 
 #[derive(Default)]
-struct Held {
+struct HeldText {
     text: Vec<u8>,
     /// Lines on the screen that it takes, but for the one that is not ended yet.
     lines: usize,
@@ -55,7 +55,7 @@ impl Pager {
         let command = chosen.unwrap_or_else(|| OsString::from("less"));
         let (columns, lines) = size().unwrap_or((COLUMNS, HEIGHT));
         let wanted = !command.as_bytes().trim_ascii().is_empty() && command != "cat";
-        wanted.then(|| Pager { command, columns, lines, state: State::Held(Held::default()) })
+        wanted.then(|| Pager { command, columns, lines, state: State::Held(HeldText::default()) })
     }
 
     /// Ends the waiting for more: the pager, or the terminal itself.
@@ -98,7 +98,7 @@ fn start(command: &OsStr) -> io::Result<(Child, BufWriter<ChildStdin>)> {
     Ok((child, BufWriter::with_capacity(BUFFER, stdin)))
 }
 
-impl Held {
+impl HeldText {
     /// Takes more text, and says how many lines of a screen all of it takes.
     fn add(&mut self, bytes: &[u8], width: usize) -> usize {
         for byte in bytes {
@@ -185,7 +185,7 @@ mod tests {
             ("\x1b[1m0123456789\x1b[0m\n", 1),
             ("äöüäöüäöüä\n", 1),
         ] {
-            assert_eq!(Held::default().add(text.as_bytes(), 10), lines, "{text:?}");
+            assert_eq!(HeldText::default().add(text.as_bytes(), 10), lines, "{text:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ const LINE_FRAMES: usize = 8;
 
 /// Labels of what one frame belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FrameLabels {
     pub(crate) function: u32,
     pub(crate) file: u32,
     pub(crate) module: u32,
@@ -25,9 +25,9 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SiteName {
     /// Of the frame that holds the block: the innermost that does not only allocate for others.
-    pub(crate) holder: Place,
+    pub(crate) holder: FrameLabels,
     /// Of the innermost frame.
-    pub(crate) innermost: Place,
+    pub(crate) innermost: FrameLabels,
     /// The innermost functions in one line.
     pub(crate) line: u32,
 }
@@ -99,7 +99,7 @@ impl<'a> Namer<'a> {
             let holder = self.holders.holder(&stack).cloned().map(|frame| self.place(&frame));
             let innermost = stack.frames.first().map(|frame| self.place(frame));
             let none = self.id("(no stack recorded)");
-            let none = Place { function: none, file: none, module: none };
+            let none = FrameLabels { function: none, file: none, module: none };
             let line = self.id(&self.line(&stack));
             found
                 .push((*site, SiteName { holder: holder.unwrap_or(none), innermost: innermost.unwrap_or(none), line }));
@@ -142,13 +142,13 @@ impl<'a> Namer<'a> {
         if names.is_empty() { "(no stack recorded)".to_owned() } else { names.join(" < ") }
     }
 
-    fn place(&mut self, frame: &NamedFrame) -> Place {
+    fn place(&mut self, frame: &NamedFrame) -> FrameLabels {
         let module = frame.module.as_deref().unwrap_or("(unknown code)");
         let file = match &frame.file {
             Some(file) => clean(file).into_owned(),
             None => format!("({}, no lines known)", clean(module.rsplit('/').next().unwrap_or(module))),
         };
-        Place { function: self.id(&short_name(frame)), file: self.id(&file), module: self.id(&clean(module)) }
+        FrameLabels { function: self.id(&short_name(frame)), file: self.id(&file), module: self.id(&clean(module)) }
     }
 
     fn id(&mut self, label: &str) -> u32 {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use heapledger_analysis::watch::{Curve, Key, Mark, RATE_WINDOW_NS, Row, Sample, Samples, Totals, per_second, rows};
+use heapledger_analysis::watch::{
+    CellKey, Curve, Mark, RATE_WINDOW_NS, Row, Sample, Samples, Totals, per_second, rows,
+};
 use heapledger_analysis::{Identity, Note};
 use heapledger_format::{Kind, TallyCounter};
 use heapledger_report::{Figures, Look, LookColumn, LookRow, LookState, clean, sentence};
@@ -284,7 +286,7 @@ impl Data {
     }
 
     /// The group that a key belongs to.
-    fn id(&self, group: Group, wrappers: bool, key: &Key) -> RowId {
+    fn id(&self, group: Group, wrappers: bool, key: &CellKey) -> RowId {
         let place = || {
             let name = self.names.site(key.site)?;
             Some(if wrappers { name.innermost } else { name.holder })
@@ -329,8 +331,8 @@ impl Data {
             Some(mark) if self.mark_condition == self.condition => Some(mark.sample()),
             _ => self.first.as_ref(),
         };
-        let inside = |key: &Key| view.within.iter().all(|(group, id)| self.id(*group, view.wrappers, key) == *id);
-        let group = |key: &Key| inside(key).then(|| self.id(view.group, view.wrappers, key));
+        let inside = |key: &CellKey| view.within.iter().all(|(group, id)| self.id(*group, view.wrappers, key) == *id);
+        let group = |key: &CellKey| inside(key).then(|| self.id(view.group, view.wrappers, key));
         let before = self.samples.before().map(Arc::as_ref);
         let wanted = view.filter.to_lowercase();
         let marked = self.mark.is_some();

@@ -1,7 +1,7 @@
 //! Places that threads own, take over and leave behind.
 
 use crate::{check, race};
-use heapledger_process::places::{Claimed, Place, Places, Who};
+use heapledger_process::places::{Claimed, OwnedPlace, Places, Who};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use loom::thread;
 
 /// Threads of the model have ids from 1 on. `exists` is what the kernel knows.
 struct Process {
-    places: Places<Vec<Place>>,
+    places: Places<Vec<OwnedPlace>>,
     /// Loom sees to it that nobody touches a state while another one does, or before what that one did is seen.
     states: Vec<UnsafeCell<u32>>,
     exists: Vec<AtomicBool>,
@@ -35,7 +35,7 @@ fn who(tid: u32) -> Who {
 impl Process {
     fn new(places: usize) -> Process {
         Process {
-            places: Places::over((0..places).map(|_| Place::new()).collect()),
+            places: Places::over((0..places).map(|_| OwnedPlace::new()).collect()),
             states: (0..places).map(|_| UnsafeCell::new(0)).collect(),
             exists: (0..4).map(|_| AtomicBool::new(false)).collect(),
         }

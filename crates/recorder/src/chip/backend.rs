@@ -1,7 +1,7 @@
 //! The ledger as the policy sees it.
 
 use super::ChipLedger;
-use super::config::Place;
+use super::config::SectionPlace;
 use crate::backend::{Backend, Change, Ended, Freed, Inserted, Measure, Number, Slot, Ticks};
 use heapledger_format::header::{State, at};
 use heapledger_format::layout::Field;
@@ -13,7 +13,7 @@ use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Tal
 const NUMBER_MAX: u64 = u32::MAX as u64 - 1;
 
 /// The bytes of one element.
-fn element(region: &mut [u8], section: Place, index: u32) -> &mut [u8] {
+fn element(region: &mut [u8], section: SectionPlace, index: u32) -> &mut [u8] {
     let start = section.element(index);
     region.get_mut(start..start + section.element_bytes).unwrap_or(&mut [])
 }

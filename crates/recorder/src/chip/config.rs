@@ -161,14 +161,14 @@ impl<'a> Config<'a> {
 
 /// Where a section lies.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct SectionPlace {
     pub(super) at: usize,
     pub(super) count: u32,
     pub(super) element_bytes: usize,
 }
 
-impl Place {
-    const NONE: Place = Place { at: 0, count: 0, element_bytes: 0 };
+impl SectionPlace {
+    const NONE: SectionPlace = SectionPlace { at: 0, count: 0, element_bytes: 0 };
 
     /// Where an element begins.
     pub(super) const fn element(&self, index: u32) -> usize {
@@ -187,14 +187,14 @@ pub(super) struct Plan {
     pub(super) counters: usize,
     pub(super) sections: usize,
     pub(super) header_bytes: usize,
-    pub(super) records: Place,
-    pub(super) history: Place,
-    pub(super) sites: Place,
-    pub(super) index: Place,
-    pub(super) tasks: Place,
-    pub(super) heaps: Place,
-    pub(super) strings: Place,
-    pub(super) process: Place,
+    pub(super) records: SectionPlace,
+    pub(super) history: SectionPlace,
+    pub(super) sites: SectionPlace,
+    pub(super) index: SectionPlace,
+    pub(super) tasks: SectionPlace,
+    pub(super) heaps: SectionPlace,
+    pub(super) strings: SectionPlace,
+    pub(super) process: SectionPlace,
     pub(super) bytes: usize,
 }
 
@@ -237,14 +237,14 @@ impl Plan {
             counters,
             sections,
             header_bytes,
-            records: Place::NONE,
-            history: Place::NONE,
-            sites: Place::NONE,
-            index: Place::NONE,
-            tasks: Place::NONE,
-            heaps: Place::NONE,
-            strings: Place::NONE,
-            process: Place::NONE,
+            records: SectionPlace::NONE,
+            history: SectionPlace::NONE,
+            sites: SectionPlace::NONE,
+            index: SectionPlace::NONE,
+            tasks: SectionPlace::NONE,
+            heaps: SectionPlace::NONE,
+            strings: SectionPlace::NONE,
+            process: SectionPlace::NONE,
             bytes: header_bytes,
         };
         plan.records = plan.place(config.records, record_words * WORD_BYTES);
@@ -260,13 +260,13 @@ impl Plan {
         plan
     }
 
-    const fn place(&mut self, count: u32, element_bytes: usize) -> Place {
+    const fn place(&mut self, count: u32, element_bytes: usize) -> SectionPlace {
         let at = self.bytes.next_multiple_of(WORD_BYTES);
         if count == 0 {
-            return Place::NONE;
+            return SectionPlace::NONE;
         }
         self.bytes = at.saturating_add((count as usize).saturating_mul(element_bytes));
-        Place { at, count, element_bytes }
+        SectionPlace { at, count, element_bytes }
     }
 }
 

@@ -4,7 +4,7 @@
 //! than many a chip's main stack has.
 
 use super::ChipLedger;
-use super::config::{Config, Place};
+use super::config::{Config, SectionPlace};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::header::{MAGIC, State, at, counter_at, rows_at};
 use heapledger_format::layout::DESCRIPTOR_BYTES;
@@ -53,7 +53,7 @@ impl ChipLedger<'_> {
         self.put(at::BYTE_ORDER, 2, 0x0102);
     }
 
-    fn sections(&self) -> [(SectionKind, Place, bool); 8] {
+    fn sections(&self) -> [(SectionKind, SectionPlace, bool); 8] {
         let plan = &self.plan;
         // Records, history and tasks are handed out one by one, and a reader looks no further.
         [

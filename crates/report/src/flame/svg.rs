@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use heapledger_analysis::tree::{CallTree, Measure, Node};
+use heapledger_analysis::tree::{CallTree, Measure, TreeNode};
 
 use super::html::escaped;
 use super::{FlameFacts, FlameView, hues, widths};
@@ -72,7 +72,7 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    fn class(&self, node: &Node) -> String {
+    fn class(&self, node: &TreeNode) -> String {
         if self.compared.is_some() {
             let [new, old] = node.total.map(|total| total.get(self.measure));
             let larger = new.max(old);
@@ -96,7 +96,7 @@ impl Picture<'_> {
         format!("{}{part}", measure_name(measure))
     }
 
-    fn name(&self, node: &Node) -> &str {
+    fn name(&self, node: &TreeNode) -> &str {
         if node.depth == 0 { "all" } else { &self.tree.level(node).name }
     }
 
@@ -159,7 +159,7 @@ impl Picture<'_> {
     }
 
     /// What is told when the pointer rests on it.
-    fn hover(&self, node: &Node) -> String {
+    fn hover(&self, node: &TreeNode) -> String {
         // A line end in a name is no line end of ours.
         let mut text = clean(self.name(node)).into_owned();
         if let Some(file) = self.tree.file(node) {

@@ -24,20 +24,20 @@ pub const CONVERSIONS: &str = "  %p  address                      %t  thread, as
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
     text: String,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<FormatPart>,
 }
 
 /// A part of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum FormatPart {
     Text(String),
     /// And where it stands in the text.
-    Conversion(Conversion, Place),
+    Conversion(Conversion, TextSpan),
 }
 
 /// Where something stands in a text, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TextSpan {
     at: usize,
     length: usize,
 }
@@ -144,18 +144,18 @@ impl Format {
                 let digits = rest.get(behind..).map_or(0, |more| more.bytes().take_while(u8::is_ascii_digit).count());
                 let digits = rest.get(behind..behind + digits).unwrap_or_default();
                 let (field, used) = conversion(letter, digits)
-                    .map_err(|(reason, used)| error(text, reason, Place { at, length: 1 + behind + used }))?;
+                    .map_err(|(reason, used)| error(text, reason, TextSpan { at, length: 1 + behind + used }))?;
                 if !plain.is_empty() {
-                    parts.push(Part::Text(std::mem::take(&mut plain)));
+                    parts.push(FormatPart::Text(std::mem::take(&mut plain)));
                 }
-                parts.push(Part::Conversion(field, Place { at, length: 1 + behind + used }));
+                parts.push(FormatPart::Conversion(field, TextSpan { at, length: 1 + behind + used }));
                 rest = rest.get(used..).unwrap_or_default();
             }
             rest = rest.get(behind..).unwrap_or_default();
         }
         plain.push_str(rest);
         if !plain.is_empty() {
-            parts.push(Part::Text(plain));
+            parts.push(FormatPart::Text(plain));
         }
         Ok(Format { text: text.to_owned(), parts })
     }
@@ -166,7 +166,7 @@ impl Format {
     /// If not: the first conversion that it cannot serve, and the reason.
     pub fn check(&self, abilities: Abilities) -> Result<(), FormatError> {
         for part in &self.parts {
-            if let Part::Conversion(field, place) = part
+            if let FormatPart::Conversion(field, place) = part
                 && let Some(reason) = abilities.refuse(*field)
             {
                 return Err(error(&self.text, reason, *place));
@@ -191,7 +191,7 @@ impl Format {
     }
 
     fn any(&self, wanted: impl Fn(Conversion) -> bool) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Conversion(field, _) if wanted(*field)))
+        self.parts.iter().any(|part| matches!(part, FormatPart::Conversion(field, _) if wanted(*field)))
     }
 }
 
@@ -231,7 +231,7 @@ fn conversion(letter: Option<char>, digits: &str) -> Result<(Conversion, usize),
 /// Letters of a text that are shown on each side of the place in question.
 const AROUND: usize = 32;
 
-fn error(text: &str, reason: String, place: Place) -> FormatError {
+fn error(text: &str, reason: String, place: TextSpan) -> FormatError {
     let (before, rest) = text.split_at_checked(place.at).unwrap_or((text, ""));
     let (itself, after) = rest.split_at_checked(place.length).unwrap_or((rest, ""));
     // As wide as it was, and no letter that could steer a terminal.

@@ -10,7 +10,7 @@ use heapledger_format::{Entry, Kind};
 use heapledger_source::Thread;
 
 use crate::form::units::clean;
-use crate::record::conversions::{Conversion, Format, OfLevel, Part};
+use crate::record::conversions::{Conversion, Format, FormatPart, OfLevel};
 use crate::record::frames::{Context, full_name, place};
 
 /// What is written where the ledger does not say.
@@ -85,11 +85,11 @@ pub(crate) fn write(out: &mut dyn Write, format: &Format, context: &Context, rec
     let thread: Option<&Thread> = record.thread.and_then(|row| context.threads.get(&row));
     for part in &format.parts {
         let field = match part {
-            Part::Text(text) => {
+            FormatPart::Text(text) => {
                 out.write_all(text.as_bytes())?;
                 continue;
             }
-            Part::Conversion(field, _) => *field,
+            FormatPart::Conversion(field, _) => *field,
         };
         match field {
             Conversion::Of(field) => match (field.unit(), field.figure(&record.subject)) {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::Identity;
-use heapledger_analysis::tree::{Amounts, LevelKind, Measure, Node, SiteSums};
+use heapledger_analysis::tree::{Amounts, LevelKind, Measure, SiteSums, TreeNode};
 
 use crate::form::fit::Fit;
 use crate::form::notes::{self, part_of_frees};
@@ -59,7 +59,7 @@ pub(crate) fn part(sums: &SiteSums, measure: Measure) -> Option<String> {
 }
 
 /// Totals in one line: `8.99 MiB in 171,768 blocks live`.
-pub(crate) fn total(figures: Figures, measure: Measure, node: &Node) -> String {
+pub(crate) fn total(figures: Figures, measure: Measure, node: &TreeNode) -> String {
     let (bytes, blocks) = if measure.is_bytes() { (measure, measure.other()) } else { (measure.other(), measure) };
     let what = measure_name(measure).split(' ').next().unwrap_or_default();
     format!(
@@ -159,7 +159,7 @@ fn nothing(measure: Measure) -> &'static str {
 }
 
 impl Tree<'_> {
-    fn node(&self, id: u32) -> &Node {
+    fn node(&self, id: u32) -> &TreeNode {
         &self.view.tree.nodes[id as usize]
     }
 

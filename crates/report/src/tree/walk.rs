@@ -2,12 +2,12 @@
 
 use std::io;
 
-use heapledger_analysis::tree::Node;
+use heapledger_analysis::tree::TreeNode;
 
 use super::TreeReport;
 
 /// What orders nodes beside each other, if nobody asked for anything else.
-pub(super) fn rank(view: &TreeReport<'_>) -> impl Fn(&Node) -> (u64, u64, u32) + use<> {
+pub(super) fn rank(view: &TreeReport<'_>) -> impl Fn(&TreeNode) -> (u64, u64, u32) + use<> {
     let measure = view.measure;
     move |node| (!node.value(measure), !node.value(measure.other()), node.level)
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::fields::Field;
-use heapledger_analysis::whereis::{Found, Place};
+use heapledger_analysis::whereis::{Found, KnownAddress};
 use heapledger_analysis::{Holders, NamedStack, as_freed};
 use heapledger_format::Entry;
 
@@ -45,7 +45,7 @@ impl<'a, W: Write> WhereisCsv<'a, W> {
     }
 
     /// Writes an address: with the stack of its block, and the two stacks of each earlier life.
-    fn place(&mut self, place: &Place, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
+    fn place(&mut self, place: &KnownAddress, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
         let found = match place.found {
             Found::Inside(_) | Found::Behind(_) => "block",
             Found::Freed => "freed",

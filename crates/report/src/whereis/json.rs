@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::whereis::{Found, Place};
+use heapledger_analysis::whereis::{Found, KnownAddress};
 use heapledger_analysis::{NamedFrame, NamedStack};
 use heapledger_format::{Entry, FreedEntry};
 use serde::Serialize;
@@ -137,7 +137,7 @@ pub(super) fn write(report: &mut WhereisReport<'_>, out: &mut dyn Write) -> Resu
 fn place_line(
     out: &mut dyn Write,
     context: &Context,
-    place: &Place,
+    place: &KnownAddress,
     (stack, lives): (&NamedStack, &[[NamedStack; 2]]),
 ) -> io::Result<()> {
     let neighbour = |entry: &Option<Entry>, distance| {

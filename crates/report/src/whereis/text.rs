@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::whereis::{Found, Place, Places};
+use heapledger_analysis::whereis::{Found, KnownAddress, KnownAddresses};
 use heapledger_analysis::{NamedStack, Seen};
 use heapledger_format::Entry;
 
@@ -46,7 +46,7 @@ impl<'a, W: Write> WhereisText<'a, W> {
     }
 
     /// Writes an address: with the stack of its block, and the two stacks of each earlier life.
-    fn place(&mut self, place: &Place, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
+    fn place(&mut self, place: &KnownAddress, stack: &NamedStack, lives: &[[NamedStack; 2]]) -> io::Result<()> {
         let context = self.context;
         if self.begun {
             writeln!(self.out)?;
@@ -96,7 +96,7 @@ impl<'a, W: Write> WhereisText<'a, W> {
         Ok(())
     }
 
-    fn surroundings(&mut self, place: &Place) -> io::Result<()> {
+    fn surroundings(&mut self, place: &KnownAddress) -> io::Result<()> {
         if let Some(heap) = &place.heap {
             let range = if place.block.is_some() { "" } else { ", in its range" };
             self.field("Heap", &format!("{}{range}", heap.name))?;
@@ -148,7 +148,7 @@ impl<'a, W: Write> WhereisText<'a, W> {
     }
 
     /// Writes what is missing, and what was not seen.
-    fn end(mut self, places: &Places, seen: &Seen) -> io::Result<()> {
+    fn end(mut self, places: &KnownAddresses, seen: &Seen) -> io::Result<()> {
         let missing = places.frees_missing;
         if missing != 0 {
             let caution = format!("Caution: {}.", notes::missing_frees(false, missing, places.frees_recorded));

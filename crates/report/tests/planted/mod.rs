@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use heapledger_analysis::Identity;
-use heapledger_analysis::tree::{Amounts, CallTree, Level, LevelKind, Node, SiteSums};
+use heapledger_analysis::tree::{Amounts, CallTree, Level, LevelKind, SiteSums, TreeNode};
 
 /// Bytes of a block.
 const BLOCK: u64 = 100;
@@ -22,7 +22,7 @@ impl Default for Planted {
         let tree = CallTree {
             levels: vec![Level::default()],
             files: Vec::new(),
-            nodes: vec![Node::default()],
+            nodes: vec![TreeNode::default()],
             by_thread: false,
             inverted: false,
         };
@@ -69,7 +69,7 @@ impl Planted {
         let next = tree.nodes.len() as u32;
         let id = *self.below.entry((parent, name.to_owned())).or_insert(next);
         if id == next {
-            tree.nodes.push(Node { parent, level: level as u32, depth, ..Node::default() });
+            tree.nodes.push(TreeNode { parent, level: level as u32, depth, ..TreeNode::default() });
         }
         if let Some((file, line)) = place {
             let path = format!("/src/{file}");

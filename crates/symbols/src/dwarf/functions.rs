@@ -48,7 +48,7 @@ pub(crate) struct Call {
 
 /// The attributes that say where code is and where it was called from.
 #[derive(Default)]
-struct Place<'a> {
+struct CodeAttributes<'a> {
     low: Option<AttributeValue<Slice<'a>>>,
     high: Option<AttributeValue<Slice<'a>>>,
     ranges: Option<AttributeValue<Slice<'a>>>,
@@ -57,13 +57,13 @@ struct Place<'a> {
     column: u32,
 }
 
-impl<'a> Place<'a> {
+impl<'a> CodeAttributes<'a> {
     fn read(
         entries: &mut gimli::EntriesRaw<'_, Slice<'a>>,
         abbreviation: &gimli::Abbreviation,
         version: u16,
-    ) -> Result<Place<'a>, Trouble> {
-        let mut place = Place::default();
+    ) -> Result<CodeAttributes<'a>, Trouble> {
+        let mut place = CodeAttributes::default();
         for specification in abbreviation.attributes() {
             let attribute = entries.read_attribute(*specification)?;
             let value = attribute.value();
@@ -108,7 +108,7 @@ impl Functions {
                 entries.skip_attributes(abbreviation.attributes())?;
                 continue;
             }
-            let place = Place::read(&mut entries, abbreviation, unit.header.version())?;
+            let place = CodeAttributes::read(&mut entries, abbreviation, unit.header.version())?;
             let before = spans.len();
             let owner = functions.len() as u32; // at most FUNCTIONS_MAX
             let push = |begin, end| {
@@ -170,7 +170,7 @@ impl Inlined {
                 gimli::DW_TAG_inlined_subroutine
                     if is_ours && open.len() < DEPTH_MAX && inlined.calls.len() < INLINED_MAX =>
                 {
-                    let place = Place::read(&mut entries, abbreviation, unit.header.version())?;
+                    let place = CodeAttributes::read(&mut entries, abbreviation, unit.header.version())?;
                     let start = inlined.ranges.len();
                     let push = |begin, end| {
                         if inlined.ranges.len() < INLINED_MAX {

@@ -7,7 +7,7 @@ use gimli::AttributeValue;
 
 use super::meter::{Meter, Trouble};
 use super::units::{Catalogue, Tables};
-use super::{DebugInfo, Dwarf, Part, Slice, Unit, UnitOffset};
+use super::{DebugFile, DebugInfo, Dwarf, Slice, Unit, UnitOffset};
 
 /// References followed from an inlined call to its name. Honest chains have three links.
 const HOPS_MAX: usize = 16;
@@ -28,13 +28,13 @@ pub(crate) struct Names<'b, 'a> {
     debug: &'b DebugInfo,
     dwarf: &'b Dwarf<'a>,
     meter: &'b Meter,
-    tables: HashMap<Part, Tables>,
-    units: HashMap<(Part, usize), Rc<Unit<'a>>>,
+    tables: HashMap<DebugFile, Tables>,
+    units: HashMap<(DebugFile, usize), Rc<Unit<'a>>>,
 }
 
 /// An entry, and the unit it is in.
 struct Entry<'a> {
-    part: Part,
+    part: DebugFile,
     unit: Rc<Unit<'a>>,
     at: UnitOffset,
 }
@@ -48,7 +48,7 @@ impl<'b, 'a> Names<'b, 'a> {
     /// nowhere ends the search with what was found before it.
     pub(crate) fn find(&mut self, unit: &Rc<Unit<'a>>, at: UnitOffset) -> Result<Named<'a>, Trouble> {
         let mut named = Named::default();
-        let mut entry = Entry { part: Part::Main, unit: Rc::clone(unit), at };
+        let mut entry = Entry { part: DebugFile::Main, unit: Rc::clone(unit), at };
         for _ in 0..HOPS_MAX {
             self.meter.spend(1)?;
             let next = match self.read(&entry, &mut named) {
@@ -69,10 +69,10 @@ impl<'b, 'a> Names<'b, 'a> {
         Ok(named)
     }
 
-    fn dwarf_of(&self, part: Part) -> Option<&'b Dwarf<'a>> {
+    fn dwarf_of(&self, part: DebugFile) -> Option<&'b Dwarf<'a>> {
         match part {
-            Part::Main => Some(self.dwarf),
-            Part::Shared => self.dwarf.sup(),
+            DebugFile::Main => Some(self.dwarf),
+            DebugFile::Shared => self.dwarf.sup(),
         }
     }
 
@@ -100,13 +100,13 @@ impl<'b, 'a> Names<'b, 'a> {
                 return Ok(Some(Entry { part: from.part, unit: Rc::clone(&from.unit), at }));
             }
             AttributeValue::DebugInfoRef(offset) => (from.part, offset),
-            AttributeValue::DebugInfoRefSup(offset) => (Part::Shared, offset),
+            AttributeValue::DebugInfoRefSup(offset) => (DebugFile::Shared, offset),
             _ => return Ok(None),
         };
         let debug = self.debug;
         let catalogue: &Catalogue = match part {
-            Part::Main => &debug.index.catalogue,
-            Part::Shared => &debug.shared_units,
+            DebugFile::Main => &debug.index.catalogue,
+            DebugFile::Shared => &debug.shared_units,
         };
         let (Some(dwarf), Some(start)) = (self.dwarf_of(part), catalogue.holding(offset.0)) else { return Ok(None) };
         let unit = match self.units.get(&(part, start)) {

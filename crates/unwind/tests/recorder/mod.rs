@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use heapledger_unwind::{
-    End, Environment, Fresh, Head, LastStack, Memo, Place, Registers, RuleCache, Strategy, Taken, Word, take, walk,
+    End, Environment, FrameNote, Fresh, Head, LastStack, Memo, Registers, RuleCache, Strategy, Taken, Word, take, walk,
 };
 
 /// A stack as it was taken.
@@ -19,7 +19,7 @@ pub(crate) struct Stack {
 struct Kept {
     head: Head,
     frames: Vec<Word>,
-    places: Vec<Place>,
+    places: Vec<FrameNote>,
     words: Vec<Word>,
 }
 
@@ -57,7 +57,7 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
         let kept = || Kept {
             head: Head::new(),
             frames: vec![Word::default(); limit],
-            places: vec![Place::default(); limit],
+            places: vec![FrameNote::default(); limit],
             words: vec![Word::default(); words_per_frame * limit],
         };
         Self {

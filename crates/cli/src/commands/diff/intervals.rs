@@ -21,7 +21,7 @@ use crate::commands::{Opened, Progress, refresh};
 use crate::terminal::Output;
 
 /// What lived at a moment.
-struct Reading {
+struct IntervalReading {
     groups: Groups,
     unix_ns: Option<u64>,
 }
@@ -37,13 +37,13 @@ impl Readings<'_> {
     /// Hands out the comparison of two readings.
     fn show<T>(
         &self,
-        [before, after]: [&Reading; 2],
+        [before, after]: [&IntervalReading; 2],
         limit: usize,
         seen: &Seen,
         write: impl FnOnce(&mut DiffGroups<'_>) -> Result<T>,
     ) -> Result<T> {
         let changes = GroupChange::of(&before.groups, &after.groups, &|_, key| group_label(key, self.context, true));
-        let side = |reading: &Reading| DiffSide { ledger: &self.context.ledger, unix_ns: reading.unix_ns };
+        let side = |reading: &IntervalReading| DiffSide { ledger: &self.context.ledger, unix_ns: reading.unix_ns };
         let mut report = DiffGroups {
             groups: [&before.groups, &after.groups],
             sides: [side(before), side(after)],
@@ -81,7 +81,7 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration, by: &[Gro
     let count = args.count.filter(|_| steps).unwrap_or(if steps { u64::MAX } else { 1 });
     let form = args.form.get();
     let mut out: Option<Intervals> = None;
-    let mut last: Option<Reading> = None;
+    let mut last: Option<IntervalReading> = None;
     let (mut due, mut done) = (Instant::now(), 0);
     while done < count {
         // Readings that take longer than an interval are not made up for.
@@ -130,11 +130,11 @@ fn read(
     by: &[GroupBy],
     filter: &mut Evaluator<'_>,
     progress: &mut dyn FnMut(f32),
-) -> Result<Reading> {
+) -> Result<IntervalReading> {
     let unix_ns = moment_of(&opened.ledger, SystemTime::now()).or_else(unix_now);
     let order = (&GroupOrder::default(), 0);
     let groups = Groups::of(&opened.ledger, by, filter, &args.filter.holders()?, order, progress)?;
-    Ok(Reading { groups, unix_ns })
+    Ok(IntervalReading { groups, unix_ns })
 }
 
 /// Writes an interval. The first one opens the output: its text goes through no pager, it comes bit by bit.

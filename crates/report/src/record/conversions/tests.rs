@@ -18,8 +18,8 @@ fn a_format_is_taken_apart() {
         .parts
         .iter()
         .map(|part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Conversion(conversion, _) => format!("<{conversion:?}>"),
+            FormatPart::Text(text) => text.clone(),
+            FormatPart::Conversion(conversion, _) => format!("<{conversion:?}>"),
         })
         .collect();
     let expected = [
@@ -34,7 +34,7 @@ fn a_format_is_taken_apart() {
     ];
     assert_eq!(parts, expected);
     assert_eq!(Format::parse("").expect("good").parts, []);
-    assert_eq!(Format::parse("größe\\").expect("good").parts, [Part::Text("größe\\".to_owned())]);
+    assert_eq!(Format::parse("größe\\").expect("good").parts, [FormatPart::Text("größe\\".to_owned())]);
     assert_eq!(Format::parse(r"\%p").expect("good").parts.len(), 2, "a backslash is no escape of a conversion");
 }
 

@@ -39,7 +39,7 @@ type UnitOffset = gimli::UnitOffset<usize>;
 
 /// Which of two files an offset belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Part {
+enum DebugFile {
     Main,
     /// The file that dwz made of what several debug files have in common.
     Shared,
