@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::notes::records_frees;
@@ -23,12 +23,12 @@ pub struct Life {
 impl Life {
     /// Whether a `realloc` gave it: of nothing, or of a block whose end has the same number.
     pub fn is_moved(&self) -> bool {
-        is_realloc(self.block.kind)
+        self.block.kind.reallocates()
     }
 
     /// Whether a `realloc` ended it.
     pub fn moves(&self) -> bool {
-        self.end.is_some_and(|end| is_realloc(end.by))
+        self.end.is_some_and(|end| end.by.reallocates())
     }
 }
 
@@ -60,10 +60,6 @@ pub struct Lives {
     pub filter: Option<String>,
 }
 
-fn is_realloc(kind: Kind) -> bool {
-    matches!(kind, Kind::REALLOC | Kind::REALLOCARRAY)
-}
-
 /// Whether a block contains an address. One of 0 bytes has the address that it was given.
 fn contains(block: &Entry, address: u64) -> bool {
     let bytes = block.actual.or(block.size).unwrap_or(1).max(1);
@@ -79,7 +75,7 @@ struct Links {
 
 impl Links {
     fn add(&mut self, entry: &FreedEntry) {
-        if is_realloc(entry.by) {
+        if entry.by.reallocates() {
             self.next.insert(entry.block.number, entry.became());
             self.previous.insert(entry.became(), entry.block.number);
         }

@@ -42,12 +42,16 @@ fields! {
     Heap = 8;
     /// Ticks since the ledger began. All ones: at least that much.
     Time = 9;
-    /// Reserved: label of the block.
+    /// Label of the block, a row of `labels`, where records have room for it. Else see the section `label_column`.
     Label = 10;
     /// Reserved: how many blocks this sampled one stands for.
     Weight = 11;
-    /// Reserved: the generation mark in force.
+    /// Not written: which mark a block came after is told by its number.
     Mark = 12;
+    /// The processor's core that the allocation ran on.
+    Core = 13;
+    /// The counter of that core, as it was read: it wraps, and cores have counters of their own.
+    Cycles = 14;
     /// History: commit word, sequence number of the free plus 1.
     FreedNumber = 64;
     /// History: the function that freed.
@@ -62,6 +66,14 @@ fields! {
     FreedWide = 69;
     /// History: by how much the number of the block that a `realloc` gave is higher than that of the free, mostly 0.
     FreedLater = 70;
+    /// History: label of the block, where field `Label` is not recorded. All ones: it had one, whose number is too high.
+    FreedLabel = 71;
+    /// History: the core that freed.
+    FreedCore = 72;
+    /// History: the counter of that core.
+    FreedCycles = 73;
+    /// Reserved. History: 1 if the free was the very next event of the thread that had allocated.
+    FreedNext = 74;
 }
 
 /// First number of the fields that only a history entry has.

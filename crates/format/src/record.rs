@@ -8,8 +8,8 @@
 //! word 3  | EXCESS           20 | TIME                                                  44 |
 //!          ---- a record ends here; a history entry goes on ----
 //! word 4  | FREED_THREAD 16 | FREED_NUMBER (number + 1, the entry's commit word)        48 |
-//! word 5  |--------- 26 --------| FREED_BY 6 | FREED_SITE                               32 |
-//! word 6  |------- 20 ----------| FREED_TIME                                            44 |
+//! word 5  | FREED_LATER       26 | FREED_BY 6 | FREED_SITE                               32 |
+//! word 6  | FREED_LABEL      20 | FREED_TIME                                            44 |
 //! word 7  | FREED_WIDE                                                                  64 |
 //! ```
 
@@ -78,6 +78,8 @@ pub const SIZE_ESCAPE: u64 = mask(32);
 pub const EXCESS_ESCAPE: u64 = mask(20);
 /// A time of this or more saturates (203 days of microseconds).
 pub const TIME_MAX: u64 = mask(44);
+/// In the history a label is 20 bits wide; this value stands for a label with a higher number.
+pub const LABEL_OTHER: u32 = mask(20) as u32;
 /// The two numbers of a `realloc` are so far apart at most.
 pub const LATER_MAX: u32 = mask(26) as u32;
 
@@ -239,7 +241,7 @@ impl Entry {
         layout.put(codec, bytes, Field::Address, self.address);
         let size = self.size.unwrap_or(u64::MAX);
         layout.put(codec, bytes, Field::Size, size);
-        layout.put(codec, bytes, Field::Kind, u64::from(self.kind.0));
+        layout.put(codec, bytes, Field::Kind, u64::from(self.kind.number()));
         let mut wide = layout.all_ones(Field::Size).is_some_and(|limit| size >= limit);
         if let Some(actual) = self.actual {
             let excess = actual.saturating_sub(size);
@@ -297,7 +299,7 @@ impl FreedEntry {
             block,
             number,
             later: get(Field::FreedLater).unwrap_or(0) as u32,
-            by: Kind(get(Field::FreedBy).unwrap_or(0) as u8),
+            by: Kind::ended_by(get(Field::FreedBy).unwrap_or(0) as u8),
             site: get(Field::FreedSite).unwrap_or(0) as u32,
             thread: get(Field::FreedThread)
                 .filter(|row| layout.all_ones(Field::FreedThread) != Some(*row))
@@ -310,7 +312,7 @@ impl FreedEntry {
     pub fn write(&self, layout: &RecordLayout, codec: Codec, bytes: &mut [u8]) {
         layout.put(codec, bytes, Field::FreedNumber, 0);
         self.block.write(layout, codec, bytes);
-        layout.put(codec, bytes, Field::FreedBy, u64::from(self.by.0));
+        layout.put(codec, bytes, Field::FreedBy, u64::from(self.by.number()));
         layout.put(codec, bytes, Field::FreedLater, u64::from(self.later));
         layout.put(codec, bytes, Field::FreedSite, u64::from(self.site));
         layout.put(codec, bytes, Field::FreedThread, self.thread.map_or(u64::MAX, u64::from));

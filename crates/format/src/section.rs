@@ -48,18 +48,32 @@ section_kinds! {
     Wide = 11, "wide";
     /// Address to record: the small hash of a chip. Not written on Linux.
     Index = 12, "index";
-    /// Reserved: labels of blocks.
+    /// Labels of blocks, see [`crate::label::Label`].
     Labels = 13, "labels";
-    /// Reserved: generation marks.
+    /// Moments that the program named, see [`crate::mark::Mark`].
     Marks = 14, "marks";
-    /// Reserved: trace windows.
+    /// Trace windows, see [`crate::mark::Window`].
     Windows = 15, "windows";
-    /// Reserved: what the guard found.
+    /// What was found or refused, see [`crate::errors::ErrorEntry`].
     Errors = 16, "errors";
     /// Reserved: pairs of time and number.
     Anchors = 17, "anchors";
     /// Reserved: the full stream of events.
     Events = 18, "events";
+    /// The label of each record, a row of `labels`: one number a slot of `records`, see [`label_column`].
+    LabelColumn = 19, "label_column";
+    /// What each thread holds of each heap, see [`crate::account::Account`].
+    Accounts = 20, "accounts";
+    /// What threads freed of others' and is not in the accounts yet, see [`crate::account::FreedOfOthers`].
+    AccountFrees = 21, "account_frees";
+    /// Reserved: sums by call site over the whole run.
+    Sums = 22, "sums";
+    /// Reserved: figures of the process over time.
+    Timeline = 23, "timeline";
+    /// Reserved: the parent's threads at a fork, each with its next number and time.
+    Cut = 24, "cut";
+    /// Reserved: frees of a parent's blocks.
+    Inherited = 25, "inherited";
 }
 
 /// One row of the section table.
@@ -136,6 +150,12 @@ impl SectionRow {
             && codec.put(bytes, row::used(word), word.bytes(), self.used)
             && codec.put(bytes, row::backed(word), word.bytes(), self.backed)
     }
+}
+
+/// The label of a record's block, beside the record.
+pub mod label_column {
+    /// Bytes of an element: the row in `labels`, 0 for none.
+    pub const BYTES: usize = 4;
 }
 
 /// A node of the call-site trie: a stack is the path from the node to the root, innermost frame first.
@@ -268,19 +288,55 @@ element! {
 element! {
     /// A heap. A Linux process has several: the `brk` range, the arenas, large mappings.
     heap (2 words + 16) {
-        /// 0 vacant, 1 in use.
+        /// One of [`super::heap_state`].
         state: 0 words + 0, u32;
         /// Where its name lies in `strings`.
         name_at: 0 words + 4, u32;
         /// Bytes of the name.
         name_bytes: 0 words + 8, u32;
-        /// Reserved: capability bits.
+        /// Capability bits, as the program gave them.
         capabilities: 0 words + 12, u32;
         /// Lowest address known to belong to it.
         low: 0 words + 16, word;
         /// One past the highest address known to belong to it.
         high: 1 words + 16, word;
     }
+}
+
+element! {
+    /// What is known of a heap itself, behind the rest of its row; a row may end before. All ones: not known.
+    heap_figures (12 words + 16) {
+        /// Bytes that it manages, its own bookkeeping included.
+        total: 2 words + 16, word;
+        /// Bytes that are free.
+        free: 3 words + 16, word;
+        /// The least that was free ever.
+        least_free: 4 words + 16, word;
+        /// The least that was free since somebody asked to watch it.
+        least_free_since: 5 words + 16, word;
+        /// Bytes of the largest block that it could give.
+        largest_free: 6 words + 16, word;
+        /// Bytes in blocks that are given out.
+        allocated: 7 words + 16, word;
+        /// Blocks that are given out.
+        blocks: 8 words + 16, word;
+        /// Blocks that are free.
+        free_blocks: 9 words + 16, word;
+        /// Calls that it could not serve.
+        failures: 10 words + 16, word;
+        /// When all that was noted, in ticks.
+        noted: 11 words + 16, word;
+    }
+}
+
+/// States of a heap's row.
+pub mod heap_state {
+    /// No heap.
+    pub const VACANT: u32 = 0;
+    /// In use.
+    pub const IN_USE: u32 = 1;
+    /// Gone; its row stays.
+    pub const GONE: u32 = 2;
 }
 
 element! {

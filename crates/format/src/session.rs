@@ -220,6 +220,28 @@ pub mod process {
     pub const LEDGER_BYTES: &str = "ledger_bytes";
     /// What its section rows said.
     pub const SECTIONS: &str = "sections";
+    /// Name of the machine.
+    pub const HOST: &str = "host";
+    /// Which machine it is, by a hash of its number.
+    pub const MACHINE_ID: &str = "machine_id";
+    /// The container that the process ran in.
+    pub const CONTAINER: &str = "container";
+    /// Begins the key of a label of the whole run; the label's own key follows.
+    pub const LABEL_PREFIX: &str = "label.";
+    /// What moment of its run a ledger is of: [`AT_END`], or nanoseconds since 1970.
+    pub const MOMENT: &str = "moment";
+    /// The value of [`MOMENT`] where the program had ended.
+    pub const AT_END: &str = "end";
+    /// Sections that were left out when the ledger was finished.
+    pub const LEFT_OUT: &str = "left_out";
+    /// The ledger of the process that this one was forked from.
+    pub const PARENT_ID: &str = "parent_id";
+    /// When that was.
+    pub const FORKED_UNIX_NS: &str = "forked_unix_ns";
+    /// Begins the key of the name of a kind that the ledger names itself; its number follows.
+    pub const KIND_PREFIX: &str = "kind.";
+    /// The same of its name as the call that ends a block, where that is another.
+    pub const KIND_FREE_PREFIX: &str = "kind_free.";
 }
 
 /// A sanitizer whose run-time library replaces `malloc` itself: nothing is recorded beside it.

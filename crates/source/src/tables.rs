@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::section::{BUILD_ID_BYTES_MAX, THREAD_NAME_BYTES, heap, module, thread, thread_state};
-use heapledger_format::{SectionKind, TallyCounter};
+use heapledger_format::{Kind, SectionKind, TallyCounter};
 
 use crate::SourceError;
 use crate::ledger::Ledger;
@@ -106,17 +106,17 @@ impl Tallies {
 
     /// Blocks begun by each kind that began any.
     pub fn begun(&self) -> BTreeMap<u8, u64> {
-        Self::by_kind(&self.begun)
+        Self::by_kind(&self.begun, Kind)
     }
 
     /// Blocks ended by each kind that ended any.
     pub fn ended(&self) -> BTreeMap<u8, u64> {
-        Self::by_kind(&self.ended)
+        Self::by_kind(&self.ended, Kind::ended_by)
     }
 
-    fn by_kind(counts: &[u64]) -> BTreeMap<u8, u64> {
+    fn by_kind(counts: &[u64], kind: fn(u8) -> Kind) -> BTreeMap<u8, u64> {
         let counts = counts.iter().enumerate().filter(|(_, count)| **count != 0);
-        counts.map(|(kind, count)| (kind as u8, *count)).collect()
+        counts.map(|(number, count)| (kind(number as u8).0, *count)).collect()
     }
 }
 

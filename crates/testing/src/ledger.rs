@@ -236,14 +236,14 @@ impl Builder {
             let weight = block.weight(interval);
             add(TallyCounter::Allocations as usize, weight);
             add(TallyCounter::BytesAllocated as usize, weight * block.size.unwrap_or(0));
-            add(TALLY_KINDS_AT + usize::from(block.kind.0), weight);
+            add(TALLY_KINDS_AT + usize::from(block.kind.number()), weight);
         }
         for freed in &self.history {
             let weight = freed.block.weight(interval);
             add(TallyCounter::Frees as usize, weight);
             add(TallyCounter::BytesFreed as usize, weight * freed.block.size.unwrap_or(0));
             add(TallyCounter::HistoryEntered as usize, 1);
-            add(TALLY_KINDS_AT + KIND_LIMIT + usize::from(freed.by.0), weight);
+            add(TALLY_KINDS_AT + KIND_LIMIT + usize::from(freed.by.number()), weight);
         }
         for (counter, value) in &self.tallies {
             add(*counter as usize, *value);

@@ -42,8 +42,11 @@ const DISTANCES: [u64; 8] = [0, 16, 8, 24, 1, 9, 31, 30];
 /// Makes random calls and compares the ledger with the model.
 pub(crate) fn run(subject: &mut dyn Subject, mut model: Model, plan: &Plan) {
     let allocating: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| kind.allocates() && !kind.frees()).collect();
-    let freeing: Vec<Kind> =
-        Kind::ALL.iter().copied().filter(|kind| kind.frees() && !kind.allocates() && *kind != Kind::UNSEEN).collect();
+    let freeing: Vec<Kind> = Kind::ALL
+        .iter()
+        .copied()
+        .filter(|kind| kind.frees() && !kind.allocates() && *kind != Kind::UNSEEN && kind.number() == kind.0)
+        .collect();
     let random = &mut Random(plan.seed);
     let address = |random: &mut Random| {
         let place = random.below(plan.addresses);

@@ -87,9 +87,7 @@ fn event_line(out: &mut dyn Write, context: &Context, event: &Event) -> io::Resu
     let block = &event.block;
     let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
     let moved_number = match &event.kind {
-        EventKind::Free(entry) if entry.by.allocates() && entry.by.frees() => {
-            Some(entry.number + u64::from(entry.later))
-        }
+        EventKind::Free(entry) if entry.by.reallocates() => Some(entry.number + u64::from(entry.later)),
         _ => None,
     };
     let (name, function, freed, allocation) = match &event.kind {
