@@ -1,14 +1,16 @@
 // flags: -pthread
 // run:
 // run: 1
+// stress: 2 5
+// stress: 1 5
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // expect: live fn=borrowed count=0
-// At most ARG1 arenas (default 2) for many short threads that leave blocks to each other: malloc_info counts no more, and when
+// At most ARG1 arenas (default 2) for ARG2 times (default 25) eight short threads that leave blocks to each other: malloc_info counts no more, and when
 // all is freed mallinfo2 is back at where it was, malloc_trim gives back, and nothing is left in caches of threads that ended.
 // mallopt's other limits are taken, and mean what they say.
 #include "later_blocks.h"
 
-enum { THREADS = 8, ROUNDS = 25, BLOCKS = 200 };
+enum { THREADS = 8, BLOCKS = 200 };
 static void *volatile shared[THREADS][BLOCKS];
 static pthread_barrier_t barrier;
 
@@ -51,12 +53,13 @@ static int arenas(void)
 int main(int argc, char **argv)
 {
     int most = (int)arg_number(argc, argv, 1, 2);
+    long rounds = arg_number(argc, argv, 2, 25);
     CHECK(mallopt(M_ARENA_MAX, most) == 1 && mallopt(M_ARENA_TEST, 1) == 1);
     // No mapped blocks: all of it counts in arenas.
     CHECK(mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, 64 << 10) == 1 && mallopt(M_TOP_PAD, 0) == 1);
     CHECK(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
     size_t after_first = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (long round = 0; round < rounds; round++) {
         pthread_t t[THREADS];
         for (intptr_t i = 0; i < THREADS; i++)
             CHECK(pthread_create(&t[i], NULL, work, (void *)i) == 0);

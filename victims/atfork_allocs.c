@@ -1,4 +1,5 @@
 // flags: -pthread
+// stress: 6
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // expect: live fn=in_handler count=0
 // Handlers of pthread_atfork that allocate, free, and take a lock that the other threads hold while they allocate; two threads

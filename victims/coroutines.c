@@ -1,15 +1,17 @@
 // flags: -pthread
+// stress: 100
 // expect: live fn=coroutine_leak kind=malloc count=16 bytes=816
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
-// Eight coroutines with 1,000 switches each, stacks from mmap and from malloc, run by the main thread and then by another
+// Eight coroutines with ARG1 switches each (default 1000), stacks from mmap and from malloc, run by the main thread and then by another
 // one. A block is often freed by another coroutine than the one that allocated it.
 #include "later_blocks.h"
 #include <ucontext.h>
 
-enum { COUNT = 8, SWITCHES = 1000, STACK = 128 * 1024 };
+enum { COUNT = 8, STACK = 128 * 1024 };
 static ucontext_t scheduler, context[COUNT];
 static void *passed_on[COUNT];
 static int finished;
+static long switches;
 
 CALL_SITE void *coroutine_leak(void) { return opaque(malloc(51)); }
 
@@ -25,7 +27,7 @@ __attribute__((noipa)) static int nested(int me, int depth)
 static void body(int me)
 {
     coroutine_leak();
-    for (int i = 0; i < SWITCHES; i++) {
+    for (long i = 0; i < switches; i++) {
         free(passed_on[(me + 3) % COUNT]);
         passed_on[(me + 3) % COUNT] = NULL;
         free(passed_on[me]);
@@ -47,7 +49,7 @@ static void *run(void *arg)
         context[i].uc_link = &scheduler;
         makecontext(&context[i], (void (*)(void))body, 1, i);
     }
-    for (int i = 0; i <= SWITCHES; i++)
+    for (long i = 0; i <= switches; i++)
         for (int k = 0; k < COUNT; k++)
             CHECK(swapcontext(&scheduler, &context[k]) == 0);
     CHECK(finished == COUNT);
@@ -62,8 +64,9 @@ static void *run(void *arg)
     return arg;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    switches = arg_number(argc, argv, 1, 1000);
     run(NULL);
     pthread_t t;
     CHECK(pthread_create(&t, NULL, run, NULL) == 0);

@@ -1,8 +1,10 @@
 // shared: plugin.c libplugin_a.so -DLETTER=a
 // flags: -pthread
+// stress: 30
 // expect: live fn=plugin_a_leak kind=malloc count=200 bytes=3400
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // Loads and unloads a library with thread-local data in a loop, while another thread allocates; threads call into it as well.
+// ARG1 times (default 200).
 #include "later_blocks.h"
 #include <dlfcn.h>
 
@@ -21,11 +23,12 @@ static void *in_thread(void *arg)
     return arg;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    long times = arg_number(argc, argv, 1, 200);
     pthread_t t, u;
     CHECK(pthread_create(&t, NULL, busy, NULL) == 0);
-    for (int i = 0; i < 200; i++) {
+    for (long i = 0; i < times; i++) {
         void *h = dlopen(beside("libplugin_a.so"), i % 2 ? RTLD_NOW : RTLD_LAZY);
         if (h == NULL)
             fprintf(stderr, "%s\n", dlerror());
@@ -46,6 +49,6 @@ int main(void)
     stop = 1;
     CHECK(pthread_join(t, NULL) == 0);
     later_blocks();
-    printf("loaded 200 times\n");
+    printf("loaded %ld times\n", times);
     return 0;
 }

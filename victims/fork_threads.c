@@ -1,5 +1,5 @@
 // flags: -pthread
-// stress: 6
+// stress: 4
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // expect: live fn=child_work count=0
 // Forks while other threads allocate; each child starts threads of its own that allocate (a lock held across the fork hangs

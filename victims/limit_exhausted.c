@@ -1,13 +1,15 @@
 // flags: -pthread
+// stress: 1
 // losses: lost_no_record lost_no_index lost_no_thread sites_full history_lost unknown_frees stacks_broken
 // expect: live fn=taken_block count=0
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // Threads use up an address space of 384 MiB, again and again: whoever is refused gets NULL and ENOMEM, frees all, and gets memory once
-// more. Aligned blocks and reallocations fail in the same way.
+// more, ARG1 times (default 6). Aligned blocks and reallocations fail in the same way.
 #include "later_blocks.h"
 #include <sys/resource.h>
 
-enum { THREADS = 8, ROUNDS = 6 };
+enum { THREADS = 8 };
+static long rounds;
 // The counting library counts what finds no room in the ledger: under it nothing is exhausted.
 static long blocks_max = 200000;
 
@@ -16,7 +18,7 @@ CALL_SITE void *taken_block(size_t n) { return opaque(malloc(n)); }
 static void *exhausts(void *arg)
 {
     uint32_t seed = (uint32_t)(uintptr_t)arg + 1;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         void **first = NULL, **block;
         long count = 0;
         for (; count < blocks_max; count++) {
@@ -41,8 +43,9 @@ static void *exhausts(void *arg)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    rounds = arg_number(argc, argv, 1, 6);
     struct rlimit limit = {384 << 20, 384 << 20};
     if (getenv("COUNTER_OUT"))
         blocks_max = 500;

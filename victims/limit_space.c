@@ -1,15 +1,17 @@
 // flags: -pthread
+// stress: 5000
 // expect: live fn=kept_block kind=malloc count=400000 bytes=100000000
 // expect: live fn=other_block count=0
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // A program that limits its own address space to 1 GiB, in each of the ways there are, while three threads allocate, and then has
-// 100 MB of live blocks, in threads too. A forked child limits itself to 512 MiB, a vforked one only itself. What is refused is
+// 100 MB of live blocks, in threads too (ARG1 blocks in each of four). A forked child limits itself to 512 MiB, a vforked one only itself. What is refused is
 // refused as ever.
 #include "later_blocks.h"
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-enum { THREADS = 4, BLOCKS = 100000 };
+enum { THREADS = 4 };
+static long blocks;
 static const rlim_t gib = 1 << 30;
 static volatile int done;
 
@@ -18,7 +20,7 @@ CALL_SITE char *other_block(size_t n) { return (char *)opaque(malloc(n)); }
 
 static void *keeps(void *next)
 {
-    for (int i = 0; i < BLOCKS; i++) {
+    for (long i = 0; i < blocks; i++) {
         char *block = kept_block();
         CHECK(block != NULL);
         *(void **)block = next;
@@ -93,8 +95,9 @@ static void children(void)
     reap(child, 4);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    blocks = arg_number(argc, argv, 1, 100000);
     pthread_t threads[THREADS];
     void *kept[THREADS];
     for (int i = 0; i < THREADS - 1; i++)

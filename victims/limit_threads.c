@@ -1,14 +1,15 @@
 // flags: -pthread
 // run: 1024
+// stress: 512 1
 // losses: lost_no_record lost_no_index lost_no_thread sites_full history_lost unknown_frees stacks_broken
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // Sets a limit on its own address space, ARG1 MiB (default 1024), and eats it up in four threads by every function: each gets
-// nothing and ENOMEM at last, has what it had, can free all of it, and then has memory again.
+// nothing and ENOMEM at last, has what it had, can free all of it, and then has memory again. ARG2 times (default 3).
 #include "later_blocks.h"
 #include <sys/resource.h>
 
 static pthread_barrier_t barrier;
-static long limit_mib;
+static long limit_mib, rounds;
 
 static void *take(int how, size_t n)
 {
@@ -32,7 +33,7 @@ static void *take(int how, size_t n)
 static void *work(void *arg)
 {
     intptr_t own = (intptr_t)arg;
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < rounds; round++) {
         pthread_barrier_wait(&barrier);
         // A list through the blocks themselves.
         void **list = NULL;
@@ -62,6 +63,7 @@ static void *work(void *arg)
 int main(int argc, char **argv)
 {
     limit_mib = arg_number(argc, argv, 1, 1024);
+    rounds = arg_number(argc, argv, 2, 3);
     CHECK(pthread_barrier_init(&barrier, NULL, 4) == 0);
     // As a program does that knows what it needs: from here on, what it has counts, whoever mapped it.
     struct rlimit limit = {(rlim_t)limit_mib << 20, (rlim_t)limit_mib << 20};

@@ -2,6 +2,9 @@
 // run: held 4 4000
 // run: loose 4 4000
 // run: idle 3 2000
+// stress: held 4 1000
+// stress: loose 4 1000
+// stress: idle 3 500
 // expect: live fn=give count=8
 // Threads that pass blocks to each other through a few places, where anyone mallocs, reallocs or frees, and log what they did
 // and in which order: `held` with a lock held over call and log, so that the log is the one true order; `loose` with the lock

@@ -1,7 +1,7 @@
 // flags: -std=c++17 -fno-builtin -faligned-new -pthread
 // run:
 // run: churn
-// stress: churn
+// stress: churn 2000
 // expect-run 1: live fn=one_byte kind=malloc count=10000 bytes=10000
 // expect-run 1: live fn=zero_bytes kind=malloc count=10000 bytes=0
 // expect-run 1: live fn=small kind=malloc count=40000 bytes=960000
@@ -28,7 +28,7 @@
 // expect-run 1: live fn=handed_over kind=malloc count=12000 bytes=1560000
 // expect-run 2: live fn=churn count=0
 // Known numbers of blocks by every entry point, one size at each call site, for tests of sampling: an estimate can be held
-// against the truth. `churn`: everything is freed again, and addresses are used over and over. `stand`: says that it is done
+// against the truth. `churn`: everything is freed again, and addresses are used over and over, ARG2 rounds (default 30000). `stand`: says that it is done
 // and stays until its input ends.
 #include "victim.h"
 #include <new>
@@ -130,13 +130,13 @@ static void threads(int count, void (*const functions[])(void), int at_a_time)
 }
 
 // Everything is freed, by this or by the next thread: in the order of a ring, so that addresses come again at once and late.
-enum { RING = 512, CHURNS = 30000 };
+enum { RING = 512 };
 
-CALL_SITE void churn(void)
+CALL_SITE void churn(long rounds)
 {
     static void *ring[RING][8];
     uint32_t random = 1;
-    for (int round = 0; round < CHURNS + RING; round++) {
+    for (long round = 0; round < rounds + RING; round++) {
         void **block = ring[round % RING];
         for (int i = 0; i < 8; i++) {
             if (i % 3 == 0)
@@ -147,7 +147,7 @@ CALL_SITE void churn(void)
                 CHECK(block[i] == NULL || realloc(block[i], 0) == NULL);
             block[i] = NULL;
         }
-        if (round >= CHURNS)
+        if (round >= rounds)
             continue;
         // In another order each time: what is freed by one function comes back from another.
         unsigned turn = next_random(&random) % 8;
@@ -191,7 +191,7 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
     if (strcmp(mode, "churn") == 0) {
-        churn();
+        churn(arg_number(argc, argv, 2, 30000));
         printf("churned\n");
         return 0;
     }

@@ -1,10 +1,13 @@
 // flags: -pthread
+// stress: 100
 // expect: live fn=leak_on_altstack kind=malloc count=20 bytes=620
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
-// Handlers that allocate on an alternate stack, which may lie above or below the stack it interrupts, in two threads.
+// Handlers that allocate on an alternate stack, which may lie above or below the stack it interrupts, in two threads, ARG1 times in
+// each (default 500).
 #include "later_blocks.h"
 
 static __thread int calls;
+static long wanted;
 
 CALL_SITE void *leak_on_altstack(void) { return opaque(malloc(31)); }
 
@@ -23,7 +26,7 @@ static void *work(void *arg)
     // Below the stack in one thread, somewhere in the heap in the other.
     alt.ss_sp = arg ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : malloc(size);
     CHECK(alt.ss_sp != MAP_FAILED && sigaltstack(&alt, NULL) == 0);
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < wanted; i++) {
         void *p = opaque(malloc(100));
         CHECK(raise(SIGUSR1) == 0);
         free(p);
@@ -34,12 +37,13 @@ static void *work(void *arg)
         munmap(alt.ss_sp, size);
     else
         free(alt.ss_sp);
-    CHECK(calls == 500);
+    CHECK(calls == wanted);
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    wanted = arg_number(argc, argv, 1, 500);
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
     sa.sa_handler = handler;

@@ -1,7 +1,9 @@
+// stress: 20
 // expect: live fn=leak_in_handler kind=malloc count=100 bytes=4500
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // Asynchronous signals from a timer. glibc's malloc may not be entered twice, so the handler allocates only when the main
-// loop says that it is not in malloc; signals that come inside malloc still interrupt the tracker.
+// loop says that it is not in malloc; signals that come inside malloc still interrupt the tracker. ARG1 signals are handled by
+// allocating (default 200).
 #include "later_blocks.h"
 #include <sys/time.h>
 
@@ -23,8 +25,9 @@ static void handler(int sig)
     handled++;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    long wanted = arg_number(argc, argv, 1, 200);
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
     sa.sa_handler = handler;
@@ -33,7 +36,7 @@ int main(void)
     struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
     CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
     void *volatile p[8];
-    while (handled < 200) {
+    while (handled < wanted) {
         for (int i = 0; i < 8; i++)
             p[i] = opaque(malloc(200 + i * 100));
         outside_malloc = 1;

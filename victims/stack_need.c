@@ -1,7 +1,8 @@
 // flags: -pthread
+// stress: 50
 // The stack that malloc, realloc and free take of their caller, measured by painting: the first calls of a thread and later ones, on
 // its own stack, on an alternate one in a signal handler, on a coroutine's, and where a coroutine's ends soon at a guard page.
-// `ARG1 = told` prints the figures.
+// ARG1 later calls in each place (default 3000); ARG2 `told` prints the figures.
 #include "victim.h"
 #include <ucontext.h>
 
@@ -11,6 +12,7 @@ enum { PAINTED = 48 << 10, PAGE = 4096, FIRST_MAX = 3584, LATER_MAX = 2048, ELSE
 static const unsigned char paint = 0xa5;
 // Bytes that are painted below the caller.
 static long painted = PAINTED;
+static long later_calls;
 
 CALL_SITE void allocate(size_t n)
 {
@@ -45,7 +47,7 @@ CALL_SITE struct need measured(void)
     paint_below();
     allocate(100);
     need.first = touched_below();
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < later_calls; i++) {
         paint_below();
         allocate(1 + i % 500);
         long bytes = touched_below();
@@ -55,7 +57,7 @@ CALL_SITE struct need measured(void)
     return need;
 }
 
-static struct need needs[8];
+static struct need needs[6];
 static int is_told;
 
 static void say(const char *who, struct need need, long first_max, long later_max)
@@ -149,7 +151,8 @@ static void *in_thread(void *ignored)
 
 int main(int argc, char **argv)
 {
-    is_told = argc > 1 && strcmp(argv[1], "told") == 0;
+    later_calls = arg_number(argc, argv, 1, 3000);
+    is_told = argc > 2 && strcmp(argv[2], "told") == 0;
     needs[0] = measured();
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, in_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);

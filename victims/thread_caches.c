@@ -1,9 +1,10 @@
 // flags: -pthread
+// stress: 2
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // expect: live fn=cached count=0
 // Caches of threads: filled to the brim and beyond in every size, in threads that end with them full; blocks freed by a key's
 // destructor and a thread_local's after that; what comes out again is never handed out twice, is aligned and whole. A double use
-// or a broken link would show in the bytes.
+// or a broken link would show in the bytes. ARG1 times (default 10).
 #include "later_blocks.h"
 
 enum { SIZES = 70, EACH = 12 };
@@ -52,10 +53,11 @@ static void *work(void *arg)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    long rounds = arg_number(argc, argv, 1, 10);
     CHECK(pthread_key_create(&key, destructor) == 0);
-    for (int round = 0; round < 10; round++) {
+    for (long round = 0; round < rounds; round++) {
         pthread_t t[4];
         for (intptr_t i = 0; i < 4; i++)
             CHECK(pthread_create(&t[i], NULL, work, (void *)(round * 4 + i + 1)) == 0);
