@@ -9,7 +9,7 @@
 // On a thread's own stack there is room, and on a coroutine's as far as it can be read; an alternate one may have 2 KiB beside the
 // kernel's frame.
 enum { PAINTED = 48 << 10, PAGE = 4096, FIRST_MAX = 3584, LATER_MAX = 2048, ELSEWHERE_MAX = 1024 };
-static const unsigned char paint = 0xa5;
+static const uint64_t paint = 0xa5a5a5a5a5a5a5a5;
 // Bytes that are painted below the caller.
 static long painted = PAINTED;
 static long later_calls;
@@ -26,17 +26,18 @@ CALL_SITE void allocate(size_t n)
 CALL_SITE void paint_below(void)
 {
     unsigned char *here = (unsigned char *)__builtin_frame_address(0);
-    for (volatile unsigned char *at = here - painted; at < here - 128; at++)
+    for (volatile uint64_t *at = (uint64_t *)(here - painted); at < (uint64_t *)(here - 128); at++)
         *at = paint;
 }
 
 // Bytes below this function's caller that are not painted any more.
 CALL_SITE long touched_below(void)
 {
-    unsigned char *here = (unsigned char *)__builtin_frame_address(0), *at = here - painted + 128;
-    while (at < here - 128 && *at == paint)
+    unsigned char *here = (unsigned char *)__builtin_frame_address(0);
+    uint64_t *at = (uint64_t *)(here - painted + 128);
+    while (at < (uint64_t *)(here - 128) && *at == paint)
         at++;
-    return here - at;
+    return here - (unsigned char *)at;
 }
 
 struct need { long first, later; };
