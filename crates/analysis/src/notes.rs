@@ -133,6 +133,11 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::WideLost,
     TallyCounter::ThreadsUnnamed,
     TallyCounter::HistoryLost,
+    TallyCounter::LabelsLost,
+    TallyCounter::MarksLost,
+    TallyCounter::WindowsLost,
+    TallyCounter::ErrorsLost,
+    TallyCounter::AccountsLost,
 ];
 
 /// Bytes of a ledger for each entry of its history, which gets an eighth at most.

@@ -117,6 +117,16 @@ counters! {
         RulesMade = 26, "rules_made";
         /// Calls of `dlopen` with `RTLD_DEEPBIND`: calls that such a library makes to the C library are not seen.
         DeepBound = 27, "deep_bound";
+        /// Labels that found no room: blocks have the label around them instead.
+        LabelsLost = 28, "labels_lost";
+        /// Marks that found no room.
+        MarksLost = 29, "marks_lost";
+        /// Windows that found no room.
+        WindowsLost = 30, "windows_lost";
+        /// Errors that found no room.
+        ErrorsLost = 31, "errors_lost";
+        /// Accounts that found no room.
+        AccountsLost = 32, "accounts_lost";
     }
 }
 

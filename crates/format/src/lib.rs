@@ -24,13 +24,18 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod account;
 pub mod anchor;
 pub mod bytes;
 pub mod counter;
 pub mod crc;
+mod element;
+pub mod errors;
 pub mod header;
 pub mod kind;
+pub mod label;
 pub mod layout;
+pub mod mark;
 pub mod piece;
 pub mod record;
 pub mod sample;
@@ -39,6 +44,7 @@ pub mod session;
 
 pub use bytes::{ByteOrder, WordSize};
 pub use counter::{GlobalCounter, TallyCounter};
+pub use element::Word;
 pub use header::MAGIC;
 pub use header::{FormatError, Header};
 pub use kind::Kind;

@@ -232,8 +232,6 @@ pub mod process {
     pub const MOMENT: &str = "moment";
     /// The value of [`MOMENT`] where the program had ended.
     pub const AT_END: &str = "end";
-    /// Sections that were left out when the ledger was finished.
-    pub const LEFT_OUT: &str = "left_out";
     /// The ledger of the process that this one was forked from.
     pub const PARENT_ID: &str = "parent_id";
     /// When that was.

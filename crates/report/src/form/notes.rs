@@ -292,6 +292,16 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::HistoryLost => {
             format!("{} found no room in the history: run --history N gives it more.", counted(number, "free", "frees"))
         }
+        TallyCounter::LabelsLost => format!("{} no room.", counted(number, "label found", "labels found")),
+        TallyCounter::MarksLost => format!("{} no room.", counted(number, "mark found", "marks found")),
+        TallyCounter::WindowsLost => format!("{} no room.", counted(number, "window found", "windows found")),
+        TallyCounter::ErrorsLost => format!("{} no room.", counted(number, "error found", "errors found")),
+        TallyCounter::AccountsLost => {
+            format!(
+                "{} no room: what these threads hold is in no account.",
+                counted(number, "account found", "accounts found")
+            )
+        }
         other => format!("{}: {}.", other.name(), count(number)),
     }
 }
