@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use heapledger_format::{Entry, Kind};
-use heapledger_source::{Ledger, SourceError};
+use heapledger_source::{CodeId, Ledger, SourceError};
 
 use self::parts::{Looked, Parts, Raw, Total};
 use crate::events::Sink;
@@ -239,7 +239,7 @@ impl Groups {
 struct Holding<'h> {
     holders: &'h Holders,
     /// By code address: its innermost frame that holds, and its innermost frame.
-    known: HashMap<u32, (Option<Arc<NamedFrame>>, Arc<NamedFrame>)>,
+    known: HashMap<CodeId, (Option<Arc<NamedFrame>>, Arc<NamedFrame>)>,
 }
 
 impl Holding<'_> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use heapledger_format::session::process as key;
-use heapledger_source::{Code, Ledger, Module, SourceError};
+use heapledger_source::{Code, CodeId, Ledger, Module, SourceError};
 use heapledger_symbols::{Distribution, ModuleId, Resolved, SourceReader, Symbolizer};
 
 use crate::notes::{Advice, Note};
@@ -67,7 +67,7 @@ pub struct Names<'a> {
     symbolizer: Symbolizer,
     sources: SourceReader,
     modules: BTreeMap<u16, (Module, Arc<str>)>,
-    codes: HashMap<u32, Option<Code>>,
+    codes: HashMap<CodeId, Option<Code>>,
     frames: HashMap<Code, Resolved>,
     texts: HashMap<(Arc<str>, u32), Option<Arc<str>>>,
     asked: BTreeSet<u16>,
@@ -151,7 +151,7 @@ impl<'a> Names<'a> {
     /// The same for code addresses by their numbers.
     pub(crate) fn resolve_codes(
         &mut self,
-        ids: impl IntoIterator<Item = u32>,
+        ids: impl IntoIterator<Item = CodeId>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(), SourceError> {
         self.resolve_ids(ids.into_iter().collect(), NamingOptions::default(), progress)
@@ -159,7 +159,7 @@ impl<'a> Names<'a> {
 
     fn resolve_ids(
         &mut self,
-        ids: BTreeSet<u32>,
+        ids: BTreeSet<CodeId>,
         options: NamingOptions,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(), SourceError> {
@@ -276,7 +276,7 @@ impl<'a> Names<'a> {
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn codes(&self, site: u32) -> Result<Vec<u32>, SourceError> {
+    pub fn codes(&self, site: u32) -> Result<Vec<CodeId>, SourceError> {
         Ok(self.ledger.stack(site)?.codes)
     }
 
@@ -284,13 +284,13 @@ impl<'a> Names<'a> {
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn frames(&mut self, id: u32) -> Result<Vec<NamedFrame>, SourceError> {
+    pub fn frames(&mut self, id: CodeId) -> Result<Vec<NamedFrame>, SourceError> {
         let mut frames = Vec::new();
         self.add_frames(id, &mut frames)?;
         Ok(frames)
     }
 
-    fn add_frames(&mut self, id: u32, to: &mut Vec<NamedFrame>) -> Result<(), SourceError> {
+    fn add_frames(&mut self, id: CodeId, to: &mut Vec<NamedFrame>) -> Result<(), SourceError> {
         let Some(code) = self.code(id)? else {
             to.push(NamedFrame::default());
             return Ok(());
@@ -406,7 +406,7 @@ impl<'a> Names<'a> {
         Advice { packages: packages.into_iter().collect(), archive, server, own }
     }
 
-    fn code(&mut self, id: u32) -> Result<Option<Code>, SourceError> {
+    fn code(&mut self, id: CodeId) -> Result<Option<Code>, SourceError> {
         if let Some(code) = self.codes.get(&id) {
             return Ok(*code);
         }

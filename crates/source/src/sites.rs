@@ -20,7 +20,7 @@ const MARKS_MAX: usize = 1 << 22;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
     /// Ids of code addresses, innermost first. What an id means is told by [`Ledger::code`].
-    pub codes: Vec<u32>,
+    pub codes: Vec<CodeId>,
     /// Whether the trie could not be followed to the outermost frame.
     pub damaged: bool,
 }
@@ -34,12 +34,16 @@ pub struct Code {
     pub offset: u64,
 }
 
+/// The number of a code address in its ledger; not that of a call site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CodeId(pub u32);
+
 /// What is known of code addresses, by their ids.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     /// Elements that were looked through.
     read: u64,
-    by_id: HashMap<u32, CodeMarks>,
+    by_id: HashMap<CodeId, CodeMarks>,
 }
 
 /// What the ledger says of a code address.
@@ -63,12 +67,12 @@ impl Ledger {
     ///
     /// # Errors
     /// If the file can no longer be read.
-    pub fn code_marks(&self, id: u32) -> Result<CodeMarks, SourceError> {
+    pub fn code_marks(&self, id: CodeId) -> Result<CodeMarks, SourceError> {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        if u64::from(id) >= marks.read {
+        if u64::from(id.0) >= marks.read {
             self.read_marks(&mut marks)?;
             // Not once more for each id that leads nowhere.
-            marks.read = marks.read.max(u64::from(id) + 1);
+            marks.read = marks.read.max(u64::from(id.0) + 1);
         }
         let mut found = marks.by_id.get(&id).copied().unwrap_or_default();
         // These ways go along frame pointers everywhere.
@@ -87,9 +91,9 @@ impl Ledger {
         self.for_each_chunk(SectionKind::Pcs, &mut |first, bytes| {
             for element in bytes.chunks_exact(element_bytes) {
                 if let Some((mark, id)) = pc::marked(codec.u64(element, 0))
-                    && (marks.by_id.len() < MARKS_MAX || marks.by_id.contains_key(&id))
+                    && (marks.by_id.len() < MARKS_MAX || marks.by_id.contains_key(&CodeId(id)))
                 {
-                    let found = marks.by_id.entry(id).or_default();
+                    let found = marks.by_id.entry(CodeId(id)).or_default();
                     match mark {
                         pc::Mark::NoTable => found.guesses_caller = true,
                         pc::Mark::SignalFrame => found.is_signal_frame = true,
@@ -123,7 +127,7 @@ impl Ledger {
                 break;
             }
             let codec = self.header().codec;
-            stack.codes.push(codec.u32(&bytes, site::CODE));
+            stack.codes.push(CodeId(codec.u32(&bytes, site::CODE)));
             node = codec.u32(&bytes, site::PARENT);
         }
         Ok(stack)
@@ -157,14 +161,14 @@ impl Ledger {
     ///
     /// # Errors
     /// If the file can no longer be read.
-    pub fn code(&self, id: u32) -> Result<Option<Code>, SourceError> {
+    pub fn code(&self, id: CodeId) -> Result<Option<Code>, SourceError> {
         if self.header().section(SectionKind::Pcs).is_none() {
-            return Ok(Some(Code { module: None, offset: u64::from(id) }));
+            return Ok(Some(Code { module: None, offset: u64::from(id.0) }));
         }
         let mut bytes = [0u8; pc::BYTES];
         if self.element_bytes(SectionKind::Pcs) < pc::BYTES
-            || id == 0
-            || !self.element(SectionKind::Pcs, u64::from(id), &mut bytes)?
+            || id.0 == 0
+            || !self.element(SectionKind::Pcs, u64::from(id.0), &mut bytes)?
         {
             return Ok(None);
         }

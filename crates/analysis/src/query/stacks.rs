@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use heapledger_source::SourceError;
+use heapledger_source::{CodeId, SourceError};
 
 use super::plan::TextTest;
 use crate::fields::Field;
@@ -92,7 +92,7 @@ pub(crate) struct Stacks<'a> {
     holders: Holders,
     started: Option<Started>,
     sites: Decided,
-    codes: HashMap<u32, Code>,
+    codes: HashMap<CodeId, Code>,
 }
 
 /// What is decided of a code address.
@@ -158,7 +158,7 @@ impl<'a> Stacks<'a> {
         Ok(())
     }
 
-    fn code(&mut self, id: u32) -> Result<Code, SourceError> {
+    fn code(&mut self, id: CodeId) -> Result<Code, SourceError> {
         if let Some(code) = self.codes.get(&id) {
             return Ok(code.clone());
         }

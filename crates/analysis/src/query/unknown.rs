@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use heapledger_format::SectionKind;
-use heapledger_source::{Ledger, SourceError};
+use heapledger_source::{CodeId, Ledger, SourceError};
 
 use super::expr::{Expr, Filter, Test};
 use super::lex::short;
@@ -180,7 +180,7 @@ impl Filter {
         if left.is_empty() || codes > CODES_MAX {
             return Ok(found);
         }
-        let ids = 1..u32::try_from(codes).unwrap_or(u32::MAX);
+        let ids = (1..u32::try_from(codes).unwrap_or(u32::MAX)).map(CodeId);
         names.resolve_codes(ids.clone(), progress)?;
         let (mut functions, mut files) = (BTreeSet::new(), BTreeSet::new());
         for id in ids {

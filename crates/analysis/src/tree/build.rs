@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use heapledger_source::{Ledger, SourceError};
+use heapledger_source::{CodeId, Ledger, SourceError};
 
 use super::{Amounts, CallTree, GUESSED, Interner, Level, LevelKind, Side, SiteSums, TreeNode};
 use crate::{Holders, NamedFrame, Names};
@@ -72,7 +72,7 @@ impl<'a> TreeBuilder<'a> {
         thread: &dyn Fn(Option<u32>) -> String,
     ) -> Result<(), SourceError> {
         self.by_thread |= sums.by_thread;
-        let mut known: HashMap<(u32, u32), usize> = HashMap::new();
+        let mut known: HashMap<(u32, CodeId), usize> = HashMap::new();
         let mut steps: Vec<Step> = Vec::new();
         for sum in &sums.sites {
             let mut node = 0;

@@ -6,7 +6,7 @@ use heapledger_format::record::Options;
 use heapledger_format::{ByteOrder, Kind, TallyCounter};
 use heapledger_recorder::chip::{Caller, ChipLedger, Config, HeapDescription, NewBlock, Notices};
 use heapledger_recorder::policy::Reallocated;
-use heapledger_source::{Ledger, ThreadState};
+use heapledger_source::{CodeId, Ledger, ThreadState};
 
 use crate::model::{Block, Model, Subject};
 use crate::sequence::{Plan, run};
@@ -129,10 +129,10 @@ fn the_ordinary_reader_knows_a_chips_tasks_heaps_and_stacks() {
     let entries = records.next_chunk().expect("records").expect("some").to_vec();
     let stacks: Vec<_> = entries.iter().map(|entry| ledger.stack(entry.site).expect("a stack")).collect();
     // The innermost three of four frames.
-    assert_eq!(stacks[0].codes, [0x111, 0x222, 0x333]);
-    assert_eq!(stacks[1].codes, [0x222, 0x333, 0x444]);
+    assert_eq!(stacks[0].codes, [0x111, 0x222, 0x333].map(CodeId));
+    assert_eq!(stacks[1].codes, [0x222, 0x333, 0x444].map(CodeId));
     assert!(stacks.iter().all(|stack| !stack.damaged));
-    assert_eq!(ledger.code(0x111).expect("a code").expect("known").offset, 0x111);
+    assert_eq!(ledger.code(CodeId(0x111)).expect("a code").expect("known").offset, 0x111);
     assert_eq!(ledger.tallies().expect("tallies").get(TallyCounter::StacksCut), 1);
     assert_eq!(ledger.damage(), heapledger_source::Damage::default());
     // Places of the trie that nobody took are passed over.
