@@ -1020,7 +1020,7 @@ int main(int argc, char **argv)
         count++;
     }
     for (int i = 0; i < CALLS; i++)
-        for (int tries = 0; waiters[i].call && !sleeps(waiters[i].tid) && tries < 100; tries++)
+        for (int tries = 0; waiters[i].call && !sleeps(waiters[i].tid) && tries < 20000; tries++)
             usleep(1000);
     printf("%d asleep\n", count), fflush(stdout);
     char c;

@@ -277,9 +277,7 @@ fn child(run: &mut Running) -> Result<u32> {
 fn held(run: &mut Running) -> Result<PathBuf> {
     let begun = Instant::now();
     loop {
-        let descriptors = fs::read_dir(format!("/proc/{}/fd", run.pid())).into_iter().flatten().flatten();
-        let mut targets = descriptors.filter_map(|item| fs::read_link(item.path()).ok());
-        if let Some(live) = targets.find(|target| target.extension().is_some_and(|ending| ending == "hlive")) {
+        if let Some(live) = process::held_ledgers(run.pid()).pop() {
             return Ok(live);
         }
         check!(run.runs() && begun.elapsed() < PATIENCE, "run holds no ledger");

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 
 /// Nothing small takes this long unless it hangs, on a machine that does other things as well.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How something ended, and what it said.
 pub struct Ran {
@@ -211,6 +212,13 @@ pub fn children(pid: u32) -> Vec<u32> {
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
+/// Live ledgers that a process has open, as the kernel names them: with ` (deleted)` behind the path of one that was removed.
+pub fn held_ledgers(pid: u32) -> Vec<PathBuf> {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let targets = descriptors.filter_map(|item| std::fs::read_link(item.path()).ok());
+    targets.filter(|target| target.to_string_lossy().contains(".hlive")).collect()
+}
+
 /// The system call that the main thread of a process is waiting in, with its arguments, as the kernel shows them: numbers,
 /// the arguments in hexadecimal. `running` if it is in none.
 pub fn call(pid: u32) -> String {
@@ -222,9 +230,35 @@ pub fn reads_input(pid: u32) -> bool {
     call(pid).starts_with("0 0x0 ")
 }
 
+/// A number from `/proc/PID/smaps_rollup`, such as `Anonymous`, in KiB: counted when it is asked for. What `status` has of it
+/// is kept by each processor for itself, and megabytes off where there are many.
+pub fn resident_kib(pid: u32, field: &str) -> Option<u64> {
+    figure_kib(&format!("/proc/{pid}/smaps_rollup"), field)
+}
+
+/// What is in memory of the live ledger that a process has mapped, in KiB.
+pub fn mapped_ledger_kib(pid: u32) -> Option<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).ok()?;
+    let (mut sum_kib, mut is_ledger) = (0, false);
+    for line in maps.lines() {
+        // A line for each mapping, with its addresses and its file, and then figures of it.
+        let first = line.split_ascii_whitespace().next().unwrap_or_default();
+        if !first.ends_with(':') {
+            is_ledger = line.contains(".hlive");
+        } else if is_ledger && first == "Rss:" {
+            sum_kib += line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()?;
+        }
+    }
+    Some(sum_kib)
+}
+
 /// A number from `/proc/PID/status`, such as `VmRSS`, in KiB.
 pub fn status_kib(pid: u32, field: &str) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.strip_prefix(field).is_some_and(|rest| rest.starts_with(':')))?;
+    figure_kib(&format!("/proc/{pid}/status"), field)
+}
+
+fn figure_kib(path: &str, field: &str) -> Option<u64> {
+    let figures = std::fs::read_to_string(path).ok()?;
+    let line = figures.lines().find(|line| line.strip_prefix(field).is_some_and(|rest| rest.starts_with(':')))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }

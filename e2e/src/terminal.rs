@@ -75,7 +75,7 @@ impl Terminal {
             if holds(&screen) {
                 return Ok(screen);
             }
-            check!(began.elapsed() < PATIENCE / 4, "the screen never showed {what}:\n{screen}");
+            check!(began.elapsed() < PATIENCE, "the screen never showed {what}:\n{screen}");
             thread::sleep(Duration::from_millis(30));
         }
     }

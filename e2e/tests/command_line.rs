@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals, read};
 use heapledger_e2e::process::{self, PATIENCE, Ran, until};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, heapledger, system_library};
+use heapledger_e2e::tools::{command, find, heapledger, system_library};
 use heapledger_e2e::tracked::{run_cleanly, under_run};
 use heapledger_e2e::{Result, check, victim};
 
@@ -75,6 +75,8 @@ fn no_permission() -> Result {
             // Not copied by this process: what another thread starts meanwhile would hold the copy open for writing.
             let copied = Command::new("cp").arg(heapledger()).arg(&copy).status();
             check!(copied.is_ok_and(|status| status.success()), "cp failed");
+            // Whatever is taken from the rights of new files here.
+            fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).map_err(|error| error.to_string())?;
             command = Command::new(&copy);
             command.arg(reader).arg(&path).uid(65534).gid(65534);
             fs::set_permissions(scratch.work(), fs::Permissions::from_mode(0o755))
@@ -179,9 +181,15 @@ fn a_setuid_program_is_said_to_be_untracked() -> Result {
     let scratch = Scratch::new();
     let copy = scratch.path("setuid");
     fs::copy(victim::named("standing")?.build()?, &copy).map_err(|error| error.to_string())?;
-    let made = std::os::unix::fs::chown(&copy, Some(65534), None).is_ok()
-        && fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).is_ok();
-    if !made {
+    let set_user = |path: &PathBuf| {
+        std::os::unix::fs::chown(path, Some(65534), None).is_ok()
+            && fs::set_permissions(path, fs::Permissions::from_mode(0o4755)).is_ok()
+    };
+    // Where the file system is mounted `nosuid`, it is a program like any other.
+    let other = scratch.path("id");
+    fs::copy(find(&["id"]).ok_or("no id")?, &other).map_err(|error| error.to_string())?;
+    let says_other = || process::run(command(&other).arg("-u")).is_ok_and(|ran| ran.out().trim() == "65534");
+    if !(set_user(&copy) && set_user(&other) && says_other()) {
         heapledger_e2e::skip("a setuid program", "no right to make one");
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use heapledger_e2e::ledger::{Stats, check_totals};
-use heapledger_e2e::process::{self, status_kib};
+use heapledger_e2e::process::{self, resident_kib};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tracked::by_hand;
 use heapledger_e2e::{Result, check, victim};
@@ -27,7 +27,7 @@ fn watch(name: &str, arguments: &[&str], losses: &[&str]) -> Result<Watched> {
     let pid = held.running.pid();
     let mut seen = Watched { private_kib: vec![], ledger_bytes: vec![], last: Stats(serde_json::Value::Null) };
     while held.stands()? {
-        seen.private_kib.push(status_kib(pid, "RssAnon").ok_or("no RssAnon")?);
+        seen.private_kib.push(resident_kib(pid, "Anonymous").ok_or("no Anonymous")?);
         seen.ledger_bytes.push(Stats::of(pid.to_string())?.inner("ledger", "bytes"));
         held.goes_on()?;
     }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use heapledger_e2e::ledger::Stats;
-use heapledger_e2e::process::{self, PATIENCE, Running, children, reads_input, status_kib, until};
+use heapledger_e2e::process::{
+    self, PATIENCE, Running, children, mapped_ledger_kib, reads_input, resident_kib, status_kib, until,
+};
 use heapledger_e2e::programs::{Load, prepare};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger};
@@ -177,7 +179,7 @@ impl Standing {
     }
 
     fn bytes(&self, field: &str) -> Result<u64> {
-        Ok(status_kib(self.pid, field).ok_or_else(|| format!("no {field}"))? << 10)
+        Ok(resident_kib(self.pid, field).ok_or_else(|| format!("no {field}"))? << 10)
     }
 
     fn end(mut self) -> Result {
@@ -193,15 +195,15 @@ fn what_is_told_is_what_the_kernel_says() -> Result {
     let arguments = ["300000".to_owned()];
     heapledger(); // built now, and not while the victim runs
     let plain = Standing::start(command(&program as &Path).args(&arguments), false)?;
-    let without = plain.bytes("RssAnon")?;
+    let without = plain.bytes("Anonymous")?;
     plain.end()?;
     let scratch = Scratch::new();
     let tracked = Standing::start(&mut under_run(&scratch, "x", &[], &program, &arguments), true)?;
     let stats = Stats::of(tracked.pid.to_string())?;
-    let (with, shared) = (tracked.bytes("RssAnon")?, tracked.bytes("RssShmem")?);
+    let (with, shared) = (tracked.bytes("Anonymous")?, mapped_ledger_kib(tracked.pid).ok_or("no smaps")? << 10);
     tracked.end()?;
     let (grown, told) = (with.saturating_sub(without), bytes(&stats, "private_bytes")?);
-    println!("RssAnon has grown by {grown} bytes, and {told} are told; the ledger: {shared} bytes are mapped");
+    println!("anonymous memory has grown by {grown} bytes, and {told} are told; the ledger: {shared} bytes are mapped");
     // The library's code is told, and is no anonymous memory.
     const OTHER_BYTES: u64 = 640 << 10;
     check!(
@@ -268,17 +270,14 @@ fn what_is_told_is_by_how_much_the_process_grows() -> Result {
     heapledger(); // built now, and not while something runs
     for (program, arguments) in cases {
         let what = format!("{} {}", program.display(), arguments[0]);
-        let all = |standing: &Standing| {
-            ["RssAnon", "RssFile", "RssShmem"].iter().map(|field| standing.bytes(field)).sum::<Result<u64>>()
-        };
         let mut alone = command(&program);
         let plain = Standing::start(alone.args(&arguments).env("PYTHONHASHSEED", "0"), false)?;
-        let without = all(&plain)?;
+        let without = plain.bytes("Rss")?;
         plain.end()?;
         let mut command = under_run(&scratch, "x", &["--force"], &program, &arguments);
         let tracked = Standing::start(command.env("PYTHONHASHSEED", "0"), true)?;
         let stats = Stats::of(tracked.pid.to_string())?;
-        let with = all(&tracked)?;
+        let with = tracked.bytes("Rss")?;
         tracked.end()?;
         let ended = Stats::of(scratch.path("x.hl"))?;
         for (when, stats) in [("meanwhile", stats), ("at the end", ended)] {

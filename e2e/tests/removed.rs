@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
-use heapledger_e2e::process::{self, PATIENCE, Running, children, until};
+use heapledger_e2e::process::{self, PATIENCE, Running, children, held_ledgers, until};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
 use heapledger_e2e::tracked::{images, recover, under_run};
@@ -30,13 +30,15 @@ fn check_standing(ledger: &Path) -> Result {
     Ok(())
 }
 
-/// Waits until the program that `run` has started has so many live blocks, asked for by its number; returns that.
-fn until_it_holds(run: &Running, blocks: u64) -> Result<u32> {
+/// Waits until the program that `run` has started has so many live blocks, asked for by its number, and `run` holds so many
+/// live files: what is removed before it does is lost. Returns the number.
+fn until_it_holds(run: &Running, blocks: u64, files: usize) -> Result<u32> {
     let mut found = 0;
     until("the program stands", || {
         found = children(run.pid()).first().copied().unwrap_or(0);
         found != 0 && Stats::of(found.to_string()).is_ok_and(|stats| stats.number("live_blocks") >= blocks)
     })?;
+    until("run holds the live file", || held_ledgers(run.pid()).len() == files)?;
     Ok(found)
 }
 
@@ -62,7 +64,7 @@ fn while_the_program_runs() -> Result {
     for what in ["file", "directory", "place"] {
         let scratch = Scratch::new();
         let mut running = start(&scratch, &standing()?, &[])?;
-        let pid = until_it_holds(&running, BLOCKS)?;
+        let pid = until_it_holds(&running, BLOCKS, 1)?;
         remove(
             &match what {
                 "file" => {
@@ -94,17 +96,12 @@ fn of_each_program_of_a_process() -> Result {
     let script = "read line; exec \"$0\"".to_owned();
     let words = ["-c".into(), script, standing()?.to_string_lossy().into_owned()];
     let mut running = start(&scratch, Path::new("/bin/sh"), &words)?;
-    until_it_holds(&running, 1)?;
+    until_it_holds(&running, 1, 1)?;
     remove(&directory(&scratch)?)?;
     let mut input = running.child.stdin.take().ok_or("no stdin")?;
     input.write_all(b"go\n").map_err(|error| error.to_string())?;
     // The next one has made the directory anew, and has the same number in it.
-    until_it_holds(&running, BLOCKS)?;
-    until("run holds the second file", || {
-        let descriptors = fs::read_dir(format!("/proc/{}/fd", running.pid())).into_iter().flatten().flatten();
-        let targets = descriptors.filter_map(|item| fs::read_link(item.path()).ok());
-        targets.filter(|target| target.to_string_lossy().contains(".hlive")).count() == 2
-    })?;
+    until_it_holds(&running, BLOCKS, 2)?;
     remove(&directory(&scratch)?)?;
     drop(input);
     running.finish(PATIENCE)?.good()?;
@@ -123,7 +120,7 @@ fn and_there_is_no_place_for_the_finished_one() -> Result {
     let mut run = command(heapledger());
     run.args(["run", "-q", "-o"]).arg(out.join("x.hl")).arg("--ledger-dir").arg(scratch.live()).arg("--");
     let mut running = process::start(run.arg(standing()?).current_dir(scratch.work()).stdin(Stdio::piped()))?;
-    until_it_holds(&running, BLOCKS)?;
+    until_it_holds(&running, BLOCKS, 1)?;
     remove(&directory(&scratch)?)?;
     remove(&out)?;
     drop(running.child.stdin.take());

@@ -13,13 +13,17 @@ use heapledger_e2e::{Result, check};
 use serde_json::Value;
 
 /// Two threads are joined, the second a while after the first. In between the main thread allocates, so that somebody
-/// looks. A third waits for ever.
+/// looks. A third waits for ever. One that is joined may be there still for a moment, as the kernel sees it.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+static sem_t stands;
+static volatile pid_t ids[2];
 static void use_heap(int calls) {
     for (int call = 0; call < calls; call++) { char *volatile block = malloc(100); free(block); }
 }
@@ -28,27 +32,36 @@ static void *work(void *is_late) {
     char byte;
     pthread_setname_np(pthread_self(), is_late ? "late" : "early");
     use_heap(1000);
+    ids[is_late != NULL] = gettid();
     if (is_late) read(hold[0], &byte, 1);
     return NULL;
 }
 static void *stay(void *unused) {
     pthread_setname_np(pthread_self(), "stays");
     use_heap(1000);
+    sem_post(&stands);
     pause();
     return unused;
 }
 
+static void end(pthread_t thread, int is_late) {
+    pthread_join(thread, NULL);
+    while (syscall(SYS_tgkill, getpid(), ids[is_late], 0) == 0) usleep(1000);
+}
+
 int main(int argc, char **argv) {
     pthread_t early, late, stays;
+    sem_init(&stands, 0, 0);
     pthread_create(&stays, NULL, stay, NULL);
+    while (sem_wait(&stands) != 0) continue;
     if (pipe(hold) != 0) return 1;
     pthread_create(&late, NULL, work, &late);
     pthread_create(&early, NULL, work, NULL);
-    pthread_join(early, NULL);
+    end(early, 0);
     use_heap(100000);
     usleep(300000);
     close(hold[1]);
-    pthread_join(late, NULL);
+    end(late, 1);
     if (argc > 1) _exit(0);
     return 0;
 }

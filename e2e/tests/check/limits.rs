@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::process;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
@@ -72,7 +73,7 @@ fn growth_is_told_with_the_stack_that_grew() -> Result {
 fn estimates_are_inconclusive_within_their_error() -> Result {
     let scratch = Scratch::new();
     let ledger = ledger(&scratch, "s", 100_000, &["--sample", "4K"])?;
-    let stats = heapledger_e2e::ledger::Stats::of(&ledger)?;
+    let stats = Stats::of(&ledger)?;
     let live = stats.number("live_bytes");
     let just_below = (live - stats.inner("sampled", "live_bytes_error")).to_string();
     let words = ["UNCLEAR", "inconclusive, it may be anything from", "twice its standard error"];
@@ -156,11 +157,11 @@ fn a_running_program_has_no_leaks_yet() -> Result {
     let program = victim::named("standing")?.build()?;
     let mut run = process::start(under_run(&scratch, "x", &[], &program, &[]).stdin(std::process::Stdio::piped()))?;
     let mut tracked = None;
-    process::until("the program is recorded", || {
-        tracked = process::children(run.pid()).first().copied().filter(|pid| {
-            process::run(command(heapledger()).args(["stats", &pid.to_string()])).is_ok_and(|ran| ran.status.success())
-        });
-        tracked.is_some()
+    // Before that nothing is live, and no limit exceeded.
+    process::until("the program has allocated", || {
+        tracked = process::children(run.pid()).first().copied();
+        let stats = tracked.and_then(|pid| Stats::of(pid.to_string()).ok());
+        stats.is_some_and(|stats| stats.number("live_blocks") >= 1000)
     })?;
     let pid = tracked.unwrap_or(0).to_string();
     let of = |words: &[&str]| process::run(command(heapledger()).args(["check", &pid]).args(words));

@@ -68,7 +68,11 @@ fn a_busy_program_is_held_and_let_go() -> Result {
     let end = scratch.path("end-now");
     let target = Target::start(&scratch, &program, &[end.to_string_lossy().into_owned()])?;
     let pid = target.pid.to_string();
-    until("it is busy", || Stats::of(&pid).is_ok_and(|stats| stats.number("allocations") > 100_000))?;
+    // All six threads, each of which keeps 64 blocks.
+    until("it is busy", || {
+        let is_busy = |stats: Stats| stats.number("allocations") > 100_000 && stats.number("live_blocks") > 350;
+        Stats::of(&pid).is_ok_and(is_busy)
+    })?;
     let mut last = 0;
     for number in 0..4 {
         let path = target.snapshot(&scratch, &format!("held.{number}"), &["--freeze"])?;
