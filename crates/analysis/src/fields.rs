@@ -1,62 +1,14 @@
 //! The list of all that can be asked of a block or an event: what conditions, orders, columns and `-f` know, and how each
-//! is read, compared and printed. Whatever else lists fields is made of it, or held against it by a test.
-//!
-//! A field that is reckoned from what is there needs a variant here, a row in [`ROWS`], and an arm in [`Field::figure`].
+//! is read, compared and printed. Whatever else lists fields is made of it, or held against it by a test. The rows stand in
+//! [`list`]; here is what a row can say, and what is made of the rows.
 
 use std::fmt;
 use std::sync::LazyLock;
 
-use heapledger_format::record::Options;
+mod list;
 
-use crate::query::Subject;
-
-/// What can be asked of a block or an event. In conditions, functions, files and modules are those of any frame; in
-/// columns and groups, those of the function that holds the block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Field {
-    /// What the allocation function returned.
-    Address,
-    /// Bytes asked for.
-    Size,
-    /// Bytes that the block really has.
-    Actual,
-    /// Actual bytes less those asked for.
-    Overhead,
-    /// Sequence number, from 0.
-    Number,
-    /// Time since the ledger began.
-    Time,
-    /// How long ago.
-    Age,
-    /// How long the block lived.
-    Lifetime,
-    /// The thread: its row or its name.
-    Thread,
-    /// The function of the malloc family.
-    Kind,
-    /// The heap: its row or its name.
-    Heap,
-    /// Number of the call site.
-    Site,
-    /// For how many blocks it stands.
-    Weight,
-    /// A function.
-    Function,
-    /// The function that holds the block: the innermost that is no wrapper of an allocation function.
-    Holder,
-    /// A source file, perhaps with a line.
-    File,
-    /// A module.
-    Module,
-    /// All functions of the stack.
-    Stack,
-    /// Whether no frame of the stack was guessed.
-    Exact,
-    /// Whether the block is freed by now.
-    Freed,
-    /// `allocation` or `free`.
-    Event,
-}
+pub use list::Field;
+use list::ROWS;
 
 /// Of which type a field is, and in what unit its figures are: how it is compared and printed follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,19 +95,12 @@ impl Type {
 /// What a ledger must record: the option, what it is called, and what `run --without` calls it.
 type Need = (u32, &'static str, Option<&'static str>);
 
-const ACTUAL: &[Need] = &[(Options::ACTUAL_SIZE, "actual sizes", Some("actual"))];
-const TIME: &[Need] = &[(Options::TIME, "times", Some("time"))];
-const LIFETIME: &[Need] = &[TIME[0], (Options::HISTORY, "history", Some("history"))];
-const THREAD: &[Need] = &[(Options::THREAD, "threads", Some("thread"))];
-const HEAP: &[Need] = &[(Options::HEAP, "heaps", Some("heap"))];
-const STACK: &[Need] = &[(Options::STACK, "call stacks", Some("stack"))];
-
 /// What else an event column of a block's allocation or free is called.
 type EndNames = [&'static str; 2];
 
 /// All that is to be known of a field.
+#[derive(Debug)]
 struct FieldRow {
-    field: Field,
     /// What it is called, and what else it may be called.
     names: &'static [&'static str],
     /// What else it may be called as a column.
@@ -173,13 +118,16 @@ struct FieldRow {
     letter: Option<(char, bool)>,
     /// Its conversion of `-f`.
     conversion: Option<char>,
+    /// Whether an event has its own; if not, it is that of the event's block.
+    is_own: bool,
     /// The columns of an event's two ends.
     ends: Option<EndNames>,
+    /// Its key in objects of JSON, and where it stands in those of blocks and of events; 0: it is not there.
+    json: Option<(&'static str, [u8; 2])>,
 }
 
-const fn row(field: Field, names: &'static [&'static str], unit: Unit, needs: &'static [Need]) -> FieldRow {
+const fn row(names: &'static [&'static str], unit: Unit, needs: &'static [Need]) -> FieldRow {
     FieldRow {
-        field,
         names,
         column_names: names,
         unit,
@@ -190,7 +138,9 @@ const fn row(field: Field, names: &'static [&'static str], unit: Unit, needs: &'
         sort: None,
         letter: None,
         conversion: None,
+        is_own: false,
         ends: None,
+        json: None,
     }
 }
 
@@ -231,58 +181,72 @@ impl FieldRow {
         FieldRow { conversion: Some(letter), ..self }
     }
 
+    const fn own(self) -> FieldRow {
+        FieldRow { is_own: true, ..self }
+    }
+
     const fn ends(self, names: EndNames) -> FieldRow {
-        FieldRow { ends: Some(names), ..self }
+        FieldRow { ends: Some(names), is_own: true, ..self }
+    }
+
+    const fn json(self, key: &'static str, places: [u8; 2]) -> FieldRow {
+        FieldRow { json: Some((key, places)), ..self }
     }
 }
-
-/// The list, in the order of the fields.
-#[rustfmt::skip]
-static ROWS: [FieldRow; 21] = [
-    row(Field::Address, &["addr", "address", "ptr"], Unit::Address, &[]).condition(4).event(7).column().least_first().letter('p').conversion('p'),
-    row(Field::Size, &["size"], Unit::Bytes, &[]).condition(1).event(8).column().greatest_first().letter('n').conversion('n'),
-    row(Field::Actual, &["actual"], Unit::Bytes, ACTUAL).condition(2).event(9).column().greatest_first().conversion('m'),
-    row(Field::Overhead, &["overhead"], Unit::Bytes, ACTUAL).condition(3).event(10).column().greatest_first().conversion('o'),
-    row(Field::Number, &["number", "seq", "seqno"], Unit::Number, &[]).condition(5).event(2).column().least_first().letter('s').conversion('s').ends(["alloc_number", "free_number"]),
-    row(Field::Time, &["time"], Unit::Time, TIME).condition(6).event(3).column().least_first().conversion('T').ends(["alloc_time", "free_time"]),
-    row(Field::Age, &["age"], Unit::Age, TIME).condition(7).event(4).column().greatest_first(),
-    row(Field::Lifetime, &["lifetime"], Unit::Span, LIFETIME).condition(8).event(19),
-    row(Field::Thread, &["thread"], Unit::Thread, THREAD).condition(9).event(5).column().least_first().letter('t').conversion('t').ends(["alloc_thread", "free_thread"]),
-    row(Field::Kind, &["kind", "by"], Unit::Kind, &[]).condition(10).event(6).column().least_first().small_letter('a').conversion('a').ends(["alloc_kind", "free_kind"]),
-    row(Field::Heap, &["heap"], Unit::Heap, HEAP).condition(11).event(11).column().least_first(),
-    row(Field::Site, &["site"], Unit::Number, STACK).condition(12).event(13).column().least_first(),
-    row(Field::Weight, &["weight"], Unit::Weight, &[]).event(12).column().conversion('W'),
-    row(Field::Function, &["fn", "function", "func"], Unit::Function, STACK).condition(13).event(14).column_called(&["fn", "function", "func", "holder"]).ends(["alloc_fn", "free_fn"]),
-    row(Field::Holder, &["holder"], Unit::Function, STACK).condition(14),
-    row(Field::File, &["file"], Unit::File, STACK).condition(15).event(15).column().ends(["alloc_file", "free_file"]),
-    row(Field::Module, &["module", "lib"], Unit::Module, STACK).condition(16).event(16).column(),
-    row(Field::Stack, &["stack"], Unit::Stack, STACK).event(17).column().ends(["alloc_stack", "free_stack"]),
-    row(Field::Exact, &["exact"], Unit::YesNo, STACK).condition(17),
-    row(Field::Freed, &["freed"], Unit::YesNo, &[]).condition(18).event(18),
-    row(Field::Event, &["event"], Unit::Event, &[]).condition(19).event(1),
-];
 
 /// Fields and what each is called.
 pub(crate) type FieldNames = Vec<(Field, &'static [&'static str])>;
 
-/// Those that `of` gives a place, in that order.
-fn placed(of: fn(&FieldRow) -> u8, names: fn(&FieldRow) -> &'static [&'static str]) -> FieldNames {
-    let mut rows: Vec<&FieldRow> = ROWS.iter().filter(|row| of(row) != 0).collect();
-    rows.sort_by_key(|row| of(row));
-    rows.into_iter().map(|row| (row.field, names(row))).collect()
+/// Fields of which `of` says something, in the order that it says.
+fn placed<T>(of: impl Fn(Field, &'static FieldRow) -> Option<(u8, T)>) -> Vec<(Field, T)> {
+    let mut placed: Vec<(u8, Field, T)> =
+        ROWS.iter().filter_map(|(field, row)| of(*field, row).map(|(place, what)| (place, *field, what))).collect();
+    placed.sort_by_key(|(place, ..)| *place);
+    placed.into_iter().map(|(_, field, what)| (field, what)).collect()
+}
+
+/// A place, if it is one.
+fn place<T>(place: u8, what: T) -> Option<(u8, T)> {
+    (place != 0).then_some((place, what))
 }
 
 /// Those that conditions are about.
-pub(crate) static CONDITIONS: LazyLock<FieldNames> = LazyLock::new(|| placed(|row| row.condition, |row| row.names));
+pub(crate) static CONDITIONS: LazyLock<FieldNames> = LazyLock::new(|| placed(|_, row| place(row.condition, row.names)));
 /// The columns of events, those of an event itself.
 pub(crate) static EVENT_COLUMNS: LazyLock<FieldNames> =
-    LazyLock::new(|| placed(|row| row.event, |row| row.column_names));
+    LazyLock::new(|| placed(|_, row| place(row.event, row.column_names)));
 /// The columns of blocks.
 pub(crate) static COLUMNS: LazyLock<FieldNames> =
-    LazyLock::new(|| placed(|row| if row.is_column { row.field as u8 + 1 } else { 0 }, |row| row.column_names));
+    LazyLock::new(|| placed(|field, row| row.is_column.then_some((field as u8, row.column_names))));
 /// What blocks are sorted by.
 pub(crate) static SORT_KEYS: LazyLock<FieldNames> =
-    LazyLock::new(|| placed(|row| if row.sort.is_some() { row.field as u8 + 1 } else { 0 }, |row| row.names));
+    LazyLock::new(|| placed(|field, row| row.sort.map(|_| (field as u8, row.names))));
+
+/// What an object of JSON tells of a block or an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonObject {
+    /// A block: all that is told of it.
+    Block,
+    /// An event: all that is told of it and of its block.
+    Event,
+    /// The block of a life, without what its allocation and its free have of their own.
+    Life,
+    /// What the allocation or the free of a block has of its own.
+    End,
+    /// The same, and how long ago that was.
+    AgedEnd,
+}
+
+static JSON: LazyLock<[Vec<(Field, &'static str)>; 5]> = LazyLock::new(|| {
+    let of = |which: usize, wanted: fn(bool) -> bool| {
+        placed(|_, row| {
+            let (key, [block, event]) = row.json?;
+            let is_there = wanted(row.is_own) && (which == 0 || event != 0) && (which == 1 || block != 0);
+            place(if which == 1 { event } else { block }, key).filter(|_| is_there)
+        })
+    };
+    [of(0, |_| true), of(1, |_| true), of(0, |own| !own), of(2, |own| own), of(0, |own| own)]
+});
 
 fn firsts(names: &'static FieldNames) -> impl Iterator<Item = &'static str> {
     names.iter().filter_map(|(_, names)| names.first().copied())
@@ -290,7 +254,12 @@ fn firsts(names: &'static FieldNames) -> impl Iterator<Item = &'static str> {
 
 impl Field {
     fn row(self) -> &'static FieldRow {
-        &ROWS[self as usize]
+        &ROWS[self as usize].1
+    }
+
+    /// The fields of an object of JSON with their keys, in its order.
+    pub fn of_json(object: JsonObject) -> &'static [(Field, &'static str)] {
+        &JSON[object as usize]
     }
 
     /// Its name.
@@ -315,7 +284,7 @@ impl Field {
 
     /// The conversions of `-f` that are fields.
     pub fn conversions() -> impl Iterator<Item = (char, Field)> {
-        ROWS.iter().filter_map(|row| Some((row.conversion?, row.field)))
+        ROWS.iter().filter_map(|(field, row)| Some((row.conversion?, *field)))
     }
 
     /// The field of conditions that has that name.
@@ -328,8 +297,8 @@ impl Field {
     pub(crate) fn of_letter(letter: char) -> Option<Field> {
         let small = letter.to_ascii_lowercase();
         let has =
-            |row: &&FieldRow| row.letter.is_some_and(|(known, capital)| known == small && (capital || letter == small));
-        ROWS.iter().find(has).map(|row| row.field)
+            |row: &FieldRow| row.letter.is_some_and(|(known, capital)| known == small && (capital || letter == small));
+        ROWS.iter().find(|(_, row)| has(row)).map(|(field, _)| *field)
     }
 
     /// What its figures are, and how it is printed.
@@ -365,27 +334,6 @@ impl Field {
     /// Whether names of code must be found for it.
     pub fn needs_names(self) -> bool {
         matches!(self.unit(), Unit::Function | Unit::File | Unit::Module | Unit::Stack)
-    }
-
-    /// Its figure, as its unit says; `None` if it has none, or it is not known. What a record stands for is known to who
-    /// knows how it was chosen.
-    #[inline]
-    pub fn figure(self, subject: &Subject<'_>) -> Option<u64> {
-        let block = subject.block();
-        match self {
-            Field::Address => Some(block.address),
-            Field::Size => block.size,
-            Field::Actual => block.actual,
-            Field::Overhead => Some(block.actual?.saturating_sub(block.size?)),
-            Field::Number => Some(subject.number()),
-            Field::Time | Field::Age => subject.ticks(),
-            Field::Lifetime => subject.lifetime_ticks(),
-            Field::Thread => subject.thread().map(u64::from),
-            Field::Kind => Some(u64::from(subject.kind().0)),
-            Field::Heap => block.heap.map(u64::from),
-            Field::Site => Some(u64::from(subject.site())),
-            _ => None,
-        }
     }
 }
 
@@ -450,11 +398,17 @@ mod tests {
 
     #[test]
     fn every_field_has_its_row_and_every_place_one_field() {
-        for (index, row) in ROWS.iter().enumerate() {
-            assert_eq!(row.field as usize, index, "{}", row.field);
+        for (index, (field, _)) in ROWS.iter().enumerate() {
+            assert_eq!(*field as usize, index, "{field}");
         }
-        for of in [|row: &FieldRow| row.condition, |row: &FieldRow| row.event] {
-            let mut places: Vec<u8> = ROWS.iter().map(of).filter(|place| *place != 0).collect();
+        let places: [fn(&FieldRow) -> u8; 4] = [
+            |row| row.condition,
+            |row| row.event,
+            |row| row.json.map_or(0, |(_, [block, _])| block),
+            |row| row.json.map_or(0, |(_, [_, event])| event),
+        ];
+        for of in places {
+            let mut places: Vec<u8> = ROWS.iter().map(|(_, row)| of(row)).filter(|place| *place != 0).collect();
             places.sort_unstable();
             assert!(places.iter().copied().eq(1..=places.len() as u8), "{places:?}");
         }

@@ -5,4 +5,5 @@ pub(crate) mod columns;
 pub(crate) mod conversions;
 pub mod ecos;
 pub(crate) mod frames;
+pub(crate) mod json;
 pub(crate) mod written;

@@ -84,7 +84,14 @@ impl<'e> Subject<'e> {
         Some(self.free?.time?.saturating_sub(self.block.time?))
     }
 
+    /// Whether it is a free.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.is_free
+    }
+
     /// Whether the block is freed by now.
+    #[inline]
     pub fn is_freed(&self) -> bool {
         self.freed
     }
@@ -271,11 +278,9 @@ impl<'a> Evaluator<'a> {
             return Ok(decided);
         }
         // Came since all was prepared, or nothing was: what is not known of it is looked up now.
-        for field in [Field::Thread, Field::Heap] {
-            if let Some(row) = subject.row(field) {
-                for rows in self.rows.iter_mut().filter(|rows| rows.accepts(row).is_none()) {
-                    rows.learn(row, self.ledger)?;
-                }
+        for rows in &mut self.rows {
+            if let Some(row) = subject.row(rows.field()).filter(|row| rows.accepts(*row).is_none()) {
+                rows.learn(row, self.ledger)?;
             }
         }
         if self.needs_names() {
@@ -311,8 +316,6 @@ impl<'a> Evaluator<'a> {
                 Some(subject.measured(*field, &self.clock).is_some_and(|ticks| test.holds(ticks)))
             }
             Condition::Kind(holds) => Some(holds.get(usize::from(subject.kind().0)).copied().unwrap_or(false)),
-            Condition::Freed => Some(subject.freed),
-            Condition::IsFree => Some(subject.is_free),
             Condition::Row(field, numbers, index) => match subject.row(*field) {
                 None => Some(false),
                 Some(row) if numbers.holds(u64::from(row)) => Some(true),

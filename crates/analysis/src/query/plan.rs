@@ -118,8 +118,6 @@ pub(crate) enum Condition {
     Number(Field, NumberTest),
     Ticks(Field, NumberTest),
     Kind(Box<[bool; 256]>),
-    Freed,
-    IsFree,
     /// Rows by number, or else by the names that the test of this index accepts.
     Row(Field, NumberTest, usize),
     /// The test on names of code of this index.
@@ -203,13 +201,11 @@ impl Plan {
                 Condition::Named(self.named.len() - 1)
             }
             Type::YesNo | Type::Event => {
-                let node = match test.field {
-                    Field::Freed => Condition::Freed,
-                    Field::Event => Condition::IsFree,
-                    _ => {
-                        self.named.push((Field::Exact, TextTest::Nothing));
-                        Condition::Named(self.named.len() - 1)
-                    }
+                let node = if test.field.is_of_stack() {
+                    self.named.push((test.field, TextTest::Nothing));
+                    Condition::Named(self.named.len() - 1)
+                } else {
+                    Condition::Number(test.field, NumberTest::Range(1, 1))
                 };
                 let yes = |value: &Value| match value {
                     Value::YesNo(yes) => *yes,
@@ -231,11 +227,7 @@ impl Condition {
     /// How much it takes to decide, roughly.
     fn cost(&self) -> u32 {
         match self {
-            Condition::Number(..)
-            | Condition::Ticks(..)
-            | Condition::Kind(_)
-            | Condition::Freed
-            | Condition::IsFree => 1,
+            Condition::Number(..) | Condition::Ticks(..) | Condition::Kind(_) => 1,
             Condition::Row(..) => 2,
             Condition::Named(_) => 100,
             Condition::Not(part) => part.cost(),

@@ -5,7 +5,16 @@ use std::collections::HashMap;
 use heapledger_source::{Ledger, SourceError};
 
 use super::plan::TextTest;
-use crate::fields::Field;
+use crate::fields::{Field, Unit};
+
+/// The rows of the table that a field's figures are rows of, with their names.
+pub(crate) fn named(field: Field, ledger: &Ledger) -> Result<Vec<(u32, String)>, SourceError> {
+    Ok(match field.unit() {
+        Unit::Thread => ledger.threads()?.into_iter().map(|thread| (thread.row, thread.name)).collect(),
+        Unit::Heap => ledger.heaps()?.into_iter().map(|heap| (heap.row, heap.name)).collect(),
+        _ => Vec::new(),
+    })
+}
 
 /// Which rows a test on their names accepts.
 #[derive(Debug)]
@@ -23,19 +32,14 @@ impl Rows {
     }
 
     fn read(&mut self, ledger: &Ledger) -> Result<(), SourceError> {
-        match self.field {
-            Field::Thread => {
-                for thread in ledger.threads()? {
-                    self.decided.insert(thread.row, self.test.holds(&thread.name));
-                }
-            }
-            _ => {
-                for heap in ledger.heaps()? {
-                    self.decided.insert(heap.row, self.test.holds(&heap.name));
-                }
-            }
+        for (row, name) in named(self.field, ledger)? {
+            self.decided.insert(row, self.test.holds(&name));
         }
         Ok(())
+    }
+
+    pub(crate) fn field(&self) -> Field {
+        self.field
     }
 
     /// Whether the row is accepted; `None` if it is not known yet.

@@ -10,9 +10,10 @@ use super::expr::{Expr, Filter, Test};
 use super::lex::short;
 use super::nearest;
 use super::plan::TextTest;
+use super::rows;
 use super::stacks::{holds_frame, of_path, without_parameters};
 use super::value::Value;
-use crate::fields::{Field, Op};
+use crate::fields::{Field, Op, Type};
 use crate::{NamedFrame, Names};
 
 /// Names that are shown where none is like the one that was asked for.
@@ -136,11 +137,8 @@ impl Filter {
             positive(expr, false, &mut |test| tests.push(test));
         }
         let mut found = Vec::new();
-        for test in tests.iter().filter(|test| matches!(test.field, Field::Thread | Field::Heap)) {
-            let rows: Vec<(u32, String)> = match test.field {
-                Field::Thread => ledger.threads()?.into_iter().map(|thread| (thread.row, thread.name)).collect(),
-                _ => ledger.heaps()?.into_iter().map(|heap| (heap.row, heap.name)).collect(),
-            };
+        for test in tests.iter().filter(|test| test.field.kind() == Type::Row) {
+            let rows = rows::named(test.field, ledger)?;
             let known: BTreeSet<&str> = rows.iter().map(|(_, name)| name.as_str()).collect();
             let known: Vec<&str> = known.into_iter().filter(|name| !name.is_empty()).collect();
             for (asked, text) in asked(test) {

@@ -3,11 +3,14 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::Selection;
+use heapledger_analysis::fields::JsonObject;
+use heapledger_analysis::query::Subject;
 use heapledger_format::Entry;
 use serde::Serialize;
 
 use super::BlocksReport;
-use crate::form::json::{Condition, HeaderLine, Hex, StackLines, ThreadJson, end, heap, line, thread, weight};
+use crate::form::json::{Condition, HeaderLine, StackLines, end, line};
+use crate::record::json::FieldsJson;
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
@@ -15,18 +18,8 @@ pub(crate) struct BlockLine<'a> {
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<&'static str>,
-    address: Hex,
-    size: Option<u64>,
-    actual: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    weight: Option<u64>,
-    function: String,
-    number: u64,
-    time_ns: Option<u64>,
-    age_ns: Option<u64>,
-    thread: Option<ThreadJson<'a>>,
-    heap: Option<String>,
-    site: u32,
+    #[serde(flatten)]
+    block: FieldsJson<'a>,
 }
 
 /// Writes the first line of a report of `selection`.
@@ -37,22 +30,9 @@ pub(super) fn header(out: &mut dyn Write, context: &Context, selection: &Selecti
 
 impl<'a> BlockLine<'a> {
     /// `change` is what became of the block, where that is told.
-    pub(crate) fn of(context: &'a Context, block: &Entry, change: Option<&'static str>) -> BlockLine<'a> {
-        BlockLine {
-            r#type: "block",
-            change,
-            address: Hex(block.address),
-            size: block.size,
-            actual: block.actual,
-            weight: weight(context, block),
-            function: block.kind.to_string(),
-            number: block.number,
-            time_ns: block.time.and_then(|ticks| context.clock.ns(ticks)),
-            age_ns: block.time.and_then(|ticks| context.clock.age_ns(ticks)),
-            thread: thread(context, block.thread),
-            heap: heap(context, block),
-            site: block.site,
-        }
+    pub(crate) fn of(context: &'a Context, block: &'a Entry, change: Option<&'static str>) -> BlockLine<'a> {
+        let block = FieldsJson::of(context, JsonObject::Block, Subject::live(block));
+        BlockLine { r#type: "block", change, block }
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 
 use heapledger_analysis::{NamedFrame, NamedStack, Note, Sampled, Seen};
-use heapledger_format::Entry;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 
@@ -166,16 +165,6 @@ pub(crate) fn thread(context: &Context, row: Option<u32>) -> Option<ThreadJson<'
         let thread = context.threads.get(&row);
         ThreadJson { row, id: thread.map(|thread| thread.id), name: thread.map(|thread| thread.name.as_str()) }
     })
-}
-
-/// For how many blocks it stands, if blocks were sampled.
-pub(crate) fn weight(context: &Context, block: &Entry) -> Option<u64> {
-    context.sampling.is_on().then(|| context.sampling.weight(block))
-}
-
-pub(crate) fn heap(context: &Context, block: &Entry) -> Option<String> {
-    let row = u32::from(block.heap?);
-    Some(context.heaps.get(&row).map_or_else(|| row.to_string(), |heap| heap.name.clone()))
 }
 
 /// Stacks, each on a line of its own before what comes from it.

@@ -2,43 +2,27 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::fields::JsonObject;
+use heapledger_analysis::query::Subject;
 use heapledger_analysis::{Coverage, Event, EventKind, Events};
 use serde::Serialize;
 
 use super::EventsReport;
-use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, heap, line, thread, weight};
+use crate::form::json::{HeaderLine, StackLines, end, line};
+use crate::record::json::FieldsJson;
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
 struct EventLine<'a> {
     r#type: &'static str,
-    event: &'static str,
-    function: String,
-    address: Hex,
-    size: Option<u64>,
-    actual: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    weight: Option<u64>,
-    number: u64,
-    time_ns: Option<u64>,
-    thread: Option<ThreadJson<'a>>,
-    heap: Option<String>,
-    site: u32,
+    #[serde(flatten)]
+    event: FieldsJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     freed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     moved_number: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    allocation: Option<AllocationJson<'a>>,
-}
-
-#[derive(Serialize)]
-struct AllocationJson<'a> {
-    function: String,
-    number: u64,
-    time_ns: Option<u64>,
-    thread: Option<ThreadJson<'a>>,
-    site: u32,
+    allocation: Option<FieldsJson<'a>>,
 }
 
 /// Writes the first line of a report of `events`.
@@ -84,41 +68,14 @@ pub(super) fn write(report: &mut EventsReport<'_>, out: &mut dyn Write) -> Resul
 }
 
 fn event_line(out: &mut dyn Write, context: &Context, event: &Event) -> io::Result<()> {
-    let block = &event.block;
-    let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
-    let moved_number = match &event.kind {
-        EventKind::Free(entry) if entry.by.reallocates() => Some(entry.number + u64::from(entry.later)),
-        _ => None,
-    };
-    let (name, function, freed, allocation) = match &event.kind {
-        EventKind::Allocation { freed } => ("allocation", block.kind, Some(freed.is_some()), None),
+    let (freed, moved_number, allocation) = match &event.kind {
+        EventKind::Allocation { freed } => (Some(freed.is_some()), None, None),
         EventKind::Free(entry) => {
-            let allocation = AllocationJson {
-                function: block.kind.to_string(),
-                number: block.number,
-                time_ns: ns(block.time),
-                thread: thread(context, block.thread),
-                site: block.site,
-            };
-            ("free", entry.by, None, Some(allocation))
+            let moved = entry.by.reallocates();
+            let allocation = FieldsJson::of(context, JsonObject::End, Subject::allocation(entry));
+            (None, moved.then_some(entry.number + u64::from(entry.later)), Some(allocation))
         }
     };
-    let object = EventLine {
-        r#type: "event",
-        event: name,
-        function: function.to_string(),
-        address: Hex(block.address),
-        size: block.size,
-        actual: block.actual,
-        weight: weight(context, block),
-        number: event.number(),
-        time_ns: ns(event.time()),
-        thread: thread(context, event.thread()),
-        heap: heap(context, block),
-        site: event.site(),
-        freed,
-        moved_number,
-        allocation,
-    };
-    line(out, &object)
+    let event = FieldsJson::of(context, JsonObject::Event, Subject::from(event));
+    line(out, &EventLine { r#type: "event", event, freed, moved_number, allocation })
 }

@@ -3,10 +3,13 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::NamedFrame;
+use heapledger_analysis::fields::JsonObject;
+use heapledger_analysis::query::Subject;
 use serde::Serialize;
 
 use super::{LivesReport, ShownLife, each_life};
-use crate::form::json::{HeaderLine, Hex, ThreadJson, end, frames, heap, line, thread, weight};
+use crate::form::json::{HeaderLine, Hex, end, frames, line};
+use crate::record::json::FieldsJson;
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
@@ -14,25 +17,18 @@ struct LifeLine<'a> {
     r#type: &'static str,
     chain: u64,
     contains: bool,
-    address: Hex,
-    size: Option<u64>,
-    actual: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    weight: Option<u64>,
-    heap: Option<String>,
+    #[serde(flatten)]
+    block: FieldsJson<'a>,
     moved_from: Option<Hex>,
     moved_to: Option<Hex>,
-    allocation: HalfJson<'a>,
-    free: Option<HalfJson<'a>>,
+    allocation: EndJson<'a>,
+    free: Option<EndJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct HalfJson<'a> {
-    function: String,
-    number: u64,
-    time_ns: Option<u64>,
-    thread: Option<ThreadJson<'a>>,
-    site: u32,
+struct EndJson<'a> {
+    #[serde(flatten)]
+    end: FieldsJson<'a>,
     #[serde(serialize_with = "frames")]
     frames: &'a [NamedFrame],
 }
@@ -63,33 +59,17 @@ pub(super) fn write(report: &mut LivesReport<'_>, out: &mut dyn Write) -> Result
 
 fn life_line(out: &mut dyn Write, context: &Context, chain: u64, shown: &ShownLife<'_>) -> io::Result<()> {
     let ShownLife { life, around: [from, to], begin, end } = shown;
-    let block = &life.block;
-    let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
+    let of = |object, subject| FieldsJson::of(context, object, subject);
     let object = LifeLine {
         r#type: "life",
         chain,
         contains: life.holds,
-        address: Hex(block.address),
-        size: block.size,
-        actual: block.actual,
-        weight: weight(context, block),
-        heap: heap(context, block),
+        block: of(JsonObject::Life, Subject::live(&life.block)),
         moved_from: from.map(|life| Hex(life.block.address)),
         moved_to: to.map(|life| Hex(life.block.address)),
-        allocation: HalfJson {
-            function: block.kind.to_string(),
-            number: block.number,
-            time_ns: ns(block.time),
-            thread: thread(context, block.thread),
-            site: block.site,
-            frames: &begin.frames,
-        },
-        free: life.end.as_ref().map(|freed| HalfJson {
-            function: freed.by.to_string(),
-            number: freed.number,
-            time_ns: ns(freed.time),
-            thread: thread(context, freed.thread),
-            site: freed.site,
+        allocation: EndJson { end: of(JsonObject::End, Subject::live(&life.block)), frames: &begin.frames },
+        free: life.end.as_ref().map(|freed| EndJson {
+            end: of(JsonObject::End, Subject::free(freed)),
             frames: end.as_ref().map_or(&[], |stack| &stack.frames),
         }),
     };

@@ -2,29 +2,22 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::fields::JsonObject;
+use heapledger_analysis::query::Subject;
 use heapledger_analysis::whereis::{Found, KnownAddress};
 use heapledger_analysis::{NamedFrame, NamedStack};
 use heapledger_format::{Entry, FreedEntry};
 use serde::Serialize;
 
 use super::WhereisReport;
-use crate::form::json::{self, HeaderLine, Hex, ThreadJson, end, frames, line, thread};
+use crate::form::json::{HeaderLine, Hex, end, frames, line};
+use crate::record::json::FieldsJson;
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
 struct BlockJson<'a> {
-    address: Hex,
-    size: Option<u64>,
-    actual: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    weight: Option<u64>,
-    function: String,
-    number: u64,
-    time_ns: Option<u64>,
-    age_ns: Option<u64>,
-    thread: Option<ThreadJson<'a>>,
-    heap: Option<String>,
-    site: u32,
+    #[serde(flatten)]
+    block: FieldsJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     distance: Option<u64>,
     #[serde(serialize_with = "some_frames", skip_serializing_if = "Option::is_none")]
@@ -35,32 +28,19 @@ fn some_frames<S: serde::Serializer>(list: &Option<&[NamedFrame]>, serializer: S
     frames(&list.unwrap_or(&[]), serializer)
 }
 
-fn block<'a>(context: &'a Context, entry: &Entry, frames: Option<&'a [NamedFrame]>) -> BlockJson<'a> {
-    BlockJson {
-        address: Hex(entry.address),
-        size: entry.size,
-        actual: entry.actual,
-        weight: json::weight(context, entry),
-        function: entry.kind.to_string(),
-        number: entry.number,
-        time_ns: entry.time.and_then(|ticks| context.clock.ns(ticks)),
-        age_ns: entry.time.and_then(|ticks| context.clock.age_ns(ticks)),
-        thread: thread(context, entry.thread),
-        heap: json::heap(context, entry),
-        site: entry.site,
-        distance: None,
-        frames,
-    }
+fn block<'a>(context: &'a Context, entry: &'a Entry, frames: Option<&'a [NamedFrame]>) -> BlockJson<'a> {
+    let block = FieldsJson::of(context, JsonObject::Block, Subject::live(entry));
+    BlockJson { block, distance: None, frames }
+}
+
+fn neighbour<'a>(context: &'a Context, entry: Option<&'a Entry>, distance: Option<u64>) -> Option<BlockJson<'a>> {
+    entry.map(|entry| BlockJson { distance, ..block(context, entry, None) })
 }
 
 #[derive(Serialize)]
 struct FreeJson<'a> {
-    function: String,
-    number: u64,
-    time_ns: Option<u64>,
-    age_ns: Option<u64>,
-    thread: Option<ThreadJson<'a>>,
-    site: u32,
+    #[serde(flatten)]
+    free: FieldsJson<'a>,
     #[serde(serialize_with = "frames")]
     frames: &'a [NamedFrame],
 }
@@ -72,18 +52,13 @@ struct LifeJson<'a> {
     freed: FreeJson<'a>,
 }
 
-fn life<'a>(context: &'a Context, at: u64, entry: &FreedEntry, stacks: &'a [NamedStack; 2]) -> LifeJson<'a> {
+fn life<'a>(context: &'a Context, at: u64, entry: &'a FreedEntry, stacks: &'a [NamedStack; 2]) -> LifeJson<'a> {
     let [begun, ended] = stacks;
     LifeJson {
         block: block(context, &entry.block, Some(&begun.frames)),
         offset: at.saturating_sub(entry.block.address),
         freed: FreeJson {
-            function: entry.by.to_string(),
-            number: entry.number,
-            time_ns: entry.time.and_then(|ticks| context.clock.ns(ticks)),
-            age_ns: entry.time.and_then(|ticks| context.clock.age_ns(ticks)),
-            thread: thread(context, entry.thread),
-            site: entry.site,
+            free: FieldsJson::of(context, JsonObject::AgedEnd, Subject::free(entry)),
             frames: &ended.frames,
         },
     }
@@ -140,9 +115,6 @@ fn place_line(
     place: &KnownAddress,
     (stack, lives): (&NamedStack, &[[NamedStack; 2]]),
 ) -> io::Result<()> {
-    let neighbour = |entry: &Option<Entry>, distance| {
-        entry.as_ref().map(|entry| BlockJson { distance, ..block(context, entry, None) })
-    };
     let (found, behind) = match place.found {
         Found::Inside(_) => ("block", None),
         Found::Behind(by) => ("block", Some(by)),
@@ -156,8 +128,8 @@ fn place_line(
         offset: place.block.map(|entry| place.address - entry.address),
         behind,
         block: place.block.as_ref().map(|entry| block(context, entry, Some(&stack.frames))),
-        before: neighbour(&place.before, place.distance_before()),
-        after: neighbour(&place.after, place.distance_after()),
+        before: neighbour(context, place.before.as_ref(), place.distance_before()),
+        after: neighbour(context, place.after.as_ref(), place.distance_after()),
         lives: place.lives.iter().zip(lives).map(|(entry, of)| life(context, place.address, entry, of)).collect(),
         lives_left_out: place.lives_left_out,
         heap: place.heap.as_ref().map(|heap| heap.name.as_str()),

@@ -1,0 +1,68 @@
+//! What a ledger knows of a block or an event, as keys of a JSON object: which keys, and in which order, the list of fields
+//! says.
+
+use std::borrow::Cow;
+
+use heapledger_analysis::fields::{Field, JsonObject, Unit};
+use heapledger_analysis::query::Subject;
+use heapledger_format::Kind;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use crate::Context;
+use crate::form::json::{Hex, thread};
+
+/// A block or an event, to be flattened into the object that tells of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldsJson<'a> {
+    context: &'a Context,
+    subject: Subject<'a>,
+    fields: &'static [(Field, &'static str)],
+}
+
+impl<'a> FieldsJson<'a> {
+    /// What `object` tells of `subject`.
+    pub(crate) fn of(context: &'a Context, object: JsonObject, subject: Subject<'a>) -> FieldsJson<'a> {
+        FieldsJson { context, subject, fields: Field::of_json(object) }
+    }
+
+    fn entry<M: SerializeMap>(&self, map: &mut M, field: Field, key: &'static str) -> Result<(), M::Error> {
+        let FieldsJson { context, ref subject, .. } = *self;
+        let figure = field.figure(subject);
+        let row = figure.and_then(|row| u32::try_from(row).ok());
+        match field.unit() {
+            Unit::Address => map.serialize_entry(key, &figure.map(Hex)),
+            Unit::Bytes | Unit::Number => map.serialize_entry(key, &figure),
+            Unit::Time | Unit::Span => map.serialize_entry(key, &figure.and_then(|ticks| context.clock.ns(ticks))),
+            Unit::Age => map.serialize_entry(key, &figure.and_then(|ticks| context.clock.age_ns(ticks))),
+            Unit::Thread => map.serialize_entry(key, &thread(context, row)),
+            Unit::Heap => map.serialize_entry(key, &row.map(|row| heap(context, row))),
+            Unit::Kind => map.serialize_entry(key, &figure.map(|kind| function(Kind(kind as u8)))),
+            Unit::Weight if context.sampling.is_on() => {
+                map.serialize_entry(key, &context.sampling.weight(subject.block()))
+            }
+            Unit::YesNo => map.serialize_entry(key, &figure.map(|yes| yes != 0)),
+            Unit::Event => map.serialize_entry(key, if subject.is_free() { "free" } else { "allocation" }),
+            // Names of code stand on the line of the stack; without samples every block stands for itself.
+            Unit::Function | Unit::File | Unit::Module | Unit::Stack | Unit::Weight => Ok(()),
+        }
+    }
+}
+
+fn function(kind: Kind) -> Cow<'static, str> {
+    kind.name().map_or_else(|| kind.to_string().into(), Cow::Borrowed)
+}
+
+fn heap(context: &Context, row: u32) -> Cow<'_, str> {
+    context.heaps.get(&row).map_or_else(|| row.to_string().into(), |heap| heap.name.as_str().into())
+}
+
+impl Serialize for FieldsJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (field, key) in self.fields {
+            self.entry(&mut map, *field, key)?;
+        }
+        map.end()
+    }
+}
