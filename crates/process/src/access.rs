@@ -40,7 +40,7 @@ use crate::shared::{Phase, Shared};
 use crate::state::{Entered, ThreadState};
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
-use heapledger_format::{GlobalCounter, TallyCounter, sample};
+use heapledger_format::{TallyCounter, sample};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{apart, syscall, tls};
 use heapledger_recorder::backend::Backend;
@@ -288,13 +288,8 @@ pub fn count_refused(shared: &'static Shared, refused: Refused, began: bool) {
 /// Counts in the header's own share of a counter, by a locked instruction: for what is rare, from any thread.
 #[cold]
 pub fn count_apart(shared: &Shared, counter: TallyCounter) {
-    let at = heapledger_format::header::counter_at(
-        heapledger_format::WordSize::W64,
-        GlobalCounter::COUNT + counter as usize,
-    );
-    if let Some(mapping) = shared.ledger().mapping() {
-        // SAFETY: an aligned word of the backed header page.
-        unsafe { &*mapping.base().add(at).cast::<AtomicU64>() }.fetch_add(1, Ordering::Relaxed);
+    if let Some(counter) = shared.ledger().apart(counter) {
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 

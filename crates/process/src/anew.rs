@@ -4,6 +4,8 @@
 //! nothing is kept, and blocks that the child has inherited are not in its ledger.
 
 use crate::options::Request;
+use crate::private::Alone;
+use crate::section;
 use crate::shared::{Phase, Shared};
 use crate::start::{self, Hooks, NotStarted};
 use crate::state::ThreadState;
@@ -37,13 +39,14 @@ pub fn begin_in_child(shared: &'static Shared, hooks: &Hooks, request: &Request)
 unsafe fn forget(shared: &'static Shared) {
     // SAFETY: the caller's.
     unsafe {
-        shared.threads.unmap(shared.depth_limit());
-        shared.index.unmap();
-        shared.sites.unmap();
-        shared.history.unmap();
+        let alone = Alone::new();
+        shared.threads.unmap(shared.depth_limit(), &alone);
+        shared.index.unmap(&alone);
+        shared.sites.unmap(&alone);
+        shared.history.unmap(&alone);
         if let Some(mapping) = shared.ledger().mapping() {
             // The file is the parent's, and stays.
-            mapping.unmap(0, mapping.bytes());
+            section::leave(mapping, &alone);
         }
         // Zeros are what `Shared::new` makes: a static of them has no bytes in the library's file.
         core::ptr::write_bytes((&raw const *shared).cast_mut().cast::<u8>(), 0, size_of::<Shared>());

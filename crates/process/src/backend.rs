@@ -1,4 +1,5 @@
 //! What the policy needs, for a thread that is inside the recorder.
+#![forbid(unsafe_code)]
 
 use crate::access::Access;
 use crate::cells::{Addresses as _, SLOTS_MAX};
@@ -115,9 +116,8 @@ impl Access<'_> {
     /// Writes an entry that is leased to this thread.
     #[inline(always)]
     fn write_history(&mut self, entry: u64, slot: Slot, freed: &Freed) {
-        let entry = self.shared.ledger().section(SectionKind::History).at(entry);
-        let block: [u64; RECORD_WORDS] =
-            core::array::from_fn(|index| self.shared.record_word(slot, index).load(Ordering::Relaxed));
+        let entry = self.shared.ledger().section(SectionKind::History).element(entry);
+        let block = self.shared.words_of(slot, Ordering::Relaxed);
         let actual = match Entry::packed_actual(&block) {
             Some(actual) if self.shared.settings().options.has(Options::ACTUAL_SIZE) => actual,
             Some(_) => 0,
@@ -126,8 +126,7 @@ impl Access<'_> {
         let Freed { number, later, ended: Ended { by, site }, time } = *freed;
         let end = FreedEntry::pack_end(number.0, (by, later), site.0, self.state.row, time.0);
         let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
-        // SAFETY: leased to this thread.
-        unsafe { history::write(entry, &words) };
+        history::write(entry, &words);
         self.state.count(TallyCounter::HistoryEntered, 1);
     }
 }
@@ -230,7 +229,7 @@ impl<'hook> Backend for Access<'hook> {
         }
         let words: [u64; RECORD_WORDS] = entry.pack();
         // The slot's commit word is 0: it was vacated, perhaps by another thread, or is fresh.
-        publication::publish(|index| self.shared.record_word(slot, index), 0, &words);
+        publication::publish(self.shared.record(slot), 0, &words);
     }
 
     #[inline(always)]
@@ -248,8 +247,8 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn measure(&mut self, slot: Slot) -> Option<Measure> {
-        let number = (self.shared.record_word(slot, 0).load(Ordering::Acquire) & NUMBER_MASK).checked_sub(1)?;
-        let bytes = Entry::packed_size(self.shared.record_word(slot, 2).load(Ordering::Relaxed));
+        let number = (self.shared.record(slot)[0].load(Ordering::Acquire) & NUMBER_MASK).checked_sub(1)?;
+        let bytes = Entry::packed_size(self.shared.record(slot)[2].load(Ordering::Relaxed));
         match bytes {
             Some(bytes) => {
                 if bytes >= UNMAPPED_BYTES_MIN {
@@ -263,7 +262,7 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn vacate(&mut self, slot: Slot) {
-        let commit = self.shared.record_word(slot, 0);
+        let commit = &self.shared.record(slot)[0];
         if self.is_wide(slot) {
             let number = (NUMBER_MASK & commit.load(Ordering::Relaxed)).wrapping_sub(1);
             self.aside(|access| access.wide_clear(number));

@@ -22,8 +22,8 @@ const LEFT_BITS: u32 = 8;
 
 /// Where entries lie.
 pub trait Ring {
-    /// Of how many of a chunk's entries the leases have ended; 0 while fresh.
-    fn ended(&self, chunk: u64) -> &AtomicU32;
+    /// Of how many of a chunk's entries the leases have ended; 0 while fresh. There is one for each chunk that it can have.
+    fn ended(&self, chunk: u64) -> Option<&AtomicU32>;
     /// The first of so many entries that nobody had before; `None` if there is no storage.
     fn grow(&self, entries: u64) -> Option<u64>;
     /// How many entries it has grown by.
@@ -116,7 +116,7 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
                 continue;
             }
             let chunk = self.cursor.fetch_add(1, Ordering::Relaxed).checked_rem(self.round.load(Ordering::Acquire))?;
-            let (ended, all) = (ring.ended(chunk), ENTRIES as u32);
+            let (ended, all) = (ring.ended(chunk)?, ENTRIES as u32);
             if ended.load(Ordering::Relaxed) != all
                 || ended.compare_exchange(all, 0, Ordering::AcqRel, Ordering::Relaxed).is_err()
             {
@@ -139,7 +139,9 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
         while at < end {
             let chunk = at / ENTRIES;
             let next = end.min((chunk + 1) * ENTRIES);
-            ring.ended(chunk).fetch_add((next - at) as u32, Ordering::Release);
+            if let Some(ended) = ring.ended(chunk) {
+                ended.fetch_add((next - at) as u32, Ordering::Release);
+            }
             at = next;
         }
         if count > 1 {
@@ -156,9 +158,10 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
         let mut given = false;
         for chunk in chunks(before) / 2..chunks(before) {
             // Who still leases of a chunk of the upper half keeps it; nobody leases it after him.
-            let retire =
-                ring.ended(chunk).compare_exchange(ENTRIES as u32, RETIRED, Ordering::AcqRel, Ordering::Relaxed);
-            if retire.is_ok() {
+            let retire = |ended: &AtomicU32| {
+                ended.compare_exchange(ENTRIES as u32, RETIRED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            };
+            if ring.ended(chunk).is_some_and(retire) {
                 given |= ring.give_back(chunk);
             }
         }
@@ -191,8 +194,8 @@ mod tests {
     }
 
     impl Ring for Memory {
-        fn ended(&self, chunk: u64) -> &AtomicU32 {
-            &self.ended[chunk as usize]
+        fn ended(&self, chunk: u64) -> Option<&AtomicU32> {
+            self.ended.get(chunk as usize)
         }
         fn grow(&self, entries: u64) -> Option<u64> {
             let first = self.grown.get();

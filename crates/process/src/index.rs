@@ -15,11 +15,13 @@
 //! The map is private memory and not part of the file: it would take room of a tmpfs for what a
 //! reader gets by sorting, and its pages would have to be reserved one by one.
 
+#![forbid(unsafe_code)]
+
 use crate::cells::{self, Cells, GRANULE_BITS, IS_NODE};
 pub use crate::cells::{Addresses, Insert};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::private::{Alone, Table};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use heapledger_linux::memory;
-use heapledger_linux::syscall::{self, advice};
 use heapledger_recorder::backend::Slot;
 
 const ADDRESS_BITS: u32 = 47;
@@ -27,19 +29,24 @@ const MIDDLE_BITS: u32 = 37;
 const LEAF_BITS: u32 = 22;
 const TOP_ENTRIES: usize = 1 << (ADDRESS_BITS - MIDDLE_BITS);
 const MIDDLE_ENTRIES: usize = 1 << (MIDDLE_BITS - LEAF_BITS);
-const MIDDLE_BYTES: usize = MIDDLE_ENTRIES * 8;
-const LEAF_BYTES: usize = (1 << (LEAF_BITS - GRANULE_BITS)) * 4;
+const LEAF_CELLS: usize = 1 << (LEAF_BITS - GRANULE_BITS);
 
 /// Nodes are counted in units of 4 cells.
 const UNIT_CELLS: usize = 4;
 const CHUNK_UNITS: usize = 1 << 16;
-const CHUNK_BYTES: usize = CHUNK_UNITS * UNIT_CELLS * 4;
 const CHUNKS: usize = 1 << 12;
+
+/// A cell for every granule of its addresses.
+type Leaf = [AtomicU32; LEAF_CELLS];
+/// A leaf for every part of its addresses.
+type Middle = [Table<Leaf>; MIDDLE_ENTRIES];
+/// Room for nodes. None crosses two chunks.
+type Chunk = [[AtomicU32; UNIT_CELLS]; CHUNK_UNITS];
 
 /// The map.
 pub struct Index {
-    top: [AtomicUsize; TOP_ENTRIES],
-    chunks: [AtomicUsize; CHUNKS],
+    top: [Table<Middle>; TOP_ENTRIES],
+    chunks: [Table<Chunk>; CHUNKS],
     units: AtomicU64,
     /// Blocks may lie closer together than granules: some allocator's did.
     close_together: AtomicBool,
@@ -49,8 +56,8 @@ impl Index {
     /// An empty map.
     pub const fn new() -> Index {
         Index {
-            top: [const { AtomicUsize::new(0) }; TOP_ENTRIES],
-            chunks: [const { AtomicUsize::new(0) }; CHUNKS],
+            top: [const { Table::new() }; TOP_ENTRIES],
+            chunks: [const { Table::new() }; CHUNKS],
             units: AtomicU64::new(0),
             close_together: AtomicBool::new(false),
         }
@@ -58,83 +65,44 @@ impl Index {
 
     /// Bytes of the map that are present in memory: what blocks have touched. Asks the kernel.
     pub fn resident_bytes(&self) -> u64 {
-        let known = |place: &AtomicUsize| Some(place.load(Ordering::Acquire)).filter(|address| *address != 0);
-        let leaves = |middle: usize| {
-            // SAFETY: a middle table has so many words and is never unmapped.
-            let entries = unsafe { core::slice::from_raw_parts(middle as *const AtomicUsize, MIDDLE_ENTRIES) };
-            entries.iter().filter_map(known).map(|leaf| syscall::resident_bytes(leaf, LEAF_BYTES)).sum::<u64>()
+        let leaves = |middle: &Table<Middle>| {
+            let leaves = middle.get().map_or(&[][..], |leaves| leaves);
+            middle.resident_bytes()
+                + leaves.iter().filter(|leaf| leaf.is_there()).map(Table::resident_bytes).sum::<u64>()
         };
-        let middles = self.top.iter().filter_map(known);
-        let tables = middles.map(|middle| syscall::resident_bytes(middle, MIDDLE_BYTES) + leaves(middle)).sum::<u64>();
-        let chunks = self.chunks.iter().filter_map(known);
-        tables + chunks.map(|chunk| syscall::resident_bytes(chunk, CHUNK_BYTES)).sum::<u64>()
+        let tables = self.top.iter().map(leaves).sum::<u64>();
+        tables + self.chunks.iter().map(Table::resident_bytes).sum::<u64>()
     }
 
     /// Gives the memory of the map back.
-    ///
-    /// # Safety
-    /// Nobody may use it any more.
-    pub(crate) unsafe fn unmap(&self) {
-        let known = |place: &AtomicUsize| Some(place.load(Ordering::Acquire)).filter(|address| *address != 0);
-        // SAFETY: tables of these sizes, see `Index::table`; the caller vouches that nobody uses them.
-        unsafe {
-            for middle in self.top.iter().filter_map(known) {
-                let entries = core::slice::from_raw_parts(middle as *const AtomicUsize, MIDDLE_ENTRIES);
-                entries.iter().filter_map(known).for_each(|leaf| syscall::unmap(leaf as *mut u8, LEAF_BYTES));
-                syscall::unmap(middle as *mut u8, MIDDLE_BYTES);
-            }
-            self.chunks.iter().filter_map(known).for_each(|chunk| syscall::unmap(chunk as *mut u8, CHUNK_BYTES));
+    pub(crate) fn unmap(&self, alone: &Alone) {
+        for middle in &self.top {
+            middle.get().into_iter().flatten().for_each(|leaf| leaf.unmap(alone));
+            middle.unmap(alone);
         }
+        self.chunks.iter().for_each(|chunk| chunk.unmap(alone));
     }
 
-    /// Maps a table where `place` says, once.
-    fn table(place: &AtomicUsize, bytes: usize) -> Option<usize> {
-        let known = place.load(Ordering::Acquire);
-        if known != 0 {
-            return Some(known);
-        }
-        let fresh = syscall::map_anonymous(bytes).ok()?;
-        // One touched cell must cost a page, not two megabytes.
-        let _ = syscall::advise(fresh, bytes, advice::NO_HUGE_PAGE);
-        match place.compare_exchange(0, fresh as usize, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some(fresh as usize),
-            Err(other) => {
-                // SAFETY: nobody else has seen the fresh memory.
-                unsafe { syscall::unmap(fresh, bytes) };
-                Some(other)
-            }
-        }
+    #[inline(always)]
+    fn middle(&self, address: u64) -> Option<&Table<Middle>> {
+        self.top.get((address >> MIDDLE_BITS) as usize)
     }
 
-    #[inline]
-    fn leaf_place(middle: usize, address: u64) -> &'static AtomicUsize {
-        let index = (address & ((1 << MIDDLE_BITS) - 1)) >> LEAF_BITS;
-        // SAFETY: a middle table has a word for every leaf of its addresses, and is never unmapped.
-        unsafe { &*((middle + index as usize * 8) as *const AtomicUsize) }
+    #[inline(always)]
+    fn leaf_in(middle: &'static Middle, address: u64) -> Option<&'static Table<Leaf>> {
+        middle.get(((address & ((1 << MIDDLE_BITS) - 1)) >> LEAF_BITS) as usize)
     }
 
     /// The leaf that holds an address, if there is one yet.
-    #[inline]
-    fn leaf(&self, address: u64) -> Option<usize> {
-        let middle = self.top.get((address >> MIDDLE_BITS) as usize)?.load(Ordering::Acquire);
-        if middle == 0 {
-            return None;
-        }
-        Some(Self::leaf_place(middle, address).load(Ordering::Acquire)).filter(|leaf| *leaf != 0)
+    #[inline(always)]
+    fn leaf(&self, address: u64) -> Option<&'static Leaf> {
+        Self::leaf_in(self.middle(address)?.get()?, address)?.get()
     }
 
     #[cold]
     #[inline(never)]
-    fn new_leaf(&self, address: u64) -> Option<usize> {
-        let middle = Self::table(self.top.get((address >> MIDDLE_BITS) as usize)?, MIDDLE_BYTES)?;
-        Self::table(Self::leaf_place(middle, address), LEAF_BYTES)
-    }
-
-    #[inline]
-    fn cell_in(leaf: usize, address: u64) -> &'static AtomicU32 {
-        let index = (address & ((1 << LEAF_BITS) - 1)) >> GRANULE_BITS;
-        // SAFETY: a leaf has a cell for every granule of its addresses, and is never unmapped.
-        unsafe { &*((leaf + index as usize * 4) as *const AtomicU32) }
+    fn new_leaf(&self, address: u64) -> Option<&'static Leaf> {
+        Self::leaf_in(self.middle(address)?.get_or_map()?, address)?.get_or_map()
     }
 
     /// Lets `address` lead to `slot`, whose record is complete. `is_apart`: the block's allocator never starts two blocks in
@@ -231,15 +199,13 @@ impl Cells for Index {
             None if make => self.new_leaf(address)?,
             known => known?,
         };
-        Some(Self::cell_in(leaf, address))
+        leaf.get(((address & ((1 << LEAF_BITS) - 1)) >> GRANULE_BITS) as usize)
     }
 
     fn child(&self, node: u32, index: usize) -> Option<&AtomicU32> {
         let unit = (node & !IS_NODE) as usize;
-        let chunk = self.chunks.get(unit / CHUNK_UNITS)?.load(Ordering::Acquire);
-        let cells = chunk + unit % CHUNK_UNITS * UNIT_CELLS * 4;
-        // SAFETY: a node has as many cells as was asked for, none crosses a chunk, and none is ever unmapped.
-        (chunk != 0).then(|| unsafe { &*((cells + index * 4) as *const AtomicU32) })
+        let cells = self.chunks.get(unit / CHUNK_UNITS)?.get()?;
+        cells.as_flattened().get(unit % CHUNK_UNITS * UNIT_CELLS + index)
     }
 
     fn new_node(&self, cells: usize) -> Option<u32> {
@@ -250,7 +216,7 @@ impl Cells for Index {
             unit = next(); // it would cross two chunks
         }
         // The number is told to others by the exchange that puts it into a cell, after the chunk is there.
-        Self::table(self.chunks.get(unit / CHUNK_UNITS)?, CHUNK_BYTES)?;
+        self.chunks.get(unit / CHUNK_UNITS)?.get_or_map()?;
         Some(unit as u32 | IS_NODE)
     }
 }

@@ -21,11 +21,14 @@
 //! When records find no room the history gives half of its storage back (`History::shrink`); when that is used up,
 //! state *full*.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#![forbid(unsafe_code)]
+
+use crate::section::{HeaderPage, Section};
+use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
-use heapledger_format::header::{self, HEADER_BYTES_MAX, Header, State};
-use heapledger_format::section::{self, SectionKind, SectionRow, row};
-use heapledger_format::{GlobalCounter, counter, record};
+use heapledger_format::header::{HEADER_BYTES_MAX, Header, State};
+use heapledger_format::section::{self, SectionKind, SectionRow};
+use heapledger_format::{GlobalCounter, TallyCounter, counter, record};
 use heapledger_linux::memory::FileMapping;
 use heapledger_linux::token::Token;
 
@@ -41,78 +44,10 @@ pub const HISTORY_PART: u64 = 8;
 /// The codec of every ledger that this backend writes.
 pub const CODEC: Codec = Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
 
-/// A section of the mapped ledger.
-pub struct Section {
-    base: usize,
-    element_bytes: usize,
-    offset: usize,
-    capacity: u64,
-    /// Bytes of it that are mapped, in whole pages. Changed by the holder of `growing`.
-    mapped: AtomicUsize,
-    used: AtomicUsize,
-    backed: AtomicUsize,
-    /// Requests still to be refused without asking, and how many the last failure made it.
-    refused: AtomicU32,
-    skips: AtomicU32,
-}
-
-impl Section {
-    const fn vacant() -> Section {
-        Section {
-            base: 0,
-            element_bytes: 0,
-            offset: 0,
-            capacity: 0,
-            mapped: AtomicUsize::new(0),
-            used: AtomicUsize::new(0),
-            backed: AtomicUsize::new(0),
-            refused: AtomicU32::new(0),
-            skips: AtomicU32::new(0),
-        }
-    }
-
-    fn cursor(word: &AtomicUsize) -> &AtomicU64 {
-        // SAFETY: set once to the address of an aligned word of the header, which stays mapped and backed.
-        unsafe { &*(word.load(Ordering::Relaxed) as *const AtomicU64) }
-    }
-
-    /// Elements handed out so far.
-    pub fn used(&self) -> u64 {
-        Self::cursor(&self.used).load(Ordering::Acquire)
-    }
-
-    fn backed(&self) -> u64 {
-        Self::cursor(&self.backed).load(Ordering::Acquire)
-    }
-
-    /// Bytes that so many elements take, in whole pages.
-    fn pages(&self, elements: u64) -> usize {
-        (elements as usize * self.element_bytes).next_multiple_of(PAGE_BYTES)
-    }
-
-    /// Elements that there is address room for.
-    pub fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
-    /// Where the element lies. It can be written if it was leased.
-    #[inline(always)]
-    pub fn at(&self, index: u64) -> *mut u8 {
-        (self.base + index as usize * self.element_bytes) as *mut u8
-    }
-
-    /// The same for elements of `BYTES` each, which the caller knows.
-    #[inline(always)]
-    pub fn at_stride<const BYTES: usize>(&self, index: u64) -> *mut u8 {
-        debug_assert!(self.element_bytes == BYTES);
-        (self.base + index as usize * BYTES) as *mut u8
-    }
-}
-
 /// The mapped ledger.
 pub struct Ledger {
     mapping: Option<FileMapping>,
-    base: usize,
+    page: HeaderPage,
     sections: [Section; SECTIONS],
     growing: Token,
     backed_bytes: AtomicU64,
@@ -226,7 +161,7 @@ impl Ledger {
     pub const fn new() -> Ledger {
         Ledger {
             mapping: None,
-            base: 0,
+            page: HeaderPage::none(),
             sections: [const { Section::vacant() }; SECTIONS],
             growing: Token::new(),
             backed_bytes: AtomicU64::new(0),
@@ -238,32 +173,14 @@ impl Ledger {
     /// Takes over a fresh mapping and writes `header` into it, all but the byte order mark, so
     /// that readers keep off until [`Ledger::open_for_readers`].
     pub fn set_up(&mut self, mapping: FileMapping, header: &Header, bytes_max: u64) -> bool {
-        if mapping.back(0, HEADER_BYTES_MAX).is_err() {
-            // SAFETY: nobody else knows the mapping yet.
-            unsafe { mapping.destroy() };
-            return false;
-        }
-        let base = mapping.base();
-        // SAFETY: the first pages were just backed, and nobody else knows the mapping yet.
-        let page = unsafe { core::slice::from_raw_parts_mut(base, HEADER_BYTES_MAX) };
-        header.write(page);
-        CODEC.put(page, header::at::BYTE_ORDER, 2, 0);
-        self.base = base as usize;
+        let Some((page, mapping)) = HeaderPage::write(mapping, header) else { return false };
+        self.page = page;
         self.backed_bytes.store(HEADER_BYTES_MAX as u64, Ordering::Relaxed);
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
         self.bytes_asked = bytes_max;
         for (section, plan) in self.sections.iter_mut().zip(&PLANS) {
-            let (Some(at), Some(planned)) = (header.row_at(plan.kind), header.section(plan.kind)) else { return false };
-            *section = Section {
-                base: base as usize + planned.offset as usize,
-                element_bytes: plan.element_bytes,
-                offset: planned.offset as usize,
-                capacity: planned.capacity,
-                mapped: AtomicUsize::new((planned.capacity as usize * plan.element_bytes).next_multiple_of(PAGE_BYTES)),
-                used: AtomicUsize::new(base as usize + at + row::used(WordSize::W64)),
-                backed: AtomicUsize::new(base as usize + at + row::backed(WordSize::W64)),
-                ..Section::vacant()
-            };
+            let Some(planned) = Section::new(&self.page, header, plan.kind) else { return false };
+            *section = planned;
         }
         self.mapping = Some(mapping);
         true
@@ -271,9 +188,7 @@ impl Ledger {
 
     /// Lets readers in.
     pub fn open_for_readers(&self) {
-        let at = self.base + header::at::BYTE_ORDER;
-        // SAFETY: an aligned half word of the backed header page.
-        unsafe { &*(at as *const core::sync::atomic::AtomicU16) }.store(0x0102, Ordering::Release);
+        self.page.set_byte_order();
     }
 
     /// The file and its mapping.
@@ -292,16 +207,17 @@ impl Ledger {
     /// A counter of the header that exists once.
     #[inline(always)]
     pub fn global(&self, counter: GlobalCounter) -> &AtomicU64 {
-        let at = self.base + header::counter_at(WordSize::W64, counter as usize);
-        // SAFETY: an aligned word of the backed header page.
-        unsafe { &*(at as *const AtomicU64) }
+        self.page.counter(counter as usize)
+    }
+
+    /// The header's own share of a counter that each thread has.
+    pub(crate) fn apart(&self, counter: TallyCounter) -> Option<&AtomicU64> {
+        self.mapping.as_ref().map(|_| self.page.counter(GlobalCounter::COUNT + counter as usize))
     }
 
     /// Says what the recorder is doing.
     pub fn set_state(&self, state: State) {
-        let at = self.base + header::at::STATE;
-        // SAFETY: a byte of the backed header page.
-        unsafe { &*(at as *const core::sync::atomic::AtomicU8) }.store(state as u8, Ordering::Release);
+        self.page.set_state(state);
     }
 
     /// Bytes of the file that have storage.
@@ -313,11 +229,11 @@ impl Ledger {
     /// section, the ledger or the file system is full.
     pub fn lease(&self, kind: SectionKind, count: u64) -> Option<u64> {
         let section = self.section(kind);
-        let used = Section::cursor(&section.used);
+        let used = section.used_word();
         loop {
             let first = used.load(Ordering::Acquire);
             let end = first + count;
-            if end > section.capacity || end > section.backed() && !self.grow(section, end) {
+            if end > section.capacity() || end > section.backed() && !self.grow(section, end) {
                 return None;
             }
             if used.compare_exchange_weak(first, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -337,10 +253,10 @@ impl Ledger {
         if end <= backed {
             return true; // somebody else was faster
         }
-        let element = section.element_bytes;
+        let element = section.element_bytes();
         let backed_bytes = section.pages(backed);
         let needed = section.pages(end) - backed_bytes;
-        let room = section.pages(section.capacity) - backed_bytes;
+        let room = section.pages(section.capacity()) - backed_bytes;
         // Grow by half, so that few calls are needed and little is reserved in vain.
         let half = (backed_bytes / 2).next_multiple_of(PAGE_BYTES).min(STEP_BYTES_MAX);
         for step in [half.max(needed).min(room), needed] {
@@ -351,7 +267,7 @@ impl Ledger {
                 self.backed_bytes.fetch_add(step as u64, Ordering::Relaxed);
                 let elements = (backed_bytes + step).checked_div(element).unwrap_or(0) as u64;
                 section.skips.store(0, Ordering::Relaxed);
-                Section::cursor(&section.backed).store(elements.min(section.capacity), Ordering::Release);
+                section.backed_word().store(elements.min(section.capacity()), Ordering::Release);
                 return true;
             }
         }
@@ -366,15 +282,13 @@ impl Ledger {
     fn back(&self, section: &Section, first: usize, bytes: usize) -> bool {
         let Some(mapping) = &self.mapping else { return false };
         let (mapped, end) = (section.mapped.load(Ordering::Relaxed), first + bytes);
-        if end > mapped && mapping.map_again(section.offset + mapped, end - mapped).is_err() {
+        if end > mapped && mapping.map_again(section.offset() + mapped, end - mapped).is_err() {
             return false;
         }
-        let backed = mapping.back(section.offset + first, bytes).is_ok();
-        match backed {
-            true => section.mapped.store(end.max(mapped), Ordering::Relaxed),
-            // SAFETY: nobody stores into what is not backed.
-            false if end > mapped => unsafe { mapping.unmap(section.offset + mapped, end - mapped) },
-            false => {}
+        section.mapped.store(end.max(mapped), Ordering::Relaxed);
+        let backed = mapping.back(section.offset() + first, bytes).is_ok();
+        if !backed {
+            section.cut(mapping, mapped);
         }
         backed
     }
@@ -394,16 +308,9 @@ impl Ledger {
         let Some(mapping) = self.mapping.as_ref().filter(|_| is_child || growing.is_some()) else { return };
         self.bytes_max.store(bytes_max.min(self.bytes_asked), Ordering::Relaxed);
         for (plan, section) in PLANS.iter().zip(&self.sections) {
-            let mapped = section.mapped.load(Ordering::Relaxed);
             let history = reserved / HISTORY_PART / plan.element_bytes as u64;
-            let share = section.pages(plan.capacity(reserved, history).min(section.capacity));
-            // A page at least, from which the mapping can be made longer.
-            let kept = share.max(section.pages(section.backed())).max(PAGE_BYTES);
-            if kept < mapped {
-                // SAFETY: nobody stores beyond `backed`, which does not move while the token is held.
-                unsafe { mapping.unmap(section.offset + kept, mapped - kept) };
-                section.mapped.store(kept, Ordering::Relaxed);
-            }
+            let share = section.pages(plan.capacity(reserved, history).min(section.capacity()));
+            section.cut(mapping, share);
         }
     }
 
@@ -412,20 +319,19 @@ impl Ledger {
         self.section(kind).refused.store(0, Ordering::Relaxed);
     }
 
-    /// Gives the storage of whole pages of a section back.
-    ///
-    /// # Safety
-    /// Nobody may store into them any more.
-    pub unsafe fn give_back(&self, kind: SectionKind, first: u64, count: u64) -> bool {
+    /// Leases elements for these bytes, and fills them: the number of the first. `None` if there is no room.
+    pub fn enter(&self, kind: SectionKind, bytes: &[u8]) -> Option<u64> {
         let section = self.section(kind);
-        let at = section.offset + first as usize * section.element_bytes;
-        let bytes = count as usize * section.element_bytes;
-        // SAFETY: the caller's promise.
-        let done = self.mapping.as_ref().is_some_and(|mapping| unsafe { mapping.give_back(at, bytes) }.is_ok());
-        if done {
-            self.backed_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-        }
-        done
+        let first = self.lease(kind, bytes.len().div_ceil(section.element_bytes().max(1)) as u64)?;
+        section.fill(first, bytes);
+        Some(first)
+    }
+
+    /// Gives the storage of whole pages of a section back, to which nobody stores any more.
+    pub fn give_back(&self, kind: SectionKind, first: u64, count: u64) -> bool {
+        let given = self.mapping.as_ref().and_then(|mapping| self.section(kind).give_back(mapping, first, count));
+        self.backed_bytes.fetch_sub(given.unwrap_or(0) as u64, Ordering::Relaxed);
+        given.is_some()
     }
 }
 

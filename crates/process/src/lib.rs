@@ -5,12 +5,11 @@
 //! calls the program's allocator, unwinds, or waits without bound. x86-64 only; elsewhere the crate is empty.
 //!
 //! ```text
-//! shared file mapping (ledger.rs)            private memory
-//!   header, section table                      shadow map: address -> slot   (index.rs)
-//!   records            <- slots.rs             hash tables over pcs and sites (sites.rs, segments.rs)
-//!   history ring       <- history.rs           owners of history chunks       (history.rs)
-//!   sites, pcs         <- sites.rs             state of each thread           (state.rs, threads.rs)
-//!   modules, strings   <- modules.rs
+//! shared file mapping (ledger.rs)            private memory (private.rs)
+//!   records            <- slots.rs             shadow map: address -> slot   (index.rs)
+//!   history ring       <- history.rs           hash tables over pcs and sites (sites.rs, segments.rs)
+//!   sites, pcs         <- sites.rs             owners of history chunks       (history.rs)
+//!   modules, strings   <- modules.rs           state of each thread           (state.rs, threads.rs)
 //!   threads, tallies   <- threads.rs
 //! ```
 //!
@@ -18,7 +17,8 @@
 //! All tables are memory that is mapped once and never unmapped, zero when fresh, and accessed
 //! through atomics wherever two threads can meet. A [`state::ThreadState`] belongs to one kernel
 //! thread at a time, see [`threads`]; what a hook alone may touch of it, only through [`state::Entered`], which is had by
-//! setting the guard ([`access`]). Files without `unsafe` forbid it.
+//! setting the guard ([`access`]). `unsafe` has rooms of its own: [`section`] makes atomic words of the ledger's file,
+//! `private` tables of our own memory. Files without `unsafe` forbid it.
 #![no_std]
 #![cfg(any(feature = "loom", all(target_os = "linux", target_arch = "x86_64")))]
 #![cfg_attr(
@@ -68,11 +68,15 @@ pub mod peak;
 #[cfg(not(feature = "loom"))]
 mod place;
 #[cfg(not(feature = "loom"))]
+mod private;
+#[cfg(not(feature = "loom"))]
 pub mod reallocation;
 #[cfg(not(feature = "loom"))]
 pub mod room;
 #[cfg(not(feature = "loom"))]
 pub mod sampling;
+#[cfg(not(feature = "loom"))]
+pub mod section;
 #[cfg(not(feature = "loom"))]
 mod segments;
 #[cfg(not(feature = "loom"))]

@@ -234,19 +234,10 @@ impl Modules {
             executable = process::executable::<1024>();
             path = executable.bytes();
         }
-        let Some(path_at) = ledger.lease(SectionKind::Strings, path.len() as u64) else { return 0 };
-        // SAFETY: these bytes were just leased to us.
-        unsafe {
-            let strings = ledger.section(SectionKind::Strings).at(path_at);
-            core::ptr::copy_nonoverlapping(path.as_ptr(), strings, path.len());
-        }
-        let Some(row) = ledger.lease(SectionKind::Modules, 1) else { return 0 };
-        let Some(row_plus_1) = u16::try_from(row + 1).ok() else { return 0 };
-        const BYTES: usize = module::bytes(WordSize::W64);
-        // SAFETY: the row was just leased to us; nobody refers to it before its number is known.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(ledger.section(SectionKind::Modules).at(row), BYTES) };
+        let Some(path_at) = ledger.enter(SectionKind::Strings, path) else { return 0 };
+        let mut bytes = [0; module::bytes(WordSize::W64)];
         let mut put = |field: fn(WordSize) -> usize, width, value: u64| {
-            CODEC.put(bytes, field(WordSize::W64), width, value);
+            CODEC.put(&mut bytes, field(WordSize::W64), width, value);
         };
         let build_id = code.build_id();
         let build_id = build_id.get(..build_id.len().min(BUILD_ID_BYTES_MAX)).unwrap_or(&[]);
@@ -262,7 +253,8 @@ impl Modules {
         if let Some(place) = bytes.get_mut(at..at + build_id.len()) {
             place.copy_from_slice(build_id);
         }
-        row_plus_1
+        // Nobody refers to it before its number is known.
+        ledger.enter(SectionKind::Modules, &bytes).and_then(|row| u16::try_from(row + 1).ok()).unwrap_or(0)
     }
 
     /// A code address as the `pcs` section has it. The address is one past the instruction in question.

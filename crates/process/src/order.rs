@@ -158,8 +158,8 @@ impl Remains {
 /// How many bytes the block of a record has, as far as they are known without looking elsewhere.
 #[inline(always)]
 fn bytes_of(shared: &Shared, slot: Slot) -> u64 {
-    let [size, time] = [2, 3].map(|word| shared.record_word(slot, word).load(Ordering::Relaxed));
-    Entry::packed_actual(&[0, 0, size, time]).unwrap_or(u64::MAX >> 8)
+    let [_, _, size, time] = shared.record(slot);
+    Entry::packed_actual(&[0, 0, size.load(Ordering::Relaxed), time.load(Ordering::Relaxed)]).unwrap_or(u64::MAX >> 8)
 }
 
 impl Shared {
@@ -172,7 +172,7 @@ impl Shared {
     /// The number of the block in a slot; 0 if there is none.
     #[inline(always)]
     fn number_in(&self, slot: Slot) -> u64 {
-        (self.record_word(slot, 0).load(Ordering::Acquire) & NUMBER_MASK).saturating_sub(1)
+        (self.record(slot)[0].load(Ordering::Acquire) & NUMBER_MASK).saturating_sub(1)
     }
 }
 

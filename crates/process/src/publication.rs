@@ -24,14 +24,14 @@ pub fn before_changing() {
 
 /// Writes a retracted element and lets readers see it. `commit` is the index of the commit word.
 #[inline(always)]
-pub fn publish<'w, const WORDS: usize>(word: impl Fn(usize) -> &'w AtomicU64, commit: usize, values: &[u64; WORDS]) {
+pub fn publish<const WORDS: usize>(element: &[AtomicU64; WORDS], commit: usize, values: &[u64; WORDS]) {
     before_changing();
     for (index, value) in values.iter().enumerate() {
-        if index != commit {
-            word(index).store(*value, Ordering::Relaxed);
+        if let Some(word) = element.get(index).filter(|_| index != commit) {
+            word.store(*value, Ordering::Relaxed);
         }
     }
-    if let Some(value) = values.get(commit) {
-        word(commit).store(*value, Ordering::Release);
+    if let (Some(word), Some(value)) = (element.get(commit), values.get(commit)) {
+        word.store(*value, Ordering::Release);
     }
 }

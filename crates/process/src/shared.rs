@@ -20,10 +20,13 @@ use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, SectionKind};
 use heapledger_linux::clock::Clock;
-use heapledger_linux::{apart, memory, syscall};
+use heapledger_linux::{apart, syscall};
 use heapledger_recorder::backend::Slot;
 
-const RECORD_BYTES: usize = RECORD_WORDS * 8;
+/// A heap's row in words, and those of its range.
+const HEAP_WORDS: usize = heap::bytes(WordSize::W64) / 8;
+const HEAP_LOW: usize = heap::low(WordSize::W64) / 8;
+const HEAP_HIGH: usize = heap::high(WordSize::W64) / 8;
 /// Nanoseconds of a tick.
 pub const TICK_NS: u32 = 1000;
 /// Updates that a thread may keep to itself.
@@ -224,16 +227,14 @@ impl Shared {
     pub fn widen_ranges(&self, state: &ThreadBooks) {
         let heaps = self.ledger().section(SectionKind::Heaps);
         for (row, range) in (0..heaps.used()).zip(&state.ranges).filter(|(_, range)| **range != HeapRange::default()) {
-            let row = heaps.at(row);
-            // SAFETY: an aligned word of a backed row.
-            let word = |field: fn(WordSize) -> usize| unsafe { &*row.add(field(WordSize::W64)).cast::<AtomicU64>() };
+            let row: &[AtomicU64; HEAP_WORDS] = heaps.element(row);
             let (low, high) = (!range.below_low as u64, range.high as u64);
             // Looking first keeps the line shared: ranges widen rarely.
-            if low < word(heap::low).load(Ordering::Relaxed) {
-                word(heap::low).fetch_min(low, Ordering::Relaxed);
+            if low < row[HEAP_LOW].load(Ordering::Relaxed) {
+                row[HEAP_LOW].fetch_min(low, Ordering::Relaxed);
             }
-            if high > word(heap::high).load(Ordering::Relaxed) {
-                word(heap::high).fetch_max(high, Ordering::Relaxed);
+            if high > row[HEAP_HIGH].load(Ordering::Relaxed) {
+                row[HEAP_HIGH].fetch_max(high, Ordering::Relaxed);
             }
         }
     }
@@ -296,18 +297,17 @@ impl Shared {
         }
     }
 
-    /// A word of a record.
+    /// What the words of a record hold.
     #[inline(always)]
-    pub fn record_word(&self, slot: Slot, word: usize) -> &AtomicU64 {
-        // SAFETY: slots come from leases of the section, so the record is backed; it is four aligned words.
-        unsafe {
-            &*self
-                .ledger()
-                .section(SectionKind::Records)
-                .at_stride::<RECORD_BYTES>(u64::from(slot.0))
-                .cast::<AtomicU64>()
-                .add(word)
-        }
+    pub(crate) fn words_of(&self, slot: Slot, order: Ordering) -> [u64; RECORD_WORDS] {
+        let [commit, address, size, time] = self.record(slot);
+        [commit.load(order), address.load(order), size.load(order), time.load(order)]
+    }
+
+    /// The words of a record.
+    #[inline(always)]
+    pub fn record(&self, slot: Slot) -> &[AtomicU64; RECORD_WORDS] {
+        self.ledger().section(SectionKind::Records).element(u64::from(slot.0))
     }
 }
 
@@ -332,13 +332,13 @@ impl Figures for Shared {
 impl Addresses for Shared {
     #[inline(always)]
     fn address(&self, slot: Slot) -> u64 {
-        self.record_word(slot, 1).load(Ordering::Acquire) & heapledger_format::record::ADDRESS_MAX
+        self.record(slot)[1].load(Ordering::Acquire) & heapledger_format::record::ADDRESS_MAX
     }
 
     #[inline(always)]
     fn fetch_soon(&self, slot: Slot) {
         // Where nothing is mapped, a prefetch does nothing.
-        memory::fetch_soon(self.ledger().section(SectionKind::Records).at_stride::<RECORD_BYTES>(u64::from(slot.0)));
+        self.ledger().section(SectionKind::Records).fetch_soon::<RECORD_WORDS>(u64::from(slot.0));
     }
 }
 
@@ -346,15 +346,15 @@ impl Addresses for Shared {
 /// index may still read.
 impl Vacant for Shared {
     fn next(&self, slot: Slot) -> u64 {
-        self.record_word(slot, 2).load(Ordering::Relaxed)
+        self.record(slot)[2].load(Ordering::Relaxed)
     }
     fn set_next(&self, slot: Slot, link: u64) {
-        self.record_word(slot, 2).store(link, Ordering::Relaxed);
+        self.record(slot)[2].store(link, Ordering::Relaxed);
     }
     fn next_batch(&self, slot: Slot) -> u64 {
-        self.record_word(slot, 3).load(Ordering::Relaxed)
+        self.record(slot)[3].load(Ordering::Relaxed)
     }
     fn set_next_batch(&self, slot: Slot, link: u64) {
-        self.record_word(slot, 3).store(link, Ordering::Relaxed);
+        self.record(slot)[3].store(link, Ordering::Relaxed);
     }
 }

@@ -5,10 +5,13 @@
 //!
 //! The table of code addresses also holds what unwinding has learnt about them, for all threads.
 
+#![forbid(unsafe_code)]
+
 use crate::ledger::Ledger;
 use crate::modules::Modules;
+use crate::private::{Alone, Sixteen};
 use crate::segments::{NEIGHBOURS, SEGMENTS, Segments};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::section::{pc, site};
 use heapledger_recorder::backend::Site;
@@ -18,7 +21,7 @@ const NODE_PLACES: usize = 16;
 /// Most bits of a node's id.
 const ID_BITS_MAX: u32 = 26;
 
-type Nodes = Segments<{ NODE_PLACES * 4 }, 4>;
+type Nodes = Segments<Sixteen, 4>;
 
 /// How a node's place is divided in a segment: its id, and above it bits of the key's hash, so that few wrong nodes are looked at.
 /// While a segment is being filled ids are small yet, which leaves more bits to the hash. What is left vacant in it is
@@ -38,12 +41,15 @@ const ID_MASKS: [u32; SEGMENTS] = {
 };
 
 const CODE_PLACES: usize = 8;
-const CODE_WORDS: usize = 3;
+
+/// What is known of a code address: the address, its id, its rule. The upper half of the latter two is the generation plus 1 in
+/// which they were entered.
+type CodePlace = [AtomicU64; 3];
 
 /// The tables.
 pub struct Sites {
     nodes: Nodes,
-    codes: Segments<{ CODE_PLACES * CODE_WORDS * 8 }, 1>,
+    codes: Segments<[CodePlace; CODE_PLACES], 1>,
 }
 
 /// The number of a code address in the ledger; 0: none.
@@ -51,35 +57,14 @@ pub struct Sites {
 #[repr(transparent)]
 pub struct CodeId(pub u32);
 
-/// What is known of a code address. The upper half of both values is the generation plus 1 in which they were entered.
-struct CodePlace {
-    address: &'static AtomicU64,
-    id: &'static AtomicU64,
-    rule: &'static AtomicU64,
+fn stamp(generation: u32, value: u32) -> u64 {
+    u64::from(generation.wrapping_add(1)) << 32 | u64::from(value)
 }
 
-impl CodePlace {
-    #[inline(always)]
-    fn in_window(window: usize, index: usize) -> CodePlace {
-        let at = window + index * CODE_WORDS * 8;
-        // SAFETY: a window of `CODE_PLACES` places of three words, inside a mapped segment that stays.
-        let word = |offset: usize| unsafe { &*((at + offset) as *const AtomicU64) };
-        CodePlace { address: word(0), id: word(8), rule: word(16) }
-    }
-
-    fn all_in(window: usize) -> impl Iterator<Item = CodePlace> {
-        (0..CODE_PLACES).map(move |index| CodePlace::in_window(window, index))
-    }
-
-    fn stamp(generation: u32, value: u32) -> u64 {
-        u64::from(generation.wrapping_add(1)) << 32 | u64::from(value)
-    }
-
-    /// The value of a word, if it was entered in this generation.
-    fn read(word: &AtomicU64, generation: u32) -> Option<u32> {
-        let value = word.load(Ordering::Acquire);
-        (value >> 32 == u64::from(generation.wrapping_add(1))).then_some(value as u32)
-    }
+/// The value of a word, if it was entered in this generation.
+fn read(word: &AtomicU64, generation: u32) -> Option<u32> {
+    let value = word.load(Ordering::Acquire);
+    (value >> 32 == u64::from(generation.wrapping_add(1))).then_some(value as u32)
 }
 
 #[inline(always)]
@@ -105,27 +90,16 @@ impl Sites {
     }
 
     /// Gives the memory of the tables back.
-    ///
-    /// # Safety
-    /// Nobody may use them any more.
-    pub(crate) unsafe fn unmap(&self) {
-        // SAFETY: the caller's.
-        unsafe {
-            self.nodes.unmap();
-            self.codes.unmap();
-        }
+    pub(crate) fn unmap(&self, alone: &Alone) {
+        self.nodes.unmap(alone);
+        self.codes.unmap(alone);
     }
 
     #[inline(always)]
     fn node_word(ledger: &Ledger, id: u32) -> &AtomicU64 {
-        // SAFETY: ids come from leases of the section, so the element is backed; it is one aligned word.
-        unsafe { &*ledger.section(SectionKind::Sites).at_stride::<{ site::BYTES }>(u64::from(id)).cast::<AtomicU64>() }
-    }
-
-    #[inline(always)]
-    fn node_place(window: usize, index: usize) -> &'static AtomicU32 {
-        // SAFETY: a window of `NODE_PLACES` places inside a mapped segment that stays.
-        unsafe { &*((window + index * 4) as *const AtomicU32) }
+        const { assert!(site::BYTES == 8) };
+        let [word] = ledger.section(SectionKind::Sites).element(u64::from(id));
+        word
     }
 
     #[inline(always)]
@@ -146,14 +120,13 @@ impl Sites {
             while neighbour < NEIGHBOURS {
                 let window = self.nodes.known_window(segment, hash, neighbour)?;
                 let is_full = Self::is_full(window);
-                let mut candidates = places_with_tag(window, hash as u32, !id_mask);
-                while candidates != 0 {
-                    let place = Self::node_place(window, candidates.trailing_zeros() as usize);
+                // A place that is being filled may be missed; then `new_site` finds it.
+                let mut candidates = window.alike(hash as u32, !id_mask);
+                while let Some(place) = window.next(&mut candidates) {
                     let id = place.load(Ordering::Acquire) & id_mask;
                     if Self::node_word(ledger, id).load(Ordering::Relaxed) == key {
                         return Some(Site(id));
                     }
-                    candidates &= candidates - 1;
                 }
                 // Places are taken in their order: if there is room, nothing was put elsewhere.
                 if !is_full {
@@ -170,8 +143,8 @@ impl Sites {
 
     /// Whether no place of a window is vacant. To be asked before the places are looked at.
     #[inline(always)]
-    fn is_full(window: usize) -> bool {
-        Self::node_place(window, NODE_PLACES - 1).load(Ordering::Acquire) != 0
+    fn is_full(window: &Sixteen) -> bool {
+        window.words()[NODE_PLACES - 1].load(Ordering::Acquire) != 0
     }
 
     #[cold]
@@ -193,14 +166,13 @@ impl Sites {
 
     fn insert_node(
         ledger: &Ledger,
-        window: usize,
+        window: &Sixteen,
         (key, hash): (u64, u64),
         id_mask: u32,
         own: &mut Option<u32>,
     ) -> Inserted {
         let tag = hash as u32 & !id_mask;
-        for index in 0..NODE_PLACES {
-            let place = Self::node_place(window, index);
+        for place in window.words() {
             let mut seen = place.load(Ordering::Acquire);
             if seen == 0 {
                 let fresh = match *own {
@@ -237,12 +209,12 @@ impl Sites {
         for segment in (0..self.codes.count()).rev() {
             'segment: for neighbour in 0..NEIGHBOURS {
                 let window = self.codes.known_window(segment, mix(address), neighbour)?;
-                for code in CodePlace::all_in(window) {
-                    match code.address.load(Ordering::Acquire) {
+                for [known, id, rule] in window {
+                    match known.load(Ordering::Acquire) {
                         0 => break 'segment,
                         seen if seen == address => {
-                            let rule = CodePlace::read(code.rule, generation)?;
-                            let id = CodePlace::read(code.id, generation).filter(|id| *id != 0)?;
+                            let rule = read(rule, generation)?;
+                            let id = read(id, generation).filter(|id| *id != 0)?;
                             return Some((Rule::from_bits(rule), CodeId(id)));
                         }
                         _ => {}
@@ -267,10 +239,10 @@ impl Sites {
         let windows = (0..SEGMENTS).flat_map(|segment| (0..NEIGHBOURS).map(move |neighbour| (segment, neighbour)));
         for (segment, neighbour) in windows {
             let window = self.codes.window(segment, hash, neighbour)?;
-            for code in CodePlace::all_in(window) {
-                let mut seen = code.address.load(Ordering::Acquire);
+            for [known, id_of, rule_of] in window {
+                let mut seen = known.load(Ordering::Acquire);
                 if seen == 0 {
-                    match code.address.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire) {
+                    match known.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire) {
                         Ok(_) => seen = address,
                         Err(other) => seen = other,
                     }
@@ -278,12 +250,12 @@ impl Sites {
                 if seen == address {
                     let mut mark = None;
                     if let Some(rule) = rule {
-                        let before = code.rule.swap(CodePlace::stamp(generation, rule.bits()), Ordering::AcqRel);
+                        let before = rule_of.swap(stamp(generation, rule.bits()), Ordering::AcqRel);
                         mark = mark_of(rule).filter(|_| before as u32 != rule.bits());
                     }
-                    let id = match CodePlace::read(code.id, generation).filter(|id| *id != 0) {
+                    let id = match read(id_of, generation).filter(|id| *id != 0) {
                         Some(id) => CodeId(id),
-                        None => Self::insert_code(ledger, modules, &code, address, generation)?,
+                        None => Self::insert_code(ledger, modules, id_of, address, generation)?,
                     };
                     if let Some(mark) = mark {
                         Self::insert_mark(ledger, mark, id);
@@ -300,12 +272,12 @@ impl Sites {
     fn insert_code(
         ledger: &Ledger,
         modules: &Modules,
-        code: &CodePlace,
+        id_of: &AtomicU64,
         address: u64,
         generation: u32,
     ) -> Option<CodeId> {
         let word = modules.locate(ledger, address);
-        let known = code.id.load(Ordering::Acquire) as u32;
+        let known = id_of.load(Ordering::Acquire) as u32;
         let id = if known != 0 && Self::code_word(ledger, known).load(Ordering::Acquire) == word {
             known
         } else {
@@ -313,7 +285,7 @@ impl Sites {
             Self::code_word(ledger, id).store(word, Ordering::Release);
             id
         };
-        code.id.store(CodePlace::stamp(generation, id), Ordering::Release);
+        id_of.store(stamp(generation, id), Ordering::Release);
         Some(CodeId(id))
     }
 
@@ -327,54 +299,9 @@ impl Sites {
 
     fn code_word(ledger: &Ledger, id: u32) -> &AtomicU64 {
         const { assert!(pc::BYTES == 8) };
-        // SAFETY: ids come from leases of the section, so the element is backed; it is one aligned word.
-        unsafe { &*ledger.section(SectionKind::Pcs).at(u64::from(id)).cast::<AtomicU64>() }
+        let [word] = ledger.section(SectionKind::Pcs).element(u64::from(id));
+        word
     }
-}
-
-/// Which places of a window have a tag like the hash, a bit each: all sixteen at once, because a loop over them would be mispredicted
-/// nearly every time. A place that is being filled may be missed; then [`Sites::new_site`] finds it. Volatile: [`Sites::is_full`] comes first.
-#[inline(always)]
-fn places_with_tag(window: usize, hash: u32, tag_mask: u32) -> u32 {
-    let mask: u32;
-    // SAFETY: reads the 64 bytes of a window, which lie on one cache line of a mapped segment. In assembly, because other
-    // threads may store there meanwhile: every place is a word that is loaded whole.
-    unsafe {
-        core::arch::asm!(
-            "movd {tags}, {tag:e}",
-            "pshufd {tags}, {tags}, 0",
-            "movd {high}, {tag_mask:e}",
-            "pshufd {high}, {high}, 0",
-            "movdqa {a}, [{window}]",
-            "movdqa {b}, [{window} + 16]",
-            "movdqa {c}, [{window} + 32]",
-            "movdqa {d}, [{window} + 48]",
-            "pand {a}, {high}",
-            "pand {b}, {high}",
-            "pand {c}, {high}",
-            "pand {d}, {high}",
-            "pcmpeqd {a}, {tags}",
-            "pcmpeqd {b}, {tags}",
-            "pcmpeqd {c}, {tags}",
-            "pcmpeqd {d}, {tags}",
-            "packssdw {a}, {b}",
-            "packssdw {c}, {d}",
-            "packsswb {a}, {c}",
-            "pmovmskb {mask:e}, {a}",
-            window = in(reg) window,
-            tag = in(reg) hash & tag_mask,
-            tag_mask = in(reg) tag_mask,
-            mask = lateout(reg) mask,
-            tags = out(xmm_reg) _,
-            high = out(xmm_reg) _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            c = out(xmm_reg) _,
-            d = out(xmm_reg) _,
-            options(nostack, preserves_flags, readonly),
-        );
-    }
-    mask
 }
 
 /// What readers are told of code with such a rule.

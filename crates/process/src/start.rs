@@ -15,6 +15,7 @@
 use crate::ledger::{CODEC, Ledger, PAGE_BYTES};
 use crate::options::Request;
 use crate::place::{Opening, push_ledger_dir, usable_dir};
+use crate::private;
 use crate::room;
 use crate::shared::{Phase, Settings, Shared};
 use crate::ways;
@@ -236,36 +237,27 @@ fn near_file_limit(bytes: u64) -> bool {
     syscall::limit(syscall::LIMIT_FILE_BYTES).is_some_and(|limit| bytes.saturating_add(SPARE_BYTES) > limit)
 }
 
-fn append(ledger: &Ledger, kind: SectionKind, bytes: &[u8]) -> Option<u64> {
-    let at = ledger.lease(kind, bytes.len() as u64)?;
-    // SAFETY: these bytes were just leased to us.
-    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), ledger.section(kind).at(at), bytes.len()) };
-    Some(at)
-}
-
 fn describe_heaps(ledger: &Ledger, hooks: &Hooks) -> bool {
     hooks.heaps.iter().all(|name| {
-        let (Some(name_at), Some(row)) =
-            (append(ledger, SectionKind::Strings, name), ledger.lease(SectionKind::Heaps, 1))
-        else {
-            return false;
+        let mut element = [0; heap::bytes(WordSize::W64)];
+        let mut put = |field: fn(WordSize) -> usize, width, value| {
+            CODEC.put(&mut element, field(WordSize::W64), width, value);
         };
-        const BYTES: usize = heap::bytes(WordSize::W64);
-        // SAFETY: the row was just leased to us.
-        let element = unsafe { core::slice::from_raw_parts_mut(ledger.section(SectionKind::Heaps).at(row), BYTES) };
-        CODEC.put(element, heap::name_at(WordSize::W64), 4, name_at)
-            && CODEC.put(element, heap::name_bytes(WordSize::W64), 4, name.len() as u64)
-            && CODEC.put(element, heap::low(WordSize::W64), 8, u64::MAX)
-            && CODEC.put(element, heap::state(WordSize::W64), 4, 1)
+        let Some(name_at) = ledger.enter(SectionKind::Strings, name) else { return false };
+        put(heap::name_at, 4, name_at);
+        put(heap::name_bytes, 4, name.len() as u64);
+        put(heap::low, 8, u64::MAX);
+        put(heap::state, 4, 1);
+        ledger.enter(SectionKind::Heaps, &element).is_some()
     })
 }
 
 fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64, hooks: &Hooks) -> bool {
     let pair = |key: &str, value: &[u8]| {
-        append(ledger, SectionKind::Process, key.as_bytes()).is_some()
-            && append(ledger, SectionKind::Process, b"=").is_some()
-            && append(ledger, SectionKind::Process, value).is_some()
-            && append(ledger, SectionKind::Process, b"\0").is_some()
+        ledger.enter(SectionKind::Process, key.as_bytes()).is_some()
+            && ledger.enter(SectionKind::Process, b"=").is_some()
+            && ledger.enter(SectionKind::Process, value).is_some()
+            && ledger.enter(SectionKind::Process, b"\0").is_some()
     };
     let number = |key: &str, value: u64| pair(key, Text::<24>::new().push_number(value).bytes());
     let described = number(key::PID, u64::from(syscall::getpid()))
@@ -296,10 +288,10 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         }
         for part in piece.split_inclusive(|byte| *byte == 0) {
             if !in_argument {
-                room &= append(ledger, SectionKind::Process, key::ARG.as_bytes()).is_some()
-                    && append(ledger, SectionKind::Process, b"=").is_some();
+                room &= ledger.enter(SectionKind::Process, key::ARG.as_bytes()).is_some()
+                    && ledger.enter(SectionKind::Process, b"=").is_some();
             }
-            room &= append(ledger, SectionKind::Process, part).is_some();
+            room &= ledger.enter(SectionKind::Process, part).is_some();
             in_argument = !part.ends_with(b"\0");
         }
         room
@@ -310,9 +302,9 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
 /// A page of private memory from which a core dump leads to the ledger: its file, its id, and where the finished
 /// ledger probably lies. A forked child does not get it, because its blocks are not in that ledger.
 fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
-    let (Ok(page), Some(mapping)) = (syscall::map_anonymous(PAGE_BYTES), ledger.mapping()) else { return };
+    let (Some(page), Some(mapping)) = (private::bytes(PAGE_BYTES), ledger.mapping()) else { return };
     // A kernel before 4.14 cannot: then a child's core dump leads to its parent's ledger.
-    let _ = syscall::advise(page, PAGE_BYTES, advice::WIPE_ON_FORK);
+    let _ = syscall::advise(page.as_mut_ptr(), PAGE_BYTES, advice::WIPE_ON_FORK);
     // Without the magic: what is left of it on the stack is in the memory of forked children, too.
     let mut text = Text::<2048>::new();
     text.push(anchor::MARK).push(mapping.path().bytes()).push(b"\n");
@@ -325,11 +317,9 @@ fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
         text.push(b"\ncwd=").push(cwd.bytes());
     }
     text.push(b"\n");
-    // SAFETY: a fresh page, longer than magic and text; nobody else knows it.
-    unsafe {
-        core::ptr::copy_nonoverlapping(text.bytes().as_ptr(), page.add(MAGIC.len()), text.bytes().len());
-        core::ptr::copy_nonoverlapping(MAGIC.as_ptr(), page, MAGIC.len());
-    }
+    let Some((magic, rest)) = page.split_first_chunk_mut() else { return };
+    rest.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = *byte);
+    *magic = MAGIC;
 }
 
 /// Leaves a mark that a child process of the watched one was not watched: a line in a file.

@@ -4,11 +4,11 @@ use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
-use heapledger_format::counter::TALLY_KINDS_AT;
+use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::kind::KIND_LIMIT;
-use heapledger_format::section::thread;
+use heapledger_format::section::{THREAD_NAME_BYTES, thread};
 use heapledger_format::{Kind, TallyCounter};
 use heapledger_linux::clock::Moment;
 use heapledger_linux::stack::StackRange;
@@ -16,6 +16,8 @@ use heapledger_linux::{syscall, tls};
 use heapledger_recorder::backend::Slot;
 use heapledger_unwind::{FrameNote, Fresh, Head, LastStack, Memo, RuleCache, Word};
 
+use crate::places::{Claimed, OwnedPlace, Places, Reserved};
+use crate::private::Alone;
 use crate::slots::LOCAL_MAX;
 
 /// Sets of a thread's rule cache: 128 KiB, of which only what is used is ever touched.
@@ -28,6 +30,22 @@ pub const MEMO_WORDS: usize = 48 << 10;
 
 /// Heaps whose ranges are followed.
 pub const HEAPS_MAX: usize = 4;
+
+/// The words of a thread's row in the ledger. The first begins with its state.
+pub(crate) type Row = [AtomicU64; thread::bytes(WordSize::W64) / 8];
+/// The words of a state's own share of the counters.
+pub(crate) type Tally = [AtomicU64; TALLY_WORDS];
+
+/// From now on a row says so of its thread, unless it says something else than what is `expected`.
+pub(crate) fn change_row(row: &Row, expected: Option<u32>, state: u32) {
+    const LOWER_HALF: u64 = u32::MAX as u64;
+    let change = |word: u64| {
+        let is_expected = expected.is_none_or(|expected| word as u32 == expected);
+        is_expected.then_some(word & !LOWER_HALF | u64::from(state))
+    };
+    let [word, ..] = row;
+    let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, change);
+}
 
 /// An address range. All zeros: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,10 +84,40 @@ pub struct ThreadState {
     /// Kernel id of the thread that owns this state.
     pub tid: Cell<u32>,
     /// The tally element of this state.
-    tally: Cell<*const AtomicU64>,
+    tally: Cell<*const Tally>,
     /// Takes the counts of a thread without a row.
-    no_row: [AtomicU64; 8],
+    no_row: Row,
     books: UnsafeCell<ThreadBooks>,
+}
+
+/// A new state, which belongs to nobody and is forgotten again if it is put nowhere.
+pub(crate) struct NewState {
+    state: NonNull<ThreadState>,
+    bytes: usize,
+}
+
+impl NewState {
+    /// Makes one. `None` if there is no memory.
+    pub(crate) fn create(depth_limit: usize) -> Option<NewState> {
+        let bytes = ThreadState::bytes(depth_limit);
+        let state = NonNull::new(syscall::map_anonymous(bytes).ok()?.cast())?;
+        Some(NewState { state, bytes })
+    }
+
+    /// Puts it into a place, with what it counts in.
+    pub(crate) fn put<'p>(self, reserved: Reserved<'p>, tally: &'static Tally) -> Claimed<'p> {
+        let state = ThreadState::at(self.state.as_ptr() as usize);
+        core::mem::forget(self);
+        state.tally.set(tally);
+        reserved.fill(state.address())
+    }
+}
+
+impl Drop for NewState {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has seen it.
+        unsafe { syscall::unmap(self.state.as_ptr().cast(), self.bytes) };
+    }
 }
 
 /// What only the hook touches that is inside the recorder, or who has taken over the state of a thread that is gone.
@@ -119,12 +167,12 @@ pub struct ThreadBooks {
     pub entries: u64,
     /// Entries of the history that were leased so far, all of them filled but for those up to `end_entry`.
     pub entries_filled: u64,
-    /// The thread's row, or null.
-    row_bytes: *mut u8,
+    /// The thread's row.
+    row_words: Option<&'static Row>,
     /// Where the thread's own counts go: its row, or `no_row`.
-    counts: *const u8,
+    counts: *const Row,
     /// The thread's name as last seen.
-    pub name: [u8; 16],
+    pub name: [u8; THREAD_NAME_BYTES],
     /// Vacant slots, last given back first.
     pub slots: [Slot; LOCAL_MAX],
     /// Rules by code address.
@@ -143,7 +191,8 @@ pub struct ThreadBooks {
 const KEPT_BYTES: usize = 3 * size_of::<Word>() + size_of::<FrameNote>();
 /// Bytes behind a state for each frame of a stack: in both last stacks, a fresh frame, a pc.
 const FRAME_BYTES: usize = 2 * KEPT_BYTES + size_of::<Fresh>() + 8;
-const _: () = assert!(size_of::<heapledger_unwind::Word>() == 16 && thread::bytes(WordSize::W64) <= 64);
+const _: () = assert!(size_of::<heapledger_unwind::Word>() == 16 && thread::bytes(WordSize::W64).is_multiple_of(8));
+const _: () = assert!(thread::name(WordSize::W64).is_multiple_of(8) && thread::state(WordSize::W64) == 0);
 
 /// The one access to a thread's books: of the hook that has set the guard, or of who has taken over the state. A pointer, from
 /// which references are made for as long as they are used, because a hook may be left by a jump, and entered anew.
@@ -178,29 +227,23 @@ impl ThreadState {
         unsafe { word.as_ref() }
     }
 
-    /// The state at an address.
-    ///
-    /// # Safety
-    /// It must be one of [`ThreadState::create`].
-    pub(crate) unsafe fn at(address: usize) -> &'static ThreadState {
-        // SAFETY: the caller's, and states are never unmapped.
+    /// The state that lies in a place.
+    fn at(address: usize) -> &'static ThreadState {
+        // SAFETY: `NewState::put` alone fills places, with such memory, of which zeros are a value, and which is never unmapped.
         unsafe { &*(address as *const ThreadState) }
     }
 
-    /// A new state, which belongs to nobody. `None` if there is no memory.
-    pub(crate) fn create(depth_limit: usize) -> Option<&'static ThreadState> {
-        let memory = syscall::map_anonymous(ThreadState::bytes(depth_limit)).ok()?;
-        // SAFETY: fresh memory of a state's size, all zeros.
-        Some(unsafe { ThreadState::at(memory as usize) })
+    /// The state that a kernel thread owns.
+    pub(crate) fn of_tid<P: AsRef<[OwnedPlace]>>(places: &Places<P>, tid: u32) -> Option<&'static ThreadState> {
+        places.state_of(tid).map(ThreadState::at)
     }
 
-    /// Undoes [`ThreadState::create`].
-    ///
-    /// # Safety
-    /// Nobody may use the state any more.
-    pub(crate) unsafe fn destroy(&'static self, depth_limit: usize) {
-        // SAFETY: the caller's.
-        unsafe { syscall::unmap((&raw const *self).cast_mut().cast(), ThreadState::bytes(depth_limit)) };
+    /// Gives the memory of all states back.
+    pub(crate) fn unmap_all<P: AsRef<[OwnedPlace]>>(places: &Places<P>, depth_limit: usize, _: &Alone) {
+        for state in places.states() {
+            // SAFETY: a state, of so many bytes; nobody else is there.
+            unsafe { syscall::unmap(state as *mut u8, ThreadState::bytes(depth_limit)) };
+        }
     }
 
     /// As [`StackRange::holds`], of the stack that the thread was last seen on.
@@ -214,11 +257,6 @@ impl ThreadState {
     /// Where it lies.
     pub fn address(&'static self) -> usize {
         &raw const *self as usize
-    }
-
-    /// Where it counts: an element of the tallies that was leased for it.
-    pub(crate) fn count_in(&self, tally: *mut u8) {
-        self.tally.set(tally.cast());
     }
 
     /// Adds to a counter of this state's tally. Only its thread does, so no locked instruction is needed.
@@ -236,9 +274,10 @@ impl ThreadState {
 
     #[inline(always)]
     fn add(&self, word: usize, amount: u64) {
-        // SAFETY: a backed element of `TALLY_WORDS` words, leased to this state before it was handed out.
-        let word = unsafe { &*self.tally.get().add(word) };
-        word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        // SAFETY: set by `NewState::put`, before anybody could find the state.
+        if let Some(word) = unsafe { &*self.tally.get() }.get(word) {
+            word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        }
     }
 }
 
@@ -259,25 +298,25 @@ impl ThreadBooks {
 
 impl Entered<'_> {
     /// Gives the thread its row in the ledger, which was leased for it; `None`: there is none (any more).
-    pub(crate) fn set_row(&mut self, row: Option<*mut u8>) {
-        self.row_bytes = row.unwrap_or(core::ptr::null_mut());
-        self.counts = row.map_or((&raw const self.thread().no_row).cast(), |row| row.cast_const());
+    pub(crate) fn set_row(&mut self, row: Option<&'static Row>) {
+        self.row_words = row;
+        self.counts = row.unwrap_or(&self.thread().no_row);
     }
 
-    /// The first word of its row, which says how it is.
-    pub(crate) fn row_state(&self) -> Option<&'static AtomicU32> {
-        // SAFETY: null, or a row that was leased to this thread, whose first word that is; the ledger stays mapped.
-        unsafe { self.row_bytes.cast::<AtomicU32>().as_ref() }
+    /// Its row, if it has one.
+    pub(crate) fn row_words(&self) -> Option<&'static Row> {
+        self.row_words
     }
 
     /// Writes the thread's name into its row, if it is new.
-    pub(crate) fn set_name(&mut self, name: [u8; 16]) {
-        if name != self.name && !self.row_bytes.is_null() {
+    pub(crate) fn set_name(&mut self, name: [u8; THREAD_NAME_BYTES]) {
+        if name != self.name
+            && let Some(row) = self.row_words
+        {
             self.name = name;
-            // SAFETY: the row is leased to this thread and has room for a name.
-            unsafe {
-                let place = self.row_bytes.add(thread::name(WordSize::W64));
-                core::ptr::copy_nonoverlapping(name.as_ptr(), place, name.len());
+            let (parts, _) = name.as_chunks();
+            for (word, part) in row.iter().skip(thread::name(WordSize::W64) / 8).zip(parts) {
+                word.store(u64::from_ne_bytes(*part), Ordering::Relaxed);
             }
         }
     }
@@ -285,9 +324,10 @@ impl Entered<'_> {
     /// Adds to a counter of the thread's row.
     #[inline(always)]
     pub(crate) fn add_to_row(&self, field: fn(WordSize) -> usize, amount: u64) {
-        // SAFETY: an aligned word of a row that only this thread writes, or of the place that stands for one.
-        let word = unsafe { &*self.counts.add(field(WordSize::W64)).cast::<AtomicU64>() };
-        word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        // SAFETY: set by `set_row` before anybody counted: a row that only this thread writes, or what stands for one.
+        if let Some(word) = unsafe { &*self.counts }.get(field(WordSize::W64) / 8) {
+            word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        }
     }
 }
 
@@ -313,10 +353,15 @@ impl<'hook> Entered<'hook> {
     /// Access to the books of a state.
     ///
     /// # Safety
-    /// Nobody else may have access: the caller has set the guard, or has claimed the state's place.
+    /// Nobody else may have access: the caller has set the guard.
     #[inline(always)]
     pub(crate) unsafe fn new(state: &'static ThreadState) -> Self {
         Entered { state: NonNull::from(state), only: PhantomData }
+    }
+
+    /// Access for who has claimed the state's place.
+    pub(crate) fn of(claimed: &'hook mut Claimed) -> Self {
+        Entered { state: NonNull::from(ThreadState::at(claimed.state())), only: PhantomData }
     }
 
     /// The same access, for somebody who is called.

@@ -5,10 +5,13 @@
 //! thread asks the kernel about a few others, and takes over the state of one that is gone. So
 //! there are about as many states as threads at a time, however many come and go.
 
+#![forbid(unsafe_code)]
+
 use crate::ledger::CODEC;
 use crate::places::{Claimed, OwnedPlace, Places, Who};
+use crate::private::Alone;
 use crate::shared::{PENDING_UPDATES_MAX, Shared};
-use crate::state::{Entered, ThreadState};
+use crate::state::{Entered, NewState, ThreadState, change_row};
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{thread, thread_state};
@@ -25,12 +28,6 @@ const QUESTIONS: usize = 4;
 pub struct Threads {
     places: Places<[OwnedPlace; STATES_MAX]>,
     ever: AtomicU32,
-}
-
-/// The state in a claimed place.
-fn state_in<'c>(claimed: &'c mut Claimed) -> Entered<'c> {
-    // SAFETY: places are filled with states; who has claimed one is alone with it.
-    unsafe { Entered::new(ThreadState::at(claimed.state())) }
 }
 
 impl Threads {
@@ -70,25 +67,18 @@ impl Threads {
     }
 
     /// Gives the memory of all states back.
-    ///
-    /// # Safety
-    /// Nobody may use a state any more.
-    pub(crate) unsafe fn unmap(&self, depth_limit: usize) {
-        for state in self.places.states() {
-            // SAFETY: places are filled with states; the caller vouches that nobody uses them.
-            unsafe { ThreadState::at(state).destroy(depth_limit) };
-        }
+    pub(crate) fn unmap(&self, depth_limit: usize, alone: &Alone) {
+        ThreadState::unmap_all(&self.places, depth_limit, alone);
     }
 
     /// The state that a kernel thread owns.
     pub fn by_tid(&self, tid: u32) -> Option<&'static ThreadState> {
-        // SAFETY: places are filled with states.
-        self.places.state_of(tid).map(|state| unsafe { ThreadState::at(state) })
+        ThreadState::of_tid(&self.places, tid)
     }
 
     /// Gives the calling thread a state. `None` if there is no memory or there are too many threads.
     #[cold]
-    pub fn register(&self, shared: &Shared, tid: u32, stack_pointer: usize) -> Option<&'static ThreadState> {
+    pub fn register(&self, shared: &'static Shared, tid: u32, stack_pointer: usize) -> Option<&'static ThreadState> {
         // A filter of system calls may keep the number from us.
         let who = Who::new(syscall::getpid(), tid)?;
         let mut found = self.places.claim_earlier(tid).map(|claimed| retired(shared, claimed));
@@ -100,8 +90,8 @@ impl Threads {
             }
         }
         let mut claimed = found.or_else(|| self.places.claim_free()).or_else(|| self.create(shared))?;
-        activate(shared, state_in(&mut claimed), who, stack_pointer);
-        let state = state_in(&mut claimed).thread();
+        activate(shared, Entered::of(&mut claimed), who, stack_pointer);
+        let state = Entered::of(&mut claimed).thread();
         claimed.settle(who);
         Some(state)
     }
@@ -132,26 +122,18 @@ impl Threads {
         shared.measure(true);
         let rows = shared.ledger().section(SectionKind::Threads);
         for row in 0..rows.used() {
-            // SAFETY: rows that were handed out are backed; the first word of each is its state.
-            let word = unsafe { &*rows.at(row).cast::<AtomicU32>() };
-            let (alive, at_exit) = (thread_state::ALIVE, thread_state::AT_EXIT);
-            let _ = word.compare_exchange(alive, at_exit, Ordering::AcqRel, Ordering::Relaxed);
+            change_row(rows.element(row), Some(thread_state::ALIVE), thread_state::AT_EXIT);
         }
     }
 
-    fn create(&self, shared: &Shared) -> Option<Claimed<'_>> {
-        let state = ThreadState::create(shared.depth_limit())?;
+    fn create(&self, shared: &'static Shared) -> Option<Claimed<'_>> {
+        let state = NewState::create(shared.depth_limit())?;
         // In this order: whoever gets no state asks again at each call, and must not use up what there is.
-        let tally = shared.ledger().lease(SectionKind::Tallies, 1);
-        let Some((tally, reserved)) = tally.and_then(|tally| Some((tally, self.places.reserve()?))) else {
-            // SAFETY: nobody else has seen the state.
-            unsafe { state.destroy(shared.depth_limit()) };
-            return None;
-        };
-        state.count_in(shared.ledger().section(SectionKind::Tallies).at(tally));
+        let tally = shared.ledger().lease(SectionKind::Tallies, 1)?;
+        let reserved = self.places.reserve()?;
         let count = reserved.index;
-        let mut claimed = reserved.fill(state.address());
-        let mut state = state_in(&mut claimed);
+        let mut claimed = state.put(reserved, shared.ledger().section(SectionKind::Tallies).element(tally));
+        let mut state = Entered::of(&mut claimed);
         state.number_plus_1 = count as u32 + 1;
         state.generation = shared.modules.generation();
         // Each time that there are an eighth more than before, what the others have taken is measured.
@@ -168,7 +150,7 @@ impl Default for Threads {
     }
 }
 
-fn activate(shared: &Shared, mut state: Entered, who: Who, stack_pointer: usize) {
+fn activate(shared: &'static Shared, mut state: Entered, who: Who, stack_pointer: usize) {
     let thread = state.thread();
     thread.guard.store(0, Ordering::Relaxed);
     thread.asking.store(0, Ordering::Relaxed);
@@ -189,20 +171,19 @@ fn activate(shared: &Shared, mut state: Entered, who: Who, stack_pointer: usize)
     (state.folded_bytes, state.folded_blocks, state.headroom) = (0, 0, i64::MAX);
     state.pending_updates = PENDING_UPDATES_MAX;
     state.row = record::THREAD_OTHER;
-    match shared.ledger().lease(SectionKind::Threads, 1) {
+    let mut element = [0; thread::bytes(WordSize::W64)];
+    let mut put = |field: fn(WordSize) -> usize, width, value| {
+        CODEC.put(&mut element, field(WordSize::W64), width, value);
+    };
+    put(thread::id, 4, u64::from(who.tid));
+    put(thread::handle, 8, tls::thread_pointer() as u64);
+    put(thread::started, 8, shared.now());
+    match shared.ledger().enter(SectionKind::Threads, &element) {
         Some(row) => {
-            let bytes = shared.ledger().section(SectionKind::Threads).at(row);
-            // SAFETY: the row was just leased to us.
-            let element = unsafe { core::slice::from_raw_parts_mut(bytes, thread::bytes(WordSize::W64)) };
-            let word = WordSize::W64;
-            CODEC.put(element, thread::id(word), 4, u64::from(who.tid));
-            CODEC.put(element, thread::handle(word), 8, tls::thread_pointer() as u64);
-            CODEC.put(element, thread::started(word), 8, shared.now());
+            let words = shared.ledger().section(SectionKind::Threads).element(row);
+            state.set_row(Some(words));
             // The state last: without one a row is nobody's.
-            state.set_row(Some(bytes));
-            if let Some(word) = state.row_state() {
-                word.store(thread_state::ALIVE, Ordering::Release);
-            }
+            change_row(words, None, thread_state::ALIVE);
             state.row = row as u32;
         }
         None => state.count(TallyCounter::ThreadsUnnamed, 1),
@@ -223,7 +204,7 @@ pub fn refresh_name(state: &mut Entered) {
 }
 
 fn retired<'p>(shared: &Shared, mut claimed: Claimed<'p>) -> Claimed<'p> {
-    retire(shared, state_in(&mut claimed));
+    retire(shared, Entered::of(&mut claimed));
     claimed
 }
 
@@ -239,8 +220,8 @@ fn retire(shared: &Shared, mut state: Entered) {
     state.count(TallyCounter::NumbersUnused, state.end_number - state.next_number);
     state.next_number = state.end_number;
     shared.fold_last(&mut state);
-    if let Some(word) = state.row_state() {
-        word.store(thread_state::gone_by(shared.now()), Ordering::Release);
+    if let Some(row) = state.row_words() {
+        change_row(row, None, thread_state::gone_by(shared.now()));
         state.set_row(None);
     }
 }

@@ -20,8 +20,8 @@ struct Memory {
 }
 
 impl Ring for Memory {
-    fn ended(&self, chunk: u64) -> &AtomicU32 {
-        &self.ended[chunk as usize]
+    fn ended(&self, chunk: u64) -> Option<&AtomicU32> {
+        self.ended.get(chunk as usize)
     }
     fn grow(&self, entries: u64) -> Option<u64> {
         let room = self.entries.len() as u64;

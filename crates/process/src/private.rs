@@ -1,0 +1,309 @@
+//! Private memory: tables beside the ledger, mapped when they are first needed, of all zeros.
+//!
+//! A room with `unsafe`: memory that the kernel gives becomes typed tables here. What is in them may be looked at for ever: only
+//! who is [`Alone`] gives them back.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use heapledger_linux::syscall::{self, advice};
+
+const PAGE_BYTES: usize = 4096;
+
+/// What can lie in a table: all zeros are a value of it, and it needs nobody to be alone with it.
+///
+/// # Safety
+/// Both must be true.
+pub(crate) unsafe trait Zeros: Sync + 'static {}
+
+// SAFETY: any bits are a value.
+unsafe impl Zeros for AtomicU32 {}
+// SAFETY: any bits are a value.
+unsafe impl Zeros for AtomicU64 {}
+// SAFETY: as each of them.
+unsafe impl<T: Zeros, const COUNT: usize> Zeros for [T; COUNT] {}
+// SAFETY: null says that there is none.
+unsafe impl<T: Zeros> Zeros for Table<T> {}
+// SAFETY: as the words.
+unsafe impl Zeros for Sixteen {}
+
+/// Nobody else uses what the recorder has mapped, nor will.
+pub(crate) struct Alone(());
+
+impl Alone {
+    /// Says so.
+    ///
+    /// # Safety
+    /// It must be true, as long as this is there: one thread, that holds no reference into a table.
+    pub(crate) unsafe fn new() -> Alone {
+        Alone(())
+    }
+}
+
+/// Fresh memory for a value. `None` if there is none.
+fn map<T>(count: usize) -> Option<*mut T> {
+    const { assert!(align_of::<T>() <= PAGE_BYTES) };
+    syscall::map_anonymous(pages::<T>(count)).ok().map(<*mut u8>::cast)
+}
+
+/// Bytes of so many values, in whole pages.
+fn pages<T>(count: usize) -> usize {
+    count.saturating_mul(size_of::<T>()).next_multiple_of(PAGE_BYTES)
+}
+
+/// A value that is mapped when it is first needed. One touched word of it costs a page, not two megabytes.
+#[repr(transparent)]
+pub(crate) struct Table<T>(AtomicPtr<T>);
+
+impl<T: Zeros> Table<T> {
+    /// Not mapped.
+    pub(crate) const fn new() -> Table<T> {
+        Table(AtomicPtr::new(core::ptr::null_mut()))
+    }
+
+    /// The value, if it was needed before.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        // SAFETY: null, or mapped for such a value, of which zeros are one.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Whether it was needed before.
+    #[inline(always)]
+    pub(crate) fn is_there(&self) -> bool {
+        !self.0.load(Ordering::Relaxed).is_null()
+    }
+
+    /// The value. `None` if there is no memory.
+    pub(crate) fn get_or_map(&self) -> Option<&'static T> {
+        if let Some(known) = self.get() {
+            return Some(known);
+        }
+        let fresh = map::<T>(1)?;
+        let _ = syscall::advise(fresh.cast(), pages::<T>(1), advice::NO_HUGE_PAGE);
+        if self.0.compare_exchange(core::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: nobody else has seen the fresh memory.
+            unsafe { syscall::unmap(fresh.cast(), pages::<T>(1)) };
+        }
+        self.get()
+    }
+
+    /// Bytes of it that are present in memory. Asks the kernel.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let address = self.0.load(Ordering::Acquire) as usize;
+        if address == 0 { 0 } else { syscall::resident_bytes(address, pages::<T>(1)) }
+    }
+
+    /// Gives its memory back.
+    pub(crate) fn unmap(&self, _: &Alone) {
+        let address = self.0.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        if !address.is_null() {
+            // SAFETY: mapped with so many bytes, and nobody else is there.
+            unsafe { syscall::unmap(address.cast(), pages::<T>(1)) };
+        }
+    }
+}
+
+/// A row of values, as many as are asked for when it is mapped.
+pub(crate) struct Run<T> {
+    first: AtomicPtr<T>,
+    /// Set once, before the first pointer is.
+    count: AtomicU32,
+}
+
+/// A part of a whole in fractions of 2³², of so many: which one, and what fraction of that is left.
+#[inline(always)]
+pub(crate) fn share(fraction: u32, count: u32) -> (u32, u32) {
+    let product = u64::from(fraction).wrapping_mul(u64::from(count));
+    ((product >> 32) as u32, product as u32)
+}
+
+impl<T: Zeros> Run<T> {
+    /// Not mapped.
+    pub(crate) const fn new() -> Run<T> {
+        Run { first: AtomicPtr::new(core::ptr::null_mut()), count: AtomicU32::new(0) }
+    }
+
+    /// Maps so many, if nobody has. `None` if there is no memory.
+    pub(crate) fn map(&self, count: u32) -> Option<&'static [T]> {
+        // Who asks first has chosen.
+        let count = self
+            .count
+            .compare_exchange(0, count, Ordering::AcqRel, Ordering::Acquire)
+            .map_or_else(|known| known, |_| count);
+        if self.first.load(Ordering::Acquire).is_null() {
+            let fresh = map::<T>(count as usize)?;
+            if self.first.compare_exchange(core::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: nobody else has seen the fresh memory.
+                unsafe { syscall::unmap(fresh.cast(), pages::<T>(count as usize)) };
+            }
+        }
+        Some(self.all())
+    }
+
+    /// How many were asked for.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// All values; none before they are mapped.
+    #[inline(always)]
+    pub(crate) fn all(&self) -> &'static [T] {
+        let first = self.first.load(Ordering::Acquire);
+        if first.is_null() {
+            return &[];
+        }
+        // SAFETY: mapped for so many values, of which zeros are one; the count was set before and never changes.
+        unsafe { core::slice::from_raw_parts(first, self.count() as usize) }
+    }
+
+    /// The value at a fraction of the row, and what is [left](share) of that. `None` before they are mapped.
+    #[inline(always)]
+    pub(crate) fn at(&self, fraction: u32) -> Option<(&'static T, u32)> {
+        let first = self.first.load(Ordering::Acquire);
+        if first.is_null() {
+            return None;
+        }
+        let (index, left) = share(fraction, self.count());
+        // SAFETY: as in `all`; a fraction of the count is below it.
+        Some((unsafe { &*first.add(index as usize) }, left))
+    }
+
+    /// As [`Table::resident_bytes`].
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let address = self.first.load(Ordering::Acquire) as usize;
+        if address == 0 { 0 } else { syscall::resident_bytes(address, pages::<T>(self.count() as usize)) }
+    }
+
+    /// As [`Table::unmap`].
+    pub(crate) fn unmap(&self, _: &Alone) {
+        let first = self.first.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        if !first.is_null() {
+            // SAFETY: mapped with so many bytes, and nobody else is there.
+            unsafe { syscall::unmap(first.cast(), pages::<T>(self.count() as usize)) };
+        }
+    }
+}
+
+/// Sixteen words on a line of the cache, which are compared all at once: a loop over them would be mispredicted nearly every time.
+#[repr(C, align(64))]
+pub(crate) struct Sixteen([AtomicU32; 16]);
+
+/// Those of sixteen words that are still to be looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Alike(u32);
+
+impl Sixteen {
+    /// Each of them.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> &[AtomicU32; 16] {
+        &self.0
+    }
+
+    /// Which of them are like `value` in the bits of `mask`. Each is loaded whole, and those that others store meanwhile may be
+    /// missed. Never moved before what was loaded earlier.
+    #[inline(always)]
+    pub(crate) fn alike(&self, value: u32, mask: u32) -> Alike {
+        let found: u32;
+        // SAFETY: reads the 64 bytes of the words, which are aligned. In assembly, because other threads may store there meanwhile:
+        // each is a word that is loaded whole.
+        unsafe {
+            asm!(
+                "movd {tags}, {tag:e}",
+                "pshufd {tags}, {tags}, 0",
+                "movd {high}, {mask:e}",
+                "pshufd {high}, {high}, 0",
+                "movdqa {a}, [{window}]",
+                "movdqa {b}, [{window} + 16]",
+                "movdqa {c}, [{window} + 32]",
+                "movdqa {d}, [{window} + 48]",
+                "pand {a}, {high}",
+                "pand {b}, {high}",
+                "pand {c}, {high}",
+                "pand {d}, {high}",
+                "pcmpeqd {a}, {tags}",
+                "pcmpeqd {b}, {tags}",
+                "pcmpeqd {c}, {tags}",
+                "pcmpeqd {d}, {tags}",
+                "packssdw {a}, {b}",
+                "packssdw {c}, {d}",
+                "packsswb {a}, {c}",
+                "pmovmskb {found:e}, {a}",
+                window = in(reg) self,
+                tag = in(reg) value & mask,
+                mask = in(reg) mask,
+                found = lateout(reg) found,
+                tags = out(xmm_reg) _,
+                high = out(xmm_reg) _,
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        Alike(found)
+    }
+
+    /// The next of those that are alike, which is not among them afterwards.
+    #[inline(always)]
+    pub(crate) fn next(&self, alike: &mut Alike) -> Option<&AtomicU32> {
+        if alike.0 == 0 {
+            return None;
+        }
+        let index = alike.0.trailing_zeros() as usize;
+        alike.0 &= alike.0.wrapping_sub(1);
+        debug_assert!(index < self.0.len());
+        // SAFETY: a bit that `pmovmskb` has made of one of sixteen bytes; nothing else makes an `Alike`.
+        Some(unsafe { self.0.get_unchecked(index) })
+    }
+}
+
+/// Fresh bytes for whoever asks, who keeps them for good.
+pub(crate) fn bytes(count: usize) -> Option<&'static mut [u8]> {
+    let first = map::<u8>(count)?;
+    // SAFETY: fresh memory of so many bytes, which nobody else knows.
+    Some(unsafe { core::slice::from_raw_parts_mut(first, count) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_alike_are_all_found() {
+        let words = Sixteen([const { AtomicU32::new(0) }; 16]);
+        for (index, word) in words.words().iter().enumerate() {
+            word.store(0xABCD_0000 | index as u32, Ordering::Relaxed);
+        }
+        words.words()[3].store(0x1234_0003, Ordering::Relaxed);
+        let all = |value, mask| {
+            let mut alike = words.alike(value, mask);
+            core::iter::from_fn(|| words.next(&mut alike)).map(|word| word.load(Ordering::Relaxed) & 0xF).sum::<u32>()
+        };
+        assert_eq!(all(0xABCD_FFFF, 0xFFFF_0000), 120 - 3);
+        assert_eq!(all(0x1234_FFFF, 0xFFFF_0000), 3);
+        assert_eq!((all(0xABCD_000F, u32::MAX), all(0x5555_0000, 0xFFFF_0000)), (15, 0));
+    }
+
+    #[test]
+    fn a_table_is_there_when_it_was_needed() {
+        let table: Table<[AtomicU32; 5000]> = Table::new();
+        assert!(table.get().is_none() && table.resident_bytes() == 0);
+        table.get_or_map().expect("memory")[4999].store(7, Ordering::Relaxed);
+        assert_eq!(table.get().expect("it was mapped")[4999].load(Ordering::Relaxed), 7);
+        assert_eq!(table.resident_bytes(), PAGE_BYTES as u64);
+        let run: Run<AtomicU64> = Run::new();
+        assert!(run.all().is_empty() && run.at(0).is_none());
+        assert_eq!((run.map(1000).expect("memory").len(), run.map(7).expect("the same").len()), (1000, 1000));
+        for fraction in [0, 1, 1 << 31, u32::MAX] {
+            let (word, _) = run.at(fraction).expect("it was mapped");
+            assert!(core::ptr::eq(word, &run.all()[share(fraction, 1000).0 as usize]), "{fraction}");
+        }
+        // SAFETY: no reference into them is used any more.
+        let alone = unsafe { Alone::new() };
+        table.unmap(&alone);
+        run.unmap(&alone);
+        assert!(table.get().is_none() && run.all().is_empty());
+    }
+}
