@@ -11,6 +11,7 @@ use std::path::Path;
 use crate::step::{Result, cargo, output, root};
 
 mod arrows;
+mod fields;
 mod lengths;
 mod manifests;
 mod names;
@@ -126,6 +127,7 @@ const RULES: &[Rule] = &[
     manifests::lints,
     words::ours,
     options::documented,
+    fields::documented,
 ];
 
 /// Dependencies for other systems are nobody's here.

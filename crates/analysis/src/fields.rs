@@ -64,6 +64,11 @@ pub(crate) enum Type {
 }
 
 impl Unit {
+    /// Whether it is a figure of the record, and nothing that must be looked up by its stack.
+    const fn is_figure(self) -> bool {
+        !matches!(self, Unit::Function | Unit::File | Unit::Module | Unit::Stack)
+    }
+
     pub(crate) fn compared(self) -> Type {
         match self {
             Unit::Bytes => Type::Bytes,
@@ -116,6 +121,8 @@ struct FieldRow {
     sort: Option<bool>,
     /// Its letter in the classic manner of sorting, and whether a capital reverses that.
     letter: Option<(char, bool)>,
+    /// Where it stands among what is added up by, what it is called there, and how a group is told of it: `in heap`.
+    group: Option<(u8, &'static [&'static str], &'static str)>,
     /// Its conversion of `-f`.
     conversion: Option<char>,
     /// Whether an event has its own; if not, it is that of the event's block.
@@ -137,6 +144,7 @@ const fn row(names: &'static [&'static str], unit: Unit, needs: &'static [Need])
         is_column: false,
         sort: None,
         letter: None,
+        group: None,
         conversion: None,
         is_own: false,
         ends: None,
@@ -175,6 +183,10 @@ impl FieldRow {
 
     const fn small_letter(self, letter: char) -> FieldRow {
         FieldRow { letter: Some((letter, false)), ..self }
+    }
+
+    const fn grouped(self, place: u8, names: &'static [&'static str], told: &'static str) -> FieldRow {
+        FieldRow { group: Some((place, names, told)), ..self }
     }
 
     const fn conversion(self, letter: char) -> FieldRow {
@@ -221,6 +233,21 @@ pub(crate) static COLUMNS: LazyLock<FieldNames> =
 /// What blocks are sorted by.
 pub(crate) static SORT_KEYS: LazyLock<FieldNames> =
     LazyLock::new(|| placed(|field, row| row.sort.map(|_| (field as u8, row.names))));
+
+/// What blocks and events are added up by.
+pub(crate) static GROUPS: LazyLock<FieldNames> =
+    LazyLock::new(|| placed(|_, row| row.group.map(|(place, names, _)| (place, names))));
+
+/// Of those, how many are figures.
+pub(crate) const GROUP_FIGURES: usize = {
+    let (mut at, mut count) = (0, 0);
+    while at < ROWS.len() {
+        let (_, FieldRow { group, unit, .. }) = &ROWS[at];
+        count += (group.is_some() && unit.is_figure()) as usize;
+        at += 1;
+    }
+    count
+};
 
 /// What an object of JSON tells of a block or an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,6 +309,23 @@ impl Field {
         firsts(&COLUMNS)
     }
 
+    /// What blocks, or else events, are added up by: the names.
+    pub fn groups(of_events: bool) -> impl Iterator<Item = &'static str> {
+        let groups = GROUPS.iter().filter(move |(field, _)| of_events || !field.is_of_events());
+        groups.filter_map(|(_, names)| names.first().copied())
+    }
+
+    /// How groups are told what their blocks have in common: `by thread`. Empty: it is seen.
+    pub fn group_told(self) -> &'static str {
+        self.row().group.map_or("", |(_, _, told)| told)
+    }
+
+    /// Whether only events have it.
+    pub fn is_of_events(self) -> bool {
+        let row = self.row();
+        row.event != 0 && !row.is_column
+    }
+
     /// The conversions of `-f` that are fields.
     pub fn conversions() -> impl Iterator<Item = (char, Field)> {
         ROWS.iter().filter_map(|(field, row)| Some((row.conversion?, *field)))
@@ -333,7 +377,7 @@ impl Field {
 
     /// Whether names of code must be found for it.
     pub fn needs_names(self) -> bool {
-        matches!(self.unit(), Unit::Function | Unit::File | Unit::Module | Unit::Stack)
+        !self.unit().is_figure()
     }
 }
 
@@ -401,9 +445,10 @@ mod tests {
         for (index, (field, _)) in ROWS.iter().enumerate() {
             assert_eq!(*field as usize, index, "{field}");
         }
-        let places: [fn(&FieldRow) -> u8; 4] = [
+        let places: [fn(&FieldRow) -> u8; 5] = [
             |row| row.condition,
             |row| row.event,
+            |row| row.group.map_or(0, |(place, ..)| place),
             |row| row.json.map_or(0, |(_, [block, _])| block),
             |row| row.json.map_or(0, |(_, [_, event])| event),
         ];
@@ -412,7 +457,7 @@ mod tests {
             places.sort_unstable();
             assert!(places.iter().copied().eq(1..=places.len() as u8), "{places:?}");
         }
-        for names in [&CONDITIONS, &EVENT_COLUMNS, &COLUMNS, &SORT_KEYS] {
+        for names in [&CONDITIONS, &EVENT_COLUMNS, &COLUMNS, &SORT_KEYS, &GROUPS] {
             let mut all: Vec<&str> = names.iter().flat_map(|(_, names)| names.iter().copied()).collect();
             all.sort_unstable();
             assert!(all.is_sorted_by(|one, other| one < other), "{all:?}");
@@ -422,7 +467,7 @@ mod tests {
     #[test]
     fn the_document_names_every_field() {
         let text = include_str!("../../../docs/queries.md");
-        for name in Field::conditions().chain(Field::sort_keys()).chain(Field::columns()) {
+        for name in Field::conditions().chain(Field::sort_keys()).chain(Field::columns()).chain(Field::groups(true)) {
             assert!(text.contains(&format!("`{name}`")), "docs/queries.md does not name {name}");
         }
     }

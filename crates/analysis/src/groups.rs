@@ -3,13 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use heapledger_format::{Entry, Kind};
+use heapledger_format::Entry;
 use heapledger_source::{CodeId, Ledger, SourceError};
 
-use self::parts::{Looked, Parts, Raw, Total};
+use self::parts::{Looked, Parts, Total, UNKNOWN};
 use crate::events::Sink;
+use crate::fields::{Field, Unit};
 use crate::fold::{Act, Fold, fold};
-use crate::query::{Evaluator, GroupBy, GroupOrder};
+use crate::query::{Evaluator, GroupOrder, Subject};
 use crate::sampling::{Sampled, Sampling};
 use crate::{Coverage, Event, Holders, NamedFrame, Names, NamingOptions, Wanted};
 
@@ -31,19 +32,8 @@ pub enum GroupKey {
     Module(Option<Arc<str>>),
     /// Their call stack, by its number.
     Stack(u32),
-    /// The row of the thread; `None` for all without one.
-    Thread(Option<u32>),
-    /// Their size; `None` for all whose size was lost.
-    Size(Option<u64>),
-    /// The function of the malloc family.
-    Kind(Kind),
-    /// The row of the heap.
-    Heap(Option<u8>),
-    /// Whether they are frees; else they are allocations.
-    Event {
-        /// Frees.
-        free: bool,
-    },
+    /// A figure; `None` for all of which it is not known.
+    Figure(Field, Option<u64>),
 }
 
 /// Blocks that have something in common.
@@ -73,7 +63,7 @@ pub struct Group {
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     /// What was added up by.
-    pub by: Vec<GroupBy>,
+    pub by: Vec<Field>,
     /// The groups to show.
     pub groups: Vec<Group>,
     /// How many there are in all.
@@ -99,7 +89,7 @@ pub struct Groups {
 impl Fold<Entry> for Parts {
     #[inline]
     fn add(&mut self, block: &Entry, _: Act, weight: u64) {
-        self.put(block, false, weight);
+        self.put(&Subject::live(block), block, weight);
     }
 
     fn join(&mut self, other: Self) {
@@ -108,8 +98,8 @@ impl Fold<Entry> for Parts {
 }
 
 impl Fold<Event> for Parts {
-    fn add(&mut self, event: &Event, act: Act, weight: u64) {
-        self.put(&event.as_entry(), act == Act::Free, weight);
+    fn add(&mut self, event: &Event, _: Act, weight: u64) {
+        self.put(&Subject::from(event), &event.as_entry(), weight);
     }
 
     fn join(&mut self, other: Self) {
@@ -129,7 +119,7 @@ impl Groups {
     /// If the ledger can no longer be read.
     pub fn of(
         ledger: &Ledger,
-        by: &[GroupBy],
+        by: &[Field],
         filter: &mut Evaluator<'_>,
         holders: &Holders,
         order: (&GroupOrder, usize),
@@ -145,13 +135,13 @@ impl Groups {
     }
 
     /// Adds up the events of several ledgers of [one run](crate::in_order) that `filter` means: allocations and frees,
-    /// which are told apart if [`GroupBy::Event`] is asked for. Memory is as for blocks.
+    /// which are told apart if [`Field::Event`] is asked for. Memory is as for blocks.
     ///
     /// # Errors
     /// If a ledger can no longer be read.
     pub fn of_events(
         ledgers: &[&Ledger],
-        by: &[GroupBy],
+        by: &[Field],
         filter: &mut Evaluator<'_>,
         holders: &Holders,
         order: (&GroupOrder, usize),
@@ -172,7 +162,7 @@ impl Groups {
     /// Names what is told apart by names, and puts the groups in order.
     fn named(
         parts: Parts,
-        by: &[GroupBy],
+        by: &[Field],
         filter: &mut Evaluator<'_>,
         holders: &Holders,
         (order, limit): (&GroupOrder, usize),
@@ -191,7 +181,8 @@ impl Groups {
         let mut joined: HashMap<Vec<GroupKey>, Total> = HashMap::new();
         for (raw, total) in totals {
             let holder = if named { holding.frame(raw.site, filter.names())? } else { Arc::default() };
-            let keys = by.iter().map(|by| key(*by, &raw, &holder)).collect();
+            let mut figures = raw.figures.iter();
+            let keys = by.iter().map(|by| key(*by, raw.site, &mut figures, &holder)).collect();
             // The stack of the part that holds most is the stack to show.
             let part = Total { top: (total.amount.bytes, if sites { raw.site } else { total.top.1 }), ..total };
             joined.entry(keys).or_default().join(&part);
@@ -265,19 +256,16 @@ impl Holding<'_> {
     }
 }
 
-fn key(by: GroupBy, raw: &Raw, holder: &NamedFrame) -> GroupKey {
-    match by {
-        GroupBy::Function => GroupKey::Function {
+/// What a part has in common, by one of what was added up by: a name, or the next of its figures.
+fn key<'f>(by: Field, site: u32, figures: &mut impl Iterator<Item = &'f u64>, holder: &NamedFrame) -> GroupKey {
+    match by.unit() {
+        Unit::Function => GroupKey::Function {
             name: holder.function.clone(),
             module: if holder.function.is_none() { holder.module.clone() } else { None },
         },
-        GroupBy::File => GroupKey::File(holder.file.clone()),
-        GroupBy::Module => GroupKey::Module(holder.module.clone()),
-        GroupBy::Stack => GroupKey::Stack(raw.site),
-        GroupBy::Thread => GroupKey::Thread(raw.thread.checked_sub(1)),
-        GroupBy::Size => GroupKey::Size(raw.size),
-        GroupBy::Kind => GroupKey::Kind(Kind(raw.kind)),
-        GroupBy::Heap => GroupKey::Heap(raw.heap.checked_sub(1).map(|row| row as u8)),
-        GroupBy::Event => GroupKey::Event { free: raw.free },
+        Unit::File => GroupKey::File(holder.file.clone()),
+        Unit::Module => GroupKey::Module(holder.module.clone()),
+        Unit::Stack => GroupKey::Stack(site),
+        _ => GroupKey::Figure(by, figures.next().copied().filter(|figure| *figure != UNKNOWN)),
     }
 }

@@ -33,7 +33,7 @@ pub use error::SyntaxError;
 pub use eval::{Evaluator, Subject};
 pub use event_columns::EventColumn;
 pub use expr::{Expr, Filter, Test};
-pub use group::{GroupBy, GroupField, GroupOrder};
+pub use group::{GroupField, GroupOrder};
 pub use sort::{SortKey, SortKeys};
 pub use tree_order::{TreeField, TreeOrder};
 pub use unknown::Unknown;

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use heapledger_analysis::diff::{
     Census, Change, ChangeKind, Diff, GroupChange, OnlyHere, StackKey, StackKeys, one_run,
 };
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
 use heapledger_analysis::{Clock, Group, GroupKey, Groups, Holders, NamedFrame, NamedStack, Names};
 use heapledger_format::{Entry, Kind, sample};
@@ -210,7 +211,7 @@ fn stacks_that_are_nowhere_cost_nothing() {
 #[test]
 fn groups_are_compared_by_what_they_are_called() {
     let group = |kind: Kind, blocks, bytes, bytes_error| Group {
-        keys: vec![GroupKey::Kind(kind)],
+        keys: vec![GroupKey::Figure(Field::Kind, Some(u64::from(kind.0)))],
         samples: blocks,
         blocks,
         bytes,

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use heapledger_analysis::query::{Evaluator, Filter, GroupBy, GroupOrder};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{Evaluator, Filter, GroupOrder};
 use heapledger_analysis::{Clock, GroupKey, Groups, Holders, Names, Selection, Sort};
 use heapledger_format::{Entry, Kind};
 use heapledger_source::Ledger;
@@ -21,7 +22,7 @@ impl Made {
     }
 
     fn groups(&self, by: &str, filter: &str, order: &str, limit: usize) -> Groups {
-        let by = GroupBy::parse(by).unwrap_or_else(|error| panic!("{error}"));
+        let by = Field::parse_groups(by).unwrap_or_else(|error| panic!("{error}"));
         let order = GroupOrder::parse(order).unwrap_or_else(|error| panic!("{error}"));
         let filter = if filter.is_empty() { Filter::all() } else { Filter::parse(filter).expect("good") };
         let clock = Clock::new(&self.1, SystemTime::UNIX_EPOCH).expect("a clock");
@@ -115,7 +116,14 @@ fn a_group_knows_its_extremes_and_its_stack() {
     let made = Made::new("extremes", &builder);
     let groups = made.groups("thread", "", "name", 0);
     let keys: Vec<&GroupKey> = groups.groups.iter().flat_map(|group| &group.keys).collect();
-    assert_eq!(keys, [&GroupKey::Thread(None), &GroupKey::Thread(Some(0)), &GroupKey::Thread(Some(1))]);
+    assert_eq!(
+        keys,
+        [
+            &GroupKey::Figure(Field::Thread, None),
+            &GroupKey::Figure(Field::Thread, Some(0)),
+            &GroupKey::Figure(Field::Thread, Some(1))
+        ]
+    );
     let worker = &groups.groups[2];
     assert_eq!(
         (worker.blocks, worker.largest, worker.oldest, worker.youngest),
@@ -136,7 +144,7 @@ fn a_group_knows_its_extremes_and_its_stack() {
 
 #[test]
 fn what_to_add_up_by_is_understood_or_not() {
-    assert_eq!(GroupBy::parse("fn, thread").expect("good"), [GroupBy::Function, GroupBy::Thread]);
+    assert_eq!(Field::parse_groups("fn, thread").expect("good"), [Field::Function, Field::Thread]);
     for (text, said) in [
         ("fm", "did you mean 'fn'"),
         ("fn,fn", "twice"),
@@ -144,7 +152,7 @@ fn what_to_add_up_by_is_understood_or_not() {
         ("label", "no ledger of this version has labels"),
         ("colour", "expected fn, file, module, stack, thread, size, kind, heap"),
     ] {
-        let error = GroupBy::parse(text).expect_err(text).to_string();
+        let error = Field::parse_groups(text).expect_err(text).to_string();
         assert!(error.contains(said), "{text}: {error}");
     }
     assert!(GroupOrder::parse("bytes,name:desc").is_ok());

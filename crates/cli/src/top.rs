@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use heapledger_analysis::Holders;
-use heapledger_analysis::query::{Filter, GroupBy, Scope};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{Filter, Scope};
 use heapledger_source::Ledger;
 
 use crate::commands::standard::Usage;
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
         filter.check(&reader, Scope::Blocks)?;
         args.naming.check(&[&reader])?;
         if args.group_by == Group::Thread {
-            GroupBy::Thread.check(&reader, Scope::Blocks)?;
+            Field::Thread.check_in(&reader, Scope::Blocks)?;
         }
         let interval = Duration::from_secs_f64(args.interval);
         Ok(Watched { reader, namer, began: Instant::now(), interval, filter, holders, naming: args.naming.clone() })

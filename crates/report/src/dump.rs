@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::Subject;
 use heapledger_analysis::{Holders, NamedStack, Seen, Selection};
 
-use crate::record::columns::{block_cell, block_column};
+use crate::record::columns::{block_column, cell};
 use crate::record::ecos::Records;
 use crate::{Cell, Context, Ending, Form, Report, ReportError, Stacks, Table, TableForm};
 
@@ -90,7 +91,7 @@ impl Report for BlockTable<'_> {
         for block in &selection.blocks {
             let stack = if named { self.names.stack(block.site)? } else { NamedStack::default() };
             let cells: Vec<Cell> =
-                columns.iter().map(|column| block_cell(*column, context, holders, &block, &stack)).collect();
+                columns.iter().map(|column| cell(*column, context, holders, &Subject::live(&block), &stack)).collect();
             table.row(&cells)?;
         }
         table.end()?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::query::GroupBy;
+use heapledger_analysis::fields::{Field, Unit};
 use heapledger_analysis::{Group, GroupKey, Groups, NamedFrame, NamedStack, Seen};
 use serde::Serialize;
 use serde::ser::SerializeMap;
@@ -67,7 +67,7 @@ fn text(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
         sampled(&mut out, context.paint, from, "of live blocks")?;
     }
     let figures = context.paint.figures(groups.sampled.is_some());
-    if groups.by.contains(&GroupBy::Stack) {
+    if groups.by.contains(&Field::Stack) {
         for (group, stack) in groups.groups.iter().zip(stacks) {
             heading(&mut out, context, groups, group)?;
             frames::stack(&mut out, stack, context.paint)?;
@@ -119,28 +119,19 @@ fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Grou
     let oldest = group.oldest.and_then(|ticks| context.clock.age_ns(ticks));
     let oldest = oldest.map_or_else(String::new, |age| format!(", oldest {}", span(age)));
     let mut of = String::new();
-    for key in &group.keys {
-        let what = match key {
-            GroupKey::Stack(_) | GroupKey::Event { .. } => continue,
-            GroupKey::Function { .. } => "held by",
-            GroupKey::File(_) => "in",
-            GroupKey::Module(_) => "from",
-            GroupKey::Thread(_) => "by thread",
-            GroupKey::Size(_) => "of",
-            GroupKey::Kind(_) => "by",
-            GroupKey::Heap(_) => "in heap",
-        };
+    for (by, key) in groups.by.iter().zip(&group.keys).filter(|(by, _)| !by.group_told().is_empty()) {
         let cell = match group_cell(key, context) {
             Cell::Named(row, name) => format!("{row} {}", crate::clean(&name)).trim_end().to_owned(),
             Cell::Text(text) => crate::clean(&text).into_owned(),
             Cell::Bytes(size) => plain_bytes(size),
+            Cell::Plain(number) | Cell::Count(number) => number.to_string(),
             _ => "unknown".to_owned(),
         };
-        of.push_str(&format!(" {what} {cell}"));
+        of.push_str(&format!(" {} {cell}", by.group_told()));
     }
     let event = group.keys.iter().find_map(|key| match key {
-        GroupKey::Event { free: true } => Some(("free", "frees")),
-        GroupKey::Event { free: false } => Some(("allocation", "allocations")),
+        GroupKey::Figure(Field::Event, Some(0)) => Some(("allocation", "allocations")),
+        GroupKey::Figure(Field::Event, _) => Some(("free", "frees")),
         _ => None,
     });
     let (one, many) = event.unwrap_or_else(|| of_what(groups));
@@ -163,7 +154,7 @@ fn columns(groups: &Groups, estimated: bool) -> Vec<Column> {
         Column::number("largest"),
         Column::number("oldest").key("oldest_age_ns"),
     ];
-    if groups.by.contains(&GroupBy::Size) {
+    if groups.by.contains(&Field::Size) {
         columns.remove(LARGEST);
     }
     columns.extend(groups.by.iter().map(|by| group_column(*by)));
@@ -179,7 +170,7 @@ fn cells(context: &Context, groups: &Groups, group: &Group) -> Vec<Cell> {
         Cell::maybe(group.largest, Cell::Bytes),
         Cell::maybe(oldest, Cell::Span),
     ];
-    if groups.by.contains(&GroupBy::Size) {
+    if groups.by.contains(&Field::Size) {
         cells.remove(LARGEST);
     }
     cells.extend(group.keys.iter().map(|key| group_cell(key, context)));
@@ -189,7 +180,7 @@ fn cells(context: &Context, groups: &Groups, group: &Group) -> Vec<Cell> {
 /// Writes groups as CSV, one line each. Grouped by stack, the functions of the stack stand in one more column.
 fn csv(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
     let GroupsReport { context, groups, stacks, .. } = *report;
-    let by_stack = groups.by.contains(&GroupBy::Stack);
+    let by_stack = groups.by.contains(&Field::Stack);
     let mut columns = columns(groups, false);
     if by_stack {
         columns.push(Column::text("functions"));
@@ -217,17 +208,17 @@ impl Serialize for Keys<'_> {
             match key {
                 GroupKey::Function { name, module } => {
                     map.serialize_entry(by.name(), &name.as_deref())?;
-                    if name.is_none() && !groups.by.contains(&GroupBy::Module) {
+                    if name.is_none() && !groups.by.contains(&Field::Module) {
                         map.serialize_entry("module", &module.as_deref())?;
                     }
                 }
                 GroupKey::File(text) | GroupKey::Module(text) => map.serialize_entry(by.name(), &text.as_deref())?,
                 GroupKey::Stack(site) => map.serialize_entry(by.name(), site)?,
-                GroupKey::Thread(row) => map.serialize_entry(by.name(), &thread(context, *row))?,
-                GroupKey::Size(size) => map.serialize_entry(by.name(), size)?,
-                GroupKey::Kind(kind) => map.serialize_entry(by.name(), &kind.to_string())?,
-                GroupKey::Heap(_) => map.serialize_entry(by.name(), &group_cell(key, context))?,
-                GroupKey::Event { .. } => map.serialize_entry(by.name(), &group_cell(key, context))?,
+                GroupKey::Figure(field, row) if field.unit() == Unit::Thread => {
+                    let row = row.and_then(|row| u32::try_from(row).ok());
+                    map.serialize_entry(by.name(), &thread(context, row))?;
+                }
+                GroupKey::Figure(..) => map.serialize_entry(by.name(), &group_cell(key, context))?,
             }
         }
         map.end()

@@ -22,7 +22,7 @@ macro_rules! fields {
         pub enum Field { $($(#[$doc])* $field),* }
 
         /// The rows, in the order of the fields.
-        pub(super) static ROWS: &[(Field, FieldRow)] = &[$((Field::$field, $row)),*];
+        pub(super) const ROWS: &[(Field, FieldRow)] = &[$((Field::$field, $row)),*];
 
         impl Field {
             /// Its figure, as its unit says; `None` if it has none, or it is not known. What a record stands for is known to
@@ -43,7 +43,7 @@ fields! {
     /// Bytes asked for.
     Size, |asked| asked.block().size,
         row(&["size"], Unit::Bytes, &[]).condition(1).event(8).column().greatest_first().letter('n')
-            .conversion('n').json("size", [2, 4]);
+            .grouped(6, &["size"], "of").conversion('n').json("size", [2, 4]);
     /// Bytes that the block really has.
     Actual, |asked| asked.block().actual,
         row(&["actual"], Unit::Bytes, ACTUAL).condition(2).event(9).column().greatest_first()
@@ -70,15 +70,15 @@ fields! {
     /// The thread: its row or its name.
     Thread, |asked| asked.thread().map(u64::from),
         row(&["thread"], Unit::Thread, THREAD).condition(9).event(5).column().least_first().letter('t')
-            .conversion('t').json("thread", [9, 9]).ends(["alloc_thread", "free_thread"]);
+            .grouped(5, &["thread"], "by thread").conversion('t').json("thread", [9, 9]).ends(["alloc_thread", "free_thread"]);
     /// The function of the malloc family.
     Kind, |asked| Some(u64::from(asked.kind().0)),
         row(&["kind", "by"], Unit::Kind, &[]).condition(10).event(6).column().least_first().small_letter('a')
-            .conversion('a').json("function", [5, 2]).ends(["alloc_kind", "free_kind"]);
+            .grouped(7, &["kind"], "by").conversion('a').json("function", [5, 2]).ends(["alloc_kind", "free_kind"]);
     /// The heap: its row or its name.
     Heap, |asked| asked.block().heap.map(u64::from),
         row(&["heap"], Unit::Heap, HEAP).condition(11).event(11).column().least_first()
-            .json("heap", [10, 10]);
+            .grouped(8, &["heap"], "in heap").json("heap", [10, 10]);
     /// Number of the call site.
     Site, |asked| Some(u64::from(asked.site())),
         row(&["site"], Unit::Number, STACK).condition(12).event(13).column().least_first()
@@ -90,19 +90,23 @@ fields! {
     /// A function.
     Function, |_asked| None,
         row(&["fn", "function", "func"], Unit::Function, STACK).condition(13).event(14)
-            .column_called(&["fn", "function", "func", "holder"]).ends(["alloc_fn", "free_fn"]);
+            .column_called(&["fn", "function", "func", "holder"]).ends(["alloc_fn", "free_fn"])
+            .grouped(1, &["fn", "function", "func", "holder"], "held by");
     /// The function that holds the block: the innermost that is no wrapper of an allocation function.
     Holder, |_asked| None,
         row(&["holder"], Unit::Function, STACK).condition(14);
     /// A source file, perhaps with a line.
     File, |_asked| None,
-        row(&["file"], Unit::File, STACK).condition(15).event(15).column().ends(["alloc_file", "free_file"]);
+        row(&["file"], Unit::File, STACK).condition(15).event(15).column().ends(["alloc_file", "free_file"])
+            .grouped(2, &["file"], "in");
     /// A module.
     Module, |_asked| None,
-        row(&["module", "lib"], Unit::Module, STACK).condition(16).event(16).column();
+        row(&["module", "lib"], Unit::Module, STACK).condition(16).event(16).column()
+            .grouped(3, &["module", "lib"], "from");
     /// All functions of the stack.
     Stack, |_asked| None,
-        row(&["stack"], Unit::Stack, STACK).event(17).column().ends(["alloc_stack", "free_stack"]);
+        row(&["stack"], Unit::Stack, STACK).event(17).column().ends(["alloc_stack", "free_stack"])
+            .grouped(4, &["stack", "site"], "");
     /// Whether no frame of the stack was guessed.
     Exact, |_asked| None,
         row(&["exact"], Unit::YesNo, STACK).condition(17);
@@ -111,5 +115,5 @@ fields! {
         row(&["freed"], Unit::YesNo, &[]).condition(18).event(18);
     /// `allocation` or `free`.
     Event, |asked| Some(u64::from(asked.is_free())),
-        row(&["event"], Unit::Event, &[]).condition(19).event(1).json("event", [0, 1]);
+        row(&["event"], Unit::Event, &[]).condition(19).event(1).grouped(9, &["event"], "").json("event", [0, 1]);
 }

@@ -6,20 +6,18 @@ use std::hash::BuildHasherDefault;
 use heapledger_format::Entry;
 
 use crate::Estimate;
-use crate::query::GroupBy;
+use crate::fields::{Field, GROUP_FIGURES};
+use crate::query::Subject;
+
+/// Stands for a figure that is not known.
+pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// What is looked at of a record; the rest is 0.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Raw {
-    /// Size and what tells 0 from unknown.
-    pub(super) size: Option<u64>,
+    /// In the order in which they were asked for.
+    pub(super) figures: [u64; GROUP_FIGURES],
     pub(super) site: u32,
-    /// Row and 1; 0 for those without.
-    pub(super) thread: u32,
-    pub(super) heap: u16,
-    pub(super) kind: u8,
-    /// Whether it is a free.
-    pub(super) free: bool,
 }
 
 /// Spreads keys that are small numbers, quickly.
@@ -99,40 +97,28 @@ impl Total {
 pub(super) struct Looked {
     /// Call stacks are told apart.
     pub(super) sites: bool,
-    threads: bool,
-    sizes: bool,
-    kinds: bool,
-    heaps: bool,
-    events: bool,
+    figures: [Option<Field>; GROUP_FIGURES],
 }
 
 impl Looked {
-    pub(super) fn of(by: &[GroupBy]) -> Looked {
-        let has = |wanted| by.contains(&wanted);
-        Looked {
-            sites: by.iter().any(|by| by.needs_names()) || has(GroupBy::Stack),
-            threads: has(GroupBy::Thread),
-            sizes: has(GroupBy::Size),
-            kinds: has(GroupBy::Kind),
-            heaps: has(GroupBy::Heap),
-            events: has(GroupBy::Event),
-        }
+    pub(super) fn of(by: &[Field]) -> Looked {
+        let mut looked = Looked { sites: by.iter().any(|by| by.needs_names()), ..Looked::default() };
+        let figures = by.iter().filter(|by| !by.needs_names());
+        looked.figures.iter_mut().zip(figures).for_each(|(place, field)| *place = Some(*field));
+        looked
     }
 
     /// Whether nothing but the call site is looked at.
     fn only_sites(self) -> bool {
-        self.sites && !(self.threads || self.sizes || self.kinds || self.heaps || self.events)
+        self.sites && self.figures[0].is_none()
     }
 
-    fn raw(self, entry: &Entry, free: bool) -> Raw {
-        Raw {
-            size: entry.size.filter(|_| self.sizes),
-            site: if self.sites { entry.site } else { 0 },
-            thread: entry.thread.filter(|_| self.threads).map_or(0, |row| row.saturating_add(1)),
-            heap: entry.heap.filter(|_| self.heaps).map_or(0, |row| u16::from(row) + 1),
-            kind: if self.kinds { entry.kind.0 } else { 0 },
-            free: free && self.events,
+    fn raw(self, subject: &Subject<'_>) -> Raw {
+        let mut raw = Raw { site: if self.sites { subject.site() } else { 0 }, ..Raw::default() };
+        for (figure, field) in raw.figures.iter_mut().zip(self.figures.into_iter().flatten()) {
+            *figure = field.figure(subject).unwrap_or(UNKNOWN);
         }
+        raw
     }
 }
 
@@ -153,11 +139,11 @@ impl Parts {
         Parts { wanted, totals: Vec::new(), places: HashMap::default(), sites: Vec::new() }
     }
 
-    /// Adds a block, or one that was freed.
+    /// Adds a block or an event; `entry` is the block with what is the event's own.
     #[inline]
-    pub(super) fn put(&mut self, entry: &Entry, free: bool, weight: u64) {
+    pub(super) fn put(&mut self, subject: &Subject<'_>, entry: &Entry, weight: u64) {
         let wanted = self.wanted;
-        self.of(entry.site, || wanted.raw(entry, free)).add(entry, weight);
+        self.of(entry.site, || wanted.raw(subject)).add(entry, weight);
     }
 
     /// Adds what another has added up.

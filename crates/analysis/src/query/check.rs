@@ -65,11 +65,6 @@ fn hint(option: &Option<&'static str>) -> String {
     option.map_or_else(String::new, |option| format!(" (`run --without {option}`, or a device that cannot)"))
 }
 
-/// Whether `ledger` records what is asked for under that name.
-pub(crate) fn recorded_for(ledger: &Ledger, field: Option<Field>, asked: &str) -> Result<(), Unsupported> {
-    field.map_or(Ok(()), |field| recorded(ledger, field, asked))
-}
-
 /// Whether `ledger` records what `field` needs. `asked` is what it was called by who asked.
 pub(crate) fn recorded(ledger: &Ledger, field: Field, asked: &str) -> Result<(), Unsupported> {
     let options = ledger.header().options;
@@ -132,10 +127,7 @@ fn check_rows(test: &Test, ledger: &Ledger) -> Result<(), Unsupported> {
 }
 
 fn check(test: &Test, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> {
-    if scope == Scope::Blocks && matches!(test.field, Field::Lifetime | Field::Freed | Field::Event) {
-        return Err(Unsupported::EventsOnly(test.field));
-    }
-    recorded(ledger, test.field, test.field.name())?;
+    test.field.check_in(ledger, scope)?;
     if test.field == Field::Exact && !ledger.tells_guesses() {
         // Where nothing was guessed, all is exact.
         let guessed = ledger.tallies().map_or(0, |tallies| tallies.get(TallyCounter::StacksGuessed));

@@ -4,83 +4,28 @@ use std::cmp::Ordering;
 
 use heapledger_source::Ledger;
 
-use super::check::recorded_for;
 use super::{Scope, SyntaxError, Unsupported, keys};
 use crate::Group;
-use crate::fields::Field;
+use crate::fields::{Field, GROUPS};
 
-/// What blocks are added up by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum GroupBy {
-    /// The function that holds: see [`crate::Holders`].
-    Function,
-    /// The source file of that function.
-    File,
-    /// The module of that function.
-    Module,
-    /// The call stack.
-    Stack,
-    /// The thread.
-    Thread,
-    /// The size asked for.
-    Size,
-    /// The function of the malloc family.
-    Kind,
-    /// The heap.
-    Heap,
-    /// Allocation or free; of events only.
-    Event,
-}
-
-impl GroupBy {
-    const NAMES: &'static keys::Known<GroupBy> = &[
-        (GroupBy::Function, &["fn", "function", "func", "holder"]),
-        (GroupBy::File, &["file"]),
-        (GroupBy::Module, &["module", "lib"]),
-        (GroupBy::Stack, &["stack", "site"]),
-        (GroupBy::Thread, &["thread"]),
-        (GroupBy::Size, &["size"]),
-        (GroupBy::Kind, &["kind"]),
-        (GroupBy::Heap, &["heap"]),
-        (GroupBy::Event, &["event"]),
-    ];
-
-    /// The names of all of them.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        Self::NAMES.iter().filter_map(|(_, names)| names.first().copied())
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        keys::name_of(Self::NAMES, &self)
-    }
-
-    /// Reads `fn,thread`.
+impl Field {
+    /// Reads what blocks are added up by: `fn,thread`.
     ///
     /// # Errors
     /// If it cannot be understood: what, and where.
-    pub fn parse(text: &str) -> Result<Vec<GroupBy>, SyntaxError> {
-        keys::list(Self::NAMES, "group", text)
+    pub fn parse_groups(text: &str) -> Result<Vec<Field>, SyntaxError> {
+        keys::list(&GROUPS, "group", text)
     }
 
-    /// Whether names of code must be found to tell groups apart.
-    pub fn needs_names(self) -> bool {
-        matches!(self, GroupBy::Function | GroupBy::File | GroupBy::Module)
-    }
-
-    /// Whether `ledger` records that of what is added up.
+    /// Whether it can be asked of what `ledger` holds of that.
     ///
     /// # Errors
     /// If not.
-    pub fn check(self, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> {
-        let field = match self {
-            GroupBy::Event if scope == Scope::Blocks => return Err(Unsupported::EventsOnly(Field::Event)),
-            GroupBy::Function | GroupBy::File | GroupBy::Module | GroupBy::Stack => Some(Field::Site),
-            GroupBy::Thread => Some(Field::Thread),
-            GroupBy::Heap => Some(Field::Heap),
-            GroupBy::Size | GroupBy::Kind | GroupBy::Event => None,
-        };
-        recorded_for(ledger, field, self.name())
+    pub fn check_in(self, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> {
+        if scope == Scope::Blocks && self.is_of_events() {
+            return Err(Unsupported::EventsOnly(self));
+        }
+        self.check(ledger)
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use heapledger_analysis::diff::{Census, Change, ChangeKind, Diff, StackKeys, one_run};
-use heapledger_analysis::query::{Evaluator, GroupBy, Scope, SortKeys, Unknown};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{Evaluator, Scope, SortKeys, Unknown};
 use heapledger_analysis::{NamedStack, Names, Note, Seen, Sort};
 use heapledger_format::session::process as key;
 use heapledger_report::{CONVERSIONS, DiffJson, DiffSide, DiffText, Ending, clean};
@@ -195,7 +196,7 @@ fn two(args: &DiffArgs, a: &OsStr, b: &OsStr) -> Result<()> {
     }
     if args.group_by.is_some() || !by_number {
         let named = |here: &Opened| {
-            GroupBy::Stack.check(&here.ledger, Scope::Blocks).with_context(|| here.context.ledger.clone())
+            Field::Stack.check_in(&here.ledger, Scope::Blocks).with_context(|| here.context.ledger.clone())
         };
         opened.iter().try_for_each(named)?;
     }

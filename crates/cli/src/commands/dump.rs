@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
-use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
+use heapledger_analysis::query::{GroupOrder, Scope};
 use heapledger_analysis::{Groups, Names, Seen, Selection, Sort};
 use heapledger_report::{BlockTable, BlocksReport, CONVERSIONS, Context, Form};
 use heapledger_source::Ledger;
@@ -133,7 +133,7 @@ fn show_table(args: &DumpArgs, opened: Opened, columns: &[Field]) -> Result<()> 
 }
 
 /// Blocks, added up.
-fn show_groups(args: &DumpArgs, opened: Opened, by: &[GroupBy], order: &GroupOrder) -> Result<()> {
+fn show_groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &GroupOrder) -> Result<()> {
     let DumpArgs { ledger, filter, groups, limit, form, naming, .. } = args;
     let asked = Asked { ledger, filter, groups, limit, form: form.get(), naming };
     grouped::show(&asked, opened, (by, Scope::Blocks), |ledger, filter, holders, limit, progress| {

@@ -1,7 +1,8 @@
 //! Blocks or events, added up: what `dump` and `history` do alike.
 
 use anyhow::Result;
-use heapledger_analysis::query::{Evaluator, GroupBy, Scope};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{Evaluator, Scope};
 use heapledger_analysis::{Groups, Holders, Seen};
 use heapledger_report::{Form, GroupsReport};
 use heapledger_source::{Ledger, SourceError};
@@ -26,11 +27,11 @@ pub(super) struct Asked<'a> {
 pub(super) fn show(
     args: &Asked<'_>,
     opened: Opened,
-    (by, scope): (&[GroupBy], Scope),
+    (by, scope): (&[Field], Scope),
     add: impl FnOnce(&Ledger, &mut Evaluator<'_>, &Holders, usize, &mut dyn FnMut(f32)) -> Result<Groups, SourceError>,
 ) -> Result<()> {
     let Opened { ledger, mut context, .. } = opened;
-    by.iter().try_for_each(|by| by.check(&ledger, scope))?;
+    by.iter().try_for_each(|by| by.check_in(&ledger, scope))?;
     let holders = args.filter.holders()?;
     let limit = args.groups.top.or(args.limit.limit).unwrap_or(if args.form.is_for_programs() { 0 } else { GROUPS });
     let mut filter = args.filter.evaluator(&ledger, context.clock, scope, args.naming.no_names(&ledger)?)?;
@@ -43,7 +44,7 @@ pub(super) fn show(
         args.filter.tell_unknown(&ledger, &mut names)?;
     }
     let mut stacks = Vec::new();
-    if *args.form == Form::Json || by.contains(&GroupBy::Stack) {
+    if *args.form == Form::Json || by.contains(&Field::Stack) {
         find_names(&mut names, groups.groups.iter().map(|group| group.site), true)?;
         stacks = groups.groups.iter().map(|group| names.stack(group.site)).collect::<Result<_, _>>()?;
     }

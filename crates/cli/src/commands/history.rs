@@ -3,7 +3,8 @@
 use std::ffi::{OsStr, OsString};
 
 use anyhow::Result;
-use heapledger_analysis::query::{Evaluator, EventColumn, GroupBy, Scope, SortKeys};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{Evaluator, EventColumn, Scope, SortKeys};
 use heapledger_analysis::{Events, Names, Seen, Sort, Wanted};
 use heapledger_report::{CONVERSIONS, EventsReport};
 use heapledger_source::Ledger;
@@ -27,7 +28,7 @@ mod tables;
     mut_arg("sort", |arg| arg.help(
         format!("{}, those of the event itself where it has them [default: time,number]", sort_help())
     )),
-    mut_arg("group_by", |arg| arg.value_parser(proposed(|| GroupBy::names().collect())).help(
+    mut_arg("group_by", |arg| arg.value_parser(proposed(|| Field::groups(true).collect())).help(
         "Add events up by one or several of event, fn, file, module, stack, thread, size, kind, heap of the event itself; \
          allocations and frees are always told apart. --sort takes bytes, blocks, largest, oldest, name then"
     )),

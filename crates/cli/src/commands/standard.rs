@@ -7,9 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
-use heapledger_analysis::query::{
-    Evaluator, Filter, GroupBy, GroupField, GroupOrder, Scope, SortKeys, SyntaxError, Unknown,
-};
+use heapledger_analysis::query::{Evaluator, Filter, GroupField, GroupOrder, Scope, SortKeys, SyntaxError, Unknown};
 use heapledger_analysis::{Clock, Holders, Names};
 use heapledger_report::clean;
 use heapledger_source::Ledger;
@@ -154,7 +152,7 @@ fn sort_keys() -> Vec<&'static str> {
 
 /// What blocks are added up by.
 pub(crate) fn groups() -> Vec<&'static str> {
-    GroupBy::names().filter(|name| *name != GroupBy::Event.name()).collect()
+    Field::groups(false).collect()
 }
 
 /// Names in a line.
@@ -243,8 +241,8 @@ pub(crate) struct GroupArgs {
 
 impl GroupArgs {
     /// What blocks are added up by, if they are.
-    pub(crate) fn by(&self) -> Result<Option<Vec<GroupBy>>> {
-        let by = self.group_by.as_deref().map(GroupBy::parse).transpose();
+    pub(crate) fn by(&self) -> Result<Option<Vec<Field>>> {
+        let by = self.group_by.as_deref().map(Field::parse_groups).transpose();
         Ok(by.map_err(|error| Usage::in_value("--group-by", &error))?)
     }
 

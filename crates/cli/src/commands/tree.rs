@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 use anyhow::Result;
-use heapledger_analysis::query::{GroupBy, Scope, TreeOrder};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{Scope, TreeOrder};
 use heapledger_analysis::tree::{CallTree, Measure, Side, SiteSums, TreeBuilder};
 use heapledger_analysis::{Clock, Identity, Note, Seen};
 use heapledger_report::{TreeReport, thread_name};
@@ -169,8 +170,8 @@ impl ShapeArgs {
         let mut all = Vec::new();
         let mut seen = Seen::default();
         for (ledger, side) in ledgers.iter().zip([Side::New, Side::Old]) {
-            let first = if self.threads { GroupBy::Thread } else { GroupBy::Stack };
-            first.check(ledger, Scope::Events)?;
+            let first = if self.threads { Field::Thread } else { Field::Stack };
+            first.check_in(ledger, Scope::Events)?;
             let mut progress = Progress::new("reading");
             let clock = Clock::new(ledger, SystemTime::now())?;
             let mut filter = self.filter.evaluator(ledger, clock, Scope::Events, self.naming.no_names(ledger)?)?;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::diff::{GroupChange, plain_name};
-use heapledger_analysis::query::GroupBy;
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::{GroupKey, Groups, Sampled, Seen};
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ pub struct DiffGroups<'d> {
     /// Whether they are of one run.
     pub one_run: bool,
     /// What was added up by.
-    pub by: &'d [GroupBy],
+    pub by: &'d [Field],
     /// The changes that are shown.
     pub shown: &'d [&'d GroupChange],
     /// How many there are in all.

@@ -1,12 +1,11 @@
 //! Events as a table, with the columns that somebody asks for.
 
 use heapledger_analysis::fields::Field;
-use heapledger_analysis::query::EventColumn;
-use heapledger_analysis::{Event, EventKind, Holders, NamedStack, as_freed};
-use heapledger_format::Entry;
+use heapledger_analysis::query::{EventColumn, Subject};
+use heapledger_analysis::{Event, EventKind, Holders, NamedStack};
 use heapledger_source::SourceError;
 
-use crate::record::columns::{block_cell, block_column};
+use crate::record::columns::{block_column, cell};
 use crate::{Cell, Column, Context, Stacks};
 
 /// The column of a table of events.
@@ -73,18 +72,13 @@ pub(super) fn event_cell(
     event: &Event,
     stacks: &EventStacks,
 ) -> Cell {
-    let is_free = matches!(event.kind, EventKind::Free(_));
-    let cell = |column, block: &Entry, stack| block_cell(column, context, holders, block, stack);
+    let cell = |column, subject, stack| cell(column, context, holders, &subject, stack);
+    let own = if matches!(event.kind, EventKind::Free(_)) { &stacks.free } else { &stacks.allocation };
     match column {
-        EventColumn::Own(Field::Event) => Cell::Text(if is_free { "free" } else { "allocation" }.to_owned()),
-        EventColumn::Own(Field::Freed) => Cell::Text(if event.end().is_some() { "yes" } else { "no" }.to_owned()),
-        EventColumn::Own(Field::Lifetime) => {
-            let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
-            let ended = event.end().and_then(|end| ns(end.time));
-            Cell::maybe(ended.zip(ns(event.block.time)).map(|(end, begin)| end.saturating_sub(begin)), Cell::Span)
+        EventColumn::Own(field) => cell(field, Subject::from(event), own),
+        EventColumn::Allocation(field) => cell(field, Subject::live(&event.block), &stacks.allocation),
+        EventColumn::Free(field) => {
+            event.end().map_or(Cell::Nothing, |end| cell(field, Subject::free(end), &stacks.free))
         }
-        EventColumn::Own(own) => cell(own, &event.as_entry(), if is_free { &stacks.free } else { &stacks.allocation }),
-        EventColumn::Allocation(other) => cell(other, &event.block, &stacks.allocation),
-        EventColumn::Free(other) => event.end().map_or(Cell::Nothing, |end| cell(other, &as_freed(end), &stacks.free)),
     }
 }

@@ -1,9 +1,9 @@
 //! Live blocks as a table, with the columns that somebody asks for.
 
 use heapledger_analysis::fields::{Field, Unit};
-use heapledger_analysis::query::{GroupBy, Subject};
+use heapledger_analysis::query::Subject;
 use heapledger_analysis::{GroupKey, Holders, NamedFrame, NamedStack};
-use heapledger_format::Entry;
+use heapledger_format::Kind;
 
 use crate::record::frames::short_name;
 use crate::{Cell, Column, Context};
@@ -20,38 +20,47 @@ pub(crate) fn block_column(column: Field, sampled: bool) -> Column {
     }
 }
 
-/// What stands at a column for a block.
-pub(crate) fn block_cell(
+/// What stands at a column for a block or an event.
+pub(crate) fn cell(
     column: Field,
     context: &Context,
     holders: &Holders,
-    block: &Entry,
+    subject: &Subject<'_>,
     stack: &NamedStack,
 ) -> Cell {
-    let figure = column.figure(&Subject::live(block));
-    let ns = |ticks: u64| context.clock.ns(ticks);
     let holder = || holders.holder(stack);
     let text = |text: Option<String>| text.map_or(Cell::Nothing, Cell::Text);
     match column.unit() {
-        Unit::Address => Cell::maybe(figure, Cell::Address),
-        Unit::Bytes => Cell::maybe(figure, Cell::Bytes),
-        Unit::Number => Cell::maybe(figure, Cell::Plain),
-        Unit::Time => match figure.and_then(ns) {
-            Some(ns) => Cell::Clock(ns),
-            None => text(figure.map(|ticks| format!("{ticks} ticks"))),
-        },
-        Unit::Age => Cell::maybe(figure.and_then(|ticks| context.clock.age_ns(ticks)), Cell::Span),
-        Unit::Span => Cell::maybe(figure.and_then(ns), Cell::Span),
-        Unit::Thread => block.thread.map_or(Cell::Nothing, |row| thread_cell(context, row)),
-        Unit::Kind => Cell::Text(block.kind.to_string()),
-        Unit::Heap => block.heap.map_or(Cell::Nothing, |row| heap_cell(context, row)),
-        Unit::Weight => Cell::Count(context.sampling.weight(block)),
+        Unit::Weight => Cell::Count(context.sampling.weight(subject.block())),
         Unit::Function => text(holder().map(short_name)),
         Unit::File => text(holder().and_then(place)),
         Unit::Module => text(holder().and_then(|frame| frame.module.as_deref().map(str::to_owned))),
         Unit::Stack => text(Some(folded(stack)).filter(|folded| !folded.is_empty())),
-        // Of events only, which know it.
-        Unit::YesNo | Unit::Event => Cell::Nothing,
+        _ => figure_cell(column, column.figure(subject), context),
+    }
+}
+
+/// A figure in a cell.
+fn figure_cell(field: Field, figure: Option<u64>, context: &Context) -> Cell {
+    let ns = |ticks: u64| context.clock.ns(ticks);
+    let Some(figure) = figure else { return Cell::Nothing };
+    let row = u32::try_from(figure).unwrap_or(u32::MAX);
+    let word = |word: &str| Cell::Text(word.to_owned());
+    match field.unit() {
+        Unit::Address => Cell::Address(figure),
+        Unit::Bytes => Cell::Bytes(figure),
+        Unit::Weight => Cell::Count(figure),
+        Unit::Time => ns(figure).map_or_else(|| Cell::Text(format!("{figure} ticks")), Cell::Clock),
+        Unit::Age => Cell::maybe(context.clock.age_ns(figure), Cell::Span),
+        Unit::Span => Cell::maybe(ns(figure), Cell::Span),
+        Unit::Thread => {
+            Cell::Named(row, context.threads.get(&row).map(|thread| thread.name.clone()).unwrap_or_default())
+        }
+        Unit::Heap => Cell::Named(row, context.heaps.get(&row).map(|heap| heap.name.clone()).unwrap_or_default()),
+        Unit::Kind => Cell::Text(Kind(figure as u8).to_string()),
+        Unit::YesNo => word(if figure != 0 { "yes" } else { "no" }),
+        Unit::Event => word(if figure != 0 { "free" } else { "allocation" }),
+        Unit::Number | Unit::Function | Unit::File | Unit::Module | Unit::Stack => Cell::Plain(figure),
     }
 }
 
@@ -66,23 +75,11 @@ fn place(frame: &NamedFrame) -> Option<String> {
     Some(frame.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
 }
 
-/// `3 worker-3`.
-fn thread_cell(context: &Context, row: u32) -> Cell {
-    Cell::Named(row, context.threads.get(&row).map(|thread| thread.name.clone()).unwrap_or_default())
-}
-
-fn heap_cell(context: &Context, row: u8) -> Cell {
-    let row = u32::from(row);
-    Cell::Named(row, context.heaps.get(&row).map(|heap| heap.name.clone()).unwrap_or_default())
-}
-
 /// The column of a table of groups.
-pub(crate) fn group_column(by: GroupBy) -> Column {
-    match by {
-        GroupBy::Size => Column::number("size"),
-        GroupBy::Kind | GroupBy::Event => Column::word(by.name()),
-        GroupBy::Function => Column::text("function"),
-        _ => Column::text(by.name()),
+pub(crate) fn group_column(by: Field) -> Column {
+    match by.unit() {
+        Unit::Function => Column::text("function"),
+        _ => block_column(by, false),
     }
 }
 
@@ -102,10 +99,7 @@ pub(crate) fn group_cell(key: &GroupKey, context: &Context) -> Cell {
             module.as_ref().map_or_else(|| unnamed("unknown code"), |module| Cell::Text(module.to_string()))
         }
         GroupKey::Stack(site) => Cell::Plain(u64::from(*site)),
-        GroupKey::Thread(row) => row.map_or_else(|| unnamed("a thread without a row"), |row| thread_cell(context, row)),
-        GroupKey::Size(size) => Cell::maybe(*size, Cell::Bytes),
-        GroupKey::Kind(kind) => Cell::Text(kind.to_string()),
-        GroupKey::Heap(row) => row.map_or(Cell::Nothing, |row| heap_cell(context, row)),
-        GroupKey::Event { free } => Cell::Text(if *free { "free" } else { "allocation" }.to_owned()),
+        GroupKey::Figure(field, None) if field.unit() == Unit::Thread => unnamed("a thread without a row"),
+        GroupKey::Figure(field, figure) => figure_cell(*field, *figure, context),
     }
 }

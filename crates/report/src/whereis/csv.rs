@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::Subject;
 use heapledger_analysis::whereis::{Found, KnownAddress};
-use heapledger_analysis::{Holders, NamedStack, as_freed};
-use heapledger_format::Entry;
+use heapledger_analysis::{Holders, NamedStack};
 
 use super::WhereisReport;
-use crate::record::columns::{block_cell, block_column};
+use crate::record::columns::{self, block_column};
 use crate::{Cell, Column, Context, ReportError, Table, TableForm};
 
 /// What is told of a block.
@@ -57,10 +57,10 @@ impl<'a, W: Write> WhereisCsv<'a, W> {
             text(place.module.as_ref().map(|module| module.path.to_string_lossy().into_owned())),
             text(place.mapping.as_ref().map(|mapping| mapping.name.clone())),
         ];
-        self.row(place.address, found, place.block.as_ref().map(|block| (block, stack)), None, &around)?;
+        self.row(place.address, found, place.block.as_ref().map(|block| (Subject::live(block), stack)), None, &around)?;
         for (life, [begun, ended]) in place.lives.iter().zip(lives) {
-            let free = as_freed(life);
-            self.row(place.address, "earlier", Some((&life.block, begun)), Some((&free, ended)), &around)?;
+            let [begun, ended] = [(Subject::allocation(life), begun), (Subject::free(life), ended)];
+            self.row(place.address, "earlier", Some(begun), Some(ended), &around)?;
         }
         Ok(())
     }
@@ -69,14 +69,14 @@ impl<'a, W: Write> WhereisCsv<'a, W> {
         &mut self,
         asked: u64,
         found: &str,
-        block: Option<(&Entry, &NamedStack)>,
-        free: Option<(&Entry, &NamedStack)>,
+        block: Option<(Subject<'_>, &NamedStack)>,
+        free: Option<(Subject<'_>, &NamedStack)>,
         around: &[Cell],
     ) -> io::Result<()> {
-        let cell = |column, of: Option<(&Entry, &NamedStack)>| {
-            of.map_or(Cell::Nothing, |(entry, stack)| block_cell(column, self.context, &self.holders, entry, stack))
+        let cell = |column, of: Option<(Subject<'_>, &NamedStack)>| {
+            of.map_or(Cell::Nothing, |(of, stack)| columns::cell(column, self.context, &self.holders, &of, stack))
         };
-        let offset = block.map(|(block, _)| asked.saturating_sub(block.address));
+        let offset = block.map(|(block, _)| asked.saturating_sub(block.block().address));
         let mut cells = vec![Cell::Address(asked), Cell::Text(found.to_owned()), Cell::maybe(offset, Cell::Count)];
         cells.extend(BLOCK.map(|column| cell(column, block)));
         cells.extend(FREE.map(|column| cell(column, free)));

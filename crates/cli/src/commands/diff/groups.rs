@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use heapledger_analysis::diff::{ChangeKind, GroupChange};
-use heapledger_analysis::query::{GroupBy, GroupOrder, Scope};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{DiffGroups, DiffSide, group_label};
 
@@ -15,17 +16,17 @@ use crate::commands::{Opened, Progress};
 pub(super) const GROUPS: usize = 20;
 
 /// What sums are made by, if not by call stack.
-pub(super) fn by(args: &DiffArgs) -> Result<Option<Vec<GroupBy>>> {
+pub(super) fn by(args: &DiffArgs) -> Result<Option<Vec<Field>>> {
     let Some(text) = &args.group_by else {
         if args.form.is_csv() {
             return Err(Usage::new("--csv is for tables: add --group-by").into());
         }
         return Ok(None);
     };
-    let by = GroupBy::parse(text).map_err(|error| Usage::in_value("--group-by", &error))?;
+    let by = Field::parse_groups(text).map_err(|error| Usage::in_value("--group-by", &error))?;
     match by.as_slice() {
-        [GroupBy::Stack] if !args.form.is_csv() => Ok(None),
-        by if by.contains(&GroupBy::Stack) => {
+        [Field::Stack] if !args.form.is_csv() => Ok(None),
+        by if by.contains(&Field::Stack) => {
             Err(Usage::new("--group-by: stacks are compared alone, and not as a table").into())
         }
         _ => Ok(Some(by)),
@@ -33,14 +34,14 @@ pub(super) fn by(args: &DiffArgs) -> Result<Option<Vec<GroupBy>>> {
 }
 
 /// Compares and shows.
-pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[GroupBy]) -> Result<()> {
+pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[Field]) -> Result<()> {
     let mut seen = Seen::default();
     let mut both = Vec::new();
     let (mut moments, mut unknown) = ([None; 2], [Vec::new(), Vec::new()]);
     let mut progress = Progress::new("reading");
     for (side, here) in opened.iter().enumerate() {
         by.iter()
-            .try_for_each(|by| by.check(&here.ledger, Scope::Blocks))
+            .try_for_each(|by| by.check_in(&here.ledger, Scope::Blocks))
             .with_context(|| here.context.ledger.clone())?;
         moments[side] = moment_of(&here.ledger, SystemTime::now());
         // What is so many seconds old is the same block in both, if it is one.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use heapledger_analysis::diff::GroupChange;
-use heapledger_analysis::query::{Evaluator, GroupBy, GroupOrder, Scope};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{Evaluator, GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{
     Context, DiffGroups, DiffGroupsCsv, DiffSide, Form, diff_groups_end, diff_groups_header, diff_groups_interval,
@@ -29,7 +30,7 @@ struct IntervalReading {
 /// Two readings, and what all comparisons of a process with itself have in common.
 struct Readings<'a> {
     args: &'a DiffArgs,
-    by: &'a [GroupBy],
+    by: &'a [Field],
     context: &'a Context,
 }
 
@@ -65,11 +66,11 @@ enum Intervals {
 }
 
 /// Compares `target` with itself, again and again, and in the end with its beginning.
-pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration, by: &[GroupBy]) -> Result<()> {
+pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration, by: &[Field]) -> Result<()> {
     let opened = args.open(target)?;
     must_run(&opened.ledger, &opened.context.ledger)?;
     args.naming.check(&[&opened.ledger])?;
-    by.iter().try_for_each(|by| by.check(&opened.ledger, Scope::Blocks))?;
+    by.iter().try_for_each(|by| by.check_in(&opened.ledger, Scope::Blocks))?;
     let mut filter = args.filter_for(&opened, &opened)?;
     let mut context = opened.context.clone();
     let told = Told::listen()?;
@@ -127,7 +128,7 @@ pub(super) fn run(args: &DiffArgs, target: &OsStr, interval: Duration, by: &[Gro
 fn read(
     args: &DiffArgs,
     opened: &Opened,
-    by: &[GroupBy],
+    by: &[Field],
     filter: &mut Evaluator<'_>,
     progress: &mut dyn FnMut(f32),
 ) -> Result<IntervalReading> {

@@ -1,7 +1,8 @@
 //! Events as a table, or added up.
 
 use anyhow::Result;
-use heapledger_analysis::query::{EventColumn, GroupBy, GroupOrder, Scope};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::{EventColumn, GroupOrder, Scope};
 use heapledger_analysis::{Events, Groups, Seen};
 use heapledger_report::EventTable;
 use heapledger_source::Ledger;
@@ -11,9 +12,9 @@ use crate::commands::grouped::{self, Asked};
 use crate::commands::{Opened, Progress, find_names, refresh};
 
 /// Allocations and frees are never one sum.
-pub(super) fn with_event(mut by: Vec<GroupBy>) -> Vec<GroupBy> {
-    if !by.contains(&GroupBy::Event) {
-        by.insert(0, GroupBy::Event);
+pub(super) fn with_event(mut by: Vec<Field>) -> Vec<Field> {
+    if !by.contains(&Field::Event) {
+        by.insert(0, Field::Event);
     }
     by
 }
@@ -46,7 +47,7 @@ pub(super) fn groups(
     args: &HistoryArgs,
     earlier: &[Ledger],
     opened: Opened,
-    by: &[GroupBy],
+    by: &[Field],
     order: &GroupOrder,
 ) -> Result<()> {
     let HistoryArgs { ledger, filter, groups, limit, form, naming, .. } = args;
