@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::{Scratch, finish, heapledger};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_source::{Ledger, finish as finish_ledger};
-use heapledger_testing::sample;
+use heapledger_testing::everything;
 
 /// What is forged, and another ledger that is whole.
 const FORGED: &str = "forged.hl";
@@ -59,7 +59,7 @@ fn ledgers(scratch: &Scratch) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (order, word) in [(ByteOrder::Little, WordSize::W64), (ByteOrder::Big, WordSize::W32)] {
         let (live, finished) = (scratch.cwd().join("a.hlive"), scratch.cwd().join("a.hl"));
-        sample(order, word).write(&live).expect("written");
+        everything(order, word).write(&live).expect("written");
         finish_ledger(&Ledger::open(&live).expect("a ledger"), &finished, &[], &mut |_, _| {}).expect("finished");
         all.extend([live, finished].map(|path| fs::read(path).expect("read")));
     }
@@ -95,7 +95,7 @@ fn forged(original: &[u8], random: &mut Random) -> Vec<u8> {
     }
     let magic = original.windows(5).position(|window| window == b"HLEDG").unwrap_or(0);
     for _ in 0..=random.below(6) {
-        let at = if random.below(3) == 0 { random.below(bytes.len()) } else { magic + random.below(1200) };
+        let at = if random.below(3) == 0 { random.below(bytes.len()) } else { magic + random.below(1600) };
         let Some(byte) = bytes.get_mut(at) else { continue };
         *byte = [0, 0xff, *byte ^ (1 << random.below(8)), random.below(256) as u8][random.below(4)];
     }

@@ -20,7 +20,7 @@ use crate::bytes::{ByteOrder, Codec, WordSize};
 use crate::counter::{GlobalCounter, TallyCounter};
 use crate::layout::{DESCRIPTOR_BYTES, MAX_DESCRIPTORS, RecordLayout};
 use crate::record::Options;
-use crate::section::{SectionKind, SectionRow, row};
+use crate::section::{SectionRow, row};
 
 /// First bytes of every ledger. Not text, and damaged by tools that translate line ends.
 pub const MAGIC: [u8; 8] = *b"\x89HLEDG\r\n";
@@ -254,14 +254,16 @@ impl Header {
         self.rows.get_mut(..self.row_count).unwrap_or(&mut [])
     }
 
-    /// The section of this kind.
-    pub fn section(&self, kind: SectionKind) -> Option<&SectionRow> {
-        self.sections().iter().find(|row| row.kind == kind as u16)
+    /// The section of this kind, or of this number if this version does not know what it is.
+    pub fn section(&self, kind: impl Into<u16>) -> Option<&SectionRow> {
+        let kind = kind.into();
+        self.sections().iter().find(|row| row.kind == kind)
     }
 
     /// Where the row of this kind lies, in bytes from the start of the header.
-    pub fn row_at(&self, kind: SectionKind) -> Option<usize> {
-        let index = self.sections().iter().position(|row| row.kind == kind as u16)?;
+    pub fn row_at(&self, kind: impl Into<u16>) -> Option<usize> {
+        let kind = kind.into();
+        let index = self.sections().iter().position(|row| row.kind == kind)?;
         let first = rows_at(self.codec.word, self.counter_count, self.layout.descriptors().len());
         Some(nth(first, index, row::bytes(self.codec.word)))
     }

@@ -138,6 +138,15 @@ pub fn layout_64(options: Options) -> RecordLayout {
         })
 }
 
+/// The same with a label for each block of the history: of a recorder that can be given labels.
+pub fn labelled_layout_64(options: Options) -> RecordLayout {
+    let layout = layout_64(options);
+    match options.has(Options::HISTORY) {
+        true => layout.with(Field::FreedLabel as u8, 20, 428).unwrap_or(layout),
+        false => layout,
+    }
+}
+
 impl Entry {
     /// The default 64-bit packing, escapes included. Whether an escape was used: [`Entry::is_wide`].
     #[inline]

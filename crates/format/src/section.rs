@@ -8,6 +8,11 @@ macro_rules! section_kinds {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         pub enum SectionKind { $($(#[$doc])* $id = $number),* }
+        impl From<SectionKind> for u16 {
+            fn from(kind: SectionKind) -> u16 {
+                kind as u16
+            }
+        }
         impl SectionKind {
             /// All kinds of this version.
             pub const ALL: &'static [SectionKind] = &[$(SectionKind::$id),*];

@@ -35,6 +35,7 @@ pub(crate) struct Decoder {
     thread: Option<FieldBits>,
     heap: Option<FieldBits>,
     time: Option<FieldBits>,
+    label: Option<FieldBits>,
     freed_number: Option<FieldBits>,
     freed_by: Option<FieldBits>,
     freed_site: Option<FieldBits>,
@@ -42,6 +43,7 @@ pub(crate) struct Decoder {
     freed_time: Option<FieldBits>,
     freed_wide: Option<FieldBits>,
     freed_later: Option<FieldBits>,
+    freed_label: Option<FieldBits>,
 }
 
 impl Decoder {
@@ -83,6 +85,7 @@ impl Decoder {
             thread: place(Field::Thread),
             heap: place(Field::Heap),
             time: place(Field::Time),
+            label: place(Field::Label),
             freed_number: place(Field::FreedNumber),
             freed_by: place(Field::FreedBy),
             freed_site: place(Field::FreedSite),
@@ -90,6 +93,7 @@ impl Decoder {
             freed_time: place(Field::FreedTime),
             freed_wide: place(Field::FreedWide),
             freed_later: place(Field::FreedLater),
+            freed_label: place(Field::FreedLabel),
         }
     }
 
@@ -182,6 +186,19 @@ impl Decoder {
             heap: self.get(bytes, self.heap).map(|row| row as u8),
             time: self.get(bytes, self.time),
         })
+    }
+
+    /// The label that stands in a record; 0 if records have none.
+    pub(crate) fn label(&self, bytes: &[u8]) -> u32 {
+        self.get(bytes, self.label).unwrap_or(0) as u32
+    }
+
+    /// The label of the block of a history entry, 0 for none; `None`: it had one, of which nothing is known.
+    pub(crate) fn freed_label(&self, bytes: &[u8]) -> Option<u32> {
+        match self.freed_label {
+            Some(_) => self.unescaped(bytes, self.freed_label).map(|label| label as u32),
+            None => Some(self.label(bytes)),
+        }
     }
 
     /// Whether a figure of this record is to be found in the `wide` section.

@@ -12,7 +12,7 @@ use heapledger_format::crc::crc32;
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
 use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::piece::ALIGN_BYTES;
-use heapledger_format::section::{SectionRow, wide};
+use heapledger_format::section::{SectionRow, label_column, wide};
 use heapledger_format::session::process as key;
 use heapledger_format::{SectionKind, TallyCounter};
 
@@ -24,13 +24,13 @@ use crate::storage;
 mod history;
 mod out;
 
-use out::{Filler, Out, PIECE_BYTES, Target, write_pieces};
+use out::{Beside, Filler, Out, PIECE_BYTES, Target, write_pieces};
 
 const CODEC: Codec = Codec { order: ByteOrder::Little, word: WordSize::W64 };
 
 /// Sections in the order in which they are written: small ones first, so that a ledger cut while it is
-/// copied still names what it has. The index is left out: records move.
-const ORDER: &[SectionKind] = &[
+/// copied still names what it has. Others, known or not, follow as they are.
+const FIRST_SECTIONS: &[SectionKind] = &[
     SectionKind::Process,
     SectionKind::Modules,
     SectionKind::Strings,
@@ -41,13 +41,29 @@ const ORDER: &[SectionKind] = &[
     SectionKind::Marks,
     SectionKind::Windows,
     SectionKind::Errors,
-    SectionKind::Anchors,
+    SectionKind::Accounts,
+    SectionKind::AccountFrees,
     SectionKind::Pcs,
     SectionKind::Sites,
-    SectionKind::Wide,
-    SectionKind::History,
-    SectionKind::Records,
 ];
+/// What comes behind all others. The labels of records come with these.
+const LAST_SECTIONS: &[SectionKind] = &[SectionKind::Wide, SectionKind::History, SectionKind::Records];
+
+/// The sections of a ledger that are kept, in the order in which they are written. The index is left out: records move.
+fn kept(rows: &[SectionRow]) -> Vec<u16> {
+    let named = |kinds: &[SectionKind]| kinds.iter().map(|kind| *kind as u16).collect::<Vec<_>>();
+    let (first, last) = (named(FIRST_SECTIONS), named(LAST_SECTIONS));
+    let apart = [SectionKind::Index as u16, SectionKind::LabelColumn as u16];
+    let is_other = |kind: &u16| ![&first, &last].iter().any(|known| known.contains(kind)) && !apart.contains(kind);
+    let others: Vec<u16> = rows.iter().map(|row| row.kind).filter(is_other).collect();
+    let mut kept: Vec<u16> = Vec::new();
+    for kind in first.into_iter().chain(others).chain(last) {
+        if rows.iter().any(|row| row.kind == kind) && !kept.contains(&kind) {
+            kept.push(kind);
+        }
+    }
+    kept
+}
 
 /// What was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,12 +135,12 @@ fn write_all(
 ) -> Result<Finished, SourceError> {
     let mut header = live.current_header()?;
     let rows: Vec<SectionRow> = header.sections().to_vec();
-    let kept: Vec<SectionKind> =
-        ORDER.iter().copied().filter(|kind| rows.iter().any(|row| row.kind == *kind as u16)).collect();
+    let kept = kept(&rows);
+    let labelled = rows.iter().any(|row| row.kind == SectionKind::LabelColumn as u16);
     let mut finished_header = Header::new(header.codec, header.layout, header.options);
     finished_header.limit_counters(header.global_count(), header.counter_count());
-    for kind in &kept {
-        finished_header.add_section(SectionRow { kind: *kind as u16, ..SectionRow::default() });
+    for kind in kept.iter().copied().chain(labelled.then_some(SectionKind::LabelColumn as u16)) {
+        finished_header.add_section(SectionRow { kind, ..SectionRow::default() });
     }
     let pieces_at = (finished_header.bytes() as u64 + 4).next_multiple_of(ALIGN_BYTES as u64);
     let mut total = 0u64;
@@ -137,9 +153,12 @@ fn write_all(
     let (bytes, counts) = write_pieces(target, |out| {
         let mut counts = BTreeMap::new();
         for kind in &kept {
-            let (count, in_flight) = write_section(live, *kind, extra, out)?;
-            counts.insert(*kind as u16, count);
-            finished.in_flight += in_flight;
+            let written = write_section(live, *kind, extra, out)?;
+            counts.insert(*kind, written.count);
+            if *kind == SectionKind::Records as u16 {
+                counts.insert(SectionKind::LabelColumn as u16, written.labels);
+            }
+            finished.in_flight += written.in_flight;
         }
         Ok(counts)
     })?;
@@ -187,20 +206,30 @@ pub(crate) fn copy_figures(from: &Header, to: &mut Header) {
     }
 }
 
-/// Writes a section; returns how many elements it has now, and how many were being written.
+/// What was written of a section.
+#[derive(Default)]
+struct Written {
+    count: u64,
+    /// Of the records: how many labels stand beside them.
+    labels: u64,
+    /// Elements that were being written.
+    in_flight: u64,
+}
+
+/// Writes a section, and the labels beside it.
 fn write_section(
     live: &Ledger,
-    kind: SectionKind,
+    kind: u16,
     extra: &[(&str, String)],
     out: &mut Out<'_>,
-) -> Result<(u64, u64), SourceError> {
+) -> Result<Written, SourceError> {
     let element_bytes = live.element_bytes(kind);
     if element_bytes == 0 {
-        return Ok((0, 0));
+        return Ok(Written::default());
     }
     let mut filler = Filler::new(kind, element_bytes, out);
-    let mut in_flight = 0;
-    match kind {
+    let mut written = Written::default();
+    match SectionKind::from_number(kind).unwrap_or(SectionKind::Events) {
         SectionKind::Process => {
             for byte in process_bytes(live, extra)?.chunks(PIECE_BYTES) {
                 filler.add(byte)?;
@@ -216,7 +245,8 @@ fn write_section(
             bytes.chunks_exact(element_bytes).filter(entered).try_for_each(|element| filler.add(element))
         })?,
         SectionKind::Records => {
-            let mut walk = Walk::new(Elements::records(live));
+            let mut walk = Walk::new(Elements::records(live).with_column());
+            let mut labels = Beside::new(SectionKind::LabelColumn as u16, live.element_bytes(SectionKind::LabelColumn));
             let mut chunk = Vec::new();
             loop {
                 chunk.clear();
@@ -224,12 +254,14 @@ fn write_section(
                     break;
                 }
                 filler.out.seen += crate::ledger::CHUNK_BYTES as u64;
+                // Labels first: a ledger that is cut has the labels of the records that it has.
+                labels.add(&label_bytes(live, walk.labels()), filler.out)?;
                 filler.add(&chunk)?;
             }
-            in_flight = walk.in_flight;
+            written = Written { count: 0, labels: labels.finish(filler.out)?, in_flight: walk.in_flight };
         }
         SectionKind::History => {
-            in_flight = history::in_order(&Elements::history(live), &mut |elements| {
+            written.in_flight = history::in_order(&Elements::history(live), &mut |elements| {
                 filler.out.seen += elements.len() as u64;
                 filler.add(elements)
             })?;
@@ -240,7 +272,17 @@ fn write_section(
         })?,
     }
     filler.flush()?;
-    Ok((filler.count, in_flight))
+    Ok(Written { count: filler.count, ..written })
+}
+
+/// Labels as elements of their section.
+pub(crate) fn label_bytes(ledger: &Ledger, labels: &[u32]) -> Vec<u8> {
+    let element_bytes = ledger.element_bytes(SectionKind::LabelColumn);
+    let mut bytes = vec![0u8; labels.len() * element_bytes];
+    for (element, label) in bytes.chunks_exact_mut(element_bytes.max(1)).zip(labels) {
+        ledger.header().codec.put(element, 0, label_column::BYTES, u64::from(*label));
+    }
+    bytes
 }
 
 /// The process section with `extra` behind it; an older value of the same key goes.

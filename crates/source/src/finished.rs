@@ -190,17 +190,17 @@ impl Pieces {
     }
 
     /// The pieces of a section, in order.
-    pub(crate) fn of(&self, kind: SectionKind) -> &[PieceRef] {
-        self.of_number(kind as u16)
+    pub(crate) fn of(&self, kind: impl Into<u16>) -> &[PieceRef] {
+        self.of_number(kind.into())
     }
 
     /// Elements that there are pieces for.
-    pub(crate) fn count(&self, kind: SectionKind) -> u64 {
+    pub(crate) fn count(&self, kind: impl Into<u16>) -> u64 {
         self.of(kind).iter().fold(0, |sum, piece| sum.saturating_add(piece.count))
     }
 
     /// Bytes of the file that the pieces of a section take, their headers and padding included.
-    pub(crate) fn packed_bytes(&self, kind: SectionKind) -> Result<u64, SourceError> {
+    pub(crate) fn packed_bytes(&self, kind: impl Into<u16>) -> Result<u64, SourceError> {
         self.of(kind).iter().try_fold(0u64, |sum, piece| {
             let bytes = Self::piece_header(&self.file, piece.at)?.map_or(0, |header| header.stride());
             Ok(sum.saturating_add(bytes))
@@ -283,13 +283,32 @@ impl Pieces {
     /// Bytes of a section whose elements are bytes, up to the first that is not there.
     pub(crate) fn byte_range(&self, kind: SectionKind, first: u64, count: u64) -> Result<Vec<u8>, SourceError> {
         let mut bytes = Vec::new();
-        while (bytes.len() as u64) < count {
-            let Some(index) = first.checked_add(bytes.len() as u64) else { break };
-            let Some((piece, at)) = self.holding(kind, 1, index)? else { break };
-            let rest = (count - bytes.len() as u64).min((piece.len() - at) as u64) as usize;
-            bytes.extend_from_slice(piece.get(at..at + rest).unwrap_or(&[]));
-        }
+        self.append(kind, 1, first, count, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Appends elements from `first` on to `out`, up to the first that is not there.
+    pub(crate) fn append(
+        &self,
+        kind: SectionKind,
+        element_bytes: usize,
+        first: u64,
+        count: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SourceError> {
+        let mut done = 0;
+        while done < count {
+            let Some(index) = first.checked_add(done) else { break };
+            let Some((piece, at)) = self.holding(kind, element_bytes, index)? else { break };
+            let there = (piece.len().saturating_sub(at) / element_bytes.max(1)) as u64;
+            let some = there.min(count - done);
+            out.extend_from_slice(piece.get(at..at + some as usize * element_bytes).unwrap_or(&[]));
+            if some == 0 {
+                break;
+            }
+            done += some;
+        }
+        Ok(())
     }
 }
 

@@ -324,7 +324,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If a live ledger can no longer be read.
-    pub fn count(&self, kind: SectionKind) -> Result<u64, SourceError> {
+    pub fn count(&self, kind: impl Into<u16>) -> Result<u64, SourceError> {
         match &self.store {
             Store::Live(live) => Ok(live.extent(&self.header, kind)?.count),
             Store::Finished(pieces) => Ok(pieces.count(kind)),
@@ -332,7 +332,7 @@ impl Ledger {
     }
 
     /// Bytes of an element of a section; 0 if there is no such section.
-    pub(crate) fn element_bytes(&self, kind: SectionKind) -> usize {
+    pub(crate) fn element_bytes(&self, kind: impl Into<u16>) -> usize {
         self.header.section(kind).map_or(0, |section| usize::from(section.element_bytes))
     }
 
@@ -369,7 +369,8 @@ impl Ledger {
     }
 
     /// Calls `each` with the bytes of consecutive elements and the number of the first, chunk by chunk.
-    pub(crate) fn for_each_chunk(&self, kind: SectionKind, each: &mut EachChunk<'_>) -> Result<(), SourceError> {
+    pub(crate) fn for_each_chunk(&self, kind: impl Into<u16>, each: &mut EachChunk<'_>) -> Result<(), SourceError> {
+        let kind = kind.into();
         let element_bytes = self.element_bytes(kind);
         if element_bytes == 0 {
             return Ok(());

@@ -38,6 +38,7 @@ mod file;
 mod finish;
 mod finished;
 mod found;
+mod labels;
 mod ledger;
 mod life;
 mod live;
@@ -52,11 +53,13 @@ mod snapshot;
 mod storage;
 mod system;
 mod tables;
+mod told;
 
 pub use damage::Damage;
 pub use error::SourceError;
 pub use finish::{Finished, finish};
 pub use found::{Found, FoundIn};
+pub use labels::Labels;
 pub use ledger::Ledger;
 pub use life::Life;
 pub use process::ProcessInfo;
@@ -67,7 +70,8 @@ pub use sites::{Code, CodeId, CodeMarks, Stack};
 pub use snapshot::{Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
 pub use system::{Mapping, start_ticks};
-pub use tables::{Heap, Module, Tallies, Thread, ThreadState};
+pub use tables::{Heap, HeapFigures, Module, Tallies, Thread, ThreadState};
+pub use told::{FoundError, NamedRow};
 
 /// What a mutex protects. A thread that panicked meanwhile left it as whole as any other: nothing here unwinds.
 fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

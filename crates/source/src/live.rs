@@ -48,7 +48,7 @@ impl Live {
     }
 
     /// The readable part of a section: never above what is backed by storage, never behind the end of the file.
-    pub(crate) fn extent(&self, header: &Header, kind: SectionKind) -> Result<Extent, SourceError> {
+    pub(crate) fn extent(&self, header: &Header, kind: impl Into<u16>) -> Result<Extent, SourceError> {
         let Some(place) = header.row_at(kind) else { return Ok(Extent::default()) };
         let mut bytes = [0u8; 40];
         let bytes = bytes.get_mut(..row::bytes(header.codec.word)).unwrap_or(&mut []);
@@ -77,11 +77,12 @@ impl Live {
 
     /// What the file misses of the sections that its header tells of.
     pub(crate) fn check_length(&self, header: &Header) -> Result<(), SourceError> {
-        let mut missing = 0;
-        for kind in SectionKind::ALL {
-            let extent = self.extent(header, *kind)?;
-            if let Some(section) = header.section(*kind).filter(|_| extent.element_bytes != 0) {
-                missing += section.used.min(section.backed).min(section.capacity).saturating_sub(extent.count);
+        let mut missing = 0u64;
+        for section in header.sections() {
+            let extent = self.extent(header, section.kind)?;
+            if extent.element_bytes != 0 {
+                let there = section.used.min(section.backed).min(section.capacity);
+                missing = there.saturating_sub(extent.count).saturating_add(missing);
             }
         }
         locked(&self.damage).elements_missing = missing;

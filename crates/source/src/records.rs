@@ -12,6 +12,7 @@ use heapledger_format::{Entry, FreedEntry, SectionKind};
 use crate::SourceError;
 use crate::decode::Decoder;
 use crate::finished::Unpacker;
+use crate::labels::RecordLabels;
 use crate::ledger::{CHUNK_BYTES, Ledger, Store};
 use crate::live::{Extent, Live};
 
@@ -30,6 +31,8 @@ pub(crate) struct Elements<'a> {
     pub(crate) decoder: Decoder,
     /// Nobody writes meanwhile: reading once is enough.
     still: bool,
+    /// The labels beside the elements, if they are asked for and there are any.
+    labels: Option<RecordLabels<'a>>,
 }
 
 /// What reading needs of memory, kept from one chunk to the next.
@@ -37,6 +40,9 @@ pub(crate) struct Elements<'a> {
 pub(crate) struct Buffers {
     copies: [Vec<u8>; 3],
     unpacker: Unpacker,
+    /// The label of each element that the last reading gave, if labels are read.
+    pub(crate) labels: Vec<u32>,
+    column: Vec<u32>,
 }
 
 /// What was read at a time.
@@ -53,7 +59,19 @@ impl<'a> Elements<'a> {
         let element_bytes = ledger.element_bytes(kind);
         let header = ledger.header();
         let decoder = Decoder::new(&header.layout, header.codec, element_bytes);
-        Elements { ledger, kind, element_bytes, commit, decoder, still: false }
+        Elements { ledger, kind, element_bytes, commit, decoder, still: false, labels: None }
+    }
+
+    /// With the labels of records: see [`Buffers::labels`].
+    pub(crate) fn labelled(mut self) -> Elements<'a> {
+        self.labels = RecordLabels::of(self.ledger);
+        self
+    }
+
+    /// The same, only of the section `label_column`.
+    pub(crate) fn with_column(mut self) -> Elements<'a> {
+        self.labels = RecordLabels::beside(self.ledger);
+        self
     }
 
     /// The same of a ledger that nobody writes as long as it is read.
@@ -102,11 +120,21 @@ impl<'a> Elements<'a> {
                 let piece = usize::try_from(first).ok().and_then(|first| pieces.of(self.kind).get(first));
                 let Some(piece) = piece else { return Ok(Step::default()) };
                 let [bytes, ..] = &mut buffers.copies;
-                pieces.load(piece, self.element_bytes, &mut buffers.unpacker, bytes)?;
+                let whole = pieces.load(piece, self.element_bytes, &mut buffers.unpacker, bytes)?;
                 bytes.chunks_exact(self.element_bytes).for_each(|element| each(&self.decoder, element));
+                buffers.labels.clear();
+                if let Some(labels) = self.labels.as_ref().filter(|_| whole) {
+                    buffers.column.clear();
+                    labels.read(piece.first, piece.count, &mut buffers.column)?;
+                    let elements = bytes.chunks_exact(self.element_bytes).enumerate();
+                    // A damaged one may be vacant.
+                    let elements = elements.filter(|(_, element)| (self.commit)(&self.decoder, element) != 0);
+                    let label = |(index, element)| labels.label(&self.decoder, element, buffers.column.get(index));
+                    buffers.labels.extend(elements.map(label));
+                }
                 Ok(Step { passed: 1, in_flight: 0 })
             }
-            Store::Live(live) => self.read_live(live, first, self.stride(), &mut buffers.copies, each),
+            Store::Live(live) => self.read_live(live, first, self.stride(), buffers, each),
         }
     }
 
@@ -119,9 +147,7 @@ impl<'a> Elements<'a> {
         each: &mut impl FnMut(&Decoder, &[u8]),
     ) -> Result<Step, SourceError> {
         match &self.ledger.store {
-            Store::Live(live) if self.element_bytes != 0 => {
-                self.read_live(live, first, count, &mut buffers.copies, each)
-            }
+            Store::Live(live) if self.element_bytes != 0 => self.read_live(live, first, count, buffers, each),
             _ => Ok(Step::default()),
         }
     }
@@ -158,9 +184,14 @@ impl<'a> Elements<'a> {
         live: &Live,
         first: u64,
         count: u64,
-        copies: &mut [Vec<u8>; 3],
+        buffers: &mut Buffers,
         each: &mut impl FnMut(&Decoder, &[u8]),
     ) -> Result<Step, SourceError> {
+        let Buffers { copies, labels, column, .. } = buffers;
+        labels.clear();
+        let mut keep = |element: &[u8], beside: Option<&u32>| {
+            labels.extend(self.labels.as_ref().map(|labels| labels.label(&self.decoder, element, beside)));
+        };
         let extent = live.extent(self.ledger.header(), self.kind)?;
         let count = count.min(self.stride()).min(extent.count.saturating_sub(first));
         let room = count as usize * self.element_bytes;
@@ -169,16 +200,22 @@ impl<'a> Elements<'a> {
             let [_, body, _] = copies;
             body.resize(room, 0);
             let count = live.read(&extent, first, body)?;
-            for element in body.chunks_exact(self.element_bytes).take(count as usize) {
+            self.read_labels(first, count, column)?;
+            for (index, element) in body.chunks_exact(self.element_bytes).take(count as usize).enumerate() {
                 if (self.commit)(&self.decoder, element) != 0 {
                     each(&self.decoder, element);
+                    keep(element, column.get(index));
                 }
             }
             return Ok(Step { passed: count, in_flight: 0 });
         }
-        for copy in &mut *copies {
+        for (number, copy) in copies.iter_mut().enumerate() {
             copy.resize(room, 0);
             count = count.min(live.read(&extent, first, copy)?);
+            // Like the bodies, between two looks at the commit words.
+            if number == 1 {
+                self.read_labels(first, count, column)?;
+            }
         }
         let mut step = Step { passed: count, in_flight: 0 };
         let [before, body, after] = &*copies;
@@ -190,10 +227,15 @@ impl<'a> Elements<'a> {
             if framed == [commit, commit] {
                 if commit != 0 {
                     each(&self.decoder, body);
+                    keep(body, column.get(index));
                 }
             } else {
-                match self.again(live, &extent, first + index as u64)? {
-                    Again::Whole(element) => each(&self.decoder, &element),
+                let mut beside = Vec::new();
+                match self.again(live, &extent, first + index as u64, &mut beside)? {
+                    Again::Whole(element) => {
+                        each(&self.decoder, &element);
+                        keep(&element, beside.first());
+                    }
                     Again::Vacant => {}
                     Again::Changing => step.in_flight += 1,
                 }
@@ -202,13 +244,25 @@ impl<'a> Elements<'a> {
         Ok(step)
     }
 
-    /// Reads an element that changed again, alone.
-    fn again(&self, live: &Live, extent: &Extent, index: u64) -> Result<Again, SourceError> {
+    /// The labels of some elements, if labels are read: into `column`, one for each element that there is one for.
+    fn read_labels(&self, first: u64, count: u64, column: &mut Vec<u32>) -> Result<(), SourceError> {
+        column.clear();
+        match &self.labels {
+            Some(labels) => labels.read(first, count, column),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads an element that changed again, alone, and its label into `label`.
+    fn again(&self, live: &Live, extent: &Extent, index: u64, label: &mut Vec<u32>) -> Result<Again, SourceError> {
         let mut bytes: [Vec<u8>; 3] = std::array::from_fn(|_| vec![0u8; self.element_bytes]);
         for _ in 0..RETRIES {
-            for copy in &mut bytes {
+            for (number, copy) in bytes.iter_mut().enumerate() {
                 if live.read(extent, index, copy)? == 0 {
                     return Ok(Again::Vacant);
+                }
+                if number == 1 {
+                    self.read_labels(index, 1, label)?;
                 }
             }
             let commits = bytes.each_ref().map(|bytes| (self.commit)(&self.decoder, bytes));
@@ -260,6 +314,11 @@ impl<'a> Walk<'a> {
         Ok(step.passed != 0)
     }
 
+    /// The labels of the elements of the last chunk, if they are read.
+    pub(crate) fn labels(&self) -> &[u32] {
+        &self.buffers.labels
+    }
+
     /// How far the walk is, from 0 to 1.
     pub(crate) fn progress(&self) -> f32 {
         let end = self.elements.end();
@@ -282,7 +341,7 @@ pub struct Records<'a> {
 
 impl<'a> Records<'a> {
     pub(crate) fn new(ledger: &'a Ledger) -> Records<'a> {
-        let walk = Walk::new(Elements::records(ledger));
+        let walk = Walk::new(Elements::records(ledger).labelled());
         Records { walk, entries: Vec::new(), wide_scans: AtomicUsize::new(0) }
     }
 
@@ -300,6 +359,11 @@ impl<'a> Records<'a> {
         Ok(Some(entries))
     }
 
+    /// The labels of the records of the last chunk, as numbers in [`Ledger::labels`]; empty if records have none.
+    pub fn labels(&self) -> &[u32] {
+        self.walk.labels()
+    }
+
     /// Records that changed each time they were looked at.
     pub fn in_flight(&self) -> u64 {
         self.walk.in_flight
@@ -315,11 +379,12 @@ impl<'a> Records<'a> {
 pub struct FreedRecords<'a> {
     walk: Walk<'a>,
     entries: Vec<FreedEntry>,
+    labels: Vec<Option<u32>>,
 }
 
 impl<'a> FreedRecords<'a> {
     pub(crate) fn new(ledger: &'a Ledger) -> FreedRecords<'a> {
-        FreedRecords { walk: Walk::new(Elements::history(ledger)), entries: Vec::new() }
+        FreedRecords { walk: Walk::new(Elements::history(ledger)), entries: Vec::new(), labels: Vec::new() }
     }
 
     /// The next entries; `None` at the end. A chunk may be empty.
@@ -327,10 +392,22 @@ impl<'a> FreedRecords<'a> {
     /// # Errors
     /// If the file can no longer be read. Damage is no error: see [`Ledger::damage`].
     pub fn next_chunk(&mut self) -> Result<Option<&[FreedEntry]>, SourceError> {
-        let entries = &mut self.entries;
+        let (entries, labels) = (&mut self.entries, &mut self.labels);
         entries.clear();
-        let more = self.walk.step(&mut |decoder, bytes| entries.extend(decoder.freed(bytes)))?;
+        labels.clear();
+        let more = self.walk.step(&mut |decoder, bytes| {
+            if let Some(entry) = decoder.freed(bytes) {
+                entries.push(entry);
+                labels.push(decoder.freed_label(bytes));
+            }
+        })?;
         Ok(more.then_some(entries.as_slice()))
+    }
+
+    /// The label of the block of each entry of the last chunk, a number in [`Ledger::labels`], 0 for none; `None`: it had
+    /// one of which nothing is known.
+    pub fn labels(&self) -> &[Option<u32>] {
+        &self.labels
     }
 
     /// Entries that changed each time they were looked at.

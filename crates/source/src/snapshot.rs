@@ -16,12 +16,13 @@ use heapledger_format::session::process as key;
 use heapledger_format::{GlobalCounter, SectionKind, TallyCounter};
 
 use crate::decode::Decoder;
-use crate::finish::copy_figures;
+use crate::finish::{copy_figures, label_bytes};
 use crate::ledger::{CHUNK_BYTES, Ledger};
 use crate::records::{Elements, Walk};
 use crate::{Finished, ProcessInfo, SourceError, finish, storage};
 
-/// In this order, so that what refers to something is read before that.
+/// In this order, so that what refers to something is read before that. The labels of records are read with these; what
+/// is not named here comes before the last two.
 const ORDER: &[SectionKind] = &[
     SectionKind::Records,
     SectionKind::History,
@@ -32,14 +33,29 @@ const ORDER: &[SectionKind] = &[
     SectionKind::Modules,
     SectionKind::Heaps,
     SectionKind::Threads,
-    SectionKind::Labels,
+    SectionKind::Errors,
+    SectionKind::AccountFrees,
+    SectionKind::Accounts,
     SectionKind::Marks,
     SectionKind::Windows,
-    SectionKind::Errors,
-    SectionKind::Anchors,
-    SectionKind::Strings,
-    SectionKind::Process,
+    SectionKind::Labels,
 ];
+const LAST: &[SectionKind] = &[SectionKind::Strings, SectionKind::Process];
+
+/// The sections of a ledger that are copied, in the order in which they are read. The index is left out: records move.
+fn copied(rows: &[SectionRow]) -> Vec<u16> {
+    let (first, last) = (ORDER.iter().map(|kind| *kind as u16), LAST.iter().map(|kind| *kind as u16));
+    let apart = [SectionKind::Index as u16, SectionKind::LabelColumn as u16];
+    let is_other = |kind: &u16| !first.clone().chain(last.clone()).chain(apart).any(|known| known == *kind);
+    let others = rows.iter().map(|row| row.kind).filter(is_other);
+    let mut copied = Vec::new();
+    for kind in first.clone().chain(others).chain(last.clone()) {
+        if !copied.contains(&kind) {
+            copied.push(kind);
+        }
+    }
+    copied
+}
 
 /// Sections begin at multiples of this.
 const ALIGN: u64 = 64;
@@ -159,21 +175,21 @@ impl Snapshot {
             records: 0,
             unsettled: None,
         };
-        let mut copy = Copy { live, still, out: BufWriter::with_capacity(1 << 20, &file), at: 0, failed: &failed };
+        let out = BufWriter::with_capacity(1 << 20, &file);
+        let mut copy = Copy { live, still, out, at: 0, labels: Vec::new(), failed: &failed };
         copy.go_to(HEADER_BYTES_MAX as u64)?;
         let mut new = Header::new(header.codec, header.layout, header.options);
         new.limit_counters(header.global_count(), header.counter_count());
-        for kind in ORDER {
-            let Some(row) = header.section(*kind).filter(|row| row.element_bytes != 0).copied() else { continue };
-            copy.go_to(copy.at.next_multiple_of(ALIGN))?;
-            let offset = copy.at;
-            snapshot.taken.in_flight += copy.section(*kind)?;
-            let count = (copy.at - offset) / u64::from(row.element_bytes);
-            if *kind == SectionKind::Records {
-                snapshot.records = count;
+        for kind in copied(header.sections()) {
+            let Some(row) = header.section(kind).filter(|row| row.element_bytes != 0) else { continue };
+            snapshot.taken.in_flight += copy.add(&mut new, *row, |copy| copy.section(kind))?;
+            if kind == SectionKind::Records as u16 {
+                snapshot.records = new.section(kind).map_or(0, |row| row.used);
+                let labels = std::mem::take(&mut copy.labels);
+                if let Some(row) = header.section(SectionKind::LabelColumn).filter(|row| row.element_bytes != 0) {
+                    copy.add(&mut new, *row, |copy| copy.write(&labels))?;
+                }
             }
-            let capacity = row.capacity.max(count);
-            new.add_section(SectionRow { offset, capacity, used: count, backed: count, ..row });
         }
         copy.out.flush().map_err(failed)?;
         drop(copy);
@@ -252,6 +268,8 @@ struct Copy<'a> {
     still: bool,
     out: BufWriter<&'a File>,
     at: u64,
+    /// The labels of the records that were copied, as elements of their section.
+    labels: Vec<u8>,
     failed: &'a dyn Fn(io::Error) -> SourceError,
 }
 
@@ -270,12 +288,28 @@ impl Copy<'_> {
         Ok(())
     }
 
+    /// Adds a section to `new`, of which `write` writes the elements.
+    fn add<T>(
+        &mut self,
+        new: &mut Header,
+        row: SectionRow,
+        write: impl FnOnce(&mut Self) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        self.go_to(self.at.next_multiple_of(ALIGN))?;
+        let offset = self.at;
+        let written = write(self)?;
+        let count = (self.at - offset) / u64::from(row.element_bytes.max(1));
+        let capacity = row.capacity.max(count);
+        new.add_section(SectionRow { offset, capacity, used: count, backed: count, ..row });
+        Ok(written)
+    }
+
     /// Copies a section; returns how many elements were being written.
-    fn section(&mut self, kind: SectionKind) -> Result<u64, SourceError> {
+    fn section(&mut self, kind: u16) -> Result<u64, SourceError> {
         let live = self.live;
-        let mut elements = match kind {
-            SectionKind::Records => Elements::records(live),
-            SectionKind::History => Elements::history(live),
+        let mut elements = match SectionKind::from_number(kind) {
+            Some(SectionKind::Records) => Elements::records(live).with_column(),
+            Some(SectionKind::History) => Elements::history(live),
             _ => {
                 live.for_each_chunk(kind, &mut |_, bytes| self.write(bytes))?;
                 return Ok(0);
@@ -292,8 +326,9 @@ impl Copy<'_> {
                 break;
             }
             self.write(&chunk)?;
+            self.labels.extend(label_bytes(live, walk.labels()));
         }
         // An entry of the history that was being written is a free whose block is a record still, or was one.
-        Ok(if kind == SectionKind::Records { walk.in_flight } else { 0 })
+        Ok(if kind == SectionKind::Records as u16 { walk.in_flight } else { 0 })
     }
 }

@@ -47,6 +47,14 @@ fn parse_sections(text: &str, kind: SectionKind) -> Option<(u64, u64)> {
     })
 }
 
+/// Kinds and elements used of all sections, from that text.
+pub(crate) fn parse_rows(text: &str) -> impl Iterator<Item = (u16, u64)> {
+    text.split(',').filter_map(|row| {
+        let mut numbers = row.split(':');
+        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    })
+}
+
 impl Ledger {
     /// What the ledger takes up.
     ///
@@ -91,7 +99,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the file can no longer be read.
-    pub fn packed_bytes(&self, kind: SectionKind) -> Result<Option<u64>, SourceError> {
+    pub fn packed_bytes(&self, kind: impl Into<u16>) -> Result<Option<u64>, SourceError> {
         match &self.store {
             Store::Live(_) => Ok(None),
             Store::Finished(pieces) => pieces.packed_bytes(kind).map(Some),

@@ -5,9 +5,12 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use heapledger_format::bytes::Codec;
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::kind::KIND_LIMIT;
-use heapledger_format::section::{BUILD_ID_BYTES_MAX, THREAD_NAME_BYTES, heap, module, thread, thread_state};
+use heapledger_format::section::{
+    BUILD_ID_BYTES_MAX, THREAD_NAME_BYTES, heap, heap_figures, heap_state, module, thread, thread_state,
+};
 use heapledger_format::{Kind, SectionKind, TallyCounter};
 
 use crate::SourceError;
@@ -20,6 +23,9 @@ const ROWS_MAX: u64 = 1 << 16;
 
 /// Takes the element of a row apart; `None` if the row is vacant.
 type ReadRow<'a, T> = dyn FnMut(u32, &[u8]) -> Result<Option<T>, SourceError> + 'a;
+
+/// Hears of a row: its number and its element.
+pub(crate) type EachRow<'a> = dyn FnMut(u32, &[u8]) -> Result<(), SourceError> + 'a;
 
 /// Whether a thread is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +75,57 @@ pub struct Heap {
     pub low: u64,
     /// One past the highest address known to belong to it.
     pub high: u64,
+    /// Capability bits, as the program gave them.
+    pub capabilities: u32,
+    /// Whether it is gone; its row stays.
+    pub gone: bool,
+    /// What it knows of itself, if that is recorded.
+    pub figures: Option<HeapFigures>,
+}
+
+/// What a heap knows of itself; what is not known is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeapFigures {
+    /// Bytes that it manages, its own bookkeeping included.
+    pub total: Option<u64>,
+    /// Bytes that are free.
+    pub free: Option<u64>,
+    /// The least that was free ever.
+    pub least_free: Option<u64>,
+    /// The least that was free since somebody asked to watch it.
+    pub least_free_since: Option<u64>,
+    /// Bytes of the largest block that it could give.
+    pub largest_free: Option<u64>,
+    /// Bytes in blocks that are given out.
+    pub allocated: Option<u64>,
+    /// Blocks that are given out.
+    pub blocks: Option<u64>,
+    /// Blocks that are free.
+    pub free_blocks: Option<u64>,
+    /// Calls that it could not serve.
+    pub failures: Option<u64>,
+    /// When all that was noted, in ticks.
+    pub noted: Option<u64>,
+}
+
+impl HeapFigures {
+    /// Of a row; `None` if it ends before.
+    fn read(codec: Codec, row: &[u8]) -> Option<HeapFigures> {
+        let not_known = u64::MAX >> (64 - codec.word.bits());
+        let get = |place| Some(heap_figures::get(codec, row, place)).filter(|figure| *figure != not_known);
+        (row.len() >= heap_figures::bytes(codec.word)).then(|| HeapFigures {
+            total: get(heap_figures::total),
+            free: get(heap_figures::free),
+            least_free: get(heap_figures::least_free),
+            least_free_since: get(heap_figures::least_free_since),
+            largest_free: get(heap_figures::largest_free),
+            allocated: get(heap_figures::allocated),
+            blocks: get(heap_figures::blocks),
+            free_blocks: get(heap_figures::free_blocks),
+            failures: get(heap_figures::failures),
+            noted: get(heap_figures::noted),
+        })
+    }
 }
 
 /// A module: an executable, a shared library, the vdso.
@@ -162,12 +219,21 @@ impl Ledger {
         let codec = self.header().codec;
         self.rows(SectionKind::Heaps, heap::bytes(codec.word), &mut |row, bytes| {
             let get = |field| heap::get(codec, bytes, field);
-            if get(heap::state) == 0 {
+            let state = get(heap::state) as u32;
+            if state == heap_state::VACANT {
                 return Ok(None);
             }
             let name = self.string(get(heap::name_at), get(heap::name_bytes))?;
             let name = String::from_utf8_lossy(&name).into_owned();
-            Ok(Some(Heap { row, name, low: get(heap::low), high: get(heap::high) }))
+            Ok(Some(Heap {
+                row,
+                name,
+                low: get(heap::low),
+                high: get(heap::high),
+                capabilities: get(heap::capabilities) as u32,
+                gone: state == heap_state::GONE,
+                figures: HeapFigures::read(codec, bytes),
+            }))
         })
     }
 
@@ -225,27 +291,46 @@ impl Ledger {
         Ok(tallies)
     }
 
-    fn string(&self, at: u64, bytes: u64) -> Result<Vec<u8>, SourceError> {
+    /// Text in `strings`, as far as it is there.
+    pub(crate) fn text_at(&self, at: u64, bytes: u64) -> Result<String, SourceError> {
+        Ok(String::from_utf8_lossy(&self.string(at, bytes)?).into_owned())
+    }
+
+    pub(crate) fn string(&self, at: u64, bytes: u64) -> Result<Vec<u8>, SourceError> {
         self.byte_range(SectionKind::Strings, at, bytes.min(NAME_BYTES_MAX))
     }
 
     fn rows<T>(&self, kind: SectionKind, needed: usize, read: &mut ReadRow<'_, T>) -> Result<Vec<T>, SourceError> {
-        let element_bytes = self.element_bytes(kind);
         let mut rows = Vec::new();
+        self.each_row(kind, needed, ROWS_MAX, &mut |row, element| {
+            rows.extend(read(row, element)?);
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Calls `each` with the first `most` rows of a table and their numbers.
+    pub(crate) fn each_row(
+        &self,
+        kind: SectionKind,
+        needed: usize,
+        most: u64,
+        each: &mut EachRow<'_>,
+    ) -> Result<(), SourceError> {
+        let element_bytes = self.element_bytes(kind);
         if element_bytes < needed {
             self.count_wrong(u64::from(element_bytes != 0));
-            return Ok(rows);
+            return Ok(());
         }
         self.for_each_chunk(kind, &mut |first, bytes| {
             for (index, element) in bytes.chunks_exact(element_bytes).enumerate() {
                 let row = first.saturating_add(index as u64);
-                if row >= ROWS_MAX {
+                if row >= most {
                     break;
                 }
-                rows.extend(read(row as u32, element)?);
+                each(row as u32, element)?;
             }
             Ok(())
-        })?;
-        Ok(rows)
+        })
     }
 }

@@ -8,7 +8,7 @@ use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::header::{Header, State, flag};
 use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::layout::{Field, RecordLayout};
-use heapledger_format::record::{Options, layout_64};
+use heapledger_format::record::{Options, labelled_layout_64, layout_64};
 use heapledger_format::section::{SectionRow, heap, module, pc, site, thread, wide};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
 
@@ -17,9 +17,9 @@ const PAGE: usize = 4096;
 /// Puts a live ledger together.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    codec: Codec,
+    pub(crate) codec: Codec,
     options: Options,
-    records: Vec<Entry>,
+    pub(crate) records: Vec<Entry>,
     history: Vec<FreedEntry>,
     sites: Vec<(u32, u32)>,
     pcs: Vec<u64>,
@@ -34,6 +34,9 @@ pub struct Builder {
     id: [u8; 16],
     depth_limit: u16,
     tick_ns: u32,
+    pub(crate) strings: Vec<u8>,
+    pub(crate) others: Vec<(u16, usize, Vec<u8>)>,
+    pub(crate) labelled: bool,
 }
 
 impl Default for Builder {
@@ -63,6 +66,9 @@ impl Builder {
             id: *b"made for testing",
             depth_limit: 512,
             tick_ns: 1000,
+            strings: Vec::new(),
+            others: Vec::new(),
+            labelled: false,
         }
     }
 
@@ -220,6 +226,7 @@ impl Builder {
     /// The layout of the records.
     pub fn layout(&self) -> RecordLayout {
         match self.codec.word {
+            WordSize::W64 if self.labelled => labelled_layout_64(self.options),
             WordSize::W64 => layout_64(self.options),
             WordSize::W32 => layout_32(),
         }
@@ -287,6 +294,7 @@ impl Builder {
             let at = history.len();
             history.resize(at + history_bytes, 0);
             freed.write(&layout, codec, &mut history[at..]);
+            layout.put(codec, &mut history[at..], Field::FreedLabel, freed.block.number % 4);
         }
         let mut sites = vec![0u8; self.sites.len() * site::BYTES];
         for (index, (parent, code)) in self.sites.iter().enumerate() {
@@ -297,7 +305,7 @@ impl Builder {
         for (index, word) in self.pcs.iter().enumerate() {
             codec.put(&mut pcs, index * pc::BYTES, pc::BYTES, *word);
         }
-        let mut strings = Vec::new();
+        let mut strings = self.strings.clone();
         let mut heaps = Vec::new();
         for (name, low, high) in &self.heaps {
             let mut bytes = vec![0u8; heap::bytes(word)];
@@ -353,10 +361,12 @@ impl Builder {
             header.set_global(*counter, *value);
         }
         let mut bytes = vec![0u8; PAGE + self.skew];
-        for (kind, element_bytes, section) in self.sections() {
+        let own = self.sections().into_iter().map(|(kind, element_bytes, bytes)| (kind as u16, element_bytes, bytes));
+        let sections: Vec<_> = own.chain(self.others.iter().cloned()).collect();
+        for (kind, element_bytes, section) in sections {
             let used = (section.len() / element_bytes) as u64;
             header.add_section(SectionRow {
-                kind: kind as u16,
+                kind,
                 element_bytes: element_bytes as u16,
                 offset: bytes.len() as u64,
                 capacity: used + 10,

@@ -4,8 +4,10 @@
 //! its own tests is another crate than the one its users see, and their types do not fit each other.
 #![forbid(unsafe_code)]
 
+pub mod everything;
 pub mod ledger;
 pub mod scratch;
 
+pub use everything::everything;
 pub use ledger::{Builder, layout_32, sample};
 pub use scratch::Scratch;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::layout::Field;
 use crate::record::{Entry, layout_64};
-use crate::section::site;
+use crate::section::{SectionKind, site};
 use std::collections::BTreeSet;
 use std::println;
 use std::vec;

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use heapledger_format::SectionKind;
 use heapledger_format::piece::{
     ALIGN_BYTES, END_MAGIC, HEADER_BYTES, INDEX_BYTES, INDEX_KIND, Packing, PieceHeader, TRAILER_BYTES,
 };
@@ -92,7 +91,7 @@ fn write_index(file: &File, index: &[u8], at: u64) -> io::Result<u64> {
 
 /// Gathers elements until they make a piece.
 pub(super) struct Filler<'a, 'b> {
-    kind: SectionKind,
+    kind: u16,
     element_bytes: usize,
     bytes: Vec<u8>,
     /// Elements that were added.
@@ -101,7 +100,7 @@ pub(super) struct Filler<'a, 'b> {
 }
 
 impl<'a, 'b> Filler<'a, 'b> {
-    pub(super) fn new(kind: SectionKind, element_bytes: usize, out: &'a mut Out<'b>) -> Filler<'a, 'b> {
+    pub(super) fn new(kind: u16, element_bytes: usize, out: &'a mut Out<'b>) -> Filler<'a, 'b> {
         Filler { kind, element_bytes, bytes: Vec::new(), count: 0, out }
     }
 
@@ -131,9 +130,44 @@ impl<'a, 'b> Filler<'a, 'b> {
     }
 }
 
+/// Elements of a second section, gathered while those of a first are: their pieces come to lie between the others.
+pub(super) struct Beside {
+    kind: u16,
+    element_bytes: usize,
+    bytes: Vec<u8>,
+    /// Elements that were added.
+    pub(super) count: u64,
+}
+
+impl Beside {
+    pub(super) fn new(kind: u16, element_bytes: usize) -> Beside {
+        Beside { kind, element_bytes, bytes: Vec::new(), count: 0 }
+    }
+
+    /// Adds whole elements.
+    pub(super) fn add(&mut self, elements: &[u8], out: &mut Out<'_>) -> Result<(), SourceError> {
+        self.bytes.extend_from_slice(elements);
+        let mut filler = Filler::new(self.kind, self.element_bytes, out);
+        (filler.bytes, filler.count) = (std::mem::take(&mut self.bytes), self.count);
+        if filler.bytes.len() >= PIECE_BYTES {
+            filler.flush()?;
+        }
+        (self.bytes, self.count) = (std::mem::take(&mut filler.bytes), filler.count);
+        Ok(())
+    }
+
+    /// Writes what is gathered still; gives the number of all.
+    pub(super) fn finish(mut self, out: &mut Out<'_>) -> Result<u64, SourceError> {
+        let mut filler = Filler::new(self.kind, self.element_bytes, out);
+        (filler.bytes, filler.count) = (std::mem::take(&mut self.bytes), self.count);
+        filler.flush()?;
+        Ok(filler.count)
+    }
+}
+
 struct Job {
     number: u64,
-    kind: SectionKind,
+    kind: u16,
     element_bytes: u16,
     first: u64,
     count: u64,
@@ -163,7 +197,7 @@ fn pack_all(jobs: &Mutex<Receiver<Job>>, results: &Sender<Packed>) {
             _ => (Packing::None, job.bytes.clone()),
         };
         let header = PieceHeader {
-            kind: job.kind as u16,
+            kind: job.kind,
             element_bytes: job.element_bytes,
             packing,
             payload_crc: crc32fast::hash(&payload),

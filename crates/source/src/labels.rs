@@ -1,0 +1,157 @@
+//! Labels: what they say, and which record has which.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use heapledger_format::SectionKind;
+use heapledger_format::label::{Label, TEXT_BYTES_MAX};
+use heapledger_format::layout::Field;
+use heapledger_format::section::label_column;
+
+use crate::SourceError;
+use crate::decode::Decoder;
+use crate::ledger::{Ledger, Store};
+
+/// Most labels that are read: numbers are 20 bits wide in the history.
+const LABELS_MAX: u64 = 1 << 20;
+/// Most labels around one that count.
+const DEPTH_MAX: usize = 64;
+
+/// Where the labels of a ledger's records stand.
+pub(crate) enum RecordLabels<'a> {
+    /// In the records.
+    Field,
+    /// In a section beside.
+    Column(LabelColumn<'a>),
+}
+
+impl<'a> RecordLabels<'a> {
+    /// Of the records of `ledger`, if they can have labels.
+    pub(crate) fn of(ledger: &'a Ledger) -> Option<RecordLabels<'a>> {
+        match ledger.header().layout.has(Field::Label) {
+            true => Some(RecordLabels::Field),
+            false => Self::beside(ledger),
+        }
+    }
+
+    /// Only those of the section.
+    pub(crate) fn beside(ledger: &'a Ledger) -> Option<RecordLabels<'a>> {
+        let element_bytes = ledger.element_bytes(SectionKind::LabelColumn);
+        (element_bytes >= label_column::BYTES).then_some(RecordLabels::Column(LabelColumn { ledger, element_bytes }))
+    }
+
+    /// Appends the labels of `count` slots to `out`, as far as they stand beside the records.
+    pub(crate) fn read(&self, first: u64, count: u64, out: &mut Vec<u32>) -> Result<(), SourceError> {
+        match self {
+            RecordLabels::Field => Ok(()),
+            RecordLabels::Column(column) => column.read(first, count, out),
+        }
+    }
+
+    /// The label of an element, of which the section says `beside`.
+    pub(crate) fn label(&self, decoder: &Decoder, element: &[u8], beside: Option<&u32>) -> u32 {
+        match self {
+            RecordLabels::Field => decoder.label(element),
+            RecordLabels::Column(_) => beside.copied().unwrap_or(0),
+        }
+    }
+}
+
+/// The section that has a label for each slot of the records.
+pub(crate) struct LabelColumn<'a> {
+    ledger: &'a Ledger,
+    element_bytes: usize,
+}
+
+impl LabelColumn<'_> {
+    /// Appends the labels of the slots from `first` on, up to the first that there is none for.
+    fn read(&self, first: u64, count: u64, out: &mut Vec<u32>) -> Result<(), SourceError> {
+        let kind = SectionKind::LabelColumn;
+        let mut bytes = Vec::new();
+        match &self.ledger.store {
+            Store::Finished(pieces) => pieces.append(kind, self.element_bytes, first, count, &mut bytes)?,
+            Store::Live(live) => {
+                let extent = live.extent(self.ledger.header(), kind)?;
+                let count = count.min(extent.count.saturating_sub(first));
+                bytes.resize(count as usize * extent.element_bytes, 0);
+                if !bytes.is_empty() && extent.element_bytes == self.element_bytes {
+                    let there = live.read(&extent, first, &mut bytes)?;
+                    bytes.truncate(there as usize * self.element_bytes);
+                }
+            }
+        }
+        let codec = self.ledger.header().codec;
+        out.extend(bytes.chunks_exact(self.element_bytes).map(|element| codec.u32(element, 0)));
+        Ok(())
+    }
+}
+
+/// One label, without those around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LabelRow {
+    parent: u32,
+    key: String,
+    value: String,
+}
+
+/// All labels of a ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels {
+    rows: BTreeMap<u32, LabelRow>,
+}
+
+impl Labels {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Their numbers, in order.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.rows.keys().copied()
+    }
+
+    /// Keys and values of a label and of those around it, innermost first; of one key only the innermost.
+    pub fn pairs(&self, label: u32) -> Vec<(&str, &str)> {
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
+        let mut next = label;
+        for _ in 0..DEPTH_MAX {
+            let Some(row) = self.rows.get(&next) else { break };
+            if !row.key.is_empty() && !pairs.iter().any(|(key, _)| *key == row.key) {
+                pairs.push((&row.key, &row.value));
+            }
+            // A parent has a lower number: what says otherwise is damaged, and may lead in a circle.
+            next = if row.parent < next { row.parent } else { 0 };
+        }
+        pairs
+    }
+
+    /// The same as text, outermost first: `service=api route=/x`. Empty if there is no such label.
+    pub fn text(&self, label: u32) -> String {
+        let pairs = self.pairs(label);
+        let texts: Vec<Cow<'_, str>> = pairs.iter().rev().map(|(key, value)| format!("{key}={value}").into()).collect();
+        texts.join(" ")
+    }
+}
+
+impl Ledger {
+    /// The labels.
+    ///
+    /// # Errors
+    /// If the file can no longer be read.
+    pub fn labels(&self) -> Result<Labels, SourceError> {
+        let codec = self.header().codec;
+        let mut rows: BTreeMap<u32, LabelRow> = BTreeMap::new();
+        let needed = Label::bytes(codec.word);
+        self.each_row(SectionKind::Labels, needed, LABELS_MAX, &mut |row, element| {
+            let text = |at: u32, bytes: u16| self.text_at(at.into(), bytes.min(TEXT_BYTES_MAX).into());
+            // Label 0 is no label.
+            if let Some(label) = Label::read(codec, element).filter(|_| row != 0) {
+                let (key, value) = (text(label.key_at, label.key_bytes)?, text(label.value_at, label.value_bytes)?);
+                rows.insert(row, LabelRow { parent: label.parent, key, value });
+            }
+            Ok(())
+        })?;
+        Ok(Labels { rows })
+    }
+}

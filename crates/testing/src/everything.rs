@@ -1,0 +1,196 @@
+//! A ledger with all that a program can say of itself: labels, marks, windows, errors, accounts, and a section that no
+//! reader knows.
+
+use heapledger_format::account::{Account, FreedOfOthers};
+use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
+use heapledger_format::errors::{
+    Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag, Whereabouts,
+};
+use heapledger_format::label::Label;
+use heapledger_format::mark::{Mark, MarkKind, Window, WindowMode, WindowState};
+use heapledger_format::section::label_column;
+use heapledger_format::{Kind, SectionKind, Word};
+
+use crate::ledger::{Builder, sample};
+
+/// The number of a section that this version knows nothing of.
+pub const UNKNOWN_SECTION: u16 = 999;
+/// What that has in it: elements of 12 bytes.
+pub const UNKNOWN_ELEMENTS: &[u8] = b"nobody knowswhat this isbut it stays";
+
+/// The label of the record with this number, in a ledger of [`everything`].
+pub fn label_of(number: u64) -> u32 {
+    (number % 4) as u32
+}
+
+/// [`sample`] with all of that.
+pub fn everything(order: ByteOrder, word: WordSize) -> Builder {
+    let mut builder = sample(order, word);
+    let codec = builder.codec;
+    builder.labelled();
+    labels(&mut builder, codec);
+    windows(&mut builder, codec);
+    errors(&mut builder, codec);
+    accounts(&mut builder, codec);
+    builder.section(UNKNOWN_SECTION, 12, UNKNOWN_ELEMENTS.to_vec());
+    builder.process("label.service", "api").process("label.version", "1.2").process("moment", "end");
+    builder.process("kind.52", "arena_get").process("kind_free.52", "arena_put").process("host", "build-7");
+    builder
+}
+
+impl Builder {
+    /// Text that other sections point to; where it lies, and how many bytes. A slice of bytes need not be text.
+    pub fn text(&mut self, text: impl AsRef<[u8]>) -> (u32, u32) {
+        let at = self.strings.len() as u32;
+        self.strings.extend_from_slice(text.as_ref());
+        (at, text.as_ref().len() as u32)
+    }
+
+    /// A section with these elements, of any kind that has none yet.
+    pub fn section(&mut self, kind: u16, element_bytes: usize, elements: Vec<u8>) -> &mut Self {
+        self.others.push((kind, element_bytes, elements));
+        self
+    }
+
+    /// The numbers of its live blocks, in the order of their slots; the first slot is vacant.
+    pub fn record_numbers(&self) -> Vec<u64> {
+        self.records.iter().map(|block| block.number).collect()
+    }
+
+    /// Gives each freed block the label that is the remainder of its number by 4, in 64-bit ledgers.
+    pub fn labelled(&mut self) -> &mut Self {
+        self.labelled = true;
+        self
+    }
+}
+
+/// Elements one after another.
+fn elements<T>(list: &[T], bytes: usize, write: impl Fn(&T, &mut [u8]) -> bool) -> Vec<u8> {
+    let mut all = vec![0u8; list.len() * bytes];
+    for (element, value) in all.chunks_exact_mut(bytes).zip(list) {
+        assert!(write(value, element), "an element has room for its value");
+    }
+    all
+}
+
+fn labels(builder: &mut Builder, codec: Codec) {
+    let mut label = |parent: u32, key: &str, value: &str| {
+        let ((key_at, key_bytes), (value_at, value_bytes)) = (builder.text(key), builder.text(value));
+        Label { parent, key_at, value_at, key_bytes: key_bytes as u16, value_bytes: value_bytes as u16 }
+    };
+    let rows = [Label::default(), label(0, "route", "/x"), label(1, "tenant", "blue"), label(2, "route", "/x/y")];
+    let bytes = elements(&rows, Label::bytes(codec.word), |label, out| label.write(codec, out));
+    builder.section(SectionKind::Labels as u16, Label::bytes(codec.word), bytes);
+    // The first slot is vacant, and what stands there means nothing.
+    let numbers = builder.record_numbers();
+    let column: Vec<u32> = std::iter::once(77).chain(numbers.into_iter().map(label_of)).collect();
+    let bytes = elements(&column, label_column::BYTES, |label, out| codec.put(out, 0, 4, u64::from(*label)));
+    builder.section(SectionKind::LabelColumn as u16, label_column::BYTES, bytes);
+}
+
+fn windows(builder: &mut Builder, codec: Codec) {
+    let ((name_at, name_bytes), (other_at, other_bytes)) = (builder.text("warm"), builder.text("requests"));
+    let mark = |number: u64, kind: MarkKind, about: u32| Mark {
+        number: number + 1,
+        time: number * 1_500,
+        name_at,
+        name_bytes,
+        thread: 1,
+        kind: kind as u16,
+        reach: 0,
+        about,
+        label: 0,
+    };
+    let marks = [
+        mark(20, MarkKind::Mark, 0),
+        mark(30, MarkKind::WindowStarts, 1),
+        Mark::default(),
+        mark(50, MarkKind::WindowStops, 1),
+    ];
+    let bytes = elements(&marks, Mark::bytes(codec.word), |mark, out| mark.write(codec, out));
+    builder.section(SectionKind::Marks as u16, Mark::bytes(codec.word), bytes);
+    let window = Window {
+        state: WindowState::Stopped as u32,
+        mode: WindowMode::Leaks as u16,
+        depth: 16,
+        name_at: other_at,
+        name_bytes: other_bytes,
+        thread: 0,
+        starts: 1,
+        capacity: 0,
+        allocations: 19,
+        frees: 4,
+        bytes_allocated: 5_000,
+        bytes_freed: 700,
+        live_blocks: 15,
+        live_bytes: 4_300,
+        peak_records: 17,
+        peak_bytes: 4_500,
+        peak_error: 64,
+        dropped_freed: 0,
+        dropped_live: 0,
+    };
+    let bytes = elements(&[window], Window::bytes(codec.word), |window, out| window.write(codec, out));
+    builder.section(SectionKind::Windows as u16, Window::bytes(codec.word), bytes);
+}
+
+fn errors(builder: &mut Builder, codec: Codec) {
+    let ((function_at, function_bytes), (around_at, around_bytes)) = (builder.text("memcpy"), builder.text([0x5a; 64]));
+    let stack = |tag: StackTag, time| ErrorStack { time, site: 2, thread: 1, tag: tag as u16, ..ErrorStack::default() };
+    let overflow = ErrorEntry {
+        kind: ErrorKind::BufferOverflow as u16,
+        found_by: FoundBy::Canary as u8,
+        found_at: FoundAt::Free as u8,
+        direction: Direction::Write as u8,
+        whereabouts: Whereabouts::Block as u8,
+        given_by: Kind::MALLOC.number(),
+        called: Kind::FREE.number(),
+        heap: 1,
+        address: 0x1000_0044,
+        bytes: 4,
+        block: 0x1000_0040,
+        block_bytes: 4,
+        allocated: 2,
+        first_time: 200_000,
+        last_time: 200_000,
+        stacks: [stack(StackTag::Allocation, 1_500), stack(StackTag::Access, 200_000), ErrorStack::default()],
+        expected: [0x78, 0x56, 0xad, 0xba, 0, 0, 0, 0],
+        found: [0x78, 0x56, 0xad, 0, 0, 0, 0, 0],
+        around_address: 0x1000_0020,
+        around_at,
+        around_bytes,
+        function_at,
+        function_bytes,
+        neighbours: [Neighbour { address: 0x1000_0000, bytes: 1, site: 1, thread: 2 }, Neighbour::default()],
+        compared: 4,
+        ..ErrorEntry::default()
+    };
+    let failed = ErrorEntry {
+        kind: ErrorKind::FailedAllocation as u16,
+        found_by: FoundBy::Answer as u8,
+        found_at: FoundAt::Call as u8,
+        called: Kind::CALLOC.number(),
+        block_bytes: 1 << 20,
+        operands: [1024, 1024],
+        repeats: 2,
+        first_time: 1,
+        last_time: 90_000,
+        ..ErrorEntry::default()
+    };
+    let bytes = ErrorEntry::bytes(codec.word);
+    let all = elements(&[overflow, failed], bytes, |error, out| error.write(codec, out));
+    builder.section(SectionKind::Errors as u16, bytes, all);
+}
+
+fn accounts(builder: &mut Builder, codec: Codec) {
+    let account = |thread: u32, heap: u32, figures: [u64; 7]| {
+        let [bytes, peak_bytes, blocks, peak_blocks, allocations, frees, frees_by_others] = figures.map(Word);
+        Account { thread, heap, bytes, peak_bytes, blocks, peak_blocks, allocations, frees, frees_by_others }
+    };
+    let rows = [account(1, 0, [5_000, 9_000, 20, 25, 40, 15, 5]), account(2, 1, [600, 600, 6, 6, 6, 0, 0])];
+    let bytes = elements(&rows, Account::bytes(codec.word), |account, out| account.write(codec, out));
+    builder.section(SectionKind::Accounts as u16, Account::bytes(codec.word), bytes);
+    let rows = [FreedOfOthers { account: 1, thread: 2, blocks: Word(2), bytes: Word(100) }, FreedOfOthers::default()];
+    let bytes = elements(&rows, FreedOfOthers::bytes(codec.word), |freed, out| freed.write(codec, out));
+    builder.section(SectionKind::AccountFrees as u16, FreedOfOthers::bytes(codec.word), bytes);
+}
