@@ -11,7 +11,9 @@
 //! 12 while they are sorted.
 
 use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use heapledger_format::session::process as key;
 use heapledger_format::{Entry, SectionKind, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
@@ -39,6 +41,20 @@ pub fn one_run(a: &Ledger, b: &Ledger) -> bool {
     let [a, b] = [a, b].map(|ledger| ledger.header());
     // A chip may have nothing to make an id of.
     a.id == b.id && a.id != [0; 16] && (a.start_unix_ns, a.tick_ns) == (b.start_unix_ns, b.tick_ns)
+}
+
+/// The moment that a ledger tells of, in nanoseconds since 1970: now, if its program runs.
+pub fn moment_unix_ns(ledger: &Ledger, now: SystemTime) -> Option<u64> {
+    if let Some(moment) = ledger.moment_unix_ns() {
+        return Some(moment);
+    }
+    if ledger.is_running() {
+        return Some(u64::try_from(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX));
+    }
+    // When it ended, as far as that is known.
+    let start = Some(ledger.header().start_unix_ns).filter(|start| *start != 0)?;
+    let wall = ledger.process().number(key::WALL_NS);
+    wall.and_then(|wall| start.checked_add(wall))
 }
 
 /// Blocks of a ledger, added up by call site.
@@ -192,6 +208,13 @@ pub enum ChangeKind {
     Gone,
 }
 
+impl ChangeKind {
+    /// Whether there is more than before.
+    pub fn is_up(self) -> bool {
+        matches!(self, ChangeKind::New | ChangeKind::Grown)
+    }
+}
+
 /// What became of the blocks of one stack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
@@ -241,6 +264,15 @@ impl Change {
             std::cmp::Ordering::Greater => Some(ChangeKind::Grown),
             std::cmp::Ordering::Less => Some(ChangeKind::Shrunk),
             std::cmp::Ordering::Equal => None,
+        }
+    }
+
+    /// The call site that shows its functions, and which ledger knows it: the second one (1), or the first (0) if it is
+    /// gone from there.
+    pub fn named_by(&self) -> (usize, u32) {
+        match self.sites {
+            [_, Some(site)] => (1, site),
+            [site, None] => (0, site.unwrap_or(0)),
         }
     }
 
@@ -412,8 +444,16 @@ impl Diff {
         self.sum(false)
     }
 
+    /// The stacks to show of those that grew, and of those that shrank, so many of each (0: all): most change first.
+    pub fn largest(&self, limit: usize) -> [Vec<&Change>; 2] {
+        let limit = if limit == 0 { usize::MAX } else { limit };
+        let grown = self.changes.iter().filter(|change| change.kind.is_up()).take(limit).collect();
+        let shrunk = self.changes.iter().rev().filter(|change| !change.kind.is_up()).take(limit).collect();
+        [grown, shrunk]
+    }
+
     fn sum(&self, up: bool) -> (u64, i64) {
-        let of = |change: &&Change| matches!(change.kind, ChangeKind::New | ChangeKind::Grown) == up;
+        let of = |change: &&Change| change.kind.is_up() == up;
         let changes = self.changes.iter().filter(of);
         changes.fold((0, 0), |(count, bytes), change| (count + 1, bytes.saturating_add(change.bytes())))
     }

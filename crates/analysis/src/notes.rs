@@ -194,6 +194,37 @@ impl Seen {
         Ok(Seen { notes })
     }
 
+    /// What two ledgers say of themselves, each thing once.
+    ///
+    /// # Errors
+    /// If one of them can no longer be read.
+    pub fn of_both([a, b]: [&Ledger; 2]) -> Result<Seen, SourceError> {
+        let mut seen = Seen::of(a, 0)?;
+        seen.join(Seen::of(b, 0)?.notes);
+        Ok(seen)
+    }
+
+    /// Adds notes on another ledger, or on names. What is there already is not said twice.
+    pub fn join(&mut self, notes: Vec<Note>) {
+        let is_list = |note: &Note| matches!(note, Note::WithoutDebugInfo(_));
+        let is_advice = |note: &Note| matches!(note, Note::Advice(_));
+        for note in notes {
+            // Modules without debug information are one list for both.
+            if let (Note::WithoutDebugInfo(more), Some(Note::WithoutDebugInfo(paths))) =
+                (&note, self.notes.iter_mut().find(|note| is_list(note)))
+            {
+                paths.extend(more.iter().filter(|path| !paths.contains(path)).cloned().collect::<Vec<_>>());
+                paths.sort();
+            } else if let (Note::Advice(more), Some(Note::Advice(advice))) =
+                (&note, self.notes.iter_mut().find(|note| is_advice(note)))
+            {
+                advice.join(more);
+            } else if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
     /// Takes over what of `ledger` has been found damaged by now: names and stacks are read later than blocks.
     pub fn renew_damage(&mut self, ledger: &Ledger) {
         let damage = ledger.damage();

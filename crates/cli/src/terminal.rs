@@ -14,10 +14,12 @@ use terminal_size::{Height, Width, terminal_size_of};
 
 use self::pager::Pager;
 pub(crate) use self::progress::Progress;
+pub(crate) use self::told::Told;
 pub(crate) use self::transfer::Transfers;
 
 mod pager;
 mod progress;
+mod told;
 mod transfer;
 
 /// Columns where nobody says how many there are: files and pipes.

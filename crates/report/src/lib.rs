@@ -27,10 +27,7 @@ mod tree;
 mod whereis;
 
 pub use check::{CheckOutcome, CheckReport};
-pub use diff::{
-    DiffGroups, DiffGroupsCsv, DiffJson, DiffSide, DiffText, diff_groups_end, diff_groups_header, diff_groups_interval,
-    group_label,
-};
+pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, group_label};
 pub use dump::{BlockTable, BlocksReport};
 pub use flame::{FlameFacts, FlameReport, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
 pub use form::ascii::{AsciiWriter, Signs, ascii};
@@ -45,7 +42,7 @@ pub use lives::LivesReport;
 pub use record::conversions::{Abilities, CONVERSIONS, Format, FormatError};
 pub use record::ecos;
 pub use record::frames::{Context, callers, short_name};
-pub use report::{Form, Report, ReportError, Stacks};
+pub use report::{Form, Report, ReportError, Stacks, Stepwise};
 pub use run::{ProgramEnd, RunFigures, RunLedger, RunSummary};
 pub use snapshot::SnapshotReport;
 pub use stats::StatsReport;

@@ -143,6 +143,21 @@ pub trait Report {
     }
 }
 
+/// A report of which there are several in one output, one after the other, as time goes on.
+pub trait Stepwise: Report {
+    /// Writes one of several, which has this number, from 1: with the first one what the output begins with.
+    ///
+    /// # Errors
+    /// As [`Report::write`].
+    fn step(&mut self, form: &Form, number: u64, out: &mut dyn Write) -> Result<(), ReportError>;
+
+    /// Writes what stands behind the last of so many.
+    ///
+    /// # Errors
+    /// As [`Report::write`].
+    fn end(&mut self, form: &Form, steps: u64, out: &mut dyn Write) -> Result<(), ReportError>;
+}
+
 /// Why a report was not written.
 #[derive(Debug)]
 pub enum ReportError {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use heapledger_analysis::diff::{Census, Diff};
-use heapledger_analysis::{NamedFrame, NamedStack, Seen};
+use heapledger_analysis::{NamedFrame, NamedStack, Note, Seen};
 use heapledger_format::{Entry, Kind};
-use heapledger_report::{DiffJson, DiffSide, DiffText, Ending, Form, Paint, Report, SnapshotReport};
-use heapledger_source::{Ledger, Taken};
+use heapledger_report::{Compared, DiffReport, DiffSide, Form, Paint, Report, SnapshotReport, Stacks, Stepwise};
+use heapledger_source::{Ledger, SourceError, Taken};
 use heapledger_testing::Builder;
 
 fn ledger(name: &str, blocks: &[(u64, u64, u32)]) -> (PathBuf, Ledger) {
@@ -64,22 +64,39 @@ const SIDES: [DiffSide<'_>; 2] = [
     DiffSide { ledger: "b.hl", unix_ns: Some(11_000_000_000) },
 ];
 
+/// Names that are known by heart.
+struct Known;
+
+impl Stacks for Known {
+    fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
+        Ok(stack(site))
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        Vec::new()
+    }
+}
+
+/// Hands out the report of a comparison, of at most so many stacks of each list with two frames.
+fn report<T>(diff: &Diff, limit: usize, paint: Paint, show: impl FnOnce(&mut DiffReport<'_>) -> T) -> T {
+    let compared = Compared { diff, sides: SIDES, filter: Some("size > 1"), paint };
+    let names: [&mut dyn Stacks; 2] = [&mut Known, &mut Known];
+    show(&mut DiffReport { compared, limit, frames: Some(2), names, seen: Seen::default() })
+}
+
+fn text(diff: &Diff, limit: usize, paint: Paint) -> String {
+    let mut out = Vec::new();
+    report(diff, limit, paint, |report| report.write(&Form::Text, &mut out)).expect("written");
+    String::from_utf8(out).expect("text")
+}
+
 #[test]
 fn text_is_aligned_and_says_what_became_of_what() {
-    let diff = diff("text");
-    let mut out = Vec::new();
-    let mut text = DiffText::new(&mut out, &diff, 2, Paint::default());
-    text.totals(&diff, SIDES).expect("written");
-    text.list("Grown", diff.growth(), diff.changes.iter().take(2)).expect("written");
-    for change in &diff.changes {
-        let site = change.sites[1].or(change.sites[0]).expect("a site");
-        text.change(change, &stack(site), true).expect("written");
-    }
-    text.end(&Seen::default()).expect("written");
-    let out = String::from_utf8(out).expect("text");
+    let out = text(&diff("text"), 0, Paint::default());
     assert_eq!(
         out,
         "\
+Only      : size > 1
 A         : a.hl, 29.5 KiB (30,164 B) in 3 blocks
 B         : b.hl, 1.94 MiB (2,030,053 B) in 4 blocks, 10.0 s later
 New       : 3 blocks, 1.91 MiB, in B but not in A
@@ -94,25 +111,29 @@ Grown     : 2 stacks, +1.91 MiB
        … 2 more frames (--frames 0 shows all)
      +5 B  +1 block  code without a stack
     new, none before
-    -64 B  -1 block  lose (lose.c:42)
+
+Shrunk    : 1 stack, -64 B
+-64 B  -1 block  lose (lose.c:42)
     64 B in 1 block before, none now
     1) lose  /src/lose.c:42
 "
     );
 }
 
+fn json(write: impl FnOnce(&mut Vec<u8>)) -> Vec<serde_json::Value> {
+    let mut out = Vec::new();
+    write(&mut out);
+    let text = String::from_utf8(out).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
+
 #[test]
 fn json_holds_all_of_it() {
     let diff = diff("json");
-    let mut out = Vec::new();
-    let mut json = DiffJson::new(&mut out, ["a.hl", "b.hl"], diff.sampled, Some("size > 1")).expect("written");
-    json.totals(&diff, SIDES, true).expect("written");
-    json.change(&diff.changes[0], &stack(2)).expect("written");
-    json.end(Ending { shown: 1, left_out: 2, in_flight: 0 }, &Seen::default()).expect("written");
-    let text = String::from_utf8(out).expect("text");
-    let lines: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
-    let [header, totals, change, end] = lines.as_slice() else { panic!("{text}") };
+    let lines = json(|out| {
+        report(&diff, 1, Paint::default(), |report| report.write(&Form::Json, out)).expect("written");
+    });
+    let [header, totals, change, shrunk, end] = lines.as_slice() else { panic!("{lines:?}") };
     assert_eq!(
         (&header["before"], &header["ledger"], &header["where"]),
         (&"a.hl".into(), &"b.hl".into(), &"size > 1".into())
@@ -126,7 +147,31 @@ fn json_holds_all_of_it() {
     assert_eq!(change["change"], "grown");
     assert_eq!(change["sites"], serde_json::json!([2, 2]));
     assert_eq!(change["frames"][0]["function"], "keep");
-    assert_eq!(end["left_out"], 2);
+    assert_eq!(shrunk["change"], "gone");
+    assert_eq!((&end["shown"], &end["left_out"]), (&2.into(), &1.into()));
+}
+
+#[test]
+fn intervals_have_one_beginning_and_one_end() {
+    let diff = diff("steps");
+    let lines = json(|out| {
+        for number in [1, 2] {
+            report(&diff, 1, Paint::default(), |report| report.step(&Form::Json, number, out)).expect("written");
+        }
+        report(&diff, 0, Paint::default(), |report| report.end(&Form::Json, 2, out)).expect("written");
+    });
+    let types: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap_or_default()).collect();
+    let interval = ["interval", "change", "change"];
+    let wanted = [&["header"][..], &interval, &interval, &["diff", "change", "change", "change", "end"]].concat();
+    assert_eq!(types, wanted);
+    let mut out = Vec::new();
+    report(&diff, 1, Paint::default(), |report| report.step(&Form::Text, 1, &mut out)).expect("written");
+    report(&diff, 1, Paint::default(), |report| report.step(&Form::Text, 2, &mut out)).expect("written");
+    report(&diff, 1, Paint::default(), |report| report.end(&Form::Text, 2, &mut out)).expect("written");
+    let out = String::from_utf8(out).expect("text");
+    assert_eq!(out.matches("Only      : size > 1\n").count(), 1, "{out}");
+    assert_eq!(out.matches("+1.91 MiB, +1 block in 10.0 s (3 new, 2 freed)\n").count(), 2, "{out}");
+    assert!(out.contains("\n\nIn all:\nA         : a.hl"), "{out}");
 }
 
 #[test]
@@ -159,19 +204,9 @@ fn a_snapshot_is_one_line() {
 
 #[test]
 fn bytes_are_exact_where_that_is_wanted() {
-    let diff = diff("exact");
-    let mut out = Vec::new();
-    let mut text = DiffText::new(&mut out, &diff, 2, Paint { exact_bytes: true, ..Paint::default() });
-    text.totals(&diff, SIDES).expect("written");
-    text.list("Grown", diff.growth(), diff.changes.iter().take(2)).expect("written");
-    for change in &diff.changes {
-        text.change(change, &stack(0), true).expect("written");
-    }
-    text.left_out(1, -2048).expect("written");
-    text.end(&Seen::default()).expect("written");
-    let out = String::from_utf8(out).expect("text");
+    let out = text(&diff("exact"), 1, Paint { exact_bytes: true, ..Paint::default() });
     assert!(out.contains("A         : a.hl, 30,164 B in 3 blocks\n"), "{out}");
     assert!(out.contains("Growth    : +1,999,889 B, +1 block; by number"), "{out}");
-    assert!(out.contains("\n… and 1 more stack, -2,048 B (--limit 0 shows all)\n"), "{out}");
+    assert!(out.contains("\n… and 1 more stack, +5 B (--limit 0 shows all)\n"), "{out}");
     assert!(!out.contains("iB"), "{out}");
 }

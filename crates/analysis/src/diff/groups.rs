@@ -67,4 +67,15 @@ impl GroupChange {
         });
         changes
     }
+
+    /// The changes to show: the most grown, and the most shrunk, so many of each (0: all). These stand last: one table
+    /// from the most grown to the most shrunk.
+    pub fn largest(changes: &[GroupChange], limit: usize) -> Vec<&GroupChange> {
+        let limit = if limit == 0 { usize::MAX } else { limit };
+        let grown = changes.iter().filter(|change| change.kind.is_up()).take(limit);
+        let shrunk = changes.iter().rev().filter(|change| !change.kind.is_up()).take(limit);
+        let mut shrunk: Vec<&GroupChange> = shrunk.collect();
+        shrunk.reverse();
+        grown.chain(shrunk).collect()
+    }
 }

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, Error, FromArgMatches};
 use heapledger_analysis::Seen;
-use heapledger_report::{Abilities, Ending, Form, Format, Report, ReportError, count, sentence};
+use heapledger_report::{Abilities, Form, Format, Report, ReportError, Stepwise, sentence};
 use heapledger_source::Ledger;
 
 use super::ViewArgs;
@@ -175,6 +175,45 @@ impl<F: Forms> FromArgMatches for FormArgs<F> {
     }
 }
 
+/// Reports that come one after the other, bit by bit, and go to one output. Their text goes through no pager.
+pub(crate) struct Steps<'a> {
+    form: &'a Form,
+    view: &'a ViewArgs,
+    /// It is opened for the first one.
+    out: Option<Output>,
+    done: u64,
+}
+
+impl<'a> Steps<'a> {
+    pub(crate) fn new(form: &'a Form, view: &'a ViewArgs) -> Steps<'a> {
+        Steps { form, view, out: None, done: 0 }
+    }
+
+    /// Writes the next one, to be seen at once.
+    pub(crate) fn step(&mut self, report: &mut dyn Stepwise) -> Result<()> {
+        self.done += 1;
+        let out = self.out.get_or_insert_with(|| self.view.output(self.form, false));
+        report.step(self.form, self.done, out).map_err(unwritten)?;
+        Ok(out.flush()?)
+    }
+
+    /// Writes what stands behind them; a report that is the only one as any.
+    pub(crate) fn end(self, report: &mut dyn Stepwise) -> Result<()> {
+        let Some(mut out) = self.out else { return self.view.present(self.form, report) };
+        report.end(self.form, self.done, &mut out).map_err(unwritten)?;
+        out.flush()?;
+        tell_beside(self.form, report);
+        Ok(())
+    }
+}
+
+/// Says on standard error what a form of a report has no place for.
+fn tell_beside(form: &Form, report: &dyn Report) {
+    if !form.says_what_is_missing() {
+        report.beside().iter().for_each(|text| say(text));
+    }
+}
+
 impl ViewArgs {
     /// Standard output for a report of that form. `pager`: whether long text may go through one.
     pub(crate) fn output(&self, form: &Form, pager: bool) -> Output {
@@ -192,9 +231,7 @@ impl ViewArgs {
         let mut out = self.output(form, true);
         report.write(form, &mut out).map_err(unwritten)?;
         out.flush()?;
-        if !form.says_what_is_missing() {
-            report.beside().iter().for_each(|text| say(text));
-        }
+        tell_beside(form, report);
         Ok(())
     }
 }
@@ -206,14 +243,6 @@ pub(crate) fn unwritten(error: ReportError) -> anyhow::Error {
         ReportError::Read(error) => error.into(),
         error @ ReportError::NoForm(_) => error.into(),
     }
-}
-
-/// Says on standard error what was left out and what could not be seen, where a report has no place for that.
-pub(crate) fn tell_ending(ending: Ending, seen: &Seen) {
-    if ending.left_out != 0 {
-        say(&format!("{} left out (--limit 0 shows all)", count(ending.left_out)));
-    }
-    tell_notes(seen);
 }
 
 /// Says on standard error what could not be seen, where a table has no place for that.

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -31,6 +31,13 @@ impl MoreLedgers {
         let all = std::iter::once(first.to_owned()).chain(self.more.iter().cloned());
         all.skip(usize::from(with_executable)).collect()
     }
+}
+
+/// Whether this is an ELF file.
+pub(crate) fn is_elf(path: &Path) -> io::Result<bool> {
+    let mut magic = [0; 4];
+    File::open(path).and_then(|mut file| file.read_exact(&mut magic))?;
+    Ok(magic == *b"\x7fELF")
 }
 
 /// Whether this is an ELF file that can run. A core dump is none: that can be a ledger.

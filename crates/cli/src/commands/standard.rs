@@ -1,8 +1,6 @@
 //! Standard options: which blocks or events, in which order. The same for every command that has them.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
@@ -14,6 +12,7 @@ use heapledger_source::Ledger;
 
 use thiserror::Error;
 
+use super::ledgers::is_elf;
 use super::proposed::proposed;
 use super::{NamingArgs, Progress};
 
@@ -270,11 +269,9 @@ impl ExecutableArgs {
     /// The ledger, of which `first` is the first argument; an executable before it goes to `naming`.
     pub(crate) fn ledger<'s>(&'s self, first: &'s OsStr, naming: &mut NamingArgs) -> Result<&'s OsStr> {
         let Some(second) = &self.second else { return Ok(first) };
-        let mut magic = [0; 4];
-        let read = File::open(Path::new(first)).and_then(|mut file| file.read_exact(&mut magic));
         let shown = Path::new(first).display();
-        match read {
-            Ok(()) if magic == *b"\x7fELF" => {
+        match is_elf(Path::new(first)) {
+            Ok(true) => {
                 naming.exe.insert(0, first.into());
                 Ok(second)
             }

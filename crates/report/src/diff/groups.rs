@@ -13,7 +13,9 @@ use crate::form::json::{HeaderLine, end, line};
 use crate::form::notes;
 use crate::form::units::{clean, counted, growth_counted, moment, span};
 use crate::record::columns::{group_cell, group_column};
-use crate::{Cell, Column, Context, DiffSide, Ending, Form, Paint, Report, ReportError, Table, TableForm};
+use crate::{
+    Cell, Column, Context, DiffSide, Ending, Form, Paint, Report, ReportError, Stepwise, Table, TableForm, TableStyle,
+};
 
 /// What a key is called, so that it means the same in both ledgers: within one run rows of tables do, across runs
 /// names.
@@ -54,13 +56,41 @@ pub struct DiffGroups<'d> {
 impl Report for DiffGroups<'_> {
     fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
         if *form == Form::Json {
-            diff_groups_header(&mut *out, self)?;
+            header(out, self)?;
         }
-        diff_groups_end(out, form, self)
+        whole(self, form, out)
     }
 
     fn seen(&self) -> &Seen {
         self.seen
+    }
+}
+
+/// Of several, each is an interval: as text a line and a table, as CSV rows of one table for all.
+impl Stepwise for DiffGroups<'_> {
+    fn step(&mut self, form: &Form, number: u64, out: &mut dyn Write) -> Result<(), ReportError> {
+        match change_table(form, self)? {
+            TableForm::Text(style) => interval(self, style, out)?,
+            TableForm::Csv => interval_rows(self, number, out)?,
+            TableForm::Json(name) => {
+                if number == 1 {
+                    header(out, self)?;
+                }
+                totals(out, self, "interval")?;
+                table(out, TableForm::Json(name), self)?;
+            }
+        }
+        Ok(out.flush()?)
+    }
+
+    fn end(&mut self, form: &Form, _: u64, out: &mut dyn Write) -> Result<(), ReportError> {
+        match form {
+            // The intervals are the table: one more row for all of them would count twice in any sum.
+            Form::Csv => return Ok(()),
+            Form::Text => writeln!(out, "In all:")?,
+            _ => {}
+        }
+        whole(self, form, out)
     }
 }
 
@@ -80,11 +110,8 @@ impl DiffGroups<'_> {
     }
 }
 
-/// Writes it behind [intervals](diff_groups_interval): JSON has had its first line.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn diff_groups_end(mut out: impl Write, form: &Form, report: &DiffGroups<'_>) -> Result<(), ReportError> {
+/// Writes it all, but for the first line of JSON.
+fn whole(report: &DiffGroups<'_>, form: &Form, mut out: &mut dyn Write) -> Result<(), ReportError> {
     let form = change_table(form, report)?;
     let estimated = report.estimated();
     let left_out = report.all.saturating_sub(report.shown.len() as u64);
@@ -112,7 +139,7 @@ pub fn diff_groups_end(mut out: impl Write, form: &Form, report: &DiffGroups<'_>
             if report.all == 0 {
                 writeln!(out, "No group holds more or less than before.")?;
             }
-            table(&mut out, form, report, estimated.is_some())?;
+            table(&mut out, form, report)?;
             if left_out > 0 {
                 writeln!(out, "… and {} (--limit 0 shows all)", counted(left_out, "more group", "more groups"))?;
             }
@@ -120,12 +147,12 @@ pub fn diff_groups_end(mut out: impl Write, form: &Form, report: &DiffGroups<'_>
             out.flush()?;
         }
         TableForm::Csv => {
-            table(&mut out, form, report, estimated.is_some())?;
+            table(&mut out, form, report)?;
             out.flush()?;
         }
         TableForm::Json(_) => {
             totals(&mut out, report, "diff")?;
-            table(&mut out, form, report, estimated.is_some())?;
+            table(&mut out, form, report)?;
             let in_flight = report.groups.iter().map(|groups| groups.in_flight).sum();
             end(&mut out, Ending { shown: report.shown.len() as u64, left_out, in_flight }, report.seen)?;
         }
@@ -139,10 +166,7 @@ fn change_table(form: &Form, report: &DiffGroups<'_>) -> Result<TableForm, Repor
 }
 
 /// Writes the first line of JSON, of this comparison or of several.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn diff_groups_header(mut out: impl Write, report: &DiffGroups<'_>) -> io::Result<()> {
+fn header(out: &mut dyn Write, report: &DiffGroups<'_>) -> io::Result<()> {
     #[derive(Serialize)]
     struct GroupsCompared<'a> {
         before: &'a str,
@@ -155,7 +179,7 @@ pub fn diff_groups_header(mut out: impl Write, report: &DiffGroups<'_>) -> io::R
         r#where: report.groups[1].filter.as_deref(),
         group_by: report.by.iter().map(|by| by.name()).collect(),
     };
-    line(&mut out, &HeaderLine::new("diff", b.ledger, report.estimated()).with(more))
+    line(out, &HeaderLine::new("diff", b.ledger, report.estimated()).with(more))
 }
 
 /// The line of totals.
@@ -186,71 +210,38 @@ fn totals(out: &mut dyn Write, report: &DiffGroups<'_>, name: &'static str) -> i
     line(out, &Totals { r#type: name, one_run: report.one_run, before, after, growth_blocks, growth_bytes })
 }
 
-/// Writes one of several intervals, of which JSON has had its [first line](diff_groups_header). As text it is a line and
-/// a table.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn diff_groups_interval(mut out: impl Write, form: &Form, report: &DiffGroups<'_>) -> Result<(), ReportError> {
-    let form = change_table(form, report)?;
+/// Writes one of several intervals as text.
+fn interval(report: &DiffGroups<'_>, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
     let estimated = report.estimated().is_some();
-    match form {
-        TableForm::Text(style) => {
-            let figures = style.paint.figures(estimated);
-            let [from, to] = report.sides.map(|side| side.unix_ns);
-            let length = span(from.zip(to).map_or(0, |(from, to)| to.saturating_sub(from)));
-            let when = to.map(moment).unwrap_or_default();
-            let blocks = growth_counted(report.growth_blocks(), "block", "blocks");
-            let mark = if estimated { "~" } else { "" };
-            let heading = format!("{when}  {}, {mark}{blocks} in {length}", figures.growth(report.growth()));
-            writeln!(out, "{}", style.paint.strong(heading))?;
-            table(&mut out, form, report, estimated)?;
-            let left_out = report.all.saturating_sub(report.shown.len() as u64);
-            if left_out > 0 {
-                writeln!(out, "… and {} (--limit 0 shows all)", counted(left_out, "more group", "more groups"))?;
-            }
-            writeln!(out)?;
-        }
-        TableForm::Json(_) => {
-            totals(&mut out, report, "interval")?;
-            table(&mut out, form, report, estimated)?;
-        }
-        TableForm::Csv => {}
+    let figures = style.paint.figures(estimated);
+    let [from, to] = report.sides.map(|side| side.unix_ns);
+    let length = span(from.zip(to).map_or(0, |(from, to)| to.saturating_sub(from)));
+    let when = to.map(moment).unwrap_or_default();
+    let blocks = growth_counted(report.growth_blocks(), "block", "blocks");
+    let mark = if estimated { "~" } else { "" };
+    let heading = format!("{when}  {}, {mark}{blocks} in {length}", figures.growth(report.growth()));
+    writeln!(out, "{}", style.paint.strong(heading))?;
+    table(out, TableForm::Text(style), report)?;
+    let left_out = report.all.saturating_sub(report.shown.len() as u64);
+    if left_out > 0 {
+        writeln!(out, "… and {} (--limit 0 shows all)", counted(left_out, "more group", "more groups"))?;
     }
-    Ok(out.flush()?)
+    writeln!(out)
 }
 
-/// Several intervals in one table.
-pub struct DiffGroupsCsv<W> {
-    table: Table<W>,
-    intervals: u64,
-}
-
-impl<W: Write> DiffGroupsCsv<W> {
-    /// A table to `out`, of intervals such as this one.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(out: W, report: &DiffGroups<'_>) -> io::Result<DiffGroupsCsv<W>> {
-        let mut all = vec![Column::number("interval"), Column::number("unix_ns")];
-        all.extend(columns(report, report.estimated().is_some()));
-        Ok(DiffGroupsCsv { table: Table::new(out, TableForm::Csv, all)?, intervals: 0 })
+/// Writes the rows of an interval, which has this number, with the first one the head of the table.
+fn interval_rows(report: &DiffGroups<'_>, number: u64, out: &mut dyn Write) -> io::Result<()> {
+    let estimated = report.estimated().is_some();
+    let mut all = vec![Column::number("interval"), Column::number("unix_ns")];
+    all.extend(columns(report, estimated));
+    let mut table =
+        if number == 1 { Table::new(out, TableForm::Csv, all)? } else { Table::continued(out, TableForm::Csv, all) };
+    for change in report.shown {
+        let mut row = vec![Cell::Plain(number), Cell::maybe(report.sides[1].unix_ns, Cell::Plain)];
+        row.extend(cells(change, estimated));
+        table.row(&row)?;
     }
-
-    /// Writes an interval, at once.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn interval(&mut self, report: &DiffGroups<'_>) -> io::Result<()> {
-        self.intervals += 1;
-        let estimated = report.estimated().is_some();
-        for change in report.shown {
-            let mut row = vec![Cell::Plain(self.intervals), Cell::maybe(report.sides[1].unix_ns, Cell::Plain)];
-            row.extend(cells(change, estimated));
-            self.table.row(&row)?;
-        }
-        self.table.flush()
-    }
+    table.end().map(drop)
 }
 
 fn columns(report: &DiffGroups<'_>, estimated: bool) -> Vec<Column> {
@@ -286,7 +277,8 @@ fn cells(change: &GroupChange, estimated: bool) -> Vec<Cell> {
     cells
 }
 
-fn table(out: &mut dyn Write, form: TableForm, report: &DiffGroups<'_>, estimated: bool) -> io::Result<()> {
+fn table(out: &mut dyn Write, form: TableForm, report: &DiffGroups<'_>) -> io::Result<()> {
+    let estimated = report.estimated().is_some();
     let mut table = Table::new(out, form, columns(report, estimated))?;
     for change in report.shown {
         table.row(&cells(change, estimated))?;

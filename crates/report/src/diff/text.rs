@@ -3,27 +3,30 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::Estimate;
-use heapledger_analysis::diff::{Change, ChangeKind, Diff, OnlyHere};
+use heapledger_analysis::diff::{Change, ChangeKind, OnlyHere};
 use heapledger_analysis::{NamedFrame, NamedStack, Sampled, Seen};
-use heapledger_format::Entry;
 
-use crate::Context;
-use crate::dump::text::block_text;
+use super::{Compared, DiffReport, add_notes};
 use crate::form::fit::{Fit, width};
 use crate::form::notes;
-use crate::form::units::{Figures, Paint, clean, count, counted, growth_counted, span};
+use crate::form::units::{Figures, Paint, clean, count, counted, growth_counted, moment, span};
 use crate::record::frames::{callers, from_holder, place, short_name};
+use crate::{ReportError, Stacks};
 
-/// One of the two ledgers.
-#[derive(Clone, Copy, Debug)]
-pub struct DiffSide<'a> {
-    /// What it is called.
-    pub ledger: &'a str,
-    /// Of what moment it is, in nanoseconds since 1970, if that is known.
-    pub unix_ns: Option<u64>,
+/// Frames of a stack that are shown to a person who did not say how many.
+const FRAMES: usize = 5;
+/// Columns before what belongs to a change.
+const INDENT: usize = 4;
+/// Widest column of functions.
+const FUNCTION_WIDTH: usize = 44;
+
+/// The samples of both ledgers together.
+pub(super) fn sampled_in_all(both: [Option<Sampled>; 2]) -> Option<Sampled> {
+    let all = both.into_iter().flatten();
+    all.reduce(|one, other| Sampled { samples: one.samples + other.samples, ..one })
 }
 
-/// Writes a comparison part by part.
+/// Writes a comparison, alone or behind so many intervals.
 ///
 /// ```text
 /// A         : redis.0.hl, 1.46 MiB (1,532,048 B) in 2,543 blocks
@@ -38,44 +41,91 @@ pub struct DiffSide<'a> {
 ///     1) createObject  object.c:44
 ///     2) lpushCommand  t_list.c:391
 /// ```
-pub struct DiffText<W: Write> {
-    out: Fit<W>,
+pub(super) fn write(report: &mut DiffReport<'_>, out: &mut dyn Write, intervals: u64) -> Result<(), ReportError> {
+    let diff = report.compared.diff;
+    let mut text = DiffText::new(out, &report.compared);
+    if intervals == 0 {
+        text.filter()?
+    } else {
+        text.line("In all:")?
+    }
+    text.totals()?;
+    let lists = diff.largest(report.limit);
+    for (heading, list, sum) in [("Grown", &lists[0], diff.growth()), ("Shrunk", &lists[1], diff.shrinkage())] {
+        if list.is_empty() {
+            continue;
+        }
+        text.list(heading, sum, list)?;
+        for change in list {
+            let stack = stack(&mut report.names, change)?;
+            text.change(change, &stack)?;
+            text.details(change, &stack, report.frames)?;
+        }
+        let bytes = list.iter().map(|change| change.bytes()).fold(0, i64::saturating_add);
+        if let left @ 1.. = sum.0 - list.len() as u64 {
+            text.left_out(left, sum.1.saturating_sub(bytes))?;
+        }
+    }
+    if diff.changes.is_empty() {
+        text.line("\nNo stack holds more or less than before.")?;
+    }
+    add_notes(&mut report.seen, &mut report.names);
+    Ok(text.end(&report.seen)?)
+}
+
+/// Writes what grew in an interval, which has this number: a line, and a line for each stack.
+pub(super) fn interval(report: &mut DiffReport<'_>, out: &mut dyn Write, number: u64) -> Result<(), ReportError> {
+    let Compared { diff, sides, .. } = report.compared;
+    let mut text = DiffText::new(out, &report.compared);
+    if number == 1 {
+        text.filter()?;
+    }
+    let [from, to] = sides.map(|side| side.unix_ns);
+    let length = span(from.zip(to).map_or(0, |(from, to)| to.saturating_sub(from)));
+    let when = to.map(moment).unwrap_or_default();
+    let mark = if diff.is_estimated() { "~" } else { "" };
+    let blocks = |amount: Option<Estimate>| count(amount.unwrap_or_default().blocks);
+    let (new, freed) = (blocks(diff.born), blocks(diff.freed));
+    let (bytes, growth) = (text.figures.growth(diff.bytes()), growth_counted(diff.blocks(), "block", "blocks"));
+    text.line(&format!("{when}  {bytes}, {mark}{growth} in {length} ({mark}{new} new, {mark}{freed} freed)"))?;
+    let lists = diff.largest(report.limit);
+    text.align(lists.iter().flatten().copied());
+    for change in lists.iter().flatten() {
+        let stack = stack(&mut report.names, change)?;
+        text.change(change, &stack)?;
+        if report.frames.is_some() {
+            text.details(change, &stack, report.frames)?;
+        }
+    }
+    Ok(text.line("")?)
+}
+
+/// The functions of a change, as the ledger that has it knows them.
+pub(super) fn stack(names: &mut [&mut dyn Stacks; 2], change: &Change) -> Result<NamedStack, ReportError> {
+    let (side, site) = change.named_by();
+    Ok(names[side].stack(site)?)
+}
+
+/// A comparison in the making.
+pub(super) struct DiffText<'t> {
+    pub(super) out: Fit<&'t mut dyn Write>,
+    compared: Compared<'t>,
     paint: Paint,
     figures: Figures,
-    /// Frames shown of a stack, 0 for all.
-    frames: usize,
     /// Columns of bytes and blocks.
     widths: [usize; 2],
 }
 
-/// The samples of both ledgers together.
-pub(crate) fn sampled_in_all(both: [Option<Sampled>; 2]) -> Option<Sampled> {
-    let all = both.into_iter().flatten();
-    all.reduce(|one, other| Sampled { samples: one.samples + other.samples, ..one })
-}
-
-/// Columns before what belongs to a change.
-const INDENT: usize = 4;
-/// Widest column of functions.
-const FUNCTION_WIDTH: usize = 44;
-
-impl<W: Write> DiffText<W> {
-    /// A report of `diff` to `out`, with so many frames of each stack (0: all).
-    pub fn new(out: W, diff: &Diff, frames: usize, paint: Paint) -> DiffText<W> {
-        DiffText {
-            out: Fit::new(out, paint),
-            paint,
-            figures: paint.figures(diff.is_estimated()),
-            frames,
-            widths: [0; 2],
-        }
+impl<'t> DiffText<'t> {
+    pub(super) fn new(out: &'t mut dyn Write, compared: &Compared<'t>) -> DiffText<'t> {
+        let (compared, paint) = (*compared, compared.paint);
+        let figures = paint.figures(compared.diff.is_estimated());
+        DiffText { out: Fit::new(out, paint), compared, paint, figures, widths: [0; 2] }
     }
 
     /// Writes totals: of both, what is new, what was freed, and by how much it grew.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn totals(&mut self, diff: &Diff, [a, b]: [DiffSide<'_>; 2]) -> io::Result<()> {
+    pub(super) fn totals(&mut self) -> io::Result<()> {
+        let Compared { diff, sides: [a, b], .. } = self.compared;
         if let Some(from) = sampled_in_all(diff.sampled) {
             self.field("Sampled", &self.figures.sampled(from, "of live blocks"))?;
         }
@@ -116,17 +166,9 @@ impl<W: Write> DiffText<W> {
         Ok(())
     }
 
-    /// By how many bytes it grew, as this report writes them.
-    pub fn growth(&self, diff: &Diff) -> String {
-        self.figures.growth(diff.bytes())
-    }
-
-    /// Writes which blocks are meant.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn filter(&mut self, filter: &str) -> io::Result<()> {
-        self.field("Only", &clean(filter))
+    /// Writes which blocks are meant, if not all.
+    pub(super) fn filter(&mut self) -> io::Result<()> {
+        self.compared.filter.map_or(Ok(()), |filter| self.field("Only", &clean(filter)))
     }
 
     fn field(&mut self, name: &str, text: &str) -> io::Result<()> {
@@ -135,22 +177,14 @@ impl<W: Write> DiffText<W> {
     }
 
     /// Begins a list: `Grown    : 3 stacks, +60.1 KiB`; the changes that follow are aligned.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn list<'c>(
-        &mut self,
-        name: &str,
-        (stacks, bytes): (u64, i64),
-        shown: impl Iterator<Item = &'c Change>,
-    ) -> io::Result<()> {
-        self.align(shown);
+    fn list(&mut self, name: &str, (stacks, bytes): (u64, i64), shown: &[&Change]) -> io::Result<()> {
+        self.align(shown.iter().copied());
         writeln!(self.out)?;
         self.field(name, &format!("{}, {}", counted(stacks, "stack", "stacks"), self.figures.growth(bytes)))
     }
 
     /// Makes columns wide enough for these.
-    pub fn align<'c>(&mut self, shown: impl Iterator<Item = &'c Change>) {
+    fn align<'c>(&mut self, shown: impl Iterator<Item = &'c Change>) {
         self.widths = shown.fold([0; 2], |widths, change| {
             let [bytes, blocks] = self.columns(change);
             [widths[0].max(bytes.chars().count()), widths[1].max(blocks.chars().count())]
@@ -163,11 +197,8 @@ impl<W: Write> DiffText<W> {
         [self.figures.growth(change.bytes()), format!("{mark}{blocks}")]
     }
 
-    /// Writes a change: its line, and with `details` what it was before, and the stack.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn change(&mut self, change: &Change, stack: &NamedStack, details: bool) -> io::Result<()> {
+    /// Writes the line of a change.
+    fn change(&mut self, change: &Change, stack: &NamedStack) -> io::Result<()> {
         let [bytes, blocks] = self.columns(change);
         let [bytes_width, blocks_width] = self.widths;
         let uncertain = if change.is_within_error() {
@@ -178,12 +209,13 @@ impl<W: Write> DiffText<W> {
         let fill = bytes_width.saturating_sub(bytes.chars().count());
         let bytes = self.paint.strong(bytes);
         let who = self.paint.strong(callers(stack));
-        writeln!(self.out, "{:fill$}{bytes}  {blocks:>blocks_width$}  {who}{uncertain}", "")?;
-        if !details {
-            return Ok(());
-        }
+        writeln!(self.out, "{:fill$}{bytes}  {blocks:>blocks_width$}  {who}{uncertain}", "")
+    }
+
+    /// Writes what it was before, and so many frames of its stack.
+    fn details(&mut self, change: &Change, stack: &NamedStack, frames: Option<usize>) -> io::Result<()> {
         writeln!(self.out, "{:INDENT$}{}", "", self.paint.lines(&self.history(change), INDENT, INDENT))?;
-        self.stack(stack)
+        self.stack(stack, frames.unwrap_or(FRAMES))
     }
 
     fn history(&self, change: &Change) -> String {
@@ -211,20 +243,20 @@ impl<W: Write> DiffText<W> {
         text
     }
 
-    fn stack(&mut self, stack: &NamedStack) -> io::Result<()> {
-        let limit = if self.frames == 0 { usize::MAX } else { self.frames };
-        let all = if self.frames == 0 { stack.frames.as_slice() } else { from_holder(stack) };
+    fn stack(&mut self, stack: &NamedStack, frames: usize) -> io::Result<()> {
+        let limit = if frames == 0 { usize::MAX } else { frames };
+        let all = if frames == 0 { stack.frames.as_slice() } else { from_holder(stack) };
         // One frame more is shown rather than a line that says so.
         let shown = if all.len() <= limit.saturating_add(1) { all.len() } else { limit };
-        let frames: Vec<FrameLine> = all.iter().take(shown).map(|frame| FrameLine::of(frame, self.paint)).collect();
+        let lines: Vec<FrameLine> = all.iter().take(shown).map(|frame| FrameLine::of(frame, self.paint)).collect();
         let digits = shown.to_string().len() + 1;
         let room = match self.paint.columns {
             0 => usize::MAX,
             columns => columns.saturating_sub(INDENT + digits + 1),
         };
         let usual = |width: &usize| *width <= FUNCTION_WIDTH.min(room / 2);
-        let column = frames.iter().map(FrameLine::width).filter(usual).max().unwrap_or(0);
-        for (index, frame) in frames.iter().enumerate() {
+        let column = lines.iter().map(FrameLine::width).filter(usual).max().unwrap_or(0);
+        for (index, frame) in lines.iter().enumerate() {
             let (number, line) = (format!("{})", index + 1), frame.fitted(column, room, self.paint));
             writeln!(self.out, "{:INDENT$}{number:>digits$} {}", "", line.trim_end())?;
         }
@@ -245,41 +277,18 @@ impl<W: Write> DiffText<W> {
     }
 
     /// Says how many changes of a list were left out, and how many bytes these are.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn left_out(&mut self, stacks: u64, bytes: i64) -> io::Result<()> {
+    fn left_out(&mut self, stacks: u64, bytes: i64) -> io::Result<()> {
         let stacks = counted(stacks, "more stack", "more stacks");
         writeln!(self.out, "… and {stacks}, {} (--limit 0 shows all)", self.figures.growth(bytes))
     }
 
     /// Begins a list of blocks.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn blocks(&mut self, heading: &str) -> io::Result<()> {
+    pub(super) fn heading(&mut self, heading: &str) -> io::Result<()> {
         writeln!(self.out, "\n{}", self.paint.strong(self.paint.lines(heading, 0, 2)))
     }
 
-    /// Writes one block.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn block(
-        &mut self,
-        context: &Context,
-        threads_recorded: bool,
-        block: &Entry,
-        stack: &NamedStack,
-    ) -> io::Result<()> {
-        block_text(&mut self.out, context, threads_recorded, block, stack)
-    }
-
     /// Says how many blocks of a list were left out.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn blocks_left_out(&mut self, blocks: &OnlyHere) -> io::Result<()> {
+    pub(super) fn blocks_left_out(&mut self, blocks: &OnlyHere) -> io::Result<()> {
         match blocks.left_out() {
             0 if blocks.blocks.is_empty() => writeln!(self.out, "none"),
             0 => Ok(()),
@@ -288,19 +297,13 @@ impl<W: Write> DiffText<W> {
     }
 
     /// One sentence of any text.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn line(&mut self, text: &str) -> io::Result<()> {
+    pub(super) fn line(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "{}", self.paint.lines(text, 0, 2))?;
         self.out.flush()
     }
 
     /// Writes what the two ledgers could not show.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn end(mut self, seen: &Seen) -> io::Result<()> {
+    pub(super) fn end(mut self, seen: &Seen) -> io::Result<()> {
         notes::write(&mut self.out, seen, self.paint)?;
         self.out.flush()
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use heapledger_analysis::{NamedFrame, NamedStack, Note, Sampled, Seen};
+use heapledger_analysis::{NamedFrame, Note, Sampled, Seen};
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 
@@ -182,16 +182,8 @@ struct SiteLine<'a> {
 impl StackLines {
     /// Writes the stack of a call site, if that was not done.
     pub(crate) fn line(&mut self, out: &mut dyn Write, stacks: &mut dyn Stacks, site: u32) -> Result<(), ReportError> {
-        if !self.0.contains(&site) {
-            self.given(out, site, &stacks.stack(site)?)?;
-        }
-        Ok(())
-    }
-
-    /// The same of a stack that is known.
-    pub(crate) fn given(&mut self, out: &mut dyn Write, site: u32, stack: &NamedStack) -> io::Result<()> {
         if self.0.insert(site) {
-            line(out, &SiteLine { r#type: "site", site, frames: &stack.frames })?;
+            line(out, &SiteLine { r#type: "site", site, frames: &stacks.stack(site)?.frames })?;
         }
         Ok(())
     }

@@ -233,8 +233,13 @@ impl<W: Write> Table<W> {
             let names: Vec<String> = columns.iter().map(|column| Cell::Text(column.key.clone()).csv()).collect();
             write!(out, "{}\r\n", names.join(","))?;
         }
+        Ok(Table::continued(out, form, columns))
+    }
+
+    /// More rows of a table that `out` has the beginning of.
+    pub fn continued(out: W, form: TableForm, columns: Vec<Column>) -> Table<W> {
         let shown = columns.len();
-        Ok(Table { out, form, columns, held: Vec::new(), widths: Vec::new(), measured: false, shown })
+        Table { out, form, columns, held: Vec::new(), widths: Vec::new(), measured: false, shown }
     }
 
     /// Writes one row, with a cell for each column.

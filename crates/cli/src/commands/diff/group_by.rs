@@ -3,14 +3,14 @@
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use heapledger_analysis::diff::{ChangeKind, GroupChange};
+use heapledger_analysis::diff::{GroupChange, moment_unix_ns};
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{DiffGroups, DiffSide, group_label};
 
-use super::{DiffArgs, Usage, add_notes, moment_of, tell_unknown};
-use crate::commands::{Opened, Progress};
+use super::{DiffArgs, Usage, tell_unknown};
+use crate::commands::{Opened, Progress, refresh};
 
 /// Groups of each list that are shown to a person who did not say how many.
 pub(super) const GROUPS: usize = 20;
@@ -33,8 +33,8 @@ pub(super) fn by(args: &DiffArgs) -> Result<Option<Vec<Field>>> {
     }
 }
 
-/// Compares and shows.
-pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[Field]) -> Result<()> {
+/// Compares two ledgers.
+pub(super) fn compare(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[Field]) -> Result<()> {
     let mut seen = Seen::default();
     let mut both = Vec::new();
     let (mut moments, mut unknown) = ([None; 2], [Vec::new(), Vec::new()]);
@@ -43,42 +43,30 @@ pub(super) fn show(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: &[F
         by.iter()
             .try_for_each(|by| by.check_in(&here.ledger, Scope::Blocks))
             .with_context(|| here.context.ledger.clone())?;
-        moments[side] = moment_of(&here.ledger, SystemTime::now());
+        moments[side] = moment_unix_ns(&here.ledger, SystemTime::now());
         // What is so many seconds old is the same block in both, if it is one.
-        let clock = if one_run { opened[1].context.clock } else { here.context.clock };
-        let mut filter = args.filter.evaluator(&here.ledger, clock, Scope::Blocks, args.names(&here.ledger)?)?;
+        let at = if one_run { &opened[1] } else { here };
+        let mut filter = args.filter_for(here, at)?;
         let order = (&GroupOrder::default(), 0);
         let mut show = |part: f32| progress.show((side as f32 + part) / 2.0);
         both.push(Groups::of(&here.ledger, by, &mut filter, &args.filter.holders()?, order, &mut show)?);
         if both.iter().all(|groups| groups.total == 0) {
             unknown[side] = args.filter.unknown(&here.ledger, filter.names())?;
         }
-        add_notes(&mut seen, Seen::of(&here.ledger, 0)?.notes);
-        add_notes(&mut seen, filter.into_names().notes());
+        seen.join(Seen::of(&here.ledger, 0)?.notes);
+        seen.join(filter.into_names().notes());
     }
     drop(progress);
     let [a, b] = both.as_slice() else { return Ok(()) };
     tell_unknown(&unknown);
     let mut contexts = opened.each_ref().map(|opened| opened.context.clone());
     for (context, here) in contexts.iter_mut().zip(opened) {
-        crate::commands::refresh(&here.ledger, context)?;
+        refresh(&here.ledger, context)?;
     }
     let changes = GroupChange::of(a, b, &|side, key| group_label(key, &contexts[side.min(1)], one_run));
-    let shown = shown(&changes, args.limit(GROUPS));
+    let shown = &GroupChange::largest(&changes, args.limit(GROUPS));
     let sides = [0, 1].map(|side: usize| DiffSide { ledger: &opened[side].context.ledger, unix_ns: moments[side] });
     let groups = [a, b];
-    let (all, paint) = (changes.len() as u64, contexts[1].paint);
-    let mut report = DiffGroups { groups, sides, one_run, by, shown: &shown, all, seen: &seen, paint };
-    args.view.present(args.form.get(), &mut report)
-}
-
-/// The changes that are shown: the most grown, and the most shrunk. These stand last: one table from the most grown to
-/// the most shrunk.
-pub(super) fn shown(changes: &[GroupChange], limit: usize) -> Vec<&GroupChange> {
-    let limit = if limit == 0 { usize::MAX } else { limit };
-    let up = |change: &&GroupChange| matches!(change.kind, ChangeKind::New | ChangeKind::Grown);
-    let grown = changes.iter().filter(up).take(limit);
-    let mut shrunk: Vec<&GroupChange> = changes.iter().rev().filter(|change| !up(change)).take(limit).collect();
-    shrunk.reverse();
-    grown.chain(shrunk).collect()
+    let (all, paint, seen) = (changes.len() as u64, contexts[1].paint, &seen);
+    args.view.present(args.form.get(), &mut DiffGroups { groups, sides, one_run, by, shown, all, seen, paint })
 }
