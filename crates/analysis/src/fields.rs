@@ -5,10 +5,13 @@
 use std::fmt;
 use std::sync::LazyLock;
 
+pub mod documents;
 mod list;
+mod op;
 
 pub use list::Field;
 use list::ROWS;
+pub use op::Op;
 
 /// Of which type a field is, and in what unit its figures are: how it is compared and printed follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,25 +115,47 @@ struct FieldRow {
     column_names: &'static [&'static str],
     unit: Unit,
     needs: &'static [Need],
-    /// Where it stands among the fields of conditions, and among the columns of events; 0: it is not there.
-    condition: u8,
+    /// Where it stands among the fields of conditions, with what it is compared, and what it means.
+    condition: Option<(u8, &'static str, &'static str)>,
+    /// Where it stands among the columns of events; 0: it is not there.
     event: u8,
     /// Whether it is a column of blocks; they stand in the order of the list.
     is_column: bool,
     /// Whether blocks can be sorted by it, and then whether the greatest comes first.
     sort: Option<bool>,
-    /// Its letter in the classic manner of sorting, and whether a capital reverses that.
-    letter: Option<(char, bool)>,
-    /// Where it stands among what is added up by, what it is called there, and how a group is told of it: `in heap`.
-    group: Option<(u8, &'static [&'static str], &'static str)>,
-    /// Its conversion of `-f`.
-    conversion: Option<char>,
+    /// Its letter in the classic manner of sorting, what it is called there, and whether a capital reverses that.
+    letter: Option<(char, &'static str, bool)>,
+    /// How blocks are added up by it.
+    group: Option<GroupUse>,
+    /// Where its conversion of `-f` stands, the letter, and what it writes.
+    conversion: Option<(u8, char, &'static str)>,
     /// Whether an event has its own; if not, it is that of the event's block.
     is_own: bool,
     /// The columns of an event's two ends.
     ends: Option<EndNames>,
-    /// Its key in objects of JSON, and where it stands in those of blocks and of events; 0: it is not there.
-    json: Option<(&'static str, [u8; 2])>,
+    /// How it stands in objects of JSON.
+    json: Option<JsonUse>,
+}
+
+/// How blocks are added up by a field.
+#[derive(Debug)]
+struct GroupUse {
+    /// Where it stands among what is added up by.
+    place: u8,
+    names: &'static [&'static str],
+    /// How a group is told of it: `in heap`. Empty: it is seen.
+    told: &'static str,
+    /// What blocks of a group have in common.
+    meaning: &'static str,
+}
+
+/// How a field stands in objects of JSON.
+#[derive(Debug)]
+struct JsonUse {
+    /// Where in those of blocks and of events; 0: it is not there.
+    places: [u8; 2],
+    key: &'static str,
+    meaning: &'static str,
 }
 
 const fn row(names: &'static [&'static str], unit: Unit, needs: &'static [Need]) -> FieldRow {
@@ -139,7 +164,7 @@ const fn row(names: &'static [&'static str], unit: Unit, needs: &'static [Need])
         column_names: names,
         unit,
         needs,
-        condition: 0,
+        condition: None,
         event: 0,
         is_column: false,
         sort: None,
@@ -153,8 +178,8 @@ const fn row(names: &'static [&'static str], unit: Unit, needs: &'static [Need])
 }
 
 impl FieldRow {
-    const fn condition(self, place: u8) -> FieldRow {
-        FieldRow { condition: place, ..self }
+    const fn condition(self, place: u8, compared: &'static str, meaning: &'static str) -> FieldRow {
+        FieldRow { condition: Some((place, compared, meaning)), ..self }
     }
 
     const fn event(self, place: u8) -> FieldRow {
@@ -177,20 +202,26 @@ impl FieldRow {
         FieldRow { sort: Some(true), ..self }
     }
 
-    const fn letter(self, letter: char) -> FieldRow {
-        FieldRow { letter: Some((letter, true)), ..self }
+    const fn letter(self, letter: char, called: &'static str) -> FieldRow {
+        FieldRow { letter: Some((letter, called, true)), ..self }
     }
 
-    const fn small_letter(self, letter: char) -> FieldRow {
-        FieldRow { letter: Some((letter, false)), ..self }
+    const fn small_letter(self, letter: char, called: &'static str) -> FieldRow {
+        FieldRow { letter: Some((letter, called, false)), ..self }
     }
 
-    const fn grouped(self, place: u8, names: &'static [&'static str], told: &'static str) -> FieldRow {
-        FieldRow { group: Some((place, names, told)), ..self }
+    const fn grouped(
+        self,
+        place: u8,
+        names: &'static [&'static str],
+        told: &'static str,
+        meaning: &'static str,
+    ) -> FieldRow {
+        FieldRow { group: Some(GroupUse { place, names, told, meaning }), ..self }
     }
 
-    const fn conversion(self, letter: char) -> FieldRow {
-        FieldRow { conversion: Some(letter), ..self }
+    const fn conversion(self, place: u8, letter: char, written: &'static str) -> FieldRow {
+        FieldRow { conversion: Some((place, letter, written)), ..self }
     }
 
     const fn own(self) -> FieldRow {
@@ -201,8 +232,8 @@ impl FieldRow {
         FieldRow { ends: Some(names), is_own: true, ..self }
     }
 
-    const fn json(self, key: &'static str, places: [u8; 2]) -> FieldRow {
-        FieldRow { json: Some((key, places)), ..self }
+    const fn json(self, places: [u8; 2], key: &'static str, meaning: &'static str) -> FieldRow {
+        FieldRow { json: Some(JsonUse { places, key, meaning }), ..self }
     }
 }
 
@@ -223,7 +254,8 @@ fn place<T>(place: u8, what: T) -> Option<(u8, T)> {
 }
 
 /// Those that conditions are about.
-pub(crate) static CONDITIONS: LazyLock<FieldNames> = LazyLock::new(|| placed(|_, row| place(row.condition, row.names)));
+pub(crate) static CONDITIONS: LazyLock<FieldNames> =
+    LazyLock::new(|| placed(|_, row| row.condition.map(|(place, ..)| (place, row.names))));
 /// The columns of events, those of an event itself.
 pub(crate) static EVENT_COLUMNS: LazyLock<FieldNames> =
     LazyLock::new(|| placed(|_, row| place(row.event, row.column_names)));
@@ -236,7 +268,7 @@ pub(crate) static SORT_KEYS: LazyLock<FieldNames> =
 
 /// What blocks and events are added up by.
 pub(crate) static GROUPS: LazyLock<FieldNames> =
-    LazyLock::new(|| placed(|_, row| row.group.map(|(place, names, _)| (place, names))));
+    LazyLock::new(|| placed(|_, row| row.group.as_ref().map(|group| (group.place, group.names))));
 
 /// Of those, how many are figures.
 pub(crate) const GROUP_FIGURES: usize = {
@@ -267,7 +299,7 @@ pub enum JsonObject {
 static JSON: LazyLock<[Vec<(Field, &'static str)>; 5]> = LazyLock::new(|| {
     let of = |which: usize, wanted: fn(bool) -> bool| {
         placed(|_, row| {
-            let (key, [block, event]) = row.json?;
+            let JsonUse { places: [block, event], key, .. } = *row.json.as_ref()?;
             let is_there = wanted(row.is_own) && (which == 0 || event != 0) && (which == 1 || block != 0);
             place(if which == 1 { event } else { block }, key).filter(|_| is_there)
         })
@@ -317,7 +349,7 @@ impl Field {
 
     /// How groups are told what their blocks have in common: `by thread`. Empty: it is seen.
     pub fn group_told(self) -> &'static str {
-        self.row().group.map_or("", |(_, _, told)| told)
+        self.row().group.as_ref().map_or("", |group| group.told)
     }
 
     /// Whether only events have it.
@@ -326,9 +358,19 @@ impl Field {
         row.event != 0 && !row.is_column
     }
 
-    /// The conversions of `-f` that are fields.
-    pub fn conversions() -> impl Iterator<Item = (char, Field)> {
-        ROWS.iter().filter_map(|(field, row)| Some((row.conversion?, *field)))
+    /// The conversions of `-f` that are fields, and what they write.
+    pub fn conversions() -> impl Iterator<Item = (Field, (char, &'static str))> {
+        placed(|_, row| row.conversion.map(|(place, letter, written)| (place, (letter, written)))).into_iter()
+    }
+
+    /// The letters of the classic manner of sorting: `p address, n size`, or with `capitals` where these are letters too
+    /// `p P address, n N size`.
+    pub fn letters(capitals: bool) -> String {
+        let letters = ROWS.iter().filter_map(|(_, row)| row.letter).map(|(letter, called, capital)| {
+            let more = if capitals && capital { format!(" {}", letter.to_ascii_uppercase()) } else { String::new() };
+            format!("{letter}{more} {called}")
+        });
+        letters.collect::<Vec<_>>().join(", ")
     }
 
     /// The field of conditions that has that name.
@@ -340,8 +382,9 @@ impl Field {
     /// The field with that letter in the classic manner of sorting, and whether it has a capital.
     pub(crate) fn of_letter(letter: char) -> Option<Field> {
         let small = letter.to_ascii_lowercase();
-        let has =
-            |row: &FieldRow| row.letter.is_some_and(|(known, capital)| known == small && (capital || letter == small));
+        let has = |row: &FieldRow| {
+            row.letter.is_some_and(|(known, _, capital)| known == small && (capital || letter == small))
+        };
         ROWS.iter().find(|(_, row)| has(row)).map(|(field, _)| *field)
     }
 
@@ -387,55 +430,6 @@ impl fmt::Display for Field {
     }
 }
 
-/// By what a field is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// `==`
-    Equal,
-    /// `!=`
-    Unequal,
-    /// `<`
-    Below,
-    /// `<=`
-    AtMost,
-    /// `>`
-    Above,
-    /// `>=`
-    AtLeast,
-    /// `~`: a part of it matches a pattern.
-    Matches,
-    /// `!~`
-    MatchesNot,
-    /// `in (…)`: equal to one of several.
-    In,
-}
-
-impl Op {
-    pub(crate) fn is_order(self) -> bool {
-        matches!(self, Op::Below | Op::AtMost | Op::Above | Op::AtLeast)
-    }
-
-    pub(crate) fn is_pattern(self) -> bool {
-        matches!(self, Op::Matches | Op::MatchesNot)
-    }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Op::Equal => "==",
-            Op::Unequal => "!=",
-            Op::Below => "<",
-            Op::AtMost => "<=",
-            Op::Above => ">",
-            Op::AtLeast => ">=",
-            Op::Matches => "~",
-            Op::MatchesNot => "!~",
-            Op::In => "in",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -445,12 +439,13 @@ mod tests {
         for (index, (field, _)) in ROWS.iter().enumerate() {
             assert_eq!(*field as usize, index, "{field}");
         }
-        let places: [fn(&FieldRow) -> u8; 5] = [
-            |row| row.condition,
+        let places: [fn(&FieldRow) -> u8; 6] = [
+            |row| row.condition.map_or(0, |(place, ..)| place),
+            |row| row.conversion.map_or(0, |(place, ..)| place),
             |row| row.event,
-            |row| row.group.map_or(0, |(place, ..)| place),
-            |row| row.json.map_or(0, |(_, [block, _])| block),
-            |row| row.json.map_or(0, |(_, [_, event])| event),
+            |row| row.group.as_ref().map_or(0, |group| group.place),
+            |row| row.json.as_ref().map_or(0, |json| json.places[0]),
+            |row| row.json.as_ref().map_or(0, |json| json.places[1]),
         ];
         for of in places {
             let mut places: Vec<u8> = ROWS.iter().map(|(_, row)| of(row)).filter(|place| *place != 0).collect();
@@ -461,14 +456,6 @@ mod tests {
             let mut all: Vec<&str> = names.iter().flat_map(|(_, names)| names.iter().copied()).collect();
             all.sort_unstable();
             assert!(all.is_sorted_by(|one, other| one < other), "{all:?}");
-        }
-    }
-
-    #[test]
-    fn the_document_names_every_field() {
-        let text = include_str!("../../../docs/queries.md");
-        for name in Field::conditions().chain(Field::sort_keys()).chain(Field::columns()).chain(Field::groups(true)) {
-            assert!(text.contains(&format!("`{name}`")), "docs/queries.md does not name {name}");
         }
     }
 }

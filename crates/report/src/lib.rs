@@ -39,7 +39,7 @@ pub use form::units::{Figures, Paint, count, counted, growth_counted, moment, pe
 pub use groups::GroupsReport;
 pub use history::{EventTable, EventsReport};
 pub use lives::LivesReport;
-pub use record::conversions::{Abilities, CONVERSIONS, Format, FormatError};
+pub use record::conversions::{Abilities, Format, FormatError, conversions};
 pub use record::ecos;
 pub use record::frames::{Context, callers, short_name};
 pub use report::{Form, Report, ReportError, Stacks, Stepwise};

@@ -38,82 +38,174 @@ macro_rules! fields {
 fields! {
     /// What the allocation function returned.
     Address, |asked| Some(asked.block().address),
-        row(&["addr", "address", "ptr"], Unit::Address, &[]).condition(4).event(7).column().least_first().letter('p')
-            .conversion('p').json("address", [1, 3]);
+        row(&["addr", "address", "ptr"], Unit::Address, &[])
+            .condition(4, "`0x7f12…`", "what the allocation function returned")
+            .event(7)
+            .column()
+            .least_first()
+            .letter('p', "address")
+            .conversion(1, 'p', "address")
+            .json([1, 3], "address", "what the function returned");
     /// Bytes asked for.
     Size, |asked| asked.block().size,
-        row(&["size"], Unit::Bytes, &[]).condition(1).event(8).column().greatest_first().letter('n')
-            .grouped(6, &["size"], "of").conversion('n').json("size", [2, 4]);
+        row(&["size"], Unit::Bytes, &[])
+            .condition(1, "`4096` `4K` `1.5M` `2GiB` `0x1000`", "bytes asked for; units are powers of 1024")
+            .event(8)
+            .column()
+            .greatest_first()
+            .letter('n', "size")
+            .grouped(6, &["size"], "of", "size asked for")
+            .conversion(2, 'n', "bytes asked for")
+            .json([2, 4], "size", "bytes asked for");
     /// Bytes that the block really has.
     Actual, |asked| asked.block().actual,
-        row(&["actual"], Unit::Bytes, ACTUAL).condition(2).event(9).column().greatest_first()
-            .conversion('m').json("actual", [3, 5]);
+        row(&["actual"], Unit::Bytes, ACTUAL)
+            .condition(2, "the same", "bytes that the block really has")
+            .event(9)
+            .column()
+            .greatest_first()
+            .conversion(3, 'm', "bytes that the block has")
+            .json([3, 5], "actual", "bytes that the block has");
     /// Actual bytes less those asked for.
     Overhead, |asked| Some(asked.block().actual?.saturating_sub(asked.block().size?)),
-        row(&["overhead"], Unit::Bytes, ACTUAL).condition(3).event(10).column().greatest_first()
-            .conversion('o');
+        row(&["overhead"], Unit::Bytes, ACTUAL)
+            .condition(3, "the same", "those less `size`")
+            .event(10)
+            .column()
+            .greatest_first()
+            .conversion(4, 'o', "the difference");
     /// Sequence number, from 0.
     Number, |asked| Some(asked.number()),
-        row(&["number", "seq", "seqno"], Unit::Number, &[]).condition(5).event(2).column().least_first().letter('s')
-            .conversion('s').json("number", [6, 7]).ends(["alloc_number", "free_number"]);
+        row(&["number", "seq", "seqno"], Unit::Number, &[])
+            .condition(5, "`17`", "place in the order of all events, from 0")
+            .event(2)
+            .column()
+            .least_first()
+            .letter('s', "sequence number")
+            .conversion(5, 's', "sequence number")
+            .json([6, 7], "number", "its place in the order of all events, from 0")
+            .ends(["alloc_number", "free_number"]);
     /// Time since the ledger began.
     Time, |asked| asked.ticks(),
-        row(&["time"], Unit::Time, TIME).condition(6).event(3).column().least_first()
-            .conversion('T').json("time_ns", [7, 8]).ends(["alloc_time", "free_time"]);
+        row(&["time"], Unit::Time, TIME)
+            .condition(6, "`10s` `250ms` `2h`", "since the ledger began; units `ns us ms s m h d`, and `ticks` of the ledger's clock")
+            .event(3)
+            .column()
+            .least_first()
+            .conversion(7, 'T', "time, in ticks")
+            .json([7, 8], "time_ns", "when")
+            .ends(["alloc_time", "free_time"]);
     /// How long ago.
     Age, |asked| asked.ticks(),
-        row(&["age"], Unit::Age, TIME).condition(7).event(4).column().greatest_first()
-            .json("age_ns", [8, 0]).own();
+        row(&["age"], Unit::Age, TIME)
+            .condition(7, "the same", "how long ago, counted to now if the program runs, else to the end of the recording")
+            .event(4)
+            .column()
+            .greatest_first()
+            .json([8, 0], "age_ns", "how long ago")
+            .own();
     /// How long the block lived.
     Lifetime, |asked| asked.lifetime_ticks(),
-        row(&["lifetime"], Unit::Span, LIFETIME).condition(8).event(19);
+        row(&["lifetime"], Unit::Span, LIFETIME)
+            .condition(8, "the same", "history only: how long the block lived, where its free is known")
+            .event(19);
     /// The thread: its row or its name.
     Thread, |asked| asked.thread().map(u64::from),
-        row(&["thread"], Unit::Thread, THREAD).condition(9).event(5).column().least_first().letter('t')
-            .grouped(5, &["thread"], "by thread").conversion('t').json("thread", [9, 9]).ends(["alloc_thread", "free_thread"]);
+        row(&["thread"], Unit::Thread, THREAD)
+            .condition(9, "`3`, `\"worker-3\"`", "row of the thread (as `stats` lists them), or its name; see below")
+            .event(5)
+            .column()
+            .least_first()
+            .letter('t', "thread")
+            .grouped(5, &["thread"], "by thread", "thread")
+            .conversion(9, 't', "thread, as in `stats`")
+            .json([9, 9], "thread", "`row`, `id`, `name`; null if not recorded")
+            .ends(["alloc_thread", "free_thread"]);
     /// The function of the malloc family.
     Kind, |asked| Some(u64::from(asked.kind().0)),
-        row(&["kind", "by"], Unit::Kind, &[]).condition(10).event(6).column().least_first().small_letter('a')
-            .grouped(7, &["kind"], "by").conversion('a').json("function", [5, 2]).ends(["alloc_kind", "free_kind"]);
+        row(&["kind", "by"], Unit::Kind, &[])
+            .condition(10, "`malloc` `calloc` `new[]` `\"new(nothrow)\"` …", "the function of the malloc family")
+            .event(6)
+            .column()
+            .least_first()
+            .small_letter('a', "function")
+            .grouped(7, &["kind"], "by", "function of the malloc family")
+            .conversion(6, 'a', "function, as malloc()")
+            .json([5, 2], "function", "the allocation function: `malloc`, `new[]`, …")
+            .ends(["alloc_kind", "free_kind"]);
     /// The heap: its row or its name.
     Heap, |asked| asked.block().heap.map(u64::from),
-        row(&["heap"], Unit::Heap, HEAP).condition(11).event(11).column().least_first()
-            .grouped(8, &["heap"], "in heap").json("heap", [10, 10]);
+        row(&["heap"], Unit::Heap, HEAP)
+            .condition(11, "`0`, `\"main\"`", "row of the heap, or its name")
+            .event(11)
+            .column()
+            .least_first()
+            .grouped(8, &["heap"], "in heap", "heap")
+            .json([10, 10], "heap", "the heap's name");
     /// Number of the call site.
     Site, |asked| Some(u64::from(asked.site())),
-        row(&["site"], Unit::Number, STACK).condition(12).event(13).column().least_first()
-            .json("site", [11, 11]).own();
+        row(&["site"], Unit::Number, STACK)
+            .condition(12, "`17`", "number of the call stack in this ledger")
+            .event(13)
+            .column()
+            .least_first()
+            .json([11, 11], "site", "the stack's number in this ledger: equal numbers, equal stacks")
+            .own();
     /// For how many blocks it stands.
     Weight, |_asked| None,
-        row(&["weight"], Unit::Weight, &[]).event(12).column()
-            .conversion('W').json("weight", [4, 6]);
+        row(&["weight"], Unit::Weight, &[])
+            .event(12)
+            .column()
+            .conversion(8, 'W', "blocks that it stands for")
+            .json([4, 6], "weight", "in sampled ledgers only: for how many blocks of its size it stands");
     /// A function.
     Function, |_asked| None,
-        row(&["fn", "function", "func"], Unit::Function, STACK).condition(13).event(14)
-            .column_called(&["fn", "function", "func", "holder"]).ends(["alloc_fn", "free_fn"])
-            .grouped(1, &["fn", "function", "func", "holder"], "held by");
+        row(&["fn", "function", "func"], Unit::Function, STACK)
+            .condition(13, "a name", "the function of any frame of the stack, inlined ones too")
+            .event(14)
+            .column_called(&["fn", "function", "func", "holder"])
+            .ends(["alloc_fn", "free_fn"])
+            .grouped(1, &["fn", "function", "func", "holder"], "held by", "function that holds them");
     /// The function that holds the block: the innermost that is no wrapper of an allocation function.
     Holder, |_asked| None,
-        row(&["holder"], Unit::Function, STACK).condition(14);
+        row(&["holder"], Unit::Function, STACK)
+            .condition(14, "a name", "the function that holds the block, see below");
     /// A source file, perhaps with a line.
     File, |_asked| None,
-        row(&["file"], Unit::File, STACK).condition(15).event(15).column().ends(["alloc_file", "free_file"])
-            .grouped(2, &["file"], "in");
+        row(&["file"], Unit::File, STACK)
+            .condition(15, "`\"parse.c\"` `\"src/parse.c\"` `\"parse.c:120\"`", "the source file of any frame, perhaps with the line")
+            .event(15)
+            .column()
+            .ends(["alloc_file", "free_file"])
+            .grouped(2, &["file"], "in", "source file of that function");
     /// A module.
     Module, |_asked| None,
-        row(&["module", "lib"], Unit::Module, STACK).condition(16).event(16).column()
-            .grouped(3, &["module", "lib"], "from");
+        row(&["module", "lib"], Unit::Module, STACK)
+            .condition(16, "`\"libc.so.6\"`", "the program or library of any frame")
+            .event(16)
+            .column()
+            .grouped(3, &["module", "lib"], "from", "module of that function");
     /// All functions of the stack.
     Stack, |_asked| None,
-        row(&["stack"], Unit::Stack, STACK).event(17).column().ends(["alloc_stack", "free_stack"])
-            .grouped(4, &["stack", "site"], "");
+        row(&["stack"], Unit::Stack, STACK)
+            .event(17)
+            .column()
+            .ends(["alloc_stack", "free_stack"])
+            .grouped(4, &["stack", "site"], "", "call stack, which is written below the figures of each group");
     /// Whether no frame of the stack was guessed.
     Exact, |_asked| None,
-        row(&["exact"], Unit::YesNo, STACK).condition(17);
+        row(&["exact"], Unit::YesNo, STACK)
+            .condition(17, "`yes`, `no`, or nothing", "whether no frame of the stack was guessed: found along frame pointers, for want of unwind tables");
     /// Whether the block is freed by now.
     Freed, |asked| Some(u64::from(asked.is_freed())),
-        row(&["freed"], Unit::YesNo, &[]).condition(18).event(18);
+        row(&["freed"], Unit::YesNo, &[])
+            .condition(18, "`yes`, `no`, or nothing", "history only: whether the block is freed by now")
+            .event(18);
     /// `allocation` or `free`.
     Event, |asked| Some(u64::from(asked.is_free())),
-        row(&["event"], Unit::Event, &[]).condition(19).event(1).grouped(9, &["event"], "").json("event", [0, 1]);
+        row(&["event"], Unit::Event, &[])
+            .condition(19, "`allocation`, `free`", "history only: which of the two it is")
+            .event(1)
+            .grouped(9, &["event"], "", "kind of event: allocation or free")
+            .json([0, 1], "event", "`allocation` or `free`");
 }

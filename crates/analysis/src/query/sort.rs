@@ -83,14 +83,14 @@ impl SortKeys {
     /// If it cannot be understood: what, and where.
     pub fn classic(text: &str) -> Result<SortKeys, SyntaxError> {
         let mut keys: Vec<SortKey> = Vec::new();
-        let meant = "expected letters of: p P address, n N size, s S sequence number, t T thread, a function";
+        let meant = format!("expected letters of: {}", Field::letters(true));
         if text.is_empty() {
-            return Err(SyntaxError::new("no sort key", text, 0..0).help(meant));
+            return Err(SyntaxError::new("no sort key", text, 0..0).help(&meant));
         }
         for (at, letter) in text.char_indices() {
             let place = at..at + letter.len_utf8();
             let Some(by) = Field::of_letter(letter) else {
-                return Err(SyntaxError::new("unknown sort key", text, place).help(meant));
+                return Err(SyntaxError::new("unknown sort key", text, place).help(&meant));
             };
             if keys.iter().any(|known| known.by == by) {
                 return Err(SyntaxError::new(format!("a second key for '{}'", by.name()), text, place));

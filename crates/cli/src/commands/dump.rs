@@ -6,7 +6,7 @@ use anyhow::Result;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{GroupOrder, Scope};
 use heapledger_analysis::{Groups, Names, Seen, Selection, Sort};
-use heapledger_report::{BlockTable, BlocksReport, CONVERSIONS, Context, Form};
+use heapledger_report::{BlockTable, BlocksReport, Context, Form, conversions};
 use heapledger_source::Ledger;
 
 use super::form::Records;
@@ -21,7 +21,7 @@ use super::{
 #[command(override_usage = "heapledger dump [OPTIONS] [EXECUTABLE] <FILE|PID>")]
 #[command(after_help = format!("\
 Conversions of -f:
-{CONVERSIONS}
+{}
 
 Examples:
   heapledger dump heapledger.jq.4711.hl
@@ -32,7 +32,7 @@ Examples:
   heapledger dump --group-by stack --where 'age > 1m' 4711   with call stacks
   heapledger dump --columns addr,size,thread,fn --sort size 4711
   heapledger dump -f '%p : %a %n bytes by %f1' heapledger.jq.4711.hl
-  heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'"))]
+  heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'", conversions()))]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,

@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
-use heapledger_analysis::query::{Evaluator, EventColumn, Scope, SortKeys};
+use heapledger_analysis::query::{Evaluator, EventColumn, GroupField, Scope, SortKeys};
 use heapledger_analysis::{Events, Names, Seen, Sort, Wanted};
-use heapledger_report::{CONVERSIONS, EventsReport};
+use heapledger_report::{EventsReport, conversions};
 use heapledger_source::Ledger;
 
 use super::form::Records;
@@ -29,8 +29,13 @@ mod tables;
         format!("{}, those of the event itself where it has them [default: time,number]", sort_help())
     )),
     mut_arg("group_by", |arg| arg.value_parser(proposed(|| Field::groups(true).collect())).help(
-        "Add events up by one or several of event, fn, file, module, stack, thread, size, kind, heap of the event itself; \
-         allocations and frees are always told apart. --sort takes bytes, blocks, largest, oldest, name then"
+        format!(
+            "Add events up by one or several of {}, {} of the event itself; allocations and frees are always told apart. \
+             --sort takes {} then",
+            Field::Event,
+            listed(Field::groups(false)),
+            listed(GroupField::names())
+        )
     )),
     mut_arg("top", |arg| arg.help(
         "Show the N largest, 0 for all: groups as --limit does, events in the order of their blocks' size unless --sort \
@@ -52,7 +57,7 @@ ledgers of one run (snapshots, say) are one history: all the frees that any of
 them holds, and what lives by the last.
 
 Conversions of -f, in which a record is an allocation or a free:
-{CONVERSIONS}
+{}
 
 Examples:
   heapledger history heapledger.jq.4711.hl
@@ -62,7 +67,7 @@ Examples:
   heapledger history -r -f '%a %p, %n bytes, seqno %s' a.hl.0 a.hl.1 a.hl.2
   heapledger history --where 'event == free' --group-by fn --top 5 4711
   heapledger history -SN --top 10 --columns time,size,fn,lifetime,free_fn 4711
-  heapledger history --json 4711 | jq 'select(.event == \"free\")'"))]
+  heapledger history --json 4711 | jq 'select(.event == \"free\")'", conversions()))]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,

@@ -171,7 +171,7 @@ pub(crate) struct SortArgs {
     #[arg(help = format!("{} [default: addr]", sort_help()))]
     #[arg(short, long, value_name = "KEYS", value_parser = proposed(sort_keys), hide_possible_values = true)]
     sort: Option<String>,
-    /// The same in letters, capitals for the reverse: p address, n size, s sequence number, t thread, a function
+    #[arg(help = format!("The same in letters, capitals for the reverse: {}", Field::letters(false)))]
     #[arg(short = 'S', value_name = "LETTERS", conflicts_with = "sort")]
     letters: Option<String>,
     /// Reverse the order
@@ -224,8 +224,12 @@ impl SortArgs {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "How it looks")]
 pub(crate) struct GroupArgs {
-    /// Add blocks up by one or several of fn, file, module, stack, thread, size, kind, heap. fn, file and module are
-    /// those of the function that holds a block; --sort takes bytes, blocks, largest, oldest, name then
+    #[arg(help = format!(
+        "Add blocks up by one or several of {}. fn, file and module are those of the function that holds a block; --sort takes \
+         {} then",
+        listed(Field::groups(false)),
+        listed(GroupField::names())
+    ))]
     #[arg(short, long, value_name = "LIST", value_parser = proposed(groups), hide_possible_values = true)]
     group_by: Option<String>,
     /// Show the N largest, 0 for all: groups as --limit does, blocks in the order of their size unless --sort or -S is

@@ -10,15 +10,31 @@ use heapledger_source::Ledger;
 
 use crate::form::units::clean;
 
-/// What the conversions are, for `--help`.
-pub const CONVERSIONS: &str = "  %p  address                      %t  thread, as in `stats`
-  %n  bytes asked for              %h  the thread's handle
-  %m  bytes that the block has     %N  the thread's name
-  %o  the difference               %b1 return address of level 1, %b2 …
-  %s  sequence number              %f1 function of level 1
-  %a  function, as malloc()        %w1 its file:line
-  %T  time, in ticks               %l1 its source line
-  %W  blocks that it stands for    %%  a percent sign; \\n \\t \\\\ \\\" as in C";
+/// The conversions that are no fields, and what they write.
+const OTHERS: [(&str, &str); 7] = [
+    ("%h", "the thread's handle"),
+    ("%N", "the thread's name"),
+    ("%b1", "return address of level 1, %b2 …"),
+    ("%f1", "function of level 1"),
+    ("%w1", "its file:line"),
+    ("%l1", "its source line"),
+    ("%%", "a percent sign; \\n \\t \\\\ \\\" as in C"),
+];
+
+/// All conversions, and what they write.
+fn all() -> Vec<(String, &'static str)> {
+    let fields = Field::conversions().map(|(_, (letter, written))| (format!("%{letter}"), written));
+    fields.chain(OTHERS.map(|(conversion, written)| (conversion.to_owned(), written))).collect()
+}
+
+/// What the conversions are, for `--help`: two columns.
+pub fn conversions() -> String {
+    let all: Vec<String> = all().iter().map(|(conversion, written)| format!("{conversion:<4}{written}")).collect();
+    let (left, right) = all.split_at(all.len().div_ceil(2));
+    let mut right = right.iter();
+    let lines = left.iter().map(|left| format!("  {left:<33}{}", right.next().map_or("", String::as_str)));
+    lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
 
 /// A format, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,12 +232,12 @@ fn conversion(letter: Option<char>, digits: &str) -> Result<(Conversion, usize),
                 Err(_) => Err(("no stack has so many levels".to_owned(), digits.len())),
             };
         }
-        Some(letter) if let Some((_, field)) = Field::conversions().find(|(known, _)| *known == letter) => {
+        Some(letter) if let Some((field, _)) = Field::conversions().find(|(_, (known, _))| *known == letter) => {
             Conversion::Of(field)
         }
         None => return Err(("a single % ends the format; write %% for a percent sign".to_owned(), 0)),
         Some(other) => {
-            let known = "%p %n %m %o %s %a %T %t %h %N %W %b1 %f1 %w1 %l1 %%";
+            let known = all().into_iter().map(|(conversion, _)| conversion).collect::<Vec<_>>().join(" ");
             return Err((format!("%{} is no conversion; there are {known}", clean(&other.to_string())), 0));
         }
     };

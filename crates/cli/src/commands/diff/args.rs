@@ -4,14 +4,15 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use anyhow::Result;
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Scope, SortKeys};
 use heapledger_analysis::{Names, Sort};
-use heapledger_report::CONVERSIONS;
+use heapledger_report::conversions;
 use heapledger_source::Ledger;
 
 use crate::commands::form::{FormArgs, Records};
 use crate::commands::proposed::proposed;
-use crate::commands::standard::{FilterArgs, SortArgs, groups};
+use crate::commands::standard::{FilterArgs, SortArgs, groups, listed};
 use crate::commands::{FramesArgs, LedgerArgs, NamingArgs, Opened, ViewArgs};
 use crate::text::parse_span;
 
@@ -37,7 +38,7 @@ Examples:
   heapledger diff --json a.hl b.hl | jq 'select(.change == \"new\")'
 
 Conversions of -f, which shows blocks one by one:
-{CONVERSIONS}"))]
+{}", conversions()))]
 pub(crate) struct DiffArgs {
     /// Two ledgers, the earlier one first: files, or numbers of processes that are being recorded (which are not
     /// stopped); or one such process with --every or --after. The program's executable may stand before them, as with --exe
@@ -55,8 +56,11 @@ pub(crate) struct DiffArgs {
     /// Show blocks one by one; within one run
     #[arg(short, long, conflicts_with_all = ["every", "after"])]
     pub(crate) blocks: bool,
-    /// Compare sums by one or several of fn, file, module, thread, size, kind, heap; fn, file and module are those of
-    /// the function that holds a block [default: by call stack]
+    #[arg(help = format!(
+        "Compare sums by one or several of {}; fn, file and module are those of the function that holds a block [default: by \
+         call stack]",
+        listed(Field::groups(false).filter(|name| *name != Field::Stack.name()))
+    ))]
     #[arg(short, long, value_name = "LIST", conflicts_with = "blocks")]
     #[arg(value_parser = proposed(groups), hide_possible_values = true)]
     pub(crate) group_by: Option<String>,
