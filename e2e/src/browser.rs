@@ -13,7 +13,7 @@ use crate::tools::find;
 use crate::{Result, check};
 
 /// How long the browser may take for one thing, on a machine that does other things as well.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = crate::process::PATIENCE;
 
 /// A browser with one page.
 pub struct Browser {

@@ -16,7 +16,7 @@ use crate::tools::{command, heapledger, is_fresh, products, root};
 use crate::{Result, check};
 
 /// So much is waited for one run: a lost program is told from a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = crate::process::PATIENCE;
 
 /// What a call says that fails: no memory, no right, interrupted, try again, no descriptor, no room, no such call.
 pub const ERRORS: &[(i32, &str)] =

@@ -7,6 +7,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use crate::{Result, process};
+
 /// The root of the workspace.
 pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -51,20 +53,21 @@ pub fn heapledger() -> &'static Path {
 /// The preload library, for those who preload by hand.
 pub fn preload() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| library("preload", &[]))
+    BUILT.get_or_init(|| {
+        cargo("heapledger-preload", &[], &target());
+        target().join("release/libheapledger_preload.so")
+    })
 }
 
 /// The preload library that compares each stack with what libgcc's unwinder says.
 pub fn oracle() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| library("oracle", &["--features", "oracle"]))
-}
-
-/// In a target directory of its own: the command line's build script builds the same package.
-fn library(name: &str, more: &[&str]) -> PathBuf {
-    let target = products().join(name);
-    cargo("heapledger-preload", more, &target);
-    target.join("release/libheapledger_preload.so")
+    BUILT.get_or_init(|| {
+        // In a target directory of its own: it has the same name as the one without.
+        let target = products().join("oracle");
+        cargo("heapledger-preload", &["--features", "oracle"], &target);
+        target.join("release/libheapledger_preload.so")
+    })
 }
 
 /// Whether a product is younger than all that it is made from.
@@ -88,6 +91,12 @@ pub fn find(names: &[&str]) -> Option<PathBuf> {
 pub fn system_library(name: &str) -> Option<PathBuf> {
     let directories = ["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
     directories.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists())
+}
+
+/// Copies a program. Not by this process: what another thread starts meanwhile would hold the copy open for writing, and the
+/// system executes no file that is.
+pub fn copy_program(from: &Path, to: &Path) -> Result {
+    process::run(command("cp").arg(from).arg(to))?.good().map(drop)
 }
 
 /// A command in an environment in which nothing of ours is set, but for places that are the tests' own: whatever a test

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals, read};
 use heapledger_e2e::process::{self, PATIENCE, Ran, until};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, find, heapledger, system_library};
+use heapledger_e2e::tools::{command, copy_program, find, heapledger, system_library};
 use heapledger_e2e::tracked::{run_cleanly, under_run};
 use heapledger_e2e::{Result, check, victim};
 
@@ -72,9 +72,7 @@ fn no_permission() -> Result {
         // Root may read everything: ask as somebody else, from a place where he may execute.
         let copy = std::env::temp_dir().join(format!("heapledger-e2e-cli-{}", std::process::id()));
         if fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0) {
-            // Not copied by this process: what another thread starts meanwhile would hold the copy open for writing.
-            let copied = Command::new("cp").arg(heapledger()).arg(&copy).status();
-            check!(copied.is_ok_and(|status| status.success()), "cp failed");
+            copy_program(heapledger(), &copy)?;
             // Whatever is taken from the rights of new files here.
             fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).map_err(|error| error.to_string())?;
             command = Command::new(&copy);
@@ -180,14 +178,14 @@ fn programs_that_cannot_be_started() -> Result {
 fn a_setuid_program_is_said_to_be_untracked() -> Result {
     let scratch = Scratch::new();
     let copy = scratch.path("setuid");
-    fs::copy(victim::named("standing")?.build()?, &copy).map_err(|error| error.to_string())?;
+    copy_program(&victim::named("standing")?.build()?, &copy)?;
     let set_user = |path: &PathBuf| {
         std::os::unix::fs::chown(path, Some(65534), None).is_ok()
             && fs::set_permissions(path, fs::Permissions::from_mode(0o4755)).is_ok()
     };
     // Where the file system is mounted `nosuid`, it is a program like any other.
     let other = scratch.path("id");
-    fs::copy(find(&["id"]).ok_or("no id")?, &other).map_err(|error| error.to_string())?;
+    copy_program(&find(&["id"]).ok_or("no id")?, &other)?;
     let says_other = || process::run(command(&other).arg("-u")).is_ok_and(|ran| ran.out().trim() == "65534");
     if !(set_user(&copy) && set_user(&other) && says_other()) {
         heapledger_e2e::skip("a setuid program", "no right to make one");

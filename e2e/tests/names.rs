@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 
 use heapledger_e2e::process;
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, heapledger};
+use heapledger_e2e::tools::{command, copy_program, heapledger};
 use heapledger_e2e::tracked::{run_cleanly, under_run};
 use heapledger_e2e::{Result, check, victim};
 
@@ -88,7 +88,7 @@ fn files_of_another_machine_are_found_below_a_sysroot() -> Result {
     let program = victim::named("leaky")?.build()?;
     let (own, root) = (scratch.path("leaky"), scratch.path("root"));
     let text = |error: std::io::Error| error.to_string();
-    fs::copy(&program, &own).map_err(text)?;
+    copy_program(&program, &own)?;
     run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &own, &[]))?.good()?;
     let elsewhere = root.join(own.strip_prefix("/").map_err(|_| "a path from the root")?);
     fs::create_dir_all(elsewhere.parent().ok_or("a directory")?).map_err(text)?;

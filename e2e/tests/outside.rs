@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use heapledger_e2e::process::{self, Ran};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, heapledger};
+use heapledger_e2e::tools::{command, copy_program, heapledger};
 use heapledger_e2e::tracked::by_hand;
 use heapledger_e2e::{Result, check};
 
@@ -56,7 +56,7 @@ fn build(directory: &Path) -> Result<PathBuf> {
         bytes[at..at + name.len()].copy_from_slice(&name);
     }
     fs::write(&plain, bytes).map_err(text)?;
-    fs::rename(&plain, &program).map_err(text)?;
+    copy_program(&plain, &program)?;
     Ok(program)
 }
 

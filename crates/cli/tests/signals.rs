@@ -56,7 +56,7 @@ fn a_program_that_does_not_catch_it_dies_and_so_do_we() {
 #[test]
 fn stopping_and_continuing() {
     let scratch = Scratch::new("stop");
-    let (child, program) = started(&scratch, &format!("echo ready; trap 'echo end; exit 5' USR1; {NAP}"));
+    let (child, program) = started(&scratch, &format!("trap 'echo end; exit 5' USR1; echo ready; {NAP}"));
     let run = child.id();
     // Sent to run alone, as a supervisor would; to the program alone; and again, for the mask must be as before.
     for stopped in [run, program, run] {
@@ -74,7 +74,7 @@ fn stopping_and_continuing() {
 fn the_program_survives_run() {
     let scratch = Scratch::new("survive");
     let (mut child, program) =
-        started(&scratch, "echo ready; trap 'echo alive; exit' USR1; while :; do sleep 0.02; done");
+        started(&scratch, "trap 'echo alive; exit' USR1; echo ready; while :; do sleep 0.02; done");
     child.kill().expect("killed");
     child.wait().expect("waited");
     assert!(state(program).is_some());

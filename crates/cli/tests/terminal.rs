@@ -15,6 +15,8 @@ fn on_terminal(scratch: &Scratch, arguments: &str, variables: &[(&str, &str)]) -
     let command = format!("stty rows 10 cols 80; {} {arguments}; echo status $?", env!("CARGO_BIN_EXE_heapledger"));
     let mut script = Command::new("script");
     script.args(["-qec", &command, "/dev/null"]).current_dir(scratch.cwd()).env("TERM", "xterm").env("LANG", "C.UTF-8");
+    // What it runs the command with: users without a login have none that does.
+    script.env("SHELL", "/bin/sh");
     for name in ["HEAPLEDGER_PAGER", "PAGER", "LESS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "LC_ALL", "LC_CTYPE"] {
         script.env_remove(name);
     }

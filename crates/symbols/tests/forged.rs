@@ -35,7 +35,8 @@ fn attack(scratch: &Scratch, bytes: &[u8], addresses: &[u64], what: &str) {
         }
     }
     let taken = start.elapsed();
-    assert!(taken < Duration::from_secs(60), "{what} took {taken:?}");
+    // Whatever else the machine does.
+    assert!(taken < Duration::from_secs(600), "{what} took {taken:?}");
 }
 
 /// Changes bytes of a program that is compiled with these flags.

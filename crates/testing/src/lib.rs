@@ -6,6 +6,7 @@
 
 pub mod everything;
 pub mod ledger;
+pub mod processor;
 pub mod scratch;
 
 pub use everything::everything;

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use heapledger_e2e::expect::Expectation;
 use heapledger_e2e::ledger::{Blocks, Stats, read};
 use heapledger_e2e::process::{self, PATIENCE, Running, kill, signal_of, until};
 use heapledger_e2e::scratch::Scratch;
@@ -83,17 +84,19 @@ fn examine(victim: &Victim, run: &Run) -> Result {
     }
     // What no longer lives may not be there as a sample either. (A kind is that of the function that was sampled:
     // `malloc` for a `new`.)
-    let ledger = ledgers.last().ok_or("there is no ledger")?;
-    let (stats, blocks) = (Stats::of(ledger)?, Blocks::live(ledger)?);
     let is_none = |text: &str| {
         text.starts_with("live") && text.split(' ').any(|word| word == "count=0") && !text.contains("kind=")
     };
-    for expectation in victim.expectations.iter().filter(|own| own.image.is_none()) {
-        if expectation.run.is_none_or(|number| number == run.number) && is_none(&expectation.to_string()) {
-            expectation.check(&stats, Some(&blocks))?;
-        }
+    let is_meant = |own: &&Expectation| {
+        own.image.is_none() && own.run.is_none_or(|number| number == run.number) && is_none(&own.to_string())
+    };
+    let mut expectations = victim.expectations.iter().filter(is_meant).peekable();
+    if expectations.peek().is_none() {
+        return Ok(());
     }
-    Ok(())
+    let ledger = ledgers.last().ok_or("there is no ledger")?;
+    let (stats, blocks) = (Stats::of(ledger)?, Blocks::live(ledger)?);
+    expectations.try_for_each(|expectation| expectation.check(&stats, Some(&blocks)))
 }
 
 /// The blocks of `dump`, each by its weight, are what `stats` says.
