@@ -16,6 +16,7 @@ mod test;
 mod tidy;
 mod watching;
 
+mod built;
 mod packages;
 mod planted;
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::packages;
+use crate::built::{self, TestProgram};
 use crate::planted::Planted;
 use crate::step::{Beside, Result, Tests, cargo, run as run_command, run_tests, seconds, target};
-use crate::{symbols, thumb, tidy};
+use crate::{packages, symbols, thumb, tidy};
 
 /// What came of a step that did not fail.
 enum Done {
@@ -26,39 +26,60 @@ const STEPS: &[(&str, Step)] = &[
     ("unit", unit),
     ("symbols", || symbols::check().map(|()| Done::Well)),
     ("thumb", || thumb::build().map(|built| if built { Done::Well } else { Done::Skipped })),
-    ("e2e", || tests_of_commands(&mut cargo(&["test", "--package", E2E]))),
+    ("e2e", e2e),
     ("loom", loom),
 ];
 
 /// The tests on real programs: they take longest, and come after all that can be known without them.
-const E2E: &str = "heapledger-e2e";
+const E2E: &str = "e2e";
 
 fn clippy() -> Result<Done> {
     run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])).map(|()| Done::Well)
 }
 
 fn unit() -> Result<Done> {
-    tests_of_commands(&mut cargo(&["test", "--workspace", "--exclude", E2E]))
-}
-
-/// Tests that run the command line, with a ledger planted where ledgers of users lie.
-fn tests_of_commands(command: &mut Command) -> Result<Done> {
-    let planted = Planted::new()?;
-    let (name, place) = planted.variable();
-    let tests = run_tests(command.env(name, place))?;
-    planted.check()?;
+    let mut tests = tests_of_commands(|program| !program.is_of(E2E), |_| {})?;
+    tests.add(run_tests(&mut cargo(&["test", "--workspace", "--doc"]))?);
     Ok(Done::Tested(tests))
 }
 
-/// The optimized command line that the tests on real programs run, as `e2e/src/tools.rs` builds it: it takes longer than
-/// any test, and the tests of the crates leave processors idle.
-fn build_for_e2e() -> Result<Beside> {
-    let mut command = cargo(&["build", "--release", "--quiet", "--package", "heapledger-cli", "--target-dir"]);
-    command.arg(target());
+fn e2e() -> Result<Done> {
+    run_command(&mut shipped())?;
+    // Else each of the programs would ask cargo again whether there is something to build.
+    let built = target().join("release/heapledger");
+    let set = |command: &mut Command| {
+        command.env("HEAPLEDGER_E2E_CLI", &built);
+    };
+    tests_of_commands(|program| program.is_of(E2E), set).map(Done::Tested)
+}
+
+/// Tests that run the command line, with a ledger planted where ledgers of users lie.
+fn tests_of_commands(is_meant: impl Fn(&TestProgram) -> bool, set: impl Fn(&mut Command)) -> Result<Tests> {
+    let programs = built::build()?;
+    let planted = Planted::new()?;
+    let (name, place) = planted.variable();
+    let mut tests = Tests::default();
+    for program in programs.iter().filter(|program| is_meant(program)) {
+        let ran = program.run(|command| {
+            command.env(&name, &place);
+            set(command);
+        })?;
+        tests.add(ran);
+    }
+    planted.check()?;
+    Ok(tests)
+}
+
+/// Builds the optimized command line and the preload library that the tests on real programs run, as `e2e/src/tools.rs`
+/// does: it takes longer than any test, and the tests of the crates leave processors idle.
+fn shipped() -> Command {
+    let words = ["build", "--release", "--quiet", "--package", "heapledger-cli", "--package", "heapledger-preload"];
+    let mut command = cargo(&words);
+    command.arg("--target-dir").arg(target());
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "LD_PRELOAD", "HEAPLEDGER"] {
         command.env_remove(name);
     }
-    Beside::start(&mut command)
+    command
 }
 
 /// Model checks of the lock-free parts, under loom's scheduler. Optimized: they walk through many interleavings.
@@ -81,7 +102,7 @@ pub(crate) fn run(only: &[&str]) -> Result {
         println!("== {name}");
         let started = Instant::now();
         if *name == "unit" && only.is_empty() {
-            beside = Some(build_for_e2e()?);
+            beside = Some(Beside::start(&mut shipped())?);
         } else if let Some(build) = beside.take() {
             build.finish()?;
         }

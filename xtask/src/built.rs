@@ -1,0 +1,90 @@
+//! The test programs of the workspace, built at once and run one by one.
+//!
+//! One selection of packages for all of them: two calls of `cargo test` with other packages want libraries with other
+//! features, and compile them, and all that uses them, twice.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::step::{Result, Tests, cargo, output, root, run_tests};
+
+/// A program with the tests of one file, or of one crate's sources.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TestProgram {
+    /// The directory of its package, where it is run.
+    directory: PathBuf,
+    /// The file of its source.
+    source: PathBuf,
+    /// What cargo takes to run it alone.
+    alone: String,
+    /// Itself.
+    executable: PathBuf,
+}
+
+/// Builds all of them; those of one package come one after the other.
+pub(crate) fn build() -> Result<Vec<TestProgram>> {
+    let words = ["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"];
+    let text = output(&mut cargo(&words))?;
+    let mut all: Vec<TestProgram> = text.lines().filter_map(TestProgram::of_message).collect();
+    all.sort();
+    if all.is_empty() { Err("cargo has built no test program".into()) } else { Ok(all) }
+}
+
+impl TestProgram {
+    /// Reads one of cargo's messages, each a line of JSON; none if it is not about a test program.
+    fn of_message(line: &str) -> Option<TestProgram> {
+        let profile = line.split_once("\"profile\":{")?.1.split_once('}')?.0;
+        if !line.starts_with("{\"reason\":\"compiler-artifact\"") || !profile.contains("\"test\":true") {
+            return None;
+        }
+        let text = |before: &str| Some(line.split_once(before)?.1.split_once('"')?.0);
+        let executable = text("\"executable\":\"")?.into();
+        let directory = Path::new(text("\"manifest_path\":\"")?).parent()?.to_owned();
+        let (kind, name) = (text("\"kind\":[\"")?, text("],\"name\":\"")?);
+        // `path+file:///…/e2e#heapledger-e2e@0.1.0`, or without the name if the directory has it.
+        let (place, version) = text("\"package_id\":\"")?.split_once('#')?;
+        let package = version.split_once('@').map_or_else(|| place.rsplit('/').next(), |(name, _)| Some(name))?;
+        let alone = match kind {
+            "test" | "bin" => format!("--package {package} --{kind} {name}"),
+            _ => format!("--package {package} --lib"),
+        };
+        Some(TestProgram { directory, source: text("\"src_path\":\"")?.into(), alone, executable })
+    }
+
+    /// Whether it is one of the tests on real programs.
+    pub(crate) fn is_of(&self, directory: &str) -> bool {
+        self.directory == root().join(directory)
+    }
+
+    /// Runs it; `set` says more about the command.
+    pub(crate) fn run(&self, set: impl Fn(&mut Command)) -> Result<Tests> {
+        println!("     Running {}", self.source.strip_prefix(root()).unwrap_or(&self.source).display());
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.directory);
+        set(&mut command);
+        run_tests(&mut command).map_err(|problem| format!("{problem}; again: cargo test {}", self.alone))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read() {
+        let line = r#"{"reason":"compiler-artifact","package_id":"path+file:///h/e2e#heapledger-e2e@0.1.0","manifest_path":"/h/e2e/Cargo.toml","target":{"kind":["test"],"crate_types":["bin"],"name":"check","src_path":"/h/e2e/tests/check/main.rs","edition":"2024","doc":false,"doctest":false,"test":true},"profile":{"opt_level":"0","debuginfo":1,"debug_assertions":true,"overflow_checks":true,"test":true},"features":[],"filenames":["/h/target/debug/deps/check-1"],"executable":"/h/target/debug/deps/check-1","fresh":false}"#;
+        let program = TestProgram::of_message(line).expect("a test program");
+        assert_eq!(program.directory, Path::new("/h/e2e"));
+        assert_eq!(program.source, Path::new("/h/e2e/tests/check/main.rs"));
+        assert_eq!(program.alone, "--package heapledger-e2e --test check");
+        assert_eq!(program.executable, Path::new("/h/target/debug/deps/check-1"));
+        // A library's tests; a program that is not one of tests; another message.
+        let library = line.replace(r#""kind":["test"]"#, r#""kind":["lib"]"#).replace("e2e#heapledger-e2e@", "e2e#");
+        assert_eq!(TestProgram::of_message(&library).map(|it| it.alone).as_deref(), Some("--package e2e --lib"));
+        assert_eq!(
+            TestProgram::of_message(&line.replace(r#""test":true},"features""#, r#""test":false},"features""#)),
+            None
+        );
+        assert_eq!(TestProgram::of_message(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}
