@@ -17,6 +17,7 @@ mod manifests;
 mod names;
 mod options;
 mod places;
+mod rooms;
 mod words;
 
 /// Texts of the repository by their paths from its root.
@@ -122,6 +123,7 @@ const RULES: &[Rule] = &[
     names::types,
     names::vague,
     names::modules,
+    rooms::of_unsafe,
     lengths::files,
     lengths::functions,
     manifests::lints,

@@ -22,6 +22,7 @@ mod x86_64_linux {
     pub mod loader;
     pub mod memory;
     pub mod process;
+    pub mod segment;
     pub mod stack;
     pub mod syscall;
     pub mod text;

@@ -65,7 +65,8 @@ pub(crate) fn start() {
     let (Ok(memory), Ok(file)) = (mapped, syscall::open(path.c_str(), flags, 0o600)) else { return };
     COUNTS.store(memory as usize, Ordering::Release);
     FILE.store(file, Ordering::Release);
-    capture::set_check(check);
+    static CHECK: capture::Check = check;
+    capture::set_check(&CHECK);
 }
 
 fn counter(index: usize) -> &'static AtomicU64 {

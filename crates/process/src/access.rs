@@ -256,10 +256,8 @@ impl<'hook> Access<'hook> {
 #[cold]
 fn is_inside(shared: &Shared, state: &ThreadState, registers: &Registers) -> bool {
     let guard = state.guard.load(Ordering::Relaxed);
-    state.native.get().contains(guard)
-        && (registers.sp as usize) < guard
-        // SAFETY: an aligned word in the range of this stack that is known to be readable.
-        && unsafe { (guard as *const u64).read_volatile() } == SIGN
+    (registers.sp as usize) < guard
+        && state.native.get().word(guard as u64) == Some(SIGN)
         && apart::result_of(true, || capture::own_code_is_on_stack(shared, state.native.get(), registers))
 }
 

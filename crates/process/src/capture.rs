@@ -1,15 +1,16 @@
 //! Taking the stack of a call.
+#![forbid(unsafe_code)]
 
 use crate::entry;
+use crate::once::Noted;
 use crate::options::Unwind;
 use crate::shared::Shared;
 use crate::sites::CodeId;
 use crate::state::{Entered, Stacks, ThreadBooks, ThreadState};
 use core::cell::Cell;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::TallyCounter;
+use heapledger_linux::apart;
 use heapledger_linux::stack::StackRange;
-use heapledger_linux::{apart, syscall};
 use heapledger_recorder::backend::Site;
 use heapledger_unwind::{
     Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Shape, Strategy, Taken,
@@ -32,13 +33,10 @@ struct Surroundings<'a> {
 impl Environment for Surroundings<'_> {
     #[inline(always)]
     fn read_word(&self, address: u64) -> Option<u64> {
-        let place = address as usize;
-        // The range is whole pages; an unaligned word at the end of one would reach into the next.
-        if place & 7 != 0 || !self.here.get().contains(place) && !self.is_readable(place) {
-            return None;
+        match self.here.get().word(address) {
+            Some(word) => Some(word),
+            None => self.read_elsewhere(address),
         }
-        // SAFETY: aligned, and in a page of this thread's stack that is readable.
-        Some(unsafe { (place as *const u64).read_volatile() })
     }
 
     fn find_table(&self, pc: u64) -> Lookup<'_> {
@@ -52,13 +50,9 @@ impl Environment for Surroundings<'_> {
 
     #[inline(always)]
     fn still_hold(&self, words: &[Word], low: u64, high: u64) -> bool {
-        let here = self.here.get();
-        if !here.contains(low as usize) || !here.contains(high as usize) {
-            return false; // another stack, or one that this range knows too little of
-        }
-        // SAFETY: `take` passes addresses that `read_word` has accepted, hence aligned, and that lie between `low`
-        // and `high`, hence in this thread's readable stack.
-        let differs = |word: &Word| unsafe { (word.address as *const u64).read_volatile() } ^ word.value;
+        // Another stack, or one that this range knows too little of?
+        let Some(stack) = self.here.get().words(low, high) else { return false };
+        let differs = |word: &Word| stack.word(word.address) ^ word.value;
         // Four at a time: one jump for four loads that do not wait for each other.
         let (fours, rest) = words.as_chunks::<4>();
         for [a, b, c, d] in fours {
@@ -97,9 +91,7 @@ impl Environment for Surroundings<'_> {
 /// Whether words that [`Environment::read_word`] gave hold what they held.
 #[inline(always)]
 fn still_hold(here: StackRange, words: &PackedWords) -> bool {
-    // SAFETY: as in `Surroundings::still_hold`: words that were read, packed.
-    let read = |address: u64| unsafe { (address as *const u64).read_volatile() };
-    here.contains(words.low as usize) && here.contains(words.high as usize) && words.hold(read)
+    here.words(words.low, words.high).is_some_and(|stack| words.hold(|address| stack.word(address)))
 }
 
 impl Surroundings<'_> {
@@ -111,24 +103,26 @@ impl Surroundings<'_> {
     /// Extends what is known of the stack.
     #[cold]
     #[inline(never)]
-    fn is_readable(&self, address: usize) -> bool {
+    fn read_elsewhere(&self, address: u64) -> Option<u64> {
         let mut here = self.here.get();
-        if here.may_read(address, PAGES_MAX) {
+        if let Some(word) = here.ask_word(address, PAGES_MAX) {
             self.here.set(here);
-            return true;
+            return Some(word);
         }
         if !self.is_in_handler {
-            return false;
+            return None;
         }
         // A handler on the alternate stack: outside of it, the interrupted one goes on, wherever that is.
         let mut below = self.below_handler.get();
-        let mut readable = below.may_read(address, PAGES_MAX);
-        if !readable && address & 7 == 0 && syscall::readable(address) {
-            below = StackRange::around(address);
-            readable = true;
+        let mut word = below.ask_word(address, PAGES_MAX);
+        if word.is_none()
+            && let Some(page) = StackRange::of_readable(address as usize)
+        {
+            below = page;
+            word = below.word(address);
         }
         self.below_handler.set(below);
-        readable
+        word
     }
 }
 
@@ -163,11 +157,11 @@ pub fn loader_is_near(shared: &Shared, stack: StackRange, registers: &Registers)
 /// Compares a stack with what another unwinder says, in test builds.
 pub type Check = fn(registers: &Registers, frames: &[u64], complete: bool);
 
-static CHECK: AtomicUsize = AtomicUsize::new(0);
+static CHECK: Noted<Check> = Noted::new();
 
 /// Has every stack checked from now on.
-pub fn set_check(check: Check) {
-    CHECK.store(check as usize, Ordering::Release);
+pub fn set_check(check: &'static Check) {
+    CHECK.set(check);
 }
 
 /// The call site that leads to `registers`; none if there is no room for it. `gives` says whether the call gives a block
@@ -258,8 +252,7 @@ fn capture_apart(shared: &Shared, state: Entered, registers: &Registers, gives: 
 fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Option<Taken> {
     let settings = shared.settings();
     let (thread, here, generation) = (state.thread(), state.thread().native.get(), state.generation);
-    // SAFETY: states are made with room for this limit.
-    let mut stacks = unsafe { state.stacks(settings.depth_limit, gives) };
+    let mut stacks = state.stacks(gives);
     let surroundings = Surroundings::new(shared, here, here, Some(generation));
     let reuse = settings.reuse && here.is_own();
     let strategy = settings.unwind.strategy();
@@ -279,8 +272,7 @@ fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, gives:
 #[inline(never)]
 fn intern_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, taken: &Taken) -> Site {
     let (thread, generation) = (state.thread(), state.generation);
-    // SAFETY: as in `take_steps`.
-    let mut stacks = unsafe { state.stacks(shared.settings().depth_limit, gives) };
+    let mut stacks = state.stacks(gives);
     let Some(site) = intern(shared, &mut stacks, taken, generation) else {
         stacks.last.forget();
         thread.count(TallyCounter::SitesFull, 1);
@@ -296,7 +288,7 @@ fn intern_taken(shared: &Shared, mut state: Entered, registers: &Registers, give
 
 #[inline(always)]
 fn is_checked(shared: &Shared) -> bool {
-    shared.settings().check_stacks || CHECK.load(Ordering::Relaxed) != 0
+    shared.settings().check_stacks || CHECK.is_set()
 }
 
 /// The call site of a stack in the trie: only frames that are new are looked up. (Not compiled into its caller: each of the two loops needs
@@ -333,8 +325,7 @@ fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, g
     let settings = shared.settings();
     let (thread, generation) = (state.thread(), state.generation);
     let (is_on_alternate, native) = (thread.on_alternate.get(), thread.native.get());
-    // SAFETY: as in `take_steps`.
-    let stacks = unsafe { state.stacks(settings.depth_limit, gives) };
+    let stacks = state.stacks(gives);
     let here = if is_on_alternate { thread.alternate.get() } else { native };
     let mut surroundings = Surroundings::new(shared, here, native, Some(generation));
     surroundings.is_in_handler = is_on_alternate;
@@ -396,8 +387,7 @@ fn note_end(shared: &Shared, thread: &ThreadState, end: End, outermost: u64, gue
 #[inline(never)]
 fn check_remembered(shared: &Shared, mut state: Entered, registers: &Registers) {
     let thread = state.thread();
-    // SAFETY: as in `take_steps`.
-    let Stacks { pcs, memo, cache, .. } = unsafe { state.stacks(shared.settings().depth_limit, true) };
+    let Stacks { pcs, memo, cache, .. } = state.stacks(true);
     let surroundings = Surroundings::new(shared, thread.native.get(), thread.native.get(), None);
     let Some(found) = memo.find(&surroundings, cache, registers, stamp(shared.modules.generation())) else { return };
     let depth = found.callers as usize + 1;
@@ -419,8 +409,7 @@ fn check_remembered(shared: &Shared, mut state: Entered, registers: &Registers) 
 #[inline(never)]
 fn check_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, taken: &Taken) {
     let thread = state.thread();
-    // SAFETY: as in `take_steps`.
-    let Stacks { last, pcs, .. } = unsafe { state.stacks(shared.settings().depth_limit, gives) };
+    let Stacks { last, pcs, .. } = state.stacks(gives);
     let depth = taken.kept + taken.fresh;
     let fresh = last.fresh.iter().take(taken.fresh).map(|frame| frame.pc);
     for (place, pc) in pcs.iter_mut().zip(fresh.chain(last.pcs().take(taken.kept).rev())) {
@@ -459,12 +448,7 @@ fn check_whole(
 }
 
 fn check_frames(registers: &Registers, frames: &[u64], end: End, guessed_from: Option<usize>) {
-    let check = CHECK.load(Ordering::Relaxed);
-    if check == 0 {
-        return;
-    }
-    // SAFETY: only `set_check` stores there, and only a function of this type.
-    let check = unsafe { core::mem::transmute::<usize, Check>(check) };
+    let Some(check) = CHECK.get() else { return };
     // Where code has no tables other unwinders stop: only what was not guessed can be compared.
     let sure = frames.get(..guessed_from.unwrap_or(frames.len())).unwrap_or(frames);
     check(registers, sure, end == End::Outermost && guessed_from.is_none());

@@ -17,8 +17,10 @@
 //! All tables are memory that is mapped once and never unmapped, zero when fresh, and accessed
 //! through atomics wherever two threads can meet. A [`state::ThreadState`] belongs to one kernel
 //! thread at a time, see [`threads`]; what a hook alone may touch of it, only through [`state::Entered`], which is had by
-//! setting the guard ([`access`]). `unsafe` has rooms of its own: [`section`] makes atomic words of the ledger's file,
-//! `private` tables of our own memory. Files without `unsafe` forbid it.
+//! setting the guard ([`access`]). `unsafe` has eight rooms of its own, which ARCHITECTURE.md names with what each is
+//! for: [`section`] makes atomic words of the ledger's file, `private` makes tables of our own memory, `once` lends values that
+//! were written before, [`state`] and [`access`] lend a thread's books, [`anew`], [`entry`] and [`ways`] are what their names
+//! say. All other files forbid it.
 #![no_std]
 #![cfg(any(feature = "loom", all(target_os = "linux", target_arch = "x86_64")))]
 #![cfg_attr(
@@ -59,6 +61,8 @@ pub mod index;
 pub mod ledger;
 #[cfg(not(feature = "loom"))]
 pub mod modules;
+#[cfg(not(feature = "loom"))]
+mod once;
 #[cfg(not(feature = "loom"))]
 pub mod options;
 #[cfg(not(feature = "loom"))]

@@ -4,63 +4,57 @@
 //! never changes; after `dlclose` (a new generation) known modules are compared with what the
 //! loader says now, because the same addresses can hold other code.
 
+#![forbid(unsafe_code)]
+
 use crate::ledger::{CODEC, Ledger};
-use core::cell::UnsafeCell;
+use crate::once::Appended;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{BUILD_ID_BYTES_MAX, module, pc};
 use heapledger_linux::loader::{CodeFinder, CodeModule};
-use heapledger_linux::token::Token;
+use heapledger_linux::segment::MappedSegment;
 use heapledger_linux::{apart, process};
 use heapledger_unwind::{Lookup, Table};
 
 const KNOWN_MAX: usize = 4096;
 
-/// What is kept of a module for looking addresses up. Written once, before it is counted.
-#[derive(Clone, Copy)]
+/// What is kept of a module for looking addresses up.
 struct Known {
     low: usize,
     high: usize,
     bias: usize,
     eh_frame_header: usize,
-    segment_first: usize,
-    segment_bytes: usize,
+    /// The segment that holds it.
+    segment: MappedSegment,
     /// From the first executable segment to the end of the last.
     code: (usize, usize),
     build_id_start: u64,
     row_plus_1: u16,
 }
 
-struct Slot {
-    known: UnsafeCell<Known>,
+struct SeenModule {
+    known: Known,
     /// The generation in which it was last seen loaded, plus 1; 0 if it is known to be gone.
     seen_plus_1: AtomicU32,
 }
 
 /// The modules seen so far.
 pub struct Modules {
-    slots: UnsafeCell<[Slot; KNOWN_MAX]>,
-    count: AtomicUsize,
+    seen: Appended<SeenModule, KNOWN_MAX>,
     generation: AtomicU32,
-    entering: Token,
     finder: CodeFinder,
     loader: [AtomicUsize; 2],
     loader_entry: AtomicUsize,
     own: [AtomicUsize; 2],
 }
 
-// SAFETY: a slot is written by the holder of `entering` before `count` covers it (release), and
-// only read afterwards (acquire).
-unsafe impl Sync for Modules {}
-
 const NO_MODULE: Known = Known {
     low: 0,
     high: 0,
     bias: 0,
     eh_frame_header: 0,
-    segment_first: 0,
-    segment_bytes: 0,
+    segment: MappedSegment::NONE,
     code: (0, 0),
     build_id_start: 0,
     row_plus_1: 0,
@@ -70,12 +64,10 @@ impl Modules {
     /// No modules.
     pub const fn new() -> Modules {
         Modules {
-            slots: UnsafeCell::new(
-                [const { Slot { known: UnsafeCell::new(NO_MODULE), seen_plus_1: AtomicU32::new(0) } }; KNOWN_MAX],
+            seen: Appended::over(
+                [const { SeenModule { known: NO_MODULE, seen_plus_1: AtomicU32::new(0) } }; KNOWN_MAX],
             ),
-            count: AtomicUsize::new(0),
             generation: AtomicU32::new(0),
-            entering: Token::new(),
             finder: CodeFinder::new(),
             loader: [const { AtomicUsize::new(0) }; 2],
             loader_entry: AtomicUsize::new(0),
@@ -135,29 +127,21 @@ impl Modules {
         self.generation.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    fn slot(&self, index: usize) -> &Slot {
-        // SAFETY: callers stay below `count`, hence inside the array; see `Sync` for why sharing is right.
-        unsafe { &*(self.slots.get().cast::<Slot>()).add(index) }
-    }
-
-    fn find(&self, ledger: Option<&Ledger>, address: usize) -> Option<Known> {
+    fn find(&self, ledger: Option<&Ledger>, address: usize) -> Option<&Known> {
         let now_plus_1 = self.generation() + 1;
-        for index in (0..self.count.load(Ordering::Acquire)).rev() {
-            let slot = self.slot(index);
-            // SAFETY: below `count`, so never written again.
-            let known = unsafe { *slot.known.get() };
+        for SeenModule { known, seen_plus_1 } in self.seen.all().iter().rev() {
             if address.wrapping_sub(known.low) >= known.high - known.low {
                 continue;
             }
-            let seen = slot.seen_plus_1.load(Ordering::Acquire);
+            let seen = seen_plus_1.load(Ordering::Acquire);
             if seen == now_plus_1 {
                 return Some(known);
             }
-            if seen != 0 && self.still_there(&known) {
-                slot.seen_plus_1.store(now_plus_1, Ordering::Release);
+            if seen != 0 && self.still_there(known) {
+                seen_plus_1.store(now_plus_1, Ordering::Release);
                 return Some(known);
             }
-            slot.seen_plus_1.store(0, Ordering::Release);
+            seen_plus_1.store(0, Ordering::Release);
         }
         apart::result_of(None, || self.add(ledger?, address, now_plus_1))
     }
@@ -171,54 +155,42 @@ impl Modules {
     }
 
     #[cold]
-    fn add(&self, ledger: &Ledger, address: usize, now_plus_1: u32) -> Option<Known> {
+    fn add(&self, ledger: &Ledger, address: usize, now_plus_1: u32) -> Option<&Known> {
         let code = self.finder.find(address)?;
-        let _entering = self.entering.take()?;
-        let count = self.count.load(Ordering::Acquire);
-        if count == KNOWN_MAX {
+        let mut adding = self.seen.lock()?;
+        let seen = self.seen.all();
+        if seen.len() == KNOWN_MAX {
             return None;
         }
         // Another thread may have entered it while this one waited.
-        for index in (0..count).rev() {
-            let slot = self.slot(index);
-            // SAFETY: below `count`, so never written again.
-            let known = unsafe { *slot.known.get() };
-            if known.low == code.low && slot.seen_plus_1.load(Ordering::Acquire) == now_plus_1 {
-                return Some(known);
-            }
+        let is_it =
+            |seen: &&SeenModule| seen.known.low == code.low && seen.seen_plus_1.load(Ordering::Acquire) == now_plus_1;
+        if let Some(seen) = seen.iter().rev().find(is_it) {
+            return Some(&seen.known);
         }
-        let (segment_first, segment_bytes) =
-            if code.eh_frame_header == 0 { (0, 0) } else { code.segment(code.eh_frame_header).unwrap_or((0, 0)) };
-        let row_plus_1 = self.row_of_other_segment(&code, count, now_plus_1);
+        let segment = if code.eh_frame_header == 0 { None } else { code.segment(code.eh_frame_header) };
+        let row_plus_1 = Self::row_of_other_segment(&code, seen, now_plus_1);
         let known = Known {
             low: code.low,
             high: code.high,
             bias: code.module.bias(),
             eh_frame_header: code.eh_frame_header,
-            segment_first,
-            segment_bytes,
+            segment: segment.unwrap_or(MappedSegment::NONE),
             code: code.executable(),
             build_id_start: build_id_start(&code),
             row_plus_1: row_plus_1.unwrap_or_else(|| Self::write_row(ledger, &code, now_plus_1 - 1)),
         };
-        let slot = self.slot(count);
-        // SAFETY: only the holder of `entering` writes, and nobody reads a slot that is not counted yet.
-        unsafe { *slot.known.get() = known };
-        slot.seen_plus_1.store(now_plus_1, Ordering::Release);
-        self.count.store(count + 1, Ordering::Release);
-        Some(known)
+        adding.add(SeenModule { known, seen_plus_1: AtomicU32::new(now_plus_1) }).map(|seen| &seen.known)
     }
 
     /// The row, plus 1, of a module with gaps between its segments of which another segment is known.
-    fn row_of_other_segment(&self, code: &CodeModule, count: usize, now_plus_1: u32) -> Option<u16> {
+    fn row_of_other_segment(code: &CodeModule, seen: &[SeenModule], now_plus_1: u32) -> Option<u16> {
         let extent = code.extent();
         if extent == (code.low, code.high) {
             return None;
         }
-        (0..count).rev().map(|index| self.slot(index)).find_map(|slot| {
-            // SAFETY: below `count`, so never written again.
-            let known = unsafe { *slot.known.get() };
-            let is_same = slot.seen_plus_1.load(Ordering::Acquire) == now_plus_1
+        seen.iter().rev().find_map(|SeenModule { known, seen_plus_1 }| {
+            let is_same = seen_plus_1.load(Ordering::Acquire) == now_plus_1
                 && (extent.0..extent.1).contains(&known.low)
                 && (known.bias, known.eh_frame_header, known.build_id_start)
                     == (code.module.bias(), code.eh_frame_header, build_id_start(code));
@@ -278,15 +250,13 @@ impl Modules {
         // begins a new generation. (Between the two, while the library is relocated, its code would count as generated; nothing
         // of it runs then but what chooses indirect functions.)
         let Some(known) = self.find(Some(ledger), address as usize) else { return Lookup::NoTable };
-        if known.segment_bytes == 0 {
+        let segment = known.segment.bytes();
+        if segment.is_empty() {
             return Lookup::NoTable;
         }
-        // SAFETY: a segment of a loaded module, mapped for reading. Should the module be unloaded while its
-        // own code is on a stack, the program itself could not go on.
-        let segment = unsafe { core::slice::from_raw_parts(known.segment_first as *const u8, known.segment_bytes) };
         Lookup::Found(Table {
             segment,
-            segment_address: known.segment_first as u64,
+            segment_address: known.segment.address() as u64,
             header_address: known.eh_frame_header as u64,
         })
     }

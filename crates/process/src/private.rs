@@ -88,6 +88,8 @@ impl<T: Zeros> Table<T> {
     }
 
     /// Bytes of it that are present in memory. Asks the kernel.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn resident_bytes(&self) -> u64 {
         let address = self.0.load(Ordering::Acquire) as usize;
         if address == 0 { 0 } else { syscall::resident_bytes(address, pages::<T>(1)) }
@@ -170,6 +172,8 @@ impl<T: Zeros> Run<T> {
     }
 
     /// As [`Table::resident_bytes`].
+    #[cold]
+    #[inline(never)]
     pub(crate) fn resident_bytes(&self) -> u64 {
         let address = self.first.load(Ordering::Acquire) as usize;
         if address == 0 { 0 } else { syscall::resident_bytes(address, pages::<T>(self.count() as usize)) }

@@ -1,9 +1,12 @@
 //! Everything that the threads of a process share.
 
+#![forbid(unsafe_code)]
+
 use crate::history::History;
 use crate::index::{Addresses, Index};
 use crate::ledger::Ledger;
 use crate::modules::Modules;
+use crate::once::Early;
 use crate::options::Unwind;
 use crate::order::Returned;
 use crate::peak::{Figures, Peak};
@@ -13,7 +16,6 @@ use crate::slots::{Pool, Vacant};
 use crate::state::{HeapRange, ThreadBooks};
 use crate::switch::Switch;
 use crate::threads::Threads;
-use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{Options, RECORD_WORDS};
@@ -87,8 +89,8 @@ pub struct Shared {
     /// The process that records.
     pub(crate) pid: AtomicU32,
     pub(crate) clock: Clock,
-    pub(crate) ledger: UnsafeCell<Ledger>,
-    pub(crate) settings: UnsafeCell<Settings>,
+    pub(crate) ledger: Early<Ledger>,
+    pub(crate) settings: Early<Settings>,
     /// Address to slot.
     pub index: Index,
     /// Vacant slots.
@@ -117,10 +119,6 @@ pub struct Shared {
     measured_ledger_bytes: AtomicU64,
 }
 
-// SAFETY: `ledger` and `settings` are written before `phase` becomes `On` (release) and only read
-// after that was seen (acquire); everything else is atomics.
-unsafe impl Sync for Shared {}
-
 impl Shared {
     /// Tables of a process in which nothing has been recorded.
     pub const fn new() -> Shared {
@@ -129,8 +127,8 @@ impl Shared {
             switch: Switch::new(),
             pid: AtomicU32::new(0),
             clock: Clock::new(),
-            ledger: UnsafeCell::new(Ledger::new()),
-            settings: UnsafeCell::new(Settings::none()),
+            ledger: Early::new(Ledger::new()),
+            settings: Early::new(Settings::none()),
             index: Index::new(),
             pool: Pool::new(),
             history: History::new(),
@@ -152,15 +150,13 @@ impl Shared {
     /// The ledger.
     #[inline(always)]
     pub fn ledger(&self) -> &Ledger {
-        // SAFETY: see `Sync`.
-        unsafe { &*self.ledger.get() }
+        self.ledger.get()
     }
 
     /// The settings.
     #[inline(always)]
     pub fn settings(&self) -> &Settings {
-        // SAFETY: see `Sync`.
-        unsafe { &*self.settings.get() }
+        self.settings.get()
     }
 
     /// Most frames of a stack.

@@ -12,7 +12,10 @@
 //! - **A program started by a child** finds `pid=` of another process in `HEAPLEDGER`, adds one byte to
 //!   `SESSION.children` and records nothing.
 
+#![forbid(unsafe_code)]
+
 use crate::ledger::{CODEC, Ledger, PAGE_BYTES};
+use crate::once::Starting;
 use crate::options::Request;
 use crate::place::{Opening, push_ledger_dir, usable_dir};
 use crate::private;
@@ -81,30 +84,21 @@ impl NotStarted {
 /// # Errors
 /// If this process will not record, or does already.
 pub fn start(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Result<(), NotStarted> {
-    let claimed = shared.phase.compare_exchange(
-        Phase::Unstarted as u8,
-        Phase::Starting as u8,
-        Ordering::AcqRel,
-        Ordering::Relaxed,
-    );
-    if claimed.is_err() {
-        return Err(NotStarted::Again);
-    }
+    let mut starting = Starting::claim(&shared.phase).ok_or(NotStarted::Again)?;
     let _signals = syscall::SignalsBlocked::new();
-    let begun = set_up(shared, hooks, request);
+    let begun = set_up(shared, &mut starting, hooks, request);
     match begun {
         Ok(()) => ways::take(shared),
         Err(_) => ways::give_up(),
     }
-    let phase = if begun.is_ok() { Phase::On } else { Phase::Off };
-    shared.phase.store(phase as u8, Ordering::Release);
+    starting.end(if begun.is_ok() { Phase::On } else { Phase::Off });
     begun
 }
 
 /// Nothing will be recorded in this process, for a reason that the library of hooks knows.
 pub fn stay_off(shared: &'static Shared, reason: &[u8]) {
-    let (unstarted, off) = (Phase::Unstarted as u8, Phase::Off as u8);
-    if shared.phase.compare_exchange(unstarted, off, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+    if let Some(starting) = Starting::claim(&shared.phase) {
+        starting.end(Phase::Off);
         complain(&[reason, b": nothing is recorded"]);
     }
 }
@@ -135,7 +129,12 @@ pub fn is_unstarted(shared: &Shared) -> bool {
     shared.phase.load(Ordering::Relaxed) == Phase::Unstarted as u8
 }
 
-fn set_up(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Result<(), NotStarted> {
+fn set_up(
+    shared: &'static Shared,
+    starting: &mut Starting,
+    hooks: &Hooks,
+    request: &Request,
+) -> Result<(), NotStarted> {
     let session = request.session.unwrap_or_else(syscall::random);
     if request.pid.is_some_and(|pid| pid != u64::from(syscall::getpid())) {
         // A child of the watched process: its ledger is not this one.
@@ -172,24 +171,21 @@ fn set_up(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Result<(
         reuse: request.reuse,
         sample: request.sample,
     };
-    // SAFETY: the phase is `Starting`: no other thread looks at settings or ledger yet.
-    let ledger = unsafe {
-        *shared.settings.get() = settings;
-        &mut *shared.ledger.get()
-    };
+    shared.settings.change(starting, |early| *early = settings);
     // The loader notes where it was entered; what the kernel says is another stack under valgrind.
     let first_stack_end = loader::first_stack_end().unwrap_or_else(|| process::start_stack() as usize);
     shared.first_stack_end.store(first_stack_end, Ordering::Relaxed);
     let start_unix_ns = shared.clock.start();
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
     let opened = Opening { request, session, id, start_unix_ns };
-    let image = match opened.ledger(ledger) {
+    let image = match shared.ledger.change(starting, |ledger| opened.ledger(ledger)) {
         Ok(image) => image,
         Err(reason) => {
             note_unrecorded(request, session);
             return Err(NotStarted::NoLedger(reason));
         }
     };
+    let ledger = shared.ledger();
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && describe_heaps(ledger, hooks)

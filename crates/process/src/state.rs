@@ -83,6 +83,8 @@ pub struct ThreadState {
     pub memory_changes: Cell<u32>,
     /// Kernel id of the thread that owns this state.
     pub tid: Cell<u32>,
+    /// Most frames of a stack: for so many there is room behind the state.
+    frames: usize,
     /// The tally element of this state.
     tally: Cell<*const Tally>,
     /// Takes the counts of a thread without a row.
@@ -100,7 +102,9 @@ impl NewState {
     /// Makes one. `None` if there is no memory.
     pub(crate) fn create(depth_limit: usize) -> Option<NewState> {
         let bytes = ThreadState::bytes(depth_limit);
-        let state = NonNull::new(syscall::map_anonymous(bytes).ok()?.cast())?;
+        let state: NonNull<ThreadState> = NonNull::new(syscall::map_anonymous(bytes).ok()?.cast())?;
+        // SAFETY: fresh memory of a state with so much room, which nobody else knows.
+        unsafe { (&raw mut (*state.as_ptr()).frames).write(depth_limit) };
         Some(NewState { state, bytes })
     }
 
@@ -393,14 +397,12 @@ impl<'hook> Entered<'hook> {
     }
 
     /// The arrays behind this state. `gives`: with the last stack of a call that gave a block.
-    ///
-    /// # Safety
-    /// The state must have been made with room for this limit.
     #[inline(always)]
-    pub unsafe fn stacks(&mut self, depth_limit: usize, gives: bool) -> Stacks<'_> {
+    pub fn stacks(&mut self, gives: bool) -> Stacks<'_> {
         use core::slice::from_raw_parts_mut as slice;
         const { assert!(size_of::<ThreadState>().is_multiple_of(8)) };
-        // SAFETY: the caller vouches for the room; all of it is zero or was written as what it is, and both are values.
+        let depth_limit = self.thread().frames;
+        // SAFETY: the state was made with room for so many; all of it is zero or was written as what it is, and both are values.
         unsafe {
             // By its address: a reference to the state reaches no further than the state does.
             let kept = (self.thread().address() + size_of::<ThreadState>()) as *mut u8;

@@ -9,9 +9,10 @@
 //! loader's list goes on. (Should it fail after that, nobody records.) In a forked child the way of the parent's recorder is
 //! still marked, but its [switch](crate::switch) is off: it is nobody's.
 
+use crate::once::Noted;
 use crate::shared::Shared;
 use crate::switch::Recording;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_linux::loader::{self, CodeFinder, Module};
 
 /// A way into the process. The order of what stands here never changes, and a later version only adds to its end: it is
@@ -35,10 +36,10 @@ const STARTS: u32 = 1;
 /// Who came in here records.
 const RECORDS: u32 = 2;
 
-/// What is shared by the threads that came in here; null before the start.
-static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
+/// What is shared by the threads that came in here, once it has started.
+static SHARED: Noted<Shared> = Noted::new();
 /// The way of who recorded before us.
-static ANOTHER: AtomicPtr<Way> = AtomicPtr::new(core::ptr::null_mut());
+static ANOTHER: Noted<Way> = Noted::new();
 
 static OWN: Way = Way {
     version: VERSION,
@@ -64,21 +65,16 @@ core::arch::global_asm!(
     way = sym OWN,
 );
 
-fn own_shared() -> Option<&'static Shared> {
-    // SAFETY: null, or a reference that lives for ever.
-    unsafe { SHARED.load(Ordering::Acquire).as_ref() }
-}
-
 extern "C" fn own_recording() -> u32 {
-    own_shared().map_or(Recording::Off, |shared| shared.switch.get()) as u32
+    SHARED.get().map_or(Recording::Off, |shared| shared.switch.get()) as u32
 }
 
 extern "C" fn own_pause() -> u32 {
-    u32::from(own_shared().is_some_and(|shared| shared.switch.pause()))
+    u32::from(SHARED.get().is_some_and(|shared| shared.switch.pause()))
 }
 
 extern "C" fn own_resume() -> u32 {
-    u32::from(own_shared().is_some_and(|shared| shared.switch.resume()))
+    u32::from(SHARED.get().is_some_and(|shared| shared.switch.resume()))
 }
 
 impl Way {
@@ -126,7 +122,7 @@ pub(crate) fn claim(finder: &CodeFinder) -> bool {
         };
         if is_ahead {
             give_up();
-            ANOTHER.store((&raw const *way).cast_mut(), Ordering::Release);
+            ANOTHER.set(way);
             return false;
         }
     }
@@ -140,7 +136,7 @@ pub(crate) fn give_up() {
 
 /// We record from now on.
 pub(crate) fn take(shared: &'static Shared) {
-    SHARED.store((&raw const *shared).cast_mut(), Ordering::Release);
+    SHARED.set(shared);
     OWN.claim.store(RECORDS, Ordering::SeqCst);
 }
 
@@ -149,6 +145,5 @@ pub fn recorder() -> Option<&'static Way> {
     if OWN.claim.load(Ordering::Acquire) == RECORDS {
         return Some(&OWN);
     }
-    // SAFETY: null, or the way of a module that records, which is never unloaded.
-    unsafe { ANOTHER.load(Ordering::Acquire).as_ref() }
+    ANOTHER.get()
 }

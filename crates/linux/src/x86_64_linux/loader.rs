@@ -6,6 +6,7 @@
 //! lock-free and safe in signal handlers.
 
 use super::debug_list::{LinkMap, ProgramHeader, debug_list};
+use super::segment::MappedSegment;
 use crate::process;
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
@@ -418,12 +419,12 @@ impl CodeModule {
         if found.1 == 0 { (self.low, self.high) } else { found }
     }
 
-    /// First address and bytes of the mapped part of the file that holds `address`.
-    pub fn segment(&self, address: usize) -> Option<(usize, usize)> {
+    /// The mapped part of the file that holds `address`.
+    pub fn segment(&self, address: usize) -> Option<MappedSegment> {
         self.program_headers().iter().filter(|header| header.kind == PT_LOAD).find_map(|header| {
             let first = self.module.bias().wrapping_add(header.address);
             let inside = address.wrapping_sub(first) < header.file_bytes;
-            inside.then_some((first, header.file_bytes))
+            inside.then(|| MappedSegment::new(first, header.file_bytes))
         })
     }
 
@@ -436,32 +437,31 @@ impl CodeModule {
     pub fn note(&self, name: &[u8], kind: u32) -> Option<&[u8]> {
         for header in self.program_headers().iter().filter(|header| header.kind == PT_NOTE) {
             let first = self.module.bias().wrapping_add(header.address);
-            let segment = self.segment(first);
-            if segment.is_none_or(|(start, bytes)| header.memory_bytes > bytes - (first - start)) {
-                continue;
-            }
-            let mut at = 0;
-            while at + 12 <= header.memory_bytes {
-                // SAFETY: inside a note segment of a loaded module, which lies in one of its loaded segments.
-                let (name_bytes, value_bytes, its_kind) = unsafe {
-                    let note = (first + at) as *const u32;
-                    (*note as usize, *note.add(1) as usize, *note.add(2))
-                };
-                let value_at = at + 12 + name_bytes.next_multiple_of(4);
-                let Some(end) = value_at.checked_add(value_bytes).filter(|end| *end <= header.memory_bytes) else {
-                    break;
-                };
-                // SAFETY: the name lies inside the segment since the value behind it does.
-                let its_name = unsafe { core::slice::from_raw_parts((first + at + 12) as *const u8, name_bytes) };
+            let Some(segment) = self.segment(first) else { continue };
+            let bytes =
+                segment.bytes().get(first - segment.address()..).and_then(|bytes| bytes.get(..header.memory_bytes));
+            let mut left = bytes.unwrap_or(&[]);
+            while let Some((head, rest)) = left.split_first_chunk::<12>() {
+                let [name_bytes, value_bytes, its_kind] = [0, 4, 8].map(|at| {
+                    let word = head.get(at..).and_then(|word| word.first_chunk());
+                    word.map_or(0, |word| u32::from_ne_bytes(*word))
+                });
+                let (its_name, value) = (rest.get(..name_bytes as usize), rest.get(aligned(name_bytes)..));
+                let value = value.and_then(|value| value.get(..value_bytes as usize));
+                let (Some(its_name), Some(value)) = (its_name, value) else { break };
                 if its_name == name && its_kind == kind {
-                    // SAFETY: `end` is inside the segment.
-                    return Some(unsafe { core::slice::from_raw_parts((first + value_at) as *const u8, value_bytes) });
+                    return Some(value);
                 }
-                at = end.next_multiple_of(4);
+                left = rest.get(aligned(name_bytes) + aligned(value_bytes)..).unwrap_or(&[]);
             }
         }
         None
     }
+}
+
+/// So many bytes of a note, with those that follow for the sake of alignment.
+fn aligned(bytes: u32) -> usize {
+    (bytes as usize).next_multiple_of(4)
 }
 
 /// Where the first thread's stack ends: the stack pointer with which the loader was entered, which it keeps in
@@ -491,7 +491,8 @@ mod tests {
         let code = finder.find(ours.address).expect("code");
         assert_eq!(code.module.bias(), libc.bias());
         assert!(code.build_id().len() >= 16);
-        let (first, bytes) = code.segment(code.eh_frame_header).expect("segment");
+        let segment = code.segment(code.eh_frame_header).expect("segment");
+        let (first, bytes) = (segment.address(), segment.bytes().len());
         assert!((first..first + bytes).contains(&code.eh_frame_header));
         assert!(finder.find(8).is_none());
     }

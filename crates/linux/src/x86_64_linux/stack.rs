@@ -25,6 +25,24 @@ pub struct StackRange {
     end: usize,
 }
 
+/// Words of a stack that are known to be readable.
+#[derive(Clone, Copy)]
+pub struct StackWords {
+    low: u64,
+    high: u64,
+}
+
+impl StackWords {
+    /// The word at `address`, which must be one of them. Not looked at again but in debug builds: a stack that is compared has
+    /// dozens.
+    #[inline(always)]
+    pub fn word(&self, address: u64) -> u64 {
+        debug_assert!(address & 7 == 0 && (self.low..=self.high).contains(&address), "no word of this stack");
+        // SAFETY: aligned, and between two addresses of a range that is readable throughout.
+        unsafe { (address as *const u64).read_volatile() }
+    }
+}
+
 /// A thread's stack pointer is at most so far from the end of its stack when it is first seen: 16 MiB.
 const FIRST_SEEN_PAGES_MAX: usize = 4096;
 
@@ -56,6 +74,33 @@ impl StackRange {
     #[inline(always)]
     pub fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.low) < self.high.wrapping_sub(self.low)
+    }
+
+    /// The word at `address`, if it is in the known range: whole pages, so that one that is not aligned might reach out of it.
+    #[inline(always)]
+    pub fn word(&self, address: u64) -> Option<u64> {
+        let place = address as usize;
+        // SAFETY: aligned, and in a page that is readable.
+        (place & 7 == 0 && self.contains(place)).then(|| unsafe { (place as *const u64).read_volatile() })
+    }
+
+    /// The words from `low` to `high`, both of them words that can be read. `None` if the range does not hold all of them.
+    #[inline(always)]
+    pub fn words(&self, low: u64, high: u64) -> Option<StackWords> {
+        (self.contains(low as usize) && self.contains(high as usize)).then_some(StackWords { low, high })
+    }
+
+    /// The word at `address`, which may be anywhere: as [`StackRange::may_read`].
+    #[cold]
+    pub fn ask_word(&mut self, address: u64, pages_max: usize) -> Option<u64> {
+        let place = address as usize;
+        // SAFETY: aligned, and the kernel says that it can be read.
+        self.may_read(place, pages_max).then(|| unsafe { (place as *const u64).read_volatile() })
+    }
+
+    /// The page of an address, if it can be read.
+    pub fn of_readable(address: usize) -> Option<StackRange> {
+        (address & 7 == 0 && syscall::readable(address)).then(|| StackRange::around(address))
     }
 
     /// Whether a stack pointer belongs to this stack, extending the range down to it if every page
@@ -126,6 +171,10 @@ mod tests {
         assert!(!range.may_read(memory + 2 * PAGE + 4, 8), "unaligned");
         assert!(!range.may_read(memory + 3 * PAGE, 8), "unmapped");
         assert!(range.holds(memory + 16), "one page down");
+        let at = memory as u64;
+        assert!(range.word(at + 16).is_some() && range.word(at + 17).is_none() && range.word(at + 3 * 4096).is_none());
+        assert!(range.words(at, at + 8).is_some() && range.words(at, at + 3 * 4096).is_none());
+        assert!(range.ask_word(at + 3 * 4096, 8).is_none() && StackRange::of_readable(memory + 3 * PAGE).is_none());
         let own = StackRange::of_thread(memory + 16, memory + 2 * PAGE);
         assert!(own.is_own() && own.contains(memory + 2 * PAGE - 8));
         let mut own = own;

@@ -162,6 +162,8 @@ pub fn advise(address: *mut u8, bytes: usize, advice: usize) -> Result<()> {
 }
 
 /// Bytes of a mapping that are present in memory; 0 if it is not mapped.
+#[cold]
+#[inline(never)]
 pub fn resident_bytes(address: usize, bytes: usize) -> u64 {
     const PAGE: usize = 4096;
     const PAGES: usize = 512;

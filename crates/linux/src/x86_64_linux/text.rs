@@ -1,4 +1,5 @@
 //! Text put together without allocation.
+#![forbid(unsafe_code)]
 
 use core::ffi::CStr;
 

@@ -1,4 +1,5 @@
 //! A lock for rare work that no one may wait for without bound.
+#![forbid(unsafe_code)]
 
 use crate::syscall::{self, SignalsBlocked};
 use core::sync::atomic::{AtomicU32, Ordering};

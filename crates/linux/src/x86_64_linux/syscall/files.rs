@@ -1,4 +1,5 @@
 //! System calls on files, by path and by descriptor. The kernel checks all that they are given.
+#![forbid(unsafe_code)]
 
 use core::ffi::CStr;
 
