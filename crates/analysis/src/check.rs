@@ -205,10 +205,10 @@ pub fn check(
     findings.extend(of(Figure::LiveBlocks, limits.live_blocks, None));
     if let (Some(leaked), Some(limit)) = (leaked, limits.leaked) {
         let mut finding =
-            Finding::of(Figure::Leaked, limit, &evidence.range_of_leaked(leaked, false), Some(leaked.blocks));
+            Finding::of(Figure::Leaked, limit, &evidence.range_of_leaked(leaked, Figure::Live), Some(leaked.blocks));
         if limit == 0 {
             // One block is one block, however many it stands for and however small it is.
-            (finding.verdict, finding.doubts) = evidence.range_of_leaked(leaked, true).verdict(0);
+            (finding.verdict, finding.doubts) = evidence.range_of_leaked(leaked, Figure::LiveBlocks).verdict(0);
         }
         findings.push(finding);
     }

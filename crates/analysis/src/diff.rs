@@ -125,26 +125,35 @@ impl Fold<Entry> for Taking<'_> {
     }
 }
 
+/// What a census keeps of the blocks that it adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Their sums.
+    Sums,
+    /// And their numbers: a later census of the same run is compared by number.
+    Numbers,
+}
+
 impl Census {
     /// Adds up the blocks of `ledger` that `filter` means, all without one. A filter that is
-    /// [prepared](Evaluator::prepare_blocks) decides faster. `numbers` says whether a later census is to be compared by
-    /// number.
+    /// [prepared](Evaluator::prepare_blocks) decides faster. What is kept decides by what a later census can be
+    /// compared.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn of(
         ledger: &Ledger,
         filter: Option<&mut Evaluator<'_>>,
-        numbers: bool,
+        keep: Keep,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Census, SourceError> {
-        Ok(Self::take(ledger, filter, numbers, None, progress)?.0)
+        Ok(Self::take(ledger, filter, keep, None, progress)?.0)
     }
 
     fn take(
         ledger: &Ledger,
         filter: Option<&mut Evaluator<'_>>,
-        numbers: bool,
+        keep: Keep,
         earlier: Option<&NumberSet>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(Census, BySite), SourceError> {
@@ -157,7 +166,7 @@ impl Census {
         let fresh = || Taking {
             found: BySite::default(),
             kept: BySite::default(),
-            numbers: numbers.then(NumberSet::default),
+            numbers: (keep == Keep::Numbers).then(NumberSet::default),
             search: earlier.map(NumberSet::search),
             sites_end,
         };
@@ -322,10 +331,10 @@ impl Diff {
         earlier: &Census,
         ledger: &Ledger,
         filter: Option<&mut Evaluator<'_>>,
-        numbers: bool,
+        keep: Keep,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(Diff, Census), SourceError> {
-        let (later, kept) = Census::take(ledger, filter, numbers, Some(&earlier.numbers), progress)?;
+        let (later, kept) = Census::take(ledger, filter, keep, Some(&earlier.numbers), progress)?;
         let mut diff = Diff::totals(earlier, &later);
         diff.born = Some(later.all.less(&kept.all));
         diff.freed = Some(earlier.all.less(&kept.all));

@@ -368,17 +368,20 @@ impl Freed {
 }
 
 impl Events {
-    /// The first `limit` events, or the last ones first; 0 is all of them.
+    /// The first `limit` events; 0 is all of them.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn of(
-        ledger: &Ledger,
-        reverse: bool,
-        limit: usize,
-        progress: &mut dyn FnMut(f32),
-    ) -> Result<Events, SourceError> {
-        Events::of_run(&[ledger], Wanted { keys: None, reverse, limit, filter: None }, progress)
+    pub fn first(ledger: &Ledger, limit: usize, progress: &mut dyn FnMut(f32)) -> Result<Events, SourceError> {
+        Events::of_run(&[ledger], Wanted { keys: None, reverse: false, limit, filter: None }, progress)
+    }
+
+    /// The last `limit` events, the last one first; 0 is all of them.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn last(ledger: &Ledger, limit: usize, progress: &mut dyn FnMut(f32)) -> Result<Events, SourceError> {
+        Events::of_run(&[ledger], Wanted { keys: None, reverse: true, limit, filter: None }, progress)
     }
 
     /// The events of several ledgers of [one run](crate::in_order), oldest first, as one history: what was freed by

@@ -77,7 +77,7 @@ impl Fold<Entry> for Choosing<'_> {
 }
 
 impl Selection {
-    /// The first `limit` live blocks in the order of `sort`, or in the reverse; 0 is all of them, and then
+    /// The first `limit` live blocks in the order of `sort`; 0 is all of them, and then
     /// all of them are held in memory (32 bytes each).
     ///
     /// # Errors
@@ -85,13 +85,10 @@ impl Selection {
     pub fn of(
         ledger: &Ledger,
         sort: impl Into<SortKeys>,
-        reverse: bool,
         limit: usize,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Selection, SourceError> {
-        let keys = sort.into();
-        let keys = if reverse { keys.reversed() } else { keys };
-        Self::matching(ledger, None, &keys, limit, progress)
+        Self::matching(ledger, None, &sort.into(), limit, progress)
     }
 
     /// As [`Selection::of`], of those blocks that `filter` means. Totals are those of these blocks.

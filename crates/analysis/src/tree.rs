@@ -17,8 +17,8 @@ mod build;
 mod invert;
 mod sums;
 
-pub use build::TreeBuilder;
-pub use sums::{SiteSum, SiteSums};
+pub use build::{SameFunction, TreeBuilder};
+pub use sums::{SiteSum, SiteSums, Threads};
 
 /// One of the figures of a place in the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

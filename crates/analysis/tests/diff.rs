@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use heapledger_analysis::diff::{
-    Census, Change, ChangeKind, Diff, GroupChange, OnlyHere, StackKey, StackKeys, one_run,
+    Census, Change, ChangeKind, Diff, GroupChange, Keep, OnlyHere, StackKey, StackKeys, one_run,
 };
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
@@ -26,7 +26,7 @@ impl Made {
     }
 
     fn census(&self) -> Census {
-        Census::of(&self.1, None, true, &mut |_| ()).expect("read")
+        Census::of(&self.1, None, Keep::Numbers, &mut |_| ()).expect("read")
     }
 
     fn filter(&self, text: &str) -> Evaluator<'_> {
@@ -64,7 +64,7 @@ fn ledger(test: &str, blocks: &[Entry], interval: u64) -> Made {
 }
 
 fn since(a: &Made, b: &Made) -> Diff {
-    Diff::since(&a.census(), &b.1, None, false, &mut |_| ()).expect("read").0
+    Diff::since(&a.census(), &b.1, None, Keep::Sums, &mut |_| ()).expect("read").0
 }
 
 fn by_site(diff: &Diff) -> BTreeMap<u32, &Change> {
@@ -116,8 +116,8 @@ fn what_does_not_count_is_left_out() {
     let a = ledger("filter-a", &[block(1, 0x10, 100, one)], 0);
     let b = ledger("filter-b", &[block(1, 0x10, 100, one), block(2, 0x20, 5, two), block(3, 0x30, 500, two)], 0);
     let [mut filter_a, mut filter_b] = [&a, &b].map(|made| made.filter("size >= 100"));
-    let census = Census::of(&a.1, Some(&mut filter_a), true, &mut |_| ()).expect("read");
-    let diff = Diff::since(&census, &b.1, Some(&mut filter_b), false, &mut |_| ()).expect("read").0;
+    let census = Census::of(&a.1, Some(&mut filter_a), Keep::Numbers, &mut |_| ()).expect("read");
+    let diff = Diff::since(&census, &b.1, Some(&mut filter_b), Keep::Sums, &mut |_| ()).expect("read").0;
     assert_eq!((diff.all.map(|all| all.bytes), diff.bytes(), diff.changes.len()), ([100, 600], 500, 1));
 }
 

@@ -74,7 +74,7 @@ fn groups_add_up_to_all() {
     for interval in [0, 64] {
         builder.sampled(interval);
         let made = Made::new(&format!("all{interval}"), &builder);
-        let all = Selection::of(&made.1, Sort::Address, false, 0, &mut |_| {}).expect("readable");
+        let all = Selection::of(&made.1, Sort::Address, 0, &mut |_| {}).expect("readable");
         for (by, count) in [
             ("fn", 2),
             ("file", 1),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use heapledger_analysis::query::{Evaluator, Filter};
+use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
 use heapledger_analysis::{Clock, Event, EventKind, Events, Holders, Names, Note, Selection, Sort, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
@@ -128,7 +128,11 @@ fn a_ledger_that_does_not_add_up_says_so() {
 #[test]
 fn a_limit_shows_the_first_of_all() {
     let made = Made::new("limit", &sample(ByteOrder::Little, WordSize::W64));
-    let select = |sort, reverse, limit| Selection::of(&made.1, sort, reverse, limit, &mut |_| {}).expect("readable");
+    let select = |sort: Sort, reverse, limit| {
+        let keys = SortKeys::from(sort);
+        let keys = if reverse { keys.reversed() } else { keys };
+        Selection::of(&made.1, keys, limit, &mut |_| {}).expect("readable")
+    };
     let size = |entry: &Entry| std::cmp::Reverse(entry.size);
     assert!(select(Sort::Size, false, 0).blocks.iter().is_sorted_by_key(|entry| size(&entry)));
     assert!(select(Sort::Address, false, 0).blocks.iter().is_sorted_by_key(|entry| entry.address));
@@ -180,11 +184,11 @@ fn events_are_in_order_and_realloc_frees_first() {
         EventKind::Allocation { freed } => (event.number(), if freed.is_some() { "gone" } else { "live" }),
         EventKind::Free(_) => (event.number(), "free"),
     };
-    let events = Events::of(&made.1, false, 0, &mut |_| {}).expect("readable");
+    let events = Events::first(&made.1, 0, &mut |_| {}).expect("readable");
     let order: Vec<_> = events.events.iter().map(seen).collect();
     assert_eq!(order, [(1, "gone"), (9, "live"), (2, "live"), (5, "free"), (5, "live")]);
     assert_eq!((events.frees_missing, events.total, events.left_out()), (3, 5, 0));
-    let last = Events::of(&made.1, true, 2, &mut |_| {}).expect("readable");
+    let last = Events::last(&made.1, 2, &mut |_| {}).expect("readable");
     assert_eq!(last.events.iter().map(seen).collect::<Vec<_>>(), [(5, "live"), (5, "free")]);
     assert_eq!(last.left_out(), 3);
 }

@@ -119,7 +119,7 @@ fn a_block_that_is_freed_while_it_is_read_is_one_event() {
     builder.freed(freed(block(3, 0x1300, Kind::MALLOC), Kind::FREE, 7));
     let ledger = files.open("meanwhile", &builder);
     for limit in [0, 1, 2, 10] {
-        let events = Events::of(&ledger, false, limit, &mut |_| {}).expect("readable");
+        let events = Events::first(&ledger, limit, &mut |_| {}).expect("readable");
         let all = ["freed 3", "free 7"];
         let shown = if limit == 0 { 2 } else { limit.min(2) };
         assert_eq!(told(&events.events), all[..shown]);
@@ -237,9 +237,9 @@ fn a_free_that_seems_to_come_first_comes_behind_its_allocation() {
     let ledger = files.open("first", &builder);
     let expected =
         ["freed 100", "free 90", "freed 110", "free 300", "live 150", "freed 200", "free 120"].map(str::to_owned);
-    let events = Events::of(&ledger, false, 0, &mut |_| {}).expect("readable");
+    let events = Events::first(&ledger, 0, &mut |_| {}).expect("readable");
     assert_eq!(told(&events.events), expected);
-    let reversed = Events::of(&ledger, true, 0, &mut |_| {}).expect("readable");
+    let reversed = Events::last(&ledger, 0, &mut |_| {}).expect("readable");
     assert!(told(&reversed.events).iter().rev().eq(&expected));
 }
 
@@ -253,7 +253,7 @@ fn halves_of_a_realloc_that_could_not_share_a_number() {
         .freed(freed(block(22, 0x1000, Kind::MALLOC), Kind::FREE, 25))
         .entry(block(27, 0x5000, Kind::REALLOC));
     let ledger = files.open("halves", &builder);
-    let events = Events::of(&ledger, false, 0, &mut |_| {}).expect("readable");
+    let events = Events::first(&ledger, 0, &mut |_| {}).expect("readable");
     assert_eq!(told(&events.events), ["freed 10", "free 20", "freed 22", "free 25", "live 27"]);
     let lives = Lives::of(&[&ledger], 0x1000, wanted(false, 0), &mut |_| {}).expect("readable");
     assert_eq!(

@@ -113,10 +113,10 @@ fn every_sum_is_weighted() {
         assert!(losses.is_empty(), "frees of blocks between samples are no loss: {losses:?}");
     }
     for ledger in &made.1 {
-        let selection = Selection::of(ledger, Sort::Size, false, 2, &mut |_| {}).expect("readable");
+        let selection = Selection::of(ledger, Sort::Size, 2, &mut |_| {}).expect("readable");
         assert_eq!((selection.total, selection.total_blocks, selection.total_bytes), (6, live, bytes));
         assert_eq!((selection.left_out(), selection.sampled.map(|sampled| sampled.samples)), (4, Some(6)));
-        let events = Events::of(ledger, false, 0, &mut |_| {}).expect("readable");
+        let events = Events::first(ledger, 0, &mut |_| {}).expect("readable");
         assert_eq!((events.frees_missing, events.total), (1000, 6 + 2 * 2));
         assert_eq!(events.sampled, Some(Sampled { interval_bytes: INTERVAL, samples: 8 }));
     }
@@ -162,8 +162,8 @@ fn a_full_ledger_has_no_error_and_no_samples() {
         assert_eq!((summary.sampled, summary.live_blocks_error, summary.live_bytes_error), (None, 0, 0));
         assert!(summary.sites.top.iter().all(|totals| totals.samples == totals.blocks));
     }
-    assert_eq!(Selection::of(&made.1[0], Sort::Address, false, 0, &mut |_| {}).expect("readable").sampled, None);
-    assert_eq!(Events::of(&made.1[0], false, 0, &mut |_| {}).expect("readable").sampled, None);
+    assert_eq!(Selection::of(&made.1[0], Sort::Address, 0, &mut |_| {}).expect("readable").sampled, None);
+    assert_eq!(Events::first(&made.1[0], 0, &mut |_| {}).expect("readable").sampled, None);
 }
 
 #[test]

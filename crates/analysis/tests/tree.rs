@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use heapledger_analysis::query::{Evaluator, Filter};
-use heapledger_analysis::tree::{Amounts, CallTree, Measure, Side, SiteSums, TreeBuilder, TreeNode};
+use heapledger_analysis::tree::{
+    Amounts, CallTree, Measure, SameFunction, Side, SiteSums, Threads, TreeBuilder, TreeNode,
+};
 use heapledger_analysis::{Clock, Holders, Names, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::{Entry, FreedEntry, Kind};
@@ -22,20 +24,20 @@ impl Made {
         Made(path, ledger)
     }
 
-    fn sums(&self, by_thread: bool) -> SiteSums {
-        SiteSums::of(&self.1, by_thread, None, &mut |_| {}).expect("readable")
+    fn sums(&self, threads: Threads) -> SiteSums {
+        SiteSums::of(&self.1, threads, None, &mut |_| {}).expect("readable")
     }
 
-    fn add(&self, builder: &mut TreeBuilder<'_>, side: Side, by_thread: bool) {
+    fn add(&self, builder: &mut TreeBuilder<'_>, side: Side, threads: Threads) {
         let symbolizer = Symbolizer::new(Options::default());
         let mut names = Names::new(&self.1, symbolizer, SourceReader::new(None)).expect("readable");
         let thread = |row: Option<u32>| format!("thread {row:?}");
-        builder.add(side, &self.1, &self.sums(by_thread), &mut names, &thread).expect("readable");
+        builder.add(side, &self.1, &self.sums(threads), &mut names, &thread).expect("readable");
     }
 
-    fn tree(&self, by_thread: bool, holders: &Holders) -> CallTree {
-        let mut builder = TreeBuilder::new(false, holders);
-        self.add(&mut builder, Side::New, by_thread);
+    fn tree(&self, threads: Threads, holders: &Holders) -> CallTree {
+        let mut builder = TreeBuilder::new(SameFunction::InModule, holders);
+        self.add(&mut builder, Side::New, threads);
         builder.finish()
     }
 }
@@ -123,7 +125,7 @@ fn three() -> Builder {
 #[test]
 fn stacks_lie_over_each_other() {
     let made = Made::new("stacks", &three());
-    let tree = made.tree(false, &Holders::innermost());
+    let tree = made.tree(Threads::Together, &Holders::innermost());
     check_sums(&tree);
     let expected = [
         "code without a stack 4 0",
@@ -146,7 +148,7 @@ fn stacks_lie_over_each_other() {
 #[test]
 fn upside_down_the_allocating_function_is_on_top() {
     let made = Made::new("inverted", &three());
-    let tree = made.tree(false, &Holders::innermost()).inverted(|_| false);
+    let tree = made.tree(Threads::Together, &Holders::innermost()).inverted(|_| false);
     check_sums(&tree);
     assert_eq!(
         lines(&tree),
@@ -157,7 +159,8 @@ fn upside_down_the_allocating_function_is_on_top() {
             "x+0x300;x+0x200;x+0x100 1200 5000"
         ]
     );
-    let cut = made.tree(false, &Holders::innermost()).inverted(|node| node.value(Measure::LiveBytes) < 1000);
+    let cut =
+        made.tree(Threads::Together, &Holders::innermost()).inverted(|node| node.value(Measure::LiveBytes) < 1000);
     check_sums(&cut);
     assert_eq!(cut.root().total, tree.root().total);
     assert!(cut.nodes.len() < tree.nodes.len());
@@ -166,7 +169,7 @@ fn upside_down_the_allocating_function_is_on_top() {
 #[test]
 fn threads_are_the_first_level() {
     let made = Made::new("threads", &three());
-    let tree = made.tree(true, &Holders::innermost());
+    let tree = made.tree(Threads::Apart, &Holders::innermost());
     for tree in [tree.inverted(|_| false), tree] {
         check_sums(&tree);
         let tops: Vec<(&str, u64)> = tree
@@ -186,7 +189,7 @@ fn what_a_hidden_function_holds_is_its_callers() {
     let hidden = |pattern: &str| {
         let mut holders = Holders::innermost();
         holders.hide(pattern).expect("a pattern");
-        let tree = made.tree(false, &holders);
+        let tree = made.tree(Threads::Together, &holders);
         check_sums(&tree);
         lines(&tree)
     };
@@ -197,7 +200,7 @@ fn what_a_hidden_function_holds_is_its_callers() {
 #[test]
 fn what_is_pruned_is_its_callers() {
     let made = Made::new("pruned", &three());
-    let whole = made.tree(false, &Holders::innermost());
+    let whole = made.tree(Threads::Together, &Holders::innermost());
     let tree = whole.pruned(|node| node.value(Measure::LiveBytes) >= 1000);
     check_sums(&tree);
     assert_eq!(tree.root().total, whole.root().total);
@@ -211,13 +214,13 @@ fn two_ledgers_lie_over_each_other_by_name() {
     builder.entry(block(9, 3, 7));
     let new = Made::new("new", &builder);
     let all = Holders::innermost();
-    let mut both = TreeBuilder::new(true, &all);
-    new.add(&mut both, Side::New, false);
-    old.add(&mut both, Side::Old, false);
+    let mut both = TreeBuilder::new(SameFunction::ByName, &all);
+    new.add(&mut both, Side::New, Threads::Together);
+    old.add(&mut both, Side::Old, Threads::Together);
     let tree = both.finish();
     check_sums(&tree);
     check_sums(&tree.inverted(|_| false));
-    assert_eq!(tree.nodes.len(), new.tree(false, &Holders::innermost()).nodes.len());
+    assert_eq!(tree.nodes.len(), new.tree(Threads::Together, &Holders::innermost()).nodes.len());
     let [total_new, total_old] = tree.root().total;
     assert_eq!((total_new.live_bytes, total_old.live_bytes), (1241, 1234));
     assert!(tree.levels.iter().all(|level| level.module.is_none()));
@@ -228,9 +231,9 @@ fn the_tree_and_the_totals_agree() {
     let made = Made::new("totals", &sample(ByteOrder::Little, WordSize::W64));
     let clock = Clock::new(&made.1, std::time::SystemTime::UNIX_EPOCH).expect("a clock");
     let summary = Summary::of(&made.1, clock, 0, &mut |_| {}).expect("readable");
-    for by_thread in [false, true] {
-        let sums = made.sums(by_thread);
-        let root = made.tree(by_thread, &Holders::innermost()).root().total[0];
+    for threads in [Threads::Together, Threads::Apart] {
+        let sums = made.sums(threads);
+        let root = made.tree(threads, &Holders::innermost()).root().total[0];
         assert_eq!(root, sums.total);
         assert_eq!((root.live_bytes, root.live_blocks), (summary.live_bytes, summary.live_blocks));
         assert_eq!(root.get(Measure::AllocatedBytes), summary.bytes_allocated);
@@ -239,7 +242,7 @@ fn the_tree_and_the_totals_agree() {
     }
     let mut builder = sample(ByteOrder::Little, WordSize::W64);
     builder.tally(heapledger_format::TallyCounter::Frees, 9);
-    assert_eq!(Made::new("missing", &builder).sums(false).frees_missing, 9);
+    assert_eq!(Made::new("missing", &builder).sums(Threads::Together).frees_missing, 9);
 }
 
 #[test]
@@ -251,7 +254,7 @@ fn a_filter_decides_for_live_and_freed_blocks() {
         let clock = Clock::new(&made.1, std::time::SystemTime::UNIX_EPOCH).expect("a clock");
         let filter = Filter::parse(text).expect("a filter");
         let mut filter = Evaluator::new(&made.1, &filter, clock, names, Holders::default()).expect("readable");
-        SiteSums::of(&made.1, false, Some(&mut filter), &mut |_| {}).expect("readable")
+        SiteSums::of(&made.1, Threads::Together, Some(&mut filter), &mut |_| {}).expect("readable")
     };
     let sums = of("size == 30");
     assert_eq!((sums.total.live_bytes, sums.total.freed_blocks, sums.sites.len()), (30, 0, 1));
@@ -270,10 +273,12 @@ fn no_damage_upsets_a_tree() {
         forged[at] ^= [0x01, 0x80, 0xff][at % 3];
         std::fs::write(&path, &forged).expect("written");
         let Ok(ledger) = Ledger::open(&path) else { continue };
-        let Ok(sums) = SiteSums::of(&ledger, at % 2 == 0, None, &mut |_| {}) else { continue };
+        let Ok(sums) = SiteSums::of(&ledger, [Threads::Apart, Threads::Together][at % 2], None, &mut |_| {}) else {
+            continue;
+        };
         let mut names =
             Names::new(&ledger, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
-        let mut builder = TreeBuilder::new(false, &holders);
+        let mut builder = TreeBuilder::new(SameFunction::InModule, &holders);
         builder.add(Side::New, &ledger, &sums, &mut names, &|row| format!("{row:?}")).expect("readable");
         let tree = builder.finish();
         check_sums(&tree);

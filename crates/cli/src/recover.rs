@@ -11,7 +11,7 @@ use heapledger_format::session::ending;
 use heapledger_launch::LaunchError;
 use heapledger_launch::finish::Finisher;
 use heapledger_launch::output::directory_of;
-use heapledger_launch::recover::{self, Hands, Unfinished, UnfinishedState};
+use heapledger_launch::recover::{self, Abandoned, Hands, Killed, Unfinished, UnfinishedState};
 use heapledger_report::Figures;
 
 use crate::args::{OUTPUT, RecoverArgs};
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
         }
     }
     let directory = if output.is_dir() { output } else { directory_of(output) };
-    let abandoned = finds.abandoned(directory, !arguments.list);
+    let abandoned = finds.abandoned(directory, if arguments.list { Abandoned::Kept } else { Abandoned::Removed });
     for workplace in &abandoned {
         let then = if arguments.list { "" } else { "; removed" };
         terminal::line(&format!("{}: left half written by a heapledger that was killed{then}", workplace.display()))?;
@@ -91,7 +91,7 @@ fn refusal(problem: LaunchError) -> anyhow::Error {
 fn one(unfinished: &Unfinished, arguments: &RecoverArgs, finisher: &mut Finisher) -> Result<()> {
     let live = &unfinished.live;
     let path = live.path.display();
-    let (ledger, hands) = match unfinished.state(!arguments.list)? {
+    let (ledger, hands) = match unfinished.state(if arguments.list { Killed::AsItIs } else { Killed::Awaited })? {
         UnfinishedState::Blank { for_good } if arguments.list || !for_good => {
             return Ok(terminal::line(&format!("{path}: nothing was recorded yet"))?);
         }

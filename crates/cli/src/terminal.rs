@@ -171,12 +171,19 @@ enum Stream {
     Paged(Box<Pager>),
 }
 
+/// Whether a pager may come between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paging {
+    Allowed,
+    Never,
+}
+
 impl Output {
-    /// For people: as the locale demands, and through a pager if there is a terminal and `pager` permits it. Nothing
+    /// For people: as the locale demands, and through `pager` if there is a terminal. Nothing
     /// that steers a terminal goes through, but for emphasis if `colour` is on.
-    pub(crate) fn text(pager: bool, colour: bool) -> Output {
+    pub(crate) fn text(pager: Paging, colour: bool) -> Output {
         let terminal = io::stdout().is_terminal() && !is_dumb();
-        let stream = match Pager::new().filter(|_| pager && terminal) {
+        let stream = match Pager::new().filter(|_| pager == Paging::Allowed && terminal) {
             Some(pager) => Stream::Paged(Box::new(pager)),
             None => Stream::direct(),
         };

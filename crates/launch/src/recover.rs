@@ -110,20 +110,38 @@ fn named(path: &Path) -> Result<Live, LaunchError> {
     Ok(Live { session, image: 0, path: path.to_owned() })
 }
 
+/// What becomes of what nobody needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abandoned {
+    /// It stays.
+    Kept,
+    /// It goes.
+    Removed,
+}
+
+/// Whether a process that was killed has some time to go before it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Killed {
+    /// It has.
+    Awaited,
+    /// It is looked at as it is.
+    AsItIs,
+}
+
 impl Finds {
     /// What processes left behind that were killed, and nobody needs: half of a finished ledger, in the directory of
-    /// outputs or where its writer has put it down, and what lay beside ledgers. Removes it if that is wanted; returns
+    /// outputs or where its writer has put it down, and what lay beside ledgers. Returns
     /// what of it a person may have seen.
-    pub fn abandoned(&self, output: &Path, remove: bool) -> BTreeSet<PathBuf> {
+    pub fn abandoned(&self, output: &Path, what: Abandoned) -> BTreeSet<PathBuf> {
         let mut workplaces: BTreeSet<PathBuf> = output::abandoned_in(output).into_iter().collect();
         for directory in &self.directories {
             let remains = Remains::of(directory);
             workplaces.extend(remains.workplaces.iter().filter_map(|path| path.canonicalize().ok()));
-            if remove {
+            if what == Abandoned::Removed {
                 remains.remove();
             }
         }
-        if remove {
+        if what == Abandoned::Removed {
             workplaces.iter().for_each(|workplace| output::remove_workplace(workplace));
         }
         workplaces
@@ -131,11 +149,11 @@ impl Finds {
 }
 
 impl Unfinished {
-    /// Looks at it; of a process that was killed, when it has had some time to go, if `patient`.
+    /// Looks at it; of a process that was killed, when it has had some time to go, if that is waited for.
     ///
     /// # Errors
     /// If it cannot be read, or another `recover` has finished it since it was found.
-    pub fn state(&self, patient: bool) -> Result<UnfinishedState, LaunchError> {
+    pub fn state(&self, killed: Killed) -> Result<UnfinishedState, LaunchError> {
         let live = &self.live;
         let run = || live.path.parent().and_then(|directory| session::run_of(directory, &live.session));
         let opened = finish::open(live).map_err(|error| match error {
@@ -152,7 +170,7 @@ impl Unfinished {
             let for_good = old && own_name && run().is_none() && !live::is_mapped(&live.path);
             return Ok(UnfinishedState::Blank { for_good });
         };
-        let life = if patient { settled(&ledger) } else { ledger.life() };
+        let life = if killed == Killed::Awaited { settled(&ledger) } else { ledger.life() };
         let hands = match (life, run()) {
             (Life::Running, _) => Hands::Running,
             (Life::Ending, _) => Hands::Ending,

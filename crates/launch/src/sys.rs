@@ -17,13 +17,22 @@ use nix::sys::signal::SigSet;
 #[derive(Debug)]
 pub struct Lock(File);
 
+/// Who may have a lock at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Nobody else.
+    Mine,
+    /// Others who take it so.
+    Shared,
+}
+
 impl Lock {
-    /// Takes it at once: alone, or together with others who take it so.
+    /// Takes it at once.
     ///
     /// # Errors
     /// `EWOULDBLOCK` if somebody else has it; whatever else the file system says.
-    pub fn take(file: File, alone: bool) -> Result<Lock, Errno> {
-        lock(&file, alone).map(|()| Lock(file))
+    pub fn take(file: File, whose: Whose) -> Result<Lock, Errno> {
+        lock(&file, whose).map(|()| Lock(file))
     }
 
     /// The file.
@@ -36,8 +45,11 @@ impl Lock {
 ///
 /// # Errors
 /// As [`Lock::take`].
-pub fn lock(file: &File, alone: bool) -> Result<(), Errno> {
-    let how = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
+pub fn lock(file: &File, whose: Whose) -> Result<(), Errno> {
+    let how = match whose {
+        Whose::Mine => libc::LOCK_EX,
+        Whose::Shared => libc::LOCK_SH,
+    };
     // SAFETY: an open descriptor.
     Errno::result(unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) }).map(drop)
 }

@@ -32,7 +32,7 @@ pub use dump::{BlockTable, BlocksReport};
 pub use flame::{FlameFacts, FlameReport, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
 pub use form::ascii::{AsciiWriter, Signs, ascii};
 pub use form::json::SCHEMA;
-pub use form::notes::{missing_events, missing_frees, part_of_frees, sentence};
+pub use form::notes::{MissingFrees, missing_events, missing_frees, part_of_frees, sentence};
 pub use form::outside::{Net, clean, steers};
 pub use form::table::{Cell, Column, Table, TableForm, TableStyle};
 pub use form::units::{Figures, Paint, count, counted, growth_counted, moment, percent, plain_bytes, span};

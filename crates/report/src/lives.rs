@@ -4,7 +4,7 @@ use std::io::Write;
 
 use heapledger_analysis::{Event, EventKind, Life, Lives, NamedStack, Seen};
 
-use crate::form::notes::missing_frees;
+use crate::form::notes::{MissingFrees, missing_frees};
 use crate::record::ecos::Records;
 use crate::{Context, Ending, Form, Report, ReportError, Stacks};
 
@@ -48,7 +48,13 @@ impl Report for LivesReport<'_> {
 
     fn gap(&self) -> Option<String> {
         let lives = self.lives;
-        let missing = || missing_frees(lives.sampled.is_some(), lives.frees_missing, lives.frees_recorded);
+        let missing = || {
+            missing_frees(MissingFrees {
+                frees: lives.frees_missing,
+                estimated: lives.sampled.is_some(),
+                recorded: lives.frees_recorded,
+            })
+        };
         (lives.frees_missing != 0).then(missing)
     }
 }

@@ -72,7 +72,7 @@ fn text(report: &SnapshotReport<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let who = report.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
     let records = counted(report.records, "record", "records");
-    let size = paint.figures(false).bytes(report.bytes);
+    let size = paint.exact_figures().bytes(report.bytes);
     let mut text = format!("{}{who} -> {} ({size}): {records}", clean(report.program), clean(report.path));
     match report.taken.held_ns {
         Some(ns) => text.push_str(&format!("; it was held for {}", span(ns))),

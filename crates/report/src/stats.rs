@@ -5,7 +5,7 @@ use std::io::Write;
 use heapledger_analysis::{NamedStack, Seen, Summary};
 use heapledger_source::Module;
 
-use crate::form::notes::missing_frees;
+use crate::form::notes::{MissingFrees, missing_frees};
 use crate::{Form, Paint, Report, ReportError};
 
 mod chosen;
@@ -51,6 +51,10 @@ impl Report for StatsReport<'_> {
 
     fn gap(&self) -> Option<String> {
         let chosen = self.summary.chosen.as_ref().filter(|chosen| chosen.frees_missing != 0)?;
-        Some(missing_frees(self.summary.sampled.is_some(), chosen.frees_missing, chosen.frees_recorded))
+        Some(missing_frees(MissingFrees {
+            frees: chosen.frees_missing,
+            estimated: self.summary.sampled.is_some(),
+            recorded: chosen.frees_recorded,
+        }))
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use heapledger_analysis::whereis::{Found, KnownAddress, KnownAddresses};
 use heapledger_analysis::{NamedStack, Seen};
 
-use crate::form::notes::missing_frees;
+use crate::form::notes::{MissingFrees, missing_frees};
 use crate::{Context, Ending, Form, Report, ReportError, Stacks};
 
 mod csv;
@@ -47,7 +47,13 @@ impl Report for WhereisReport<'_> {
 
     fn gap(&self) -> Option<String> {
         let places = self.places;
-        (places.frees_missing != 0).then(|| missing_frees(false, places.frees_missing, places.frees_recorded))
+        (places.frees_missing != 0).then(|| {
+            missing_frees(MissingFrees {
+                frees: places.frees_missing,
+                estimated: false,
+                recorded: places.frees_recorded,
+            })
+        })
     }
 }
 

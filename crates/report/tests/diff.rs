@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use heapledger_analysis::diff::{Census, Diff};
+use heapledger_analysis::diff::{Census, Diff, Keep};
 use heapledger_analysis::{NamedFrame, NamedStack, Note, Seen};
 use heapledger_format::{Entry, Kind};
 use heapledger_report::{Compared, DiffReport, DiffSide, Form, Paint, Report, SnapshotReport, Stacks, Stepwise};
@@ -35,8 +35,8 @@ fn ledger(name: &str, blocks: &[(u64, u64, u32)]) -> (PathBuf, Ledger) {
 fn diff(test: &str) -> Diff {
     let a = ledger(&format!("{test}-a"), &[(1, 100, 2), (2, 30_000, 2), (3, 64, 3)]);
     let b = ledger(&format!("{test}-b"), &[(2, 30_000, 2), (4, 2_000_000, 2), (5, 48, 2), (6, 5, 0)]);
-    let before = Census::of(&a.1, None, true, &mut |_| ()).expect("read");
-    let (diff, _) = Diff::since(&before, &b.1, None, false, &mut |_| ()).expect("read");
+    let before = Census::of(&a.1, None, Keep::Numbers, &mut |_| ()).expect("read");
+    let (diff, _) = Diff::since(&before, &b.1, None, Keep::Sums, &mut |_| ()).expect("read");
     for path in [a.0, b.0] {
         std::fs::remove_file(path).expect("removed");
     }

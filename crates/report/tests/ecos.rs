@@ -118,7 +118,7 @@ impl Target {
 
     fn dump(&self, form: &Form, sort: Sort, executable: bool) -> String {
         let (ledger, context) = self.open();
-        let blocks = Selection::of(&ledger, sort, false, 0, &mut |_| {}).expect("readable").blocks;
+        let blocks = Selection::of(&ledger, sort, 0, &mut |_| {}).expect("readable").blocks;
         let mut out = Vec::new();
         let mut stacks = Told { target: self, ledger: &ledger, executable };
         let mut report = Records::new(&mut out, &context, form);
@@ -130,7 +130,8 @@ impl Target {
 
     fn history(&self, form: &Form, reverse: bool, wanted: impl Fn(&Event) -> bool) -> String {
         let (ledger, context) = self.open();
-        let events = Events::of(&ledger, reverse, 0, &mut |_| {}).expect("readable");
+        let events = if reverse { Events::last } else { Events::first };
+        let events = events(&ledger, 0, &mut |_| {}).expect("readable");
         let mut out = Vec::new();
         let mut stacks = Told { target: self, ledger: &ledger, executable: true };
         let mut report = Records::new(&mut out, &context, form);

@@ -67,7 +67,7 @@ pub use records::{FreedRecords, Records};
 pub use scan::Scanned;
 pub use shown::Shown;
 pub use sites::{Code, CodeId, CodeMarks, Stack};
-pub use snapshot::{Snapshot, Taken};
+pub use snapshot::{Meanwhile, Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
 pub use system::{Mapping, start_ticks};
 pub use tables::{Heap, HeapFigures, Module, Tallies, Thread, ThreadState};

@@ -147,14 +147,24 @@ impl Drop for Snapshot {
     }
 }
 
+/// What a program does while its ledger is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// It is held still.
+    Held,
+    /// It runs on.
+    Runs,
+}
+
 impl Snapshot {
     /// Copies what `live` holds now, at `unix_ns`, to a new file `path`. What is a copy already keeps its own moment, as
-    /// far as that is known. `still` says that its program is held; if it is not, each
+    /// far as that is known. Of a program that runs on, each
     /// record is whole as it was at some time during the copy, or absent.
     ///
     /// # Errors
     /// If `live` is finished, can no longer be read, or `path` cannot be written.
-    pub fn copy(live: &Ledger, path: &Path, unix_ns: u64, still: bool) -> Result<Snapshot, SourceError> {
+    pub fn copy(live: &Ledger, path: &Path, unix_ns: u64, program: Meanwhile) -> Result<Snapshot, SourceError> {
+        let still = program == Meanwhile::Held;
         if live.is_finished() {
             return Err(SourceError::AlreadyFinished(live.path().to_owned()));
         }

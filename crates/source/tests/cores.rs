@@ -4,7 +4,7 @@ use std::path::Path;
 
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::header::MAGIC;
-use heapledger_source::{FoundIn, Ledger, Snapshot, SourceError, finish};
+use heapledger_source::{FoundIn, Ledger, Meanwhile, Snapshot, SourceError, finish};
 use heapledger_testing::{Scratch, sample};
 
 const KINDS: [(ByteOrder, WordSize); 4] = [
@@ -126,7 +126,7 @@ fn a_snapshot_is_not_taken_for_the_end() {
     let written = written.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
     // In the order of names the farther one is first.
     for (name, away) in [("x.7.0.hl", 3_000_000_000), ("x.7.1.hl", 1_000_000_000)] {
-        let copy = Snapshot::copy(&ledger, &place.join("raw"), written - away, true).expect("copied");
+        let copy = Snapshot::copy(&ledger, &place.join("raw"), written - away, Meanwhile::Held).expect("copied");
         copy.finish(&place.join(name), &[], &mut |_, _| {}).expect("finished");
     }
     let source = || {

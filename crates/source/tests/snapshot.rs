@@ -5,7 +5,7 @@ use std::path::Path;
 
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::{FreedEntry, Kind};
-use heapledger_source::{Ledger, Snapshot, SourceError, Taken};
+use heapledger_source::{Ledger, Meanwhile, Snapshot, SourceError, Taken};
 use heapledger_testing::{Builder, Scratch, sample};
 
 fn numbers(ledger: &Ledger) -> BTreeSet<u64> {
@@ -17,12 +17,12 @@ fn numbers(ledger: &Ledger) -> BTreeSet<u64> {
     numbers
 }
 
-fn take(builder: &Builder, scratch: &Path, still: bool) -> (Ledger, Ledger) {
+fn take(builder: &Builder, scratch: &Path, program: Meanwhile) -> (Ledger, Ledger) {
     let (live, raw, out) = (scratch.join("live"), scratch.join("raw"), scratch.join("out"));
     builder.write(&live).expect("written");
     let live = Ledger::open(&live).expect("a ledger");
-    let mut snapshot = Snapshot::copy(&live, &raw, 1_700_000_000_500_000_000, still).expect("copied");
-    if still {
+    let mut snapshot = Snapshot::copy(&live, &raw, 1_700_000_000_500_000_000, program).expect("copied");
+    if program == Meanwhile::Held {
         snapshot.taken.held_ns = Some(77);
     }
     snapshot.finish(&out, &[("more", "x".to_owned())], &mut |_, _| ()).expect("finished");
@@ -33,9 +33,9 @@ fn take(builder: &Builder, scratch: &Path, still: bool) -> (Ledger, Ledger) {
 #[test]
 fn a_snapshot_holds_what_the_ledger_held() {
     for (order, word) in [(ByteOrder::Little, WordSize::W64), (ByteOrder::Big, WordSize::W32)] {
-        for still in [false, true] {
-            let scratch = Scratch::new(&format!("snapshot-{still}-{}", word.bytes()));
-            let (live, taken) = take(&sample(order, word), scratch.path(), still);
+        for program in [Meanwhile::Runs, Meanwhile::Held] {
+            let scratch = Scratch::new(&format!("snapshot-{program:?}-{}", word.bytes()));
+            let (live, taken) = take(&sample(order, word), scratch.path(), program);
             assert!(taken.is_finished() && !taken.damage().is_any(), "{:?}", taken.damage());
             assert_eq!(numbers(&taken), numbers(&live));
             assert_eq!(taken.header().id, live.header().id);
@@ -47,8 +47,8 @@ fn a_snapshot_holds_what_the_ledger_held() {
                 assert_eq!(taken.stack(site).expect("read"), live.stack(site).expect("read"));
             }
             assert_eq!(taken.process().text("more").as_deref(), Some("x"));
-            let before = (!still).then_some([60, 12]);
-            let held_ns = still.then_some(77);
+            let before = (program == Meanwhile::Runs).then_some([60, 12]);
+            let held_ns = (program == Meanwhile::Held).then_some(77);
             let moment = Taken { unix_ns: 1_700_000_000_500_000_000, held_ns, in_flight: 0, before };
             assert_eq!((taken.taken(), live.taken()), (Some(moment), None));
         }
@@ -69,7 +69,7 @@ fn a_block_that_was_freed_meanwhile_is_there_once() {
     }
     let block = second.expect("the second block");
     builder.freed(FreedEntry { block, number: 9, later: 0, by: Kind::FREE, site: 0, thread: None, time: None });
-    let (_, taken) = take(&builder, scratch.path(), false);
+    let (_, taken) = take(&builder, scratch.path(), Meanwhile::Runs);
     assert_eq!(numbers(&taken), BTreeSet::from([0, 1, 2]), "it was there when the copy began");
     let mut history = taken.freed();
     let mut frees = 0;
@@ -88,21 +88,21 @@ fn the_copy_of_a_held_program_says_whether_its_books_agree() {
         builder.tally(heapledger_format::TallyCounter::Allocations, more);
         builder.write(&scratch.join(path)).expect("written");
         let live = Ledger::open(scratch.join(path)).expect("a ledger");
-        let copy = |still| Snapshot::copy(&live, &scratch.join("raw"), 1, still).expect("copied").unsettled;
-        assert_eq!((copy(true), copy(false)), (unsettled, None));
+        let copy = |program| Snapshot::copy(&live, &scratch.join("raw"), 1, program).expect("copied").unsettled;
+        assert_eq!((copy(Meanwhile::Held), copy(Meanwhile::Runs)), (unsettled, None));
     }
 }
 
 #[test]
 fn what_cannot_be_done_leaves_nothing() {
     let scratch = Scratch::new("snapshot-cannot");
-    let (live, taken) = take(&sample(ByteOrder::Little, WordSize::W64), scratch.path(), true);
+    let (live, taken) = take(&sample(ByteOrder::Little, WordSize::W64), scratch.path(), Meanwhile::Held);
     let raw = scratch.join("raw");
-    assert!(matches!(Snapshot::copy(&taken, &raw, 1, true), Err(SourceError::AlreadyFinished(_))));
+    assert!(matches!(Snapshot::copy(&taken, &raw, 1, Meanwhile::Held), Err(SourceError::AlreadyFinished(_))));
     assert!(!raw.exists());
     let nowhere = scratch.join("no/such/file");
-    assert!(matches!(Snapshot::copy(&live, &nowhere, 1, true), Err(SourceError::Write { .. })));
-    let copy = Snapshot::copy(&live, &raw, 1, true).expect("copied");
+    assert!(matches!(Snapshot::copy(&live, &nowhere, 1, Meanwhile::Held), Err(SourceError::Write { .. })));
+    let copy = Snapshot::copy(&live, &raw, 1, Meanwhile::Held).expect("copied");
     assert!(copy.finish(&nowhere, &[], &mut |_, _| ()).is_err());
     assert!(!raw.exists());
 }

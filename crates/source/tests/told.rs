@@ -9,7 +9,7 @@ use heapledger_format::errors::{ErrorKind, StackTag};
 use heapledger_format::header::Header;
 use heapledger_format::mark::MarkKind;
 use heapledger_format::{SectionKind, Word};
-use heapledger_source::{Ledger, Snapshot, finish};
+use heapledger_source::{Ledger, Meanwhile, Snapshot, finish};
 use heapledger_testing::everything::{UNKNOWN_ELEMENTS, UNKNOWN_SECTION, everything, label_of};
 use heapledger_testing::{Scratch, sample};
 

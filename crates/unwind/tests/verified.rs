@@ -98,6 +98,7 @@ impl<const SETS: usize, const WORDS: usize> Trial<SETS, WORDS> {
     }
 
     /// Takes the stack in every way. `is_sane`: all words are as the functions left them.
+    #[expect(clippy::fn_params_excessive_bools, reason = "called with variables of these names only")]
     fn check(&mut self, registers: &Registers, gives: bool, is_sane: bool) -> Stack {
         self.machine.memory.asked.borrow_mut().clear();
         let full = self.in_full(registers);
@@ -190,6 +191,7 @@ impl<const SETS: usize, const WORDS: usize> Trial<SETS, WORDS> {
     }
 
     /// The stack was just taken and kept: nothing has happened since.
+    #[expect(clippy::fn_params_excessive_bools, reason = "called with variables of these names only")]
     fn check_again(&mut self, registers: &Registers, gives: bool, is_sane: bool, full: &Stack) {
         let memory = &self.machine.memory;
         let found = self.thread.find(memory, registers, self.generation);

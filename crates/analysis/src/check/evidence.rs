@@ -101,15 +101,14 @@ impl Evidence {
         range
     }
 
-    /// That of the blocks which were not freed: in bytes, or in blocks. `others`: blocks that may be excused, for nobody
+    /// That of the blocks which were not freed, as [`Figure::Live`] or [`Figure::LiveBlocks`]. `others`: blocks that may be excused, for nobody
     /// knows their stacks.
-    pub(super) fn range_of_leaked(&self, leaked: &Leaked, in_blocks: bool) -> Range {
-        let figure = if in_blocks { Figure::LiveBlocks } else { Figure::Live };
-        let mut range = Range::of(if in_blocks { leaked.blocks } else { leaked.bytes });
+    pub(super) fn range_of_leaked(&self, leaked: &Leaked, figure: Figure) -> Range {
+        let mut range = Range::of(if figure.is_bytes() { leaked.bytes } else { leaked.blocks });
         self.doubt(&mut range, figure);
         self.doubt_names(&mut range, figure);
         let (blocks, bytes) = leaked.without_stack;
-        range.below.add(&Doubt::WithoutStack { blocks }, Off::By(if in_blocks { blocks } else { bytes }));
+        range.below.add(&Doubt::WithoutStack { blocks }, Off::By(if figure.is_bytes() { bytes } else { blocks }));
         range
     }
 

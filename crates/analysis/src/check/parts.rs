@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use heapledger_format::{Entry, FreedEntry, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
-use super::Responsible;
+use super::{Figure, Responsible};
 use crate::fold::{Act, Element, Fold, fold};
 use crate::notes::records_frees;
 use crate::query::Evaluator;
@@ -47,7 +47,7 @@ impl MatchingBlocks {
             blocks_error: all.blocks_error(),
             bytes: all.bytes,
             bytes_error: all.bytes_error(),
-            sites: sorted(sites, true),
+            sites: sorted(sites, Figure::Live),
             by_name: filter.needs_names(),
         })
     }
@@ -75,25 +75,26 @@ impl<T: Element> Fold<T> for PerSite {
 }
 
 /// Call sites with most bytes first, or most blocks.
-fn sorted(sums: HashMap<u32, Amount>, by_bytes: bool) -> Vec<SiteTotals> {
+fn sorted(sums: HashMap<u32, Amount>, figure: Figure) -> Vec<SiteTotals> {
     let totals = |(site, Amount { samples, blocks, bytes })| SiteTotals { site, samples, blocks, bytes };
     let mut sites: Vec<SiteTotals> = sums.into_iter().map(totals).collect();
     sites.sort_unstable_by_key(|totals| {
-        let (first, second) = if by_bytes { (totals.bytes, totals.blocks) } else { (totals.blocks, totals.bytes) };
+        let (first, second) =
+            if figure.is_bytes() { (totals.bytes, totals.blocks) } else { (totals.blocks, totals.bytes) };
         (!first, !second, totals.site)
     });
     sites
 }
 
-/// What each call site allocated, as far as its blocks live or their frees are in the history; most bytes first, or
-/// most blocks. And of how many frees that is.
+/// What each call site allocated, as far as its blocks live or their frees are in the history; the most of
+/// `figure` first: bytes, or blocks. And of how many frees that is.
 ///
 /// # Errors
 /// If the ledger can no longer be read.
 pub fn allocated_by_site(
     ledger: &Ledger,
     live: &[SiteTotals],
-    by_bytes: bool,
+    figure: Figure,
 ) -> Result<(Vec<SiteTotals>, FreesHeld), SourceError> {
     let freed = fold::<FreedEntry, _>(ledger, None, usize::MAX, &PerSite::default, &mut |_| {})?.sum;
     let held = freed.all.blocks;
@@ -103,7 +104,7 @@ pub fn allocated_by_site(
     }
     let all = ledger.tallies()?.get(TallyCounter::Frees);
     let (recorded, estimated) = (records_frees(ledger), Sampling::of(ledger).is_on());
-    Ok((sorted(sums, by_bytes), FreesHeld { all, missing: all.saturating_sub(held), recorded, estimated }))
+    Ok((sorted(sums, figure), FreesHeld { all, missing: all.saturating_sub(held), recorded, estimated }))
 }
 
 /// The stacks whose bytes grew most, greatest first: those with the same functions are one, wherever their lines are.

@@ -21,10 +21,19 @@ struct Step {
     weight: u64,
 }
 
+/// Which functions are one in a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SameFunction {
+    /// Those of one name in one module.
+    InModule,
+    /// Those of one name: so stacks of several runs and builds can be laid over each other.
+    ByName,
+}
+
 /// Puts a tree together.
 #[derive(Debug)]
 pub struct TreeBuilder<'a> {
-    by_name: bool,
+    same: SameFunction,
     holders: &'a Holders,
     levels: Interner<Level>,
     files: Interner<Arc<str>>,
@@ -38,14 +47,13 @@ pub struct TreeBuilder<'a> {
 }
 
 impl<'a> TreeBuilder<'a> {
-    /// An empty tree. With `by_name`, functions of one name are one whatever module they are in: so the stacks of
-    /// several runs and builds can be laid over each other. Without, a function belongs to its module. Functions that
+    /// An empty tree. Functions that
     /// cannot hold blocks, by `holders`, are left out; what they would hold counts for their callers.
-    pub fn new(by_name: bool, holders: &'a Holders) -> TreeBuilder<'a> {
+    pub fn new(same: SameFunction, holders: &'a Holders) -> TreeBuilder<'a> {
         let mut levels = Interner::default();
         let level = levels.id(&Level::default());
         TreeBuilder {
-            by_name,
+            same,
             holders,
             levels,
             files: Interner::default(),
@@ -150,12 +158,12 @@ impl<'a> TreeBuilder<'a> {
             (Some(function), module) => Level {
                 kind: LevelKind::Function,
                 name: Arc::clone(function),
-                module: module.clone().filter(|_| !self.by_name),
+                module: module.clone().filter(|_| self.same == SameFunction::InModule),
             },
             (None, Some(module)) => Level {
                 kind: LevelKind::Address,
                 name: format!("{}+{:#x}", short(module), frame.offset.unwrap_or(0)).into(),
-                module: Some(Arc::clone(module)).filter(|_| !self.by_name),
+                module: Some(Arc::clone(module)).filter(|_| self.same == SameFunction::InModule),
             },
             (None, None) => {
                 let name = frame.address.map_or_else(|| "unknown code".to_owned(), |address| format!("{address:#x}"));

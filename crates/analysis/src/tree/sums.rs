@@ -26,6 +26,15 @@ pub struct SiteSum {
     pub amounts: Amounts,
 }
 
+/// What is done with what several threads hold from one call site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// It is one sum.
+    Together,
+    /// Each thread has a sum of its own.
+    Apart,
+}
+
 /// The blocks of a ledger by call site.
 #[derive(Clone, Debug, Default)]
 pub struct SiteSums {
@@ -189,10 +198,11 @@ impl SiteSums {
     /// If the ledger can no longer be read.
     pub fn of(
         ledger: &Ledger,
-        by_thread: bool,
+        threads: Threads,
         mut filter: Option<&mut Evaluator<'_>>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<SiteSums, SourceError> {
+        let by_thread = threads == Threads::Apart;
         let may_grow = !ledger.is_finished();
         let known = usize::try_from(ledger.count(SectionKind::Sites)?).unwrap_or(usize::MAX);
         let limit = if may_grow { known.saturating_add(SITES_MORE) } else { known }.max(1);

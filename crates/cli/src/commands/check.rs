@@ -230,7 +230,7 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
             }
             (Figure::Leaked, ..) => naming.some(leaked.as_ref().map_or(&[][..], |leaked| &leaked.sites), args.top)?,
             (Figure::Allocations | Figure::Allocated, ..) => {
-                let (by_site, held) = allocated_by_site(ledger, &sites, finding.figure.is_bytes())?;
+                let (by_site, held) = allocated_by_site(ledger, &sites, finding.figure)?;
                 finding.of_frees = Some(held);
                 naming.some(&by_site, args.top)?
             }

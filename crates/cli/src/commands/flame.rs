@@ -155,15 +155,21 @@ fn show(args: &FlameArgs) -> Result<()> {
             let result = File::create(&path).and_then(|file| write(&mut BufWriter::new(file)));
             Ok(result.map_err(|error| unwritten(&path, &error))?)
         }
-        Target::Named(path) => place(&path, true, tree, args.bytes, write),
-        Target::Free(path) => place(&path, false, tree, args.bytes, write),
+        Target::Named(path) => {
+            let replace = |pending: Pending| pending.place(true, &mut BTreeSet::new());
+            place(&path, replace, tree, args.bytes, write)
+        }
+        Target::Free(path) => {
+            let numbered = (0..).map(|number| numbered_before_ending(&path, number));
+            place(&path, |pending| pending.place_at_first(numbered), tree, args.bytes, write)
+        }
     }
 }
 
-/// Writes a file and gives it its name when it is complete.
+/// Writes a file; `put` gives it its name when it is complete.
 fn place(
     path: &Path,
-    force: bool,
+    put: impl FnOnce(Pending) -> io::Result<PathBuf>,
     tree: &CallTree,
     exact_bytes: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -171,15 +177,11 @@ fn place(
     let placed = || {
         let pending = Pending::new(path.to_owned())?;
         write(&mut BufWriter::new(File::create(pending.temporary())?))?;
-        if force {
-            pending.place(true, &mut BTreeSet::new())
-        } else {
-            pending.place_at_first((0..).map(|number| numbered_before_ending(path, number)))
-        }
+        put(pending)
     };
     let path = placed().map_err(|error| unwritten(path, &error))?;
     let size = fs::metadata(&path).map_or(0, |meta| meta.len());
-    let size = Paint { exact_bytes, ..Paint::default() }.figures(false).bytes(size);
+    let size = Paint { exact_bytes, ..Paint::default() }.exact_figures().bytes(size);
     let places = heapledger_report::counted(tree.nodes.len() as u64 - 1, "place", "places");
     crate::say(&format!("{} ({}, {places} in the call tree)", clean(&path.to_string_lossy()), size));
     Ok(())

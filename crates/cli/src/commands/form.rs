@@ -13,7 +13,7 @@ use heapledger_source::Ledger;
 
 use super::ViewArgs;
 use crate::say;
-use crate::terminal::Output;
+use crate::terminal::{Output, Paging};
 
 /// The heading of these options in help texts.
 const HEADING: &str = "Output format";
@@ -192,7 +192,7 @@ impl<'a> Steps<'a> {
     /// Writes the next one, to be seen at once.
     pub(crate) fn step(&mut self, report: &mut dyn Stepwise) -> Result<()> {
         self.done += 1;
-        let out = self.out.get_or_insert_with(|| self.view.output(self.form, false));
+        let out = self.out.get_or_insert_with(|| self.view.output(self.form, Paging::Never));
         report.step(self.form, self.done, out).map_err(unwritten)?;
         Ok(out.flush()?)
     }
@@ -215,20 +215,21 @@ fn tell_beside(form: &Form, report: &dyn Report) {
 }
 
 impl ViewArgs {
-    /// Standard output for a report of that form. `pager`: whether long text may go through one.
-    pub(crate) fn output(&self, form: &Form, pager: bool) -> Output {
-        let text = |pager| Output::text(pager && !self.no_pager, self.color.is_on());
+    /// Standard output for a report of that form. Long text goes through a pager if that is allowed.
+    pub(crate) fn output(&self, form: &Form, pager: Paging) -> Output {
+        let pager = if self.no_pager { Paging::Never } else { pager };
+        let text = |pager| Output::text(pager, self.color.is_on());
         match form {
             Form::Json => Output::data(),
             Form::Lines { .. } => text(pager).open(),
-            Form::Csv => text(false),
+            Form::Csv => text(Paging::Never),
             _ => text(pager),
         }
     }
 
     /// Writes a report to standard output, and to standard error what its form has no place for.
     pub(crate) fn present(&self, form: &Form, report: &mut dyn Report) -> Result<()> {
-        let mut out = self.output(form, true);
+        let mut out = self.output(form, Paging::Allowed);
         report.write(form, &mut out).map_err(unwritten)?;
         out.flush()?;
         tell_beside(form, report);

@@ -110,7 +110,7 @@ fn show(args: &HistoryArgs, targets: &[&OsStr]) -> Result<()> {
     if by.is_none() {
         args.sort.parse()?;
     }
-    args.check(by.is_some(), columns.is_some())?;
+    args.check(by.is_some() || columns.is_some())?;
     let (mut ledgers, parts) = open_run(targets)?;
     let given = targets.iter().map(|target| target.to_string_lossy());
     if !args.form.is_json() && !given.eq(parts.iter().map(String::as_str)) {
@@ -161,8 +161,8 @@ impl HistoryArgs {
     }
 
     /// What cannot be asked for together.
-    fn check(&self, by: bool, columns: bool) -> Result<()> {
-        let tables = by || columns || self.form.is_csv();
+    fn check(&self, is_table: bool) -> Result<()> {
+        let tables = is_table || self.form.is_csv();
         if self.form.get().is_of_records() && tables {
             return Err(Usage::new("-f and --format ecos are for single events, not for tables").into());
         }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use heapledger_analysis::{Note, Seen};
 use heapledger_format::session::process as key;
 use heapledger_report::{Report, SnapshotReport, clean, sentence};
-use heapledger_source::{Ledger, Snapshot, SourceError};
+use heapledger_source::{Ledger, Meanwhile, Snapshot, SourceError};
 use nix::sys::signal::{SigSet, Signal};
 
 use super::form::{FormArgs, Sentences, unwritten};
@@ -152,7 +152,7 @@ fn write(args: &SnapshotArgs, live: &Ledger, pending: &Pending) -> Result<(Figur
     let raw = pending.copy();
     let unfit = |error: SourceError| plain(error, &wanted);
     let snapshot =
-        if args.freeze { held(args, live, &raw, &unfit)? } else { copy(live, &raw, false).map_err(unfit)? };
+        if args.freeze { held(args, live, &raw, &unfit)? } else { copy(live, &raw, Meanwhile::Runs).map_err(unfit)? };
     let mut progress = Progress::of_ours("writing the snapshot", args.quiet || !io::stderr().is_terminal());
     let version = [(key::RUN_VERSION, env!("CARGO_PKG_VERSION").to_owned())];
     let taken = snapshot.taken;
@@ -174,7 +174,7 @@ fn held(
     let pid = asked.or_else(|| live.process().pid().and_then(|pid| pid.try_into().ok()));
     let Some(pid) = pid.filter(|_| live.is_running()) else {
         // It has ended: nobody writes any more.
-        return Ok(copy(live, raw, true).map_err(unfit)?);
+        return Ok(copy(live, raw, Meanwhile::Held).map_err(unfit)?);
     };
     if pid == id() as i32 {
         bail!("a process cannot hold itself");
@@ -187,7 +187,7 @@ fn held(
     }
     loop {
         let held = HeldProcess::hold(pid, &trace)?;
-        let mut snapshot = copy(live, raw, true).map_err(unfit)?;
+        let mut snapshot = copy(live, raw, Meanwhile::Held).map_err(unfit)?;
         let span = u64::try_from(held.span().as_nanos()).unwrap_or(u64::MAX);
         let woken = held.woken();
         drop(held);
@@ -214,7 +214,7 @@ fn held(
     }
 }
 
-fn copy(live: &Ledger, raw: &std::path::Path, still: bool) -> Result<Snapshot, SourceError> {
+fn copy(live: &Ledger, raw: &std::path::Path, program: Meanwhile) -> Result<Snapshot, SourceError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Snapshot::copy(live, raw, u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), still)
+    Snapshot::copy(live, raw, u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), program)
 }

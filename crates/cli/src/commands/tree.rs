@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Scope, TreeOrder};
-use heapledger_analysis::tree::{CallTree, Measure, Side, SiteSums, TreeBuilder};
+use heapledger_analysis::tree::{CallTree, Measure, SameFunction, Side, SiteSums, Threads, TreeBuilder};
 use heapledger_analysis::{Clock, Identity, Note, Seen};
 use heapledger_report::{TreeReport, thread_name};
 use heapledger_source::{Ledger, Thread};
@@ -166,7 +166,8 @@ impl ShapeArgs {
     pub(super) fn grow(&self, ledgers: &[&Ledger]) -> Result<Grown> {
         self.naming.check(ledgers)?;
         let holders = self.filter.shown(self.no_wrappers)?;
-        let mut builder = TreeBuilder::new(ledgers.len() > 1, &holders);
+        let same = if ledgers.len() > 1 { SameFunction::ByName } else { SameFunction::InModule };
+        let mut builder = TreeBuilder::new(same, &holders);
         let mut all = Vec::new();
         let mut seen = Seen::default();
         for (ledger, side) in ledgers.iter().zip([Side::New, Side::Old]) {
@@ -175,7 +176,8 @@ impl ShapeArgs {
             let mut progress = Progress::new("reading");
             let clock = Clock::new(ledger, SystemTime::now())?;
             let mut filter = self.filter.evaluator(ledger, clock, Scope::Events, self.naming.no_names(ledger)?)?;
-            let sums = SiteSums::of(ledger, self.threads, Some(&mut filter), &mut |part| progress.show(part))?;
+            let threads = if self.threads { Threads::Apart } else { Threads::Together };
+            let sums = SiteSums::of(ledger, threads, Some(&mut filter), &mut |part| progress.show(part))?;
             drop(progress);
             let mut names = filter.into_names();
             if ledgers.len() == 1 && sums.sites.is_empty() {

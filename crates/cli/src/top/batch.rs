@@ -15,7 +15,7 @@ use super::view::{Data, View, columns};
 use super::{Watched, finished};
 use crate::commands::TopArgs;
 use crate::commands::form::tell_notes;
-use crate::terminal::Output;
+use crate::terminal::{Output, Paging};
 
 /// How long the finished ledger of a program that has just ended is waited for.
 const FINISH_PATIENCE: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let mut out = match args.form.get() {
         Form::Json => Out::Json(LooksJson::new(Output::data(), &name, sampling.from(0))?),
         Form::Csv => Out::Csv(LooksCsv::new(Output::data(), view.group.name())?),
-        _ => Out::Text(Output::text(false, args.ledger.view.color.is_on())),
+        _ => Out::Text(Output::text(Paging::Never, args.ledger.view.color.is_on())),
     };
     let mut mark: Option<Mark> = None;
     let mut in_flight = 0;

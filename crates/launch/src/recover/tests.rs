@@ -44,7 +44,7 @@ fn a_ledger_is_in_the_hands_of_its_run_or_in_nobodys() {
         assert_eq!(only(&[place]).live.path, path);
     }
     let unfinished = only(&[path]);
-    let hands = || match unfinished.state(true).expect("read") {
+    let hands = || match unfinished.state(Killed::Awaited).expect("read") {
         UnfinishedState::Recorded(_, hands) => hands,
         UnfinishedState::Blank { .. } => panic!("something was recorded"),
     };
@@ -59,7 +59,7 @@ fn who_comes_second_hears_that_it_is_finished() {
     let scratch = Scratch::new("recover-second");
     let path = put(&scratch, 0);
     let unfinished = only(&[scratch.path().to_owned()]);
-    let opened = |unfinished: &Unfinished| match unfinished.state(false).expect("read") {
+    let opened = |unfinished: &Unfinished| match unfinished.state(Killed::AsItIs).expect("read") {
         UnfinishedState::Recorded(ledger, _) => ledger,
         UnfinishedState::Blank { .. } => panic!("something was recorded"),
     };
@@ -69,10 +69,10 @@ fn who_comes_second_hears_that_it_is_finished() {
     let gone = format!("{} is not there any more: another heapledger has finished it", path.display());
     // It had the file open already, or came too late to open it.
     assert_eq!(finish(&scratch, &unfinished, &second).expect_err("too late").to_string(), gone);
-    assert_eq!(unfinished.state(false).expect_err("too late").to_string(), gone);
+    assert_eq!(unfinished.state(Killed::AsItIs).expect_err("too late").to_string(), gone);
     assert!(!scratch.join("gone.hl.1").exists());
     // What was never there is told as the system tells it.
-    let typed = only(std::slice::from_ref(&path)).state(false).expect_err("nothing there").to_string();
+    let typed = only(std::slice::from_ref(&path)).state(Killed::AsItIs).expect_err("nothing there").to_string();
     assert!(typed.starts_with(&format!("{}: No such file", path.display())), "{typed}");
     let finished = find(&[scratch.join("gone.hl")]).expect_err("refused");
     assert!(matches!(finished, LaunchError::Finished(_)), "{finished}");
@@ -83,7 +83,7 @@ fn one_at_a_time() {
     let scratch = Scratch::new("recover-held");
     let path = put(&scratch, 0);
     let unfinished = only(std::slice::from_ref(&path));
-    let UnfinishedState::Recorded(ledger, _) = unfinished.state(false).expect("read") else {
+    let UnfinishedState::Recorded(ledger, _) = unfinished.state(Killed::AsItIs).expect("read") else {
         panic!("something was recorded")
     };
     let other = File::open(&path).expect("open");
@@ -102,7 +102,7 @@ fn an_empty_one_is_removed_when_nobody_will_ever_write_it() {
     let path = directory.join(Live::name(SESSION, 0));
     fs::write(&path, vec![0; 8192]).expect("written");
     let unfinished = only(&[scratch.path().to_owned()]);
-    let for_good = || match unfinished.state(false).expect("read") {
+    let for_good = || match unfinished.state(Killed::AsItIs).expect("read") {
         UnfinishedState::Blank { for_good } => for_good,
         UnfinishedState::Recorded(..) => panic!("nothing was recorded"),
     };
@@ -133,8 +133,8 @@ fn what_a_killed_one_left_half_done_is_found_where_it_wrote() {
     let elsewhere = scratch.join("elsewhere");
     fs::create_dir(&elsewhere).expect("made");
     let whole = workplace.canonicalize().expect("it is there");
-    assert_eq!(finds.abandoned(&elsewhere, false), BTreeSet::from([whole.clone()]));
+    assert_eq!(finds.abandoned(&elsewhere, Abandoned::Kept), BTreeSet::from([whole.clone()]));
     assert!(workplace.exists(), "only looked at");
-    assert_eq!(finds.abandoned(&elsewhere, true), BTreeSet::from([whole]));
+    assert_eq!(finds.abandoned(&elsewhere, Abandoned::Removed), BTreeSet::from([whole]));
     assert!(!workplace.exists() && !note.exists() && directory.exists());
 }

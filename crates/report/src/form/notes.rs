@@ -71,9 +71,21 @@ pub fn sentence(note: &Note) -> String {
     }
 }
 
-/// Why `missing` frees are not shown: half a sentence, to stand behind "Caution: ".
-pub fn missing_frees(estimated: bool, missing: u64, recorded: bool) -> String {
-    let frees = Figures { estimated, exact_bytes: false }.counted(missing, "free is", "frees are");
+/// Frees that are not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingFrees {
+    /// How many.
+    pub frees: u64,
+    /// Whether that is an estimate.
+    pub estimated: bool,
+    /// Whether the ledger recorded freed blocks at all.
+    pub recorded: bool,
+}
+
+/// Why frees are not shown: half a sentence, to stand behind "Caution: ".
+pub fn missing_frees(missing: MissingFrees) -> String {
+    let MissingFrees { frees, estimated, recorded } = missing;
+    let frees = Figures { estimated, exact_bytes: false }.counted(frees, "free is", "frees are");
     if recorded {
         format!("history is incomplete: {frees} no longer in the ring")
     } else {
@@ -100,13 +112,16 @@ pub fn missing_events(events: &Coverage) -> String {
     let &Coverage { frees_missing, frees_shown_before, frees_recorded, .. } = events;
     let estimated = events.sampled.is_some();
     if frees_shown_before == 0 {
-        return missing_frees(estimated, frees_missing, frees_recorded);
+        return missing_frees(MissingFrees { frees: frees_missing, estimated, recorded: frees_recorded });
     }
     let frees = Figures { estimated, exact_bytes: false }.counted(frees_shown_before, "free is", "frees are");
     let shown = format!("{frees} left out, because an earlier copy of the ledger shows them");
     match frees_missing.saturating_sub(frees_shown_before) {
         0 => shown,
-        gone => format!("{shown}; {}", missing_frees(estimated, gone, frees_recorded)),
+        gone => {
+            let gone = MissingFrees { frees: gone, estimated, recorded: frees_recorded };
+            format!("{shown}; {}", missing_frees(gone))
+        }
     }
 }
 

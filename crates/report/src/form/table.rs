@@ -73,24 +73,20 @@ pub struct Column {
 }
 
 impl Column {
-    fn new(name: impl Into<String>, right: bool, shrinks: bool) -> Column {
-        let name = name.into();
-        Column { key: name.clone(), name, right, shrinks, estimated: false }
-    }
-
     /// A column of numbers.
     pub fn number(name: impl Into<String>) -> Column {
-        Column::new(name, true, false)
+        Column { right: true, ..Column::word(name) }
     }
 
     /// A column of short words.
     pub fn word(name: impl Into<String>) -> Column {
-        Column::new(name, false, false)
+        let name = name.into();
+        Column { key: name.clone(), name, right: false, shrinks: false, estimated: false }
     }
 
     /// A column of text that may be cut.
     pub fn text(name: impl Into<String>) -> Column {
-        Column::new(name, false, true)
+        Column { shrinks: true, ..Column::word(name) }
     }
 
     /// Has another name in CSV and JSON, where the unit belongs to the name: `age_ns`.

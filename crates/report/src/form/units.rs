@@ -35,6 +35,11 @@ impl Paint {
         Figures { estimated, exact_bytes: self.exact_bytes }
     }
 
+    /// How figures are written that are no estimates.
+    pub fn exact_figures(self) -> Figures {
+        self.figures(false)
+    }
+
     fn with(self, style: Style, text: impl Display) -> String {
         if self.on { format!("{style}{text}{style:#}") } else { text.to_string() }
     }
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn no_unit_is_written_where_bytes_are_exact() {
-        let figures = Paint { exact_bytes: true, ..Paint::default() }.figures(false);
+        let figures = Paint { exact_bytes: true, ..Paint::default() }.exact_figures();
         assert_eq!(figures.bytes(1_298_850), "1,298,850 B");
         assert_eq!(figures.bytes_exact(1_298_850), "1,298,850 B");
         assert_eq!(figures.growth(-1_298_850), "-1,298,850 B");

@@ -35,7 +35,11 @@ pub(super) fn write(report: &mut LivesReport<'_>, out: &mut dyn Write) -> Result
     }
     if lives.frees_missing != 0 {
         let estimated = lives.sampled.is_some();
-        let missing = notes::missing_frees(estimated, lives.frees_missing, lives.frees_recorded);
+        let missing = notes::missing_frees(notes::MissingFrees {
+            frees: lives.frees_missing,
+            estimated,
+            recorded: lives.frees_recorded,
+        });
         let caution = format!("Caution: {missing}.");
         writeln!(out, "{}\n", context.paint.strong(context.paint.lines(&caution, 0, 2)))?;
     }

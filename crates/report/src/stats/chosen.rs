@@ -6,8 +6,8 @@ use heapledger_analysis::Chosen;
 use heapledger_format::record::Options;
 
 use crate::form::notes;
+use crate::form::notes::{MissingFrees, missing_frees};
 use crate::form::units::clean;
-use crate::missing_frees;
 use crate::stats::StatsReport;
 use crate::stats::text::{Fields, allocators, heaps, recorded, sites, threads};
 
@@ -24,7 +24,11 @@ pub(crate) fn rest(mut fields: Fields<'_>, report: &StatsReport<'_>, chosen: &Ch
     let allocations = figures.counted(summary.allocations, "allocation", "allocations");
     let mut history = vec![format!("{allocations} in the ledger, {} freed", figures.count(summary.frees))];
     if chosen.frees_missing != 0 {
-        let missing = missing_frees(figures.estimated, chosen.frees_missing, chosen.frees_recorded);
+        let missing = missing_frees(MissingFrees {
+            frees: chosen.frees_missing,
+            estimated: figures.estimated,
+            recorded: chosen.frees_recorded,
+        });
         history.push(format!("Caution: {missing}, of any blocks."));
     }
     fields.field("History", &history)?;

@@ -126,7 +126,7 @@ impl<'a, W: Write> WhereisText<'a, W> {
             any = true;
             self.field(
                 "Before",
-                &format!("{}: ends {} before {what}", short(before), far(self.context.paint.figures(false), distance)),
+                &format!("{}: ends {} before {what}", short(before), far(self.context.paint.exact_figures(), distance)),
             )?;
         }
         if let (Some(after), Some(distance)) = (&place.after, place.distance_after())
@@ -135,11 +135,15 @@ impl<'a, W: Write> WhereisText<'a, W> {
             any = true;
             self.field(
                 "After",
-                &format!("{}: begins {} behind {what}", short(after), far(self.context.paint.figures(false), distance)),
+                &format!(
+                    "{}: begins {} behind {what}",
+                    short(after),
+                    far(self.context.paint.exact_figures(), distance)
+                ),
             )?;
         }
         if !any {
-            let range = self.context.paint.figures(false).bytes(NEAR);
+            let range = self.context.paint.exact_figures().bytes(NEAR);
             let heap = if heap.is_some() { " of its heap" } else { "" };
             let other = if place.block.is_some() { "other " } else { "" };
             self.field("Near", &format!("no {other}live block{heap} within {range}"))?;
@@ -151,7 +155,14 @@ impl<'a, W: Write> WhereisText<'a, W> {
     fn end(mut self, places: &KnownAddresses, seen: &Seen) -> io::Result<()> {
         let missing = places.frees_missing;
         if missing != 0 {
-            let caution = format!("Caution: {}.", notes::missing_frees(false, missing, places.frees_recorded));
+            let caution = format!(
+                "Caution: {}.",
+                notes::missing_frees(notes::MissingFrees {
+                    frees: missing,
+                    estimated: false,
+                    recorded: places.frees_recorded
+                })
+            );
             writeln!(self.out, "\n{}", self.context.paint.lines(&caution, 0, 2))?;
         }
         notes::write(&mut self.out, seen, self.context.paint)?;

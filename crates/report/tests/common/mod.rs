@@ -41,7 +41,7 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
     report.write(&Form::Json, stats_lines).expect("written");
 
     let context = &context;
-    let selection = &Selection::of(&ledger, Sort::Address, false, 5, &mut |_| {})?;
+    let selection = &Selection::of(&ledger, Sort::Address, 5, &mut |_| {})?;
     let named = &mut names(&mut selection.blocks.sites())?;
     let seen = Seen::of(&ledger, selection.in_flight)?;
     let threads_recorded = true;
@@ -49,7 +49,7 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
     report.write(&Form::Text, dump).map_err(unread)?;
     report.write(&Form::Json, dump_lines).map_err(unread)?;
 
-    let events = &Events::of(&ledger, true, 5, &mut |_| {})?;
+    let events = &Events::last(&ledger, 5, &mut |_| {})?;
     let named = &mut names(&mut events.events.iter().map(|event| event.site()))?;
     let seen = Seen::of(&ledger, selection.in_flight)?;
     let mut report = EventsReport { context, threads_recorded, events, names: named, seen };

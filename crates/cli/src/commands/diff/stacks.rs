@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
-use heapledger_analysis::diff::{Census, Diff, StackKeys, moment_unix_ns};
+use heapledger_analysis::diff::{Census, Diff, Keep, StackKeys, moment_unix_ns};
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Scope};
 use heapledger_analysis::{Names, Seen};
@@ -65,15 +65,18 @@ fn read(args: &DiffArgs, [a, b]: [&Opened; 2], by_number: bool, filters: &mut [E
     let a_moment = moment_unix_ns(&a.ledger, SystemTime::now());
     filter_a.prepare_blocks(&mut |_| ())?;
     let chosen = Some(filter_a).filter(|_| filtered);
-    let before = Census::of(&a.ledger, chosen, by_number, &mut |part| progress.show(part / 2.0))?;
+    let before = Census::of(&a.ledger, chosen, if by_number { Keep::Numbers } else { Keep::Sums }, &mut |part| {
+        progress.show(part / 2.0)
+    })?;
     let moments = [a_moment, moment_unix_ns(&b.ledger, SystemTime::now())];
     filter_b.prepare_blocks(&mut |_| ())?;
     let chosen = Some(filter_b).filter(|_| filtered);
     let mut show = |part| progress.show(0.5 + part / 2.0);
     let (diff, after) = if by_number {
-        Diff::since(&before, &b.ledger, chosen, args.one_by_one(), &mut show)?
+        let keep = if args.one_by_one() { Keep::Numbers } else { Keep::Sums };
+        Diff::since(&before, &b.ledger, chosen, keep, &mut show)?
     } else {
-        let after = Census::of(&b.ledger, chosen, false, &mut show)?;
+        let after = Census::of(&b.ledger, chosen, Keep::Sums, &mut show)?;
         // Two runs: all stacks are named, and compared by their functions.
         let mut keys = StackKeys::new(&a.ledger.modules()?, &b.ledger.modules()?);
         find_names(filters[0].names(), before.sites(), args.form.is_json())?;

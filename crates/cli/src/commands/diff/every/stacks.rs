@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use anyhow::Result;
-use heapledger_analysis::diff::{Census, Diff, moment_unix_ns};
+use heapledger_analysis::diff::{Census, Diff, Keep, moment_unix_ns};
 use heapledger_analysis::query::Evaluator;
 use heapledger_analysis::{Names, Seen};
 use heapledger_report::{Compared, DiffReport, DiffSide};
@@ -39,7 +39,7 @@ impl<'a> StacksFollowed<'a> {
         let mut progress = Progress::new("reading");
         let unix_ns = moment_unix_ns(ledger, SystemTime::now());
         filter.prepare_blocks(&mut |_| ())?;
-        let census = Census::of(ledger, Some(&mut filter), true, &mut |part| progress.show(part))?;
+        let census = Census::of(ledger, Some(&mut filter), Keep::Numbers, &mut |part| progress.show(part))?;
         Ok(StacksFollowed { args, opened, filter, names, first: StacksRead { census, unix_ns }, last: None })
     }
 
@@ -68,7 +68,8 @@ impl Followed for StacksFollowed<'_> {
         let now = now_unix_ns(ledger);
         let earlier = self.last.as_ref().unwrap_or(&self.first);
         let moments = [earlier.unix_ns, now];
-        let (diff, census) = Diff::since(&earlier.census, ledger, Some(&mut self.filter), !is_last, &mut |_| ())?;
+        let keep = if is_last { Keep::Sums } else { Keep::Numbers };
+        let (diff, census) = Diff::since(&earlier.census, ledger, Some(&mut self.filter), keep, &mut |_| ())?;
         self.last = Some(StacksRead { census, unix_ns: now });
         let limit = self.args.limit(INTERVAL_STACKS);
         self.report(&diff, moments, limit, Some(Seen::default()), |report| out.step(report))
@@ -76,7 +77,7 @@ impl Followed for StacksFollowed<'_> {
 
     fn end(mut self, out: Steps<'_>) -> Result<()> {
         let ledger = &self.opened.ledger;
-        let (diff, _) = Diff::since(&self.first.census, ledger, Some(&mut self.filter), false, &mut |_| ())?;
+        let (diff, _) = Diff::since(&self.first.census, ledger, Some(&mut self.filter), Keep::Sums, &mut |_| ())?;
         let moments = [self.first.unix_ns, now_unix_ns(ledger)];
         let limit = self.args.limit(STACKS);
         self.report(&diff, moments, limit, None, |report| out.end(report))
