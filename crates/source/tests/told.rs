@@ -27,9 +27,9 @@ fn forms(directory: &Path, (order, word): (ByteOrder, WordSize)) -> Vec<(&'stati
     let live = Ledger::open(place("live")).expect("a ledger");
     finish(&live, &place("finished"), &[], &mut |_, _| ()).expect("finished");
     let mut forms = vec![("live", live), ("finished", Ledger::open(place("finished")).expect("a ledger"))];
-    for (name, still) in [("running", false), ("held", true)] {
+    for (name, program) in [("running", Meanwhile::Runs), ("held", Meanwhile::Held)] {
         let live = Ledger::open(place("live")).expect("a ledger");
-        let copy = Snapshot::copy(&live, &place("copy"), 1_700_000_000_500_000_000, still).expect("copied");
+        let copy = Snapshot::copy(&live, &place("copy"), 1_700_000_000_500_000_000, program).expect("copied");
         forms.push(("a plain copy", Ledger::open(place("copy")).expect("a ledger")));
         copy.finish(&place(name), &[], &mut |_, _| ()).expect("finished");
         forms.push((name, Ledger::open(place(name)).expect("a ledger")));
