@@ -256,6 +256,29 @@ fn json_and_text_tell_the_same() -> Result {
 }
 
 #[test]
+fn a_run_has_labels_and_a_moment() -> Result {
+    let (scratch, program) = (Scratch::new(), victim::named("standing")?.build()?);
+    let words = ["--label", "service=api", "--label", "version=0", "--label", "version=1,2=%"];
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &words, &program, &[]))?.good()?;
+    let path = scratch.path("x.hl");
+    let stats = read("stats", &path, &[])?;
+    let process =
+        stats.iter().find_map(|line| line.get("process").filter(|process| !process.is_null())).ok_or("no process")?;
+    let labels = serde_json::json!({ "service": "api", "version": "1,2=%" });
+    check!(process["labels"] == labels, "the labels are {}", process["labels"]);
+    check!(process["moment"] == "end" && process["machine_id"].is_null(), "{process}");
+    check!(process["host"].as_str().is_some_and(|host| !host.is_empty()), "{process}");
+    let text = tell(&["stats", &path.to_string_lossy()])?.good()?.out();
+    check!(text.contains("service=api, version="), "the labels are not shown: {text}");
+    let long = format!("a={}", "x".repeat(600));
+    for (label, about) in [("nothing", "nothing"), ("=x", "=x"), (long.as_str(), "511")] {
+        let ran = tell(&["run", "--label", label, "--", "true"])?;
+        check!(ran.status.code() == Some(2) && ran.err().contains(about), "{label} should be refused: {ran}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_process_is_read_while_it_allocates() -> Result {
     let (scratch, program) = (Scratch::new(), victim::named("ending")?.build()?);
     // A thread allocates and frees without end.

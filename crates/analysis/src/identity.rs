@@ -2,7 +2,7 @@
 
 use heapledger_format::header::State;
 use heapledger_format::session::process as key;
-use heapledger_source::{Ledger, Taken};
+use heapledger_source::{Ledger, ProcessInfo, Taken};
 
 /// The program, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,42 @@ pub struct Identity {
     pub recording: bool,
     /// Whether the ledger ran out of room.
     pub full: bool,
+    /// What tells its run from others.
+    pub run: RunMarks,
+}
+
+/// What tells a run, and a moment of it, from others of a fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunMarks {
+    /// Labels of the whole run, in their order.
+    pub labels: Vec<(String, String)>,
+    /// Name of the machine.
+    pub host: Option<String>,
+    /// A hash of the machine's number.
+    pub machine_id: Option<String>,
+    /// The container.
+    pub container: Option<String>,
+    /// Of what moment the ledger is: `end`, or nanoseconds since 1970. Ledgers of one id and one moment are the same.
+    pub moment: Option<String>,
+}
+
+impl RunMarks {
+    fn of(process: &ProcessInfo) -> RunMarks {
+        let mut labels: Vec<(String, String)> = Vec::new();
+        for (name, value) in process.pairs() {
+            let Some(name) = name.strip_prefix(key::LABEL_PREFIX) else { continue };
+            // The last one counts.
+            labels.retain(|(known, _)| known != name);
+            labels.push((name.to_owned(), String::from_utf8_lossy(value).into_owned()));
+        }
+        RunMarks {
+            labels,
+            host: process.text(key::HOST),
+            machine_id: process.text(key::MACHINE_ID),
+            container: process.text(key::CONTAINER),
+            moment: process.text(key::MOMENT),
+        }
+    }
 }
 
 impl Identity {
@@ -66,6 +102,7 @@ impl Identity {
             finished: ledger.is_finished(),
             recording: state == State::Recording,
             full: state == State::Full,
+            run: RunMarks::of(process),
         }
     }
 }

@@ -52,7 +52,7 @@ pub use events::{Coverage, Event, EventIter, EventKind, EventList, Events, Wante
 pub use executables::{Given, NotOurs, given};
 pub use groups::{Group, GroupKey, Groups};
 pub use holders::Holders;
-pub use identity::Identity;
+pub use identity::{Identity, RunMarks};
 pub use lives::{Chain, Life, Lives};
 pub use memory::{Memory, Private, Sections};
 pub use moment::{FoundBy, Moment};

@@ -37,11 +37,13 @@ pub enum Key {
     CheckStacks,
     /// 0: the last stack is of no help with the next.
     Reuse,
+    /// A label of the whole run, `KEY=VALUE`; several.
+    Label,
 }
 
 impl Key {
     /// All of them.
-    pub const ALL: [Key; 12] = [
+    pub const ALL: [Key; 13] = [
         Key::Dir,
         Key::Session,
         Key::Pid,
@@ -54,6 +56,7 @@ impl Key {
         Key::Fallback,
         Key::CheckStacks,
         Key::Reuse,
+        Key::Label,
     ];
 
     /// As it is written.
@@ -71,6 +74,7 @@ impl Key {
             Key::Fallback => "fallback",
             Key::CheckStacks => "check-stacks",
             Key::Reuse => "reuse",
+            Key::Label => "label",
         }
     }
 
@@ -123,6 +127,15 @@ pub const SAMPLE_MAX: u64 = sample::INTERVAL_MAX;
 pub const LEDGER_BYTES_DEFAULT_MAX: u64 = 8 << 30;
 /// And it takes this part of the memory at most: a quarter.
 pub const LEDGER_MEMORY_PART: u64 = 4;
+
+/// Most bytes of all [`Key::Label`]s of a run, with a byte between two.
+pub const LABELS_BYTES_MAX: usize = 511;
+
+/// Whether this can be a label of a run: `KEY=VALUE` with a key, and no control characters.
+pub fn is_label(label: &[u8]) -> bool {
+    let key = label.iter().position(|byte| *byte == b'=');
+    key.is_some_and(|key| key > 0) && !label.iter().any(u8::is_ascii_control)
+}
 
 /// What may hold the directories of ledgers, one for each user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

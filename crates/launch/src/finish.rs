@@ -46,6 +46,8 @@ pub struct Finisher {
     pub fresh: BTreeSet<PathBuf>,
     /// Whether a ledger is finished even if it has no name any more: ours alone are, nobody else has done it then.
     pub nameless: bool,
+    /// What is known of where the program ran: see [`crate::machine`].
+    pub whereabouts: Vec<(&'static str, String)>,
 }
 
 impl Finisher {
@@ -91,6 +93,10 @@ impl Finisher {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Written, LaunchError> {
         let mut all = extra.to_vec();
+        all.extend(self.whereabouts.iter().cloned());
+        // Of a copy that does not say when it was made nobody knows the moment.
+        let moment = ledger.moment_unix_ns().map(|ns| ns.to_string());
+        all.extend(moment.or_else(|| (!ledger.is_copy()).then(|| key::AT_END.to_owned())).map(|at| (key::MOMENT, at)));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         all.push((key::FINISHED_UNIX_NS, now.as_nanos().to_string()));
         all.push((key::RUN_VERSION, env!("CARGO_PKG_VERSION").to_owned()));

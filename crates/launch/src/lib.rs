@@ -15,6 +15,7 @@ pub mod freeze;
 pub mod keep;
 pub mod live;
 pub mod locate;
+pub mod machine;
 pub mod options;
 pub mod output;
 pub mod recover;

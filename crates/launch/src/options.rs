@@ -95,6 +95,14 @@ pub const OPTIONS: &[RecorderOption] = &[
         read: fallback,
     },
     RecorderOption {
+        flag: "label",
+        key: Key::Label,
+        value: Some("KEY=VALUE"),
+        help: "Say something of the whole run, such as service=api; repeatable, at most 511 bytes in all",
+        hidden: false,
+        read: label,
+    },
+    RecorderOption {
         flag: "check-stacks",
         key: Key::CheckStacks,
         value: None,
@@ -203,15 +211,40 @@ fn unwind(value: &OsStr) -> Result<OsString, String> {
     if all.contains(&text) { Ok(text.into()) } else { Err(format!("'{text}' is none of {}", all.join(", "))) }
 }
 
+fn label(value: &OsStr) -> Result<OsString, String> {
+    let text = text(value)?;
+    match session::is_label(text.as_bytes()) {
+        true => Ok(text.into()),
+        false => Err(format!("'{}' is no KEY=VALUE, or has control characters", text.escape_debug())),
+    }
+}
+
+/// What is in front of the equals sign.
+fn label_key(label: &OsStr) -> &[u8] {
+    label.as_bytes().split(|byte| *byte == b'=').next().unwrap_or_default()
+}
+
 /// The settings of one run: key and value, in the order of the table, then what `run` itself adds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings(Vec<(Key, OsString)>);
 
 impl Settings {
-    /// Sets a key, replacing what it was.
+    /// Sets a key, replacing what it was. Of labels there are many: one of another name is added.
     pub fn set(&mut self, key: Key, value: OsString) {
-        self.0.retain(|(old, _)| *old != key);
+        self.0.retain(|(old, _)| *old != key || key == Key::Label);
+        if key == Key::Label {
+            let name = label_key(&value).to_owned();
+            self.0.retain(|(old, own)| *old != key || label_key(own) != name);
+        }
         self.0.push((key, value));
+    }
+
+    /// Whether something says already what this would.
+    fn has(&self, key: Key, value: &OsStr) -> bool {
+        match key {
+            Key::Label => self.0.iter().any(|(own, label)| *own == key && label_key(label) == label_key(value)),
+            _ => self.get(key).is_some(),
+        }
     }
 
     /// The value of a key.
@@ -233,13 +266,18 @@ impl Settings {
             }
             let option = OPTIONS.iter().find(|option| Some(option.key) == key);
             match option.map(|option| (option.key, option.read(&decode(value)))) {
-                Some((key, Ok(value))) if self.get(key).is_none() => self.set(key, value),
+                Some((key, Ok(value))) if !self.has(key, &value) => self.set(key, value),
                 Some((_, Ok(_))) => {}
                 Some((key, Err(problem))) => odd.push(format!("{}: {problem}", key.name())),
                 None => odd.push(format!("{}: there is no such key", String::from_utf8_lossy(item))),
             }
         }
         odd
+    }
+
+    /// Bytes of all labels, with one between two: the recorder has room for [`session::LABELS_BYTES_MAX`].
+    pub fn labels_bytes(&self) -> usize {
+        self.0.iter().filter(|(key, _)| *key == Key::Label).map(|(_, label)| label.len() + 1).sum()
     }
 
     /// The value of the environment variable.
@@ -330,6 +368,18 @@ mod tests {
         let mut again = Settings::default();
         assert!(again.add_environment(&settings.variable()).is_empty());
         assert_eq!(again, settings);
+    }
+
+    #[test]
+    fn labels_add_up_and_one_of_a_name_wins() {
+        let mut settings = Settings::default();
+        for label in ["service=api", "version=1", "version=1,2"] {
+            settings.set(Key::Label, label.into());
+        }
+        assert!(settings.add_environment(OsStr::new("label=version=0,label=region=eu,label=service=x")).is_empty());
+        assert_eq!(settings.variable(), "label=service=api,label=version=1%2C2,label=region=eu");
+        assert_eq!(settings.add_environment(OsStr::new("label=nothing,label==x")).len(), 2);
+        assert!(settings.labels_bytes() < session::LABELS_BYTES_MAX);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use heapledger_format::session::{Key, VARIABLE_BYTES_MAX};
+use heapledger_format::session::{Key, LABELS_BYTES_MAX, VARIABLE_BYTES_MAX};
 
 use crate::error::LaunchError;
 use crate::keep::Keeper;
@@ -55,7 +55,7 @@ impl Session {
         let name = random_name();
         settings.set(Key::Dir, base.clone().into());
         settings.set(Key::Session, name.clone().into());
-        if settings.variable().len() > VARIABLE_MAX {
+        if settings.variable().len() > VARIABLE_MAX || settings.labels_bytes() > LABELS_BYTES_MAX {
             return Err(Unready { why: LaunchError::OptionsTooLong, asked });
         }
         let (keeper, sign) = (Keeper::new(&base, &name), Sign::put_up(&live::directory_in(&base), &name));

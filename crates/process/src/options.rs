@@ -5,7 +5,8 @@ use crate::history::CHUNK_ENTRIES;
 use core::ffi::CStr;
 use heapledger_format::record::Options;
 use heapledger_format::session::{
-    self, DEPTH_LIMIT, DEPTH_LIMIT_MAX, FALLBACK, HISTORY_ENTRIES, HISTORY_ENTRIES_MAX, Key, SAMPLE_MAX,
+    self, DEPTH_LIMIT, DEPTH_LIMIT_MAX, FALLBACK, HISTORY_ENTRIES, HISTORY_ENTRIES_MAX, Key, LABELS_BYTES_MAX,
+    SAMPLE_MAX,
 };
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
@@ -87,6 +88,8 @@ pub struct Request {
     pub sample: u64,
     /// Begins paused: see [`switch`](crate::switch).
     pub paused: bool,
+    /// Labels of the whole run, `KEY=VALUE`, with line ends between.
+    pub labels: Text<{ LABELS_BYTES_MAX + 1 }>,
     /// A key or value that was not understood, for one message.
     pub unknown: Text<64>,
 }
@@ -107,6 +110,7 @@ impl Default for Request {
             reuse: true,
             sample: 0,
             paused: false,
+            labels: Text::new(),
             unknown: Text::new(),
         }
     }
@@ -157,6 +161,15 @@ impl Request {
             Key::CheckStacks => self.check_stacks = switch(value)?,
             Key::Reuse => self.reuse = switch(value)?,
             Key::Sample => self.sample = text::number(value).filter(|bytes| *bytes <= SAMPLE_MAX)?,
+            Key::Label => {
+                let label = percent_decoded(value);
+                let room = LABELS_BYTES_MAX.checked_sub(self.labels.bytes().len())?;
+                (session::is_label(label.bytes()) && !label.is_cut() && label.bytes().len() < room).then_some(())?;
+                if !self.labels.bytes().is_empty() {
+                    self.labels.push(b"\n");
+                }
+                self.labels.push(label.bytes());
+            }
             Key::Without => {
                 for name in value.split(|byte| *byte == b'+') {
                     let (_, bit) = session::PARTS.iter().find(|(known, _)| known.as_bytes() == name)?;
@@ -217,6 +230,22 @@ mod tests {
         assert!(!request.options.has(Options::TIME) && !request.options.has(Options::HEAP));
         assert!(request.options.has(Options::STACK));
         assert!(request.unknown.bytes().is_empty());
+    }
+
+    #[test]
+    fn labels_are_kept_in_their_order() {
+        let request = Request::parse(b"label=service=api,label=version=1%2C2=x,depth=9");
+        assert_eq!(request.labels.bytes(), b"service=api\nversion=1,2=x");
+        assert!(request.unknown.bytes().is_empty());
+        for wrong in [&b"label=service"[..], b"label==api", b"label=a=b%0A", b"label="] {
+            let request = Request::parse(wrong);
+            assert_eq!((request.labels.bytes(), request.unknown.bytes()), (&b""[..], wrong));
+        }
+        // Those that fit are kept whole.
+        let long = [&b"label=a="[..], &[b'x'; 300], b",label=b=", &[b'y'; 300], b",label=c=z"].concat();
+        let request = Request::parse(&long);
+        assert_eq!(request.labels.bytes(), [&b"a="[..], &[b'x'; 300], b"\nc=z"].concat());
+        assert!(!request.unknown.bytes().is_empty());
     }
 
     #[test]

@@ -269,7 +269,12 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && pair(key::UNWIND, request.unwind.name())
         && number(key::HISTORY, request.history)
         && number(key::MAX_LEDGER, request.max_ledger.unwrap_or(0))
-        && pair(key::VERSION, env!("CARGO_PKG_VERSION").as_bytes());
+        && pair(key::VERSION, env!("CARGO_PKG_VERSION").as_bytes())
+        && request.labels.bytes().split(|byte| *byte == b'\n').filter(|label| !label.is_empty()).all(|label| {
+            ledger.enter(SectionKind::Process, key::LABEL_PREFIX.as_bytes()).is_some()
+                && ledger.enter(SectionKind::Process, label).is_some()
+                && ledger.enter(SectionKind::Process, b"\0").is_some()
+        });
     // Arguments come in pieces and may be very many: as far as there is room.
     let mut in_argument = false;
     let mut room = true;

@@ -91,6 +91,7 @@ impl Taken {
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = vec![
             (key::SNAPSHOT_UNIX_NS, self.unix_ns.to_string()),
+            (key::MOMENT, self.unix_ns.to_string()),
             (key::SNAPSHOT_IN_FLIGHT, self.in_flight.to_string()),
         ];
         pairs.extend(self.held_ns.map(|ns| (key::SNAPSHOT_HELD_NS, ns.to_string())));

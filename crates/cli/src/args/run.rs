@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use heapledger_format::session::{Key, LABELS_BYTES_MAX};
 use heapledger_launch::options::{OPTIONS, Settings};
 
 /// Where the ledger goes if nobody says otherwise.
@@ -41,6 +43,8 @@ pub(crate) struct RunArgs {
     pub(crate) bytes: bool,
     /// Another preload library than the one inside this program.
     pub(crate) preload: Option<PathBuf>,
+    /// Whether the ledger is to say which machine it is of.
+    pub(crate) machine_id: bool,
     /// The recorder's options.
     pub(crate) settings: Settings,
 }
@@ -86,8 +90,15 @@ impl Args for RunArgs {
                     .action(ArgAction::SetTrue)
                     .help("Write bytes exactly at the end, without units"),
             );
+        command = command.arg(
+            Arg::new("machine-id")
+                .long("machine-id")
+                .action(ArgAction::SetTrue)
+                .help("Note in the ledger which machine this is, by a hash of /etc/machine-id, beside its name"),
+        );
         for option in OPTIONS {
             let argument = Arg::new(option.key.name()).long(option.flag).help(option.help).hide(option.hidden);
+            let argument = if option.key == Key::Label { argument.action(ArgAction::Append) } else { argument };
             command = command.arg(match option.value {
                 Some(value) => {
                     let parser = OsStringValueParser::new().try_map(|value| option.read(&value));
@@ -145,13 +156,15 @@ impl FromArgMatches for RunArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut settings = Settings::default();
         for option in OPTIONS {
-            let value = match option.value {
-                Some(_) => matches.get_one::<OsString>(option.key.name()).cloned(),
-                None => matches.get_flag(option.key.name()).then(|| "1".into()),
+            let values: Vec<OsString> = match option.value {
+                Some(_) => matches.get_many(option.key.name()).unwrap_or_default().cloned().collect(),
+                None => matches.get_flag(option.key.name()).then(|| "1".into()).into_iter().collect(),
             };
-            if let Some(value) = value {
-                settings.set(option.key, value);
-            }
+            values.into_iter().for_each(|value| settings.set(option.key, value));
+        }
+        if settings.labels_bytes() > LABELS_BYTES_MAX {
+            let problem = format!("all --label together have more than {LABELS_BYTES_MAX} bytes");
+            return Err(clap::Error::raw(ErrorKind::ValueValidation, problem));
         }
         Ok(RunArgs {
             command: matches.get_many::<OsString>("command").unwrap_or_default().cloned().collect(),
@@ -162,6 +175,7 @@ impl FromArgMatches for RunArgs {
             quiet: matches.get_flag("quiet"),
             bytes: matches.get_flag("bytes"),
             preload: matches.get_one::<PathBuf>("preload").cloned(),
+            machine_id: matches.get_flag("machine-id"),
             settings,
         })
     }

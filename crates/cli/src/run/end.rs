@@ -16,7 +16,7 @@ use heapledger_launch::LaunchError;
 use heapledger_launch::end::{self, Left, News, NoLedger};
 use heapledger_launch::finish::{Finisher, Written};
 use heapledger_launch::wait::{Ended, FinishingProcess, Signals};
-use heapledger_launch::{locate, sys};
+use heapledger_launch::{locate, machine, sys};
 use heapledger_report::{ProgramEnd, RunFigures, RunLedger, RunSummary, callers, clean};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
@@ -63,8 +63,13 @@ pub(crate) fn finish(
             FinishingProcess::Aside => sys::exit_now(0),
         }
     });
-    let mut finisher =
-        Finisher { pattern: arguments.output.clone(), force: arguments.force, fresh: BTreeSet::new(), nameless: true };
+    let mut finisher = Finisher {
+        pattern: arguments.output.clone(),
+        force: arguments.force,
+        fresh: BTreeSet::new(),
+        nameless: true,
+        whereabouts: machine::described(arguments.machine_id),
+    };
     let mut progress = None;
     let finished = left.finish(&mut finisher, outcome.ended, &mut |news| match news {
         News::Begun => progress = Some(Progress::of_ours("writing the ledger", arguments.quiet)),

@@ -31,7 +31,8 @@ fn only(places: &[PathBuf]) -> Unfinished {
 
 fn finish(scratch: &Scratch, unfinished: &Unfinished, ledger: &Ledger) -> Result<PathBuf, LaunchError> {
     let pattern = scratch.join("%n.hl").into();
-    let mut finisher = Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: false };
+    let mut finisher =
+        Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: false, whereabouts: Vec::new() };
     finisher.finish(&unfinished.live, ledger, &[], &mut |_, _| {}).map(|written| written.path)
 }
 

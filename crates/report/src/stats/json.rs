@@ -113,6 +113,11 @@ struct ProcessJson<'a> {
     start_unix_ns: Option<u64>,
     wall_ns: Option<u64>,
     snapshot: Option<SnapshotJson>,
+    labels: BTreeMap<&'a str, &'a str>,
+    host: Option<&'a str>,
+    machine_id: Option<&'a str>,
+    container: Option<&'a str>,
+    moment: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -343,5 +348,10 @@ fn process(summary: &Summary) -> ProcessJson<'_> {
         start_unix_ns: summary.clock.start_unix_ns(),
         wall_ns: identity.wall_ns,
         snapshot: identity.taken.map(SnapshotJson::of),
+        labels: identity.run.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
+        host: identity.run.host.as_deref(),
+        machine_id: identity.run.machine_id.as_deref(),
+        container: identity.run.container.as_deref(),
+        moment: identity.run.moment.as_deref(),
     }
 }

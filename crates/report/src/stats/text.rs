@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use heapledger_analysis::{Clock, Identity, NamedStack, Summary, ThreadTotals};
+use heapledger_analysis::{Clock, Identity, NamedStack, RunMarks, Summary, ThreadTotals};
 use heapledger_format::record::Options;
 use heapledger_source::ThreadState;
 
@@ -60,6 +60,10 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
     fields.field("Program", &program)?;
     if let Some(args) = args {
         fields.entry("", &args)?;
+    }
+    let run = run(&summary.identity.run);
+    if !run.is_empty() {
+        fields.field("Run", &run)?;
     }
     if let Some(chosen) = &summary.chosen {
         return chosen::rest(fields, report, chosen);
@@ -144,6 +148,18 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> (Vec<String>, Option<St
         lines.push(format!("(program {} of this process: it has called exec)", identity.image + 1));
     }
     (lines, Some(args.join(" ")).filter(|args| !args.is_empty()))
+}
+
+/// What a person said of the run, and on which machine it was if that was asked for.
+fn run(marks: &RunMarks) -> Vec<String> {
+    let labels = marks.labels.iter().map(|(key, value)| format!("{}={}", clean(key), quoted(value)));
+    let mut lines: Vec<String> =
+        Some(labels.collect::<Vec<_>>().join(", ")).filter(|all| !all.is_empty()).into_iter().collect();
+    if let Some(machine) = &marks.machine_id {
+        let host = marks.host.as_deref().unwrap_or("unknown");
+        lines.push(format!("on {}, machine {}", clean(host), clean(machine)));
+    }
+    lines
 }
 
 /// An argument as a shell would want it.

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use heapledger_analysis::Identity;
 use heapledger_analysis::tree::{Amounts, CallTree, Level, LevelKind, SiteSums, TreeNode};
+use heapledger_analysis::{Identity, RunMarks};
 
 /// Bytes of a block.
 const BLOCK: u64 = 100;
@@ -131,5 +131,6 @@ pub(crate) fn identity() -> Identity {
         finished: true,
         recording: true,
         full: false,
+        run: RunMarks::default(),
     }
 }
