@@ -21,6 +21,7 @@ pub mod output;
 pub mod recover;
 mod roomy;
 pub mod session;
+mod sha256;
 pub mod size;
 pub mod start;
 pub mod wait;

@@ -5,8 +5,6 @@ use std::path::Path;
 
 use heapledger_format::session::process as key;
 
-mod sha256;
-
 /// Digits of a container's id.
 const CONTAINER_DIGITS: usize = 64;
 /// Digits of a machine's hash that are kept.
@@ -35,7 +33,7 @@ fn hashed(number: &str) -> Option<String> {
     if number.is_empty() {
         return None;
     }
-    let hash = sha256::sha256(format!("heapledger machine {number}").as_bytes());
+    let hash = crate::sha256::sha256(format!("heapledger machine {number}").as_bytes());
     let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     digits.get(..MACHINE_DIGITS).map(str::to_owned)
 }
