@@ -222,28 +222,47 @@ pub struct Blocks {
     pub end: Value,
 }
 
+/// What lines of `history --json` have in them.
+const ALLOCATION: &str = r#""event":"allocation""#;
+const FREE: &str = r#""event":"free""#;
+
+/// A call site and its stack, as a line tells them.
+fn stack(line: &Value) -> Result<(u64, Vec<Frame>)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let file_name = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let frame = |frame: &Value| Frame {
+        names: [text(&frame["function"]), text(&frame["raw"])],
+        file: text(&frame["file"]),
+        address: text(&frame["address"]),
+        module: file_name(text(&frame["module"])),
+        inlined: frame["inlined"] == true,
+    };
+    let site = line["site"].as_u64().ok_or("a stack without a number")?;
+    Ok((site, line["frames"].as_array().into_iter().flatten().map(frame).collect()))
+}
+
 impl Blocks {
     /// All that `dump --json` shows.
     pub fn live(ledger: impl AsRef<OsStr>) -> Result<Blocks> {
-        Blocks::from("dump", ledger.as_ref(), "")
+        Blocks::from("dump", ledger.as_ref(), [""]).map(|[all]| all)
     }
 
     /// All allocations that `history --json` shows, which must be all there were.
     pub fn ever(ledger: impl AsRef<OsStr>) -> Result<Blocks> {
-        Blocks::from("history", ledger.as_ref(), r#""event":"allocation""#)
+        Blocks::from("history", ledger.as_ref(), [ALLOCATION]).map(|[all]| all)
     }
 
-    /// All frees that `history --json` shows, which must be all there were; with the stacks of the frees.
-    pub fn freed(ledger: impl AsRef<OsStr>) -> Result<Blocks> {
-        Blocks::from("history", ledger.as_ref(), r#""event":"free""#)
+    /// All allocations and all frees that `history --json` shows, which must be all there were; with the stacks of either.
+    pub fn ever_and_freed(ledger: impl AsRef<OsStr>) -> Result<[Blocks; 2]> {
+        Blocks::from("history", ledger.as_ref(), [ALLOCATION, FREE])
     }
 
-    /// Line by line, because there can be millions.
-    fn from(name: &str, ledger: &OsStr, marker: &str) -> Result<Blocks> {
+    /// The lines with each of these texts, line by line, because there can be millions.
+    fn from<const N: usize>(name: &str, ledger: &OsStr, markers: [&str; N]) -> Result<[Blocks; N]> {
         let mut command = command(heapledger());
         command.args([name, "--json"]).arg(ledger).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let mut blocks = Blocks::default();
+        let mut all: [Blocks; N] = std::array::from_fn(|_| Blocks::default());
         let out = child.stdout.take().ok_or("no stdout")?;
         let mut first = true;
         for line in BufReader::with_capacity(1 << 20, out).lines() {
@@ -251,40 +270,31 @@ impl Blocks {
             let parse =
                 |text: &str| serde_json::from_str::<Value>(text).map_err(|error| format!("{name}: {error}: {text}"));
             if line.starts_with(r#"{"type":"site""#) {
-                blocks.add_stack(&parse(&line)?)?;
+                let (site, frames) = stack(&parse(&line)?)?;
+                for blocks in &mut all {
+                    check!(blocks.stacks.insert(site, frames.clone()).is_none(), "the stack {site} is told twice");
+                }
             } else if !line.starts_with(r#"{"type":"block""#) && !line.starts_with(r#"{"type":"event""#) {
                 let value = parse(&line)?;
                 if first {
                     check!(value["complete"] != false, "the history is not complete");
                 }
-                blocks.end = value;
-            } else if line.contains(marker) {
-                blocks.add(&parse(&line)?)?;
+                all.iter_mut().for_each(|blocks| blocks.end = value.clone());
+            } else {
+                for (blocks, _) in all.iter_mut().zip(markers).filter(|(_, marker)| line.contains(marker)) {
+                    blocks.add(&parse(&line)?)?;
+                }
             }
             first = false;
         }
         let status = child.wait().map_err(|error| error.to_string())?;
         check!(status.success(), "{name} --json: {status}");
-        check!(blocks.end["type"] == "end", "{name} --json has no end line");
-        let used: HashSet<u64> = blocks.blocks.iter().map(|block| block.site).collect();
-        blocks.stacks.retain(|site, _| used.contains(site));
-        Ok(blocks)
-    }
-
-    fn add_stack(&mut self, line: &Value) -> Result {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let file_name = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let frame = |frame: &Value| Frame {
-            names: [text(&frame["function"]), text(&frame["raw"])],
-            file: text(&frame["file"]),
-            address: text(&frame["address"]),
-            module: file_name(text(&frame["module"])),
-            inlined: frame["inlined"] == true,
-        };
-        let site = line["site"].as_u64().ok_or("a stack without a number")?;
-        let frames = line["frames"].as_array().into_iter().flatten().map(frame).collect();
-        check!(self.stacks.insert(site, frames).is_none(), "the stack {site} is told twice");
-        Ok(())
+        for blocks in &mut all {
+            check!(blocks.end["type"] == "end", "{name} --json has no end line");
+            let used: HashSet<u64> = blocks.blocks.iter().map(|block| block.site).collect();
+            blocks.stacks.retain(|site, _| used.contains(site));
+        }
+        Ok(all)
     }
 
     fn add(&mut self, block: &Value) -> Result {

@@ -210,7 +210,7 @@ pub fn record(victim: &Victim, run: &Run, options: &[&str]) -> Result<Recorded> 
     let ledger = images(&scratch, "x").pop().ok_or("there is no ledger")?;
     let stats = Stats::of(&ledger)?;
     check_totals(&stats, &victim.losses)?;
-    let (allocations, frees) = (Blocks::ever(&ledger)?, Blocks::freed(&ledger)?);
+    let [allocations, frees] = Blocks::ever_and_freed(&ledger)?;
     Ok(Recorded { stats, allocations, frees })
 }
 
