@@ -76,6 +76,47 @@ fields! {
     FreedNext = 74;
 }
 
+impl Field {
+    /// A number below [`FIELD_PLACES`] of its own, for tables by field.
+    pub const fn place(self) -> usize {
+        let number = self as usize;
+        number & 31 | number >> 1 & 32
+    }
+}
+
+/// Fields of records have numbers below 32, those of history entries from 64 to 95.
+pub const FIELD_PLACES: usize = 64;
+
+/// Where the figures of an element come from: a layout, or places that were looked up before.
+pub trait Figures {
+    /// A field as it lies there; `None` if it is not recorded.
+    fn figure(&self, field: Field) -> Option<u64>;
+    /// The highest value that it can hold.
+    fn all_ones(&self, field: Field) -> Option<u64>;
+    /// A field that is not all ones.
+    #[inline]
+    fn unescaped(&self, field: Field) -> Option<u64> {
+        self.figure(field).filter(|value| self.all_ones(field) != Some(*value))
+    }
+}
+
+/// An element and what says where its fields lie.
+struct Element<'e> {
+    layout: &'e RecordLayout,
+    codec: Codec,
+    bytes: &'e [u8],
+}
+
+impl Figures for Element<'_> {
+    fn figure(&self, field: Field) -> Option<u64> {
+        self.layout.get(self.codec, self.bytes, field)
+    }
+
+    fn all_ones(&self, field: Field) -> Option<u64> {
+        self.layout.all_ones(field)
+    }
+}
+
 /// First number of the fields that only a history entry has.
 pub const FIRST_HISTORY_FIELD: u8 = 64;
 
@@ -153,6 +194,11 @@ impl RecordLayout {
             .then(|| codec.word(bytes, word_at) >> shift & mask(d.width_bits))
     }
 
+    /// The figures of the element `bytes`.
+    pub fn figures<'e>(&'e self, codec: Codec, bytes: &'e [u8]) -> impl Figures + 'e {
+        Element { layout: self, codec, bytes }
+    }
+
     /// Writes `field`, saturating at all ones. Returns false if it is not part of the layout, or the element too short.
     pub fn put(&self, codec: Codec, bytes: &mut [u8], field: Field, value: u64) -> bool {
         let Some(d) = self.find(field) else { return false };
@@ -204,6 +250,16 @@ mod tests {
                 assert_eq!(layout.get(codec, &element, Field::Time), None);
                 assert_eq!(layout.get(codec, &element[..4], Field::Size), None, "a short element is absent");
             }
+        }
+    }
+
+    #[test]
+    fn every_field_has_a_place_of_its_own() {
+        let mut taken = [false; FIELD_PLACES];
+        for field in Field::ALL {
+            let number = *field as u8;
+            assert!(number < 32 || (64..96).contains(&number), "{field:?} has no place in tables by field");
+            assert!(!std::mem::replace(&mut taken[field.place()], true), "{field:?}");
         }
     }
 

@@ -15,7 +15,7 @@
 
 use crate::bytes::{Codec, WordSize};
 use crate::kind::Kind;
-use crate::layout::{Field, RecordLayout, mask};
+use crate::layout::{Field, Figures, RecordLayout, mask};
 use crate::sample;
 
 /// A live block.
@@ -65,6 +65,9 @@ pub struct FreedEntry {
 pub const RECORD_WORDS: usize = 4;
 /// Words of a default 64-bit history entry.
 pub const HISTORY_WORDS: usize = 8;
+
+/// Figures that blocks which follow each other mostly have in common.
+pub const STEADY: usize = 3;
 
 /// Numbers are 48 bits wide; a ledger stops entering when they end.
 pub const NUMBER_MAX: u64 = mask(48) - 1;
@@ -226,21 +229,97 @@ impl Entry {
 
     /// Reads a record through the ledger's own layout; `None` if it is vacant or being written.
     pub fn read(layout: &RecordLayout, codec: Codec, bytes: &[u8]) -> Option<Entry> {
-        let get = |field| layout.get(codec, bytes, field);
-        let escaped = |field, value: &u64| layout.all_ones(field) != Some(*value);
-        let size = get(Field::Size).filter(|size| escaped(Field::Size, size));
-        let excess = get(Field::Excess).filter(|excess| escaped(Field::Excess, excess));
+        Entry::of(&layout.figures(codec, bytes))
+    }
+
+    /// What a record says; `None` if it is vacant or being written.
+    #[inline]
+    pub fn of(record: &impl Figures) -> Option<Entry> {
+        let size = record.unescaped(Field::Size);
+        let excess = record.unescaped(Field::Excess);
         Some(Entry {
-            number: get(Field::Number)?.checked_sub(1)?,
-            address: get(Field::Address).unwrap_or(0),
+            number: record.figure(Field::Number)?.checked_sub(1)?,
+            address: record.figure(Field::Address).unwrap_or(0),
             size,
-            actual: size.zip(excess).map(|(size, excess)| size.wrapping_add(excess)),
-            kind: Kind(get(Field::Kind).unwrap_or(0) as u8),
-            site: get(Field::Site).unwrap_or(0) as u32,
-            thread: get(Field::Thread).filter(|row| escaped(Field::Thread, row)).map(|row| row as u32),
-            heap: get(Field::Heap).map(|row| row as u8),
-            time: get(Field::Time),
+            actual: size.zip(excess).map(|(size, excess)| size.saturating_add(excess)),
+            kind: Kind(record.figure(Field::Kind).unwrap_or(0) as u8),
+            site: record.figure(Field::Site).unwrap_or(0) as u32,
+            thread: record.unescaped(Field::Thread).map(|row| row as u32),
+            heap: record.figure(Field::Heap).map(|row| row as u8),
+            time: record.figure(Field::Time),
         })
+    }
+
+    /// The fields that make an entry.
+    pub const FIELDS: &'static [Field] = &[
+        Field::Number,
+        Field::Address,
+        Field::Size,
+        Field::Excess,
+        Field::Kind,
+        Field::Site,
+        Field::Thread,
+        Field::Heap,
+        Field::Time,
+    ];
+
+    /// Of an [unpacked](Entry::unpack) entry, the figures that its ledger records.
+    #[inline]
+    pub fn only(self, has: impl Fn(Field) -> bool) -> Entry {
+        Entry {
+            actual: self.actual.filter(|_| has(Field::Excess)),
+            site: if has(Field::Site) { self.site } else { 0 },
+            thread: self.thread.filter(|row| has(Field::Thread) && *row != THREAD_OTHER),
+            heap: self.heap.filter(|_| has(Field::Heap)),
+            time: self.time.filter(|_| has(Field::Time)),
+            ..self
+        }
+    }
+
+    /// What blocks that follow each other mostly have in common, for whoever packs them closely: none of it is greater
+    /// than a `u32`.
+    #[inline]
+    pub fn steady(&self) -> [Option<u64>; STEADY] {
+        [Some(u64::from(self.kind.0)), self.thread.map(u64::from), self.heap.map(u64::from)]
+    }
+
+    /// The same entry with that.
+    #[inline]
+    #[must_use]
+    pub fn with_steady(self, steady: [Option<u64>; STEADY]) -> Entry {
+        let [kind, thread, heap] = steady;
+        Entry {
+            kind: Kind(kind.unwrap_or(0) as u8),
+            thread: thread.map(|row| row as u32),
+            heap: heap.map(|row| row as u8),
+            ..self
+        }
+    }
+
+    /// An entry of which nothing is known.
+    pub const NONE: Entry = Entry {
+        number: 0,
+        address: 0,
+        size: None,
+        actual: None,
+        kind: Kind(0),
+        site: 0,
+        thread: None,
+        heap: None,
+        time: None,
+    };
+
+    /// The block with the one figure for which a history entry has room, if that is not 0.
+    #[inline]
+    fn with_wide(mut self, wide: u64, has_excess: impl FnOnce() -> bool) -> Entry {
+        if wide != 0 {
+            if self.size.is_none() {
+                self.size = Some(wide);
+            } else if self.actual.is_none() && has_excess() {
+                self.actual = Some(wide);
+            }
+        }
+        self
     }
 
     /// Writes a record through a layout: the commit word first to 0 and last to its value, so that
@@ -294,26 +373,52 @@ impl FreedEntry {
 
     /// Reads a history entry through the ledger's own layout; `None` if it is vacant or being written.
     pub fn read(layout: &RecordLayout, codec: Codec, bytes: &[u8]) -> Option<FreedEntry> {
-        let get = |field| layout.get(codec, bytes, field);
-        let number = get(Field::FreedNumber)?.checked_sub(1)?;
-        let mut block = Entry::read(layout, codec, bytes)?;
-        if let Some(wide) = get(Field::FreedWide).filter(|wide| *wide != 0) {
-            if block.size.is_none() {
-                block.size = Some(wide);
-            } else if block.actual.is_none() && layout.has(Field::Excess) {
-                block.actual = Some(wide);
-            }
-        }
+        FreedEntry::of(&layout.figures(codec, bytes), || Entry::read(layout, codec, bytes))
+    }
+
+    /// What a history entry says, with `block` for what is a record's; `None` if it is vacant or being written.
+    #[inline]
+    pub fn of(entry: &impl Figures, block: impl FnOnce() -> Option<Entry>) -> Option<FreedEntry> {
+        let number = entry.figure(Field::FreedNumber)?.checked_sub(1)?;
+        let wide = entry.figure(Field::FreedWide).unwrap_or(0);
         Some(FreedEntry {
-            block,
+            block: block()?.with_wide(wide, || entry.figure(Field::Excess).is_some()),
             number,
-            later: get(Field::FreedLater).unwrap_or(0) as u32,
-            by: Kind::ended_by(get(Field::FreedBy).unwrap_or(0) as u8),
-            site: get(Field::FreedSite).unwrap_or(0) as u32,
-            thread: get(Field::FreedThread)
-                .filter(|row| layout.all_ones(Field::FreedThread) != Some(*row))
-                .map(|row| row as u32),
-            time: get(Field::FreedTime),
+            later: entry.figure(Field::FreedLater).unwrap_or(0) as u32,
+            by: Kind::ended_by(entry.figure(Field::FreedBy).unwrap_or(0) as u8),
+            site: entry.figure(Field::FreedSite).unwrap_or(0) as u32,
+            thread: entry.unescaped(Field::FreedThread).map(|row| row as u32),
+            time: entry.figure(Field::FreedTime),
+        })
+    }
+
+    /// The fields that make it, beside those of the block.
+    pub const FIELDS: &'static [Field] = &[
+        Field::FreedNumber,
+        Field::FreedBy,
+        Field::FreedSite,
+        Field::FreedThread,
+        Field::FreedTime,
+        Field::FreedWide,
+        Field::FreedLater,
+    ];
+
+    /// Undoes [`FreedEntry::pack`] for words 4 to 7; `None` if the commit word is 0. Earlier recorders knew of no `later`.
+    #[inline]
+    pub fn unpack_end(
+        [end, by, time, wide]: [u64; HISTORY_WORDS - RECORD_WORDS],
+        has: impl Fn(Field) -> bool,
+        block: impl FnOnce() -> Option<Entry>,
+    ) -> Option<FreedEntry> {
+        let number = (end & mask(48)).checked_sub(1)?;
+        Some(FreedEntry {
+            block: block()?.with_wide(wide, || has(Field::Excess)),
+            number,
+            later: if has(Field::FreedLater) { (by >> 38) as u32 } else { 0 },
+            by: Kind::ended_by((by >> 32 & 63) as u8),
+            site: by as u32,
+            thread: Some((end >> 48) as u32).filter(|row| *row != THREAD_OTHER),
+            time: Some(time & mask(44)),
         })
     }
 

@@ -4,9 +4,9 @@
 //! search is most of the work. Here the places are looked up once.
 
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
-use heapledger_format::layout::{Field, RecordLayout, mask};
-use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS, THREAD_OTHER, layout_64};
-use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_format::layout::{FIELD_PLACES, Field, Figures, RecordLayout, mask};
+use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS, layout_64};
+use heapledger_format::{Entry, FreedEntry};
 
 /// Where one field lies: a word and a run of bits in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,24 +26,26 @@ pub(crate) struct Decoder {
     standard: bool,
     /// The same of a history entry and [`FreedEntry::pack`], if all of them are recorded.
     standard_end: bool,
-    number: Option<FieldBits>,
-    address: Option<FieldBits>,
-    size: Option<FieldBits>,
-    excess: Option<FieldBits>,
-    kind: Option<FieldBits>,
-    site: Option<FieldBits>,
-    thread: Option<FieldBits>,
-    heap: Option<FieldBits>,
-    time: Option<FieldBits>,
-    label: Option<FieldBits>,
-    freed_number: Option<FieldBits>,
-    freed_by: Option<FieldBits>,
-    freed_site: Option<FieldBits>,
-    freed_thread: Option<FieldBits>,
-    freed_time: Option<FieldBits>,
-    freed_wide: Option<FieldBits>,
-    freed_later: Option<FieldBits>,
-    freed_label: Option<FieldBits>,
+    /// By the places of fields.
+    fields: [Option<FieldBits>; FIELD_PLACES],
+}
+
+/// An element that a decoder reads.
+struct Decoded<'d> {
+    decoder: &'d Decoder,
+    bytes: &'d [u8],
+}
+
+impl Figures for Decoded<'_> {
+    #[inline]
+    fn figure(&self, field: Field) -> Option<u64> {
+        self.decoder.get(self.bytes, field)
+    }
+
+    #[inline]
+    fn all_ones(&self, field: Field) -> Option<u64> {
+        self.decoder.at(field).map(|place| place.ones)
+    }
 }
 
 impl Decoder {
@@ -54,9 +56,13 @@ impl Decoder {
         decoder.standard = codec == Codec { order: ByteOrder::Little, word: WordSize::W64 }
             && element_bytes >= RECORD_WORDS * 8
             && decoder.has_part_of(&whole);
-        decoder.standard_end = decoder.standard && element_bytes >= HISTORY_WORDS * 8 && decoder.end_places() == whole.end_places()
+        decoder.standard_end = decoder.standard
+            && element_bytes >= HISTORY_WORDS * 8
+            && FreedEntry::FIELDS.iter().all(|field| {
                 // Earlier recorders do not have it.
-                && (decoder.freed_later.is_none() || decoder.freed_later == whole.freed_later);
+                let may_lack = *field == Field::FreedLater;
+                may_lack && !decoder.has(*field) || decoder.at(*field) == whole.at(*field)
+            });
         decoder
     }
 
@@ -71,54 +77,36 @@ impl Decoder {
                 ones: mask(descriptor.width_bits),
             })
         };
-        Decoder {
-            codec,
-            needed: element_bytes,
-            standard: false,
-            standard_end: false,
-            number: place(Field::Number),
-            address: place(Field::Address),
-            size: place(Field::Size),
-            excess: place(Field::Excess),
-            kind: place(Field::Kind),
-            site: place(Field::Site),
-            thread: place(Field::Thread),
-            heap: place(Field::Heap),
-            time: place(Field::Time),
-            label: place(Field::Label),
-            freed_number: place(Field::FreedNumber),
-            freed_by: place(Field::FreedBy),
-            freed_site: place(Field::FreedSite),
-            freed_thread: place(Field::FreedThread),
-            freed_time: place(Field::FreedTime),
-            freed_wide: place(Field::FreedWide),
-            freed_later: place(Field::FreedLater),
-            freed_label: place(Field::FreedLabel),
+        let mut fields = [None; FIELD_PLACES];
+        for field in Field::ALL {
+            fields[field.place()] = place(*field);
         }
+        Decoder { codec, needed: element_bytes, standard: false, standard_end: false, fields }
     }
 
     /// Whether the fields of a record are some of those of `whole`, and those that are always there.
     fn has_part_of(&self, whole: &Decoder) -> bool {
-        let always = [(self.number, whole.number), (self.address, whole.address), (self.size, whole.size)];
-        let some = [
-            (self.excess, whole.excess),
-            (self.site, whole.site),
-            (self.thread, whole.thread),
-            (self.heap, whole.heap),
-            (self.time, whole.time),
-        ];
-        self.kind == whole.kind
-            && always.iter().all(|(own, place)| own == place)
-            && some.iter().all(|(own, place)| own.is_none() || own == place)
+        const ALWAYS: [Field; 4] = [Field::Number, Field::Address, Field::Size, Field::Kind];
+        Entry::FIELDS.iter().all(|field| {
+            let may_lack = !ALWAYS.contains(field);
+            may_lack && !self.has(*field) || self.at(*field) == whole.at(*field)
+        })
     }
 
-    fn end_places(&self) -> [Option<FieldBits>; 6] {
-        [self.freed_number, self.freed_by, self.freed_site, self.freed_thread, self.freed_time, self.freed_wide]
+    /// Where a field lies, if it is recorded.
+    #[inline]
+    fn at(&self, field: Field) -> Option<FieldBits> {
+        self.fields[field.place()]
     }
 
     #[inline]
-    fn get(&self, bytes: &[u8], place: Option<FieldBits>) -> Option<u64> {
-        let place = place?;
+    fn has(&self, field: Field) -> bool {
+        self.fields[field.place()].is_some()
+    }
+
+    #[inline]
+    fn get(&self, bytes: &[u8], field: Field) -> Option<u64> {
+        let place = self.at(field)?;
         let word = match (self.codec.word, self.codec.order) {
             (WordSize::W64, ByteOrder::Little) => u64::from_le_bytes(*bytes.get(place.word_at..)?.first_chunk()?),
             _ => self.codec.word(bytes, place.word_at),
@@ -126,22 +114,16 @@ impl Decoder {
         Some(word >> place.shift & place.ones)
     }
 
-    #[inline]
-    fn unescaped(&self, bytes: &[u8], place: Option<FieldBits>) -> Option<u64> {
-        let ones = place?.ones;
-        self.get(bytes, place).filter(|value| *value != ones)
-    }
-
     /// The commit word of a record; 0 while vacant or being written.
     #[inline]
     pub(crate) fn commit(&self, bytes: &[u8]) -> u64 {
-        self.get(bytes, self.number).unwrap_or(0)
+        self.get(bytes, Field::Number).unwrap_or(0)
     }
 
     /// The commit word of a history entry; 0 while vacant or being written.
     #[inline]
     pub(crate) fn freed_commit(&self, bytes: &[u8]) -> u64 {
-        self.get(bytes, self.freed_number).unwrap_or(0)
+        self.get(bytes, Field::FreedNumber).unwrap_or(0)
     }
 
     /// A record; `None` if vacant or being written.
@@ -150,7 +132,7 @@ impl Decoder {
         let bytes = bytes.get(..self.needed)?;
         match bytes.first_chunk() {
             Some(record) if self.standard => self.standard_entry(record),
-            _ => self.any_entry(bytes),
+            _ => Entry::of(&Decoded { decoder: self, bytes }),
         }
     }
 
@@ -158,58 +140,32 @@ impl Decoder {
     fn standard_entry(&self, record: &[u8; RECORD_WORDS * 8]) -> Option<Entry> {
         let (words, _) = record.as_chunks::<8>();
         let words: [u64; RECORD_WORDS] = std::array::from_fn(|word| u64::from_le_bytes(words[word]));
-        let mut entry = Entry::unpack(&words)?;
-        if self.excess.is_none() {
-            entry.actual = None;
-        }
-        if self.site.is_none() {
-            entry.site = 0;
-        }
-        entry.thread = entry.thread.filter(|row| self.thread.is_some() && *row != THREAD_OTHER);
-        entry.heap = entry.heap.filter(|_| self.heap.is_some());
-        entry.time = entry.time.filter(|_| self.time.is_some());
-        Some(entry)
-    }
-
-    fn any_entry(&self, bytes: &[u8]) -> Option<Entry> {
-        let number = self.get(bytes, self.number)?.checked_sub(1)?;
-        let size = self.unescaped(bytes, self.size);
-        let excess = self.unescaped(bytes, self.excess);
-        Some(Entry {
-            number,
-            address: self.get(bytes, self.address).unwrap_or(0),
-            size,
-            actual: size.zip(excess).map(|(size, excess)| size.saturating_add(excess)),
-            kind: Kind(self.get(bytes, self.kind).unwrap_or(0) as u8),
-            site: self.get(bytes, self.site).unwrap_or(0) as u32,
-            thread: self.unescaped(bytes, self.thread).map(|row| row as u32),
-            heap: self.get(bytes, self.heap).map(|row| row as u8),
-            time: self.get(bytes, self.time),
-        })
+        Some(Entry::unpack(&words)?.only(|field| self.has(field)))
     }
 
     /// The label that stands in a record; 0 if records have none.
     pub(crate) fn label(&self, bytes: &[u8]) -> u32 {
-        self.get(bytes, self.label).unwrap_or(0) as u32
+        self.get(bytes, Field::Label).unwrap_or(0) as u32
     }
 
     /// The label of the block of a history entry, 0 for none; `None`: it had one, of which nothing is known.
     pub(crate) fn freed_label(&self, bytes: &[u8]) -> Option<u32> {
-        match self.freed_label {
-            Some(_) => self.unescaped(bytes, self.freed_label).map(|label| label as u32),
-            None => Some(self.label(bytes)),
+        if self.has(Field::FreedLabel) {
+            Decoded { decoder: self, bytes }.unescaped(Field::FreedLabel).map(|label| label as u32)
+        } else {
+            Some(self.label(bytes))
         }
     }
 
     /// Whether a figure of this record is to be found in the `wide` section.
     #[inline]
     pub(crate) fn escaped(&self, entry: &Entry) -> bool {
-        entry.size.is_none() && self.size.is_some() || entry.actual.is_none() && self.excess.is_some()
+        entry.size.is_none() && self.has(Field::Size) || entry.actual.is_none() && self.has(Field::Excess)
     }
 
     /// Whether actual sizes are recorded.
     pub(crate) fn records_actual(&self) -> bool {
-        self.excess.is_some()
+        self.has(Field::Excess)
     }
 
     /// A history entry; `None` if vacant or being written.
@@ -218,52 +174,15 @@ impl Decoder {
         let bytes = bytes.get(..self.needed)?;
         match bytes.first_chunk() {
             Some(entry) if self.standard_end => self.standard_freed(entry),
-            _ => self.any_freed(bytes),
+            _ => FreedEntry::of(&Decoded { decoder: self, bytes }, || self.entry(bytes)),
         }
     }
 
     #[inline]
     fn standard_freed(&self, entry: &[u8; HISTORY_WORDS * 8]) -> Option<FreedEntry> {
         let (words, _) = entry.as_chunks::<8>();
-        let [end, by, time, wide] = std::array::from_fn(|word| u64::from_le_bytes(words[RECORD_WORDS + word]));
-        let number = (end & mask(48)).checked_sub(1)?;
-        let block = self.with_wide(self.entry(entry)?, wide);
-        Some(FreedEntry {
-            block,
-            number,
-            later: if self.freed_later.is_some() { (by >> 38) as u32 } else { 0 },
-            by: Kind::ended_by((by >> 32 & 63) as u8),
-            site: by as u32,
-            thread: Some((end >> 48) as u32).filter(|row| *row != THREAD_OTHER),
-            time: Some(time & mask(44)),
-        })
-    }
-
-    /// The block with the one figure for which a history entry has room.
-    #[inline]
-    fn with_wide(&self, mut block: Entry, wide: u64) -> Entry {
-        if wide != 0 {
-            if block.size.is_none() {
-                block.size = Some(wide);
-            } else if block.actual.is_none() && self.excess.is_some() {
-                block.actual = Some(wide);
-            }
-        }
-        block
-    }
-
-    fn any_freed(&self, bytes: &[u8]) -> Option<FreedEntry> {
-        let number = self.get(bytes, self.freed_number)?.checked_sub(1)?;
-        let block = self.with_wide(self.entry(bytes)?, self.get(bytes, self.freed_wide).unwrap_or(0));
-        Some(FreedEntry {
-            block,
-            number,
-            later: self.get(bytes, self.freed_later).unwrap_or(0) as u32,
-            by: Kind::ended_by(self.get(bytes, self.freed_by).unwrap_or(0) as u8),
-            site: self.get(bytes, self.freed_site).unwrap_or(0) as u32,
-            thread: self.unescaped(bytes, self.freed_thread).map(|row| row as u32),
-            time: self.get(bytes, self.freed_time),
-        })
+        let end = std::array::from_fn(|word| u64::from_le_bytes(words[RECORD_WORDS + word]));
+        FreedEntry::unpack_end(end, |field| self.has(field), || self.entry(entry))
     }
 }
 

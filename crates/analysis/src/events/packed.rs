@@ -11,11 +11,9 @@ mod flag {
     pub(super) const FREED: u8 = 2;
     pub(super) const SIZE: u8 = 4;
     pub(super) const ACTUAL: u8 = 8;
-    pub(super) const THREAD: u8 = 16;
-    pub(super) const HEAP: u8 = 32;
-    pub(super) const TIME: u8 = 64;
-    /// Function, thread and heap are those of the event before.
-    pub(super) const SAME: u8 = 128;
+    pub(super) const TIME: u8 = 16;
+    /// What [`Entry::steady`](heapledger_format::Entry::steady) gives is as of the event before.
+    pub(super) const SAME: u8 = 32;
 }
 
 /// Bits of a further byte that a free has.
@@ -26,20 +24,7 @@ mod end_flag {
 }
 
 /// What the event before the first is taken to be.
-const NONE: Event = Event {
-    block: Entry {
-        number: 0,
-        address: 0,
-        size: None,
-        actual: None,
-        kind: Kind(0),
-        site: 0,
-        thread: None,
-        heap: None,
-        time: None,
-    },
-    kind: EventKind::Allocation { freed: None },
-};
+const NONE: Event = Event { block: Entry::NONE, kind: EventKind::Allocation { freed: None } };
 
 /// Events, packed.
 #[derive(Clone, Debug, Default)]
@@ -117,21 +102,19 @@ fn take_near(bytes: &mut &[u8], before: u64) -> Option<u64> {
 fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
     let Event { block, kind } = event;
     let is = |bit: u8, set: bool| if set { bit } else { 0 };
-    let same = (before.block.kind, before.block.thread, before.block.heap) == (block.kind, block.thread, block.heap);
+    let steady = block.steady();
+    let same = before.block.steady() == steady;
     bytes.push(
         is(flag::FREE, matches!(kind, EventKind::Free(_)))
             | is(flag::FREED, matches!(kind, EventKind::Allocation { freed: Some(_) }))
             | is(flag::SIZE, block.size.is_some())
             | is(flag::ACTUAL, block.actual.is_some())
-            | is(flag::THREAD, block.thread.is_some())
-            | is(flag::HEAP, block.heap.is_some())
             | is(flag::TIME, block.time.is_some())
             | is(flag::SAME, same),
     );
     if !same {
-        bytes.push(block.kind.0);
-        block.thread.into_iter().for_each(|thread| put(bytes, u64::from(thread)));
-        bytes.extend(block.heap);
+        // 0 is what there is not.
+        steady.iter().for_each(|figure| put(bytes, figure.map_or(0, |figure| figure + 1)));
     }
     put_near(bytes, before.number(), block.number);
     put_near(bytes, before.block.address, block.address);
@@ -173,11 +156,11 @@ fn take_byte(bytes: &mut &[u8]) -> Option<u8> {
 fn take_event(bytes: &mut &[u8], before: &Event) -> Option<Event> {
     let flags = take_byte(bytes)?;
     let has = |bit: u8| flags & bit != 0;
-    let (mut kind, mut thread, mut heap) = (before.block.kind, before.block.thread, before.block.heap);
+    let mut steady = before.block.steady();
     if !has(flag::SAME) {
-        kind = Kind(take_byte(bytes)?);
-        thread = if has(flag::THREAD) { Some(take(bytes)? as u32) } else { None };
-        heap = if has(flag::HEAP) { Some(take_byte(bytes)?) } else { None };
+        for figure in &mut steady {
+            *figure = take(bytes)?.checked_sub(1);
+        }
     }
     let number = take_near(bytes, before.number())?;
     let address = take_near(bytes, before.block.address)?;
@@ -185,7 +168,7 @@ fn take_event(bytes: &mut &[u8], before: &Event) -> Option<Event> {
     let actual = if has(flag::ACTUAL) { Some(take_near(bytes, size.unwrap_or(0))?) } else { None };
     let site = take_near(bytes, u64::from(before.block.site))? as u32;
     let time = if has(flag::TIME) { Some(take_near(bytes, before.time().unwrap_or(0))?) } else { None };
-    let block = Entry { number, address, size, actual, kind, site, thread, heap, time };
+    let block = Entry { number, address, size, actual, site, time, ..Entry::NONE }.with_steady(steady);
     let mut event = Event { block, kind: EventKind::Allocation { freed: None } };
     if !has(flag::FREE | flag::FREED) {
         return Some(event);
@@ -224,16 +207,21 @@ pub(super) mod tests {
         let mut event = || {
             let bits = any();
             let some = |bit: u32, value: u64| Some(value).filter(|_| bits >> (bit + 8) & 1 == 1);
+            // Of what is mostly the same, now and then the least and the greatest.
+            let steady = Entry::NONE.steady();
+            let mut bit = 5;
+            let steady = steady.map(|_| {
+                bit += 1;
+                some(bit, if any() & 7 == 0 { u64::from(u32::MAX) } else { any() & 1 })
+            });
             let block = Entry {
                 number: any(),
                 address: any(),
                 size: some(0, any()),
                 actual: some(1, any()),
-                kind: Kind(any() as u8 & 1),
                 site: any() as u32,
-                thread: some(2, any() & 1).map(|row| row as u32),
-                heap: some(3, any() & 1).map(|row| row as u8),
                 time: some(4, any()),
+                ..Entry::NONE.with_steady(steady)
             };
             let freed = FreedEntry {
                 block,
@@ -241,8 +229,8 @@ pub(super) mod tests {
                 later: any() as u32,
                 by: Kind(any() as u8),
                 site: any() as u32,
-                thread: some(5, any()).map(|row| row as u32),
-                time: some(6, any()),
+                thread: some(3, any()).map(|row| row as u32),
+                time: some(2, any()),
             };
             let kind = match bits >> 40 & 3 {
                 0 => EventKind::Allocation { freed: None },
