@@ -5,14 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{FromArgMatches, Parser};
 
-use crate::commands::{
-    CheckArgs, DiffArgs, DumpArgs, FlameArgs, HistoryArgs, SnapshotArgs, StatsArgs, TopArgs, TreeArgs, WhereisArgs,
-};
-
-use crate::completions::CompletionsArgs;
-use crate::man::ManArgs;
+use crate::commands::Command;
 use crate::{help, terminal};
 
 pub(crate) use self::run::{OUTPUT, RunArgs};
@@ -45,39 +40,6 @@ The commands also take the number of a process that runs under heapledger at thi
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// The commands.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Run a program and record its allocations
-    Run(RunArgs),
-    /// Totals: allocations, peak, threads, heaps, losses
-    Stats(StatsArgs),
-    /// What is allocated, with call stacks
-    Dump(DumpArgs),
-    /// What was allocated and freed, in order
-    History(HistoryArgs),
-    /// What became of the blocks between two ledgers, or two moments
-    Diff(DiffArgs),
-    /// Save a ledger of a running program
-    Snapshot(SnapshotArgs),
-    /// Call tree of the heap
-    Tree(TreeArgs),
-    /// A flame graph, in one HTML or SVG file
-    Flame(FlameArgs),
-    /// Live view of a running program: what is growing
-    Top(TopArgs),
-    /// Whether limits hold, for CI: exit status, short reasons, JUnit, SARIF
-    Check(CheckArgs),
-    /// Which block an address is in, and who had it before
-    Whereis(WhereisArgs),
-    /// Recover ledgers after a crash of `run`
-    Recover(RecoverArgs),
-    /// Print a script with which a shell completes commands and options
-    Completions(CompletionsArgs),
-    /// Show or write manual pages
-    Man(ManArgs),
 }
 
 /// Arguments of `recover`.

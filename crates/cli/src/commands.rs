@@ -1,159 +1,100 @@
-//! The commands that read a ledger. Each opens it, has it reckoned and named, and has it written.
+//! The commands, and those that read a ledger: each opens it, has it reckoned and named, and has it written.
 
-use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
-use std::io;
-use std::time::SystemTime;
+use std::process::ExitCode;
 
-use anyhow::Result;
-use heapledger_analysis::{Clock, Sampling};
-use heapledger_format::record::Options;
-use heapledger_report::{Context, Form, Paint};
-use heapledger_source::Ledger;
+use clap::Subcommand;
 
-use crate::terminal::{Color, Progress};
+use crate::terminal::Progress;
+use crate::{args, completions, man, recover};
 
 pub(crate) mod check;
-pub(crate) mod diff;
-pub(crate) mod dump;
-pub(crate) mod flame;
+mod diff;
+mod dump;
+mod flame;
 pub(crate) mod form;
 mod frames_args;
 mod grouped;
-pub(crate) mod history;
+mod history;
 mod ledgers;
-mod naming;
+pub(crate) mod naming;
+mod opened;
+pub(crate) mod present;
 mod proposed;
-pub(crate) mod snapshot;
+mod snapshot;
 pub(crate) mod standard;
-pub(crate) mod stats;
+mod stats;
 pub(crate) mod top;
-pub(crate) mod tree;
-pub(crate) mod whereis;
+mod tree;
+mod whereis;
 
-pub(crate) use check::CheckArgs;
-pub(crate) use diff::DiffArgs;
-pub(crate) use dump::DumpArgs;
-pub(crate) use flame::FlameArgs;
 pub(crate) use form::FormArgs;
 pub(crate) use frames_args::FramesArgs;
-pub(crate) use history::HistoryArgs;
 pub(crate) use naming::{NamingArgs, find_names};
-pub(crate) use snapshot::SnapshotArgs;
-pub(crate) use stats::StatsArgs;
+use opened::refresh;
+pub(crate) use opened::{LedgerArgs, LimitArgs, Opened, ViewArgs};
+use present::unless_pipe_closed;
 pub(crate) use top::TopArgs;
-pub(crate) use tree::TreeArgs;
-pub(crate) use whereis::WhereisArgs;
 
-/// Blocks or events shown to a person who did not say how many.
-const LIMIT: usize = 100;
-
-/// What all reading commands take.
-#[derive(Debug, clap::Args)]
-pub(crate) struct LedgerArgs {
-    /// A ledger, the number of a process that is being recorded (it is not stopped), or a core dump
-    #[arg(value_name = "FILE|PID")]
-    pub(crate) ledger: OsString,
-    #[command(flatten)]
-    pub(crate) view: ViewArgs,
+/// All commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program and record its allocations
+    Run(args::RunArgs),
+    /// Totals: allocations, peak, threads, heaps, losses
+    Stats(stats::StatsArgs),
+    /// What is allocated, with call stacks
+    Dump(dump::DumpArgs),
+    /// What was allocated and freed, in order
+    History(history::HistoryArgs),
+    /// What became of the blocks between two ledgers, or two moments
+    Diff(diff::DiffArgs),
+    /// Save a ledger of a running program
+    Snapshot(snapshot::SnapshotArgs),
+    /// Call tree of the heap
+    Tree(tree::TreeArgs),
+    /// A flame graph, in one HTML or SVG file
+    Flame(flame::FlameArgs),
+    /// Live view of a running program: what is growing
+    Top(top::TopArgs),
+    /// Whether limits hold, for CI: exit status, short reasons, JUnit, SARIF
+    Check(check::CheckArgs),
+    /// Which block an address is in, and who had it before
+    Whereis(whereis::WhereisArgs),
+    /// Recover ledgers after a crash of `run`
+    Recover(args::RecoverArgs),
+    /// Print a script with which a shell completes commands and options
+    Completions(completions::CompletionsArgs),
+    /// Show or write manual pages
+    Man(man::ManArgs),
 }
 
-/// How text is shown.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct ViewArgs {
-    /// Write bytes exactly, without units; JSON and CSV always do
-    #[arg(long)]
-    pub(crate) bytes: bool,
-    /// When to emphasize with colour
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
-    pub(crate) color: Color,
-    /// Do not show long text through a pager ($HEAPLEDGER_PAGER, $PAGER, less)
-    #[arg(long)]
-    pub(crate) no_pager: bool,
-}
-
-/// How many blocks or events are shown.
-#[derive(Debug, clap::Args)]
-pub(crate) struct LimitArgs {
-    /// Show at most so many, 0 for all [default: 100, of groups 20; all in any format but text]
-    #[arg(short, long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
-}
-
-impl LimitArgs {
-    fn get(&self, form: &Form) -> usize {
-        self.limit.unwrap_or(if form.is_for_programs() { 0 } else { LIMIT })
-    }
-}
-
-/// A ledger, opened for a report.
-struct Opened {
-    ledger: Ledger,
-    context: Context,
-    threads_recorded: bool,
-}
-
-impl LedgerArgs {
-    /// How text is emphasized, and whether bytes have units.
-    pub(crate) fn paint(&self) -> Paint {
-        self.view.color.paint(self.view.bytes)
-    }
-
-    fn open(&self) -> Result<Opened> {
-        self.open_target(&self.ledger)
-    }
-
-    /// Opens something else than the first argument.
-    fn open_target(&self, target: &OsStr) -> Result<Opened> {
-        self.opened(&[target], Ledger::open_target(target)?)
-    }
-
-    /// A report on `ledger`, which is the last of several that were named, or the only one.
-    fn opened(&self, named: &[&OsStr], ledger: Ledger) -> Result<Opened> {
-        let named: Vec<_> = named.iter().map(|name| name.to_string_lossy()).collect();
-        let clock = Clock::new(&ledger, SystemTime::now())?;
-        let context = Context {
-            parts: Vec::new(),
-            ledger: named.join(" "),
-            clock,
-            threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
-            heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
-            sampling: Sampling::of(&ledger),
-            paint: self.paint(),
+impl Command {
+    /// Does what was asked for, but for `run`.
+    pub(crate) fn carry_out(self) -> ExitCode {
+        let result = match self {
+            // Done before.
+            Command::Run(_) => Ok(ExitCode::SUCCESS),
+            Command::Stats(arguments) => stats::run(&arguments).map(success),
+            Command::Dump(arguments) => dump::run(arguments).map(success),
+            Command::History(arguments) => history::run(arguments).map(success),
+            Command::Tree(arguments) => tree::run(&arguments).map(success),
+            Command::Flame(arguments) => flame::run(&arguments).map(success),
+            Command::Top(arguments) => top::run(&arguments).map(success),
+            Command::Check(arguments) => check::run(&arguments),
+            Command::Diff(arguments) => diff::run(arguments).map(success),
+            Command::Snapshot(arguments) => snapshot::run(&arguments).map(success),
+            Command::Whereis(arguments) => whereis::run(&arguments),
+            Command::Recover(arguments) => recover::run(&arguments),
+            Command::Completions(arguments) => completions::run(&arguments).map(success),
+            Command::Man(arguments) => man::run(&arguments).map(success),
         };
-        let threads_recorded = ledger.header().options.has(Options::THREAD);
-        Ok(Opened { ledger, context, threads_recorded })
+        result.unwrap_or_else(|problem| {
+            crate::say_problem(&problem);
+            ExitCode::from(if problem.is::<standard::Usage>() { args::USAGE } else { crate::FAILURE })
+        })
     }
 }
 
-/// What threads are called, again: more may have come while the records of a running program were read.
-fn refresh(ledger: &Ledger, context: &mut Context) -> Result<()> {
-    if !ledger.is_finished() {
-        context.threads = ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
-    }
-    Ok(())
-}
-
-/// Nobody reads any further (`heapledger dump … | head`): that is no failure.
-fn unless_pipe_closed(result: Result<()>) -> Result<()> {
-    let closed = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-    };
-    match result {
-        Err(error) if error.chain().any(closed) => Ok(()),
-        other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_closed_pipe_is_no_failure() {
-        let closed = io::Error::from(io::ErrorKind::BrokenPipe);
-        assert!(unless_pipe_closed(Err(closed.into())).is_ok());
-        assert!(unless_pipe_closed(Err(io::Error::from(io::ErrorKind::StorageFull).into())).is_err());
-        assert!(unless_pipe_closed(Ok(())).is_ok());
-    }
+fn success((): ()) -> ExitCode {
+    ExitCode::SUCCESS
 }

@@ -4,7 +4,6 @@
 
 use std::process::ExitCode;
 
-use crate::args::Command;
 use heapledger_launch::deep::deep;
 use heapledger_launch::sys;
 
@@ -33,33 +32,9 @@ fn main() -> ExitCode {
     };
     match cli.command {
         // It starts a process, for which it must have one thread, and sees to its stack itself.
-        Command::Run(arguments) => end_as(run::run(arguments)),
-        other => deep(|| carry_out(other)),
+        commands::Command::Run(arguments) => end_as(run::run(arguments)),
+        other => deep(|| other.carry_out()),
     }
-}
-
-fn carry_out(command: Command) -> ExitCode {
-    let result = match command {
-        // Done before.
-        Command::Run(_) => Ok(ExitCode::SUCCESS),
-        Command::Stats(arguments) => commands::stats::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Dump(arguments) => commands::dump::run(arguments).map(|()| ExitCode::SUCCESS),
-        Command::History(arguments) => commands::history::run(arguments).map(|()| ExitCode::SUCCESS),
-        Command::Tree(arguments) => commands::tree::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Flame(arguments) => commands::flame::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Top(arguments) => commands::top::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Check(arguments) => commands::check::run(&arguments),
-        Command::Diff(arguments) => commands::diff::run(arguments).map(|()| ExitCode::SUCCESS),
-        Command::Snapshot(arguments) => commands::snapshot::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Whereis(arguments) => commands::whereis::run(&arguments),
-        Command::Recover(arguments) => recover::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
-    };
-    result.unwrap_or_else(|problem| {
-        say_problem(&problem);
-        ExitCode::from(if problem.is::<commands::standard::Usage>() { args::USAGE } else { FAILURE })
-    })
 }
 
 /// Says a sentence on stderr in our name, whatever names and paths are in it. The system's numbers of errors are left out:

@@ -13,11 +13,13 @@ use heapledger_format::FormatError;
 use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::session::process as key;
 use heapledger_source::{Ledger, SourceError};
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::error::LaunchError;
 use crate::live::{Live, hold};
 use crate::output::{PatternNames, Pending, check, expand, remove_workplace};
 use crate::session::{Note, is_at};
+use crate::{startup, sys};
 
 /// A workplace, and the note that tells of it, if there is one.
 pub type Work = (PathBuf, Option<PathBuf>);
@@ -106,6 +108,21 @@ impl Finisher {
         let bytes = finished.map_err(|error| plain(error, &wanted))?.bytes;
         let path = pending.place(self.force, &mut self.fresh).map_err(LaunchError::of(&wanted))?;
         Ok(Written { instead_of: (path != wanted).then_some(wanted), path, bytes })
+    }
+}
+
+/// A person who presses Ctrl-C wants nothing left. A program that is held is let go when this process ends.
+pub fn abandon_when_told() {
+    let mut set = SigSet::empty();
+    let wanted = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter();
+    wanted.filter(|signal| !startup::was_ignored(*signal as i32)).for_each(|signal| set.add(signal));
+    if set.thread_block().is_ok() {
+        std::thread::spawn(move || {
+            if let Ok(signal) = set.wait() {
+                abandon();
+                sys::raise_default(signal as i32);
+            }
+        });
     }
 }
 

@@ -23,6 +23,7 @@ mod roomy;
 pub mod session;
 mod sha256;
 pub mod size;
+pub mod snapshot;
 pub mod start;
 pub mod wait;
 

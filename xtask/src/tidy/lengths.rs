@@ -1,11 +1,57 @@
 //! How long a file and a function may be.
 
-use super::{Breach, Tree};
+use super::{Breach, Tree, is_test, without_tests};
 
 /// A file has one subject.
 const FILE_LINES_MAX: usize = 500;
 /// A function can be seen as a whole.
 const FUNCTION_LINES_MAX: usize = 100;
+
+/// What a command does is seen at a glance: the rest belongs to `report`, `analysis` and `launch`.
+const COMMAND_LINES_MAX: usize = 100;
+
+/// Where commands stand.
+const COMMANDS: &str = "crates/cli/src/commands";
+
+/// No file of a command has more code, without comments, what is printed, and tests.
+pub(super) fn commands(tree: &Tree) -> Vec<Breach> {
+    let files = tree.files(COMMANDS, ".rs").filter(|(path, _)| !is_test(path));
+    let long = files.map(|(path, text)| (path, code_lines(without_tests(text))));
+    long.filter(|(_, lines)| *lines > COMMAND_LINES_MAX)
+        .map(|(path, lines)| Breach {
+            rule: "command-lines",
+            what: path.to_owned(),
+            why: format!("{lines} lines of code, {COMMAND_LINES_MAX} at most"),
+        })
+        .collect()
+}
+
+/// Lines that have code: more than a comment or the inside of a text.
+fn code_lines(text: &str) -> usize {
+    let mut count = 0;
+    let mut in_text = false;
+    for line in text.lines() {
+        let mut letters = line.trim().chars().peekable();
+        let mut has_code = false;
+        while let Some(letter) = letters.next() {
+            match letter {
+                '\\' if in_text => drop(letters.next()),
+                '"' => {
+                    in_text = !in_text;
+                    // The end of a text is none of its own.
+                    has_code |= in_text;
+                }
+                _ if in_text => {}
+                // A quotation mark as a letter begins no text.
+                '\'' if letters.peek() == Some(&'"') => drop(letters.next()),
+                '/' if letters.peek() == Some(&'/') => break,
+                _ => has_code = true,
+            }
+        }
+        count += usize::from(has_code);
+    }
+    count
+}
 
 /// No file of Rust is longer.
 pub(super) fn files(tree: &Tree) -> Vec<Breach> {
@@ -65,6 +111,31 @@ fn function(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_commands_are_found() {
+        let help = "#[command(after_help = \"\\\nExamples:\n  x // \\\" y\n  z\")]\n";
+        let code =
+            |lines: usize| format!("//! It.\n\n{help}/// Help\nstruct A(char);\n{}", "x('\"'); // why\n".repeat(lines));
+        // Of the help, the line that it begins in and what closes it.
+        assert_eq!(code_lines(&code(0)), 3);
+        let tests = "\n#[cfg(test)]\nmod tests {\n    x();\n}\n".to_owned();
+        let long = |lines: usize| code(lines) + &tests;
+        let tree = Tree::of(&[
+            ("crates/cli/src/commands.rs", &long(97)),
+            ("crates/cli/src/commands/a.rs", &long(98)),
+            ("crates/cli/src/commands/a/b.rs", &long(200)),
+            ("crates/cli/src/run.rs", &long(200)),
+        ]);
+        let found: Vec<String> = commands(&tree).into_iter().map(|breach| breach.to_string()).collect();
+        assert_eq!(
+            found,
+            [
+                "command-lines: crates/cli/src/commands/a.rs: 101 lines of code, 100 at most",
+                "command-lines: crates/cli/src/commands/a/b.rs: 203 lines of code, 100 at most"
+            ]
+        );
+    }
 
     #[test]
     fn long_ones_are_found() {

@@ -4,17 +4,18 @@ use std::ffi::OsStr;
 
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
-use heapledger_analysis::query::{GroupOrder, Scope};
-use heapledger_analysis::{Groups, Names, Seen, Selection, Sort};
-use heapledger_report::{BlockTable, BlocksReport, Context, Form, conversions};
+use heapledger_analysis::query::Scope;
+use heapledger_analysis::{Names, Seen, Selection, Sort};
+use heapledger_report::{BlocksReport, Context, Form, conversions};
 use heapledger_source::Ledger;
 
 use super::form::Records;
-use super::grouped::{self, Asked};
 use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, Usage};
 use super::{
     FormArgs, FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh, unless_pipe_closed,
 };
+
+mod tables;
 
 /// Arguments of `dump`.
 #[derive(Debug, clap::Args)]
@@ -77,11 +78,11 @@ fn show(args: &DumpArgs, ledger: &OsStr) -> Result<()> {
     args.frames.explain(&opened.ledger);
     args.form.check(&opened.ledger)?;
     match (by, order, columns) {
-        (Some(by), Some(order), _) => show_groups(args, opened, &by, &order),
-        (_, _, Some(columns)) => show_table(args, opened, &columns),
+        (Some(by), Some(order), _) => tables::groups(args, opened, &by, &order),
+        (_, _, Some(columns)) => tables::table(args, opened, &columns),
         _ if *form == Form::Csv => {
             let columns = Field::usual_columns(&opened.ledger);
-            show_table(args, opened, &columns)
+            tables::table(args, opened, &columns)
         }
         _ => show_blocks(args, opened),
     }
@@ -115,28 +116,4 @@ fn show_blocks(args: &DumpArgs, opened: Opened) -> Result<()> {
     let (context, selection) = (&context, &selection);
     let mut report = BlocksReport { context, threads_recorded, selection, names: &mut names, seen };
     args.ledger.view.present(form, &mut report)
-}
-
-/// Blocks as a table.
-fn show_table(args: &DumpArgs, opened: Opened, columns: &[Field]) -> Result<()> {
-    let Opened { ledger, mut context, .. } = opened;
-    columns.iter().try_for_each(|column| column.check(&ledger))?;
-    let (selection, mut names) = select(args, &ledger, &context)?;
-    refresh(&ledger, &mut context)?;
-    if columns.iter().any(|column| column.needs_names()) {
-        find_names(&mut names, selection.blocks.sites(), false)?;
-    }
-    let (seen, holders) = (Seen::of(&ledger, selection.in_flight)?, args.filter.holders()?);
-    let (context, selection) = (&context, &selection);
-    let mut report = BlockTable { context, columns, holders: &holders, selection, names: &mut names, seen };
-    args.ledger.view.present(args.form.get(), &mut report)
-}
-
-/// Blocks, added up.
-fn show_groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &GroupOrder) -> Result<()> {
-    let DumpArgs { ledger, filter, groups, limit, form, naming, .. } = args;
-    let asked = Asked { ledger, filter, groups, limit, form: form.get(), naming };
-    grouped::show(&asked, opened, (by, Scope::Blocks), |ledger, filter, holders, limit, progress| {
-        Groups::of(ledger, by, filter, holders, (order, limit), progress)
-    })
 }

@@ -1,20 +1,17 @@
 //! How frames get their names: arguments of all commands that show frames.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use heapledger_analysis::{Clock, Given, Names, NamingOptions, NotOurs, given};
-use heapledger_debuginfod::Debuginfod;
+use heapledger_analysis::{Names, NamingOptions, NotOurs, given};
 use heapledger_source::{Ledger, SourceError};
-use heapledger_symbols::{GivenFile, Options, SourceReader, Symbolizer};
-use nix::unistd::geteuid;
+use heapledger_symbols::GivenFile;
 
 use super::Progress;
 use super::standard::Usage;
 use crate::terminal::Transfers;
+
+mod symbolizer;
 
 /// Arguments of commands that name frames.
 #[derive(Clone, Debug, clap::Args)]
@@ -54,24 +51,6 @@ fn file(text: &str) -> Result<PathBuf, String> {
     if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
 }
 
-/// What may be off between the clocks of file systems and of ledgers.
-const CLOCK_ERROR: Duration = Duration::from_secs(2);
-
-/// Where the program's engine wrote for perf what code it made. The file is named by the number of a process, which may have
-/// been another one's: it must have been written while the program ran, by its user.
-fn perf_map(ledger: &Ledger) -> Option<PathBuf> {
-    let path = PathBuf::from(format!("/tmp/perf-{}.map", ledger.process().pid()?));
-    let metadata = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
-    let own = geteuid().as_raw();
-    let written = metadata.modified().ok()?;
-    let clock = Clock::new(ledger, SystemTime::now()).ok()?;
-    let began = UNIX_EPOCH + Duration::from_nanos(clock.start_unix_ns()?);
-    let ended = began + Duration::from_nanos(clock.span_ns()?);
-    let is_of_its_time = written + CLOCK_ERROR >= began && (ledger.is_running() || written <= ended + CLOCK_ERROR);
-    let is_trusted = own == 0 || [0, own].contains(&metadata.uid());
-    (is_of_its_time && is_trusted).then_some(path)
-}
-
 impl NamingArgs {
     /// Refuses files that were given and are no modules of any of `ledgers`.
     pub(crate) fn check(&self, ledgers: &[&Ledger]) -> Result<()> {
@@ -94,57 +73,6 @@ impl NamingArgs {
             }
         }
         Ok(())
-    }
-
-    /// What the files that were given are to `ledger`.
-    fn given(&self, ledger: &Ledger) -> Vec<Given> {
-        let whole = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let files = self.exe.iter().filter_map(|path| GivenFile::open(&whole(path)).ok());
-        files.filter_map(|file| given(ledger, &file).ok()?.ok()).collect()
-    }
-
-    fn names<'a>(&self, ledger: &'a Ledger, symbolizer: Symbolizer) -> Result<Names<'a>, SourceError> {
-        let mut names = Names::new(ledger, symbolizer, self.sources())?;
-        for given in self.given(ledger) {
-            if let Given::Everything(path) = given {
-                names.of_file(path);
-            }
-        }
-        Ok(names)
-    }
-
-    /// What finds names in `ledger` for these arguments.
-    fn symbolizer(&self, ledger: &Ledger) -> Symbolizer {
-        self.symbolizer_with(ledger, Transfers::shown)
-    }
-
-    /// The text of source files.
-    fn sources(&self) -> SourceReader {
-        SourceReader::new(self.sysroot.clone())
-    }
-
-    fn symbolizer_with(&self, ledger: &Ledger, transfers: fn() -> Transfers) -> Symbolizer {
-        let mut options = Options::default();
-        options.debug_dirs.splice(0..0, self.debug_dir.iter().cloned());
-        options.sysroot.clone_from(&self.sysroot);
-        options.demangle = !self.no_demangle;
-        options.suggests_servers = !self.no_debuginfod && std::env::var_os("DEBUGINFOD_URLS").is_none();
-        let modules = self.given(ledger).into_iter().filter_map(|given| match given {
-            Given::Modules(modules) => Some(modules),
-            Given::Everything(_) => None,
-        });
-        options.files = modules.flatten().collect();
-        let mut symbolizer = Symbolizer::new(options);
-        if let Some(path) = self.perf_map.clone().or_else(|| perf_map(ledger)) {
-            symbolizer = symbolizer.with_generated_code(path);
-        }
-        if self.no_debuginfod {
-            return symbolizer;
-        }
-        match Debuginfod::from_environment(Box::new(transfers())) {
-            Some(client) => symbolizer.with_fetch(Box::new(client)),
-            None => symbolizer,
-        }
     }
 
     /// What will find names, and has found none yet.

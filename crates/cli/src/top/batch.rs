@@ -14,7 +14,7 @@ use super::namer::Namer;
 use super::view::{Data, View, columns};
 use super::{Watched, finished};
 use crate::commands::TopArgs;
-use crate::commands::form::tell_notes;
+use crate::commands::present::tell_notes;
 use crate::terminal::{Output, Paging};
 
 /// How long the finished ledger of a program that has just ended is waited for.

@@ -9,7 +9,7 @@ use heapledger_source::Ledger;
 
 use super::DiffArgs;
 use crate::commands::Opened;
-use crate::commands::form::Steps;
+use crate::commands::present::Steps;
 use crate::terminal::Told;
 
 mod groups;

@@ -10,7 +10,7 @@ use heapledger_report::{Context, DiffGroups, DiffSide, group_label};
 use super::{Followed, INTERVAL_STACKS, now_unix_ns};
 use crate::commands::diff::DiffArgs;
 use crate::commands::diff::group_by::GROUPS;
-use crate::commands::form::Steps;
+use crate::commands::present::Steps;
 use crate::commands::{Opened, Progress, refresh};
 
 /// What lived at a moment, group by group.

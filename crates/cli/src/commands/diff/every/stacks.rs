@@ -11,7 +11,7 @@ use heapledger_report::{Compared, DiffReport, DiffSide};
 use super::{Followed, INTERVAL_STACKS, now_unix_ns};
 use crate::commands::diff::DiffArgs;
 use crate::commands::diff::stacks::{STACKS, by_side, name};
-use crate::commands::form::Steps;
+use crate::commands::present::Steps;
 use crate::commands::{Opened, Progress};
 
 /// What lived at a moment.

@@ -1,0 +1,150 @@
+//! Arguments of `check`, and what they come to: limits and suppressions.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use heapledger_analysis::{Growth, Limits, Suppressions};
+use heapledger_launch::size::parse_size;
+
+use super::growth::{USUAL, parse_growth};
+use crate::commands::form::Checks;
+use crate::commands::standard::{FilterArgs, Usage};
+use crate::commands::{FormArgs, LedgerArgs, NamingArgs};
+
+/// Arguments of `check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit status: 0 all limits hold, 1 a limit is exceeded for certain, 2 nothing
+could be checked (wrong usage, no ledger), 3 inconclusive: no limit is known to
+be exceeded, but of one the ledger does not tell whether it holds. That is so
+where the figure is nearer to the limit than it may be off: the peak of several
+threads (it is told with its error), estimates of a sampled ledger (twice their
+standard error), and figures from which blocks, frees or stacks are missing
+(full disk, signals, RTLD_DEEPBIND, damage). --inconclusive pass makes it 0;
+--allow-losses takes figures as if nothing were missing.
+
+Not freed (--max-leaked) is every block that was still allocated when the
+program ended, whether or not a pointer to it was left. What the C and C++
+libraries keep until the end by design (buffers of streams, the emergency pool
+for exceptions) does not count. A program that runs has no leaks yet: there,
+--max-live is what you want. Files for --suppress have lines leak:PATTERN as for
+LeakSanitizer: text in a function, source file or module of the stack, with
+* ^ $.
+
+In a sampled ledger --max-leaked 0 fails at the first block that was sampled; if
+there is none, blocks that were not sampled may have leaked: inconclusive.
+
+Examples:
+  heapledger check --max-leaked 0 --suppress known.supp mytest.hl
+  heapledger check --max-peak 512M --max-allocs 2000000 mytest.hl
+  heapledger check --baseline main.hl --max-growth 2% --format github new.hl
+  heapledger check --where 'fn ~ \"cache\"' --max-live 64M 4711
+  heapledger check --max-live 64M --format junit -o report.xml mytest.hl")]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    /// Most bytes in blocks that live: now, or when the program ended
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_live: Option<u64>,
+    /// Most blocks that live
+    #[arg(long, value_name = "N")]
+    pub(crate) max_live_blocks: Option<u64>,
+    /// Most bytes that were not freed when the program ended; 0: not one block
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_leaked: Option<u64>,
+    /// Most bytes that lived at a time
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_peak: Option<u64>,
+    /// Most allocations
+    #[arg(long, value_name = "N")]
+    pub(crate) max_allocs: Option<u64>,
+    /// Most bytes allocated in all
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_allocated: Option<u64>,
+    /// An earlier ledger: live bytes and the peak must not be much above its own
+    #[arg(long, value_name = "OLD")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// How much above: 5%, or a size [default: 5%]
+    #[arg(long, value_name = "PERCENT|SIZE", value_parser = parse_growth, requires = "baseline")]
+    pub(crate) max_growth: Option<Growth>,
+    /// Stacks that may leak, one leak:PATTERN a line; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) suppress: Vec<PathBuf>,
+    /// Count also what the C and C++ libraries keep until the end by design
+    #[arg(long)]
+    pub(crate) all_leaks: bool,
+    /// Take the figures as they are in the ledger, whatever it says was not seen
+    #[arg(long)]
+    pub(crate) allow_losses: bool,
+    /// What becomes of a limit of which the ledger does not tell whether it holds: exit status 3, or 0
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Inconclusive::Fail)]
+    pub(crate) inconclusive: Inconclusive,
+    /// Stacks shown for each limit that is exceeded, 0 for all
+    #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5, value_parser = all_or_some)]
+    pub(crate) top: usize,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<Checks>,
+    /// Write it to this file, and the text to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
+}
+
+/// What is made of a limit of which nobody knows whether it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Inconclusive {
+    /// It fails the check
+    Fail,
+    /// It passes
+    Pass,
+}
+
+/// So many; 0 is all.
+fn all_or_some(text: &str) -> Result<usize, std::num::ParseIntError> {
+    text.parse().map(|number| if number == 0 { usize::MAX } else { number })
+}
+
+impl CheckArgs {
+    pub(super) fn limits(&self) -> Result<Limits> {
+        let limits = Limits {
+            live: self.max_live,
+            live_blocks: self.max_live_blocks,
+            leaked: self.max_leaked,
+            peak: self.max_peak,
+            allocations: self.max_allocs,
+            allocated: self.max_allocated,
+            growth: self.baseline.as_ref().map(|_| self.max_growth.unwrap_or(USUAL)),
+        };
+        if limits == Limits::default() {
+            bail!(
+                "there is no limit to check: give one of --max-live, --max-live-blocks, --max-leaked, --max-peak, \
+                 --max-allocs, --max-allocated, --baseline"
+            );
+        }
+        let of_all = limits.peak.or(limits.allocations).or(limits.allocated);
+        if of_all.is_some() && !self.filter.parse()?.is_all() {
+            return Err(Usage::new(
+                "--where and -F choose among live blocks: --max-peak, --max-allocs and --max-allocated are of all blocks",
+            )
+            .into());
+        }
+        Ok(limits)
+    }
+
+    /// The stacks that may leak, from the files that were given.
+    pub(super) fn suppressions(&self) -> Result<Suppressions> {
+        let mut text = String::new();
+        for path in &self.suppress {
+            let shown = || path.display().to_string();
+            let own = std::fs::read_to_string(path).with_context(shown)?;
+            // Each by itself first, so that an error tells the line of its own file.
+            Suppressions::parse(&own).with_context(shown)?;
+            text += &own;
+            text.push('\n');
+        }
+        Ok(Suppressions::parse(&text)?)
+    }
+}

@@ -1,0 +1,102 @@
+//! What all commands that read a ledger take, and the ledger, opened.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::time::SystemTime;
+
+use anyhow::Result;
+use heapledger_analysis::{Clock, Sampling};
+use heapledger_format::record::Options;
+use heapledger_report::{Context, Form, Paint};
+use heapledger_source::Ledger;
+
+use crate::terminal::Color;
+
+/// Blocks or events shown to a person who did not say how many.
+const LIMIT: usize = 100;
+
+/// What all reading commands take.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LedgerArgs {
+    /// A ledger, the number of a process that is being recorded (it is not stopped), or a core dump
+    #[arg(value_name = "FILE|PID")]
+    pub(crate) ledger: OsString,
+    #[command(flatten)]
+    pub(crate) view: ViewArgs,
+}
+
+/// How text is shown.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct ViewArgs {
+    /// Write bytes exactly, without units; JSON and CSV always do
+    #[arg(long)]
+    pub(crate) bytes: bool,
+    /// When to emphasize with colour
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
+    pub(crate) color: Color,
+    /// Do not show long text through a pager ($HEAPLEDGER_PAGER, $PAGER, less)
+    #[arg(long)]
+    pub(crate) no_pager: bool,
+}
+
+/// How many blocks or events are shown.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LimitArgs {
+    /// Show at most so many, 0 for all [default: 100, of groups 20; all in any format but text]
+    #[arg(short, long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+}
+
+impl LimitArgs {
+    pub(super) fn get(&self, form: &Form) -> usize {
+        self.limit.unwrap_or(if form.is_for_programs() { 0 } else { LIMIT })
+    }
+}
+
+/// A ledger, opened for a report.
+pub(crate) struct Opened {
+    pub(super) ledger: Ledger,
+    pub(super) context: Context,
+    pub(super) threads_recorded: bool,
+}
+
+impl LedgerArgs {
+    /// How text is emphasized, and whether bytes have units.
+    pub(crate) fn paint(&self) -> Paint {
+        self.view.color.paint(self.view.bytes)
+    }
+
+    pub(super) fn open(&self) -> Result<Opened> {
+        self.open_target(&self.ledger)
+    }
+
+    /// Opens something else than the first argument.
+    pub(super) fn open_target(&self, target: &OsStr) -> Result<Opened> {
+        self.opened(&[target], Ledger::open_target(target)?)
+    }
+
+    /// A report on `ledger`, which is the last of several that were named, or the only one.
+    pub(super) fn opened(&self, named: &[&OsStr], ledger: Ledger) -> Result<Opened> {
+        let named: Vec<_> = named.iter().map(|name| name.to_string_lossy()).collect();
+        let clock = Clock::new(&ledger, SystemTime::now())?;
+        let context = Context {
+            parts: Vec::new(),
+            ledger: named.join(" "),
+            clock,
+            threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
+            heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
+            sampling: Sampling::of(&ledger),
+            paint: self.paint(),
+        };
+        let threads_recorded = ledger.header().options.has(Options::THREAD);
+        Ok(Opened { ledger, context, threads_recorded })
+    }
+}
+
+/// What threads are called, again: more may have come while the records of a running program were read.
+pub(super) fn refresh(ledger: &Ledger, context: &mut Context) -> Result<()> {
+    if !ledger.is_finished() {
+        context.threads = ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! How a tree is made: arguments of all commands that show one.
+
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+use anyhow::Result;
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::Scope;
+use heapledger_analysis::tree::{CallTree, Measure, SameFunction, Side, SiteSums, Threads, TreeBuilder};
+use heapledger_analysis::{Clock, Note, Seen};
+use heapledger_report::thread_name;
+use heapledger_source::{Ledger, Thread};
+
+use crate::commands::standard::FilterArgs;
+use crate::commands::{NamingArgs, Progress, find_names};
+
+/// How a tree is made, by all commands that show one.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("hide", |arg| arg.help(
+        "Leave out functions with such names: what they hold counts for their callers; repeatable. `holder` in --where \
+         looks through them too"
+    )),
+    mut_arg("no_hide", |arg| arg.help("`holder` in --where looks through no functions but those of --hide"))
+)]
+pub(crate) struct ShapeArgs {
+    /// Callers first: from main down to the functions that allocated (this is the default)
+    #[arg(long, conflicts_with = "inverted")]
+    pub(crate) callers: bool,
+    /// Allocating functions first, with their callers below
+    #[arg(short, long)]
+    pub(crate) inverted: bool,
+    /// What counts
+    #[arg(short, long, value_enum, value_name = "FIGURE", default_value_t = By::Bytes)]
+    pub(crate) by: By,
+    /// Threads that allocated as the first level
+    #[arg(long)]
+    pub(crate) threads: bool,
+    /// Leave out functions that are wrappers by name (xmalloc), and the standard libraries of C++ and Rust
+    #[arg(long)]
+    pub(crate) no_wrappers: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
+}
+
+/// What a tree counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum By {
+    /// Bytes of live blocks
+    Bytes,
+    /// Live blocks
+    Blocks,
+    /// Bytes of live blocks and of freed ones in the history
+    Allocated,
+    /// The same in blocks
+    AllocatedBlocks,
+    /// Bytes of freed blocks in the history
+    Freed,
+    /// The same in blocks
+    FreedBlocks,
+}
+
+impl By {
+    pub(crate) fn measure(self) -> Measure {
+        match self {
+            By::Bytes => Measure::LiveBytes,
+            By::Blocks => Measure::LiveBlocks,
+            By::Allocated => Measure::AllocatedBytes,
+            By::AllocatedBlocks => Measure::AllocatedBlocks,
+            By::Freed => Measure::FreedBytes,
+            By::FreedBlocks => Measure::FreedBlocks,
+        }
+    }
+}
+
+/// A tree, and what it was made from.
+pub(in crate::commands) struct Grown {
+    pub(in crate::commands) tree: CallTree,
+    /// The ledger, or the newer one of two; then the older one.
+    pub(in crate::commands) sums: Vec<SiteSums>,
+    pub(in crate::commands) seen: Seen,
+}
+
+impl ShapeArgs {
+    /// The tree of one ledger, or of two laid over each other, the newer one first. Callers first, whatever is asked
+    /// for.
+    pub(in crate::commands) fn grow(&self, ledgers: &[&Ledger]) -> Result<Grown> {
+        self.naming.check(ledgers)?;
+        let holders = self.filter.shown(self.no_wrappers)?;
+        let same = if ledgers.len() > 1 { SameFunction::ByName } else { SameFunction::InModule };
+        let mut builder = TreeBuilder::new(same, &holders);
+        let mut all = Vec::new();
+        let mut seen = Seen::default();
+        for (ledger, side) in ledgers.iter().zip([Side::New, Side::Old]) {
+            let first = if self.threads { Field::Thread } else { Field::Stack };
+            first.check_in(ledger, Scope::Events)?;
+            let mut progress = Progress::new("reading");
+            let clock = Clock::new(ledger, SystemTime::now())?;
+            let mut filter = self.filter.evaluator(ledger, clock, Scope::Events, self.naming.no_names(ledger)?)?;
+            let apart = if self.threads { Threads::Apart } else { Threads::Together };
+            let sums = SiteSums::of(ledger, apart, Some(&mut filter), &mut |part| progress.show(part))?;
+            drop(progress);
+            let mut names = filter.into_names();
+            if ledgers.len() == 1 && sums.sites.is_empty() {
+                self.filter.tell_unknown(ledger, &mut names)?;
+            }
+            find_names(&mut names, sums.sites.iter().map(|sum| sum.site), false)?;
+            let threads: HashMap<u32, Thread> =
+                ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
+            let thread = |row: Option<u32>| thread_name(row, row.and_then(|row| threads.get(&row)));
+            builder.add(side, ledger, &sums, &mut names, &thread)?;
+            let mut notes = Seen::of(ledger, sums.in_flight)?.notes;
+            notes.extend(names.notes());
+            notes.retain(|note: &Note| !seen.notes.contains(note));
+            seen.notes.extend(notes);
+            all.push(sums);
+        }
+        Ok(Grown { tree: builder.finish(), sums: all, seen })
+    }
+}
