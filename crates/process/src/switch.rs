@@ -15,7 +15,7 @@
 //! unknown block tells of something lost from the first pause on: they are no longer counted.
 //!
 //! A call that began before the word changed ends by what the word says then. Whoever pauses therefore knows of other threads'
-//! calls what one ever knows of them: that they were before or after.
+//! calls what one ever knows of them: that they were before or after. (`e2e/tests/pauses.rs` does it to a real program.)
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering};
