@@ -19,6 +19,8 @@ pub struct NamedFrame {
     pub address: Option<u64>,
     /// The module's path; `None` if the code belongs to no known module.
     pub module: Option<Arc<str>>,
+    /// The module's build id, in hexadecimal digits; `None` if it has none. Two files of one path differ in it.
+    pub build_id: Option<Arc<str>>,
     /// The address less the load bias: what tools that read the module's file want.
     pub offset: Option<u64>,
     /// The function.
@@ -67,6 +69,8 @@ pub struct Names<'a> {
     symbolizer: Symbolizer,
     sources: SourceReader,
     modules: BTreeMap<u16, (Module, Arc<str>)>,
+    /// In hexadecimal digits, of those that have one.
+    build_ids: BTreeMap<u16, Arc<str>>,
     codes: HashMap<CodeId, Option<Code>>,
     frames: HashMap<Code, Resolved>,
     texts: HashMap<(Arc<str>, u32), Option<Arc<str>>>,
@@ -99,7 +103,11 @@ impl<'a> Names<'a> {
     /// If the ledger can no longer be read.
     pub fn new(ledger: &'a Ledger, symbolizer: Symbolizer, sources: SourceReader) -> Result<Names<'a>, SourceError> {
         let modules = with_paths(ledger, &symbolizer)?;
+        let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let known = modules.iter().filter(|(_, (module, _))| !module.build_id.is_empty());
+        let build_ids = known.map(|(row, (module, _))| (*row, Arc::from(hex(&module.build_id)))).collect();
         Ok(Names {
+            build_ids,
             ledger,
             symbolizer,
             sources,
@@ -304,6 +312,7 @@ impl<'a> Names<'a> {
             address: Some(code.offset.wrapping_add(bias)).filter(|_| code.module.is_none() || module.is_some()),
             offset: code.module.map(|_| code.offset).or(everything.as_ref().map(|_| code.offset)),
             module: module.map(|(_, path)| Arc::clone(path)).or(everything),
+            build_id: code.module.and_then(|row| self.build_ids.get(&row)).map(Arc::clone),
             ..NamedFrame::default()
         };
         let found = self.frames.get(&code).map(|resolved| &resolved.frames).filter(|frames| !frames.is_empty());

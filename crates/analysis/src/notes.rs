@@ -44,6 +44,8 @@ pub enum Note {
     },
     /// What is wrong with the file.
     Damage(Damage),
+    /// Sections that an earlier `heapledger` left out when it finished the ledger: their names, or numbers.
+    LeftOut(Vec<String>),
     /// The ledger ran out of room; new blocks were no longer entered.
     Full,
     /// Recording stopped before the program ended.
@@ -179,6 +181,11 @@ impl Seen {
             State::Stopped => notes.push(Note::Stopped),
             State::Starting | State::Recording => {}
         }
+        let name = |kind: u16| {
+            SectionKind::from_number(kind).map_or_else(|| kind.to_string(), |kind| kind.name().replace('_', " "))
+        };
+        let left_out: Vec<String> = ledger.left_out().into_iter().map(name).collect();
+        notes.extend((!left_out.is_empty()).then_some(Note::LeftOut(left_out)));
         notes.extend(history_cut(ledger));
         let tallies = ledger.tallies()?;
         let sampled = ledger.sample_interval() != 0;

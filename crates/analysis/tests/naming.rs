@@ -91,3 +91,36 @@ fn a_file_that_is_given_names_the_code_of_a_ledger_without_modules() {
         "{notes:?}"
     );
 }
+
+/// Two files of one path are told apart by their build ids; code without a module has none.
+#[test]
+fn a_frame_says_of_which_build_its_module_is() {
+    let mut builder = Builder::new();
+    let with = builder.module("/no/such/program", &[0xab, 0x01], 0x1000, 0x1000, 0x9000);
+    let without = builder.module("/no/such/program", &[], 0x10_000, 0x10_000, 0x19_000);
+    let site = builder.stack(&[(Some(with), 0x20), (Some(without), 0x20), (None, 0x7fff_0000)]);
+    let file = File(std::env::temp_dir().join(format!("heapledger-naming-builds-{}.hlive", std::process::id())));
+    builder.write(&file.0).expect("written");
+    let ledger = Ledger::open(&file.0).expect("a ledger");
+    let mut names =
+        Names::new(&ledger, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
+    names.resolve([site], NamingOptions::default(), &mut |_| {}).expect("readable");
+    let frames = names.stack(site).expect("readable").frames;
+    let ids: Vec<Option<&str>> = frames.iter().map(|frame| frame.build_id.as_deref()).collect();
+    assert_eq!(ids, [Some("ab01"), None, None]);
+    let seen = heapledger_analysis::Seen::of(&ledger, 0).expect("readable");
+    assert!(!seen.notes.iter().any(|note| matches!(note, heapledger_analysis::Note::LeftOut(_))), "{:?}", seen.notes);
+}
+
+/// Whoever reads a ledger that was finished by a heapledger from before hears what that left out.
+#[test]
+fn what_was_left_out_is_noted() {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../source/tests/data");
+    let ledger = Ledger::open(data.join("everything-finished-earlier.hl")).expect("a ledger");
+    let seen = heapledger_analysis::Seen::of(&ledger, 0).expect("readable");
+    let left_out = seen.notes.iter().find_map(|note| match note {
+        heapledger_analysis::Note::LeftOut(sections) => Some(sections.join(" ")),
+        _ => None,
+    });
+    assert_eq!(left_out.as_deref(), Some("label column accounts account frees 999"));
+}

@@ -223,3 +223,16 @@ fn kept_name((order, word): (ByteOrder, WordSize)) -> String {
     let order = if order == ByteOrder::Little { "little" } else { "big" };
     format!("everything-{order}-{}.hl", word.bits())
 }
+
+/// One of [`everything`] that was finished before there were labels: what was left out is told, what is there is read.
+#[test]
+fn what_an_earlier_finisher_kept_is_read() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let ledger = Ledger::open(data.join("everything-finished-earlier.hl")).expect("a ledger");
+    assert!(!ledger.damage().is_any());
+    let gone = [SectionKind::LabelColumn, SectionKind::Accounts, SectionKind::AccountFrees].map(|kind| kind as u16);
+    assert_eq!(ledger.left_out(), [&gone[..], &[UNKNOWN_SECTION]].concat());
+    assert_eq!((ledger.labels().expect("read").count(), ledger.accounts().expect("read").len()), (3, 0));
+    assert_eq!((ledger.marks().expect("read").len(), ledger.errors().expect("read").len()), (3, 2));
+    assert_eq!(record_labels_or_none(&ledger).len(), 48);
+}

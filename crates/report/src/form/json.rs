@@ -122,6 +122,7 @@ pub(crate) fn line(out: &mut dyn Write, object: &impl Serialize) -> io::Result<(
 pub(crate) struct FrameJson<'a> {
     address: Option<Hex>,
     module: Option<&'a str>,
+    build_id: Option<&'a str>,
     offset: Option<Hex>,
     function: Option<&'a str>,
     raw: Option<&'a str>,
@@ -139,6 +140,7 @@ pub(crate) fn frames<S: serde::Serializer>(frames: &&[NamedFrame], serializer: S
         list.serialize_element(&FrameJson {
             address: frame.address.map(Hex),
             module: frame.module.as_deref(),
+            build_id: frame.build_id.as_deref(),
             offset: frame.offset.map(Hex),
             function: frame.function.as_deref(),
             raw: frame.raw_name.as_deref(),

@@ -40,6 +40,10 @@ pub fn sentence(note: &Note) -> String {
             }
         }
         Note::Damage(damage) => damaged(damage),
+        Note::LeftOut(sections) => format!(
+            "An earlier heapledger finished this ledger and left out what it did not know: section {}.",
+            sections.join(", ")
+        ),
         Note::Full => "The ledger ran out of room: frees were followed, new blocks were not entered.".to_owned(),
         Note::Stopped => "Recording stopped before the program ended: there was no memory for it, or the program forbade itself \
                           all system calls (seccomp's strict mode)."
@@ -139,6 +143,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::InFlight(_) => "in_flight",
         Note::Unaccounted { .. } => "unaccounted",
         Note::Damage(_) => "damage",
+        Note::LeftOut(_) => "left_out",
         Note::Full => "full",
         Note::Stopped => "stopped",
         Note::HistoryCut { .. } => "history_cut",
