@@ -6,9 +6,8 @@
 #include "victim.h"
 #include <ucontext.h>
 
-// On a thread's own stack there is room, and on a coroutine's as far as it can be read; an alternate one may have 2 KiB beside the
-// kernel's frame.
-enum { PAINTED = 48 << 10, PAGE = 4096, FIRST_MAX = 3584, LATER_MAX = 2048, ELSEWHERE_MAX = 1024 };
+// The first calls of the main thread are glibc's own need; an alternate stack may have 2 KiB beside the kernel's frame.
+enum { PAINTED = 48 << 10, PAGE = 4096, FIRST_MAX = 3584, LATER_MAX = 1024, ELSEWHERE_MAX = 1024 };
 static const uint64_t paint = 0xa5a5a5a5a5a5a5a5;
 // Bytes that are painted below the caller.
 static long painted = PAINTED;

@@ -3,7 +3,7 @@
 use crate::SHARED;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::next;
-use crate::stubs::{BookedBy, CallFrame};
+use crate::stubs::{BookedBy, CallFrame, Caller};
 use heapledger_format::{Kind, session};
 use heapledger_process::code;
 use heapledger_process::entry;
@@ -55,25 +55,26 @@ fn begin() {
 /// it comes from us (a function that was called from a stub jumped on to it), from the body of a C++
 /// operator that a hook has called, or from another library that stands behind us, as part of a call
 /// `about` the same size or block.
-fn is_nested(frame: &CallFrame, about: usize) -> bool {
+fn is_nested(frame: &Caller, about: usize) -> bool {
     is_own_call(frame) || hooks::enclosing_call(&SHARED).is_some_and(|enclosing| is_part_of(enclosing, frame, about))
 }
 
 #[inline(always)]
-fn is_own_call(frame: &CallFrame) -> bool {
+fn is_own_call(frame: &Caller) -> bool {
     entry::code().contains(&frame.return_address()) && is_booked(frame)
 }
 
 /// Whether the hook to which a call will return books it. It does not if it has only passed its own call on.
 #[cold]
-fn is_booked(frame: &CallFrame) -> bool {
-    // SAFETY: the function that a stub called has jumped on to here, so what follows the return address is the stub's frame.
+fn is_booked(frame: &Caller) -> bool {
+    // SAFETY: the function that a stub called has jumped on to here, so what follows the return address is the stub's frame. (Or one
+    // of `block_stub`'s that is shorter: then it is the program's word behind it, and the call is booked as it is.)
     unsafe { (*(frame.registers.sp as *const CallFrame)).booked_by != BookedBy::NOBODY }
 }
 
 #[cold]
 #[inline(never)]
-fn is_part_of(enclosing: Call, frame: &CallFrame, about: usize) -> bool {
+fn is_part_of(enclosing: Call, frame: &Caller, about: usize) -> bool {
     let caller = frame.return_address();
     // A mark that an exception left behind can be found on a later, deeper call; but an operator's body is
     // entered through a hook, which sets the mark anew.
@@ -84,13 +85,13 @@ fn is_part_of(enclosing: Call, frame: &CallFrame, about: usize) -> bool {
 }
 
 #[inline(always)]
-fn argument(frame: &CallFrame, index: usize) -> usize {
+fn argument(frame: &Caller, index: usize) -> usize {
     frame.args.get(index).copied().unwrap_or(0)
 }
 
 /// Bytes that an allocation function was asked for; too many to count are one failed call.
 #[inline(always)]
-fn size_asked(shape: Shape, frame: &CallFrame) -> usize {
+fn size_asked(shape: Shape, frame: &Caller) -> usize {
     match shape {
         Shape::Block(bytes) | Shape::StoresBlock(bytes) | Shape::Resizes(bytes) => argument(frame, bytes),
         Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
@@ -182,6 +183,8 @@ fn book_end(frame: &CallFrame, block: usize, by: Kind) {
 }
 
 /// Second half; returns the result.
+///
+/// What it calls it calls last, so that their frames take the place of its own.
 pub(crate) extern "C" fn after_call(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return result };
     if hooked.shape == Shape::Unloads {
@@ -192,27 +195,61 @@ pub(crate) extern "C" fn after_call(hook: usize, frame: &mut CallFrame, result: 
         return result;
     }
     if may_call_others(hooked) {
-        hooks::call_ends(&SHARED, frame.enclosing);
+        hooks::call_ends(&SHARED, &frame.enclosing);
     }
-    let size = size_asked(hooked.shape, frame);
     match hooked.shape {
-        Shape::Block(_) | Shape::BlockOfItems(..) => book_block(hook, hooked, None, frame, result, size),
-        Shape::StoresBlock(_) => {
-            // SAFETY: the call succeeded, so it has stored a pointer there.
-            let block = if result as i32 == 0 { unsafe { *(argument(frame, 0) as *const usize) } } else { 0 };
-            book_block(hook, hooked, None, frame, block, size);
-        }
-        Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) == 0 => {
-            book_block(hook, hooked, None, frame, result, size);
-        }
-        Shape::Resizes(_) | Shape::ResizesItems(..) => {
-            let new = (result != 0).then(|| new_block(hook, hooked, result, size));
-            let end = ReallocEnd { begun: &frame.kept, by: hooked.kind, new, frees: size == 0 };
-            hooks::realloc_ends(&SHARED, &frame.registers, &end);
-        }
-        Shape::Frees | Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => {}
+        Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) != 0 => resized(hook, frame, result),
+        Shape::Frees | Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => result,
+        _ => given(hook, frame, result),
     }
+}
+
+/// The same, of which the compiler does not know that it is: a function that returns it can be called last.
+#[inline(always)]
+fn unknown(mut result: usize) -> usize {
+    // SAFETY: no instruction at all.
+    unsafe { core::arch::asm!("/* {0} */", inout(reg) result, options(pure, nomem, nostack, preserves_flags)) };
     result
+}
+
+/// [`after_call`] of a function that was given none.
+#[inline(never)]
+extern "C" fn given(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
+    let Some(hooked) = HOOKED.get(hook) else { return result };
+    let block = match hooked.shape {
+        // SAFETY: the call succeeded, so it has stored a pointer there.
+        Shape::StoresBlock(_) if result as i32 == 0 => unsafe { *(argument(frame, 0) as *const usize) },
+        Shape::StoresBlock(_) => 0,
+        _ => result,
+    };
+    book_block(hook, hooked, None, frame, block, size_asked(hooked.shape, frame));
+    unknown(result)
+}
+
+/// [`after_call`] of a function that was given a block.
+#[inline(never)]
+extern "C" fn resized(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
+    let Some(hooked) = HOOKED.get(hook) else { return result };
+    if hooks::realloc_ends(&SHARED, &frame.registers, &resize(hook, hooked, frame, result)) {
+        return unknown(result);
+    }
+    resized_slowly(hook, frame, result)
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn resized_slowly(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
+    if let Some(hooked) = HOOKED.get(hook) {
+        hooks::realloc_ends_slowly(&SHARED, &frame.registers, &resize(hook, hooked, frame, result));
+    }
+    unknown(result)
+}
+
+#[inline(always)]
+fn resize<'f>(hook: usize, hooked: &Hooked, frame: &'f CallFrame, result: usize) -> ReallocEnd<'f> {
+    let size = size_asked(hooked.shape, frame);
+    let new = (result != 0).then(|| new_block(hook, hooked, result, size));
+    ReallocEnd { begun: &frame.kept, by: hooked.kind, new, frees: size == 0 }
 }
 
 /// Whether the real function may call another replaced one for this call's sake. glibc's do not, but a
@@ -237,7 +274,7 @@ fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBl
 }
 
 #[inline(always)]
-fn book_block(hook: usize, hooked: &Hooked, thread: Option<Ready>, frame: &CallFrame, address: usize, size: usize) {
+fn book_block(hook: usize, hooked: &Hooked, thread: Option<Ready>, frame: &Caller, address: usize, size: usize) {
     match address {
         0 => hooks::call_failed(&SHARED, &frame.registers),
         _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(hook, hooked, address, size)),
@@ -263,7 +300,7 @@ fn in_glibc(address: usize) -> (Usable, u8) {
 
 /// If the loader may be making this call for a library that it is about to load, code that was known is no longer trusted.
 #[inline(always)]
-fn note_library(hook: usize, frame: &CallFrame, size: usize) {
+fn note_library(hook: usize, frame: &Caller, size: usize) {
     if hook == Hook::Calloc as usize
         && code::is_like_a_library(size)
         && (code::is_loader(&SHARED, frame.return_address())
@@ -275,7 +312,7 @@ fn note_library(hook: usize, frame: &CallFrame, size: usize) {
 
 /// What follows the real call of a function that gives a block of so many bytes, of the C family and glibc's own: they
 /// call no other replaced function. Returns the block. (The stub has made the call: nothing is to be done before.)
-pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &CallFrame, block: usize) -> usize {
+pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
     let hooked = &const { hooked_at(HOOK) };
     let size = size_asked(hooked.shape, frame);
     note_library(HOOK, frame, size);

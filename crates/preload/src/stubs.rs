@@ -30,12 +30,18 @@ impl BookedBy {
     pub(crate) const NOBODY: BookedBy = BookedBy(2);
 }
 
-/// What a stub leaves on its stack.
+/// What a stub knows of its caller. Where it calls [`crate::calls::gave`] its frame ends here.
 #[repr(C)]
-pub(crate) struct CallFrame {
+pub(crate) struct Caller {
     pub(crate) args: [usize; 4],
     /// The registers as they will be when the hook has returned.
     pub(crate) registers: Registers,
+}
+
+/// What a stub leaves on its stack.
+#[repr(C)]
+pub(crate) struct CallFrame {
+    pub(crate) caller: Caller,
     /// Carried from `before_call` to `after_call`.
     pub(crate) kept: heapledger_process::reallocation::Reallocation,
     pub(crate) booked_by: BookedBy,
@@ -43,9 +49,15 @@ pub(crate) struct CallFrame {
     pub(crate) enclosing: heapledger_process::hooks::Call,
 }
 
-const _: () = assert!(core::mem::size_of::<CallFrame>() == 160);
+const _: () = assert!(size_of::<Caller>() == 96 && size_of::<CallFrame>() == 160);
 
-impl CallFrame {
+impl core::ops::Deref for CallFrame {
+    type Target = Caller;
+    fn deref(&self) -> &Caller {
+        &self.caller
+    }
+}
+impl Caller {
     /// The address to which the hook will return.
     pub(crate) fn return_address(&self) -> usize {
         self.registers.ip as usize
@@ -58,13 +70,16 @@ impl CallFrame {
 }
 
 macro_rules! save_call_frame {
-    () => {
-        "push rbp
+    ($bytes:literal) => {
+        concat!(
+            "push rbp
         .cfi_def_cfa_offset 16
         .cfi_offset rbp, -16
         mov rbp, rsp
         .cfi_def_cfa_register rbp
-        sub rsp, 160
+        sub rsp, ",
+            $bytes,
+            "
         mov [rsp], rdi
         mov [rsp + 8], rsi
         mov [rsp + 16], rdx
@@ -80,6 +95,7 @@ macro_rules! save_call_frame {
         mov [rsp + 88], r15
         lea rax, [rbp + 16]
         mov [rsp + 40], rax"
+        )
     };
 }
 
@@ -165,7 +181,7 @@ macro_rules! call_stub {
 macro_rules! call {
     () => {
         concat!(
-            crate::stubs::save_call_frame!(),
+            crate::stubs::save_call_frame!(160),
             "
             mov edi, {index}
             mov rsi, rsp
@@ -225,20 +241,21 @@ macro_rules! block_stub {
                 ".cfi_startproc",
                 "endbr64",
                 crate::stubs::pass_if_no_sample!($size),
-                crate::stubs::save_call_frame!(),
-                "mov rax, [rip + {direct} + 8 * {index}]",
-                "test rax, rax",
+                "mov r11, [rip + {direct} + 8 * {index}]",
+                "test r11, r11",
                 "je 2f",
-                "call rax",
+                ".cfi_remember_state",
+                crate::stubs::save_call_frame!(96),
+                "call r11",
                 "mov rdi, rsp",
                 "mov rsi, rax",
                 "call {gave}",
                 "leave",
-                ".cfi_remember_state",
                 ".cfi_def_cfa rsp, 8",
                 "ret",
                 ".cfi_restore_state",
                 "2:",
+                crate::stubs::save_call_frame!(160),
                 "mov edi, {index}",
                 "mov rsi, rsp",
                 "call {before_call}",
@@ -278,7 +295,7 @@ macro_rules! free_stub {
                 "je 4f",
                 "jmp rax",
                 "4:",
-                crate::stubs::save_call_frame!(),
+                crate::stubs::save_call_frame!(160),
                 "mov rdi, rsp",
                 "call {frees}",
                 crate::stubs::restore_arguments!(),
@@ -453,7 +470,7 @@ macro_rules! jump_stub {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 "endbr64",
-                crate::stubs::save_call_frame!(),
+                crate::stubs::save_call_frame!(160),
                 "mov edi, {index}",
                 "mov rsi, rsp",
                 "call {before_call}",

@@ -10,7 +10,7 @@ use crate::index::Insert;
 use crate::publication;
 use crate::shared::{Shared, TICK_NS};
 use crate::slots::{BATCH, LOCAL_MAX};
-use crate::state::ThreadBooks;
+use crate::state::{Entered, ThreadBooks};
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::header::State;
 use heapledger_format::record::{Options, RECORD_WORDS};
@@ -92,25 +92,14 @@ impl Access<'_> {
         self.state.pop_slot()
     }
 
-    /// Leases entries of the history, and writes the first of them. A single one is given back at once, so that a thread
-    /// that rests keeps nothing from others.
+    /// Writes the first entry of a lease.
     #[cold]
     #[inline(never)]
-    fn history_in_new_entries(&mut self, slot: Slot, freed: &Freed) {
-        self.state.end_entries(self.shared);
-        let ledger = self.shared.ledger();
-        let Some(lease) = self.shared.history.lease(ledger, self.state.entries_filled) else {
-            self.state.count(TallyCounter::HistoryLost, 1);
-            return;
-        };
-        self.state.entries_filled += lease.count;
-        self.state.next_entry = lease.first + 1;
-        self.state.end_entry = lease.first + lease.count;
-        self.state.entries = lease.count;
-        self.write_history(lease.first, slot, freed);
-        if lease.count == 1 {
-            self.state.end_entries(self.shared);
-        }
+    fn first_entry(&mut self, slot: Slot, freed: &Freed) {
+        let entry = self.state.next_entry;
+        self.state.next_entry += 1;
+        self.write_history(entry, slot, freed);
+        self.state.end_single_entry(self.shared);
     }
 
     /// Writes an entry that is leased to this thread.
@@ -131,7 +120,28 @@ impl Access<'_> {
     }
 }
 
+/// Leases entries of the history.
+#[cold]
+#[inline(never)]
+fn more_entries(shared: &Shared, mut state: Entered) -> bool {
+    state.end_entries(shared);
+    let Some(lease) = shared.history.lease(shared.ledger(), state.entries_filled) else { return false };
+    state.entries_filled += lease.count;
+    state.next_entry = lease.first;
+    state.end_entry = lease.first + lease.count;
+    state.entries = lease.count;
+    true
+}
+
 impl ThreadBooks {
+    /// Gives a single entry back once it is filled, so that a thread that rests keeps nothing from others.
+    #[inline(always)]
+    fn end_single_entry(&mut self, shared: &Shared) {
+        if self.entries == 1 && self.next_entry == self.end_entry {
+            self.end_entries(shared);
+        }
+    }
+
     /// Gives back what is leased of the history.
     pub(crate) fn end_entries(&mut self, shared: &Shared) {
         if self.entries != 0 {
@@ -301,6 +311,18 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
+    fn expect_history(&mut self) {
+        if self.shared.history.is_on() && self.state.next_entry == self.state.end_entry {
+            more_entries(self.shared, self.state.again());
+        }
+    }
+
+    #[inline(always)]
+    fn expected_history(&mut self) {
+        self.state.end_single_entry(self.shared);
+    }
+
+    #[inline(always)]
     fn history(&mut self, slot: Slot, freed: &Freed) {
         if !self.shared.history.is_on() {
             return;
@@ -308,7 +330,13 @@ impl<'hook> Backend for Access<'hook> {
         let entry = self.state.next_entry;
         if entry == self.state.end_entry {
             let freed = *freed;
-            return self.aside(move |access| access.history_in_new_entries(slot, &freed));
+            // One after the other: that takes less stack.
+            if more_entries(self.shared, self.state.again()) {
+                self.aside(move |access| access.first_entry(slot, &freed));
+            } else {
+                self.state.count(TallyCounter::HistoryLost, 1);
+            }
+            return;
         }
         self.state.next_entry += 1;
         self.write_history(entry, slot, freed);

@@ -6,15 +6,15 @@ use crate::once::Noted;
 use crate::options::Unwind;
 use crate::shared::Shared;
 use crate::sites::CodeId;
-use crate::state::{Entered, Stacks, ThreadBooks, ThreadState};
+use crate::state::{Entered, ThreadBooks, ThreadState, last_of};
 use core::cell::Cell;
 use heapledger_format::TallyCounter;
 use heapledger_linux::apart;
 use heapledger_linux::stack::StackRange;
 use heapledger_recorder::backend::Site;
 use heapledger_unwind::{
-    Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Shape, Strategy, Taken,
-    Walk, Word, resolve, take, walk, walk_in_full,
+    Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Shape, Strategy, Walk,
+    Word, resolve, take, walk, walk_in_full,
 };
 
 /// Pages of a stack that may be asked about at once: 8 MiB.
@@ -23,9 +23,10 @@ const PAGES_MAX: usize = 2048;
 /// Stack and unwind tables of the calling thread.
 struct Surroundings<'a> {
     shared: &'a Shared,
-    here: Cell<StackRange>,
-    below_handler: Cell<StackRange>,
-    is_in_handler: bool,
+    /// What is known of the stack; more of it when asked for.
+    here: &'a Cell<StackRange>,
+    /// In a handler on an alternate stack: the one that it interrupted.
+    below_handler: Option<&'a Cell<StackRange>>,
     /// Code unloadings when the stack was begun; `None`: rules are not shared.
     generation: Option<u32>,
 }
@@ -95,9 +96,9 @@ fn still_hold(here: StackRange, words: &PackedWords) -> bool {
 }
 
 impl Surroundings<'_> {
-    fn new(shared: &Shared, here: StackRange, below: StackRange, generation: Option<u32>) -> Surroundings<'_> {
-        let (here, below_handler) = (Cell::new(here), Cell::new(below));
-        Surroundings { shared, here, below_handler, is_in_handler: false, generation }
+    #[inline(always)]
+    fn new<'a>(shared: &'a Shared, here: &'a Cell<StackRange>, generation: Option<u32>) -> Surroundings<'a> {
+        Surroundings { shared, here, below_handler: None, generation }
     }
 
     /// Extends what is known of the stack.
@@ -109,11 +110,9 @@ impl Surroundings<'_> {
             self.here.set(here);
             return Some(word);
         }
-        if !self.is_in_handler {
-            return None;
-        }
         // A handler on the alternate stack: outside of it, the interrupted one goes on, wherever that is.
-        let mut below = self.below_handler.get();
+        let below_handler = self.below_handler?;
+        let mut below = below_handler.get();
         let mut word = below.ask_word(address, PAGES_MAX);
         if word.is_none()
             && let Some(page) = StackRange::of_readable(address as usize)
@@ -121,7 +120,7 @@ impl Surroundings<'_> {
             below = page;
             word = below.word(address);
         }
-        self.below_handler.set(below);
+        below_handler.set(below);
         word
     }
 }
@@ -132,7 +131,8 @@ impl Surroundings<'_> {
 pub fn own_code_is_on_stack(shared: &Shared, stack: StackRange, registers: &Registers) -> bool {
     const FRAMES: usize = 96;
     const SETS: usize = 4;
-    let surroundings = Surroundings::new(shared, stack, stack, None);
+    let stack = Cell::new(stack);
+    let surroundings = Surroundings::new(shared, &stack, None);
     let mut frames = [0; FRAMES];
     let mut cache = RuleCache::<SETS>::new();
     let walk = walk(&surroundings, &mut cache, registers, FRAMES, Strategy::Auto, &mut frames);
@@ -147,7 +147,8 @@ pub fn own_code_is_on_stack(shared: &Shared, stack: StackRange, registers: &Regi
 pub fn loader_is_near(shared: &Shared, stack: StackRange, registers: &Registers) -> bool {
     const FRAMES: usize = 4;
     const SETS: usize = 4;
-    let surroundings = Surroundings::new(shared, stack, stack, None);
+    let stack = Cell::new(stack);
+    let surroundings = Surroundings::new(shared, &stack, None);
     let mut frames = [0; FRAMES];
     let mut cache = RuleCache::<SETS>::new();
     let walk = walk(&surroundings, &mut cache, registers, FRAMES, Strategy::Tables, &mut frames);
@@ -167,7 +168,7 @@ pub fn set_check(check: &'static Check) {
 /// The call site that leads to `registers`; none if there is no room for it. `gives` says whether the call gives a block
 /// or takes one.
 #[inline(always)]
-pub fn capture(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Site {
+pub fn capture(shared: &Shared, state: Entered, registers: &Registers, gives: bool) -> Site {
     let generation = shared.modules.generation();
     // A stack on the alternate stack is not among them: its stack pointer is not.
     // Of a stack that is not the thread's own nobody knows the end, nor when it goes: nothing of it is remembered.
@@ -180,10 +181,23 @@ pub fn capture(shared: &Shared, mut state: Entered, registers: &Registers, gives
     {
         return remembered(thread, &found);
     }
-    // One after the other, not one inside of the other: that takes less stack.
-    match capture_elsewhere(shared, state.again(), registers) {
-        Some(site) => site,
-        None => capture_changed(shared, state, registers, gives),
+    capture_anew(shared, state, registers, gives)
+}
+
+/// The call site of a stack that is not the one last taken from such a place. One after the other, not one inside of the other: that
+/// takes less stack.
+#[cold]
+#[inline(never)]
+fn capture_anew(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Site {
+    if let Some(site) = capture_elsewhere(shared, state.again(), registers) {
+        return site;
+    }
+    if !take_steps(shared, state.again(), registers, gives) {
+        return capture_apart(shared, state, registers);
+    }
+    match intern(shared, state.again(), gives) {
+        Some(site) => remember(shared, state, registers, gives, site),
+        None => without_room(state, gives),
     }
 }
 
@@ -202,7 +216,7 @@ fn remembered(thread: &ThreadState, found: &Remembered) -> Site {
 fn capture_elsewhere(shared: &Shared, mut state: Entered, registers: &Registers) -> Option<Site> {
     let (thread, here) = (state.thread(), state.thread().native.get());
     if !thread.on_alternate.get() && here.is_own() {
-        let surroundings = Surroundings::new(shared, here, here, None);
+        let surroundings = Surroundings::new(shared, &thread.native, None);
         let stamp = stamp(shared.modules.generation());
         let books: &mut ThreadBooks = &mut state;
         if let Some(found) = books.memo.find(&surroundings, &books.cache, registers, stamp) {
@@ -221,69 +235,63 @@ fn stamp(generation: u32) -> u32 {
     generation.wrapping_add(1)
 }
 
-/// A stack that was not taken lately.
+#[cold]
 #[inline(never)]
-fn capture_changed(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Site {
+fn capture_apart(shared: &Shared, state: Entered, registers: &Registers) -> Site {
+    apart::result_of(Site::NONE, || capture_plainly(shared, state, registers))
+}
+
+/// Walks as far as the stack is new; the result is in the books. `false`: it has to be taken whole.
+#[inline(never)]
+fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> bool {
     let generation = shared.modules.generation();
-    let settings = shared.settings();
     if state.generation != generation {
         state.forget_code();
         state.generation = generation;
     }
-    let steps = !state.thread().on_alternate.get() && settings.unwind.remembers();
-    let Some(taken) = steps.then(|| take_steps(shared, state.again(), registers, gives)).flatten() else {
-        return capture_apart(shared, state, registers, gives);
-    };
-    let site = intern_taken(shared, state.again(), registers, gives, &taken);
-    if site != Site::NONE && is_checked(shared) {
-        check_taken(shared, state, registers, gives, &taken);
+    let (thread, settings) = (state.thread(), shared.settings());
+    if thread.on_alternate.get() || !settings.unwind.remembers() {
+        return false;
     }
-    site
-}
-
-#[cold]
-#[inline(never)]
-fn capture_apart(shared: &Shared, state: Entered, registers: &Registers, gives: bool) -> Site {
-    apart::result_of(Site::NONE, || capture_plainly(shared, state, registers, gives))
-}
-
-/// Walks as far as the stack is new.
-#[inline(never)]
-fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Option<Taken> {
-    let settings = shared.settings();
-    let (thread, here, generation) = (state.thread(), state.thread().native.get(), state.generation);
-    let mut stacks = state.stacks(gives);
-    let surroundings = Surroundings::new(shared, here, here, Some(generation));
-    let reuse = settings.reuse && here.is_own();
+    let surroundings = Surroundings::new(shared, &thread.native, Some(generation));
+    let reuse = settings.reuse && thread.native.get().is_own();
     let strategy = settings.unwind.strategy();
-    let taken = take(&surroundings, stacks.cache, &mut stacks.last, registers, strategy, reuse);
-    thread.native.set(surroundings.here.get());
-    let taken = taken?;
-    if taken.end != End::Outermost || taken.guessed_from.is_some() {
-        let outermost = taken.fresh.checked_sub(1).and_then(|last| stacks.last.fresh.get(last));
-        note_end(shared, thread, taken.end, outermost.map_or(0, |frame| frame.pc), taken.guessed_from.is_some());
+    let ThreadBooks { last, fresh, cache, taken, .. } = &mut *state;
+    let stacks = (&*last_of(last, gives), &mut **fresh);
+    let Some(new) = take(&surroundings, cache, stacks, registers, strategy, reuse) else { return false };
+    if new.end != End::Outermost || new.guessed_from.is_some() {
+        let outermost = new.fresh.checked_sub(1).and_then(|last| fresh.get(last));
+        note_end(shared, thread, new.end, outermost.map_or(0, |frame| frame.pc), new.guessed_from.is_some());
     }
-    thread.count(TallyCounter::FramesVerified, taken.kept as u64);
-    thread.count(TallyCounter::FramesWalked, taken.fresh as u64);
-    Some(taken)
+    thread.count(TallyCounter::FramesVerified, new.kept as u64);
+    thread.count(TallyCounter::FramesWalked, new.fresh as u64);
+    *taken = new;
+    true
 }
 
-/// Interns a stack that was walked, and remembers it.
+/// Remembers the stack that was taken and leads to a call site.
 #[inline(never)]
-fn intern_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, taken: &Taken) -> Site {
+fn remember(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, site: Site) -> Site {
     let (thread, generation) = (state.thread(), state.generation);
-    let mut stacks = state.stacks(gives);
-    let Some(site) = intern(shared, &mut stacks, taken, generation) else {
-        stacks.last.forget();
-        thread.count(TallyCounter::SitesFull, 1);
-        return Site::NONE;
-    };
-    if taken.keeps && stacks.memo.pays() {
-        let surroundings = Surroundings::new(shared, thread.native.get(), thread.native.get(), None);
-        let Stacks { last, memo, cache, .. } = &mut stacks;
+    let ThreadBooks { last, cache, memo, taken, .. } = &mut *state;
+    if taken.keeps && memo.pays() {
+        let surroundings = Surroundings::new(shared, &thread.native, None);
+        let last = last_of(last, gives);
         memo.keep(&surroundings, cache, (last, taken.kept + taken.fresh), registers, stamp(generation));
     }
+    if site != Site::NONE && is_checked(shared) {
+        check_taken(shared, state, registers, gives);
+    }
     site
+}
+
+/// There is no call site for the stack that was taken.
+#[cold]
+#[inline(never)]
+fn without_room(mut state: Entered, gives: bool) -> Site {
+    last_of(&mut state.last, gives).forget();
+    state.count(TallyCounter::SitesFull, 1);
+    Site::NONE
 }
 
 #[inline(always)]
@@ -291,11 +299,12 @@ fn is_checked(shared: &Shared) -> bool {
     shared.settings().check_stacks || CHECK.is_set()
 }
 
-/// The call site of a stack in the trie: only frames that are new are looked up. (Not compiled into its caller: each of the two loops needs
-/// all registers for itself.)
+/// The call site of the stack that was taken, in the trie: only frames that are new are looked up.
 #[inline(never)]
-fn intern(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) -> Option<Site> {
-    let last = &mut stacks.last;
+fn intern(shared: &Shared, mut state: Entered, gives: bool) -> Option<Site> {
+    let generation = state.generation;
+    let ThreadBooks { last, fresh, taken, .. } = &mut *state;
+    let last = last_of(last, gives);
     let mut site = Site(last.node(taken.kept));
     if taken.fresh == 0 {
         return Some(site);
@@ -304,14 +313,14 @@ fn intern(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) 
         last.cut(taken);
     }
     for index in (0..taken.fresh).rev() {
-        let frame = last.fresh.get(index)?;
+        let frame = fresh.get(index)?;
         let code = match frame.tag {
             0 => shared.sites.code(shared.ledger(), &shared.modules, frame.pc, generation, None)?,
             tag => CodeId(tag),
         };
         site = shared.sites.site(shared.ledger(), site, code)?;
         if taken.keeps {
-            last.keep(taken, index, site.0);
+            last.keep(taken, *frame, site.0);
         }
     }
     Some(site)
@@ -321,15 +330,15 @@ fn intern(shared: &Shared, stacks: &mut Stacks, taken: &Taken, generation: u32) 
 /// and where the options say so.
 #[cold]
 #[inline(never)]
-fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Site {
+fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers) -> Site {
     let settings = shared.settings();
     let (thread, generation) = (state.thread(), state.generation);
-    let (is_on_alternate, native) = (thread.on_alternate.get(), thread.native.get());
-    let stacks = state.stacks(gives);
-    let here = if is_on_alternate { thread.alternate.get() } else { native };
-    let mut surroundings = Surroundings::new(shared, here, native, Some(generation));
-    surroundings.is_in_handler = is_on_alternate;
-    let Stacks { pcs, cache, .. } = stacks;
+    let (alternate, native) = (Cell::new(thread.alternate.get()), Cell::new(thread.native.get()));
+    let mut surroundings = Surroundings::new(shared, &thread.native, Some(generation));
+    if thread.on_alternate.get() {
+        (surroundings.here, surroundings.below_handler) = (&alternate, Some(&native));
+    }
+    let ThreadBooks { pcs, cache, .. } = &mut *state;
     let mut found = match settings.unwind {
         Unwind::Slow => {
             let mut places = pcs.iter_mut();
@@ -340,9 +349,6 @@ fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, g
     };
     if settings.unwind == Unwind::Fast && found.end != End::LimitReached && found.depth < settings.fallback {
         found = walk(&surroundings, cache, registers, settings.depth_limit, Strategy::Auto, pcs);
-    }
-    if !is_on_alternate {
-        thread.native.set(surroundings.here.get());
     }
     let Walk { depth, end, guessed_from, restarted } = found;
     let frames = pcs.get(..depth).unwrap_or(&[]);
@@ -387,8 +393,8 @@ fn note_end(shared: &Shared, thread: &ThreadState, end: End, outermost: u64, gue
 #[inline(never)]
 fn check_remembered(shared: &Shared, mut state: Entered, registers: &Registers) {
     let thread = state.thread();
-    let Stacks { pcs, memo, cache, .. } = state.stacks(true);
-    let surroundings = Surroundings::new(shared, thread.native.get(), thread.native.get(), None);
+    let ThreadBooks { pcs, memo, cache, .. } = &mut *state;
+    let surroundings = Surroundings::new(shared, &thread.native, None);
     let Some(found) = memo.find(&surroundings, cache, registers, stamp(shared.modules.generation())) else { return };
     let depth = found.callers as usize + 1;
     for (place, pc) in pcs.iter_mut().zip(core::iter::once(registers.ip).chain(memo.callers(&found))) {
@@ -407,11 +413,12 @@ fn check_remembered(shared: &Shared, mut state: Entered, registers: &Registers) 
 /// Compares a stack that was taken by steps, or in part.
 #[cold]
 #[inline(never)]
-fn check_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, taken: &Taken) {
+fn check_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) {
     let thread = state.thread();
-    let Stacks { last, pcs, .. } = state.stacks(gives);
+    let ThreadBooks { last, fresh, taken, pcs, .. } = &mut *state;
+    let last = last_of(last, gives);
     let depth = taken.kept + taken.fresh;
-    let fresh = last.fresh.iter().take(taken.fresh).map(|frame| frame.pc);
+    let fresh = fresh.iter().take(taken.fresh).map(|frame| frame.pc);
     for (place, pc) in pcs.iter_mut().zip(fresh.chain(last.pcs().take(taken.kept).rev())) {
         *place = pc;
     }
@@ -432,7 +439,7 @@ fn check_whole(
         return;
     }
     let limit = shared.settings().depth_limit;
-    let surroundings = Surroundings::new(shared, thread.native.get(), thread.native.get(), None);
+    let surroundings = Surroundings::new(shared, &thread.native, None);
     let (mut same, mut count) = (true, 0);
     let full = walk_in_full(&surroundings, registers, shared.settings().unwind.strategy(), &mut |pc| {
         let has_room = count < limit;

@@ -90,16 +90,30 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
     }
 
     fn find(&self, ring: &impl Ring, wanted: u64) -> Option<Lease> {
-        if self.round.load(Ordering::Acquire) == 0 {
-            let mut count = wanted;
-            while count > 0 {
-                if let Some(first) = ring.grow(count) {
-                    return Some(Lease { first, count });
-                }
-                count /= 2;
-            }
-            let _ = self.round.compare_exchange(0, ring.entries() / ENTRIES, Ordering::AcqRel, Ordering::Relaxed);
+        // One after the other, not one inside of the other: that takes less stack.
+        if self.round.load(Ordering::Acquire) == 0
+            && let Some(lease) = self.grow(ring, wanted)
+        {
+            return Some(lease);
         }
+        self.go_round(ring, wanted)
+    }
+
+    #[inline(never)]
+    fn grow(&self, ring: &impl Ring, wanted: u64) -> Option<Lease> {
+        let mut count = wanted;
+        while count > 0 {
+            if let Some(first) = ring.grow(count) {
+                return Some(Lease { first, count });
+            }
+            count /= 2;
+        }
+        let _ = self.round.compare_exchange(0, ring.entries() / ENTRIES, Ordering::AcqRel, Ordering::Relaxed);
+        None
+    }
+
+    #[inline(never)]
+    fn go_round(&self, ring: &impl Ring, wanted: u64) -> Option<Lease> {
         let is_whole = wanted == ENTRIES;
         for _ in 0..Self::PASSES_MAX {
             let open = self.open.load(Ordering::Acquire);

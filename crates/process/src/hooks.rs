@@ -229,38 +229,38 @@ pub fn call_failed(shared: &'static Shared, registers: &Registers) {
     });
 }
 
+/// The calling thread, where blocks are followed and it may enter at once.
+#[inline(always)]
+fn entered<'hook>(shared: &'static Shared, registers: &Registers, sign: &'hook Sign) -> Option<Access<'hook>> {
+    let state = ThreadState::of_this_thread().filter(|_| shared.switch.follows())?;
+    Access::enter_at_once(shared, state, registers, sign)
+}
+
 /// Before the real `realloc` of a block.
 pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: usize) -> Reallocation {
     if !shared.sampling.may_hold(address as u64) {
         return Reallocation::default();
     }
     let sign = Sign::new();
-    if has_room(shared, registers) {
-        return detach(shared, registers, &sign, address);
+    match entered(shared, registers, &sign) {
+        Some(access) => detach(access, address),
+        None => realloc_begins_slowly(shared, registers, address),
     }
-    apart::result_of(Reallocation::default(), || detach(shared, registers, &sign, address))
-}
-
-/// Whether the calling thread is known, and stands where there is room: on its own stack, or on another that can be read far
-/// enough below. Elsewhere a hook's work is done [`apart`].
-#[inline(always)]
-fn has_room(shared: &Shared, registers: &Registers) -> bool {
-    let stack_pointer = registers.sp as usize;
-    ThreadState::of_this_thread().is_some_and(|state| state.stands_on_own(stack_pointer))
-        || has_room_elsewhere(shared, stack_pointer)
 }
 
 #[cold]
-fn has_room_elsewhere(shared: &Shared, stack_pointer: usize) -> bool {
-    ThreadState::of_this_thread().is_some_and(|state| state.has_room_elsewhere(shared, stack_pointer))
+#[inline(never)]
+fn realloc_begins_slowly(shared: &'static Shared, registers: &Registers, address: usize) -> Reallocation {
+    let sign = Sign::new();
+    apart::result_of(Reallocation::default(), || match Access::enter(shared, registers, &sign) {
+        Ok(access) => detach(access, address),
+        Err(_) => Reallocation::default(),
+    })
 }
 
-fn detach(shared: &'static Shared, registers: &Registers, sign: &Sign, address: usize) -> Reallocation {
-    let Ok(mut access) = Access::enter(shared, registers, sign) else { return Reallocation::default() };
-    match policy::detach(&mut access, address as u64) {
-        Some(detached) => Reallocation::of(detached),
-        None => Reallocation::default(),
-    }
+#[inline(always)]
+fn detach(mut access: Access, address: usize) -> Reallocation {
+    policy::detach(&mut access, address as u64).map_or(Reallocation::default(), Reallocation::of)
 }
 
 /// A real `realloc` that has returned.
@@ -276,39 +276,56 @@ pub struct ReallocEnd<'a> {
     pub frees: bool,
 }
 
-/// After the real `realloc`.
-pub fn realloc_ends(shared: &'static Shared, registers: &Registers, end: &ReallocEnd) {
+/// After the real `realloc`, if the thread may enter at once. Otherwise nothing is done, and [`realloc_ends_slowly`] has to be called:
+/// by who compiles this in, which then need not keep `end` in memory.
+#[inline(always)]
+#[must_use]
+pub fn realloc_ends(shared: &'static Shared, registers: &Registers, end: &ReallocEnd) -> bool {
+    let sign = Sign::new();
+    let Some(access) = entered(shared, registers, &sign) else { return false };
+    reallocated(access, registers, end);
+    true
+}
+
+/// After the real `realloc`, where [`realloc_ends`] has done nothing.
+#[cold]
+pub fn realloc_ends_slowly(shared: &'static Shared, registers: &Registers, end: &ReallocEnd) {
     let sign = Sign::new();
     // Code of the allocator's must not run on a stack of ours, nor with signals blocked.
-    if has_room(shared, registers) || matches!(end.new, Some(NewBlock { usable: Usable::Ask(_), .. })) {
-        reallocated(shared, registers, &sign, end);
+    if matches!(end.new, Some(NewBlock { usable: Usable::Ask(_), .. })) {
+        reallocated_on(shared, registers, &sign, end);
     } else {
-        apart::run(&mut || reallocated(shared, registers, &sign, end));
+        apart::run(&mut || reallocated_on(shared, registers, &sign, end));
     }
 }
 
 #[inline(never)]
-fn reallocated(shared: &'static Shared, registers: &Registers, sign: &Sign, end: &ReallocEnd) {
-    let is_paused = shared.switch.get() == Recording::Paused;
+fn reallocated_on(shared: &'static Shared, registers: &Registers, sign: &Sign, end: &ReallocEnd) {
+    match Access::enter(shared, registers, sign) {
+        Ok(access) => reallocated(access, registers, end),
+        Err(refused) if end.new.is_some() && shared.switch.get() != Recording::Paused => {
+            count_refused(shared, refused, true);
+        }
+        Err(_) => {}
+    }
+}
+
+#[inline(always)]
+fn reallocated(mut access: Access, registers: &Registers, end: &ReallocEnd) {
+    let is_paused = access.shared.switch.get() == Recording::Paused;
     if is_paused && end.begun.detached().is_none() {
         return;
     }
-    match Access::enter(shared, registers, sign) {
-        Ok(mut access) => {
-            let outcome = match Reallocated::of(end.new.as_ref(), end.frees) {
-                Reallocated::Gave(new) if !is_paused && access.takes(new.size) => {
-                    Reallocated::Gave(describe_begin(&mut access, registers, new))
-                }
-                // A block that is no sample, or passes by, takes the place of one that was entered, or of none.
-                Reallocated::Gave(_) | Reallocated::Freed => Reallocated::Freed,
-                Reallocated::Failed => Reallocated::Failed,
-            };
-            let site = |access: &mut Access| describe_end(access, registers, end.by).site;
-            policy::settle(&mut access, end.begun.detached(), end.by, &outcome, site);
+    let outcome = match Reallocated::of(end.new.as_ref(), end.frees) {
+        Reallocated::Gave(new) if !is_paused && access.takes(new.size) => {
+            Reallocated::Gave(describe_begin(&mut access, registers, new))
         }
-        Err(refused) if end.new.is_some() && !is_paused => count_refused(shared, refused, true),
-        Err(_) => {}
-    }
+        // A block that is no sample, or passes by, takes the place of one that was entered, or of none.
+        Reallocated::Gave(_) | Reallocated::Freed => Reallocated::Freed,
+        Reallocated::Failed => Reallocated::Failed,
+    };
+    let site = |access: &mut Access| describe_end(access, registers, end.by).site;
+    policy::settle(&mut access, end.begun.detached(), end.by, &outcome, site);
 }
 
 /// The program calls `exit`, or returns from `main`.
@@ -361,9 +378,9 @@ pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
 }
 
 /// It has returned; `enclosing` is in force again. After an exception or a jump nobody says so: a mark can be stale.
-pub fn call_ends(shared: &'static Shared, enclosing: Call) {
+pub fn call_ends(shared: &'static Shared, enclosing: &Call) {
     if let Some(state) = ThreadState::of_this_thread().filter(|_| follows(shared)) {
-        set_call(state, enclosing);
+        set_call(state, *enclosing);
         if shared.sampling.is_on() {
             tls::set_gap(enclosing.gap);
         }

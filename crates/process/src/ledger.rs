@@ -29,6 +29,7 @@ use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, State};
 use heapledger_format::section::{self, SectionKind, SectionRow};
 use heapledger_format::{GlobalCounter, TallyCounter, counter, record};
+use heapledger_linux::apart;
 use heapledger_linux::memory::FileMapping;
 use heapledger_linux::token::Token;
 
@@ -243,11 +244,16 @@ impl Ledger {
     }
 
     #[cold]
+    #[inline(never)]
     fn grow(&self, section: &Section, end: u64) -> bool {
         let skip = |refused: u32| refused.checked_sub(1);
         if section.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, skip).is_ok() {
             return false;
         }
+        apart::result_of(false, || self.grow_here(section, end))
+    }
+
+    fn grow_here(&self, section: &Section, end: u64) -> bool {
         let Some(_growing) = self.growing.take() else { return false };
         let backed = section.backed();
         if end <= backed {

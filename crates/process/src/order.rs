@@ -18,12 +18,12 @@
 use crate::access::Access;
 use crate::cells::{self, Addresses as _, IS_GONE};
 use crate::shared::{Shared, TICK_NS};
-use crate::state::ThreadBooks;
+use crate::state::{Entered, ThreadBooks};
 use crate::threads::refresh_name;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::record::{NUMBER_MAX, Options};
 use heapledger_format::{Entry, GlobalCounter, TallyCounter};
-use heapledger_recorder::backend::{Backend as _, Begun, Slot};
+use heapledger_recorder::backend::{Begun, Slot};
 
 /// Numbers that a thread leases at once.
 pub const NUMBER_LEASE: u64 = 16;
@@ -198,7 +198,7 @@ impl Access<'_> {
             counter.wrapping_sub(state.end_number) > OLD_LEASE && counter > state.end_number
         };
         if (is_over || state.next_number == state.end_number || state.next_number < least)
-            && !self.aside(Access::new_lease)
+            && !new_lease(self.shared, self.state.again())
         {
             return None;
         }
@@ -252,71 +252,69 @@ impl Access<'_> {
         }
         self.number_from(least).unwrap_or(number).max(number)
     }
+}
 
-    /// Leases numbers, with the time. If nobody has leased any since, the old lease goes on, and no number is left out.
-    #[cold]
-    #[inline(never)]
-    fn new_lease(&mut self) -> bool {
-        let shared = self.shared;
-        let counter = shared.ledger().global(GlobalCounter::NextNumber);
-        let has_time = shared.settings().options.has(Options::TIME);
-        let is_short = has_time && shared.threads.in_use() <= FEW_THREADS;
-        let count = if is_short { NUMBER_LEASE } else { LONG_LEASE };
-        let unused = self.state.end_number - self.state.next_number;
-        let (mut tries, mut end) = (0, counter.load(Ordering::Acquire));
-        let moment = loop {
-            let moment = shared.clock.moment();
-            // At least one, or nobody who has read the counter would notice.
-            let goes_on = end == self.state.end_number && unused < count;
-            let more = if goes_on { count - unused } else { count };
-            if end + more > NUMBER_MAX {
-                self.state.count(TallyCounter::NumbersUnused, unused);
-                (self.state.next_number, self.state.end_number) = (0, 0);
-                return false;
-            }
-            tries += 1;
-            let had = if tries < TRIES {
-                counter.compare_exchange(end, end + more, Ordering::AcqRel, Ordering::Acquire)
-            } else {
-                Ok(counter.fetch_add(more, Ordering::AcqRel))
-            };
-            match had {
-                Ok(first) => {
-                    if !goes_on || first != end {
-                        self.state.count(TallyCounter::NumbersUnused, unused);
-                        self.state.next_number = first;
-                    }
-                    self.state.first_number = self.state.next_number;
-                    self.state.end_number = first + more;
-                    break moment;
-                }
-                Err(now) => end = now,
-            }
+/// Leases numbers, with the time. If nobody has leased any since, the old lease goes on, and no number is left out.
+#[cold]
+#[inline(never)]
+fn new_lease(shared: &Shared, mut state: Entered) -> bool {
+    let counter = shared.ledger().global(GlobalCounter::NextNumber);
+    let has_time = shared.settings().options.has(Options::TIME);
+    let is_short = has_time && shared.threads.in_use() <= FEW_THREADS;
+    let count = if is_short { NUMBER_LEASE } else { LONG_LEASE };
+    let unused = state.end_number - state.next_number;
+    let (mut tries, mut end) = (0, counter.load(Ordering::Acquire));
+    let moment = loop {
+        let moment = shared.clock.moment();
+        // At least one, or nobody who has read the counter would notice.
+        let goes_on = end == state.end_number && unused < count;
+        let more = if goes_on { count - unused } else { count };
+        if end + more > NUMBER_MAX {
+            state.count(TallyCounter::NumbersUnused, unused);
+            (state.next_number, state.end_number) = (0, 0);
+            return false;
+        }
+        tries += 1;
+        let had = if tries < TRIES {
+            counter.compare_exchange(end, end + more, Ordering::AcqRel, Ordering::Acquire)
+        } else {
+            Ok(counter.fetch_add(more, Ordering::AcqRel))
         };
-        if has_time {
-            self.state.moment = moment;
+        match had {
+            Ok(first) => {
+                if !goes_on || first != end {
+                    state.count(TallyCounter::NumbersUnused, unused);
+                    state.next_number = first;
+                }
+                state.first_number = state.next_number;
+                state.end_number = first + more;
+                break moment;
+            }
+            Err(now) => end = now,
         }
-        self.after_lease(moment.ns() / u64::from(TICK_NS));
-        true
+    };
+    if has_time {
+        state.moment = moment;
     }
+    after_lease(shared, state, moment.ns() / u64::from(TICK_NS));
+    true
+}
 
-    /// What is looked after now and then.
-    fn after_lease(&mut self, now: u64) {
-        let shared = self.shared;
-        let last = shared.ledger().global(GlobalCounter::LastTime);
-        if last.load(Ordering::Relaxed) < now {
-            last.store(now, Ordering::Relaxed);
-        }
-        self.state.leases += 1;
-        if self.state.leases.is_power_of_two() || self.state.leases.is_multiple_of(LOOK_EVERY) {
-            refresh_name(&mut self.state);
-            shared.threads.look_after_one(shared);
-        }
-        let made = self.state.cache.counters().made;
-        self.state.count(TallyCounter::RulesMade, made - self.state.rules_counted);
-        self.state.rules_counted = made;
-        shared.measure_now_and_then(now * u64::from(TICK_NS));
+/// What is looked after now and then.
+fn after_lease(shared: &Shared, mut state: Entered, now: u64) {
+    let last = shared.ledger().global(GlobalCounter::LastTime);
+    if last.load(Ordering::Relaxed) < now {
+        last.store(now, Ordering::Relaxed);
     }
+    state.leases += 1;
+    if state.leases.is_power_of_two() || state.leases.is_multiple_of(LOOK_EVERY) {
+        refresh_name(&mut state);
+        shared.threads.look_after_one(shared);
+    }
+    let made = state.cache.counters().made;
+    state.count(TallyCounter::RulesMade, made - state.rules_counted);
+    state.rules_counted = made;
+    shared.measure_now_and_then(now * u64::from(TICK_NS));
 }
 
 #[cfg(test)]

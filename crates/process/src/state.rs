@@ -2,6 +2,7 @@
 
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
+use core::mem::offset_of;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +15,7 @@ use heapledger_linux::clock::Moment;
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
 use heapledger_recorder::backend::Slot;
-use heapledger_unwind::{FrameNote, Fresh, Head, LastStack, Memo, RuleCache, Word};
+use heapledger_unwind::{FrameNote, Fresh, Head, LastStack, Memo, RuleCache, Taken, Word};
 
 use crate::places::{Claimed, OwnedPlace, Places, Reserved};
 use crate::private::Alone;
@@ -56,7 +57,7 @@ pub struct HeapRange {
     pub high: usize,
 }
 
-/// A thread's state. Fresh memory, all zeros, is a valid one that belongs to nobody.
+/// A thread's state. One that was just made belongs to nobody: all zeros, but for where the arrays behind it lie.
 ///
 /// It belongs to one kernel thread at a time: the one whose id is [`ThreadState::tid`]. Whatever runs on that thread may look
 /// at it and set its words, a signal handler in the middle of an update, too. The [books](ThreadBooks) behind them are for the
@@ -83,8 +84,6 @@ pub struct ThreadState {
     pub memory_changes: Cell<u32>,
     /// Kernel id of the thread that owns this state.
     pub tid: Cell<u32>,
-    /// Most frames of a stack: for so many there is room behind the state.
-    frames: usize,
     /// The tally element of this state.
     tally: Cell<*const Tally>,
     /// Takes the counts of a thread without a row.
@@ -102,9 +101,9 @@ impl NewState {
     /// Makes one. `None` if there is no memory.
     pub(crate) fn create(depth_limit: usize) -> Option<NewState> {
         let bytes = ThreadState::bytes(depth_limit);
-        let state: NonNull<ThreadState> = NonNull::new(syscall::map_anonymous(bytes).ok()?.cast())?;
-        // SAFETY: fresh memory of a state with so much room, which nobody else knows.
-        unsafe { (&raw mut (*state.as_ptr()).frames).write(depth_limit) };
+        let state = NonNull::new(syscall::map_anonymous(bytes).ok()?.cast::<ThreadState>())?;
+        // SAFETY: fresh memory of a state with room for this limit, all zeros, of which nobody else knows.
+        unsafe { ThreadBooks::set_up(UnsafeCell::raw_get(&raw const (*state.as_ptr()).books), depth_limit) };
         Some(NewState { state, bytes })
     }
 
@@ -186,9 +185,14 @@ pub struct ThreadBooks {
     /// Stacks that were taken lately.
     pub memo: Memo<MEMO_SETS, MEMO_WORDS>,
     /// The last stacks: of a call that gave a block, and of one that took one. A program goes to and fro between the
-    /// two, and each resembles the last of its kind.
-    pub last: [Head; 2],
-    // Arrays follow, each as long as the depth limit says: see `Entered::stacks`.
+    /// two, and each resembles the last of its kind. Taking comes first.
+    pub last: [LastStack<'static>; 2],
+    /// Frames of the present stack that were found by stepping.
+    pub fresh: &'static mut [Fresh],
+    /// The present stack: here and not on the program's stack, on which there may be little room.
+    pub taken: Taken,
+    /// Room for program counters.
+    pub pcs: &'static mut [u64],
 }
 
 /// Bytes of a kept frame: a word, a place, two further words.
@@ -205,16 +209,10 @@ pub struct Entered<'hook> {
     only: PhantomData<&'hook mut ThreadBooks>,
 }
 
-/// Room for stacks behind a state, and what is used with it.
-pub struct Stacks<'a> {
-    /// The thread's last stack.
-    pub last: LastStack<'a>,
-    /// Room for program counters.
-    pub pcs: &'a mut [u64],
-    /// The rule cache.
-    pub cache: &'a mut RuleCache<CACHE_SETS>,
-    /// Stacks taken lately.
-    pub memo: &'a mut Memo<MEMO_SETS, MEMO_WORDS>,
+/// The last stack of a call that gave a block, or of one that took one.
+#[inline(always)]
+pub fn last_of<'a>([taking, giving]: &'a mut [LastStack<'static>; 2], gives: bool) -> &'a mut LastStack<'static> {
+    if gives { giving } else { taking }
 }
 
 impl ThreadState {
@@ -233,7 +231,7 @@ impl ThreadState {
 
     /// The state that lies in a place.
     fn at(address: usize) -> &'static ThreadState {
-        // SAFETY: `NewState::put` alone fills places, with such memory, of which zeros are a value, and which is never unmapped.
+        // SAFETY: `NewState::put` alone fills places, with states that were set up, and which are never unmapped.
         unsafe { &*(address as *const ThreadState) }
     }
 
@@ -286,10 +284,41 @@ impl ThreadState {
 }
 
 impl ThreadBooks {
+    /// Gives fresh books the arrays that lie behind the state.
+    ///
+    /// # Safety
+    /// The books are those of a state with room for this limit, all of it zeros, that nobody uses yet.
+    unsafe fn set_up(books: *mut ThreadBooks, depth_limit: usize) {
+        use core::slice::from_raw_parts_mut as slice;
+        const { assert!(offset_of!(ThreadState, books) + size_of::<ThreadBooks>() == size_of::<ThreadState>()) };
+        const { assert!(size_of::<ThreadState>().is_multiple_of(8)) };
+        // SAFETY: the caller vouches for the room, which is divided here; all of it is zeros, and those are values of each type.
+        unsafe {
+            let mut at = books.add(1).cast::<u8>();
+            let mut last = || {
+                let frames = at.cast::<Word>();
+                let words = frames.add(depth_limit);
+                let places = words.add(2 * depth_limit).cast::<FrameNote>();
+                at = places.add(depth_limit).cast();
+                LastStack {
+                    head: Head::new(),
+                    frames: slice(frames, depth_limit),
+                    places: slice(places, depth_limit),
+                    words: slice(words, 2 * depth_limit),
+                }
+            };
+            (&raw mut (*books).last).write([last(), last()]);
+            let fresh = at.cast::<Fresh>();
+            (&raw mut (*books).fresh).write(slice(fresh, depth_limit));
+            (&raw mut (*books).taken).write(Taken::NOTHING);
+            (&raw mut (*books).pcs).write(slice(fresh.add(depth_limit).cast(), depth_limit));
+        }
+    }
+
     /// Forgets what was learnt about code.
     pub fn forget_code(&mut self) {
         self.cache.flush();
-        self.last.iter_mut().for_each(Head::forget);
+        self.last.iter_mut().for_each(LastStack::forget);
     }
 
     /// Forgets all stacks that were taken.
@@ -394,38 +423,5 @@ impl<'hook> Entered<'hook> {
     #[inline(always)]
     pub fn count(&self, counter: TallyCounter, amount: u64) {
         self.thread().count(counter, amount);
-    }
-
-    /// The arrays behind this state. `gives`: with the last stack of a call that gave a block.
-    #[inline(always)]
-    pub fn stacks(&mut self, gives: bool) -> Stacks<'_> {
-        use core::slice::from_raw_parts_mut as slice;
-        const { assert!(size_of::<ThreadState>().is_multiple_of(8)) };
-        let depth_limit = self.thread().frames;
-        // SAFETY: the state was made with room for so many; all of it is zero or was written as what it is, and both are values.
-        unsafe {
-            // By its address: a reference to the state reaches no further than the state does.
-            let kept = (self.thread().address() + size_of::<ThreadState>()) as *mut u8;
-            let fresh = kept.add(2 * KEPT_BYTES * depth_limit).cast::<Fresh>();
-            let pcs = fresh.add(depth_limit).cast::<u64>();
-            let books: &mut ThreadBooks = self;
-            let [taking, giving] = &mut books.last;
-            let (head, kept) = if gives { (giving, kept) } else { (taking, kept.add(KEPT_BYTES * depth_limit)) };
-            let frames = kept.cast::<Word>();
-            let words = frames.add(depth_limit);
-            let places = words.add(2 * depth_limit).cast::<FrameNote>();
-            Stacks {
-                last: LastStack {
-                    head,
-                    frames: slice(frames, depth_limit),
-                    places: slice(places, depth_limit),
-                    words: slice(words, 2 * depth_limit),
-                    fresh: slice(fresh, depth_limit),
-                },
-                pcs: slice(pcs, depth_limit),
-                cache: &mut books.cache,
-                memo: &mut books.memo,
-            }
-        }
     }
 }

@@ -114,6 +114,12 @@ pub trait Backend {
     fn insert(&mut self, address: u64, slot: Slot) -> Inserted;
     /// The slot that `address` leads to, which it no longer does. At most one caller gets it.
     fn remove(&mut self, address: u64) -> Option<Slot>;
+    /// A block is about to be entered into the history: time to make room for it, as long as little stands on the stack.
+    #[inline(always)]
+    fn expect_history(&mut self) {}
+    /// It has been entered.
+    #[inline(always)]
+    fn expected_history(&mut self) {}
     /// Enters the block whose record is in a slot into the history, if there is one, with what freed it.
     fn history(&mut self, slot: Slot, freed: &Freed);
     /// Adds to a counter.

@@ -123,17 +123,16 @@ impl Default for Head {
 /// The words lie between the matched frame's stack pointer and the highest word read; the
 /// [environment](Environment::still_hold) compares that range with the stack it knows before any is loaded, so a stack
 /// that was left and unmapped is not touched.
+#[repr(C)]
 pub struct LastStack<'a> {
     /// The part of fixed size.
-    pub head: &'a mut Head,
+    pub head: Head,
     /// Per frame, the word that held its return address.
     pub frames: &'a mut [Word],
     /// Per frame, what else is known.
     pub places: &'a mut [FrameNote],
     /// Further words; room for two per frame.
     pub words: &'a mut [Word],
-    /// Frames found by stepping, innermost first.
-    pub fresh: &'a mut [Fresh],
 }
 
 /// What proves a stack, beside the state of its innermost frame.
@@ -151,11 +150,11 @@ pub(crate) struct Proof<'a> {
 pub struct Taken {
     /// Outer frames that are as they were in the last stack.
     pub kept: usize,
-    /// Frames in [`LastStack::fresh`] inside of them.
+    /// Frames inside of them, found by stepping.
     pub fresh: usize,
     /// Why the walk stopped. Where frames were kept, the outermost one was reached.
     pub end: End,
-    /// Whether a frame rests on a frame pointer found without proof: from this index of `fresh` on, or one of those that were
+    /// Whether a frame rests on a frame pointer found without proof: from this fresh one on, or one of those that were
     /// kept, if it is the number of fresh ones.
     pub guessed_from: Option<usize>,
     /// Whether the fresh frames can be kept.
@@ -164,7 +163,14 @@ pub struct Taken {
     end_word: u64,
 }
 
-/// Takes a stack. `None` if it needs the general evaluator: then use [`crate::walk`].
+impl Taken {
+    /// A stack without frames.
+    pub const NOTHING: Taken =
+        Taken { kept: 0, fresh: 0, end: End::Outermost, guessed_from: None, keeps: false, end_word: 0 };
+}
+
+/// Takes a stack; frames that are found by stepping go to `frames`, innermost first, as many as there is room for. `None` if
+/// it needs the general evaluator: then use [`crate::walk`].
 ///
 /// Afterwards, unless `keeps` is false, call [`LastStack::cut`] and then [`LastStack::keep`] for each fresh frame,
 /// outermost (last) first. With `reuse` off all frames are fresh and none is kept.
@@ -172,13 +178,13 @@ pub struct Taken {
 pub fn take<E: Environment, const SETS: usize>(
     environment: &E,
     cache: &mut RuleCache<SETS>,
-    last: &mut LastStack,
+    (last, frames): (&LastStack, &mut [Fresh]),
     registers: &Registers,
     strategy: Strategy,
     reuse: bool,
 ) -> Option<Taken> {
     let mut misses = 0u64;
-    let taken = take_counting(environment, cache, last, registers, strategy, reuse, &mut misses);
+    let taken = take_counting(environment, cache, (last, frames), registers, strategy, reuse, &mut misses);
     let steps = taken.map_or(0, |taken| taken.fresh as u64);
     cache.count(steps.max(misses), misses, u64::from(taken.is_none()));
     taken
@@ -188,7 +194,7 @@ pub fn take<E: Environment, const SETS: usize>(
 fn take_counting<E: Environment, const SETS: usize>(
     environment: &E,
     cache: &mut RuleCache<SETS>,
-    last: &mut LastStack,
+    (last, frames): (&LastStack, &mut [Fresh]),
     registers: &Registers,
     strategy: Strategy,
     reuse: bool,
@@ -211,7 +217,7 @@ fn take_counting<E: Environment, const SETS: usize>(
         if let Some(index) = last.find(pc, sp, bp, exact, met_below) {
             if last.holds_from(environment, index) {
                 let kept = index.wrapping_add(1);
-                if kept.wrapping_add(fresh) <= last.fresh.len() {
+                if kept.wrapping_add(fresh) <= frames.len() {
                     let guessed_from = guessed_from.or_else(|| last.is_guessed_from(index).then_some(fresh));
                     return Some(Taken { kept, fresh, end: End::Outermost, guessed_from, keeps: true, end_word: 0 });
                 }
@@ -221,7 +227,7 @@ fn take_counting<E: Environment, const SETS: usize>(
             }
         }
         let (rule, tag) = rule_of(environment, cache, pc, misses);
-        let Some(place) = last.fresh.get_mut(fresh) else { break };
+        let Some(place) = frames.get_mut(fresh) else { break };
         *place = Fresh { pc, sp, bp, rule, tag };
         fresh = fresh.wrapping_add(1);
         match step(environment, strategy, rule, frame, fresh, &mut guessed_from) {
@@ -270,12 +276,11 @@ impl LastStack<'_> {
             return None;
         }
         let frame = self.frames.get(index)?;
+        if frame.address.wrapping_add(8) != sp || frame.value != pc {
+            return None;
+        }
         let place = self.places.get(index)?;
-        let same = frame.address.wrapping_add(8) == sp
-            && frame.value == pc
-            && place.marks & BLOCKED == 0
-            && (place.marks & LIVE == 0 || place.bp == bp);
-        same.then_some(index)
+        (place.marks & BLOCKED == 0 && (place.marks & LIVE == 0 || place.bp == bp)).then_some(index)
     }
 
     fn is_guessed_from(&self, index: usize) -> bool {
@@ -341,8 +346,7 @@ impl LastStack<'_> {
     /// Enters a fresh frame at the inner end of the kept ones. `node` is what the owner
     /// wants to know of the stack that ends with it.
     #[inline(always)]
-    pub fn keep(&mut self, taken: &Taken, fresh: usize, node: u32) {
-        let Some(&frame) = self.fresh.get(fresh) else { return };
+    pub fn keep(&mut self, taken: &Taken, frame: Fresh, node: u32) {
         let depth = self.head.depth as usize;
         let outer = depth.wrapping_sub(1); // no index, where there is none
         let marks = match (self.frames.get(outer), self.places.get(outer)) {

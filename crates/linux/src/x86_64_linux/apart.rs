@@ -35,17 +35,25 @@ fn is_here() -> bool {
     (&raw const here as usize).wrapping_sub(&raw const ALL as usize) < core::mem::size_of_val(&ALL)
 }
 
-fn claim() -> Option<usize> {
+#[inline(always)]
+fn claim_free() -> Option<usize> {
     let take = |word: &AtomicU32| word.compare_exchange(FREE, USED, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    WORDS.iter().position(take)
+}
+
+/// Not compiled into its caller, on whose stack the work stands.
+#[cold]
+#[inline(never)]
+fn claim_waiting() -> Option<usize> {
     for wait in 0..WAITS_MAX {
-        if let Some(index) = WORDS.iter().position(take) {
-            return Some(index);
-        }
         // Whoever has one gives it back soon: nothing waits there but for a token, not for long.
         let word = WORDS.get(wait as usize % STACKS)?;
         let seen = word.compare_exchange(USED, WANTED, Ordering::Relaxed, Ordering::Relaxed);
         if seen != Err(FREE) {
             syscall::futex_wait(word, WANTED, WAIT_MS);
+        }
+        if let Some(index) = claim_free() {
+            return Some(index);
         }
     }
     None
@@ -65,7 +73,8 @@ pub fn run(mut work: Work) {
         return work();
     }
     let _signals = SignalsBlocked::new();
-    let Some((index, stack)) = claim().and_then(|index| Some((index, ALL.get(index)?))) else { return work() };
+    let claimed = claim_free().or_else(claim_waiting);
+    let Some((index, stack)) = claimed.and_then(|index| Some((index, ALL.get(index)?))) else { return work() };
     let end = stack.bytes.get() as usize + STACK_BYTES;
     // SAFETY: the stack is ours alone until the word is free again, and `work_on` returns.
     unsafe { call_on(end, work_on, &mut work) };

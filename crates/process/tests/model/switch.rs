@@ -86,7 +86,9 @@ fn steps(model: &mut Model, random: &mut Random, count: u64) {
                     _ => (Reallocated::Gave(new), Some(new_block(&new)), false),
                 };
                 let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees };
-                hooks::realloc_ends(&SHARED, &registers(&0), &end);
+                if !hooks::realloc_ends(&SHARED, &registers(&0), &end) {
+                    hooks::realloc_ends_slowly(&SHARED, &registers(&0), &end);
+                }
                 model.realloc(old, Kind::REALLOC, outcome, None);
             }
         }

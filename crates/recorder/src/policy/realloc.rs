@@ -71,6 +71,9 @@ pub fn detach<B: Backend>(backend: &mut B, address: u64) -> Option<Detached> {
 /// After the real `realloc`, a call of the function `by`. `detached`: what [`detach`] gave before. `site` tells who calls, and is asked
 /// only if that is to be entered with a free and there is no new block that says it. Returns whether there is a new block in the
 /// ledger now.
+///
+/// Compiled into its caller, and what books is not: it calls one after the other what takes room on the program's stack.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 pub fn settle<B: Backend>(
     backend: &mut B,
     detached: Option<Detached>,
@@ -79,14 +82,11 @@ pub fn settle<B: Backend>(
     site: impl FnOnce(&mut B) -> Site,
 ) -> bool {
     match (outcome, detached) {
-        (Reallocated::Gave(block), Some(detached)) => replace(backend, detached, block, by),
-        (Reallocated::Gave(block), None) => {
-            unknown(backend, by);
-            begin(backend, block)
-        }
+        (Reallocated::Gave(block), Some(detached)) => replace(backend, &detached, block, by),
+        (Reallocated::Gave(block), None) => begin_unknown(backend, block, by),
         (Reallocated::Freed, Some(detached)) => {
             let ended = Ended { by, site: site(backend) };
-            close(backend, detached.slot, detached.number, &ended, detached.time);
+            close_detached(backend, &detached, &ended);
             false
         }
         (Reallocated::Freed, None) => {
@@ -96,15 +96,29 @@ pub fn settle<B: Backend>(
         (Reallocated::Failed, detached) => {
             backend.count(TallyCounter::FailedCalls, 1);
             if let Some(detached) = detached {
-                reattach(backend, detached);
+                reattach(backend, &detached);
             }
             false
         }
     }
 }
 
+/// Only the new block is known.
+#[inline(never)]
+fn begin_unknown<B: Backend>(backend: &mut B, block: &Begun, by: Kind) -> bool {
+    unknown(backend, by);
+    begin(backend, block)
+}
+
+#[inline(never)]
+fn close_detached<B: Backend>(backend: &mut B, detached: &Detached, ended: &Ended) {
+    close(backend, detached.slot, detached.number, ended, detached.time);
+}
+
 /// Nothing has changed.
-fn reattach<B: Backend>(backend: &mut B, detached: Detached) {
+#[cold]
+#[inline(never)]
+fn reattach<B: Backend>(backend: &mut B, detached: &Detached) {
     match backend.insert(detached.address, detached.slot) {
         Inserted::Done => backend.count(TallyCounter::NumbersUnused, 1),
         Inserted::Displaced(other) => {
@@ -114,28 +128,42 @@ fn reattach<B: Backend>(backend: &mut B, detached: Detached) {
         Inserted::Full => {
             // Its free could never be followed: it leaves the ledger now.
             backend.count(TallyCounter::LostNoIndex, 1);
-            close(
-                backend,
-                detached.slot,
-                detached.number,
-                &Ended { by: Kind::UNSEEN, site: Site::NONE },
-                detached.time,
-            );
+            close_detached(backend, detached, &Ended { by: Kind::UNSEEN, site: Site::NONE });
         }
     }
 }
 
 /// `block` in place of the detached one: both halves share one number, if they can.
-fn replace<B: Backend>(backend: &mut B, detached: Detached, block: &Begun, by: Kind) -> bool {
+#[cfg_attr(target_arch = "x86_64", inline(always))]
+fn replace<B: Backend>(backend: &mut B, detached: &Detached, block: &Begun, by: Kind) -> bool {
     let number = backend.number_of_moved(detached.number, block);
-    let begins = (number, if number == detached.number { detached.time } else { backend.now() });
+    let time = if number == detached.number { detached.time } else { backend.now() };
+    let begins = Begins { number, time, weight: backend.weight(block.size, number) };
+    backend.expect_history();
+    retire_detached(backend, detached, &begins, &Ended { by, site: block.site });
+    backend.expected_history();
+    record_anew(backend, detached.slot, &begins, block)
+}
+
+/// How the second half of a realloc is entered.
+struct Begins {
+    number: Number,
+    time: Ticks,
+    weight: u64,
+}
+
+#[inline(never)]
+fn retire_detached<B: Backend>(backend: &mut B, detached: &Detached, begins: &Begins, ended: &Ended) {
     // Somebody may have been given the old place meanwhile: its end keeps the number that was taken before.
-    let (ends, time) = match number.0.wrapping_sub(detached.number.0) {
+    let (ends, time) = match begins.number.0.wrapping_sub(detached.number.0) {
         later if later <= u64::from(LATER_MAX) => ((detached.number, later as u32), detached.time),
-        _ => ((number, 0), begins.1),
+        _ => ((begins.number, 0), begins.time),
     };
-    let weight = backend.weight(block.size, number);
-    retire(backend, detached.slot, ends, &Ended { by, site: block.site }, time);
+    retire(backend, detached.slot, ends, ended, time);
     backend.vacate(detached.slot);
-    record(backend, block, detached.slot, begins, weight)
+}
+
+#[inline(never)]
+fn record_anew<B: Backend>(backend: &mut B, slot: Slot, begins: &Begins, block: &Begun) -> bool {
+    record(backend, block, slot, (begins.number, begins.time), begins.weight)
 }

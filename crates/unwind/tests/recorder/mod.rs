@@ -15,20 +15,12 @@ pub(crate) struct Stack {
     pub(crate) guessed_from: Option<usize>,
 }
 
-/// What is kept of one last stack.
-struct Kept {
-    head: Head,
-    frames: Vec<Word>,
-    places: Vec<FrameNote>,
-    words: Vec<Word>,
-}
-
 /// A recorder's thread.
 pub(crate) struct Thread<const SETS: usize, const WORDS: usize> {
     pub(crate) memo: Box<Memo<SETS, WORDS>>,
     cache: RuleCache<64>,
     /// The last stack of a call that took a block, and of one that gave one.
-    kept: [Kept; 2],
+    kept: [LastStack<'static>; 2],
     /// The frames last found by stepping.
     pub(crate) fresh: Vec<Fresh>,
     /// Code unloadings when the rules were last flushed.
@@ -54,11 +46,11 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
     /// With room for `limit` frames, and so many further words for each. `persists`: whole stacks are remembered even while
     /// that does not pay.
     pub(crate) fn new(limit: usize, words_per_frame: usize, persists: bool) -> Self {
-        let kept = || Kept {
+        let kept = || LastStack {
             head: Head::new(),
-            frames: vec![Word::default(); limit],
-            places: vec![FrameNote::default(); limit],
-            words: vec![Word::default(); words_per_frame * limit],
+            frames: vec![Word::default(); limit].leak(),
+            places: vec![FrameNote::default(); limit].leak(),
+            words: vec![Word::default(); words_per_frame * limit].leak(),
         };
         Self {
             memo: Box::default(),
@@ -93,7 +85,7 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
 
     fn forget_code(&mut self) {
         self.cache.flush();
-        self.kept.iter_mut().for_each(|kept| kept.head.forget());
+        self.kept.iter_mut().for_each(LastStack::forget);
     }
 
     /// Takes a stack that was not found, and says how; without that, if all registers had to be tracked. Where it would
@@ -109,10 +101,9 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
             self.forget_code();
             self.generation = generation;
         }
-        let Kept { head, frames, places, words } = &mut self.kept[usize::from(gives)];
-        let mut last = LastStack { head, frames, places, words, fresh: &mut self.fresh };
-        let limit = last.fresh.len();
-        let Some(taken) = take(environment, &mut self.cache, &mut last, registers, Strategy::Auto, reuse) else {
+        let (last, stepped) = (&mut self.kept[usize::from(gives)], &mut self.fresh);
+        let limit = stepped.len();
+        let Some(taken) = take(environment, &mut self.cache, (last, stepped), registers, Strategy::Auto, reuse) else {
             let mut frames = vec![0; limit];
             let walk = walk(environment, &mut self.cache, registers, limit, Strategy::Auto, &mut frames);
             frames.truncate(walk.depth);
@@ -131,12 +122,12 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
                 last.forget();
                 return None;
             }
-            at = node(at, last.fresh[index].pc);
+            at = node(at, stepped[index].pc);
             if keeps {
-                last.keep(&taken, index, at);
+                last.keep(&taken, stepped[index], at);
             }
         }
-        let mut frames: Vec<u64> = last.fresh[..fresh].iter().map(|frame| frame.pc).collect();
+        let mut frames: Vec<u64> = stepped[..fresh].iter().map(|frame| frame.pc).collect();
         if keeps && fresh > 0 {
             assert_eq!(last.depth(), kept + fresh);
             frames.extend(last.pcs().take(kept).rev());
@@ -146,7 +137,7 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
         }
         if keeps {
             if self.memo.pays() || self.persists {
-                self.memo.keep(environment, &self.cache, (&last, kept + fresh), registers, generation + 1);
+                self.memo.keep(environment, &self.cache, (last, kept + fresh), registers, generation + 1);
             } else {
                 self.passed_over += 1;
             }
