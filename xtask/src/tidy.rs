@@ -124,6 +124,7 @@ const RULES: &[Rule] = &[
     names::vague,
     names::modules,
     rooms::of_unsafe,
+    rooms::of_panics,
     lengths::commands,
     lengths::files,
     lengths::functions,

@@ -56,6 +56,30 @@ pub(super) fn of_unsafe(tree: &Tree) -> Vec<Breach> {
     breaches
 }
 
+/// What keeps code that lives in a program from a panic.
+const PANICS: &[&str] =
+    &["indexing_slicing", "arithmetic_side_effects", "unwrap_used", "expect_used", "panic", "unreachable"];
+
+/// Every one of these crates denies what could panic.
+pub(super) fn of_panics(tree: &Tree) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for name in INSIDE {
+        let path = format!("crates/{name}/src/lib.rs");
+        let Some(denied) = tree.text(&path).map(denied) else { continue };
+        for lint in PANICS.iter().filter(|lint| !denied.contains(*lint)) {
+            let why = format!("crates/{name} does not deny it");
+            breaches.push(Breach { rule: "panics", what: format!("{name} {lint}"), why });
+        }
+    }
+    breaches
+}
+
+/// The lints of clippy's that a crate denies but for its tests.
+fn denied(root: &str) -> Vec<&str> {
+    let list = root.split_once("deny(").and_then(|(_, rest)| rest.split_once(')')).map_or("", |(list, _)| list);
+    list.split(',').filter_map(|lint| lint.trim().strip_prefix("clippy::")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +112,15 @@ mod tests {
         assert_eq!(found("ARCHITECTURE.md", &map.replace("memory", "")), one(a, "the table of rooms does not say why"));
         let gone = map.replace("\n\n## More", "\n| `crates/process/src/z.rs` | why |\n\n## More");
         assert_eq!(found("ARCHITECTURE.md", &gone), one("crates/process/src/z.rs", "a room that is not there"));
+    }
+
+    #[test]
+    fn a_crate_that_may_panic_is_found() {
+        let all: Vec<String> = PANICS.iter().map(|lint| format!("clippy::{lint}")).collect();
+        let root = |lints: &[String]| format!("#![cfg_attr(\n    not(test),\n    deny({})\n)]\n", lints.join(",\n"));
+        let breaches = |text: &str| of_panics(&Tree::of(&[("crates/linux/src/lib.rs", text)]));
+        assert_eq!(breaches(&root(&all)), []);
+        let found = breaches(&root(&all[1..]));
+        assert_eq!(found.iter().map(|breach| breach.what.as_str()).collect::<Vec<_>>(), ["linux indexing_slicing"]);
     }
 }
