@@ -19,7 +19,7 @@ pub(crate) const USAGE: u8 = 2;
 
 /// What is shown to somebody who types `heapledger` and nothing else.
 const TEACH: &str = "\
-heapledger: every heap allocation of a program, entered in a ledger that outlives it
+heapledger: a heap profiler for Linux programs; the record survives `kill -9`
 
 Run any program under it, unchanged and without special rights; when it ends, or is
 killed, the ledger says who holds which memory, and who freed what:
@@ -28,13 +28,13 @@ killed, the ledger says who holds which memory, and who freed what:
   heapledger stats heapledger.jq.PID.hl   totals, peak, threads, heaps
   heapledger dump heapledger.jq.PID.hl    what is still allocated, with function and line
 
-The commands also take the number of a process that runs under heapledger at this moment:
+The commands also take the process id of a program that runs under heapledger now:
   heapledger stats PID
 
 `heapledger help` lists all commands, `heapledger help run` all options of run.
 ";
 
-/// Every heap allocation of a program, entered in a ledger that outlives it
+/// A heap profiler for Linux programs: find leaks, growth and hot allocation sites
 #[derive(Debug, Parser)]
 #[command(name = "heapledger", version, disable_help_subcommand = false)]
 pub(crate) struct Cli {
@@ -56,13 +56,13 @@ Examples:
   heapledger recover
   heapledger recover /dev/shm/heapledger-1000 -o results")]
 pub(crate) struct RecoverArgs {
-    /// Unfinished ledgers, or directories with such [default: all places where `run` puts them]
+    /// Unfinished ledgers, or directories that hold some [default: all places where `run` puts them]
     #[arg(value_name = "DIR|FILE")]
     pub(crate) places: Vec<PathBuf>,
-    /// A directory for the finished ledgers, which is made if it is not there; or NAME.hl, if there is one ledger
+    /// Directory for the finished ledgers, created if missing; or NAME.hl for a single ledger
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub(crate) output: PathBuf,
-    /// Only say what there is
+    /// List unfinished ledgers and change nothing
     #[arg(long)]
     pub(crate) list: bool,
 }

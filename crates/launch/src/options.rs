@@ -47,7 +47,7 @@ pub const OPTIONS: &[RecorderOption] = &[
         flag: "history",
         key: Key::History,
         value: Some("N"),
-        help: "How many freed blocks are remembered, at most 67108864 and an eighth of --max-ledger; 0 for none [default: 65536]",
+        help: "Number of freed blocks to remember, at most 67108864 and an eighth of --max-ledger; 0 for none [default: 65536]",
         hidden: false,
         read: entries,
     },
@@ -63,8 +63,8 @@ pub const OPTIONS: &[RecorderOption] = &[
         flag: "without",
         key: Key::Without,
         value: Some("LIST"),
-        help: "What is not recorded, for speed and a smaller finished ledger: any of actual, time, thread, stack, history, \
-               heap. A record takes 32 bytes all the same",
+        help: "Leave parts out, for speed and a smaller finished ledger: any of actual, time, thread, stack, history, heap. \
+               A record always takes 32 bytes",
         hidden: false,
         read: parts,
     },
@@ -72,8 +72,8 @@ pub const OPTIONS: &[RecorderOption] = &[
         flag: "sample",
         key: Key::Sample,
         value: Some("SIZE"),
-        help: "Enter one block in so many bytes, such as 512K, at random, and estimate the rest; 0 enters all \
-               [default: 0]",
+        help: "Record on average one block for each SIZE bytes allocated, such as 512K, chosen at random, and estimate the \
+               rest; 0 records all [default: 0]",
         hidden: false,
         read: interval,
     },

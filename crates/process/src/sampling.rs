@@ -1,10 +1,10 @@
 //! Telling quickly that a block is not a sample.
 //!
-//! Where only one block in so many bytes is entered, nearly every `free` is of a block that the ledger does not know. A table
+//! Where only one block for so many bytes is entered, nearly every `free` is of a block that the ledger does not know. A table
 //! of small counters, by a hash of the address, says so without a look at the index: a counter of 0 means that no block of this
 //! hash is in the ledger. It is never 0 for one that is. The hooks' entry points read the table in assembly.
 //!
-//! With `--sample` only one block in so many bytes takes the paths that hooks.rs describes. A thread draws the gap to its next sample from
+//! With `--sample` only one block for so many bytes takes the paths that hooks.rs describes. A thread draws the gap to its next sample from
 //! an exponential distribution (`format::sample::next_gap`) and the stubs count it down; C++ operators are passed on
 //! and sampled at the `malloc` that they call. A record stands for `Entry::weight` blocks of its size, which recorder
 //! and readers reckon alike from size, number and interval; so every counter and every sum is an unbiased estimate,

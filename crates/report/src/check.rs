@@ -175,8 +175,10 @@ impl CheckReport<'_> {
         let part = finding.of_frees.and_then(|held| part_of_frees(held, false));
         match finding.figure {
             _ if finding.responsible.is_empty() => None,
-            Figure::Peak => Some("which stacks it was is not known; the biggest that are left".to_owned()),
-            Figure::PeakGrowth => Some("of blocks that live".to_owned()),
+            Figure::Peak => {
+                Some("the largest stacks that are still live; the peak itself is not broken down by stack".to_owned())
+            }
+            Figure::PeakGrowth => Some("growth of live blocks; the peak itself is not broken down by stack".to_owned()),
             _ => part,
         }
     }

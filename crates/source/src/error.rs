@@ -80,7 +80,8 @@ pub enum SourceError {
         path: PathBuf,
     },
     /// A ledger that is mapped by a process other than the one that it tells of.
-    #[error("process {pid} maps {}, which is the ledger of process {owner}", path.display())]
+    #[error("process {pid} is not recorded: the ledger that it maps ({}) is that of process {owner}; forked children are not \
+         recorded", path.display())]
     OtherProcess {
         /// The process asked for.
         pid: u32,

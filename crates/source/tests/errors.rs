@@ -111,7 +111,7 @@ fn the_ledger_of_a_running_process() {
     };
     let pid = child.0.id();
     let text = refusal(pid.to_string());
-    assert!(text.ends_with("which is the ledger of process 4711"), "{text}");
+    assert!(text.ends_with(") is that of process 4711; forked children are not recorded"), "{text}");
     drop(child);
 
     // The process is known only once it runs, so the ledger is filled in behind its back.

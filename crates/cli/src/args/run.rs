@@ -136,7 +136,7 @@ fn after_long_help() -> String {
     let mut out = format!(
         "{PASSING}\n\n\
          Exit status: the program's own; if it died of a signal, so does run. 125: what\n\
-         was asked for (--output, --ledger-dir, --require) is not to be had; 126: the\n\
+         was asked for (--output, --ledger-dir, --require) is not possible; 126: the\n\
          program cannot be executed; 127: there is no such program.\n\n\
          Preloaded by hand, without run, the library reads the same options from one\n\
          environment variable:\n\n  \

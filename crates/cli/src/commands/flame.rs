@@ -40,7 +40,7 @@ Examples:
   heapledger flame --json 4711 | jq 'select(.live_bytes > 1e6).functions'
   heapledger flame --format folded heapledger.jq.4711.hl | sort | head")]
 pub(crate) struct FlameArgs {
-    /// A ledger, or the number of a process that is being recorded (it is not stopped)
+    /// A ledger, or the process id of a program that is being recorded (it is not stopped)
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
     /// Compare with this older ledger: what has grown is red, what has shrunk blue
@@ -51,7 +51,7 @@ pub(crate) struct FlameArgs {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) form: FormArgs<Flames>,
-    /// What comes first is at the bottom
+    /// Root at the bottom
     #[arg(short, long)]
     pub(crate) upwards: bool,
     /// Write bytes exactly, without units

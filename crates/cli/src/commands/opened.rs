@@ -18,7 +18,7 @@ const LIMIT: usize = 100;
 /// What all reading commands take.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LedgerArgs {
-    /// A ledger, the number of a process that is being recorded (it is not stopped), or a core dump
+    /// A ledger, the process id of a program that is being recorded (it is not stopped), or a core dump
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct ViewArgs {
 /// How many blocks or events are shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitArgs {
-    /// Show at most so many, 0 for all [default: 100, of groups 20; all in any format but text]
+    /// Show at most N, 0 for all [default: 100, 20 groups; all in any format but text]
     #[arg(short, long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 }

@@ -45,7 +45,7 @@ Examples:
   heapledger snapshot -o mddout.%i 4711            mddout.0, mddout.1, …
   heapledger diff heapledger.NAME.4711.0.hl heapledger.NAME.4711.1.hl")]
 pub(crate) struct SnapshotArgs {
-    /// The number of a process that is being recorded, or its unfinished ledger
+    /// The process id of a program that is being recorded, or its unfinished ledger
     #[arg(value_name = "PID|FILE")]
     pub(crate) target: OsString,
     /// Name of the snapshot [default: heapledger.%n.%p.%i.hl]

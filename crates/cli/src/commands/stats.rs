@@ -24,7 +24,7 @@ Examples:
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    /// Name so many of the call sites that hold most, 0 for all
+    /// Show the N call sites that hold most, 0 for all
     #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5)]
     pub(crate) top: usize,
     /// Show all threads, not only the 40 that hold most

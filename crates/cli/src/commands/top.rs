@@ -37,16 +37,16 @@ pub(crate) struct TopArgs {
     /// Seconds between two looks
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) interval: f64,
-    /// Print so many looks as text and end; 0: until the program ends
+    /// Print N readings as text and exit; 0: until the program ends
     #[arg(short, long, value_name = "N")]
     pub(crate) batch: Option<u64>,
     /// Set a mark at the first look: later ones show only what was allocated since and still lives
     #[arg(short, long)]
     pub(crate) mark: bool,
-    /// What rows are at first
+    /// What a row stands for at first
     #[arg(short, long, value_name = "GROUP", default_value = "function", value_parser = GroupParser)]
     pub(crate) group_by: Group,
-    /// What comes first
+    /// Sort by this column
     #[arg(short, long, value_enum, value_name = "COLUMN", default_value_t = Sort::Bytes)]
     pub(crate) sort: Sort,
     /// Rows of a look that is printed, 0 for all

@@ -37,19 +37,19 @@ Examples:
 pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    /// Sum up what holds less: a share such as 0.5%, or an amount such as 64K [default: 1%; 0 in any format but text]
+    /// Sum up nodes that hold less than this: a share such as 0.5%, or an amount such as 64K [default: 1%; 0 in any format but text]
     #[arg(short, long, value_name = "LEAST", value_parser = parse_least)]
     pub(crate) min: Option<Least>,
-    /// Show at most so many levels, 0 for all; a chain on one line is one
+    /// Show at most N levels, 0 for all; a chain on one line counts as one
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) depth: usize,
-    /// Show only the N largest functions below each, 0 for all
+    /// Show only the N largest functions below each function, 0 for all
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) children: usize,
-    /// Show at most so many lines, 0 for all; functions in any format but text
+    /// Show at most N lines, 0 for all; N functions in any format but text
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) limit: usize,
-    /// What comes first of the functions below each, such as blocks:desc,name; keys are bytes, blocks, allocated,
+    /// Order of the functions below each function, such as blocks:desc,name; keys are bytes, blocks, allocated,
     /// allocated-blocks, freed, freed-blocks, name [default: most of --by]
     #[arg(short, long, value_name = "KEYS")]
     #[arg(value_parser = proposed(|| TreeOrder::names().collect()), hide_possible_values = true)]

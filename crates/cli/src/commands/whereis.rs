@@ -35,7 +35,7 @@ pub(crate) struct WhereisArgs {
     /// Addresses: 0x… or decimal
     #[arg(value_name = "ADDRESS", required = true, value_parser = heapledger_analysis::query::address)]
     pub(crate) addresses: Vec<u64>,
-    /// Show at most so many earlier lives of an address, the last ones, 0 for all
+    /// Show at most N earlier lives of an address, the most recent ones, 0 for all
     #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = LIVES)]
     pub(crate) limit: usize,
     #[command(flatten)]

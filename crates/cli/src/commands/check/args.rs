@@ -43,48 +43,48 @@ Examples:
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    /// Most bytes in blocks that live: now, or when the program ended
+    /// Limit for live bytes: now, or when the program ended
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_live: Option<u64>,
-    /// Most blocks that live
+    /// Limit for live blocks
     #[arg(long, value_name = "N")]
     pub(crate) max_live_blocks: Option<u64>,
-    /// Most bytes that were not freed when the program ended; 0: not one block
+    /// Limit for bytes that were not freed when the program ended; 0: not one block
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_leaked: Option<u64>,
-    /// Most bytes that lived at a time
+    /// Limit for the peak: bytes live at the same time
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_peak: Option<u64>,
-    /// Most allocations
+    /// Limit for the number of allocations
     #[arg(long, value_name = "N")]
     pub(crate) max_allocs: Option<u64>,
-    /// Most bytes allocated in all
+    /// Limit for bytes allocated in total
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_allocated: Option<u64>,
-    /// An earlier ledger: live bytes and the peak must not be much above its own
+    /// An earlier ledger to compare with: live bytes and the peak may exceed it by at most --max-growth
     #[arg(long, value_name = "OLD")]
     pub(crate) baseline: Option<PathBuf>,
-    /// How much above: 5%, or a size [default: 5%]
+    /// How far live bytes and the peak may exceed those of --baseline: a percentage or a size [default: 5%]
     #[arg(long, value_name = "PERCENT|SIZE", value_parser = parse_growth, requires = "baseline")]
     pub(crate) max_growth: Option<Growth>,
-    /// Stacks that may leak, one leak:PATTERN a line; may be repeated
+    /// A file of stacks that may leak, one leak:PATTERN per line; may be given several times
     #[arg(long, value_name = "FILE")]
     pub(crate) suppress: Vec<PathBuf>,
-    /// Count also what the C and C++ libraries keep until the end by design
+    /// Also count what the C and C++ libraries keep until the end by design
     #[arg(long)]
     pub(crate) all_leaks: bool,
-    /// Take the figures as they are in the ledger, whatever it says was not seen
+    /// Trust the figures of the ledger even if it says that something was not recorded
     #[arg(long)]
     pub(crate) allow_losses: bool,
-    /// What becomes of a limit of which the ledger does not tell whether it holds: exit status 3, or 0
+    /// What an inconclusive limit (the ledger does not tell whether it holds) does: exit status 3, or 0
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Inconclusive::Fail)]
     pub(crate) inconclusive: Inconclusive,
-    /// Stacks shown for each limit that is exceeded, 0 for all
+    /// Show N stacks for each exceeded limit, 0 for all
     #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5, value_parser = all_or_some)]
     pub(crate) top: usize,
     #[command(flatten)]
     pub(crate) form: FormArgs<Checks>,
-    /// Write it to this file, and the text to standard output
+    /// Write the report to this file, and text to standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

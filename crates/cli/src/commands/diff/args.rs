@@ -40,14 +40,14 @@ Examples:
 Conversions of -f, which shows blocks one by one:
 {}", conversions()))]
 pub(crate) struct DiffArgs {
-    /// Two ledgers, the earlier one first: files, or numbers of processes that are being recorded (which are not
+    /// Two ledgers, the earlier one first: files, or process ids of programs that are being recorded (which are not
     /// stopped); or one such process with --every or --after. The program's executable may stand before them, as with --exe
     #[arg(value_name = "FILE|PID", required = true, num_args = 1..=3)]
     pub(crate) ledgers: Vec<OsString>,
-    /// Compare a process with itself, so often: 500ms, 10s, 1m
+    /// Compare a process with itself at this interval: 500ms, 10s, 1m
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) every: Option<Duration>,
-    /// Stop after so many intervals
+    /// Stop after N intervals
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Compare a process with itself after this time
@@ -64,7 +64,7 @@ pub(crate) struct DiffArgs {
     #[arg(short, long, value_name = "LIST", conflicts_with = "blocks")]
     #[arg(value_parser = proposed(groups), hide_possible_values = true)]
     pub(crate) group_by: Option<String>,
-    /// Show at most so many of each list, 0 for all [default: 10 stacks, 20 groups or 100 blocks, of intervals 5; all in any
+    /// Show at most N of each list, 0 for all [default: 10 stacks, 20 groups or 100 blocks, 5 per interval; all in any
     /// format but text]
     #[arg(short, long, value_name = "N")]
     pub(crate) limit: Option<usize>,
@@ -72,7 +72,7 @@ pub(crate) struct DiffArgs {
     /// largest blocks
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     pub(crate) top: Option<usize>,
-    /// Show so many frames of each stack, 0 for all [default: 5; of intervals none]
+    /// Show N frames of each stack, 0 for all [default: 5; none in intervals]
     #[arg(long, value_name = "N")]
     pub(crate) frames: Option<usize>,
     #[command(flatten)]

@@ -22,7 +22,7 @@ const SHORT_WAYS: [(&str, Form, &str); 2] = [
 impl<F: Forms> clap::Args for FormArgs<F> {
     fn augment_args(command: Command) -> Command {
         let values = F::ALL.iter().map(Form::words).map(|(name, about)| PossibleValue::new(name).help(about));
-        let format = Arg::new("format").long("format").value_name("FORM").help("In which form it is written");
+        let format = Arg::new("format").long("format").value_name("FORM").help("Output format");
         let mut command = command.arg(format.value_parser(PossibleValuesParser::new(values)).help_heading(HEADING));
         let mut all = vec!["format"];
         for (name, _, help) in SHORT_WAYS.into_iter().filter(|(_, form, _)| F::ALL.contains(form)) {

@@ -11,14 +11,14 @@ use crate::commands::Progress;
 
 /// Which blocks or events are meant.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Which ones")]
+#[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
-    /// Only those of which this holds, such as 'size >= 4K and thread == "worker-3" and fn ~ "parse" and age > 10s';
-    /// several must all hold. docs/queries.md has the whole language
+    /// Show only what matches CONDITION, such as 'size >= 4K and thread == "worker-3" and fn ~ "parse" and age > 10s';
+    /// may be given several times: all must match. docs/queries.md describes the whole language
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<String>,
-    /// The same in short: thread=ROW as `stats` lists threads, or thread=NAME; size_, seqno_, time_, ptr_ with min=N or
-    /// max=N; several must all hold
+    /// Short form of --where: thread=ROW as `stats` lists threads, or thread=NAME; size_, seqno_, time_, ptr_ with min=N or
+    /// max=N; may be given several times: all must match
     #[arg(short = 'F', value_name = "KEY=VALUE")]
     filters: Vec<String>,
     #[command(flatten)]
@@ -27,13 +27,13 @@ pub(crate) struct FilterArgs {
 
 /// Which functions hold blocks.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Which ones")]
+#[command(next_help_heading = "Filters")]
 pub(crate) struct HolderArgs {
     /// Skip functions matching REGEX when attributing blocks; repeatable. Functions whose name says that they allocate
     /// (xmalloc), and the standard libraries of C++ and Rust, are skipped anyway
     #[arg(long, value_name = "REGEX")]
     hide: Vec<String>,
-    /// Skip none but those of --hide
+    /// Skip only the functions of --hide
     #[arg(long)]
     no_hide: bool,
 }

@@ -14,7 +14,7 @@ pub(crate) fn groups() -> Vec<&'static str> {
 
 /// Blocks as a table, or added up.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "How it looks")]
+#[command(next_help_heading = "Grouping and columns")]
 pub(crate) struct GroupArgs {
     #[arg(help = format!(
         "Add blocks up by one or several of {}. fn, file and module are those of the function that holds a block; --sort takes \

@@ -17,17 +17,17 @@ fn sort_keys() -> Vec<&'static str> {
 
 /// What `--sort` takes.
 pub(crate) fn sort_help() -> String {
-    format!("What comes first, such as size:desc,number; keys are {}", listed(Field::sort_keys()))
+    format!("Sort by these keys, such as size:desc,number; keys are {}", listed(Field::sort_keys()))
 }
 
 /// In which order blocks are shown.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "In which order")]
+#[command(next_help_heading = "Order")]
 pub(crate) struct SortArgs {
     #[arg(help = format!("{} [default: addr]", sort_help()))]
     #[arg(short, long, value_name = "KEYS", value_parser = proposed(sort_keys), hide_possible_values = true)]
     sort: Option<String>,
-    #[arg(help = format!("The same in letters, capitals for the reverse: {}", Field::letters(false)))]
+    #[arg(help = format!("Short form of --sort in letters, capitals for the reverse: {}", Field::letters(false)))]
     #[arg(short = 'S', value_name = "LETTERS", conflicts_with = "sort")]
     letters: Option<String>,
     /// Reverse the order

@@ -18,7 +18,7 @@ use crate::commands::{NamingArgs, Progress, find_names};
 #[derive(Debug, clap::Args)]
 #[command(
     mut_arg("hide", |arg| arg.help(
-        "Leave out functions with such names: what they hold counts for their callers; repeatable. `holder` in --where \
+        "Leave out functions matching REGEX: what they hold counts for their callers; repeatable. `holder` in --where \
          looks through them too"
     )),
     mut_arg("no_hide", |arg| arg.help("`holder` in --where looks through no functions but those of --hide"))
@@ -30,10 +30,10 @@ pub(crate) struct ShapeArgs {
     /// Allocating functions first, with their callers below
     #[arg(short, long)]
     pub(crate) inverted: bool,
-    /// What counts
+    /// The figure that the tree adds up
     #[arg(short, long, value_enum, value_name = "FIGURE", default_value_t = By::Bytes)]
     pub(crate) by: By,
-    /// Threads that allocated as the first level
+    /// Make the allocating threads the first level
     #[arg(long)]
     pub(crate) threads: bool,
     /// Leave out functions that are wrappers by name (xmalloc), and the standard libraries of C++ and Rust
