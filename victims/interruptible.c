@@ -15,6 +15,7 @@
 #include <mqueue.h>
 #include <poll.h>
 #include <semaphore.h>
+#include <sys/prctl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -254,6 +255,9 @@ static void wake_terminal(struct waiter *w) { CHECK(write(w->b, "x\n", 2) == 2);
 
 // -- Children ---------------------------------------------------------------------------------------------------------
 
+// Else a child whose parent has failed keeps the parent's output open, and who reads that waits for ever.
+static void end_with_parent(void) { CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0); }
+
 // A child that ends when the pipe is written to.
 static pid_t sleeping_child(struct waiter *w)
 {
@@ -263,6 +267,7 @@ static pid_t sleeping_child(struct waiter *w)
     if (child == 0) {
         char c;
         close(w->b);
+        end_with_parent();
         _exit(read(w->a, &c, 1) == 1 ? 9 : 8);
     }
     return child;
@@ -304,6 +309,7 @@ static int in_fcntl(struct waiter *w)
     CHECK(child >= 0);
     if (child == 0) {
         char c;
+        end_with_parent();
         if (fcntl((int)w->number, F_SETLK, &lock) != 0)
             _exit(8);
         byte_to(said[1]);
