@@ -1,4 +1,4 @@
-//! Every victim with threads, signals or forks, 8 times each in each of its ways, more at a time than there are processors. One
+//! Every victim with threads, signals or forks, 20 times each in each of its ways, more at a time than there are processors. One
 //! success proves little of such a program. `cargo xtask stress` does it 2,000 times.
 
 use std::thread;
@@ -7,7 +7,7 @@ use heapledger_e2e::stress::{self, Plan};
 use heapledger_e2e::victim;
 use heapledger_e2e::{Result, check};
 
-const TIMES: usize = 8;
+const TIMES: usize = 20;
 
 #[test]
 fn whatever_may_go_one_way_or_another_goes_right_each_time() -> Result {
