@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use heapledger_format::bytes::Codec;
@@ -32,6 +32,11 @@ fn block(number: u64) -> Entry {
     }
 }
 
+/// The label of that block.
+fn label(number: u64) -> u32 {
+    (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33) as u32
+}
+
 /// The records as the recorder sees them: words in a shared mapping.
 struct Words(memmap2::MmapMut);
 
@@ -49,11 +54,19 @@ impl Words {
         unsafe { &*place.cast::<AtomicU64>() }
     }
 
-    /// Enters a block as a recorder does: the commit word to 0, the other words, the commit word last.
-    fn enter(&self, at: usize, number: u64) {
+    fn half(&self, at: usize) -> &AtomicU32 {
+        let place = self.0.get(at..at + 4).expect("within the file").as_ptr();
+        assert!(place.addr().is_multiple_of(4));
+        // SAFETY: four bytes of the mapping, aligned, alive as long as `self`, shared as atomics of this size only.
+        unsafe { &*place.cast::<AtomicU32>() }
+    }
+
+    /// Enters a block as a recorder does: the commit word to 0, the other words and the label, the commit word last.
+    fn enter(&self, at: usize, label_at: usize, number: u64) {
         let words = block(number).pack();
         self.word(at).store(0, Ordering::Relaxed);
         fence(Ordering::Release);
+        self.half(label_at).store(label(number), Ordering::Relaxed);
         for (index, word) in words.into_iter().enumerate().skip(1) {
             self.word(at + index * 8).store(word, Ordering::Relaxed);
         }
@@ -83,10 +96,13 @@ fn every_record_was_written_whole() {
     for number in 0..SLOTS {
         builder.entry(block(number));
     }
+    let column = std::iter::once(0).chain((0..SLOTS).map(label)).flat_map(u32::to_le_bytes).collect();
+    builder.section(SectionKind::LabelColumn as u16, 4, column);
     builder.skew(8);
     builder.write(&path).expect("written");
     let ledger = Ledger::open(&path).expect("a ledger");
     let offset = ledger.header().section(SectionKind::Records).expect("records").offset as usize + 32;
+    let labels_at = ledger.header().section(SectionKind::LabelColumn).expect("labels").offset as usize + 4;
     let slots = torn_slots(offset);
     assert!(slots.len() > 10);
     let words = Words::open(&path);
@@ -98,7 +114,7 @@ fn every_record_was_written_whole() {
             let mut round = 0u32;
             while !stop.load(Ordering::Relaxed) {
                 for slot in &slots {
-                    words.enter(*slot, numbers.fetch_add(1, Ordering::Relaxed));
+                    words.enter(*slot, labels_at + (*slot - offset) / 32 * 4, numbers.fetch_add(1, Ordering::Relaxed));
                 }
                 // Now and then a pause, so that some records stay for one read and change in the next.
                 round = round.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -113,9 +129,11 @@ fn every_record_was_written_whole() {
             assert!(Instant::now() < patience, "reader and writer did not meet: {moved} moved in {walks} walks");
             let mut records = ledger.records();
             let newest = numbers.load(Ordering::Relaxed);
-            while let Some(chunk) = records.next_chunk().expect("readable") {
-                for entry in chunk {
+            while let Some(chunk) = records.next_chunk().expect("readable").map(<[_]>::to_vec) {
+                assert_eq!(chunk.len(), records.labels().len(), "a label for each");
+                for (entry, beside) in chunk.iter().zip(records.labels()) {
                     assert_eq!(*entry, block(entry.number), "a record that nobody wrote");
+                    assert_eq!(*beside, label(entry.number), "a label of another block");
                     moved += u64::from(entry.number > newest);
                 }
                 seen += chunk.len() as u64;
