@@ -291,7 +291,7 @@ impl<'a> ChipLedger<'a> {
 
     /// Adds to a counter that is summed. It goes round at the end of a word.
     fn add_tally(&mut self, counter: TallyCounter, amount: u64) {
-        let index = self.plan.globals + counter as usize;
+        let index = self.plan.globals.wrapping_add(counter as usize);
         if index < self.plan.counters {
             let place = counter_at(WordSize::W32, index);
             self.put(place, 4, self.get(place, 4).wrapping_add(amount));

@@ -15,7 +15,7 @@ const NUMBER_MAX: u64 = u32::MAX as u64 - 1;
 /// The bytes of one element.
 fn element(region: &mut [u8], section: SectionPlace, index: u32) -> &mut [u8] {
     let start = section.element(index);
-    region.get_mut(start..start + section.element_bytes).unwrap_or(&mut [])
+    region.get_mut(start..start.wrapping_add(section.element_bytes)).unwrap_or(&mut [])
 }
 
 impl ChipLedger<'_> {
@@ -40,7 +40,7 @@ impl Backend for ChipLedger<'_> {
         if number > NUMBER_MAX {
             return None;
         }
-        self.set_global(GlobalCounter::NextNumber, number + 1);
+        self.set_global(GlobalCounter::NextNumber, number.wrapping_add(1));
         Some(Number(number))
     }
 
@@ -58,14 +58,14 @@ impl Backend for ChipLedger<'_> {
             self.set_state(State::Full);
             return None;
         }
-        self.slots_used += 1;
+        self.slots_used = self.slots_used.wrapping_add(1);
         self.set_used(SectionKind::Records, self.slots_used);
-        Some(Slot(self.slots_used - 1))
+        Some(Slot(self.slots_used.wrapping_sub(1)))
     }
 
     fn release_slot(&mut self, slot: Slot) {
         self.set_field(slot, Field::Address, u64::from(self.free));
-        self.free = slot.0 + 1;
+        self.free = slot.0.wrapping_add(1);
         if self.get(at::STATE, 1) == State::Full as u64 {
             self.set_state(State::Recording);
         }
@@ -107,7 +107,7 @@ impl Backend for ChipLedger<'_> {
         let entry = element(self.region, ring, self.ring_next);
         freed.write(&self.plan.layout, self.plan.codec, entry);
         self.add_tally(TallyCounter::HistoryEntered, 1);
-        self.ring_next += 1;
+        self.ring_next = self.ring_next.wrapping_add(1);
         if self.ring_next > self.ring_used {
             self.ring_used = self.ring_next;
             self.set_used(SectionKind::History, self.ring_used);

@@ -172,7 +172,7 @@ impl SectionPlace {
 
     /// Where an element begins.
     pub(super) const fn element(&self, index: u32) -> usize {
-        self.at + index as usize * self.element_bytes
+        self.at.wrapping_add((index as usize).wrapping_mul(self.element_bytes))
     }
 }
 
@@ -208,26 +208,26 @@ impl Plan {
         let history = if options.has(Options::HISTORY) { config.history } else { 0 };
         // A debugger that carries the history off notes how far it came.
         let globals = if history == 0 { GlobalCounter::SMALL_COUNT } else { GlobalCounter::HISTORY_COUNT };
-        let counters = globals + last as usize + 1;
+        let counters = globals.wrapping_add(last as usize).wrapping_add(1);
         let sites = if options.has(Options::STACK) { config.sites } else { 0 };
         let tasks = if options.has(Options::THREAD) { config.tasks } else { 0 };
         let heaps = if options.has(Options::HEAP) { config.heaps.len() } else { 0 };
-        let mut strings = 0;
+        let mut strings = 0usize;
         let mut heap = 0;
         while heap < heaps {
-            strings += config.heaps[heap].name.len();
-            heap += 1;
+            strings = strings.saturating_add(config.heaps[heap].name.len());
+            heap = heap.wrapping_add(1);
         }
         let counts = [config.records, history, sites, tasks, heaps as u32, strings as u32, config.process.len() as u32];
         // Records and index are always there.
-        let mut sections = 1;
+        let mut sections = 1usize;
         let mut at = 0;
         while at < counts.len() {
-            sections += (counts[at] != 0) as usize;
-            at += 1;
+            sections = sections.wrapping_add((counts[at] != 0) as usize);
+            at = at.wrapping_add(1);
         }
         let first_row = rows_at(WORD, counters, count);
-        let header_bytes = first_row + sections * row::bytes(WORD);
+        let header_bytes = first_row.wrapping_add(sections.wrapping_mul(row::bytes(WORD)));
         let mut plan = Plan {
             codec: Codec { order: config.order, word: WORD },
             options,
@@ -247,12 +247,12 @@ impl Plan {
             process: SectionPlace::NONE,
             bytes: header_bytes,
         };
-        plan.records = plan.place(config.records, record_words * WORD_BYTES);
-        plan.history = plan.place(history, history_words * WORD_BYTES);
+        plan.records = plan.place(config.records, record_words.wrapping_mul(WORD_BYTES));
+        plan.history = plan.place(history, history_words.wrapping_mul(WORD_BYTES));
         plan.sites = plan.place(sites, site::BYTES);
         // A quarter more cells than records keeps chains short; one more cell ends every search.
         let cell_bytes = if config.records < 0xFFFF { 2 } else { 4 };
-        plan.index = plan.place(config.records.saturating_add(config.records / 4 + 1), cell_bytes);
+        plan.index = plan.place(config.records.saturating_add(config.records / 4).saturating_add(1), cell_bytes);
         plan.tasks = plan.place(tasks, thread::bytes(WORD));
         plan.heaps = plan.place(heaps as u32, heap::bytes(WORD));
         plan.strings = plan.place(strings as u32, 1);
@@ -272,7 +272,7 @@ impl Plan {
 
 /// Bits that the numbers 0 to `max` need; at least 1.
 const fn bits(max: u32) -> u8 {
-    if max == 0 { 1 } else { (u32::BITS - max.leading_zeros()) as u8 }
+    if max == 0 { 1 } else { u32::BITS.wrapping_sub(max.leading_zeros()) as u8 }
 }
 
 /// Most words of a history entry: fifteen fields, each in a word of its own.
@@ -314,10 +314,10 @@ const fn fields(options: Options, config: &Config) -> Fields {
     let mut layout = RecordLayout::empty(WORD);
     let mut used = [0u8; WORDS_MAX];
     let (mut first, mut words, mut record_words) = (0, 0, 0);
-    let (mut at, mut count) = (0, 0);
+    let (mut at, mut count) = (0, 0usize);
     while at < wanted.len() {
         let (field, width, needs) = wanted[at];
-        at += 1;
+        at = at.wrapping_add(1);
         if matches!(field, Field::FreedNumber) {
             record_words = words;
             first = words;
@@ -326,16 +326,18 @@ const fn fields(options: Options, config: &Config) -> Fields {
             continue;
         }
         let mut word = first;
-        while word < WORDS_MAX && used[word] + width > 32 {
-            word += 1;
+        while word < WORDS_MAX && used[word].wrapping_add(width) > 32 {
+            word = word.wrapping_add(1);
         }
-        if let Some(more) = layout.with(field as u8, width, (word * 32) as u16 + used[word] as u16) {
+        if let Some(more) =
+            layout.with(field as u8, width, (word.wrapping_mul(32) as u16).wrapping_add(used[word] as u16))
+        {
             layout = more;
-            count += 1;
+            count = count.wrapping_add(1);
         }
-        used[word] += width;
+        used[word] = used[word].wrapping_add(width);
         if word >= words {
-            words = word + 1;
+            words = word.wrapping_add(1);
         }
     }
     Fields { layout, count, record_words, history_words: words }

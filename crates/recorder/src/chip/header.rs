@@ -41,10 +41,10 @@ impl ChipLedger<'_> {
             self.put(place, width, value);
         }
         for (index, descriptor) in descriptors.iter().enumerate() {
-            let place = counter_at(WORD, plan.counters) + index * DESCRIPTOR_BYTES;
+            let place = counter_at(WORD, plan.counters).wrapping_add(index.wrapping_mul(DESCRIPTOR_BYTES));
             self.put(place, 1, u64::from(descriptor.field));
-            self.put(place + 1, 1, u64::from(descriptor.width_bits));
-            self.put(place + 2, 2, u64::from(descriptor.at_bit));
+            self.put(place.wrapping_add(1), 1, u64::from(descriptor.width_bits));
+            self.put(place.wrapping_add(2), 2, u64::from(descriptor.at_bit));
         }
         self.describe_sections(descriptors.len());
         self.vacate_sites();
@@ -81,7 +81,7 @@ impl ChipLedger<'_> {
                 used: if all_used { count } else { 0 },
                 backed: count,
             };
-            if let Some(bytes) = self.region.get_mut(first + index * row::bytes(WORD)..) {
+            if let Some(bytes) = self.region.get_mut(first.wrapping_add(index.wrapping_mul(row::bytes(WORD)))..) {
                 section.write(self.plan.codec, bytes);
             }
         }
@@ -92,7 +92,11 @@ impl ChipLedger<'_> {
         let mut there = self.sections().into_iter().filter(|(_, place, _)| place.count != 0);
         if let Some(index) = there.position(|(other, ..)| other == kind) {
             let first = rows_at(WORD, self.plan.counters, self.plan.layout.descriptors().len());
-            self.put(first + index * row::bytes(WORD) + row::used(WORD), 4, u64::from(used));
+            self.put(
+                first.wrapping_add(index.wrapping_mul(row::bytes(WORD))).wrapping_add(row::used(WORD)),
+                4,
+                u64::from(used),
+            );
         }
     }
 
@@ -101,13 +105,13 @@ impl ChipLedger<'_> {
         let mut name_at = 0;
         for (index, described) in (0..heaps.count).zip(config.heaps) {
             let element = heaps.element(index);
-            self.put(element + heap::state(WORD), 4, 1);
-            self.put(element + heap::name_at(WORD), 4, name_at as u64);
-            self.put(element + heap::name_bytes(WORD), 4, described.name.len() as u64);
-            self.put(element + heap::low(WORD), 4, u64::from(described.low));
-            self.put(element + heap::high(WORD), 4, u64::from(described.high));
-            self.copy(strings.at + name_at, described.name.as_bytes());
-            name_at += described.name.len();
+            self.put(element.wrapping_add(heap::state(WORD)), 4, 1);
+            self.put(element.wrapping_add(heap::name_at(WORD)), 4, name_at as u64);
+            self.put(element.wrapping_add(heap::name_bytes(WORD)), 4, described.name.len() as u64);
+            self.put(element.wrapping_add(heap::low(WORD)), 4, u64::from(described.low));
+            self.put(element.wrapping_add(heap::high(WORD)), 4, u64::from(described.high));
+            self.copy(strings.at.wrapping_add(name_at), described.name.as_bytes());
+            name_at = name_at.wrapping_add(described.name.len());
         }
     }
 

@@ -14,11 +14,11 @@ impl ChipLedger<'_> {
     fn home(&self, address: u64) -> u32 {
         // Fibonacci hashing; blocks are 8 bytes apart, so the lowest bits tell nothing.
         let hash = (address as u32).rotate_right(3).wrapping_mul(0x9E37_79B1);
-        ((u64::from(hash) * u64::from(self.plan.index.count)) >> 32) as u32
+        (u64::from(hash).wrapping_mul(u64::from(self.plan.index.count)) >> 32) as u32
     }
 
     fn after(&self, cell: u32) -> u32 {
-        if cell + 1 == self.plan.index.count { 0 } else { cell + 1 }
+        if cell.wrapping_add(1) == self.plan.index.count { 0 } else { cell.wrapping_add(1) }
     }
 
     fn cell(&self, cell: u32) -> Option<Slot> {

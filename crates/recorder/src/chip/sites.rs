@@ -46,18 +46,18 @@ impl ChipLedger<'_> {
         let sites = self.plan.sites;
         let hash = (code ^ parent.rotate_left(16)).wrapping_mul(0x9E37_79B1);
         // Node 0 stands for no stack.
-        let places = sites.count - 1;
-        let mut place = ((u64::from(hash) * u64::from(places)) >> 32) as u32;
+        let places = sites.count.wrapping_sub(1);
+        let mut place = (u64::from(hash).wrapping_mul(u64::from(places)) >> 32) as u32;
         for _ in 0..PROBES_MAX.min(places) {
-            let node = place + 1;
+            let node = place.wrapping_add(1);
             let at = sites.element(node);
             let found = self.get(at + site::PARENT, 4) as u32;
             if found == node {
-                self.put(at + site::CODE, 4, u64::from(code));
+                self.put(at.wrapping_add(site::CODE), 4, u64::from(code));
                 self.put(at + site::PARENT, 4, u64::from(parent));
                 return Some(node);
             }
-            if found == parent && self.get(at + site::CODE, 4) as u32 == code {
+            if found == parent && self.get(at.wrapping_add(site::CODE), 4) as u32 == code {
                 return Some(node);
             }
             place = if node == places { 0 } else { node };

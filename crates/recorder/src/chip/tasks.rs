@@ -14,9 +14,9 @@ impl ChipLedger<'_> {
             ledger.end_task(handle); // one of that handle that nobody took leave of
             let Some(row) = ledger.new_task_row(handle) else { return false };
             let element = ledger.plan.tasks.element(row);
-            ledger.put(element + thread::id(WORD), 4, u64::from(id));
+            ledger.put(element.wrapping_add(thread::id(WORD)), 4, u64::from(id));
             let name = name.as_bytes();
-            ledger.copy(element + thread::name(WORD), name.get(..THREAD_NAME_BYTES).unwrap_or(name));
+            ledger.copy(element.wrapping_add(thread::name(WORD)), name.get(..THREAD_NAME_BYTES).unwrap_or(name));
             true
         })
     }
@@ -28,15 +28,15 @@ impl ChipLedger<'_> {
 
     fn end_task(&mut self, handle: u32) {
         if let Some(row) = self.known_task_row(handle) {
-            self.put(self.plan.tasks.element(row) + thread::state(WORD), 4, u64::from(thread_state::GONE));
+            self.put(self.plan.tasks.element(row).wrapping_add(thread::state(WORD)), 4, u64::from(thread_state::GONE));
         }
     }
 
     fn known_task_row(&self, handle: u32) -> Option<u32> {
         (0..self.tasks_used).find(|row| {
             let element = self.plan.tasks.element(*row);
-            self.get(element + thread::state(WORD), 4) == u64::from(thread_state::ALIVE)
-                && self.get(element + thread::handle(WORD), 4) == u64::from(handle)
+            self.get(element.wrapping_add(thread::state(WORD)), 4) == u64::from(thread_state::ALIVE)
+                && self.get(element.wrapping_add(thread::handle(WORD)), 4) == u64::from(handle)
         })
     }
 
@@ -48,12 +48,12 @@ impl ChipLedger<'_> {
             }
             return None;
         }
-        self.tasks_used += 1;
+        self.tasks_used = self.tasks_used.wrapping_add(1);
         let element = self.plan.tasks.element(row);
         let now = self.time();
-        self.put(element + thread::handle(WORD), 4, u64::from(handle));
-        self.put(element + thread::started(WORD), 4, now.min(u64::from(u32::MAX)));
-        self.put(element + thread::state(WORD), 4, u64::from(thread_state::ALIVE));
+        self.put(element.wrapping_add(thread::handle(WORD)), 4, u64::from(handle));
+        self.put(element.wrapping_add(thread::started(WORD)), 4, now.min(u64::from(u32::MAX)));
+        self.put(element.wrapping_add(thread::state(WORD)), 4, u64::from(thread_state::ALIVE));
         self.set_used(SectionKind::Threads, self.tasks_used);
         Some(row)
     }
@@ -66,7 +66,7 @@ impl ChipLedger<'_> {
     /// Adds to a counter of the calling task's row.
     pub(super) fn add_to_task(&mut self, field: fn(WordSize) -> usize, amount: u64) {
         if let Some(row) = self.task {
-            let place = self.plan.tasks.element(row) + field(WORD);
+            let place = self.plan.tasks.element(row).wrapping_add(field(WORD));
             self.put(place, 4, self.get(place, 4).wrapping_add(amount));
         }
     }

@@ -122,5 +122,5 @@ pub(super) fn retire<B: Backend>(
     backend.count_call(ended.by, false, weight);
     backend.count(TallyCounter::Frees, weight);
     backend.count(TallyCounter::BytesFreed, bytes);
-    backend.live(Change { bytes: -(bytes as i64), blocks: -(weight as i64) }, time);
+    backend.live(Change { bytes: (bytes as i64).wrapping_neg(), blocks: (weight as i64).wrapping_neg() }, time);
 }
