@@ -75,7 +75,7 @@ pub fn run(mut work: Work) {
     let _signals = SignalsBlocked::new();
     let claimed = claim_free().or_else(claim_waiting);
     let Some((index, stack)) = claimed.and_then(|index| Some((index, ALL.get(index)?))) else { return work() };
-    let end = stack.bytes.get() as usize + STACK_BYTES;
+    let end = (stack.bytes.get() as usize).wrapping_add(STACK_BYTES);
     // SAFETY: the stack is ours alone until the word is free again, and `work_on` returns.
     unsafe { call_on(end, work_on, &mut work) };
     if let Some(word) = WORDS.get(index).filter(|word| word.swap(FREE, Ordering::Release) == WANTED) {

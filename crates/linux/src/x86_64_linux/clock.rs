@@ -95,7 +95,7 @@ impl Clock {
             // SAFETY: the address is that of the vDSO's clock_gettime, which writes a timespec.
             let status = unsafe { core::mem::transmute::<usize, ClockGettime>(function)(which, &mut time) };
             if status == 0 {
-                return time[0] * 1_000_000_000 + time[1];
+                return time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1]);
             }
         }
         syscall::clock(which)

@@ -140,7 +140,7 @@ impl Module {
     /// An address in the dynamic section: the loader adds the bias in place where the section is writable.
     fn dynamic_address(&self, tag: usize) -> Option<usize> {
         let value = self.dynamic_value(tag)?;
-        Some(if value < self.bias() { value + self.bias() } else { value })
+        Some(if value < self.bias() { value.wrapping_add(self.bias()) } else { value })
     }
 
     /// The definition of `name` in this module, if it has one; the default version if there are several.
@@ -150,31 +150,32 @@ impl Module {
         let versions = self.dynamic_address(DT_VERSYM);
         let mut fallback = None;
         let mut consider = |index: usize| -> Option<Symbol> {
-            let at = symbols + index * SYMBOL_BYTES;
+            let at = symbols.wrapping_add(index.wrapping_mul(SYMBOL_BYTES));
             // SAFETY: `index` comes from the module's own hash table, so the symbol is inside its table.
             let (name_at, info, section, value, bytes) = unsafe {
                 (
                     *(at as *const u32),
-                    *((at + 4) as *const u8),
-                    *((at + 6) as *const u16),
-                    *((at + 8) as *const usize),
-                    *((at + 16) as *const usize),
+                    *(at.wrapping_add(4) as *const u8),
+                    *(at.wrapping_add(6) as *const u16),
+                    *(at.wrapping_add(8) as *const usize),
+                    *(at.wrapping_add(16) as *const usize),
                 )
             };
             // SAFETY: a name offset of the module points to a string in its string table.
-            let here = unsafe { CStr::from_ptr((strings + name_at as usize) as *const c_char) };
+            let here = unsafe { CStr::from_ptr(strings.wrapping_add(name_at as usize) as *const c_char) };
             if section == 0 || value == 0 || info & 15 == STT_TLS || here.to_bytes() != name {
                 return None;
             }
-            let mut address = self.bias() + value;
+            let mut address = self.bias().wrapping_add(value);
             if info & 15 == STT_GNU_IFUNC {
                 // SAFETY: an indirect function's value is its resolver, which takes nothing on x86-64.
                 address = unsafe { core::mem::transmute::<usize, extern "C" fn() -> usize>(address)() };
             }
             let symbol = Symbol { address, bytes };
             // SAFETY: the version table runs parallel to the symbols.
-            let hidden =
-                versions.is_some_and(|table| unsafe { *((table + index * 2) as *const u16) } & HIDDEN_VERSION != 0);
+            let hidden = versions.is_some_and(
+                |table| unsafe { *(table.wrapping_add(index.wrapping_mul(2)) as *const u16) } & HIDDEN_VERSION != 0,
+            );
             if hidden {
                 fallback = Some(symbol);
                 return None;
@@ -195,19 +196,17 @@ fn gnu_hash_lookup(table: usize, name: &[u8], consider: &mut dyn FnMut(usize) ->
     let hash = name.iter().fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
     // SAFETY: the table's own header says how long its parts are; every index is taken modulo them or from a chain.
     unsafe {
-        let word = |index: usize| *((table + index * 4) as *const u32);
+        let word = |index: usize| *(table.wrapping_add(index.wrapping_mul(4)) as *const u32);
         let (buckets, first_symbol, bloom_words) = (word(0), word(1) as usize, word(2) as usize);
-        if buckets == 0 {
-            return None;
-        }
-        let buckets_at = table + 16 + bloom_words * 8;
-        let mut index = *((buckets_at + (hash % buckets) as usize * 4) as *const u32) as usize;
+        let bucket = hash.checked_rem(buckets)? as usize;
+        let buckets_at = table.wrapping_add(16).wrapping_add(bloom_words.wrapping_mul(8));
+        let mut index = *(buckets_at.wrapping_add(bucket.wrapping_mul(4)) as *const u32) as usize;
         if index < first_symbol {
             return None;
         }
-        let chains_at = buckets_at + buckets as usize * 4;
+        let chains_at = buckets_at.wrapping_add((buckets as usize).wrapping_mul(4));
         loop {
-            let entry = *((chains_at + (index - first_symbol) * 4) as *const u32);
+            let entry = *(chains_at.wrapping_add(index.wrapping_sub(first_symbol).wrapping_mul(4)) as *const u32);
             if entry | 1 == hash | 1
                 && let Some(symbol) = consider(index)
             {
@@ -216,7 +215,7 @@ fn gnu_hash_lookup(table: usize, name: &[u8], consider: &mut dyn FnMut(usize) ->
             if entry & 1 == 1 {
                 return None;
             }
-            index += 1;
+            index = index.wrapping_add(1);
         }
     }
 }
@@ -230,17 +229,15 @@ fn hash_lookup(table: usize, name: &[u8], consider: &mut dyn FnMut(usize) -> Opt
     });
     // SAFETY: as in `gnu_hash_lookup`.
     unsafe {
-        let word = |index: usize| *((table + index * 4) as *const u32);
+        let word = |index: usize| *(table.wrapping_add(index.wrapping_mul(4)) as *const u32);
         let buckets = word(0);
-        if buckets == 0 {
-            return None;
-        }
-        let mut index = word(2 + (hash % buckets) as usize);
+        let bucket = hash.checked_rem(buckets)? as usize;
+        let mut index = word(bucket.wrapping_add(2));
         while index != 0 {
             if let Some(symbol) = consider(index as usize) {
                 return Some(symbol);
             }
-            index = word(2 + buckets as usize + index as usize);
+            index = word((buckets as usize).wrapping_add(2).wrapping_add(index as usize));
         }
     }
     None
@@ -357,7 +354,7 @@ impl CodeFinder {
 
 fn begins_with_elf(found: &FoundObject) -> bool {
     // SAFETY: the first page of a loaded segment, which is mapped for reading.
-    found.high - found.low >= 64 && unsafe { *(found.low as *const [u8; 4]) } == *b"\x7fELF"
+    found.high.saturating_sub(found.low) >= 64 && unsafe { *(found.low as *const [u8; 4]) } == *b"\x7fELF"
 }
 
 impl Default for CodeFinder {
@@ -377,7 +374,7 @@ impl CodeModule {
             return 0;
         }
         // SAFETY: there is an ELF header, or there would be no program headers.
-        self.module.bias() + unsafe { *(self.header as *const u8).add(24).cast::<usize>() }
+        self.module.bias().wrapping_add(unsafe { *(self.header as *const u8).add(24).cast::<usize>() })
     }
 
     fn program_headers(&self) -> &[ProgramHeader] {
@@ -389,7 +386,7 @@ impl CodeModule {
             let header = self.header as *const u8;
             let at = *(header.add(32).cast::<usize>());
             let (entry_bytes, count) = (*(header.add(54).cast::<u16>()), *(header.add(56).cast::<u16>()));
-            let bytes = usize::from(count) * core::mem::size_of::<ProgramHeader>();
+            let bytes = usize::from(count).wrapping_mul(core::mem::size_of::<ProgramHeader>());
             let inside = at.checked_add(bytes).is_some_and(|end| end <= 4096) && at.is_multiple_of(8);
             if usize::from(entry_bytes) != core::mem::size_of::<ProgramHeader>() || !inside {
                 return &[];
@@ -438,8 +435,10 @@ impl CodeModule {
         for header in self.program_headers().iter().filter(|header| header.kind == PT_NOTE) {
             let first = self.module.bias().wrapping_add(header.address);
             let Some(segment) = self.segment(first) else { continue };
-            let bytes =
-                segment.bytes().get(first - segment.address()..).and_then(|bytes| bytes.get(..header.memory_bytes));
+            let bytes = segment
+                .bytes()
+                .get(first.wrapping_sub(segment.address())..)
+                .and_then(|bytes| bytes.get(..header.memory_bytes));
             let mut left = bytes.unwrap_or(&[]);
             while let Some((head, rest)) = left.split_first_chunk::<12>() {
                 let [name_bytes, value_bytes, its_kind] = [0, 4, 8].map(|at| {
@@ -452,7 +451,7 @@ impl CodeModule {
                 if its_name == name && its_kind == kind {
                     return Some(value);
                 }
-                left = rest.get(aligned(name_bytes) + aligned(value_bytes)..).unwrap_or(&[]);
+                left = rest.get(aligned(name_bytes).wrapping_add(aligned(value_bytes))..).unwrap_or(&[]);
             }
         }
         None

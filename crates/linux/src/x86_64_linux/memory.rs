@@ -153,7 +153,7 @@ impl FileMapping {
     pub fn map_again(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         let before = offset.checked_sub(PAGE).filter(|_| inside).ok_or(Errno::NOMEM)?;
-        syscall::lengthen(self.base.wrapping_add(before), PAGE, PAGE + bytes)
+        syscall::lengthen(self.base.wrapping_add(before), PAGE, PAGE.wrapping_add(bytes))
     }
 
     /// Removes the file and the mapping.

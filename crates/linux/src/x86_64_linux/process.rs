@@ -37,7 +37,7 @@ fn pointers(first: usize) -> impl Iterator<Item = usize> {
     let block = start_block();
     let count = if block.is_null() { 0 } else { POINTERS_MAX };
     // SAFETY: the kernel wrote both lists there, each ended by a null; they are read no further.
-    (0..count).map(move |index| unsafe { *block.add(first + index) }).take_while(|pointer| *pointer != 0)
+    (0..count).map(move |index| unsafe { *block.add(first.wrapping_add(index)) }).take_while(|pointer| *pointer != 0)
 }
 
 /// Where in the start block the environment begins.
@@ -58,7 +58,7 @@ fn read_string(address: usize, piece: &mut dyn FnMut(&[u8]) -> bool) -> bool {
             return piece(b"\0");
         }
         // SAFETY: what is left of the page that was just found to be readable.
-        let rest = unsafe { core::slice::from_raw_parts(at as *const u8, PAGE - at % PAGE) };
+        let rest = unsafe { core::slice::from_raw_parts(at as *const u8, PAGE.wrapping_sub(at % PAGE)) };
         let end = rest.iter().position(|byte| *byte == 0);
         if !piece(end.and_then(|end| rest.get(..=end)).unwrap_or(rest)) {
             return false;
@@ -66,7 +66,7 @@ fn read_string(address: usize, piece: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         if end.is_some() {
             return true;
         }
-        at += rest.len();
+        at = at.wrapping_add(rest.len());
     }
 }
 
@@ -83,11 +83,16 @@ fn each_string(first: usize, piece: &mut dyn FnMut(&[u8]) -> bool) {
 fn auxiliary(key: usize) -> Option<usize> {
     const ENTRIES_MAX: usize = 64;
     let at = environment_at();
-    let first = at + pointers(at).count() + 1;
+    let first = at.wrapping_add(pointers(at).count()).wrapping_add(1);
     let block = start_block();
     let count = if block.is_null() { 0 } else { ENTRIES_MAX };
     // SAFETY: pairs of words behind the environment, ended by one whose key is 0.
-    let pair = |index: usize| unsafe { (*block.add(first + 2 * index), *block.add(first + 2 * index + 1)) };
+    let pair = |index: usize| unsafe {
+        (
+            *block.add(first.wrapping_add(index.wrapping_mul(2))),
+            *block.add(first.wrapping_add(index.wrapping_mul(2)).wrapping_add(1)),
+        )
+    };
     (0..count).map(pair).take_while(|(own, _)| *own != 0).find(|(own, _)| *own == key).map(|(_, value)| value)
 }
 
@@ -126,7 +131,7 @@ impl Search<'_> {
                 value.push(&[byte]);
             } else if let Some(seen) = self.matched {
                 self.matched = match self.name.get(seen) {
-                    Some(expected) if *expected == byte => Some(seen + 1),
+                    Some(expected) if *expected == byte => Some(seen.wrapping_add(1)),
                     None if byte == b'=' => {
                         self.found = true;
                         None
@@ -171,7 +176,7 @@ fn stat_field(index: usize) -> u64 {
     let mut value = 0;
     read_pieces(c"/proc/self/stat", &mut buffer, &mut |bytes| {
         // The second field is the name in parentheses, which may itself hold anything.
-        let after_name = bytes.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 2);
+        let after_name = bytes.iter().rposition(|byte| *byte == b')').map_or(0, |at| at.wrapping_add(2));
         let mut fields = bytes.get(after_name..).unwrap_or(&[]).split(|byte| *byte == b' ');
         value = fields.nth(index).and_then(text::number).unwrap_or(0);
         false
@@ -206,7 +211,7 @@ pub fn mapped_bytes() -> u64 {
         pages = text::number(first).unwrap_or(0);
         false
     });
-    pages * 4096
+    pages.saturating_mul(4096)
 }
 
 /// The path of the program's file; empty if unknown.

@@ -50,7 +50,7 @@ impl StackRange {
     /// Only the page of `stack_pointer`, which the caller is standing on.
     pub fn around(stack_pointer: usize) -> StackRange {
         let low = stack_pointer & !(PAGE - 1);
-        StackRange { low, high: low + PAGE, end: 0 }
+        StackRange { low, high: low.wrapping_add(PAGE), end: 0 }
     }
 
     /// The stack of a thread, which ends at `end`, down to the page of `stack_pointer`, if all of it is readable;
@@ -113,12 +113,12 @@ impl StackRange {
     #[cold]
     fn extend_down(&mut self, stack_pointer: usize) -> bool {
         let page = stack_pointer & !(PAGE - 1);
-        if page >= self.low || (self.low - page) / PAGE > DOWN_PAGES_MAX {
+        if page >= self.low || self.low.wrapping_sub(page) / PAGE > DOWN_PAGES_MAX {
             return false;
         }
         let mut at = self.low;
         while at > page {
-            at -= PAGE;
+            at = at.wrapping_sub(PAGE);
             if !syscall::readable(at) {
                 return false;
             }
@@ -145,14 +145,14 @@ impl StackRange {
 
     #[cold]
     fn extend_up(&mut self, address: usize, pages_max: usize) -> bool {
-        if address < self.high || (address - self.high) / PAGE >= pages_max {
+        if address < self.high || address.wrapping_sub(self.high) / PAGE >= pages_max {
             return false;
         }
         while self.high <= address {
             if !syscall::readable(self.high) {
                 return false;
             }
-            self.high += PAGE;
+            self.high = self.high.wrapping_add(PAGE);
         }
         true
     }

@@ -88,7 +88,7 @@ unsafe fn call(number: usize, args: [usize; 6]) -> Result<usize> {
             options(nostack)
         );
     }
-    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+    if (-4095..0).contains(&result) { Err(Errno(result.wrapping_neg() as i32)) } else { Ok(result as usize) }
 }
 
 /// A call whose arguments the kernel checks completely.
@@ -168,12 +168,14 @@ pub fn resident_bytes(address: usize, bytes: usize) -> u64 {
     const PAGE: usize = 4096;
     const PAGES: usize = 512;
     let mut present = [0u8; PAGES];
-    let mut resident = 0;
+    let mut resident = 0u64;
     for first in (0..bytes).step_by(PAGES * PAGE) {
-        let part = (bytes - first).min(PAGES * PAGE);
-        if checked(number::MINCORE, [address + first, part, present.as_mut_ptr() as usize, 0, 0, 0]).is_ok() {
+        let part = bytes.wrapping_sub(first).min(PAGES * PAGE);
+        if checked(number::MINCORE, [address.wrapping_add(first), part, present.as_mut_ptr() as usize, 0, 0, 0]).is_ok()
+        {
             let pages = present.get(..part.div_ceil(PAGE)).unwrap_or(&[]);
-            resident += pages.iter().filter(|page| **page & 1 != 0).count() as u64 * PAGE as u64;
+            resident = resident
+                .wrapping_add((pages.iter().filter(|page| **page & 1 != 0).count() as u64).wrapping_mul(PAGE as u64));
         }
     }
     resident
@@ -273,7 +275,7 @@ pub fn on_alternate_stack(stack_pointer: usize) -> bool {
         // As the kernel reckons, which would take the present stack pointer.
         Ok(_) => {
             let [first, flags, bytes] = stack;
-            flags as u32 & DISABLED == 0 && stack_pointer > first && stack_pointer - first <= bytes
+            flags as u32 & DISABLED == 0 && stack_pointer > first && stack_pointer.wrapping_sub(first) <= bytes
         }
         Err(_) => false,
     }
@@ -297,7 +299,7 @@ pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
 pub fn clock(clock_id: usize) -> u64 {
     let mut time = [0u64; 2];
     match checked(number::CLOCK_GETTIME, [clock_id, time.as_mut_ptr() as usize, 0, 0, 0, 0]) {
-        Ok(_) => time[0] * 1_000_000_000 + time[1],
+        Ok(_) => time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1]),
         Err(_) => 0,
     }
 }

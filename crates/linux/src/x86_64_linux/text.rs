@@ -22,9 +22,9 @@ impl<const N: usize> Text<N> {
     pub fn push(&mut self, bytes: &[u8]) -> &mut Self {
         for byte in bytes.iter().copied().filter(|byte| *byte != 0) {
             match self.bytes.get_mut(self.length) {
-                Some(place) if self.length + 1 < N => {
+                Some(place) if self.length.wrapping_add(1) < N => {
                     *place = byte;
-                    self.length += 1;
+                    self.length = self.length.wrapping_add(1);
                 }
                 _ => self.cut = 1,
             }
@@ -38,9 +38,9 @@ impl<const N: usize> Text<N> {
         let mut rest = number;
         let mut first = digits.len();
         for place in digits.iter_mut().rev() {
-            *place = b'0' + (rest % 10) as u8;
+            *place = b'0'.wrapping_add((rest % 10) as u8);
             rest /= 10;
-            first -= 1;
+            first = first.wrapping_sub(1);
             if rest == 0 {
                 break;
             }
@@ -50,9 +50,9 @@ impl<const N: usize> Text<N> {
 
     /// Appends a number as 16 hexadecimal digits.
     pub fn push_hex(&mut self, number: u64) -> &mut Self {
-        for shift in (0..16).rev() {
-            let digit = (number >> (shift * 4) & 15) as u8;
-            self.push(&[if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }]);
+        for shift in (0..16u32).rev() {
+            let digit = (number >> shift.wrapping_mul(4) & 15) as u8;
+            self.push(&[if digit < 10 { b'0'.wrapping_add(digit) } else { b'a'.wrapping_add(digit).wrapping_sub(10) }]);
         }
         self
     }
