@@ -980,16 +980,16 @@ static void *work(void *arg)
     return (void *)(uintptr_t)(good && in_time);
 }
 
-// Whether a thread sleeps in the kernel.
+// Whether a thread sleeps in the kernel, or has ended.
 static int sleeps(int tid)
 {
     char path[64], text[128];
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
     int fd = open(path, O_RDONLY);
-    CHECK(fd >= 0);
-    ssize_t n = read(fd, text, sizeof text - 1);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     close(fd);
-    CHECK(n > 0);
+    if (n <= 0)
+        return 1; // its time was over before we looked; whether too early it says itself
     text[n] = 0;
     const char *end = strrchr(text, ')');
     return end != NULL && (end[2] == 'S' || end[2] == 'D');
