@@ -2,7 +2,7 @@
 //!
 //! A [`Reader`] takes [`Totals`], which cost little, and [`Sample`]s, for which all records are read. Everything else
 //! here is reckoning on those: [`rows`] by any group, rates over the last seconds ([`Samples`]), the heap over the last
-//! minutes ([`Curve`]).
+//! minutes ([`Curve`]), and all of it together ([`Readings`]).
 //!
 //! # What a mark promises
 //!
@@ -16,11 +16,13 @@
 mod curve;
 mod mark;
 mod read;
+mod readings;
 mod rows;
 mod samples;
 
 pub use curve::Curve;
 pub use mark::Mark;
 pub use read::{Cell, CellKey, Reader, Sample, Totals};
+pub use readings::{Motion, Readings, TotalsRates};
 pub use rows::{Row, rows};
 pub use samples::{RATE_WINDOW_NS, Samples, per_second};

@@ -58,10 +58,10 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         let began = Instant::now();
         let totals = reader.totals(SystemTime::now())?;
         let running = totals.identity.running;
-        data.add_totals(Box::new(totals));
+        data.readings.add_totals(Box::new(totals));
         let sample = Arc::new(chooser.sample(&reader, mark.as_ref())?);
-        data.add_sample(Arc::clone(&sample), &chooser.text());
-        data.set_mark(mark.clone(), &chooser.text());
+        data.readings.add_sample(Arc::clone(&sample), &chooser.text());
+        data.readings.set_mark(mark.clone(), &chooser.text());
         if !running && shown > 0 {
             data.ending = Some(ending(ledger));
         }
@@ -71,7 +71,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
         found |= look.chosen.blocks != 0;
         let limit = if args.limit == 0 { usize::MAX } else { args.limit };
         let rows: Vec<LookRow> = table.into_iter().take(limit).map(|(_, row)| row).collect();
-        in_flight += data.samples.last().map_or(0, |sample| sample.in_flight);
+        in_flight += data.readings.samples.last().map_or(0, |sample| sample.in_flight);
         match &mut out {
             Out::Json(json) => json.look(&look, &rows)?,
             Out::Csv(csv) => csv.look(&look, &rows)?,
@@ -112,7 +112,7 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
 
 /// Finds the names of sites that came since the last look.
 fn name_new(data: &mut Data, namer: &mut Namer<'_>) -> Result<()> {
-    let Some(sample) = data.samples.last().cloned() else { return Ok(()) };
+    let Some(sample) = data.readings.samples.last().cloned() else { return Ok(()) };
     let mut sites: Vec<u32> = sample.cells.iter().map(|cell| cell.key.site).collect();
     sites.dedup();
     sites.retain(|site| data.names.site(*site).is_none());

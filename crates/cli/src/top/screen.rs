@@ -185,14 +185,14 @@ impl Showing {
     fn note(&mut self, report: Report) {
         let app = &mut self.app;
         match report {
-            Report::Totals(totals) => app.data.add_totals(totals),
+            Report::Totals(totals) => app.data.readings.add_totals(totals),
             Report::Sample { sample, mark, condition } => {
                 // A mark that was taken away again meanwhile does not come back.
-                if app.marking || app.data.mark.is_some() {
+                if app.marking || app.data.readings.mark.is_some() {
                     app.marking = app.marking && mark.is_none();
-                    app.data.set_mark(mark, &condition);
+                    app.data.readings.set_mark(mark, &condition);
                 }
-                app.data.add_sample(sample, &condition);
+                app.data.readings.add_sample(sample, &condition);
                 let sites = app.sites_to_name();
                 if !sites.is_empty() {
                     let _ = self.ask.send(Question::Sites(sites));

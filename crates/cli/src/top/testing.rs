@@ -91,14 +91,14 @@ impl Made {
         self.looks += 1;
         let mut totals = reader.totals(SystemTime::now()).expect("read");
         (totals.at_ns, totals.identity.running) = (at_ns, true);
-        self.data.add_totals(Box::new(totals));
-        let mut sample = reader.sample(self.data.mark.as_ref(), None).expect("read");
+        self.data.readings.add_totals(Box::new(totals));
+        let mut sample = reader.sample(self.data.readings.mark.as_ref(), None).expect("read");
         (sample.at_ns, sample.took_ns) = (at_ns, 1_000_000);
         let sample = Arc::new(sample);
         if mark {
-            self.data.set_mark(Some(Mark::at(Arc::clone(&sample))), "");
+            self.data.readings.set_mark(Some(Mark::at(Arc::clone(&sample))), "");
         }
-        self.data.add_sample(sample, "");
+        self.data.readings.add_sample(sample, "");
         let symbolizer = Symbolizer::new(Options::default());
         let names = Names::new(&ledger, symbolizer, SourceReader::new(None)).expect("read");
         let mut namer = Namer::new(names, Holders::default());

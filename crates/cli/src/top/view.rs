@@ -1,10 +1,6 @@
 //! What is to be seen of a watched ledger, reckoned from values alone.
 
-use std::sync::Arc;
-
-use heapledger_analysis::watch::{
-    CellKey, Curve, Mark, RATE_WINDOW_NS, Row, Sample, Samples, Totals, per_second, rows,
-};
+use heapledger_analysis::watch::{CellKey, Motion, Readings, Row, Totals, TotalsRates};
 use heapledger_analysis::{Identity, Note};
 use heapledger_format::{Kind, TallyCounter};
 use heapledger_report::{Figures, Look, LookColumn, LookRow, LookState, clean, sentence};
@@ -118,43 +114,12 @@ pub(crate) struct View {
 /// What is known of the ledger.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
-    pub(crate) totals: Option<Box<Totals>>,
-    /// Totals some seconds ago, for rates.
-    pub(crate) before: Vec<Rates>,
-    pub(crate) samples: Samples,
-    /// The first sample: what growth is reckoned from without a mark.
-    pub(crate) first: Option<Arc<Sample>>,
-    pub(crate) mark: Option<Mark>,
-    /// Which blocks were looked at when it was set.
-    mark_condition: String,
-    pub(crate) curve: Curve,
+    pub(crate) readings: Readings,
     pub(crate) names: NameTable,
-    /// The condition for blocks, as a text; empty if there is none.
-    pub(crate) condition: String,
     /// How it ended, if it did.
     pub(crate) ending: Option<String>,
     /// Whether bytes are written exactly, without units.
     pub(crate) exact_bytes: bool,
-}
-
-/// Whether a ledger changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Motion {
-    /// Its program runs.
-    Running,
-    /// It does not any more; how it changed while somebody looked is known.
-    Over,
-    /// Nobody saw it change.
-    Still,
-}
-
-/// The totals that rates are reckoned from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rates {
-    at_ns: u64,
-    live_bytes: u64,
-    allocations: u64,
-    frees: u64,
 }
 
 impl Data {
@@ -163,67 +128,20 @@ impl Data {
         Data { exact_bytes, ..Data::default() }
     }
 
-    /// Takes new totals in.
-    pub(crate) fn add_totals(&mut self, totals: Box<Totals>) {
-        self.curve.push(totals.at_ns, totals.live_bytes);
-        let now = Rates {
-            at_ns: totals.at_ns,
-            live_bytes: totals.live_bytes,
-            allocations: totals.allocations,
-            frees: totals.frees,
-        };
-        self.before.push(now);
-        // The youngest that is old enough stays, and all after it.
-        let old = |rates: &Rates| now.at_ns.saturating_sub(rates.at_ns) >= RATE_WINDOW_NS;
-        let needless = self.before.iter().take_while(|rates| old(rates)).count().saturating_sub(1);
-        self.before.drain(..needless);
-        self.totals = Some(totals);
-    }
-
-    /// Takes a new reading in, of the blocks that `condition` means.
-    pub(crate) fn add_sample(&mut self, sample: Arc<Sample>, condition: &str) {
-        if self.condition != condition {
-            // What was read of other blocks is nothing to compare with.
-            (self.samples, self.first) = (Samples::default(), None);
-            self.condition = condition.to_owned();
-        }
-        self.first.get_or_insert_with(|| Arc::clone(&sample));
-        self.samples.push(sample);
-    }
-
-    /// Takes the mark over. If it is a new one, it was set when these blocks were looked at.
-    pub(crate) fn set_mark(&mut self, mark: Option<Mark>, condition: &str) {
-        let same = match (&mark, &self.mark) {
-            (Some(new), Some(old)) => Arc::ptr_eq(new.sample(), old.sample()),
-            _ => false,
-        };
-        if !same {
-            self.mark_condition = condition.to_owned();
-        }
-        self.mark = mark;
-    }
-
     /// Whether anything changes.
     pub(crate) fn motion(&self) -> Motion {
-        let ended = self.ending.is_some() || self.totals.as_ref().is_some_and(|totals| !totals.identity.running);
-        match ended {
-            false => Motion::Running,
-            true if self.before.len() > 1 => Motion::Over,
-            true => Motion::Still,
-        }
+        self.readings.motion(self.ending.is_some())
     }
 
     /// The figures above the table.
     pub(crate) fn look(&self, group: Group, rows_total: usize) -> Look {
-        let Some(totals) = &self.totals else { return Look { group: group.name(), ..Look::default() } };
+        let Some(totals) = &self.readings.totals else { return Look { group: group.name(), ..Look::default() } };
         let identity = &totals.identity;
+        // What has ended does not change any more.
         let running = self.motion() == Motion::Running;
-        let before = self.before.first().filter(|before| running && totals.at_ns > before.at_ns);
-        let rate = |now: u64, field: fn(&Rates) -> u64| {
-            before.and_then(|before| per_second(now, field(before), totals.at_ns - before.at_ns))
-        };
-        let sample = self.samples.last();
-        let marked = self.mark.as_ref();
+        let rates = if running { self.readings.rates() } else { TotalsRates::default() };
+        let sample = self.readings.samples.last();
+        let marked = self.readings.mark.as_ref();
         // What is new is of the last reading of all records, which may be older than the totals.
         let read_at_ns = sample.map_or(totals.at_ns, |sample| sample.at_ns);
         Look {
@@ -243,12 +161,12 @@ impl Data {
             peak_bytes: totals.peak_bytes,
             allocations: totals.allocations,
             frees: totals.frees,
-            bytes_per_second: rate(totals.live_bytes, |rates| rates.live_bytes),
-            allocations_per_second: rate(totals.allocations, |rates| rates.allocations),
-            frees_per_second: rate(totals.frees, |rates| rates.frees),
+            bytes_per_second: rates.bytes_per_second,
+            allocations_per_second: rates.allocations_per_second,
+            frees_per_second: rates.frees_per_second,
             mark_age_ns: marked.map(|mark| read_at_ns.saturating_sub(mark.sample().at_ns)),
             young: marked.and(sample).map(|sample| sample.young).unwrap_or_default(),
-            condition: self.condition.clone(),
+            condition: self.readings.condition.clone(),
             chosen: sample.map(|sample| sample.live).unwrap_or_default(),
             group: group.name(),
             rows_total,
@@ -278,7 +196,7 @@ impl Data {
             )
         };
         let mut losses: Vec<String> = totals.seen.notes.iter().filter(about_blocks).map(sentence).collect();
-        let folded = self.samples.last().map_or(0, |sample| sample.folded);
+        let folded = self.readings.samples.last().map_or(0, |sample| sample.folded);
         if folded != 0 {
             losses.push(format!("{folded} blocks are shown without a stack: there are too many call sites."));
         }
@@ -308,7 +226,7 @@ impl Data {
             RowId::Site(site) => self.names.label(self.names.site(site).map_or(UNNAMED, |name| name.line)).to_owned(),
             RowId::Thread(None) => "(threads without a row)".to_owned(),
             RowId::Thread(Some(row)) => {
-                let threads = self.totals.as_ref().map_or(&[][..], |totals| &totals.threads);
+                let threads = self.readings.totals.as_ref().map_or(&[][..], |totals| &totals.threads);
                 match threads.iter().find(|thread| thread.row == row) {
                     None => format!("thread {row}"),
                     Some(thread) => {
@@ -326,33 +244,22 @@ impl Data {
 
     /// The rows of the table, in order.
     pub(crate) fn table(&self, view: &View) -> Vec<(RowId, LookRow)> {
-        let Some(now) = self.samples.last() else { return Vec::new() };
-        let base = match &self.mark {
-            Some(mark) if self.mark_condition == self.condition => Some(mark.sample()),
-            _ => self.first.as_ref(),
-        };
         let inside = |key: &CellKey| view.within.iter().all(|(group, id)| self.id(*group, view.wrappers, key) == *id);
         let group = |key: &CellKey| inside(key).then(|| self.id(view.group, view.wrappers, key));
-        let before = self.samples.before().map(Arc::as_ref);
         let wanted = view.filter.to_lowercase();
-        let marked = self.mark.is_some();
         let mut table: Vec<(RowId, LookRow)> = Vec::new();
-        for row in rows(now, before, base.map(Arc::as_ref), group) {
-            let nothing = row.live.samples == 0 && row.growth_bytes == 0 && row.growth_blocks == 0;
-            if nothing || marked && row.young.samples == 0 {
-                continue;
-            }
+        for row in self.readings.rows(group) {
             let label = self.label(row.group);
             if wanted.is_empty() || label.to_lowercase().contains(&wanted) {
                 table.push((row.group, self.row(&row, label, !view.within.is_empty())));
             }
         }
-        sort(&mut table, view, marked);
+        sort(&mut table, view, self.readings.mark.is_some());
         table
     }
 
     fn row(&self, row: &Row<RowId>, label: String, part: bool) -> LookRow {
-        let allocated = match &self.totals {
+        let allocated = match &self.readings.totals {
             // What a whole thread or function allocated is no figure of a part of it.
             Some(totals) if !part => match row.group {
                 RowId::Thread(number) => {
@@ -366,7 +273,7 @@ impl Data {
             },
             _ => None,
         };
-        let age = |ticks| self.totals.as_ref().and_then(|totals| totals.clock.age_ns(ticks));
+        let age = |ticks| self.readings.totals.as_ref().and_then(|totals| totals.clock.age_ns(ticks));
         LookRow {
             label,
             live: row.live,

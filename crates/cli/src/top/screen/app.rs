@@ -115,7 +115,7 @@ impl App {
 
     /// Sites that nobody has named yet, those that hold most first.
     pub(super) fn sites_to_name(&mut self) -> Vec<u32> {
-        let Some(sample) = self.data.samples.last() else { return Vec::new() };
+        let Some(sample) = self.data.readings.samples.last() else { return Vec::new() };
         let fresh = sample.cells.iter().filter(|cell| !self.asked.contains(&cell.key.site));
         let mut bytes: HashMap<u32, u64> = HashMap::new();
         for cell in fresh {
@@ -197,12 +197,12 @@ impl App {
                 Some(Action::Order(Order::Mark))
             }
             KeyCode::Char('f') => {
-                self.typing = Some(Typing { condition: true, text: self.data.condition.clone() });
+                self.typing = Some(Typing { condition: true, text: self.data.readings.condition.clone() });
                 None
             }
             KeyCode::Char('M') => {
                 self.marking = false;
-                self.data.mark = None;
+                self.data.readings.mark = None;
                 Some(Action::Order(Order::Unmark))
             }
             KeyCode::Esc | KeyCode::Backspace => {
@@ -214,7 +214,7 @@ impl App {
     }
 
     fn is_running(&self) -> bool {
-        self.data.ending.is_none() && self.data.totals.as_ref().is_some_and(|totals| totals.identity.running)
+        self.data.ending.is_none() && self.data.readings.totals.as_ref().is_some_and(|totals| totals.identity.running)
     }
 
     fn set_interval(&mut self, interval: Duration) -> Option<Action> {

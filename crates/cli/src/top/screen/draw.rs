@@ -144,7 +144,7 @@ fn header(lines: &mut Lines<'_>, app: &App) {
         20..34 => 3,
         _ => 5,
     };
-    if rows > 0 && lines.area.width >= 40 && app.data.curve.span_ns() > 0 {
+    if rows > 0 && lines.area.width >= 40 && app.data.readings.curve.span_ns() > 0 {
         curve(lines, app, rows);
     }
 }
@@ -205,8 +205,8 @@ fn curve(lines: &mut Lines<'_>, app: &App, rows: usize) {
     let (theme, figures) = (lines.theme, app.look.figures.known());
     let legend_width = if figures.exact_bytes { 22 } else { 14 };
     let width = usize::from(lines.area.width).saturating_sub(legend_width);
-    let span_ns = app.data.curve.span_ns().clamp(SPAN_AT_FIRST_NS, SPAN_NS);
-    let columns = app.data.curve.columns(width, span_ns);
+    let span_ns = app.data.readings.curve.span_ns().clamp(SPAN_AT_FIRST_NS, SPAN_NS);
+    let columns = app.data.readings.curve.columns(width, span_ns);
     let Some((low, high)) = bounds(&columns) else { return };
     let last = chart(&columns, rows, theme.ascii);
     for (index, line) in last.iter().enumerate() {
@@ -264,7 +264,7 @@ fn table(lines: &mut Lines<'_>, app: &mut App) {
     }
     if app.rows.is_empty() {
         let words = match () {
-            () if app.data.samples.last().is_none() => "reading",
+            () if app.data.readings.samples.last().is_none() => "reading",
             () if !page.view.filter.is_empty() => "nothing has this in its name; Esc shows all",
             () if marked => "nothing allocated since the mark lives",
             () => "no blocks are live",
