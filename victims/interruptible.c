@@ -54,7 +54,9 @@ struct call {
     int is_partial;
 };
 
-static volatile int released, handled;
+static volatile int released;
+// Which signal this thread has handled: another thread's handler may run before this one has looked.
+static __thread volatile int handled;
 static long span_ms;
 static char directory[] = "/tmp/interruptible.XXXXXX";
 
