@@ -5,7 +5,7 @@
 //! the probability `p = 1 − e^(−size / interval)` and then stands for `1 / p` blocks, so its share in the variance is
 //! `1 / p − 1`. Bounds are at six standard errors, which is passed by chance in 2 of 10^9 comparisons, and there are some
 //! 250 here. Few samples are not spread like many: of the 2 that are expected of a row of small blocks, 10 come once in 45,000
-//! times. So bounds have room for six samples more.
+//! times. So bounds have room for six samples more, the less the surer it is that each block is one.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -123,7 +123,7 @@ fn live_estimates(interval: u64, runs: u64, over: Option<&Path>, sharp: usize) -
         truth: blocks as f64,
         sum: 0.0,
         error: spread(blocks, bytes, interval, runs),
-        slack: ERRORS_MAX / (chance(bytes, interval) * runs as f64),
+        slack: ERRORS_MAX * (1.0 - chance(bytes, interval)) / (chance(bytes, interval) * runs as f64),
     };
     let mut all: Vec<Compared> = LIVE.iter().map(compared).collect();
     let bytes: u64 = LIVE.iter().map(|(_, blocks, bytes)| blocks * bytes).sum();
