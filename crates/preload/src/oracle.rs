@@ -81,11 +81,11 @@ extern "C" fn each(context: *mut UnwindContext, trace: *mut Trace) -> i32 {
     // SAFETY: called by libgcc with its context and the trace that `check` passed.
     let (ip, trace) = unsafe { (_Unwind_GetIPInfo(context, &mut before), &mut *trace) };
     // As the recorder has it: one more than the address of an interrupted instruction.
-    let frame = ip as u64 + u64::from(before != 0);
+    let frame = (ip as u64).wrapping_add(u64::from(before != 0));
     match trace.frames.get_mut(trace.count) {
         Some(place) => {
             *place = frame;
-            trace.count += 1;
+            trace.count = trace.count.wrapping_add(1);
             GO_ON
         }
         None => STOP,

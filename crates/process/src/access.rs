@@ -307,7 +307,7 @@ impl Access<'_> {
         // has put its gap aside, or after one that never came back: the distribution has no memory.
         let gap = if gap == 0 || self.state.random == 0 { self.draw() } else { gap };
         if gap > step {
-            tls::set_gap((gap - step) as usize);
+            tls::set_gap(gap.wrapping_sub(step) as usize);
             return false;
         }
         let gap = self.draw();

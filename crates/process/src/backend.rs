@@ -8,7 +8,7 @@ use crate::history;
 use crate::hooks::NewBlock;
 use crate::index::Insert;
 use crate::publication;
-use crate::shared::{Shared, TICK_NS};
+use crate::shared::{Shared, ticks};
 use crate::slots::{BATCH, LOCAL_MAX};
 use crate::state::{Entered, ThreadBooks};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -69,7 +69,7 @@ impl Access<'_> {
         }
         let lease = || {
             let first = shared.ledger().lease(SectionKind::Records, BATCH as u64);
-            first.filter(|first| first + BATCH as u64 <= u64::from(SLOTS_MAX))
+            first.filter(|first| first.wrapping_add(BATCH as u64) <= u64::from(SLOTS_MAX))
         };
         let first = match lease() {
             Some(first) => first,
@@ -85,7 +85,7 @@ impl Access<'_> {
         };
         shared.ledger().set_state(State::Recording);
         // In reverse, so that they are used in the order in which they lie.
-        for (place, slot) in self.state.slots.iter_mut().zip((first..first + BATCH as u64).rev()) {
+        for (place, slot) in self.state.slots.iter_mut().zip((first..first.wrapping_add(BATCH as u64)).rev()) {
             *place = Slot(slot as u32);
         }
         self.state.slot_count = BATCH as u32;
@@ -97,7 +97,7 @@ impl Access<'_> {
     #[inline(never)]
     fn first_entry(&mut self, slot: Slot, freed: &Freed) {
         let entry = self.state.next_entry;
-        self.state.next_entry += 1;
+        self.state.next_entry = self.state.next_entry.wrapping_add(1);
         self.write_history(entry, slot, freed);
         self.state.end_single_entry(self.shared);
     }
@@ -126,9 +126,9 @@ impl Access<'_> {
 fn more_entries(shared: &Shared, mut state: Entered) -> bool {
     state.end_entries(shared);
     let Some(lease) = shared.history.lease(shared.ledger(), state.entries_filled) else { return false };
-    state.entries_filled += lease.count;
+    state.entries_filled = state.entries_filled.wrapping_add(lease.count);
     state.next_entry = lease.first;
-    state.end_entry = lease.first + lease.count;
+    state.end_entry = lease.first.wrapping_add(lease.count);
     state.entries = lease.count;
     true
 }
@@ -145,7 +145,7 @@ impl ThreadBooks {
     /// Gives back what is leased of the history.
     pub(crate) fn end_entries(&mut self, shared: &Shared) {
         if self.entries != 0 {
-            let lease = Lease { first: self.end_entry - self.entries, count: self.entries };
+            let lease = Lease { first: self.end_entry.wrapping_sub(self.entries), count: self.entries };
             (self.next_entry, self.end_entry, self.entries) = (0, 0, 0);
             shared.history.release(shared.ledger(), lease);
         }
@@ -159,7 +159,7 @@ impl ThreadBooks {
             shared.pool.push(shared, batch);
         }
         self.slots.copy_within(BATCH.., 0);
-        self.slot_count -= BATCH as u32;
+        self.slot_count = self.slot_count.wrapping_sub(BATCH as u32);
     }
 
     #[inline(always)]
@@ -182,7 +182,7 @@ impl<'hook> Backend for Access<'hook> {
             return Ticks(0);
         }
         // It was read with the lease of the number.
-        Ticks(self.state.moment.ns() / u64::from(TICK_NS))
+        Ticks(ticks(self.state.moment.ns()))
     }
 
     #[inline(always)]
@@ -227,7 +227,7 @@ impl<'hook> Backend for Access<'hook> {
         }
         if let Some(place) = state.slots.get_mut(state.slot_count as usize) {
             *place = slot;
-            state.slot_count += 1;
+            state.slot_count = state.slot_count.wrapping_add(1);
         }
     }
 
@@ -338,7 +338,7 @@ impl<'hook> Backend for Access<'hook> {
             }
             return;
         }
-        self.state.next_entry += 1;
+        self.state.next_entry = self.state.next_entry.wrapping_add(1);
         self.write_history(entry, slot, freed);
     }
 

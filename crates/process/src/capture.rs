@@ -277,7 +277,7 @@ fn remember(shared: &Shared, mut state: Entered, registers: &Registers, gives: b
     if taken.keeps && memo.pays() {
         let surroundings = Surroundings::new(shared, &thread.native, None);
         let last = last_of(last, gives);
-        memo.keep(&surroundings, cache, (last, taken.kept + taken.fresh), registers, stamp(generation));
+        memo.keep(&surroundings, cache, (last, taken.kept.wrapping_add(taken.fresh)), registers, stamp(generation));
     }
     if site != Site::NONE && is_checked(shared) {
         check_taken(shared, state, registers, gives);
@@ -396,7 +396,7 @@ fn check_remembered(shared: &Shared, mut state: Entered, registers: &Registers) 
     let ThreadBooks { pcs, memo, cache, .. } = &mut *state;
     let surroundings = Surroundings::new(shared, &thread.native, None);
     let Some(found) = memo.find(&surroundings, cache, registers, stamp(shared.modules.generation())) else { return };
-    let depth = found.callers as usize + 1;
+    let depth = (found.callers as usize).wrapping_add(1);
     for (place, pc) in pcs.iter_mut().zip(core::iter::once(registers.ip).chain(memo.callers(&found))) {
         *place = pc;
     }
@@ -417,7 +417,7 @@ fn check_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives
     let thread = state.thread();
     let ThreadBooks { last, fresh, taken, pcs, .. } = &mut *state;
     let last = last_of(last, gives);
-    let depth = taken.kept + taken.fresh;
+    let depth = taken.kept.wrapping_add(taken.fresh);
     let fresh = fresh.iter().take(taken.fresh).map(|frame| frame.pc);
     for (place, pc) in pcs.iter_mut().zip(fresh.chain(last.pcs().take(taken.kept).rev())) {
         *place = pc;
@@ -444,7 +444,7 @@ fn check_whole(
     let full = walk_in_full(&surroundings, registers, shared.settings().unwind.strategy(), &mut |pc| {
         let has_room = count < limit;
         same &= !has_room || frames.get(count) == Some(&pc);
-        count += usize::from(has_room);
+        count = count.wrapping_add(usize::from(has_room));
         has_room
     });
     same &= count == frames.len() && full.end == end;

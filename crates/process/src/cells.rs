@@ -65,7 +65,7 @@ pub fn slot_in(cell: u32) -> Option<Slot> {
 
 #[inline(always)]
 fn cell_of(slot: Slot) -> u32 {
-    slot.0 + 1
+    slot.0.wrapping_add(1)
 }
 
 #[inline(always)]
@@ -76,7 +76,7 @@ fn is_vacant(cell: u32) -> bool {
 #[inline]
 fn child_of(cells: &impl Cells, node: u32, address: u64, depth: usize) -> Option<&AtomicU32> {
     let (bits, choose) = DEPTHS.get(depth)?;
-    cells.child(node, (address >> (bits - choose)) as usize & ((1 << choose) - 1))
+    cells.child(node, (address >> bits.wrapping_sub(*choose)) as usize & (1usize << choose).wrapping_sub(1))
 }
 
 /// [`insert`] where nobody else enters or takes out anything in the address's granule meanwhile, if its cell is vacant: without a
@@ -122,13 +122,13 @@ fn insert_below<'c>(
     mut seen: u32,
 ) -> Insert {
     let mut depth = 0;
-    let mut retries = 0;
+    let mut retries = 0u32;
     // Each round either ends, goes one level down, or follows a change that another thread made.
     loop {
         if seen & IS_NODE != 0 {
             let Some(child) = child_of(cells, seen, address, depth) else { return Insert::Full };
             cell = child;
-            depth += 1;
+            depth = depth.wrapping_add(1);
             seen = cell.load(Ordering::Acquire);
             continue;
         }
@@ -148,7 +148,7 @@ fn insert_below<'c>(
             }
         } else if other_address >> GRANULE_BITS != address >> GRANULE_BITS {
             // The slot has left this cell since we looked, if only to come back: never take its place.
-            retries += 1;
+            retries = retries.wrapping_add(1);
             if retries > RETRIES {
                 return Insert::Full;
             }
@@ -195,7 +195,7 @@ pub fn remove(
         let seen = cell.load(Ordering::Acquire);
         if seen & IS_NODE != 0 {
             cell = child_of(cells, seen, address, depth)?;
-            depth += 1;
+            depth = depth.wrapping_add(1);
             continue;
         }
         match slot_in(seen) {
@@ -224,8 +224,9 @@ fn search<R: Fn(Slot) -> u32>(
         let seen = cell.load(Ordering::Acquire);
         if seen & IS_NODE != 0 {
             let (_, choose) = DEPTHS.get(depth)?;
-            return (0..1 << choose)
-                .find_map(|index| search(cells, records, cells.child(seen, index)?, address, (depth + 1, remains)));
+            return (0..1 << choose).find_map(|index| {
+                search(cells, records, cells.child(seen, index)?, address, (depth.wrapping_add(1), remains))
+            });
         }
         let slot = slot_in(seen).filter(|slot| records.address(*slot) == address)?;
         // If the cell was divided meanwhile, the block is further down now.

@@ -71,6 +71,18 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
         }
     }
 
+    /// The chunk that an entry lies in; the chunks that so many entries fill.
+    #[inline(always)]
+    fn chunk_of(entry: u64) -> u64 {
+        entry.checked_div(ENTRIES).unwrap_or(0) // never 0: see `new`
+    }
+
+    /// The first entry of a chunk.
+    #[inline(always)]
+    fn first_of(chunk: u64) -> u64 {
+        chunk.wrapping_mul(ENTRIES)
+    }
+
     /// Leases entries to a thread that has filled so many before: as many again at most, and at least one.
     pub fn lease(&self, ring: &impl Ring, filled: u64) -> Option<Lease> {
         let wanted = filled.clamp(1, ENTRIES);
@@ -78,7 +90,7 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
             return self.find(ring, 1);
         }
         let chunks = match self.round.load(Ordering::Relaxed) {
-            0 => ring.entries_max() / ENTRIES,
+            0 => Self::chunk_of(ring.entries_max()),
             round => round,
         };
         let may_keep = self.leases.fetch_add(1, Ordering::Relaxed) < chunks / LEASES_ONE_IN;
@@ -108,7 +120,7 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
             }
             count /= 2;
         }
-        let _ = self.round.compare_exchange(0, ring.entries() / ENTRIES, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.round.compare_exchange(0, Self::chunk_of(ring.entries()), Ordering::AcqRel, Ordering::Relaxed);
         None
     }
 
@@ -124,8 +136,8 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
             };
             if left != 0 && !is_whole {
                 let count = wanted.min(left);
-                if leave(chunk, left - count) {
-                    return Some(Lease { first: (chunk + 1) * ENTRIES - left, count });
+                if leave(chunk, left.wrapping_sub(count)) {
+                    return Some(Lease { first: Self::first_of(chunk.wrapping_add(1)).wrapping_sub(left), count });
                 }
                 continue;
             }
@@ -136,8 +148,8 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
             {
                 continue;
             }
-            if is_whole || leave(chunk, ENTRIES - wanted) {
-                return Some(Lease { first: chunk * ENTRIES, count: wanted });
+            if is_whole || leave(chunk, ENTRIES.wrapping_sub(wanted)) {
+                return Some(Lease { first: Self::first_of(chunk), count: wanted });
             }
             // Somebody else has opened one: this one stays as it was.
             ended.store(all, Ordering::Release);
@@ -148,13 +160,13 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
     /// Ends a lease. To be done once.
     pub fn release(&self, ring: &impl Ring, lease: Lease) {
         let Lease { first, count } = lease;
-        let end = first + count;
+        let end = first.wrapping_add(count);
         let mut at = first;
         while at < end {
-            let chunk = at / ENTRIES;
-            let next = end.min((chunk + 1) * ENTRIES);
+            let chunk = Self::chunk_of(at);
+            let next = end.min(Self::first_of(chunk.wrapping_add(1)));
             if let Some(ended) = ring.ended(chunk) {
-                ended.fetch_add((next - at) as u32, Ordering::Release);
+                ended.fetch_add(next.wrapping_sub(at) as u32, Ordering::Release);
             }
             at = next;
         }
@@ -165,7 +177,7 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
 
     /// Halves the ring and gives the storage of the upper half back. Returns whether something was given back.
     pub fn shrink(&self, ring: &impl Ring) -> bool {
-        let grown = ring.entries() / ENTRIES;
+        let grown = Self::chunk_of(ring.entries());
         let chunks = |round| if round == 0 { grown } else { round };
         let half = |round| Some(chunks(round) / 2).filter(|keep| *keep != 0);
         let Ok(before) = self.round.fetch_update(Ordering::AcqRel, Ordering::Acquire, half) else { return false };

@@ -46,7 +46,7 @@ impl Ring for InLedger<'_> {
     }
     fn give_back(&self, chunk: u64) -> bool {
         // A retired chunk is never leased again, so nobody stores into it.
-        self.ledger.give_back(SectionKind::History, chunk * CHUNK_ENTRIES, CHUNK_ENTRIES)
+        self.ledger.give_back(SectionKind::History, chunk.wrapping_mul(CHUNK_ENTRIES), CHUNK_ENTRIES)
     }
 }
 

@@ -357,6 +357,7 @@ pub struct Call {
 /// Such a call begins: `operator new` will call `malloc`, `operator delete` `free`, `reallocarray` `realloc`,
 /// `about` the same size or block. That second call must not be booked again. Returns the call that
 /// encloses this one.
+#[inline]
 pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
     if ThreadState::of_this_thread().is_none() {
         // The thread's very first call: entering once gives it its state.
@@ -378,6 +379,7 @@ pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
 }
 
 /// It has returned; `enclosing` is in force again. After an exception or a jump nobody says so: a mark can be stale.
+#[inline]
 pub fn call_ends(shared: &'static Shared, enclosing: &Call) {
     if let Some(state) = ThreadState::of_this_thread().filter(|_| follows(shared)) {
         set_call(state, *enclosing);
@@ -428,7 +430,7 @@ pub fn note_fork(shared: &'static Shared) {
 /// Follows the address range of a block's heap. Every new lease of numbers tells the ledger.
 #[inline(always)]
 fn note_range(access: &mut Access, block: &NewBlock, actual: usize) {
-    let (low, high) = (block.address, block.address + actual);
+    let (low, high) = (block.address, block.address.wrapping_add(actual));
     if let Some(range) = access.state.ranges.get_mut(usize::from(block.heap)) {
         range.below_low = range.below_low.max(!low);
         range.high = range.high.max(high);

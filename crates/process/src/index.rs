@@ -67,11 +67,12 @@ impl Index {
     pub fn resident_bytes(&self) -> u64 {
         let leaves = |middle: &Table<Middle>| {
             let leaves = middle.get().map_or(&[][..], |leaves| leaves);
-            middle.resident_bytes()
-                + leaves.iter().filter(|leaf| leaf.is_there()).map(Table::resident_bytes).sum::<u64>()
+            middle
+                .resident_bytes()
+                .wrapping_add(leaves.iter().filter(|leaf| leaf.is_there()).map(Table::resident_bytes).sum::<u64>())
         };
         let tables = self.top.iter().map(leaves).sum::<u64>();
-        tables + self.chunks.iter().map(Table::resident_bytes).sum::<u64>()
+        tables.wrapping_add(self.chunks.iter().map(Table::resident_bytes).sum::<u64>())
     }
 
     /// Gives the memory of the map back.
@@ -205,14 +206,14 @@ impl Cells for Index {
     fn child(&self, node: u32, index: usize) -> Option<&AtomicU32> {
         let unit = (node & !IS_NODE) as usize;
         let cells = self.chunks.get(unit / CHUNK_UNITS)?.get()?;
-        cells.as_flattened().get(unit % CHUNK_UNITS * UNIT_CELLS + index)
+        cells.as_flattened().get((unit % CHUNK_UNITS).wrapping_mul(UNIT_CELLS).wrapping_add(index))
     }
 
     fn new_node(&self, cells: usize) -> Option<u32> {
         let units = (cells / UNIT_CELLS) as u64;
         let next = || self.units.fetch_add(units, Ordering::Relaxed) as usize;
         let mut unit = next();
-        while unit / CHUNK_UNITS != (unit + units as usize - 1) / CHUNK_UNITS {
+        while unit / CHUNK_UNITS != unit.wrapping_add(units as usize).wrapping_sub(1) / CHUNK_UNITS {
             unit = next(); // it would cross two chunks
         }
         // The number is told to others by the exchange that puts it into a cell, after the chunk is there.

@@ -76,7 +76,7 @@ impl Plan {
     fn capacity(&self, bytes_max: u64, history_entries: u64) -> u64 {
         match self.room {
             Room::OneIn { part, least, most } => {
-                bytes_max.checked_div(part * self.element_bytes as u64).unwrap_or(0).max(least).min(most)
+                bytes_max.checked_div(part.wrapping_mul(self.element_bytes as u64)).unwrap_or(0).max(least).min(most)
             }
             Room::History => history_entries,
         }
@@ -121,7 +121,7 @@ const fn plan_index(kind: SectionKind) -> usize {
         if PLANS[index].kind as u16 == kind as u16 {
             return index;
         }
-        index += 1;
+        index = index.wrapping_add(1);
     }
     0
 }
@@ -152,7 +152,7 @@ pub fn plan(header: &mut Header, bytes_max: u64, history_entries: u64) -> u64 {
             used: 0,
             backed: 0,
         });
-        offset += (capacity * element_bytes).next_multiple_of(PAGE_BYTES as u64);
+        offset = offset.wrapping_add(capacity.wrapping_mul(element_bytes).next_multiple_of(PAGE_BYTES as u64));
     }
     offset
 }
@@ -213,7 +213,7 @@ impl Ledger {
 
     /// The header's own share of a counter that each thread has.
     pub(crate) fn apart(&self, counter: TallyCounter) -> Option<&AtomicU64> {
-        self.mapping.as_ref().map(|_| self.page.counter(GlobalCounter::COUNT + counter as usize))
+        self.mapping.as_ref().map(|_| self.page.counter(GlobalCounter::COUNT.wrapping_add(counter as usize)))
     }
 
     /// Says what the recorder is doing.
@@ -233,7 +233,7 @@ impl Ledger {
         let used = section.used_word();
         loop {
             let first = used.load(Ordering::Acquire);
-            let end = first + count;
+            let end = first.wrapping_add(count);
             if end > section.capacity() || end > section.backed() && !self.grow(section, end) {
                 return None;
             }
@@ -261,17 +261,17 @@ impl Ledger {
         }
         let element = section.element_bytes();
         let backed_bytes = section.pages(backed);
-        let needed = section.pages(end) - backed_bytes;
-        let room = section.pages(section.capacity()) - backed_bytes;
+        let needed = section.pages(end).wrapping_sub(backed_bytes);
+        let room = section.pages(section.capacity()).wrapping_sub(backed_bytes);
         // Grow by half, so that few calls are needed and little is reserved in vain.
         let half = (backed_bytes / 2).next_multiple_of(PAGE_BYTES).min(STEP_BYTES_MAX);
         for step in [half.max(needed).min(room), needed] {
-            if self.backed_bytes() + step as u64 > self.bytes_max.load(Ordering::Relaxed) {
+            if self.backed_bytes().wrapping_add(step as u64) > self.bytes_max.load(Ordering::Relaxed) {
                 continue;
             }
             if self.back(section, backed_bytes, step) {
                 self.backed_bytes.fetch_add(step as u64, Ordering::Relaxed);
-                let elements = (backed_bytes + step).checked_div(element).unwrap_or(0) as u64;
+                let elements = backed_bytes.wrapping_add(step).checked_div(element).unwrap_or(0) as u64;
                 section.skips.store(0, Ordering::Relaxed);
                 section.backed_word().store(elements.min(section.capacity()), Ordering::Release);
                 return true;
@@ -280,19 +280,19 @@ impl Ledger {
         // A limit can be lifted again, but asking costs microseconds: ask less and less often.
         let skips = section.skips.load(Ordering::Relaxed);
         section.refused.store(skips, Ordering::Relaxed);
-        section.skips.store((skips * 2 + 1).min(SKIPS_MAX), Ordering::Relaxed);
+        section.skips.store(skips.wrapping_mul(2).wrapping_add(1).min(SKIPS_MAX), Ordering::Relaxed);
         false
     }
 
     /// Reserves storage for pages of a section, which are mapped again if they were taken out of the address space.
     fn back(&self, section: &Section, first: usize, bytes: usize) -> bool {
         let Some(mapping) = &self.mapping else { return false };
-        let (mapped, end) = (section.mapped.load(Ordering::Relaxed), first + bytes);
-        if end > mapped && mapping.map_again(section.offset() + mapped, end - mapped).is_err() {
+        let (mapped, end) = (section.mapped.load(Ordering::Relaxed), first.wrapping_add(bytes));
+        if end > mapped && mapping.map_again(section.offset().wrapping_add(mapped), end.wrapping_sub(mapped)).is_err() {
             return false;
         }
         section.mapped.store(end.max(mapped), Ordering::Relaxed);
-        let backed = mapping.back(section.offset() + first, bytes).is_ok();
+        let backed = mapping.back(section.offset().wrapping_add(first), bytes).is_ok();
         if !backed {
             section.cut(mapping, mapped);
         }
@@ -302,7 +302,7 @@ impl Ledger {
     /// Bytes of address space that the ledger takes.
     pub fn mapped_bytes(&self) -> u64 {
         let mapped = self.sections.iter().map(|section| section.mapped.load(Ordering::Relaxed) as u64).sum::<u64>();
-        mapped + HEADER_BYTES_MAX as u64
+        mapped.wrapping_add(HEADER_BYTES_MAX as u64)
     }
 
     /// From now on the ledger grows up to so many bytes, or what it was allowed at first if that is less. What has no
@@ -314,7 +314,7 @@ impl Ledger {
         let Some(mapping) = self.mapping.as_ref().filter(|_| is_child || growing.is_some()) else { return };
         self.bytes_max.store(bytes_max.min(self.bytes_asked), Ordering::Relaxed);
         for (plan, section) in PLANS.iter().zip(&self.sections) {
-            let history = reserved / HISTORY_PART / plan.element_bytes as u64;
+            let history = (reserved / HISTORY_PART).checked_div(plan.element_bytes as u64).unwrap_or(0);
             let share = section.pages(plan.capacity(reserved, history).min(section.capacity()));
             section.cut(mapping, share);
         }

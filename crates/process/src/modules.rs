@@ -114,7 +114,7 @@ impl Modules {
     pub fn is_loader_start(&self, address: u64) -> bool {
         const START_BYTES: usize = 256;
         let entry = self.loader_entry.load(Ordering::Relaxed);
-        entry != 0 && (entry..entry + START_BYTES).contains(&(address as usize))
+        entry != 0 && (entry..entry.wrapping_add(START_BYTES)).contains(&(address as usize))
     }
 
     /// How often code was unloaded.
@@ -124,13 +124,13 @@ impl Modules {
 
     /// Code is about to be unloaded, or just was.
     pub fn next_generation(&self) -> u32 {
-        self.generation.fetch_add(1, Ordering::AcqRel) + 1
+        self.generation.fetch_add(1, Ordering::AcqRel).wrapping_add(1)
     }
 
     fn find(&self, ledger: Option<&Ledger>, address: usize) -> Option<&Known> {
-        let now_plus_1 = self.generation() + 1;
+        let now_plus_1 = self.generation().wrapping_add(1);
         for SeenModule { known, seen_plus_1 } in self.seen.all().iter().rev() {
-            if address.wrapping_sub(known.low) >= known.high - known.low {
+            if address.wrapping_sub(known.low) >= known.high.wrapping_sub(known.low) {
                 continue;
             }
             let seen = seen_plus_1.load(Ordering::Acquire);
@@ -178,7 +178,7 @@ impl Modules {
             segment: segment.unwrap_or(MappedSegment::NONE),
             code: code.executable(),
             build_id_start: build_id_start(&code),
-            row_plus_1: row_plus_1.unwrap_or_else(|| Self::write_row(ledger, &code, now_plus_1 - 1)),
+            row_plus_1: row_plus_1.unwrap_or_else(|| Self::write_row(ledger, &code, now_plus_1.wrapping_sub(1))),
         };
         adding.add(SeenModule { known, seen_plus_1: AtomicU32::new(now_plus_1) }).map(|seen| &seen.known)
     }
@@ -222,11 +222,11 @@ impl Modules {
         put(module::path_bytes, 4, path.len() as u64);
         put(module::build_id_bytes, 4, build_id.len() as u64);
         let at = module::build_id(WordSize::W64);
-        if let Some(place) = bytes.get_mut(at..at + build_id.len()) {
+        if let Some(place) = bytes.get_mut(at..at.wrapping_add(build_id.len())) {
             place.copy_from_slice(build_id);
         }
         // Nobody refers to it before its number is known.
-        ledger.enter(SectionKind::Modules, &bytes).and_then(|row| u16::try_from(row + 1).ok()).unwrap_or(0)
+        ledger.enter(SectionKind::Modules, &bytes).and_then(|row| u16::try_from(row.wrapping_add(1)).ok()).unwrap_or(0)
     }
 
     /// A code address as the `pcs` section has it. The address is one past the instruction in question.

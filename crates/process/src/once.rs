@@ -122,7 +122,7 @@ impl<'l, T, const MOST: usize> Adding<'l, T, MOST> {
         unsafe {
             let place = self.list.values.get().cast::<T>().add(count);
             place.write(value);
-            self.list.count.store(count + 1, Ordering::Release);
+            self.list.count.store(count.wrapping_add(1), Ordering::Release);
             Some(&*place)
         }
     }

@@ -128,7 +128,7 @@ impl Request {
         let mut request = Request::default();
         for item in value.split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
             let at = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
-            let (key, value) = (item.get(..at).unwrap_or(&[]), item.get(at + 1..).unwrap_or(&[]));
+            let (key, value) = (item.get(..at).unwrap_or(&[]), item.get(at.wrapping_add(1)..).unwrap_or(&[]));
             if request.set(key, value).is_none() {
                 request.unknown = Text::new();
                 request.unknown.push(item);

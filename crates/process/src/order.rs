@@ -17,7 +17,7 @@
 
 use crate::access::Access;
 use crate::cells::{self, Addresses as _, IS_GONE};
-use crate::shared::{Shared, TICK_NS};
+use crate::shared::{Shared, TICK_NS, ticks};
 use crate::state::{Entered, ThreadBooks};
 use crate::threads::refresh_name;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -72,15 +72,15 @@ impl Returned {
     #[inline(always)]
     fn regions(address: u64, bytes: u64) -> (u64, u64) {
         let first = address >> REGION_BITS;
-        let last = address.saturating_add(bytes.max(1) - 1) >> REGION_BITS;
+        let last = address.saturating_add(bytes.max(1).wrapping_sub(1)) >> REGION_BITS;
         // More regions than there are places need each place once.
-        (first, last.min(first + REGIONS as u64 - 1))
+        (first, last.min(first.wrapping_add(REGIONS as u64).wrapping_sub(1)))
     }
 
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "the remainder of the length")]
     fn end_in(&self, region: u64) -> &AtomicU64 {
-        let place = region.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - REGIONS.trailing_zeros());
+        let place = region.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 64u32.wrapping_sub(REGIONS.trailing_zeros());
         &self.ends[place as usize % REGIONS].0
     }
 
@@ -107,7 +107,7 @@ impl Returned {
         let (first, last) = Self::regions(address, bytes);
         let mut latest = end_in(first);
         if first != last {
-            Self::of_each(first + 1, last, |region| latest = latest.max(end_in(region)));
+            Self::of_each(first.wrapping_add(1), last, |region| latest = latest.max(end_in(region)));
         }
         latest
     }
@@ -203,7 +203,7 @@ impl Access<'_> {
             return None;
         }
         let number = self.state.next_number;
-        self.state.next_number += 1;
+        self.state.next_number = self.state.next_number.wrapping_add(1);
         Some(number)
     }
 
@@ -230,13 +230,13 @@ impl Access<'_> {
         let least = if latest > state.end_number && !is_own { latest } else { 0 };
         // A block that is still there ends now: nobody saw its free.
         let there = cells::slot_in(held).filter(|slot| self.shared.address(*slot) == address);
-        there.map_or(least, |slot| least.max(self.shared.number_in(slot) + 1))
+        there.map_or(least, |slot| least.max(self.shared.number_in(slot).wrapping_add(1)))
     }
 
     /// The number of the end of the block in a slot.
     #[inline(always)]
     pub(crate) fn number_of_end(&mut self, slot: Slot, address: u64) -> Option<u64> {
-        let number = self.number_from(self.shared.number_in(slot) + 1);
+        let number = self.number_from(self.shared.number_in(slot).wrapping_add(1));
         if !self.shared.threads.is_single() {
             self.shared.returned.note(address, bytes_of(self.shared, slot), self.state.end_number);
         }
@@ -262,21 +262,21 @@ fn new_lease(shared: &Shared, mut state: Entered) -> bool {
     let has_time = shared.settings().options.has(Options::TIME);
     let is_short = has_time && shared.threads.in_use() <= FEW_THREADS;
     let count = if is_short { NUMBER_LEASE } else { LONG_LEASE };
-    let unused = state.end_number - state.next_number;
-    let (mut tries, mut end) = (0, counter.load(Ordering::Acquire));
+    let unused = state.end_number.wrapping_sub(state.next_number);
+    let (mut tries, mut end) = (0u32, counter.load(Ordering::Acquire));
     let moment = loop {
         let moment = shared.clock.moment();
         // At least one, or nobody who has read the counter would notice.
         let goes_on = end == state.end_number && unused < count;
-        let more = if goes_on { count - unused } else { count };
-        if end + more > NUMBER_MAX {
+        let more = if goes_on { count.wrapping_sub(unused) } else { count };
+        if end.wrapping_add(more) > NUMBER_MAX {
             state.count(TallyCounter::NumbersUnused, unused);
             (state.next_number, state.end_number) = (0, 0);
             return false;
         }
-        tries += 1;
+        tries = tries.wrapping_add(1);
         let had = if tries < TRIES {
-            counter.compare_exchange(end, end + more, Ordering::AcqRel, Ordering::Acquire)
+            counter.compare_exchange(end, end.wrapping_add(more), Ordering::AcqRel, Ordering::Acquire)
         } else {
             Ok(counter.fetch_add(more, Ordering::AcqRel))
         };
@@ -287,7 +287,7 @@ fn new_lease(shared: &Shared, mut state: Entered) -> bool {
                     state.next_number = first;
                 }
                 state.first_number = state.next_number;
-                state.end_number = first + more;
+                state.end_number = first.wrapping_add(more);
                 break moment;
             }
             Err(now) => end = now,
@@ -296,7 +296,7 @@ fn new_lease(shared: &Shared, mut state: Entered) -> bool {
     if has_time {
         state.moment = moment;
     }
-    after_lease(shared, state, moment.ns() / u64::from(TICK_NS));
+    after_lease(shared, state, ticks(moment.ns()));
     true
 }
 
@@ -306,15 +306,15 @@ fn after_lease(shared: &Shared, mut state: Entered, now: u64) {
     if last.load(Ordering::Relaxed) < now {
         last.store(now, Ordering::Relaxed);
     }
-    state.leases += 1;
+    state.leases = state.leases.wrapping_add(1);
     if state.leases.is_power_of_two() || state.leases.is_multiple_of(LOOK_EVERY) {
         refresh_name(&mut state);
         shared.threads.look_after_one(shared);
     }
     let made = state.cache.counters().made;
-    state.count(TallyCounter::RulesMade, made - state.rules_counted);
+    state.count(TallyCounter::RulesMade, made.wrapping_sub(state.rules_counted));
     state.rules_counted = made;
-    shared.measure_now_and_then(now * u64::from(TICK_NS));
+    shared.measure_now_and_then(now.wrapping_mul(u64::from(TICK_NS)));
 }
 
 #[cfg(test)]

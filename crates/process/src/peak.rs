@@ -83,7 +83,7 @@ impl Peak {
         let given = self.set_allowance(highest as u64, allowance);
         // Who raises an allowance looks at live bytes afterwards, and who changes these at the allowances: one of two sees the other.
         let now = (figures.live().load(Ordering::SeqCst) as i64).max(live);
-        let upper = now.max(0) as u64 + given;
+        let upper = (now.max(0) as u64).wrapping_add(given);
         let is_raised = live > highest;
         if is_raised {
             figures.peak().fetch_max(live as u64, Ordering::SeqCst);
@@ -113,14 +113,14 @@ impl Peak {
         let all = (peak / ALLOWED_ONE_IN).max(ALLOWED_BYTES_MIN) as i64;
         let mut given = self.given.load(Ordering::SeqCst);
         loop {
-            let others = given as i64 - *allowance;
-            let fair = ((all - others) / PART).clamp(0, ALLOWANCE_MAX);
-            let next = fair.min(2 * *allowance + ALLOWANCE_FIRST);
+            let others = (given as i64).wrapping_sub(*allowance);
+            let fair = (all.wrapping_sub(others) / PART).clamp(0, ALLOWANCE_MAX);
+            let next = fair.min((*allowance).wrapping_mul(2).wrapping_add(ALLOWANCE_FIRST));
             // Small differences are not worth the exchange, unless it is too much.
-            if next <= 2 * *allowance && next >= *allowance / 2 && given as i64 <= all {
+            if next <= (*allowance).wrapping_mul(2) && next >= *allowance / 2 && given as i64 <= all {
                 return given;
             }
-            let now = (others + next) as u64;
+            let now = others.wrapping_add(next) as u64;
             match self.given.compare_exchange_weak(given, now, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => {
                     *allowance = next;

@@ -136,7 +136,7 @@ impl Opening<'_> {
         let mut image = 0;
         loop {
             let mut header = self.header();
-            let history = self.request.history.min(bytes_max / HISTORY_PART / 64) / 64 * 64;
+            let history = (self.request.history.min(bytes_max / HISTORY_PART / 64) / 64).wrapping_mul(64);
             let bytes = ledger::plan(&mut header, bytes_max, history);
             let mut path = Text::<PATH_BYTES_MAX>::new();
             path.push(dir)
@@ -156,7 +156,7 @@ impl Opening<'_> {
                     return if ready { Ok(image) } else { Err(b"no room for the ledger") };
                 }
                 // An earlier program of this process: exec starts another ledger.
-                Err(Errno::EXIST) if image < IMAGES_MAX => image += 1,
+                Err(Errno::EXIST) if image < IMAGES_MAX => image = image.wrapping_add(1),
                 // Address space or file size is limited: less will do.
                 Err(_) if bytes_max / 2 >= LEDGER_BYTES_MIN => bytes_max /= 2,
                 Err(_) => return Err(b"the ledger's file cannot be made or mapped"),

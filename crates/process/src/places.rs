@@ -196,7 +196,7 @@ impl<P: AsRef<[OwnedPlace]>> Places<P> {
     /// Reserves a place that nobody had before.
     pub fn reserve(&self) -> Option<Reserved<'_>> {
         let places = self.places.as_ref();
-        let more = |count| (count < places.len()).then_some(count + 1);
+        let more = |count: usize| (count < places.len()).then_some(count.wrapping_add(1));
         let index = self.count.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).ok()?;
         Some(Reserved { place: places.get(index)?, index })
     }

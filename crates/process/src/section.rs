@@ -104,9 +104,11 @@ impl Section {
             element_bytes,
             offset: planned.offset as usize,
             capacity: planned.capacity,
-            mapped: AtomicUsize::new((planned.capacity as usize * element_bytes).next_multiple_of(PAGE_BYTES)),
-            used: AtomicUsize::new(page.at(at + row::used(WordSize::W64))),
-            backed: AtomicUsize::new(page.at(at + row::backed(WordSize::W64))),
+            mapped: AtomicUsize::new(
+                (planned.capacity as usize).wrapping_mul(element_bytes).next_multiple_of(PAGE_BYTES),
+            ),
+            used: AtomicUsize::new(page.at(at.wrapping_add(row::used(WordSize::W64)))),
+            backed: AtomicUsize::new(page.at(at.wrapping_add(row::backed(WordSize::W64)))),
             ..Section::vacant()
         })
     }
@@ -137,9 +139,15 @@ impl Section {
         self.backed_word().load(Ordering::Acquire)
     }
 
+    /// Bytes that so many elements take; where an element begins.
+    #[inline(always)]
+    fn bytes_of(&self, elements: u64) -> usize {
+        (elements as usize).wrapping_mul(self.element_bytes)
+    }
+
     /// Bytes that so many elements take, in whole pages.
     pub(crate) fn pages(&self, elements: u64) -> usize {
-        (elements as usize * self.element_bytes).next_multiple_of(PAGE_BYTES)
+        self.bytes_of(elements).next_multiple_of(PAGE_BYTES)
     }
 
     /// Elements that there is address room for.
@@ -160,14 +168,17 @@ impl Section {
     /// The words of an element that was leased to somebody; each has so many.
     #[inline(always)]
     pub fn element<const WORDS: usize>(&self, index: u64) -> &[AtomicU64; WORDS] {
-        debug_assert!(self.element_bytes == WORDS * 8 && index < self.used(), "an element that nobody leased");
+        debug_assert!(
+            self.element_bytes == WORDS.wrapping_mul(8) && index < self.used(),
+            "an element that nobody leased"
+        );
         // SAFETY: an element below `used`, which is backed: so many aligned words, and all access to them is atomic.
         unsafe { &*(self.address::<WORDS>(index) as *const [AtomicU64; WORDS]) }
     }
 
     #[inline(always)]
     fn address<const WORDS: usize>(&self, index: u64) -> usize {
-        self.base.wrapping_add((index as usize).wrapping_mul(WORDS * 8))
+        self.base.wrapping_add((index as usize).wrapping_mul(WORDS.wrapping_mul(8)))
     }
 
     /// Starts to load an element. `index` can be any number: where nothing is mapped, that does nothing.
@@ -178,8 +189,8 @@ impl Section {
 
     /// Copies bytes to elements that were leased, from the first byte of `index` on. What would lie beyond what is backed is left out.
     pub(crate) fn fill(&self, index: u64, bytes: &[u8]) {
-        let end = self.backed() as usize * self.element_bytes;
-        let first = index as usize * self.element_bytes;
+        let end = self.bytes_of(self.backed());
+        let first = self.bytes_of(index);
         // Where others look at words, words are stored.
         let (words, bytes) = if self.element_bytes.is_multiple_of(8) { bytes.as_chunks() } else { (&[][..], bytes) };
         for (at, word) in (first..end).step_by(8).zip(words) {
@@ -187,7 +198,7 @@ impl Section {
             let place = unsafe { &*(self.base.wrapping_add(at) as *const AtomicU64) };
             place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
-        for (at, byte) in (first + words.len() * 8..end).zip(bytes) {
+        for (at, byte) in (first.wrapping_add(words.len().wrapping_mul(8))..end).zip(bytes) {
             // SAFETY: a byte of an element that has storage.
             unsafe { &*(self.base.wrapping_add(at) as *const AtomicU8) }.store(*byte, Ordering::Relaxed);
         }
@@ -200,7 +211,7 @@ impl Section {
         let mapped = self.mapped.load(Ordering::Relaxed);
         if kept < mapped {
             // SAFETY: elements are handed out below `backed` only.
-            unsafe { mapping.unmap(self.offset + kept, mapped - kept) };
+            unsafe { mapping.unmap(self.offset.wrapping_add(kept), mapped.wrapping_sub(kept)) };
             self.mapped.store(kept, Ordering::Relaxed);
         }
     }
@@ -208,9 +219,9 @@ impl Section {
     /// Gives the storage of elements on whole pages back. They stay mapped, and read as zero. To be stored to no more: there may be
     /// no storage for it.
     pub(crate) fn give_back(&self, mapping: &FileMapping, first: u64, count: u64) -> Option<usize> {
-        let (at, bytes) = (first as usize * self.element_bytes, count as usize * self.element_bytes);
+        let (at, bytes) = (self.bytes_of(first), self.bytes_of(count));
         // SAFETY: what is discarded are atomic words, of which zeros are as good as any.
-        unsafe { mapping.give_back(self.offset + at, bytes) }.ok().map(|()| bytes)
+        unsafe { mapping.give_back(self.offset.wrapping_add(at), bytes) }.ok().map(|()| bytes)
     }
 }
 

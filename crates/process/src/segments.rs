@@ -40,8 +40,8 @@ const fn sizes(first: u32) -> [u32; SEGMENTS] {
     let (mut index, mut total) = (1, first);
     while index < SEGMENTS {
         sizes[index] = if index <= DOUBLINGS { total } else { total / 3 };
-        total += sizes[index];
-        index += 1;
+        total = total.wrapping_add(sizes[index]);
+        index = index.wrapping_add(1);
     }
     sizes
 }
@@ -49,10 +49,14 @@ const fn sizes(first: u32) -> [u32; SEGMENTS] {
 /// Which window of its block a hash leads to. `fraction`: what of the hash the choice of the block has left.
 #[inline(always)]
 fn window_in_block(fraction: u32, neighbour: usize) -> usize {
-    let own = u64::from(fraction) * OWN_WINDOWS as u64;
+    let own = u64::from(fraction).wrapping_mul(OWN_WINDOWS as u64);
     match neighbour {
         0 => (own >> 32) as usize,
-        _ => OWN_WINDOWS + (own as u32 >> 30) as usize * STASH + neighbour - 1,
+        _ => ((own as u32 >> 30) as usize)
+            .wrapping_mul(STASH)
+            .wrapping_add(OWN_WINDOWS)
+            .wrapping_add(neighbour)
+            .wrapping_sub(1),
     }
 }
 
@@ -66,12 +70,12 @@ impl<WINDOW: Zeros, const FIRST: u32> Segments<WINDOW, FIRST> {
     /// Windows of a segment and of all before it.
     #[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
     pub(crate) const fn windows_up_to(segment: usize) -> u64 {
-        let (mut index, mut blocks) = (0, 0);
+        let (mut index, mut blocks) = (0, 0u64);
         while index <= segment && index < SEGMENTS {
-            blocks += Self::SIZES[index] as u64;
-            index += 1;
+            blocks = blocks.wrapping_add(Self::SIZES[index] as u64);
+            index = index.wrapping_add(1);
         }
-        blocks * BLOCK_WINDOWS as u64
+        blocks.wrapping_mul(BLOCK_WINDOWS as u64)
     }
 
     pub(crate) fn resident_bytes(&self) -> u64 {
@@ -103,7 +107,7 @@ impl<WINDOW: Zeros, const FIRST: u32> Segments<WINDOW, FIRST> {
         let blocks = self.blocks.get(segment)?;
         if blocks.all().is_empty() {
             blocks.map(*Self::SIZES.get(segment)?)?;
-            self.count.fetch_max(segment + 1, Ordering::AcqRel);
+            self.count.fetch_max(segment.wrapping_add(1), Ordering::AcqRel);
         }
         self.known_window(segment, hash, neighbour)
     }

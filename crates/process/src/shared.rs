@@ -31,6 +31,13 @@ const HEAP_LOW: usize = heap::low(WordSize::W64) / 8;
 const HEAP_HIGH: usize = heap::high(WordSize::W64) / 8;
 /// Nanoseconds of a tick.
 pub const TICK_NS: u32 = 1000;
+
+/// The ledger's ticks in so many nanoseconds.
+#[inline(always)]
+pub fn ticks(ns: u64) -> u64 {
+    const NS: u64 = TICK_NS as u64;
+    ns / NS
+}
 /// Updates that a thread may keep to itself.
 pub const PENDING_UPDATES_MAX: u32 = 256;
 
@@ -167,7 +174,7 @@ impl Shared {
     /// Ticks since the ledger began.
     #[inline]
     pub fn now(&self) -> u64 {
-        self.clock.now_ns() / u64::from(TICK_NS)
+        ticks(self.clock.now_ns())
     }
 
     /// Writes down how much memory outside of the ledger the recorder uses, if that was not done lately.
@@ -206,17 +213,17 @@ impl Shared {
         let own = self.modules.own_module();
         // Code, constants and tables of the library itself. Of what comes from its file the kernel says whether it is in the page
         // cache; nearly all of it is used.
-        let library = syscall::resident_bytes(own.start, own.end - own.start);
+        let library = syscall::resident_bytes(own.start, own.end.wrapping_sub(own.start));
         let put = |counter, bytes| self.ledger().global(counter).store(bytes, Ordering::Relaxed);
         put(GlobalCounter::ThreadsPrivateBytes, states);
         put(GlobalCounter::SitesPrivateBytes, tables);
         put(GlobalCounter::ShadowBytes, shadow);
-        put(GlobalCounter::PrivateBytes, states + tables + shadow + library + self.history.resident_bytes());
+        put(GlobalCounter::PrivateBytes, [states, tables, shadow, library, self.history.resident_bytes()].iter().sum());
         let end_ns = self.clock.now_ns();
         // This thread may have waited for a processor meanwhile.
-        let pause_ns = |part: u64| (part * end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
-        self.next_measure_if_grown_ns.store(end_ns + pause_ns(ONE_PART_IN_IF_GROWN), Ordering::Relaxed);
-        self.next_measure_ns.store(end_ns + pause_ns(ONE_PART_IN), Ordering::Relaxed);
+        let pause_ns = |part: u64| part.saturating_mul(end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
+        self.next_measure_if_grown_ns.store(end_ns.wrapping_add(pause_ns(ONE_PART_IN_IF_GROWN)), Ordering::Relaxed);
+        self.next_measure_ns.store(end_ns.wrapping_add(pause_ns(ONE_PART_IN)), Ordering::Relaxed);
     }
 
     /// Enters the address ranges of the heaps that a thread has seen.
@@ -244,14 +251,14 @@ impl Shared {
         state.pending_bytes = 0;
         state.pending_blocks = 0;
         state.pending_updates = 0;
-        state.folded_blocks = self.live_blocks.fetch_add(blocks, Ordering::Relaxed) + blocks;
+        state.folded_blocks = self.live_blocks.fetch_add(blocks, Ordering::Relaxed).wrapping_add(blocks);
         let single = self.threads.is_single();
         let folded = self.peak.fold(self, bytes, &mut state.allowance, single);
         state.folded_bytes = folded.live;
         if folded.live > folded.highest {
             self.note_peak(state);
         }
-        state.headroom = if single { (folded.highest - folded.live).max(0) } else { i64::MAX };
+        state.headroom = if single { folded.highest.wrapping_sub(folded.live).max(0) } else { i64::MAX };
     }
 
     /// Ends the affairs of a thread that is gone: what it kept to itself, and what it was allowed to.
@@ -264,10 +271,10 @@ impl Shared {
     #[inline(always)]
     fn note_peak(&self, state: &ThreadBooks) {
         let ledger = self.ledger();
-        let bytes = state.folded_bytes + state.pending_bytes;
+        let bytes = state.folded_bytes.wrapping_add(state.pending_bytes);
         let peak = ledger.global(GlobalCounter::PeakBytes);
         peak.fetch_max(bytes as u64, Ordering::Relaxed);
-        let (time, blocks) = (state.moment.ns() / u64::from(TICK_NS), state.folded_blocks + state.pending_blocks);
+        let (time, blocks) = (ticks(state.moment.ns()), state.folded_blocks.wrapping_add(state.pending_blocks));
         ledger.global(GlobalCounter::PeakTime).store(time, Ordering::Relaxed);
         ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);
     }
@@ -276,9 +283,9 @@ impl Shared {
     /// thread, it knows the peak, which is exact then.
     #[inline(always)]
     pub fn live(&self, state: &mut ThreadBooks, bytes: i64, blocks: i64) {
-        state.pending_bytes += bytes;
-        state.pending_blocks += blocks;
-        state.pending_updates += 1;
+        state.pending_bytes = state.pending_bytes.wrapping_add(bytes);
+        state.pending_blocks = state.pending_blocks.wrapping_add(blocks);
+        state.pending_updates = state.pending_updates.wrapping_add(1);
         let mut must_fold = state.pending_bytes.abs() > state.allowance || state.pending_updates >= PENDING_UPDATES_MAX;
         if state.pending_bytes > state.headroom {
             if self.threads.is_single() {

@@ -81,7 +81,7 @@ impl Sites {
 
     /// Bytes of the hash tables that are present in memory. Asks the kernel.
     pub fn resident_bytes(&self) -> u64 {
-        self.nodes.resident_bytes() + self.codes.resident_bytes()
+        self.nodes.resident_bytes().wrapping_add(self.codes.resident_bytes())
     }
 
     /// Takes id 0 of both sections out of use.
@@ -132,7 +132,7 @@ impl Sites {
                 if !is_full {
                     break;
                 }
-                neighbour += 1;
+                neighbour = neighbour.wrapping_add(1);
             }
             if let Some(full) = full.get_mut(segment) {
                 *full = neighbour as u8;

@@ -85,12 +85,12 @@ impl Pool {
                 Err(now) => head = now,
             }
         };
-        let mut count = 0;
+        let mut count = 0usize;
         let mut next = Some(first);
         for place in slots.iter_mut() {
             let Some(slot) = next else { break };
             *place = slot;
-            count += 1;
+            count = count.wrapping_add(1);
             next = slot_of(records.next(slot));
         }
         count

@@ -218,7 +218,7 @@ pub fn last_of<'a>([taking, giving]: &'a mut [LastStack<'static>; 2], gives: boo
 impl ThreadState {
     /// Bytes of a state with room for a stack.
     pub const fn bytes(depth_limit: usize) -> usize {
-        (size_of::<ThreadState>() + depth_limit * FRAME_BYTES).next_multiple_of(4096)
+        size_of::<ThreadState>().wrapping_add(depth_limit.wrapping_mul(FRAME_BYTES)).next_multiple_of(4096)
     }
 
     /// The state of the calling thread, as its TLS word says: another kernel thread may share that.
@@ -271,7 +271,7 @@ impl ThreadState {
     #[inline(always)]
     pub fn count_call(&self, kind: Kind, began: bool, amount: u64) {
         let half = if began { 0 } else { KIND_LIMIT };
-        self.add(TALLY_KINDS_AT + half + usize::from(kind.0) % KIND_LIMIT, amount);
+        self.add(TALLY_KINDS_AT.wrapping_add(half).wrapping_add(usize::from(kind.0) % KIND_LIMIT), amount);
     }
 
     #[inline(always)]
@@ -298,13 +298,13 @@ impl ThreadBooks {
             let mut last = || {
                 let frames = at.cast::<Word>();
                 let words = frames.add(depth_limit);
-                let places = words.add(2 * depth_limit).cast::<FrameNote>();
+                let places = words.add(depth_limit.wrapping_mul(2)).cast::<FrameNote>();
                 at = places.add(depth_limit).cast();
                 LastStack {
                     head: Head::new(),
                     frames: slice(frames, depth_limit),
                     places: slice(places, depth_limit),
-                    words: slice(words, 2 * depth_limit),
+                    words: slice(words, depth_limit.wrapping_mul(2)),
                 }
             };
             (&raw mut (*books).last).write([last(), last()]);

@@ -61,9 +61,9 @@ impl Threads {
             .states()
             .skip(FIRST)
             .step_by(step)
-            .fold((0, 0), |(count, sum), state| (count + 1, sum + of(state)));
+            .fold((0u64, 0u64), |(count, sum), state| (count.wrapping_add(1), sum.wrapping_add(of(state))));
         let there = self.places.states().skip(FIRST).count() as u64;
-        first + (others * there).checked_div(asked).unwrap_or(0)
+        first.wrapping_add(others.wrapping_mul(there).checked_div(asked).unwrap_or(0))
     }
 
     /// Gives the memory of all states back.
@@ -134,7 +134,7 @@ impl Threads {
         let count = reserved.index;
         let mut claimed = state.put(reserved, shared.ledger().section(SectionKind::Tallies).element(tally));
         let mut state = Entered::of(&mut claimed);
-        state.number_plus_1 = count as u32 + 1;
+        state.number_plus_1 = (count as u32).wrapping_add(1);
         state.generation = shared.modules.generation();
         // Each time that there are an eighth more than before, what the others have taken is measured.
         if count > 0 && count.is_multiple_of(1 << count.ilog2().saturating_sub(3)) {
@@ -217,7 +217,7 @@ fn retire(shared: &Shared, mut state: Entered) {
     state.slot_count = 0;
     state.end_entries(shared);
     state.entries_filled = 0;
-    state.count(TallyCounter::NumbersUnused, state.end_number - state.next_number);
+    state.count(TallyCounter::NumbersUnused, state.end_number.wrapping_sub(state.next_number));
     state.next_number = state.end_number;
     shared.fold_last(&mut state);
     if let Some(row) = state.row_words() {

@@ -54,12 +54,14 @@ impl Access<'_> {
         const PROBES: u64 = 32;
         let section = self.shared.ledger().section(SectionKind::Wide);
         let used = section.used();
-        (0..PROBES.min(used)).map(move |probe| section.element((number.wrapping_mul(0x9E37_79B9) + probe) % used))
+        let first = number.wrapping_mul(0x9E37_79B9);
+        let place = move |probe| first.wrapping_add(probe).checked_rem(used);
+        (0..PROBES.min(used)).filter_map(place).map(move |index| section.element(index))
     }
 
     /// The element of a number, which only the owner of its record changes.
     fn wide_find(&self, number: u64) -> Option<&'static [AtomicU64; WORDS]> {
-        self.wide_places(number).find(|place| place[NUMBER].load(Ordering::Acquire) == number + 1)
+        self.wide_places(number).find(|place| place[NUMBER].load(Ordering::Acquire) == number.wrapping_add(1))
     }
 
     #[cold]
@@ -75,7 +77,7 @@ impl Access<'_> {
             if commit.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 place[SIZE].store(entry.size.unwrap_or(0), Ordering::Relaxed);
                 place[ACTUAL].store(entry.actual.unwrap_or(0), Ordering::Relaxed);
-                commit.store(entry.number + 1, Ordering::Release);
+                commit.store(entry.number.wrapping_add(1), Ordering::Release);
                 return;
             }
         }
