@@ -3,14 +3,18 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
 use heapledger_e2e::process::{self, PATIENCE, Running, children, held_ledgers, until};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
-use heapledger_e2e::tracked::{images, recover, under_run};
+use heapledger_e2e::tracked::{by_hand, images, recover, under_run};
 use heapledger_e2e::{Result, check, victim};
 
 /// Blocks that `standing` allocates.
@@ -130,4 +134,36 @@ fn and_there_is_no_place_for_the_finished_one() -> Result {
     let finished = recover(&scratch)?;
     check!(finished.len() == 1 && scratch.unfinished().is_empty(), "finished {finished:?}");
     check_standing(&finished[0])
+}
+
+/// `recover` and `run` take away an empty directory of ledgers, at the moment when others have made it or looked at it.
+#[test]
+fn the_directory_while_nothing_is_in_it() -> Result {
+    const RUNS: usize = 30;
+    const PAUSE: Duration = Duration::from_micros(50);
+    let (scratch, program) = (Scratch::new(), victim::named("ending")?.build()?);
+    let user = fs::metadata(scratch.work()).map_err(|error| error.to_string())?.uid();
+    let (directory, done) = (scratch.live().join(format!("heapledger-{user}")), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = fs::remove_dir(&directory);
+                thread::sleep(PAUSE);
+            }
+        });
+        let each = || {
+            process::run(&mut under_run(&scratch, "x", &[], &program, &["return".into()]))?.good()?;
+            check!(fs::remove_file(scratch.path("x.hl")).is_ok(), "run has left no ledger");
+            let ran = process::run(&mut by_hand(&scratch, &[], &program, &["return".into()]))?.good()?;
+            let left = scratch.unfinished();
+            check!(
+                left.iter().any(|path| path.extension().is_some_and(|end| end == "hlive")),
+                "no ledger is left: {ran}"
+            );
+            left.iter().try_for_each(|path| remove(path))
+        };
+        let all = (0..RUNS).try_for_each(|_| each());
+        done.store(true, Ordering::Relaxed);
+        all
+    })
 }

@@ -18,6 +18,9 @@ use crate::options::Settings;
 use crate::roomy;
 use crate::sys;
 
+/// How often a directory is made that somebody removes at the same moment.
+const TRIES: usize = 100;
+
 /// An unfinished ledger, by its name `SESSION-IMAGE.hlive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Live {
@@ -142,13 +145,24 @@ pub fn prepare(chosen: Option<&OsStr>, max_ledger: Option<u64>) -> Result<PathBu
 
 /// A directory that is ours alone.
 pub fn make(directory: &Path) -> Result<(), LaunchError> {
-    match DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(LaunchError::NotMade(Errno::from_raw(error.raw_os_error().unwrap_or(0))));
+    let look = || {
+        match DirBuilder::new().mode(0o700).create(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(LaunchError::NotMade(Errno::from_raw(error.raw_os_error().unwrap_or(0))));
+            }
+            _ => {}
         }
-        _ => {}
+        fs::symlink_metadata(directory).map_err(LaunchError::System)
+    };
+    let mut found = look();
+    for _ in 1..TRIES {
+        // Somebody has removed it because it was empty.
+        match &found {
+            Err(LaunchError::System(error)) if error.kind() == io::ErrorKind::NotFound => found = look(),
+            _ => break,
+        }
     }
-    let meta = fs::symlink_metadata(directory).map_err(LaunchError::System)?;
+    let meta = found?;
     let ours = meta.is_dir() && meta.uid() == getuid().as_raw() && meta.mode() & 0o077 == 0;
     if ours { Ok(()) } else { Err(LaunchError::NotOursAlone(directory.to_owned())) }
 }

@@ -22,6 +22,8 @@ const LEDGER_BYTES_MIN: u64 = 64 << 10;
 const ADDRESS_BYTES_MIN: u64 = 48 << 20;
 /// Most programs that one process may become by `exec`.
 const IMAGES_MAX: u64 = 10_000;
+/// How often a directory is made that somebody removes at the same moment: `recover` and `run` take empty ones away.
+const DIRECTORY_TRIES: usize = 16;
 
 /// What a new ledger is made from.
 pub(crate) struct Opening<'a> {
@@ -39,9 +41,12 @@ pub(crate) fn push_ledger_dir(path: &mut Text<PATH_BYTES_MAX>, base: &CStr) {
 /// Makes sure that the directory exists, is ours alone and no link.
 pub(crate) fn usable_dir(path: &CStr) -> bool {
     const OTHERS: u32 = 0o077;
-    let _ = syscall::make_directory(path, 0o700);
     let flags = open_flag::DIRECTORY | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
-    let Ok(fd) = syscall::open(path, flags, 0) else { return false };
+    let open = || {
+        let no_base = syscall::make_directory(path, 0o700) == Err(Errno::NOENT);
+        Some(syscall::open(path, flags, 0)).filter(|opened| no_base || *opened != Err(Errno::NOENT))
+    };
+    let Some(Ok(fd)) = (0..DIRECTORY_TRIES).find_map(|_| open()) else { return false };
     let identity = syscall::identify(fd);
     syscall::close(fd);
     identity.is_ok_and(|identity| identity.uid == syscall::getuid() && identity.mode & OTHERS == 0)
@@ -112,7 +117,7 @@ impl Opening<'_> {
             if base.to_bytes().is_empty() || dir.is_cut() || !usable_dir(dir.c_str()) {
                 continue;
             }
-            match self.create(ledger, dir.bytes(), bytes_max) {
+            match self.create(ledger, dir.c_str(), bytes_max) {
                 Ok(image) => return Ok(image),
                 Err(why) => reason = why,
             }
@@ -132,14 +137,14 @@ impl Opening<'_> {
         header
     }
 
-    fn create(&self, ledger: &mut Ledger, dir: &[u8], mut bytes_max: u64) -> Result<u64, &'static [u8]> {
-        let mut image = 0;
+    fn create(&self, ledger: &mut Ledger, dir: &CStr, mut bytes_max: u64) -> Result<u64, &'static [u8]> {
+        let (mut image, mut tries) = (0_u64, 0_usize);
         loop {
             let mut header = self.header();
             let history = (self.request.history.min(bytes_max / HISTORY_PART / 64) / 64).wrapping_mul(64);
             let bytes = ledger::plan(&mut header, bytes_max, history);
             let mut path = Text::<PATH_BYTES_MAX>::new();
-            path.push(dir)
+            path.push(dir.to_bytes())
                 .push(b"/")
                 .push_hex(self.session)
                 .push(b"-")
@@ -157,6 +162,8 @@ impl Opening<'_> {
                 }
                 // An earlier program of this process: exec starts another ledger.
                 Err(Errno::EXIST) if image < IMAGES_MAX => image = image.wrapping_add(1),
+                // Removed since it was looked at, because it was empty.
+                Err(Errno::NOENT) if tries < DIRECTORY_TRIES && usable_dir(dir) => tries = tries.wrapping_add(1),
                 // Address space or file size is limited: less will do.
                 Err(_) if bytes_max / 2 >= LEDGER_BYTES_MIN => bytes_max /= 2,
                 Err(_) => return Err(b"the ledger's file cannot be made or mapped"),

@@ -22,6 +22,8 @@ impl Errno {
     pub const INVAL: Errno = Errno(22);
     /// The file exists.
     pub const EXIST: Errno = Errno(17);
+    /// No such file or directory.
+    pub const NOENT: Errno = Errno(2);
     /// No such process.
     pub const SRCH: Errno = Errno(3);
     /// Interrupted by a signal.
