@@ -6,6 +6,7 @@
 // expect: allocs fn=leaf kind=malloc count=3000
 // expect: live fn=main kind=malloc count>=4096
 // What `cargo xtask bench` measures: malloc and free at the ends of 500 call paths through 300 functions.
+// `e2e/tests/instructions.rs` counts from one call of `segment` to the next.
 //
 //     bench_paths MODE DEPTH PAIRS [walk] [time]
 //
@@ -23,6 +24,8 @@ enum { PATHS = 500, FUNCTIONS = 300, DEPTH_MAX = 40, LEAF = FUNCTIONS, POOL = 40
 // In steps, as in real programs, where few sizes belong to a call site: some 250,000 pairs of size and stack, which
 // sizes to the byte would make, are more than heaptrack's interpreter survives (1.4.0).
 enum { SMALLEST = 16, STEP = 16, SIZES = 32 };
+// Pairs from one call of `segment` to the next: a whole walk over the tree with four pairs at each leaf.
+enum { SEGMENT = 4 * PATHS };
 
 // The function at each level of each path; behind the last one LEAF.
 static uint16_t paths[PATHS][DEPTH_MAX + 1];
@@ -48,11 +51,18 @@ static void *block(void)
     return p;
 }
 
+// Another 2,000 pairs are to come.
+CALL_SITE void segment(void)
+{
+}
+
 // The end of each path: some blocks are replaced, and the walk goes on to the next path.
 CALL_SITE void leaf(unsigned level)
 {
     (void)level;
     for (unsigned i = 0; i < walk.pairs_at_leaf && walk.pairs_left > 0; i++, walk.pairs_left--) {
+        if (walk.pairs_left % SEGMENT == 0)
+            segment();
         unsigned slot = next_random(&walk.random) % POOL;
         if (walk.allocates) {
             free(pool[slot]);
