@@ -38,7 +38,8 @@ fn begin() {
     let other = [basename];
     let heaps = if next::is_glibc() { GLIBC_HEAPS } else { &other[..] };
     let request = Request::of_environment();
-    let started = start::start(&SHARED, &Hooks { next: name, cxx: next::cxx_module_name(), heaps }, &request);
+    let hooks = Hooks { next: name, cxx: next::cxx_module_name(), heaps, tells_of_memory: true };
+    let started = start::start(&SHARED, &hooks, &request);
     if started != Err(NotStarted::Again) && !request.unknown.bytes().is_empty() {
         start::complain(&[session::VARIABLE.as_bytes(), b": not understood: ", request.unknown.bytes()]);
     }

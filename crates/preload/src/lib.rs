@@ -32,10 +32,7 @@ mod oracle;
 mod restrictions;
 mod stubs;
 
-use heapledger_process::shared::Shared;
-
-/// What the recorder shares between threads. Zeros, hence no page of it exists before it is used.
-static SHARED: Shared = Shared::new();
+use heapledger_process::shared::SHARED;
 
 /// A program that never allocates gets a ledger too, one that says so.
 #[used]

@@ -363,12 +363,14 @@ impl ThreadState {
             && self.native_holds(stack_pointer.wrapping_sub(ROOM_BYTES))
     }
 
-    /// Whether what is known of the present stack still holds. Where blocks are sampled, most frees are not seen, and a stack
+    /// Whether what is known of the present stack still holds. It does not where nobody tells of memory that goes away. Where blocks are sampled, most frees are not seen, and a stack
     /// may go with any; a sample is rare, and asking the kernel again is cheap.
     #[inline(always)]
     fn is_believed(&self, shared: &Shared) -> bool {
         self.native.get().is_own()
-            || !shared.sampling.is_on() && self.memory_changes.get() == shared.memory_changes.load(Ordering::Relaxed)
+            || shared.settings().tells_of_memory
+                && !shared.sampling.is_on()
+                && self.memory_changes.get() == shared.memory_changes.load(Ordering::Relaxed)
     }
 
     /// Forgets what was known of a stack that is not the thread's own, if memory was given back since.

@@ -1,4 +1,4 @@
-//! The environment variable `HEAPLEDGER`: `key=value,key=value…`.
+//! What is asked of the recorder: a value, and the environment variable `HEAPLEDGER` (`key=value,key=value…`), which wins.
 #![forbid(unsafe_code)]
 
 use crate::history::CHUNK_ENTRIES;
@@ -60,7 +60,8 @@ impl Unwind {
     }
 }
 
-/// What was asked for.
+/// What was asked for. A library of hooks for unmodified programs begins with the defaults; one that a program is linked with
+/// begins with what the program asks for. What the person sets in the variable is set over that.
 pub struct Request {
     /// Where ledgers are kept; empty: choose.
     pub dir: Text<PATH_BYTES_MAX>,
@@ -88,6 +89,13 @@ pub struct Request {
     pub sample: u64,
     /// Begins paused: see [`switch`](crate::switch).
     pub paused: bool,
+    /// The ledger is the process's own memory, and no file: it ends with the process, unless it is
+    /// copied before.
+    pub in_memory: bool,
+    /// Forked children leave a word beside the ledger that they are not recorded: who finishes it counts them.
+    pub notes_children: bool,
+    /// Blocks were allocated before, and are freed later: a free of an unknown block tells of nothing that was lost.
+    pub begins_late: bool,
     /// Labels of the whole run, `KEY=VALUE`, with line ends between.
     pub labels: Text<{ LABELS_BYTES_MAX + 1 }>,
     /// A key or value that was not understood, for one message.
@@ -110,6 +118,9 @@ impl Default for Request {
             reuse: true,
             sample: 0,
             paused: false,
+            in_memory: false,
+            notes_children: true,
+            begins_late: false,
             labels: Text::new(),
             unknown: Text::new(),
         }
@@ -119,28 +130,46 @@ impl Default for Request {
 impl Request {
     /// What the person asked for who started the program.
     pub fn of_environment() -> Request {
+        Request::default().under_environment()
+    }
+
+    /// The same, with what the person has set in the variable set over it.
+    #[must_use]
+    pub fn under_environment(self) -> Request {
         let value = process::environment::<{ session::VARIABLE_BYTES_MAX }>(session::VARIABLE.as_bytes());
-        Request::parse(value.as_ref().map_or(&[], |value| value.bytes()))
+        self.under(value.as_ref().map_or(&[], |value| value.bytes()))
     }
 
     /// Reads the variable's value. What is not understood is left at its default and remembered.
     pub fn parse(value: &[u8]) -> Request {
-        let mut request = Request::default();
+        Request::default().under(value)
+    }
+
+    /// The same, with what a value of the variable sets. What is not understood is left as it is and remembered.
+    #[must_use]
+    pub fn under(mut self, value: &[u8]) -> Request {
         for item in value.split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
             let at = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
             let (key, value) = (item.get(..at).unwrap_or(&[]), item.get(at.wrapping_add(1)..).unwrap_or(&[]));
-            if request.set(key, value).is_none() {
-                request.unknown = Text::new();
-                request.unknown.push(item);
+            if self.set(key, value).is_none() {
+                self.unknown = Text::new();
+                self.unknown.push(item);
             }
         }
-        if request.history == 0 {
-            request.options.0 &= !Options::HISTORY;
+        // Whoever starts a program for somebody waits for a file.
+        self.in_memory &= self.session.is_none() && self.dir.bytes().is_empty();
+        if self.history == 0 {
+            self.options.0 &= !Options::HISTORY;
         }
-        if !request.options.has(Options::HISTORY) {
-            request.history = 0;
+        if !self.options.has(Options::HISTORY) {
+            self.history = 0;
         }
-        request
+        self
+    }
+
+    /// Rounded to what the history can have.
+    pub fn history_of(entries: u64) -> u64 {
+        entries.min(HISTORY_ENTRIES_MAX).next_multiple_of(CHUNK_ENTRIES)
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
@@ -152,9 +181,7 @@ impl Request {
             Key::Session => self.session = Some(text::hex(value)?),
             Key::Pid => self.pid = Some(text::number(value)?),
             Key::MaxLedger => self.max_ledger = Some(text::number(value)?),
-            Key::History => {
-                self.history = text::number(value)?.min(HISTORY_ENTRIES_MAX).next_multiple_of(CHUNK_ENTRIES)
-            }
+            Key::History => self.history = Request::history_of(text::number(value)?),
             Key::Depth => self.depth = text::number(value)?.clamp(1, DEPTH_LIMIT_MAX),
             Key::Unwind => self.unwind = Unwind::NAMES.iter().find(|(name, _)| name.as_bytes() == value)?.1,
             Key::Fallback => self.fallback = text::number(value)?.min(DEPTH_LIMIT_MAX),
@@ -230,6 +257,19 @@ mod tests {
         assert!(!request.options.has(Options::TIME) && !request.options.has(Options::HEAP));
         assert!(request.options.has(Options::STACK));
         assert!(request.unknown.bytes().is_empty());
+    }
+
+    #[test]
+    fn the_variable_wins_where_it_says_something() {
+        let asked = || Request { depth: 7, history: 64, in_memory: true, sample: 100, ..Request::default() };
+        let request = asked().under(b"");
+        assert_eq!((request.depth, request.history, request.in_memory, request.sample), (7, 64, true, 100));
+        let request = asked().under(b"depth=9,without=history");
+        assert_eq!((request.depth, request.history, request.in_memory, request.sample), (9, 0, true, 100));
+        assert!(!request.options.has(Options::HISTORY));
+        for value in [&b"dir=/x"[..], b"session=1"] {
+            assert!(!asked().under(value).in_memory);
+        }
     }
 
     #[test]

@@ -93,6 +93,9 @@ impl Opening<'_> {
     pub(crate) fn ledger(&self, ledger: &mut Ledger) -> Result<u64, &'static [u8]> {
         let request = self.request;
         let bytes_max = bytes_max(request)?;
+        if request.in_memory {
+            return self.create(ledger, None, bytes_max);
+        }
         let named = BASES.map(|base| match base {
             Base::Variable(name) => process::environment::<PATH_BYTES_MAX>(name.as_bytes()),
             Base::Path(_) => None,
@@ -117,7 +120,7 @@ impl Opening<'_> {
             if base.to_bytes().is_empty() || dir.is_cut() || !usable_dir(dir.c_str()) {
                 continue;
             }
-            match self.create(ledger, dir.c_str(), bytes_max) {
+            match self.create(ledger, Some(dir.c_str()), bytes_max) {
                 Ok(image) => return Ok(image),
                 Err(why) => reason = why,
             }
@@ -137,24 +140,31 @@ impl Opening<'_> {
         header
     }
 
-    fn create(&self, ledger: &mut Ledger, dir: &CStr, mut bytes_max: u64) -> Result<u64, &'static [u8]> {
+    fn path(&self, dir: &CStr, image: u64) -> Result<Text<PATH_BYTES_MAX>, &'static [u8]> {
+        let mut path = Text::new();
+        path.push(dir.to_bytes())
+            .push(b"/")
+            .push_hex(self.session)
+            .push(b"-")
+            .push_number(image)
+            .push(ending::LIVE.as_bytes());
+        if path.is_cut() { Err(b"the ledger's path is too long") } else { Ok(path) }
+    }
+
+    /// In a directory, or in memory.
+    fn create(&self, ledger: &mut Ledger, dir: Option<&CStr>, mut bytes_max: u64) -> Result<u64, &'static [u8]> {
         let (mut image, mut tries) = (0_u64, 0_usize);
         loop {
             let mut header = self.header();
             let history = (self.request.history.min(bytes_max / HISTORY_PART / 64) / 64).wrapping_mul(64);
             let bytes = ledger::plan(&mut header, bytes_max, history);
-            let mut path = Text::<PATH_BYTES_MAX>::new();
-            path.push(dir.to_bytes())
-                .push(b"/")
-                .push_hex(self.session)
-                .push(b"-")
-                .push_number(image)
-                .push(ending::LIVE.as_bytes());
-            if path.is_cut() {
-                return Err(b"the ledger's path is too long");
-            }
-            let too_long = syscall::limit(syscall::LIMIT_FILE_BYTES).is_some_and(|limit| bytes > limit);
-            let created = if too_long { Err(Errno::NOMEM) } else { FileMapping::create(path, bytes as usize) };
+            let created = match dir {
+                Some(_) if syscall::limit(syscall::LIMIT_FILE_BYTES).is_some_and(|limit| bytes > limit) => {
+                    Err(Errno::NOMEM)
+                }
+                Some(dir) => FileMapping::create(self.path(dir, image)?, bytes as usize),
+                None => FileMapping::of_memory(bytes as usize),
+            };
             match created {
                 Ok(mapping) => {
                     let ready = ledger.set_up(mapping, &header, bytes_max);
@@ -163,7 +173,9 @@ impl Opening<'_> {
                 // An earlier program of this process: exec starts another ledger.
                 Err(Errno::EXIST) if image < IMAGES_MAX => image = image.wrapping_add(1),
                 // Removed since it was looked at, because it was empty.
-                Err(Errno::NOENT) if tries < DIRECTORY_TRIES && usable_dir(dir) => tries = tries.wrapping_add(1),
+                Err(Errno::NOENT) if tries < DIRECTORY_TRIES && dir.is_some_and(usable_dir) => {
+                    tries = tries.wrapping_add(1)
+                }
                 // Address space or file size is limited: less will do.
                 Err(_) if bytes_max / 2 >= LEDGER_BYTES_MIN => bytes_max /= 2,
                 Err(_) => return Err(b"the ledger's file cannot be made or mapped"),

@@ -72,6 +72,10 @@ pub struct Settings {
     pub reuse: bool,
     /// Mean bytes between two samples; 0: every block is entered.
     pub sample: u64,
+    /// See [`Hooks::tells_of_memory`](crate::start::Hooks::tells_of_memory).
+    pub tells_of_memory: bool,
+    /// See [`Request::notes_children`](crate::options::Request::notes_children).
+    pub notes_children: bool,
 }
 
 impl Settings {
@@ -84,11 +88,16 @@ impl Settings {
             check_stacks: false,
             reuse: false, // all zeros: what is not costs no room in the library's file
             sample: 0,
+            tells_of_memory: false,
+            notes_children: false,
         }
     }
 }
 
 /// The shared tables. Fresh zeros are a valid value, so it can be a `static` that costs nothing before it is used.
+///
+/// There is one in a process, [`SHARED`]: a thread's word leads to the state that the thread has in one, and nobody can make
+/// a second.
 pub struct Shared {
     pub(crate) phase: AtomicU8,
     /// What is recorded.
@@ -126,9 +135,12 @@ pub struct Shared {
     measured_ledger_bytes: AtomicU64,
 }
 
+/// What is shared by the threads of this process.
+pub static SHARED: Shared = Shared::new();
+
 impl Shared {
     /// Tables of a process in which nothing has been recorded.
-    pub const fn new() -> Shared {
+    const fn new() -> Shared {
         Shared {
             phase: AtomicU8::new(Phase::Unstarted as u8),
             switch: Switch::new(),
@@ -311,12 +323,6 @@ impl Shared {
     #[inline(always)]
     pub fn record(&self, slot: Slot) -> &[AtomicU64; RECORD_WORDS] {
         self.ledger().section(SectionKind::Records).element(u64::from(slot.0))
-    }
-}
-
-impl Default for Shared {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -21,6 +21,7 @@ use crate::place::{Opening, push_ledger_dir, usable_dir};
 use crate::private;
 use crate::room;
 use crate::shared::{Phase, Settings, Shared};
+use crate::switch::Recording;
 use crate::ways;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
@@ -43,6 +44,9 @@ pub struct Hooks<'a> {
     pub cxx: &'a CStr,
     /// Names of the heaps, in the order of their rows.
     pub heaps: &'a [&'a [u8]],
+    /// Whether it says of all memory that the program unmaps or protects ([`Shared::memory_changes`]): what is known of a stack
+    /// that is not the thread's own is believed no longer than until then; else not at all.
+    pub tells_of_memory: bool,
 }
 
 /// Why nothing is recorded.
@@ -170,6 +174,8 @@ fn set_up(
         check_stacks: request.check_stacks,
         reuse: request.reuse,
         sample: request.sample,
+        tells_of_memory: hooks.tells_of_memory,
+        notes_children: request.notes_children || request.session.is_some(),
     };
     shared.settings.change(starting, |early| *early = settings);
     // The loader notes where it was entered; what the kernel says is another stack under valgrind.
@@ -186,11 +192,12 @@ fn set_up(
         }
     };
     let ledger = shared.ledger();
+    let recording = if request.paused { Recording::Paused } else { Recording::On };
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && describe_heaps(ledger, hooks)
         && describe_process(ledger, request, session, image, hooks)
-        && shared.switch.start(request.paused).is_ok();
+        && shared.switch.start(recording, request.begins_late).is_ok();
     if !begun {
         ledger.set_state(State::Stopped);
         ledger.open_for_readers();
@@ -303,7 +310,8 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
 /// A page of private memory from which a core dump leads to the ledger: its file, its id, and where the finished
 /// ledger probably lies. A forked child does not get it, because its blocks are not in that ledger.
 fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
-    let (Some(page), Some(mapping)) = (private::bytes(PAGE_BYTES), ledger.mapping()) else { return };
+    let Some(mapping) = ledger.mapping().filter(|mapping| mapping.has_file()) else { return };
+    let Some(page) = private::bytes(PAGE_BYTES) else { return };
     // A kernel before 4.14 cannot: then a child's core dump leads to its parent's ledger.
     let _ = syscall::advise(page.as_mut_ptr(), PAGE_BYTES, advice::WIPE_ON_FORK);
     // Without the magic: what is left of it on the stack is in the memory of forked children, too.
@@ -360,6 +368,9 @@ pub fn note_forked_child(shared: &'static Shared) {
 fn note_forked_child_here(shared: &'static Shared) {
     let claimed = shared.phase.compare_exchange(Phase::On as u8, Phase::Off as u8, Ordering::AcqRel, Ordering::Relaxed);
     let (Ok(_), Some(mapping)) = (claimed, shared.ledger().mapping()) else { return };
+    if !shared.settings().notes_children {
+        return;
+    }
     let live = mapping.path().bytes();
     let Some(slash) = live.iter().rposition(|byte| *byte == b'/') else { return };
     let (dir, name) = live.split_at(slash);

@@ -57,13 +57,13 @@ impl Switch {
         Switch { word: ForkWord::new(), was_paused: AtomicBool::new(false) }
     }
 
-    /// For the first time in this process, paused or on.
+    /// For the first time in this process, to paused or on; late if blocks were allocated before, which passed by.
     ///
     /// # Errors
     /// If there is no memory for the word, or the kernel cannot keep it from children.
-    pub(crate) fn start(&self, is_paused: bool) -> Result<(), Errno> {
-        self.was_paused.store(is_paused, Ordering::Relaxed);
-        self.word.start(if is_paused { Recording::Paused } else { Recording::On } as u32)
+    pub(crate) fn start(&self, recording: Recording, is_late: bool) -> Result<(), Errno> {
+        self.was_paused.store(is_late || recording != Recording::On, Ordering::Relaxed);
+        self.word.start(recording as u32)
     }
 
     /// What is recorded at this moment.
@@ -122,14 +122,14 @@ mod tests {
     fn nobody_goes_on_from_off() {
         let switch = Switch::new();
         assert_eq!((switch.get(), switch.pause(), switch.resume()), (Recording::Off, false, false));
-        switch.start(true).expect("a page");
+        switch.start(Recording::Paused, false).expect("a page");
         assert!(switch.follows() && !switch.is_on() && switch.was_paused());
         assert!(!switch.pause() && switch.resume() && !switch.resume() && switch.is_on());
         assert!(switch.pause() && switch.get() == Recording::Paused);
         switch.stop();
         assert_eq!((switch.get(), switch.pause(), switch.resume()), (Recording::Off, false, false));
         let on = Switch::new();
-        on.start(false).expect("a page");
+        on.start(Recording::On, false).expect("a page");
         assert!(on.is_on() && !on.was_paused() && on.pause() && on.was_paused());
     }
 }

@@ -24,7 +24,7 @@ pub fn fetch_soon(address: *const u8) {
     unsafe { core::arch::asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) };
 }
 
-/// A shared mapping of a ledger's file.
+/// A shared mapping of a ledger's file, or memory of the same kind without a name.
 pub struct FileMapping {
     base: *mut u8,
     bytes: usize,
@@ -64,6 +64,21 @@ impl FileMapping {
                 Err(error)
             }
         }
+    }
+
+    /// Maps memory of the process's own, which no file stands behind.
+    ///
+    /// # Errors
+    /// No address space.
+    pub fn of_memory(bytes: usize) -> Result<FileMapping, Errno> {
+        let base = syscall::map_anonymous_closed(bytes)?;
+        let _ = syscall::advise(base, bytes, advice::DONT_DUMP);
+        Ok(FileMapping { base, bytes, identity: FileIdentity::default(), path: Text::new() })
+    }
+
+    /// Whether there is a file.
+    pub fn has_file(&self) -> bool {
+        !self.path.bytes().is_empty()
     }
 
     /// First byte of the mapping.
@@ -109,6 +124,9 @@ impl FileMapping {
     }
 
     fn back_by_path(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        if !self.has_file() {
+            return Ok(()); // memory has storage as soon as it is written
+        }
         let flags = open_flag::READ_WRITE | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
         let fd = syscall::open(self.path.c_str(), flags, 0)?;
         let result = match syscall::identify(fd) {
@@ -132,6 +150,13 @@ impl FileMapping {
         }
         // SAFETY: within the mapping; the caller vouches that nobody uses it.
         unsafe { syscall::discard(self.base.wrapping_add(offset), bytes) }
+    }
+
+    /// Removes the file's name; the mapping stays.
+    pub fn remove_file(&self) {
+        if self.has_file() {
+            syscall::unlink(self.path.c_str());
+        }
     }
 
     /// Takes a part of the mapping out of the address space; the file keeps its length.
@@ -161,7 +186,7 @@ impl FileMapping {
     /// # Safety
     /// Nobody may use the mapping any more.
     pub unsafe fn destroy(self) {
-        syscall::unlink(self.path.c_str());
+        self.remove_file();
         // SAFETY: the caller's promise.
         unsafe { syscall::unmap(self.base, self.bytes) };
     }

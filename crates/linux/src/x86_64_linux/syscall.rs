@@ -137,6 +137,14 @@ pub fn map_shared_closed(fd: usize, bytes: usize) -> Result<*mut u8> {
     checked(number::MMAP, [0, bytes, NO_ACCESS, SHARED, fd, 0]).map(|address| address as *mut u8)
 }
 
+/// The same without a file: shared with forked children.
+pub fn map_anonymous_closed(bytes: usize) -> Result<*mut u8> {
+    const SHARED_ANONYMOUS_NORESERVE: usize = 0x1 | 0x20 | 0x4000;
+    const NO_ACCESS: usize = 0;
+    checked(number::MMAP, [0, bytes, NO_ACCESS, SHARED_ANONYMOUS_NORESERVE, usize::MAX, 0])
+        .map(|address| address as *mut u8)
+}
+
 /// Makes whole pages of one of our own mappings readable and writable.
 pub fn make_accessible(address: *mut u8, bytes: usize) -> Result<()> {
     checked(number::MPROTECT, [address as usize, bytes, PROT_READ_WRITE, 0, 0, 0]).map(drop)

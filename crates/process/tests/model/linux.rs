@@ -9,7 +9,7 @@ use std::thread;
 use heapledger_format::Kind;
 use heapledger_process::access::{Access, Sign};
 use heapledger_process::options::Request;
-use heapledger_process::shared::Shared;
+pub(crate) use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks};
 use heapledger_recorder::backend::{Begun, Ended, Site};
 use heapledger_recorder::policy::{self, Reallocated};
@@ -18,8 +18,6 @@ use heapledger_unwind::Registers;
 
 use crate::model::{Block, Model, Subject};
 use crate::sequence::{Plan, run};
-
-pub(crate) static SHARED: Shared = Shared::new();
 
 /// Tells the child how many entries its ring has.
 pub(crate) const RING: &str = "HEAPLEDGER_TEST_RING";
@@ -75,7 +73,7 @@ fn start_recording() {
 }
 
 pub(crate) fn start_as(request: &Request) {
-    let hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"] };
+    let hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"], tells_of_memory: true };
     assert_eq!(start::start(&SHARED, &hooks, request), Ok(()));
 }
 

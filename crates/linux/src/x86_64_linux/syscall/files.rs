@@ -96,7 +96,7 @@ pub fn working_directory(into: &mut [u8]) -> Result<&[u8]> {
 }
 
 /// Which file a descriptor stands for, and whose it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileIdentity {
     /// Device number.
     pub device: u64,
