@@ -201,7 +201,7 @@ impl<const ENTRIES: u64> Default for Chunks<ENTRIES> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use core::cell::Cell;

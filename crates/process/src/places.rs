@@ -208,7 +208,7 @@ impl<P: AsRef<[OwnedPlace]>> Places<P> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use std::vec::Vec;

@@ -103,7 +103,7 @@ impl Default for Pool {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;

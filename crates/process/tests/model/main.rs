@@ -1,14 +1,15 @@
 //! Random sequences of calls on both backends, against a model that is a plain map; read back by the
 //! ordinary reader.
+#![cfg(not(feature = "loom"))]
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod anew;
 mod chip;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod left;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux;
 mod model;
 mod sequence;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "loom")))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod switch;
