@@ -127,6 +127,8 @@ struct FieldRow {
     letter: Option<(char, &'static str, bool)>,
     /// How blocks are added up by it.
     group: Option<GroupUse>,
+    /// Where it stands among what the rows of a live view are by, its name in their heading, and what a row is then.
+    watched: Option<(u8, &'static str, &'static str)>,
     /// Where its conversion of `-f` stands, the letter, and what it writes.
     conversion: Option<(u8, char, &'static str)>,
     /// Whether an event has its own; if not, it is that of the event's block.
@@ -170,6 +172,7 @@ const fn row(names: &'static [&'static str], unit: Unit, needs: &'static [Need])
         sort: None,
         letter: None,
         group: None,
+        watched: None,
         conversion: None,
         is_own: false,
         ends: None,
@@ -220,6 +223,10 @@ impl FieldRow {
         FieldRow { group: Some(GroupUse { place, names, told, meaning }), ..self }
     }
 
+    const fn watched(self, place: u8, name: &'static str, meaning: &'static str) -> FieldRow {
+        FieldRow { watched: Some((place, name, meaning)), ..self }
+    }
+
     const fn conversion(self, place: u8, letter: char, written: &'static str) -> FieldRow {
         FieldRow { conversion: Some((place, letter, written)), ..self }
     }
@@ -265,6 +272,10 @@ pub(crate) static COLUMNS: LazyLock<FieldNames> =
 /// What blocks are sorted by.
 pub(crate) static SORT_KEYS: LazyLock<FieldNames> =
     LazyLock::new(|| placed(|field, row| row.sort.map(|_| (field as u8, row.names))));
+
+/// What the rows of a live view are by.
+static WATCHED: LazyLock<Vec<(Field, (&str, &str))>> =
+    LazyLock::new(|| placed(|_, row| row.watched.map(|(place, name, meaning)| (place, (name, meaning)))));
 
 /// What blocks and events are added up by.
 pub(crate) static GROUPS: LazyLock<FieldNames> =
@@ -345,6 +356,21 @@ impl Field {
     pub fn groups(of_events: bool) -> impl Iterator<Item = &'static str> {
         let groups = GROUPS.iter().filter(move |(field, _)| of_events || !field.is_of_events());
         groups.filter_map(|(_, names)| names.first().copied())
+    }
+
+    /// What the rows of a live view may be by, each with its name in their heading and what a row is then.
+    pub fn watched() -> &'static [(Field, (&'static str, &'static str))] {
+        &WATCHED
+    }
+
+    /// Its name in the heading of rows that are by it.
+    pub fn watched_name(self) -> &'static str {
+        self.row().watched.map_or("", |(_, name, _)| name)
+    }
+
+    /// What it is called where blocks are added up by it.
+    pub fn group_names(self) -> &'static [&'static str] {
+        self.row().group.as_ref().map_or(&[], |group| group.names)
     }
 
     /// How groups are told what their blocks have in common: `by thread`. Empty: it is seen.
@@ -439,11 +465,12 @@ mod tests {
         for (index, (field, _)) in ROWS.iter().enumerate() {
             assert_eq!(*field as usize, index, "{field}");
         }
-        let places: [fn(&FieldRow) -> u8; 6] = [
+        let places: [fn(&FieldRow) -> u8; 7] = [
             |row| row.condition.map_or(0, |(place, ..)| place),
             |row| row.conversion.map_or(0, |(place, ..)| place),
             |row| row.event,
             |row| row.group.as_ref().map_or(0, |group| group.place),
+            |row| row.watched.map_or(0, |(place, ..)| place),
             |row| row.json.as_ref().map_or(0, |json| json.places[0]),
             |row| row.json.as_ref().map_or(0, |json| json.places[1]),
         ];

@@ -2,7 +2,7 @@
 //!
 //! A [`Reader`] takes [`Totals`], which cost little, and [`Sample`]s, for which all records are read. Everything else
 //! here is reckoning on those: [`rows`] by any group, rates over the last seconds ([`Samples`]), the heap over the last
-//! minutes ([`Curve`]), and all of it together ([`Readings`]).
+//! minutes ([`Curve`]), and all of it together ([`Readings`]): as a [`View`] wants it, the rows of a live view.
 //!
 //! # What a mark promises
 //!
@@ -13,16 +13,22 @@
 //! while its reading went on: such a block may be on either side. How long it went on is known ([`Sample::took_ns`]). Times
 //! would do worse: they lag by up to a step of the kernel's coarse clock.
 
+mod chooser;
 mod curve;
 mod mark;
+mod names;
 mod read;
 mod readings;
 mod rows;
 mod samples;
+mod view;
 
+pub use chooser::Chooser;
 pub use curve::Curve;
 pub use mark::Mark;
+pub use names::{FoundNames, FrameLabels, NameTable, SiteName, UNNAMED};
 pub use read::{Cell, CellKey, Reader, Sample, Totals};
 pub use readings::{Motion, Readings, TotalsRates};
 pub use rows::{Row, rows};
 pub use samples::{RATE_WINDOW_NS, Samples, per_second};
+pub use view::{LookRow, RowFigure, RowId, RowOrder, View, row_orders};

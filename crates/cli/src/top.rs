@@ -1,8 +1,8 @@
 //! `top`: a ledger that is looked at again and again, on a screen or as text.
 //!
-//! Who does what: one thread reads the ledger (`reader`), one finds names (`namer`), the first one shows what these two
-//! send, and waits for keys (`screen`). Reading and naming may take as long as they like: the screen never waits for
-//! them. What is to be seen is reckoned in `view` from values alone, for the screen and for `batch`.
+//! Who does what: one thread reads the ledger (`reader`), one finds names, the first one shows what these two send, and
+//! waits for keys (`screen`). Reading and naming may take as long as they like: the screen never waits for them. What is
+//! to be seen is reckoned in `analysis` (`watch`) and put into words in `report` (`top`), for the screen and for `batch`.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,7 @@ use crate::commands::standard::Usage;
 use crate::commands::{NamingArgs, TopArgs};
 
 mod batch;
-#[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
-mod chooser;
 mod finished;
-#[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
-mod namer;
-#[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
-mod view;
 
 #[cfg(feature = "tui")]
 mod reader;
@@ -32,8 +26,6 @@ mod screen;
 #[cfg(test)]
 #[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
 mod testing;
-
-pub(crate) use self::view::{Group, Sort};
 
 /// A ledger that is watched: opened twice, for the thread that reads and for the one that names.
 struct Watched {
@@ -61,7 +53,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
         filter.check(&reader, Scope::Blocks)?;
         args.naming.check(&[&reader])?;
-        if args.group_by == Group::Thread {
+        if args.group_by == Field::Thread {
             Field::Thread.check_in(&reader, Scope::Blocks)?;
         }
         let interval = Duration::from_secs_f64(args.interval);

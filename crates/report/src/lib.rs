@@ -46,7 +46,7 @@ pub use report::{Form, Report, ReportError, Stacks, Stepwise};
 pub use run::{ProgramEnd, RunFigures, RunLedger, RunSummary};
 pub use snapshot::SnapshotReport;
 pub use stats::StatsReport;
-pub use top::{Look, LookColumn, LookRow, LookState, LooksCsv, LooksJson, look_text};
+pub use top::{Look, LookColumn, LookReport, LookState, Namer, ending_words, look_columns, row_label};
 pub use tree::{TreeReport, history_gap, measure_name, thread_name};
 pub use whereis::WhereisReport;
 

@@ -8,7 +8,9 @@ pub mod everything;
 pub mod ledger;
 pub mod processor;
 pub mod scratch;
+pub mod watched;
 
 pub use everything::everything;
 pub use ledger::{Builder, layout_32, sample};
 pub use scratch::Scratch;
+pub use watched::Watched;

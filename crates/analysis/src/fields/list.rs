@@ -118,6 +118,7 @@ fields! {
             .least_first()
             .letter('t', "thread")
             .grouped(5, &["thread"], "by thread", "thread")
+            .watched(3, "thread", "The thread that allocated")
             .conversion(9, 't', "thread, as in `stats`")
             .json([9, 9], "thread", "`row`, `id`, `name`; null if not recorded")
             .ends(["alloc_thread", "free_thread"]);
@@ -130,6 +131,7 @@ fields! {
             .least_first()
             .small_letter('a', "function")
             .grouped(7, &["kind"], "by", "function of the malloc family")
+            .watched(6, "kind", "The allocation function")
             .conversion(6, 'a', "function, as malloc()")
             .json([5, 2], "function", "the allocation function: `malloc`, `new[]`, …")
             .ends(["alloc_kind", "free_kind"]);
@@ -165,7 +167,8 @@ fields! {
             .event(14)
             .column_called(&["fn", "function", "func", "holder"])
             .ends(["alloc_fn", "free_fn"])
-            .grouped(1, &["fn", "function", "func", "holder"], "held by", "function that holds them");
+            .grouped(1, &["fn", "function", "func", "holder"], "held by", "function that holds them")
+            .watched(1, "function", "The function that holds the block");
     /// The function that holds the block: the innermost that is no wrapper of an allocation function.
     Holder, |_asked| None,
         row(&["holder"], Unit::Function, STACK)
@@ -177,21 +180,24 @@ fields! {
             .event(15)
             .column()
             .ends(["alloc_file", "free_file"])
-            .grouped(2, &["file"], "in", "source file of that function");
+            .grouped(2, &["file"], "in", "source file of that function")
+            .watched(4, "file", "The source file");
     /// A module.
     Module, |_asked| None,
         row(&["module", "lib"], Unit::Module, STACK)
             .condition(16, "`\"libc.so.6\"`", "the program or library of any frame")
             .event(16)
             .column()
-            .grouped(3, &["module", "lib"], "from", "module of that function");
+            .grouped(3, &["module", "lib"], "from", "module of that function")
+            .watched(5, "module", "The program or library");
     /// All functions of the stack.
     Stack, |_asked| None,
         row(&["stack"], Unit::Stack, STACK)
             .event(17)
             .column()
             .ends(["alloc_stack", "free_stack"])
-            .grouped(4, &["stack", "site"], "", "call stack, which is written below the figures of each group");
+            .grouped(4, &["stack", "site"], "", "call stack, which is written below the figures of each group")
+            .watched(2, "stack", "The call stack");
     /// Whether no frame of the stack was guessed.
     Exact, |_asked| None,
         row(&["exact"], Unit::YesNo, STACK)

@@ -58,6 +58,11 @@ impl GroupField {
         Self::NAMES.iter().filter_map(|(_, names)| names.first().copied())
     }
 
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(field, _)| *field == self).and_then(|(_, names)| names.first().copied()).unwrap_or("")
+    }
+
     fn descends(self) -> bool {
         self != GroupField::Name
     }

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::{CellKey, Curve, Mark, RATE_WINDOW_NS, Row, Sample, Samples, Totals, per_second, rows};
+use super::{CellKey, Curve, Mark, NameTable, RATE_WINDOW_NS, Row, Sample, Samples, Totals, per_second, rows};
 
 /// What was read of a ledger that is watched.
 #[derive(Debug, Default)]
@@ -24,6 +24,10 @@ pub struct Readings {
     pub curve: Curve,
     /// The condition for blocks, as a text; empty if there is none.
     pub condition: String,
+    /// What its call sites are called, as far as that is found.
+    pub names: NameTable,
+    /// How its program ended, in words, once somebody said that it has.
+    pub ending: Option<String>,
 }
 
 /// Whether a ledger changes.
@@ -107,9 +111,9 @@ impl Readings {
         self.mark = mark;
     }
 
-    /// Whether anything changes. `ended`: it is known that the program does not run any more.
-    pub fn motion(&self, ended: bool) -> Motion {
-        match ended || self.totals.as_ref().is_some_and(|totals| !totals.identity.running) {
+    /// Whether anything changes.
+    pub fn motion(&self) -> Motion {
+        match self.ending.is_some() || self.totals.as_ref().is_some_and(|totals| !totals.identity.running) {
             false => Motion::Running,
             true if self.before.len() > 1 => Motion::Over,
             true => Motion::Still,
@@ -240,10 +244,14 @@ mod tests {
     #[test]
     fn what_nobody_saw_change_is_still() {
         let mut readings = Readings::default();
-        assert_eq!((readings.motion(false), readings.motion(true)), (Motion::Running, Motion::Still));
+        assert_eq!(readings.motion(), Motion::Running);
+        readings.ending = Some(String::new());
+        assert_eq!(readings.motion(), Motion::Still);
         for at_ns in [0, 1] {
             readings.count(Counted { at_ns, live_bytes: 0, allocations: 0, frees: 0 });
         }
-        assert_eq!((readings.motion(false), readings.motion(true)), (Motion::Running, Motion::Over));
+        assert_eq!(readings.motion(), Motion::Over);
+        readings.ending = None;
+        assert_eq!(readings.motion(), Motion::Running);
     }
 }

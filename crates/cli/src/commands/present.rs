@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use heapledger_analysis::Seen;
-use heapledger_report::{Form, Report, ReportError, Stepwise, sentence};
+use heapledger_report::{Form, Report, ReportError, Stepwise};
 
 use crate::commands::ViewArgs;
 use crate::say;
@@ -22,6 +21,11 @@ pub(crate) struct Steps<'a> {
 impl<'a> Steps<'a> {
     pub(crate) fn new(form: &'a Form, view: &'a ViewArgs) -> Steps<'a> {
         Steps { form, view, out: None, done: 0 }
+    }
+
+    /// The same, to this output.
+    pub(crate) fn to(self, out: Output) -> Steps<'a> {
+        Steps { out: Some(out), ..self }
     }
 
     /// Writes the next one, to be seen at once.
@@ -78,13 +82,6 @@ pub(crate) fn unwritten(error: ReportError) -> anyhow::Error {
         ReportError::Write(error) => error.into(),
         ReportError::Read(error) => error.into(),
         error @ ReportError::NoForm(_) => error.into(),
-    }
-}
-
-/// Says on standard error what could not be seen, where a table has no place for that.
-pub(crate) fn tell_notes(seen: &Seen) {
-    for note in &seen.notes {
-        say(&sentence(note));
     }
 }
 

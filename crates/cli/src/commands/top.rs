@@ -3,14 +3,16 @@
 use std::ffi::OsStr;
 
 use anyhow::Result;
-use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, Command, ValueEnum};
+use clap::{Arg, Command};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::watch::{RowOrder, row_orders};
 
 use super::form::Tables;
 use super::standard::FilterArgs;
 use super::{FormArgs, LedgerArgs, NamingArgs};
-use crate::top::{self, Group, Sort};
+use crate::top;
 
 /// Arguments of `top`.
 #[derive(Debug, clap::Args)]
@@ -45,10 +47,10 @@ pub(crate) struct TopArgs {
     pub(crate) mark: bool,
     /// What a row stands for at first
     #[arg(short, long, value_name = "GROUP", default_value = "function", value_parser = GroupParser)]
-    pub(crate) group_by: Group,
+    pub(crate) group_by: Field,
     /// Sort by this column
-    #[arg(short, long, value_enum, value_name = "COLUMN", default_value_t = Sort::Bytes)]
-    pub(crate) sort: Sort,
+    #[arg(short, long, value_name = "COLUMN", default_value = row_orders()[0].1, value_parser = OrderParser)]
+    pub(crate) sort: RowOrder,
     /// Rows of a look that is printed, 0 for all
     #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
@@ -67,10 +69,19 @@ pub(crate) const INTERVALS: [f64; 2] = [0.1, 3600.0];
 #[derive(Clone)]
 struct GroupParser;
 
-impl TypedValueParser for GroupParser {
-    type Value = Group;
+impl GroupParser {
+    fn values() -> impl Iterator<Item = PossibleValue> {
+        Field::watched().iter().map(|(field, (name, meaning))| {
+            let others = field.group_names().iter().filter(move |other| *other != name);
+            PossibleValue::new(*name).help(*meaning).aliases(others.copied())
+        })
+    }
+}
 
-    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<Group, clap::Error> {
+impl TypedValueParser for GroupParser {
+    type Value = Field;
+
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<Field, clap::Error> {
         // Asked for by those who know them from `dump`'s documentation; none of the values is like it.
         if value.eq_ignore_ascii_case("label") {
             return Err(clap::Error::raw(
@@ -78,11 +89,33 @@ impl TypedValueParser for GroupParser {
                 "--group-by: no ledger of this version has labels\n",
             ));
         }
-        EnumValueParser::new().parse_ref(command, argument, value)
+        let name = PossibleValuesParser::new(Self::values()).parse_ref(command, argument, value)?;
+        let named = |field: &&Field| field.watched_name() == name || field.group_names().contains(&name.as_str());
+        let mut fields = Field::watched().iter().map(|(field, _)| field);
+        Ok(fields.find(named).copied().unwrap_or(Field::Function))
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(Group::value_variants().iter().filter_map(ValueEnum::to_possible_value)))
+        Some(Box::new(Self::values()))
+    }
+}
+
+/// Reads what rows are put in order by.
+#[derive(Clone)]
+struct OrderParser;
+
+impl TypedValueParser for OrderParser {
+    type Value = RowOrder;
+
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<RowOrder, clap::Error> {
+        let names = row_orders().map(|(_, name, _)| PossibleValue::new(name));
+        let wanted = PossibleValuesParser::new(names).parse_ref(command, argument, value)?;
+        Ok(row_orders().into_iter().find(|(_, name, _)| *name == wanted).and_then(|(order, ..)| order))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let values = row_orders().map(|(_, name, meaning)| PossibleValue::new(name).help(meaning));
+        Some(Box::new(values.into_iter()))
     }
 }
 

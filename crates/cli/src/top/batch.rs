@@ -1,123 +1,78 @@
-//! Looks as text or JSON, for logs and programs.
+//! Looks as text or for programs, one after the other.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use heapledger_analysis::watch::{Mark, Reader};
+use heapledger_analysis::watch::{Chooser, LookRow, Mark, Reader, Readings, View};
 use heapledger_analysis::{Sampling, Seen};
-use heapledger_report::{Form, LookRow, LooksCsv, LooksJson, look_text};
+use heapledger_report::{Form, Look, LookReport, Namer, ending_words, look_columns, row_label};
 
-use super::chooser::Chooser;
-use super::namer::Namer;
-use super::view::{Data, View, columns};
 use super::{Watched, finished};
 use crate::commands::TopArgs;
-use crate::commands::present::tell_notes;
-use crate::terminal::{Output, Paging};
+use crate::commands::present::Steps;
+use crate::terminal::Output;
 
 /// How long the finished ledger of a program that has just ended is waited for.
 const FINISH_PATIENCE: Duration = Duration::from_secs(2);
 
-enum Out {
-    Text(Output),
-    Json(LooksJson<Output>),
-    Csv(LooksCsv<Output>),
-}
-
 /// Prints so many looks; 0: until the program ends.
 pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let ledger = &watched.reader;
-    let mut data = Data::new(args.ledger.view.bytes);
+    let mut readings = Readings::default();
     let reader = Reader::new(ledger, watched.began);
     let mut namer = Namer::new(watched.naming.quiet_names(&watched.namer)?, watched.holders.clone());
     let names = watched.naming.quiet_names(ledger)?;
     let mut chooser = Chooser::new(ledger, watched.filter.clone(), watched.holders.clone(), names);
-    let view = View {
-        group: args.group_by,
-        sort: args.sort,
-        reverse: false,
-        wrappers: false,
-        filter: String::new(),
-        within: Vec::new(),
-    };
+    let view = View::new(args.group_by, args.sort);
     let paint = args.ledger.paint();
-    let width = paint.columns;
-    let sampling = Sampling::of(ledger);
+    let room = if paint.columns == 0 { usize::MAX } else { paint.columns };
+    let sampled = Sampling::of(ledger).from(0);
     let name = args.ledger.ledger.to_string_lossy();
-    let mut out = match args.form.get() {
-        Form::Json => Out::Json(LooksJson::new(Output::data(), &name, sampling.from(0))?),
-        Form::Csv => Out::Csv(LooksCsv::new(Output::data(), view.group.name())?),
-        _ => Out::Text(Output::text(Paging::Never, args.ledger.view.color.is_on())),
-    };
-    let mut mark: Option<Mark> = None;
-    let mut in_flight = 0;
-    let (mut shown, mut found) = (0, false);
+    let form = args.form.get();
+    let mut out = Steps::new(form, &args.ledger.view);
+    if *form == Form::Csv {
+        // As it is, whatever the locale.
+        out = out.to(Output::data());
+    }
+    let (mut shown, mut found, mut in_flight) = (0, false, 0);
     loop {
         let began = Instant::now();
         let totals = reader.totals(SystemTime::now())?;
         let running = totals.identity.running;
-        data.readings.add_totals(Box::new(totals));
-        let sample = Arc::new(chooser.sample(&reader, mark.as_ref())?);
-        data.readings.add_sample(Arc::clone(&sample), &chooser.text());
-        data.readings.set_mark(mark.clone(), &chooser.text());
+        readings.add_totals(Box::new(totals));
+        let sample = Arc::new(chooser.sample(&reader, readings.mark.as_ref(), SystemTime::now())?);
+        readings.add_sample(Arc::clone(&sample), &chooser.text());
         if !running && shown > 0 {
-            data.ending = Some(ending(ledger));
+            readings.ending = Some(ending(ledger));
         }
-        name_new(&mut data, &mut namer)?;
-        let table = data.table(&view);
-        let look = data.look(view.group, table.len());
+        let sites = readings.sites_to_name();
+        readings.names.add(namer.sites(&sites)?);
+        let table = readings.table(&view, &|id| row_label(&readings, id));
+        let look = Look::of(&readings, view.by, table.len(), args.ledger.view.bytes);
         found |= look.chosen.blocks != 0;
+        in_flight += sample.in_flight;
+        shown += 1;
+        let is_last = shown == looks || !running;
         let limit = if args.limit == 0 { usize::MAX } else { args.limit };
         let rows: Vec<LookRow> = table.into_iter().take(limit).map(|(_, row)| row).collect();
-        in_flight += data.readings.samples.last().map_or(0, |sample| sample.in_flight);
-        match &mut out {
-            Out::Json(json) => json.look(&look, &rows)?,
-            Out::Csv(csv) => csv.look(&look, &rows)?,
-            Out::Text(text) => {
-                if shown > 0 {
-                    writeln!(text)?;
-                }
-                let columns = columns(
-                    view.group,
-                    false,
-                    data.motion(),
-                    if width == 0 { usize::MAX } else { width },
-                    look.figures,
-                );
-                look_text(text, &look, &columns, &rows, width, paint)?;
-                text.flush()?;
+        let columns = look_columns(view.by, false, readings.motion(), room, look.figures);
+        let seen = Seen::default();
+        let (look, rows, columns) = (&look, &rows, &columns);
+        let mut report = LookReport { ledger: &name, sampled, look, rows, columns, paint, in_flight, seen };
+        out.step(&mut report)?;
+        if is_last {
+            if !found {
+                args.filter.tell_unknown(ledger, &mut args.naming.no_names(ledger)?)?;
             }
+            report.seen = Seen::of(ledger, in_flight)?;
+            return out.end(&mut report);
         }
-        if args.mark && mark.is_none() {
-            mark = Some(Mark::at(sample));
-        }
-        shown += 1;
-        if shown == looks || !running {
-            break;
+        if args.mark && readings.mark.is_none() {
+            readings.set_mark(Some(Mark::at(sample)), &chooser.text());
         }
         std::thread::sleep(watched.interval.saturating_sub(began.elapsed()));
     }
-    if !found {
-        args.filter.tell_unknown(ledger, &mut args.naming.no_names(ledger)?)?;
-    }
-    match out {
-        Out::Json(json) => json.end(in_flight, &Seen::of(ledger, in_flight)?)?,
-        Out::Csv(_) => tell_notes(&Seen::of(ledger, in_flight)?),
-        Out::Text(_) => {}
-    }
-    Ok(())
-}
-
-/// Finds the names of sites that came since the last look.
-fn name_new(data: &mut Data, namer: &mut Namer<'_>) -> Result<()> {
-    let Some(sample) = data.readings.samples.last().cloned() else { return Ok(()) };
-    let mut sites: Vec<u32> = sample.cells.iter().map(|cell| cell.key.site).collect();
-    sites.dedup();
-    sites.retain(|site| data.names.site(*site).is_none());
-    data.names.add(namer.sites(&sites)?);
-    Ok(())
 }
 
 /// How the program ended, once `run` has written that down.
@@ -125,7 +80,7 @@ fn ending(ledger: &heapledger_source::Ledger) -> String {
     let began = Instant::now();
     loop {
         if let Some(identity) = finished::identity_of(ledger) {
-            return super::view::ending_words(&identity);
+            return ending_words(&identity);
         }
         if began.elapsed() > FINISH_PATIENCE {
             return String::new();

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Result;
 use heapledger_analysis::Holders;
 use heapledger_analysis::query::Filter;
-use heapledger_analysis::watch::{Mark, Reader, Sample, Totals};
+use heapledger_analysis::watch::{Chooser, Mark, Reader, Sample, Totals};
+use heapledger_report::ending_words;
 use heapledger_source::{Ledger, SourceError, Tallies};
 
-use super::chooser::Chooser;
 use super::finished;
-use super::view::ending_words;
 use crate::commands::NamingArgs;
 
 /// Reading all records takes at most one part in so many of the time.
@@ -178,7 +177,7 @@ impl Reading<'_> {
         });
         let sample = Arc::new(match last {
             Some((_, sample)) => sample.again(self.reader.now_ns()),
-            None => self.chooser.sample(&self.reader, self.mark.as_ref())?,
+            None => self.chooser.sample(&self.reader, self.mark.as_ref(), SystemTime::now())?,
         });
         self.last = Some((tallies, Arc::clone(&sample)));
         Ok(sample)
@@ -188,7 +187,7 @@ impl Reading<'_> {
     fn obey(&mut self, order: Order, tell: &dyn Fn(Report) -> bool) -> Result<bool, SourceError> {
         match order {
             Order::Mark => {
-                let sample = self.chooser.sample(&self.reader, None)?;
+                let sample = self.chooser.sample(&self.reader, None, SystemTime::now())?;
                 (self.mark, self.last) = (Some(Mark::at(Arc::new(sample))), None);
             }
             Order::Unmark => (self.mark, self.last) = (None, None),

@@ -5,7 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use heapledger_analysis::watch::{FoundNames, View};
 use heapledger_analysis::{Holders, NamedStack};
+use heapledger_report::Namer;
 use nix::sys::signal::{SigSet, Signal};
 use ratatui::crossterm::event::{self, KeyEvent, KeyEventKind};
 
@@ -13,9 +15,7 @@ use self::app::{Action, App};
 use self::terminal::Screen;
 use self::theme::Theme;
 use super::Watched;
-use super::namer::{Named, Namer};
 use super::reader::{self, Order, Report};
-use super::view::{Data, View};
 use crate::commands::{NamingArgs, TopArgs};
 use crate::end_as;
 use crate::run::End;
@@ -41,7 +41,7 @@ enum Event {
     NoKeys,
     Signal(Signal),
     Read(Report),
-    Named(Named),
+    Named(FoundNames),
     Stack(u32, NamedStack),
     Problem(String),
 }
@@ -56,22 +56,14 @@ enum Question {
 pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> Result<()> {
     let watched = watched()?;
     let theme = Theme { color: args.ledger.view.color.is_on(), ascii: !crate::terminal::is_utf8() };
-    let view = View {
-        group: args.group_by,
-        sort: args.sort,
-        reverse: false,
-        wrappers: false,
-        filter: String::new(),
-        within: Vec::new(),
-    };
+    let view = View::new(args.group_by, args.sort);
     let pid = args.ledger.ledger.to_str().and_then(|text| text.parse().ok());
     let signals = terminal::hold_signals()?;
     let screen = Screen::take()?;
     let (tell, events) = mpsc::channel();
     let (order, orders) = mpsc::channel();
     let (ask, questions) = mpsc::channel();
-    let mut app = App::new(view, watched.interval);
-    app.data = Data::new(args.ledger.view.bytes);
+    let mut app = App::new(view, watched.interval, args.ledger.view.bytes);
     if args.mark {
         app.marking = order.send(Order::Mark).is_ok();
     }
@@ -168,7 +160,7 @@ impl Showing {
             Event::Read(report) => self.note(report),
             Event::Named(named) => {
                 app.unnamed = app.unnamed.saturating_sub(named.sites.len());
-                app.data.names.add(named);
+                app.readings.names.add(named);
             }
             Event::Stack(site, stack) => {
                 app.stacks.insert(site, stack);
@@ -185,21 +177,21 @@ impl Showing {
     fn note(&mut self, report: Report) {
         let app = &mut self.app;
         match report {
-            Report::Totals(totals) => app.data.readings.add_totals(totals),
+            Report::Totals(totals) => app.readings.add_totals(totals),
             Report::Sample { sample, mark, condition } => {
                 // A mark that was taken away again meanwhile does not come back.
-                if app.marking || app.data.readings.mark.is_some() {
+                if app.marking || app.readings.mark.is_some() {
                     app.marking = app.marking && mark.is_none();
-                    app.data.readings.set_mark(mark, &condition);
+                    app.readings.set_mark(mark, &condition);
                 }
-                app.data.readings.add_sample(sample, &condition);
+                app.readings.add_sample(sample, &condition);
                 let sites = app.sites_to_name();
                 if !sites.is_empty() {
                     let _ = self.ask.send(Question::Sites(sites));
                 }
             }
             Report::Refused(problem) => app.said = Some(problem),
-            Report::Ended(words) => app.data.ending = Some(words),
+            Report::Ended(words) => app.readings.ending = Some(words),
             Report::Failed(problem) => app.problem = Some(format!("the ledger can no longer be read: {problem}")),
         }
     }

@@ -1,6 +1,9 @@
 //! Looks as text, in several widths.
 
+use heapledger_analysis::watch::RowFigure;
+
 use super::*;
+use crate::form::units::span;
 
 fn held(blocks: u64, bytes: u64) -> Amount {
     Amount { samples: blocks, blocks, bytes }
@@ -39,10 +42,17 @@ fn rows() -> Vec<LookRow> {
     ]
 }
 
+fn report<'a>(look: &'a Look, rows: &'a [LookRow]) -> LookReport<'a> {
+    let (paint, seen) = (Paint::default(), Seen::default());
+    LookReport { ledger: "4711", sampled: None, look, rows, columns: &[], paint, in_flight: 3, seen }
+}
+
 fn text(look: &Look, rows: &[LookRow]) -> String {
     let mut out = Vec::new();
-    let columns = [LookColumn::Live, LookColumn::Blocks, LookColumn::Rate, LookColumn::Growth, LookColumn::Oldest];
-    look_text(&mut out, look, &columns, rows, 80, Paint::default()).expect("memory");
+    let columns =
+        [RowFigure::Bytes, RowFigure::Blocks, RowFigure::Rate, RowFigure::Growth, RowFigure::Oldest].map(LookColumn);
+    let paint = Paint { columns: 80, ..Paint::default() };
+    LookReport { columns: &columns, paint, ..report(look, rows) }.write(&Form::Text, &mut out).expect("memory");
     String::from_utf8(out).expect("text")
 }
 
@@ -102,7 +112,7 @@ fn figures_are_short() {
         (u64::MAX, "16.0 EiB"),
     ] {
         assert_eq!(figures.short(number), text);
-        assert!(figures.short(number).len() <= LookColumn::Live.width(figures));
+        assert!(figures.short(number).len() <= LookColumn(RowFigure::Bytes).width(figures));
     }
     assert_eq!(
         (short_signed(-5), short_signed(0), short_signed(2048)),
@@ -123,17 +133,19 @@ fn figures_are_short() {
         86_399_000_000_000,
         34_000_000_000_000_000,
     ] {
-        assert!(span(ns).len() <= LookColumn::Oldest.width(figures), "{}", span(ns));
+        assert!(span(ns).len() <= LookColumn(RowFigure::Oldest).width(figures), "{}", span(ns));
     }
-    assert_eq!(short_count(9_999_999).len(), LookColumn::Blocks.width(figures) - 1, "there is room for a tilde");
+    assert_eq!(
+        short_count(9_999_999).len(),
+        LookColumn(RowFigure::Blocks).width(figures) - 1,
+        "there is room for a tilde"
+    );
 }
 
 #[test]
 fn a_look_as_json() {
     let mut out = Vec::new();
-    let mut json = LooksJson::new(&mut out, "4711", None).expect("memory");
-    json.look(&look(), &rows()).expect("memory");
-    json.end(3, &Seen::default()).expect("memory");
+    report(&look(), &rows()).write(&Form::Json, &mut out).expect("memory");
     let lines: Vec<serde_json::Value> =
         String::from_utf8(out).expect("text").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(
@@ -150,4 +162,35 @@ fn a_look_as_json() {
         (&1000.into(), &(-70).into(), &61_000_000_000_u64.into())
     );
     assert!(row["young_bytes"].is_null() && row["allocated_bytes"].is_null());
+}
+
+#[test]
+fn looks_follow_each_other_in_one_output() {
+    let both = |form: &Form| {
+        let (look, rows, mut out) = (look(), rows(), Vec::new());
+        let mut report = report(&look, &rows[..1]);
+        for number in [1, 2] {
+            report.step(form, number, &mut out).expect("memory");
+        }
+        report.end(form, 2, &mut out).expect("memory");
+        String::from_utf8(out).expect("text")
+    };
+    let text = both(&Form::Text);
+    assert_eq!((text.matches("redis-server").count(), text.matches("\n\nredis-server").count()), (2, 1), "{text}");
+    let json = both(&Form::Json);
+    let types: Vec<String> = json
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["type"].to_string())
+        .collect();
+    assert_eq!(types, ["\"header\"", "\"look\"", "\"look\"", "\"end\""]);
+    assert!(json.contains("\"shown\":2,"), "{json}");
+    assert_eq!(
+        both(&Form::Csv),
+        "look,time_ns,function,live_bytes,live_blocks,young_bytes,young_blocks,bytes_per_second,blocks_per_second,\
+         growth_bytes,growth_blocks,allocated_blocks,allocated_bytes,oldest_age_ns\r\n\
+         1,185000000000,zmalloc_usable,11534336,1000,,,1536,,-70,0,,,61000000000\r\n\
+         2,185000000000,zmalloc_usable,11534336,1000,,,1536,,-70,0,,,61000000000\r\n"
+    );
+    let (look, mut out) = (look(), Vec::new());
+    assert!(matches!(report(&look, &[]).write(&Form::Ecos, &mut out), Err(ReportError::NoForm("ecos"))));
 }

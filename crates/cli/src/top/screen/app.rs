@@ -1,15 +1,16 @@
 //! What the screen shows at the moment, and what a key changes in it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use heapledger_analysis::NamedStack;
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Filter;
-use heapledger_report::{Look, LookColumn, LookRow};
+use heapledger_analysis::watch::{LookRow, Readings, RowFigure, RowId, RowOrder, View};
+use heapledger_report::{Look, LookColumn, look_columns, row_label};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::super::reader::Order;
-use super::super::view::{Data, Group, RowId, Sort, View, columns};
 use crate::commands::top::INTERVALS;
 
 /// Most letters of what is typed.
@@ -58,7 +59,9 @@ pub(super) enum Page {
 
 /// The state of the screen.
 pub(super) struct App {
-    pub(super) data: Data,
+    pub(super) readings: Readings,
+    /// Whether bytes are written exactly, without units.
+    pub(super) exact_bytes: bool,
     /// The last one is shown; Esc leads back to the one before.
     pub(super) pages: Vec<Page>,
     pub(super) interval: Duration,
@@ -75,8 +78,6 @@ pub(super) struct App {
     pub(super) problem: Option<String>,
     /// Stacks that were asked for.
     pub(super) stacks: HashMap<u32, NamedStack>,
-    /// Sites whose names were asked for.
-    asked: HashSet<u32>,
     /// Sites whose names have not come yet.
     pub(super) unnamed: usize,
     /// What is shown, reckoned from all the above.
@@ -90,10 +91,11 @@ pub(super) struct App {
 }
 
 impl App {
-    pub(super) fn new(view: View, interval: Duration) -> App {
+    pub(super) fn new(view: View, interval: Duration, exact_bytes: bool) -> App {
         let page = TablePage { view, title: Vec::new(), cursor: 0, offset: 0, held: None };
         App {
-            data: Data::default(),
+            readings: Readings::default(),
+            exact_bytes,
             pages: vec![Page::Table(page)],
             interval,
             paused: false,
@@ -103,7 +105,6 @@ impl App {
             help: None,
             problem: None,
             stacks: HashMap::new(),
-            asked: HashSet::new(),
             unnamed: 0,
             rows: Vec::new(),
             look: Look::default(),
@@ -115,30 +116,22 @@ impl App {
 
     /// Sites that nobody has named yet, those that hold most first.
     pub(super) fn sites_to_name(&mut self) -> Vec<u32> {
-        let Some(sample) = self.data.readings.samples.last() else { return Vec::new() };
-        let fresh = sample.cells.iter().filter(|cell| !self.asked.contains(&cell.key.site));
-        let mut bytes: HashMap<u32, u64> = HashMap::new();
-        for cell in fresh {
-            *bytes.entry(cell.key.site).or_default() += cell.live.bytes;
-        }
-        let mut sites: Vec<(u32, u64)> = bytes.into_iter().collect();
-        sites.sort_unstable_by_key(|(site, bytes)| (std::cmp::Reverse(*bytes), *site));
-        self.asked.extend(sites.iter().map(|(site, _)| *site));
+        let sites = self.readings.sites_to_name();
         self.unnamed += sites.len();
-        sites.into_iter().map(|(site, _)| site).collect()
+        sites
     }
 
     /// Reckons anew what is shown, for a screen so many columns wide.
     pub(super) fn update(&mut self, width: u16) {
-        let (group, part) = match self.pages.last() {
-            Some(Page::Table(page)) => (page.view.group, !page.view.within.is_empty()),
-            _ => (Group::Stack, true),
+        let (by, part) = match self.pages.last() {
+            Some(Page::Table(page)) => (page.view.by, !page.view.within.is_empty()),
+            _ => (Field::Stack, true),
         };
         if let Some(Page::Table(page)) = self.pages.last() {
-            self.rows = self.data.table(&page.view);
+            self.rows = self.readings.table(&page.view, &|id| row_label(&self.readings, id));
         }
-        self.look = self.data.look(group, self.rows.len());
-        self.columns = columns(group, part, self.data.motion(), usize::from(width), self.look.figures);
+        self.look = Look::of(&self.readings, by, self.rows.len(), self.exact_bytes);
+        self.columns = look_columns(by, part, self.readings.motion(), usize::from(width), self.look.figures);
         let last = self.rows.len().saturating_sub(1);
         if let Some(Page::Table(page)) = self.pages.last_mut() {
             if let Some(held) = page.held
@@ -197,12 +190,12 @@ impl App {
                 Some(Action::Order(Order::Mark))
             }
             KeyCode::Char('f') => {
-                self.typing = Some(Typing { condition: true, text: self.data.readings.condition.clone() });
+                self.typing = Some(Typing { condition: true, text: self.readings.condition.clone() });
                 None
             }
             KeyCode::Char('M') => {
                 self.marking = false;
-                self.data.readings.mark = None;
+                self.readings.mark = None;
                 Some(Action::Order(Order::Unmark))
             }
             KeyCode::Esc | KeyCode::Backspace => {
@@ -214,7 +207,7 @@ impl App {
     }
 
     fn is_running(&self) -> bool {
-        self.data.ending.is_none() && self.data.readings.totals.as_ref().is_some_and(|totals| totals.identity.running)
+        self.readings.ending.is_none() && self.readings.totals.as_ref().is_some_and(|totals| totals.identity.running)
     }
 
     fn set_interval(&mut self, interval: Duration) -> Option<Action> {
@@ -235,25 +228,26 @@ impl App {
         let columns = self.columns.clone();
         let Some(Page::Table(page)) = self.pages.last_mut() else { return None };
         let view = &mut page.view;
-        let at = Group::ALL.iter().position(|group| *group == view.group).unwrap_or(0);
+        let all = Field::watched();
+        let at = all.iter().position(|(by, _)| *by == view.by).unwrap_or(0);
         match code {
             KeyCode::Enter => return self.enter(),
             KeyCode::Char(digit @ '1'..='6') => {
-                if let Some(group) = Group::ALL.get(digit as usize - '1' as usize) {
-                    page.regroup(*group);
+                if let Some((by, _)) = all.get(digit as usize - '1' as usize) {
+                    page.regroup(*by);
                 }
             }
-            KeyCode::Tab => page.regroup(Group::ALL[(at + 1) % Group::ALL.len()]),
-            KeyCode::BackTab => page.regroup(Group::ALL[(at + Group::ALL.len() - 1) % Group::ALL.len()]),
-            KeyCode::Char('s' | '>' | '.') => view.sort = next_sort(view.sort, &columns, 1),
-            KeyCode::Char('<' | ',') => view.sort = next_sort(view.sort, &columns, columns.len()),
-            KeyCode::Char('b') => view.sort = Sort::Bytes,
-            KeyCode::Char('n') => view.sort = Sort::Blocks,
-            KeyCode::Char('d') => view.sort = Sort::Rate,
-            KeyCode::Char('c') => view.sort = Sort::Growth,
-            KeyCode::Char('a') => view.sort = Sort::Allocated,
-            KeyCode::Char('o') => view.sort = Sort::Oldest,
-            KeyCode::Char('N') => view.sort = Sort::Name,
+            KeyCode::Tab => page.regroup(all[(at + 1) % all.len()].0),
+            KeyCode::BackTab => page.regroup(all[(at + all.len() - 1) % all.len()].0),
+            KeyCode::Char('s' | '>' | '.') => view.order = next_order(view.order, &columns, 1),
+            KeyCode::Char('<' | ',') => view.order = next_order(view.order, &columns, columns.len()),
+            KeyCode::Char('b') => view.order = Some(RowFigure::Bytes),
+            KeyCode::Char('n') => view.order = Some(RowFigure::Blocks),
+            KeyCode::Char('d') => view.order = Some(RowFigure::Rate),
+            KeyCode::Char('c') => view.order = Some(RowFigure::Growth),
+            KeyCode::Char('a') => view.order = Some(RowFigure::Allocated),
+            KeyCode::Char('o') => view.order = Some(RowFigure::Oldest),
+            KeyCode::Char('N') => view.order = None,
             KeyCode::Char('r' | 'R') => view.reverse = !view.reverse,
             KeyCode::Char('w') => {
                 view.wrappers = !view.wrappers;
@@ -275,11 +269,11 @@ impl App {
             self.pages.push(Page::Stack { site, title, scroll: 0 });
             return (!self.stacks.contains_key(&site)).then_some(Action::Stack(site));
         }
-        title.push(format!("{} {}", page.view.group.name(), row.label));
-        let mut view = View { group: Group::Stack, filter: String::new(), ..page.view.clone() };
-        view.within.push((page.view.group, *id));
-        if view.sort == Sort::Allocated {
-            view.sort = Sort::Bytes;
+        title.push(format!("{} {}", page.view.by.watched_name(), row.label));
+        let mut view = View { by: Field::Stack, filter: String::new(), ..page.view.clone() };
+        view.within.push((page.view.by, *id));
+        if view.order == Some(RowFigure::Allocated) {
+            view.order = Some(RowFigure::Bytes);
         }
         self.pages.push(Page::Table(TablePage { view, title, cursor: 0, offset: 0, held: None }));
         None
@@ -358,11 +352,11 @@ impl App {
 }
 
 impl TablePage {
-    fn regroup(&mut self, group: Group) {
-        self.view.group = group;
+    fn regroup(&mut self, by: Field) {
+        self.view.by = by;
         (self.cursor, self.offset, self.held) = (0, 0, None);
-        if self.view.sort == Sort::Allocated && !matches!(group, Group::Thread | Group::Kind) {
-            self.view.sort = Sort::Bytes;
+        if self.view.order == Some(RowFigure::Allocated) && !matches!(by, Field::Thread | Field::Kind) {
+            self.view.order = Some(RowFigure::Bytes);
         }
     }
 }
@@ -392,12 +386,11 @@ fn step(code: KeyCode, control: bool, room: usize) -> Option<Step> {
 }
 
 /// The order `by` columns further on, of those that are shown and the name.
-fn next_sort(sort: Sort, columns: &[LookColumn], by: usize) -> Sort {
-    let all: Vec<Sort> =
-        columns.iter().map(|column| Sort::by(Some(*column))).chain(std::iter::once(Sort::by(None))).collect();
-    match all.iter().position(|other| *other == sort) {
+fn next_order(order: RowOrder, columns: &[LookColumn], by: usize) -> RowOrder {
+    let all: Vec<RowOrder> = columns.iter().map(|column| Some(column.0)).chain([None]).collect();
+    match all.iter().position(|other| *other == order) {
         Some(at) => all[(at + by) % all.len()],
-        None => Sort::Bytes,
+        None => Some(RowFigure::Bytes),
     }
 }
 

@@ -1,13 +1,14 @@
 //! The screen: figures, the heap's curve, a page, the keys. What there is no room for is left out, the least needed
 //! first.
 
-use heapledger_report::{LookColumn, LookRow, LookState, span};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::watch::{LookRow, RowFigure, View};
+use heapledger_report::{LookState, span};
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::super::view::{Group, Sort, View};
 use super::app::{App, Page, TablePage};
 use super::chart::{bounds, chart};
 use super::pages;
@@ -144,7 +145,7 @@ fn header(lines: &mut Lines<'_>, app: &App) {
         20..34 => 3,
         _ => 5,
     };
-    if rows > 0 && lines.area.width >= 40 && app.data.readings.curve.span_ns() > 0 {
+    if rows > 0 && lines.area.width >= 40 && app.readings.curve.span_ns() > 0 {
         curve(lines, app, rows);
     }
 }
@@ -205,8 +206,8 @@ fn curve(lines: &mut Lines<'_>, app: &App, rows: usize) {
     let (theme, figures) = (lines.theme, app.look.figures.known());
     let legend_width = if figures.exact_bytes { 22 } else { 14 };
     let width = usize::from(lines.area.width).saturating_sub(legend_width);
-    let span_ns = app.data.readings.curve.span_ns().clamp(SPAN_AT_FIRST_NS, SPAN_NS);
-    let columns = app.data.readings.curve.columns(width, span_ns);
+    let span_ns = app.readings.curve.span_ns().clamp(SPAN_AT_FIRST_NS, SPAN_NS);
+    let columns = app.readings.curve.columns(width, span_ns);
     let Some((low, high)) = bounds(&columns) else { return };
     let last = chart(&columns, rows, theme.ascii);
     for (index, line) in last.iter().enumerate() {
@@ -229,7 +230,7 @@ fn table(lines: &mut Lines<'_>, app: &mut App) {
             groups(lines, &page.view);
         } else {
             let mut path: Vec<Piece> = vec![(page.title.join(" > "), theme.strong())];
-            path.push((format!(" by {}", page.view.group.name()), theme.plain()));
+            path.push((format!(" by {}", page.view.by.watched_name()), theme.plain()));
             let filter = filter(&page.view, theme);
             lines.line(&path, &filter);
         }
@@ -243,12 +244,12 @@ fn table(lines: &mut Lines<'_>, app: &mut App) {
         (true, true) => "^",
     };
     for column in &app.columns {
-        let sorted = page.view.sort.column() == Some(*column);
+        let sorted = page.view.order == Some(column.0);
         let title = format!("{}{}", column.title(marked), if sorted { arrow } else { "" });
         heading.push((format!("{title:>0$} ", column.width(app.look.figures)), theme.heading()));
     }
-    let name = page.view.group.name().to_uppercase();
-    heading.push((format!(" {name}{}", if page.view.sort == Sort::Name { arrow } else { "" }), theme.heading()));
+    let name = page.view.by.watched_name().to_uppercase();
+    heading.push((format!(" {name}{}", if page.view.order.is_none() { arrow } else { "" }), theme.heading()));
     lines.line(&heading, &[]);
     lines.style_last(theme.heading());
     let room = usize::from(lines.left());
@@ -264,7 +265,7 @@ fn table(lines: &mut Lines<'_>, app: &mut App) {
     }
     if app.rows.is_empty() {
         let words = match () {
-            () if app.data.readings.samples.last().is_none() => "reading",
+            () if app.readings.samples.last().is_none() => "reading",
             () if !page.view.filter.is_empty() => "nothing has this in its name; Esc shows all",
             () if marked => "nothing allocated since the mark lives",
             () => "no blocks are live",
@@ -277,9 +278,9 @@ fn cells(app: &App, row: &LookRow, view: &View, marked: bool, theme: Theme, widt
     let mut pieces: Vec<Piece> = Vec::new();
     for column in &app.columns {
         let text = format!("{:>1$} ", column.cell(row, marked, app.look.figures), column.width(app.look.figures));
-        let style = match column {
-            LookColumn::Rate => slope(row.bytes_per_second.unwrap_or(0.0), theme),
-            LookColumn::Growth => slope(row.growth_bytes as f64, theme),
+        let style = match column.0 {
+            RowFigure::Rate => slope(row.bytes_per_second.unwrap_or(0.0), theme),
+            RowFigure::Growth => slope(row.growth_bytes as f64, theme),
             _ => theme.plain(),
         };
         pieces.push((text, style));
@@ -287,7 +288,7 @@ fn cells(app: &App, row: &LookRow, view: &View, marked: bool, theme: Theme, widt
     let used: usize = pieces.iter().map(|(text, _)| text.chars().count()).sum();
     let room = width.saturating_sub(used + 1);
     // Of a path the end says most, of all else the beginning.
-    let from_end = matches!(view.group, Group::File | Group::Module);
+    let from_end = matches!(view.by, Field::File | Field::Module);
     pieces.push((format!(" {}", fit(&row.label, room, from_end)), theme.plain()));
     pieces
 }
@@ -310,9 +311,9 @@ pub(super) fn fit(text: &str, room: usize, keep_end: bool) -> String {
 fn groups(lines: &mut Lines<'_>, view: &View) {
     let theme = lines.theme;
     let mut pieces: Vec<Piece> = Vec::new();
-    for (index, group) in Group::ALL.into_iter().enumerate() {
-        let style = if group == view.group { theme.chosen() } else { theme.plain() };
-        pieces.push((format!(" {} {} ", index + 1, group.name()), style));
+    for (index, (by, (name, _))) in Field::watched().iter().enumerate() {
+        let style = if *by == view.by { theme.chosen() } else { theme.plain() };
+        pieces.push((format!(" {} {name} ", index + 1), style));
     }
     let filter = filter(view, theme);
     lines.line(&pieces, &filter);
@@ -345,7 +346,7 @@ fn keys(app: &App, theme: Theme, width: usize) -> Vec<Piece> {
     match app.pages.last() {
         Some(Page::Stack { .. }) => all.extend([key("Esc", "back")].concat()),
         Some(Page::Table(page)) => {
-            let stack = page.view.group == Group::Stack;
+            let stack = page.view.by == Field::Stack;
             all.extend(key("Enter", if stack { "frames" } else { "stacks" }));
             if app.pages.len() > 1 {
                 all.extend(key("Esc", "back"));

@@ -135,12 +135,12 @@ fn heading(frame: &NamedFrame) -> String {
 
 /// What a stack holds now: how much, and since when.
 fn figures(app: &App, site: u32) -> (String, String) {
-    let Some(now) = app.data.readings.samples.last() else { return Default::default() };
-    let before = app.data.readings.samples.before().map(AsRef::as_ref);
+    let Some(now) = app.readings.samples.last() else { return Default::default() };
+    let before = app.readings.samples.before().map(AsRef::as_ref);
     let held = heapledger_analysis::watch::rows(now, before, None, |key| (key.site == site).then_some(()));
     let Some(row) = held.first() else { return ("nothing of this stack is live now".to_owned(), String::new()) };
     let about = app.look.figures;
-    let (marked, running) = (app.data.readings.mark.is_some(), app.data.motion() == Motion::Running);
+    let (marked, running) = (app.readings.mark.is_some(), app.readings.motion() == Motion::Running);
     let part = if marked { row.young } else { row.live };
     let mut text = format!("{} in {}", about.bytes(part.bytes), about.counted(part.blocks, "block", "blocks"));
     if marked {
@@ -152,7 +152,7 @@ fn figures(app: &App, site: u32) -> (String, String) {
     if about.estimated {
         text.push_str(&format!(", from {}", counted(part.samples, "sample", "samples")));
     }
-    let age = |ticks| app.data.readings.totals.as_ref().and_then(|totals| totals.clock.age_ns(ticks)).map(span);
+    let age = |ticks| app.readings.totals.as_ref().and_then(|totals| totals.clock.age_ns(ticks)).map(span);
     let oldest = row.oldest.and_then(age).map(|age| format!("oldest {age}"));
     let newest = row.newest.and_then(age).map(|age| format!("newest {age}"));
     let growth = row.bytes_per_second.filter(|_| running).map(|rate| format!("growth {}/s", about.short_rate(rate)));

@@ -6,8 +6,8 @@ use super::*;
 fn app() -> App {
     let mut made = Made::new();
     made.block(0, 0, 100).block(1, 1, 50).block(2, 0, 400).look(false).block(1, 1, 7).look(false);
-    let mut app = App::new(view(), Duration::from_secs(1));
-    app.data = made.data;
+    let mut app = App::new(view(), Duration::from_secs(1), false);
+    app.readings = made.readings;
     app.update(100);
     app.scroll(10);
     app
@@ -48,11 +48,11 @@ fn labels(app: &App) -> Vec<&str> {
 fn groups_have_numbers_and_follow_each_other() {
     let mut app = app();
     press(&mut app, "3");
-    assert_eq!(table(&app).view.group, Group::Thread);
+    assert_eq!(table(&app).view.by, Field::Thread);
     press(&mut app, "\t\t\t\t");
-    assert_eq!(table(&app).view.group, Group::Function);
+    assert_eq!(table(&app).view.by, Field::Function);
     app.key(KeyEvent::new(KeyCode::BackTab, KeyModifiers::SHIFT));
-    assert_eq!(table(&app).view.group, Group::Kind);
+    assert_eq!(table(&app).view.by, Field::Kind);
 }
 
 #[test]
@@ -61,15 +61,25 @@ fn order_goes_through_the_columns_that_are_shown() {
     let mut seen = Vec::new();
     for _ in 0..=app.columns.len() {
         press(&mut app, "s");
-        seen.push(table(&app).view.sort);
+        seen.push(table(&app).view.order);
     }
-    assert_eq!(seen, [Sort::Blocks, Sort::Rate, Sort::Growth, Sort::Oldest, Sort::Name, Sort::Bytes]);
+    assert_eq!(
+        seen,
+        [
+            Some(RowFigure::Blocks),
+            Some(RowFigure::Rate),
+            Some(RowFigure::Growth),
+            Some(RowFigure::Oldest),
+            None,
+            Some(RowFigure::Bytes)
+        ]
+    );
     press(&mut app, "<");
-    assert_eq!(table(&app).view.sort, Sort::Name);
+    assert_eq!(table(&app).view.order, None);
     press(&mut app, "3a");
-    assert_eq!(table(&app).view.sort, Sort::Allocated);
+    assert_eq!(table(&app).view.order, Some(RowFigure::Allocated));
     press(&mut app, "1r");
-    assert_eq!((table(&app).view.sort, table(&app).view.reverse), (Sort::Bytes, true));
+    assert_eq!((table(&app).view.order, table(&app).view.reverse), (Some(RowFigure::Bytes), true));
 }
 
 #[test]
@@ -168,7 +178,7 @@ fn orders_for_the_reader() {
 #[test]
 fn nothing_can_be_marked_that_has_ended() {
     let mut app = app();
-    app.data.ending = Some("ended with status 0".to_owned());
+    app.readings.ending = Some("ended with status 0".to_owned());
     assert_eq!(press(&mut app, "m"), None);
 }
 
@@ -186,7 +196,7 @@ fn each_site_is_named_once_and_the_greatest_first() {
     let mut app = app();
     let sites = app.sites_to_name();
     assert_eq!(sites.len(), 3);
-    assert_eq!(app.data.names.site(sites[0]).map(|name| app.data.names.label(name.line)), Some("program+0x40"));
+    assert_eq!(app.readings.names.site(sites[0]).map(|name| app.readings.names.label(name.line)), Some("program+0x40"));
     assert_eq!(app.sites_to_name(), [0; 0]);
 }
 

@@ -9,8 +9,8 @@ use super::super::super::testing::{Made, view};
 use super::*;
 
 fn app(made: Made) -> App {
-    let mut app = App::new(view(), Duration::from_secs(1));
-    app.data = made.data;
+    let mut app = App::new(view(), Duration::from_secs(1), false);
+    app.readings = made.readings;
     app
 }
 
@@ -60,7 +60,7 @@ growth +1.91 MiB/s  1 allocations/s  0 frees/s
 #[test]
 fn exact_bytes_have_room_on_the_screen() {
     let mut app = app(made());
-    app.data.exact_bytes = true;
+    app.exact_bytes = true;
     for width in [80, 120] {
         let lines = screen(&mut app, width, 24, Theme::default());
         let shown = lines.join("\n");
@@ -129,13 +129,14 @@ fn a_stack_is_shown_frame_by_frame() {
 #[test]
 fn a_mark_a_loss_and_an_end_are_said() {
     let mut made = made();
-    made.look(true).block(2, 0, 12).lost(2).look(false);
+    made.look(true).block(2, 0, 12).program.lost(2);
+    made.look(false);
     let mut app = app(made);
     let text = screen(&mut app, 80, 24, Theme::default()).join("\n");
     assert!(text.contains("since the mark 1.00 s ago: 12 B in 1 block new and alive"), "{text}");
     assert!(text.contains("not seen: 2 blocks were not entered"), "{text}");
     assert!(text.contains("   NEW▼") && text.contains("M unmark"), "{text}");
-    app.data.ending = Some("killed by signal 9".to_owned());
+    app.readings.ending = Some("killed by signal 9".to_owned());
     let text = screen(&mut app, 80, 24, Theme::default()).join("\n");
     assert!(
         text.lines().next().is_some_and(|line| line.starts_with("made-up, pid 4711  killed by signal 9")),
@@ -158,7 +159,8 @@ fn slow_reading_is_said() {
 #[test]
 fn estimates_are_marked() {
     let mut made = Made::new();
-    made.sampled().block(0, 0, 1000).look(false);
+    made.program.sampled();
+    made.block(0, 0, 1000).look(false);
     let text = screen(&mut app(made), 80, 24, Theme::default()).join("\n");
     assert!(text.contains("live ~") && text.contains(" ~1."), "{text}");
 }

@@ -1,79 +1,19 @@
-//! Names for call sites: a few numbers for each site, and the labels that they stand for.
+//! Names for call sites, as the rows of a live view have them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use anyhow::Result;
+use heapledger_analysis::watch::{FoundNames, FrameLabels, NameTable, Readings, RowId, SiteName, UNNAMED};
 use heapledger_analysis::{Holders, NamedFrame, NamedStack, Names, NamingOptions};
-use heapledger_report::{clean, short_name};
+use heapledger_source::{SourceError, ThreadState};
 
-/// The label of what has no name yet.
-pub(crate) const UNNAMED: u32 = 0;
+use crate::{clean, short_name};
 
 /// Functions of a stack that are named in one line: what a wide screen has room for.
 const LINE_FRAMES: usize = 8;
 
-/// Labels of what one frame belongs to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FrameLabels {
-    pub(crate) function: u32,
-    pub(crate) file: u32,
-    pub(crate) module: u32,
-}
-
-/// Labels of a call site.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SiteName {
-    /// Of the frame that holds the block: the innermost that does not only allocate for others.
-    pub(crate) holder: FrameLabels,
-    /// Of the innermost frame.
-    pub(crate) innermost: FrameLabels,
-    /// The innermost functions in one line.
-    pub(crate) line: u32,
-}
-
-/// Names that were found.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Named {
-    /// Labels that were not there before; they go on where the last ones ended.
-    pub(crate) labels: Vec<Arc<str>>,
-    /// The sites.
-    pub(crate) sites: Vec<(u32, SiteName)>,
-}
-
-/// All names found so far.
-#[derive(Clone, Debug)]
-pub(crate) struct NameTable {
-    labels: Vec<Arc<str>>,
-    sites: HashMap<u32, SiteName>,
-}
-
-impl Default for NameTable {
-    fn default() -> Self {
-        NameTable { labels: vec![Arc::from("(name not found yet)")], sites: HashMap::new() }
-    }
-}
-
-impl NameTable {
-    /// Adds what was found.
-    pub(crate) fn add(&mut self, named: Named) {
-        self.labels.extend(named.labels);
-        self.sites.extend(named.sites);
-    }
-
-    /// What is known of a site.
-    pub(crate) fn site(&self, site: u32) -> Option<&SiteName> {
-        self.sites.get(&site)
-    }
-
-    /// The text of a label.
-    pub(crate) fn label(&self, id: u32) -> &str {
-        self.labels.get(id as usize).map_or("", |label| label)
-    }
-}
-
 /// Finds names.
-pub(crate) struct Namer<'a> {
+pub struct Namer<'a> {
     holders: Holders,
     names: Names<'a>,
     ids: HashMap<Arc<str>, u32>,
@@ -81,16 +21,18 @@ pub(crate) struct Namer<'a> {
 }
 
 impl<'a> Namer<'a> {
-    pub(crate) fn new(names: Names<'a>, holders: Holders) -> Namer<'a> {
+    /// Finds them with `names`; `holders` says which function of a stack holds a block.
+    pub fn new(names: Names<'a>, holders: Holders) -> Namer<'a> {
         let mut ids = HashMap::new();
-        NameTable::default().labels.into_iter().for_each(|label| {
-            ids.insert(label, UNNAMED);
-        });
+        ids.insert(Arc::from(NameTable::default().label(UNNAMED)), UNNAMED);
         Namer { holders, names, ids, fresh: Vec::new() }
     }
 
     /// Names of sites. What is known of code addresses is kept, so asking again costs little.
-    pub(crate) fn sites(&mut self, sites: &[u32]) -> Result<Named> {
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn sites(&mut self, sites: &[u32]) -> Result<FoundNames, SourceError> {
         let options = NamingOptions { source_text: false, deadline: None };
         self.names.resolve(sites.iter().copied(), options, &mut |_| {})?;
         let mut found = Vec::with_capacity(sites.len());
@@ -104,13 +46,16 @@ impl<'a> Namer<'a> {
             found
                 .push((*site, SiteName { holder: holder.unwrap_or(none), innermost: innermost.unwrap_or(none), line }));
         }
-        Ok(Named { labels: std::mem::take(&mut self.fresh), sites: found })
+        Ok(FoundNames { labels: std::mem::take(&mut self.fresh), sites: found })
     }
 
     /// A stack with the text of its source lines.
-    pub(crate) fn stack(&mut self, site: u32) -> Result<NamedStack> {
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
         self.names.resolve([site], NamingOptions { source_text: true, deadline: None }, &mut |_| {})?;
-        Ok(self.names.stack(site)?)
+        self.names.stack(site)
     }
 
     /// The functions of a stack in one line, from the one that holds the block outwards:
@@ -159,5 +104,23 @@ impl<'a> Namer<'a> {
         self.ids.insert(Arc::clone(&label), id);
         self.fresh.push(label);
         id
+    }
+}
+
+/// What a row is called.
+pub fn row_label(readings: &Readings, id: RowId) -> String {
+    let names = &readings.names;
+    match id {
+        RowId::Label(label) => names.label(label).to_owned(),
+        RowId::Site(site) => names.label(names.site(site).map_or(UNNAMED, |name| name.line)).to_owned(),
+        RowId::Thread(None) => "(threads without a row)".to_owned(),
+        RowId::Thread(Some(row)) => match readings.thread(row) {
+            None => format!("thread {row}"),
+            Some(thread) => {
+                let gone = if thread.state == ThreadState::Gone { ", gone" } else { "" };
+                format!("{} {} (thread {row}{gone})", thread.id, clean(&thread.name))
+            }
+        },
+        RowId::Kind(kind) => kind.to_string(),
     }
 }

@@ -2,13 +2,14 @@
 
 use std::time::SystemTime;
 
-use heapledger_analysis::query::{Evaluator, Filter, Scope};
-use heapledger_analysis::watch::{Mark, Reader, Sample};
-use heapledger_analysis::{Clock, Holders, Names};
 use heapledger_source::{Ledger, SourceError};
 
+use super::{Mark, Reader, Sample};
+use crate::query::{Evaluator, Filter, Scope};
+use crate::{Clock, Holders, Names};
+
 /// Has the blocks read that a condition means.
-pub(super) struct Chooser<'a> {
+pub struct Chooser<'a> {
     ledger: &'a Ledger,
     filter: Filter,
     holders: Holders,
@@ -17,29 +18,36 @@ pub(super) struct Chooser<'a> {
 }
 
 impl<'a> Chooser<'a> {
-    pub(super) fn new(ledger: &'a Ledger, filter: Filter, holders: Holders, names: Names<'a>) -> Chooser<'a> {
+    /// The blocks of `filter`, found with what finds names.
+    pub fn new(ledger: &'a Ledger, filter: Filter, holders: Holders, names: Names<'a>) -> Chooser<'a> {
         Chooser { ledger, filter, holders, names: Some(names) }
     }
 
     /// The condition; empty if all blocks are meant.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         if self.filter.is_all() { String::new() } else { self.filter.to_string() }
     }
 
     /// Whether all blocks are meant.
-    pub(super) fn is_all(&self) -> bool {
+    pub fn is_all(&self) -> bool {
         self.filter.is_all()
     }
 
-    /// Means others from now on, unless this ledger cannot tell which: then why.
-    pub(super) fn choose(&mut self, filter: Filter) -> Result<(), String> {
+    /// Means others from now on.
+    ///
+    /// # Errors
+    /// If this ledger cannot tell which: then why.
+    pub fn choose(&mut self, filter: Filter) -> Result<(), String> {
         filter.check(self.ledger, Scope::Blocks).map_err(|problem| problem.to_string())?;
         self.filter = filter;
         Ok(())
     }
 
-    /// Reads the blocks that are meant.
-    pub(super) fn sample(&mut self, reader: &Reader<'_>, mark: Option<&Mark>) -> Result<Sample, SourceError> {
+    /// Reads the blocks that are meant `now`.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn sample(&mut self, reader: &Reader<'_>, mark: Option<&Mark>, now: SystemTime) -> Result<Sample, SourceError> {
         let names = match self.names.take() {
             Some(names) if !self.filter.is_all() => names,
             other => {
@@ -48,7 +56,7 @@ impl<'a> Chooser<'a> {
             }
         };
         // Ages go on: what decides is made anew each time. Names stay.
-        let clock = Clock::new(self.ledger, SystemTime::now())?;
+        let clock = Clock::new(self.ledger, now)?;
         let mut evaluator = Evaluator::new(self.ledger, &self.filter, clock, names, self.holders.clone())?;
         evaluator.prepare_blocks(&mut |_| {})?;
         let sample = reader.sample(mark, Some(&mut evaluator))?;
