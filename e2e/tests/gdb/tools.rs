@@ -115,8 +115,10 @@ pub(super) fn blocks(ledger: &Path) -> Result<(Vec<String>, String)> {
 
 pub(super) fn gdb(directory: &Path) -> Command {
     let mut command = command(Path::new("gdb"));
-    command.args(["-nx", "-batch", "-q"]).env("HEAPLEDGER_COMMAND", heapledger()).current_dir(directory);
-    command.env_remove("DEBUGINFOD_URLS");
+    // Half of what a start of gdb takes is reading debug information of the C library: once for all of them.
+    let cache = format!("set index-cache directory {}", products().join("gdb-index").display());
+    command.args(["-nx", "-batch", "-q", "-iex", &cache, "-iex", "set index-cache enabled on"]);
+    command.env("HEAPLEDGER_COMMAND", heapledger()).current_dir(directory).env_remove("DEBUGINFOD_URLS");
     command
 }
 
