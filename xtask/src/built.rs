@@ -8,6 +8,29 @@ use std::process::Command;
 
 use crate::step::{Result, Tests, cargo, output, root, run_tests};
 
+/// Who compiles the crates of the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compiler {
+    /// Cargo's own: the programs that somebody at work on a crate has built already.
+    Own,
+    /// Clippy's, which is the same one and looks at what it compiles: `cargo clippy` and a build after it would compile
+    /// everything twice. It leaves out a few optimizations of its own; nothing that is measured or shipped comes from it.
+    Clippy,
+}
+
+impl Compiler {
+    /// A command of cargo with it.
+    pub(crate) fn cargo(self, arguments: &[&str]) -> Command {
+        let mut command = cargo(arguments);
+        if self == Compiler::Clippy {
+            // As `cargo clippy` does it; the driver lies beside cargo.
+            command.env("RUSTC_WORKSPACE_WRAPPER", Path::new(command.get_program()).with_file_name("clippy-driver"));
+            command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+        }
+        command
+    }
+}
+
 /// A program with the tests of one file, or of one crate's sources.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TestProgram {
@@ -21,10 +44,10 @@ pub(crate) struct TestProgram {
     executable: PathBuf,
 }
 
-/// Builds all of them; those of one package come one after the other.
-pub(crate) fn build() -> Result<Vec<TestProgram>> {
-    let words = ["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"];
-    let text = output(&mut cargo(&words))?;
+/// Builds all of them, and whatever else a test or clippy looks at; those of one package come one after the other.
+pub(crate) fn build(compiler: Compiler) -> Result<Vec<TestProgram>> {
+    let words = ["build", "--workspace", "--all-targets", "--message-format", "json-render-diagnostics"];
+    let text = output(&mut compiler.cargo(&words))?;
     let mut all: Vec<TestProgram> = text.lines().filter_map(TestProgram::of_message).collect();
     all.sort();
     if all.is_empty() { Err("cargo has built no test program".into()) } else { Ok(all) }

@@ -156,6 +156,19 @@ fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
+/// Processor time of all commands that have ended, and of theirs: unlike the time that passed, it says the same on a busy
+/// machine. Zero where the kernel does not tell.
+pub(crate) fn children() -> Duration {
+    std::fs::read_to_string("/proc/self/stat").ok().and_then(|text| of_children(&text)).unwrap_or_default()
+}
+
+/// Reads `PID (NAME) STATE …`: figures 16 and 17, in hundredths of a second on every machine.
+fn of_children(stat: &str) -> Option<Duration> {
+    let mut figures = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(13).map(str::parse::<u64>);
+    let (user, system) = (figures.next()?.ok()?, figures.next()?.ok()?);
+    Some(Duration::from_millis((user + system) * 10))
+}
+
 /// `12.3 s` or `3 min 20 s`.
 pub(crate) fn seconds(span: Duration) -> String {
     if span.as_secs() < 100 {
@@ -168,6 +181,13 @@ pub(crate) fn seconds(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processor_time_of_commands_is_read() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 1 2 3 4 11 12 130 14 20 0 1 0 99 8192 100";
+        assert_eq!(of_children(stat), Some(Duration::from_millis(1440)));
+        assert_eq!(of_children("7 (a) S 1"), None);
+    }
 
     #[test]
     fn results_are_counted() {

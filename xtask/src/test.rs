@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::built::{self, TestProgram};
+use crate::built::{self, Compiler, TestProgram};
 use crate::planted::Planted;
-use crate::step::{Beside, Result, Tests, cargo, run as run_command, run_tests, seconds, target};
+use crate::step::{Beside, Result, Tests, cargo, children, run as run_command, run_tests, seconds, target};
 use crate::{packages, symbols, thumb, tidy};
 
 /// What came of a step that did not fail.
@@ -15,17 +15,18 @@ enum Done {
     Tested(Tests),
 }
 
-type Step = fn() -> Result<Done>;
+/// A step; whoever names steps compiles with cargo's own compiler, as when working on a crate.
+type Step = fn(Compiler) -> Result<Done>;
 
 /// The steps, in order: what fails soonest comes first.
 const STEPS: &[(&str, Step)] = &[
-    ("packages", || packages::provide(packages::TEST).map(|()| Done::Well)),
-    ("fmt", || run_command(&mut cargo(&["fmt", "--all", "--check"])).map(|()| Done::Well)),
-    ("tidy", || tidy::run(&[]).map(|()| Done::Well)),
+    ("packages", |_| packages::provide(packages::TEST).map(|()| Done::Well)),
+    ("fmt", |_| run_command(&mut cargo(&["fmt", "--all", "--check"])).map(|()| Done::Well)),
+    ("tidy", |_| tidy::run(&[]).map(|()| Done::Well)),
     ("clippy", clippy),
     ("unit", unit),
-    ("symbols", || symbols::check().map(|()| Done::Well)),
-    ("thumb", || thumb::build().map(|built| if built { Done::Well } else { Done::Skipped })),
+    ("symbols", |_| symbols::check().map(|()| Done::Well)),
+    ("thumb", |_| thumb::build().map(|built| if built { Done::Well } else { Done::Skipped })),
     ("e2e", e2e),
     ("loom", loom),
 ];
@@ -33,40 +34,47 @@ const STEPS: &[(&str, Step)] = &[
 /// The tests on real programs: they take longest, and come after all that can be known without them.
 const E2E: &str = "e2e";
 
-/// What is compiled, for clippy: all, and by itself what a feature changes.
-const COMPILED: &[&[&str]] = &[
-    &["--workspace"],
-    &["--package", "heapledger-process", "--features", "loom"],
-    &["--package", "heapledger-preload", "--features", "oracle"],
-];
+/// What a feature changes, for clippy: by itself, since with it there is no other build of its crate.
+const LOOM: &[&str] = &["--package", "heapledger-loom", "--features", "loom"];
+const ORACLE: &[&str] = &["--package", "heapledger-preload", "--features", "oracle"];
 
-fn clippy() -> Result<Done> {
-    for compiled in COMPILED {
-        let words = [&["clippy", "--all-targets"], *compiled, &["--", "-D", "warnings"]].concat();
-        run_command(&mut cargo(&words))?;
+/// With all steps, this is the build of the test programs; what loom changes is compiled, and looked at, by its own step.
+fn clippy(compiler: Compiler) -> Result<Done> {
+    if compiler == Compiler::Clippy {
+        built::build(compiler)?;
+        run_command(&mut compiler.cargo(&[&["build"], ORACLE].concat()))?;
+    } else {
+        for packages in [&["--workspace"], LOOM, ORACLE] {
+            let words = [&["clippy", "--all-targets"], packages, &["--", "-D", "warnings"]].concat();
+            run_command(&mut cargo(&words))?;
+        }
     }
     Ok(Done::Well)
 }
 
-fn unit() -> Result<Done> {
-    let mut tests = tests_of_commands(|program| !program.is_of(E2E), |_| {})?;
-    tests.add(run_tests(&mut cargo(&["test", "--workspace", "--doc"]))?);
+fn unit(compiler: Compiler) -> Result<Done> {
+    let mut tests = tests_of_commands(compiler, |program| !program.is_of(E2E), |_| {})?;
+    tests.add(run_tests(&mut compiler.cargo(&["test", "--workspace", "--doc"]))?);
     Ok(Done::Tested(tests))
 }
 
-fn e2e() -> Result<Done> {
+fn e2e(compiler: Compiler) -> Result<Done> {
     run_command(&mut shipped())?;
     // Else each of the programs would ask cargo again whether there is something to build.
     let built = target().join("release/heapledger");
     let set = |command: &mut Command| {
         command.env("HEAPLEDGER_E2E_CLI", &built);
     };
-    tests_of_commands(|program| program.is_of(E2E), set).map(Done::Tested)
+    tests_of_commands(compiler, |program| program.is_of(E2E), set).map(Done::Tested)
 }
 
 /// Tests that run the command line, with a ledger planted where ledgers of users lie.
-fn tests_of_commands(is_meant: impl Fn(&TestProgram) -> bool, set: impl Fn(&mut Command)) -> Result<Tests> {
-    let programs = built::build()?;
+fn tests_of_commands(
+    compiler: Compiler,
+    is_meant: impl Fn(&TestProgram) -> bool,
+    set: impl Fn(&mut Command),
+) -> Result<Tests> {
+    let programs = built::build(compiler)?;
     let planted = Planted::new()?;
     let (name, place) = planted.variable();
     let mut tests = Tests::default();
@@ -94,9 +102,8 @@ fn shipped() -> Command {
 }
 
 /// Model checks of the lock-free parts, under loom's scheduler. Optimized: they walk through many interleavings.
-fn loom() -> Result<Done> {
-    let arguments = ["test", "--release", "--package", "heapledger-process", "--features", "loom", "--test", "loom"];
-    run_tests(&mut cargo(&arguments)).map(Done::Tested)
+fn loom(compiler: Compiler) -> Result<Done> {
+    run_tests(&mut compiler.cargo(&[&["test", "--release"], LOOM].concat())).map(Done::Tested)
 }
 
 /// Runs all steps, or only those named, and stops at the first that fails.
@@ -105,20 +112,17 @@ pub(crate) fn run(only: &[&str]) -> Result {
         let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
         return Err(format!("there is no step {unknown}; there are {}", names.join(", ")));
     }
-    let begun = Instant::now();
+    let (begun, at_first) = (Instant::now(), children());
+    let compiler = if only.is_empty() { Compiler::Clippy } else { Compiler::Own };
     let mut all = Tests::default();
     let mut report = String::new();
-    let mut beside = None;
     for (name, step) in STEPS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
         println!("== {name}");
-        let started = Instant::now();
-        if *name == "unit" && only.is_empty() {
-            beside = Some(Beside::start(&mut shipped())?);
-        } else if let Some(build) = beside.take() {
-            build.finish()?;
-        }
-        let done =
-            step().map_err(|problem| format!("{name} failed after {}: {problem}", seconds(started.elapsed())))?;
+        let (started, before) = (Instant::now(), children());
+        let beside = (*name == "unit" && only.is_empty()).then(|| Beside::start(&mut shipped())).transpose()?;
+        let done = step(compiler)
+            .map_err(|problem| format!("{name} failed after {}: {problem}", seconds(started.elapsed())))?;
+        beside.map_or(Ok(()), Beside::finish)?;
         let result = match done {
             Done::Well => "passed".to_owned(),
             Done::Skipped => "skipped".to_owned(),
@@ -127,13 +131,15 @@ pub(crate) fn run(only: &[&str]) -> Result {
                 format!("{} tests passed", tests.passed)
             }
         };
-        let line = format!("{name:<10} {result:<20} {:>12}", seconds(started.elapsed()));
+        let [whole, busy] = [started.elapsed(), children().saturating_sub(before)].map(seconds);
+        let line = format!("{name:<10} {result:<20} {whole:>12} {busy:>12}");
         println!("== {line}\n");
         report += &format!("  {line}\n");
     }
-    print!("{report}");
+    print!("  {:<10} {:<20} {:>12} {:>12}\n{report}", "step", "", "took", "processor");
     let Tests { passed, failed, ignored } = all;
-    println!("all steps passed in {}", seconds(begun.elapsed()));
+    let [whole, busy] = [begun.elapsed(), children().saturating_sub(at_first)].map(seconds);
+    println!("all steps passed in {whole}, with {busy} of processor time");
     println!("tests: {passed} passed, {failed} failed, {ignored} skipped");
     Ok(())
 }

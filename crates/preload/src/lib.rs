@@ -57,12 +57,17 @@ static AT_EXIT: extern "C" fn() = {
     at_exit
 };
 
+// Only compilers and lints look at a build that unwinds; what a program gets aborts, as the profile `release` says.
+#[cfg(panic = "unwind")]
+extern crate std;
+
 // Prebuilt `core` refers to this symbol. Undefined, the loader would refuse the library; hidden, it
 // stays out of the program's namespace.
+#[cfg(panic = "abort")]
 core::arch::global_asm!(".hidden rust_eh_personality", ".globl rust_eh_personality", "rust_eh_personality: ud2");
 
 /// Nothing here panics; a test looks for it in the binary. If something did, going on would be worse.
-#[cfg(not(test))] // lints look at a test build too, though none is ever linked
+#[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     loop {

@@ -38,7 +38,7 @@
 #[cfg(test)]
 extern crate std;
 
-// What threads do without a lock; with the feature `loom` that is all there is, for the model checks in `tests/loom.rs`.
+// What threads do without a lock; with the feature `loom` that is all there is, for the model checks in `/loom`.
 pub mod cells;
 pub mod chunks;
 pub mod places;

@@ -1,5 +1,5 @@
 //! Atomics of the parts that threads share without a lock: the machine's, or loom's, which tries out
-//! what other threads may see (`cargo test -p heapledger-process --features loom --release --test loom`).
+//! what other threads may see (`cargo xtask test loom`).
 #![forbid(unsafe_code)]
 
 #[cfg(not(feature = "loom"))]
