@@ -9,14 +9,15 @@ use crate::{NamedFrame, NamedStack};
 
 /// Functions of one word whose name says that they allocate: `xmalloc`, `g_malloc0`, `PyMem_RawMalloc`, `zmalloc`,
 /// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. Then the standard libraries of C++ and Rust with their containers, and
-/// `operator new`; and these as the linker knows them, for names that are shown so.
+/// `operator new`, and the allocator of our own crate; and these as the linker knows them, for names that are shown so.
 const CONVENTION: &str = concat!(
     r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$",
     r"|^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
     r"|^operator new",
     r"|^<?(?:alloc|core|std|hashbrown)::",
-    r"|^__r(?:ust|dl|g)_",
+    r"|^__r(?:ust|dl|g)_|^__rustc::|^<?heapledger::allocator::",
     r"|^_Z(?:Z*NK?[VrRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1|n[wa]|5alloc|4core|3std|9hashbrown)",
+    r"|^_RNvC[A-Za-z0-9]*_7___rustc|^_ZN(?:[0-9]+_\$LT\$heapledger\.\.|10heapledger9)allocator",
 );
 
 static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
@@ -108,6 +109,12 @@ mod tests {
             "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
             "alloc::raw_vec::RawVec<T,A>::grow_one",
             "__rust_alloc",
+            "__rustc::__rust_realloc",
+            "<heapledger::allocator::Heapledger<A> as core::alloc::global::GlobalAlloc>::alloc",
+            "heapledger::allocator::real::alloc",
+            "_ZN10heapledger9allocator4real5alloc17h0E",
+            "_RNvCsfLfy6EI15iL_7___rustc12___rust_alloc",
+            "_ZN82_$LT$heapledger..allocator..Heapledger$LT$A$GT$$u20$as$u20$core..alloc..global..GlobalAlloc$GT$5alloc17h0E",
             "_ZSt11make_sharedIiJiEE",
             "_ZNSt6vectorIiSaIiEE9push_backEOi",
             "_ZNKSt6vectorIiSaIiEE4copyEv",
@@ -123,9 +130,17 @@ mod tests {
         for name in ["_Z5parsev", "_ZN5Store3addESt6vectorIiE", "_Z9allocatorSt4pair", "_ZN4main1fEv"] {
             assert!(holders.holds_name(name), "{name}");
         }
-        for name in
-            ["main", "parse", "worker1(int)", "mystd::f()", "f(std::string)", "allocate_table", "dup2", "jv_parse"]
-        {
+        for name in [
+            "main",
+            "parse",
+            "worker1(int)",
+            "mystd::f()",
+            "f(std::string)",
+            "allocate_table",
+            "dup2",
+            "jv_parse",
+            "heapledger::main",
+        ] {
             assert!(holders.holds_name(name), "{name}");
         }
     }

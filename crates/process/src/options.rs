@@ -167,6 +167,11 @@ impl Request {
         self
     }
 
+    /// As many frames as a stack can have.
+    pub fn depth_of(frames: u64) -> u64 {
+        frames.clamp(1, DEPTH_LIMIT_MAX)
+    }
+
     /// Rounded to what the history can have.
     pub fn history_of(entries: u64) -> u64 {
         entries.min(HISTORY_ENTRIES_MAX).next_multiple_of(CHUNK_ENTRIES)
@@ -182,7 +187,7 @@ impl Request {
             Key::Pid => self.pid = Some(text::number(value)?),
             Key::MaxLedger => self.max_ledger = Some(text::number(value)?),
             Key::History => self.history = Request::history_of(text::number(value)?),
-            Key::Depth => self.depth = text::number(value)?.clamp(1, DEPTH_LIMIT_MAX),
+            Key::Depth => self.depth = Request::depth_of(text::number(value)?),
             Key::Unwind => self.unwind = Unwind::NAMES.iter().find(|(name, _)| name.as_bytes() == value)?.1,
             Key::Fallback => self.fallback = text::number(value)?.min(DEPTH_LIMIT_MAX),
             Key::CheckStacks => self.check_stacks = switch(value)?,

@@ -122,6 +122,19 @@ pub fn stop(shared: &'static Shared) {
     }
 }
 
+/// Whether this process began to record: not one that was forked from it.
+pub fn is_ours(shared: &Shared) -> bool {
+    shared.pid.load(Ordering::Relaxed) == syscall::getpid()
+}
+
+/// Removes the file of a ledger that is not written any more, if it is this process's own. Who has it open can read it still.
+pub fn remove(shared: &Shared) {
+    let is_written = shared.phase.load(Ordering::Acquire) == Phase::On as u8;
+    if let Some(mapping) = shared.ledger().mapping().filter(|_| !is_written && is_ours(shared)) {
+        mapping.remove_file();
+    }
+}
+
 /// The program is about to forbid itself to read the processor's counter.
 pub fn avoid_counter(shared: &Shared) {
     shared.clock.avoid_counter();

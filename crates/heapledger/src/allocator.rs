@@ -1,0 +1,158 @@
+//! The allocator that records what passes through it.
+//!
+//! What is compiled into the program, for its allocator, is only how that one is called. All that is recorded is done in
+//! `entry` and `calls`, which are compiled once, with this crate. These methods are compiled into their
+//! callers whatever the optimisation, so that no frame of ours is in a stack.
+
+use crate::Options;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use crate::entry;
+use core::alloc::{GlobalAlloc, Layout};
+#[cfg(feature = "std")]
+use std::alloc::System;
+
+/// An allocator around another one, which records each block in the ledger of the process.
+///
+/// There is one ledger in a process, however many of these there are. See the [crate](crate) for an example.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Heapledger<A> {
+    options: Options,
+    allocator: A,
+}
+
+#[cfg(feature = "std")]
+impl Heapledger<System> {
+    /// Around the system's allocator.
+    pub const fn system() -> Self {
+        Heapledger::new(System)
+    }
+}
+
+impl<A> Heapledger<A> {
+    /// Around an allocator. Records all blocks, from the first on.
+    ///
+    /// ```
+    /// use heapledger::Heapledger;
+    /// use std::alloc::System;
+    ///
+    /// #[global_allocator]
+    /// static HEAP: Heapledger<System> = Heapledger::new(System);
+    /// # fn main() { heapledger::discard(); }
+    /// ```
+    pub const fn new(allocator: A) -> Self {
+        Heapledger { options: Options::new(), allocator }
+    }
+
+    /// Around an allocator, in a way of the program's own.
+    pub const fn with(allocator: A, options: Options) -> Self {
+        Heapledger { options, allocator }
+    }
+
+    /// The allocator inside.
+    pub const fn inner(&self) -> &A {
+        &self.allocator
+    }
+}
+
+/// How the allocator inside is called, by [`crate::entry`]. Whoever calls promises what `GlobalAlloc` asks for: size and alignment
+/// come from a layout, and go back into one.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod real {
+    use super::{GlobalAlloc, Heapledger, Layout};
+
+    pub(super) unsafe extern "C-unwind" fn alloc<A: GlobalAlloc>(
+        heap: &Heapledger<A>,
+        size: usize,
+        align: usize,
+    ) -> *mut u8 {
+        // SAFETY: the program's own call.
+        unsafe { heap.allocator.alloc(Layout::from_size_align_unchecked(size, align)) }
+    }
+
+    pub(super) unsafe extern "C-unwind" fn alloc_zeroed<A: GlobalAlloc>(
+        heap: &Heapledger<A>,
+        size: usize,
+        align: usize,
+    ) -> *mut u8 {
+        // SAFETY: the program's own call.
+        unsafe { heap.allocator.alloc_zeroed(Layout::from_size_align_unchecked(size, align)) }
+    }
+
+    pub(super) unsafe extern "C-unwind" fn dealloc<A: GlobalAlloc>(
+        heap: &Heapledger<A>,
+        block: *mut u8,
+        size: usize,
+        align: usize,
+    ) {
+        // SAFETY: the program's own call.
+        unsafe { heap.allocator.dealloc(block, Layout::from_size_align_unchecked(size, align)) }
+    }
+
+    pub(super) unsafe extern "C-unwind" fn realloc<A: GlobalAlloc>(
+        heap: &Heapledger<A>,
+        block: *mut u8,
+        size: usize,
+        align: usize,
+        new_size: usize,
+    ) -> *mut u8 {
+        // SAFETY: the program's own call.
+        unsafe { heap.allocator.realloc(block, Layout::from_size_align_unchecked(size, align), new_size) }
+    }
+}
+
+// SAFETY: every call goes on to an allocator that keeps the contract, once, with the same arguments.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
+    #[inline(always)]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: `real` is of this allocator.
+        unsafe { entry::alloc((&raw const *self).cast(), layout.size(), layout.align(), real::alloc::<A> as *const ()) }
+    }
+
+    #[inline(always)]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let real = real::alloc_zeroed::<A> as *const ();
+        // SAFETY: as above.
+        unsafe { entry::alloc_zeroed((&raw const *self).cast(), layout.size(), layout.align(), real) }
+    }
+
+    #[inline(always)]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let real = real::dealloc::<A> as *const ();
+        // SAFETY: as above.
+        unsafe { entry::dealloc((&raw const *self).cast(), block, layout.size(), layout.align(), real) }
+    }
+
+    #[inline(always)]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let real = real::realloc::<A> as *const ();
+        // SAFETY: as above.
+        unsafe { entry::realloc((&raw const *self).cast(), block, layout.size(), layout.align(), new_size, real) }
+    }
+}
+
+// What `entry` takes for the options of any of these, before it knows for which allocator it is called.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const _: () = assert!(core::mem::offset_of!(Heapledger<()>, options) == 0);
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+// SAFETY: every call goes on to an allocator that keeps the contract, once, with the same arguments.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the program's own call.
+        unsafe { self.allocator.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the program's own call.
+        unsafe { self.allocator.alloc_zeroed(layout) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the program's own call.
+        unsafe { self.allocator.dealloc(block, layout) }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the program's own call.
+        unsafe { self.allocator.realloc(block, layout, new_size) }
+    }
+}

@@ -1,0 +1,193 @@
+//! Beginning: at the first call of all, or when the program says so.
+
+use crate::Error;
+use crate::options::{AtExit, Begins, Options};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use heapledger_format::record;
+use heapledger_process::hooks;
+use heapledger_process::options::Request;
+use heapledger_process::shared::SHARED;
+use heapledger_process::start::{self, Hooks, NotStarted};
+
+/// What entries look at first: nobody has called yet; calls are passed on; calls are recorded.
+pub(crate) static STATE: AtomicU8 = AtomicU8::new(UNSTARTED);
+
+const UNSTARTED: u8 = 0;
+pub(crate) const OFF: u8 = 1;
+const ON: u8 = 2;
+
+/// What the first call of all found out.
+static FOUND: AtomicU8 = AtomicU8::new(0);
+
+/// What [`FOUND`] says: nothing, that recording begins when it is told to, or has begun.
+const UNKNOWN: u8 = 0;
+const WAITS: u8 = 1;
+const BEGUN: u8 = 2;
+/// And then, why it has not.
+const ERRORS: [Error; 7] = [
+    Error::Begun,
+    Error::OfAnother,
+    Error::Elsewhere,
+    Error::Sanitizer,
+    Error::Library,
+    Error::NoLedger,
+    Error::NoMemory,
+];
+const FIRST_ERROR: u8 = 3;
+
+/// Somebody has started the program who takes care of its ledger.
+static FINISHED_BY_OTHERS: AtomicBool = AtomicBool::new(false);
+
+/// See [`FINISHED_BY_OTHERS`].
+pub(crate) fn is_finished_by_others() -> bool {
+    FINISHED_BY_OTHERS.load(Ordering::Relaxed)
+}
+
+/// What was asked for, by the allocator that was called first.
+struct Asked {
+    options: UnsafeCell<Options>,
+    state: AtomicU8,
+}
+
+/// [`Asked::state`]: one thread writes the options.
+const WRITING: u8 = 1;
+/// They are there, for good.
+const THERE: u8 = 2;
+
+// SAFETY: one thread writes before it says so (release), others read after they have seen that (acquire).
+unsafe impl Sync for Asked {}
+
+static ASKED: Asked = Asked { options: UnsafeCell::new(Options::new()), state: AtomicU8::new(0) };
+
+impl Asked {
+    /// True for the first who asks.
+    fn set(&self, options: &Options) -> bool {
+        if self.state.compare_exchange(0, WRITING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        // SAFETY: nobody else writes, and nobody reads before what follows.
+        unsafe { *self.options.get() = *options };
+        self.state.store(THERE, Ordering::Release);
+        true
+    }
+
+    fn get(&self) -> Option<Options> {
+        // SAFETY: nobody writes any more.
+        (self.state.load(Ordering::Acquire) == THERE).then(|| unsafe { *self.options.get() })
+    }
+}
+
+/// The first call of all, and calls that come at the same time. Returns whether this one is recorded.
+pub(crate) extern "C" fn first_call(options: &Options) -> bool {
+    if !ASKED.set(options) {
+        return false;
+    }
+    match options.begins {
+        Begins::WhenTold => {
+            FOUND.store(WAITS, Ordering::Release);
+            STATE.store(OFF, Ordering::Release);
+            false
+        }
+        Begins::AtOnce | Begins::Paused => begin(options, false).is_ok(),
+    }
+}
+
+/// The program says so.
+pub(crate) fn now() -> Result<(), Error> {
+    let Some(options) = ASKED.get() else { return Err(Error::NoAllocator) };
+    match FOUND.compare_exchange(WAITS, UNKNOWN, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => begin(&options, true),
+        Err(BEGUN) if !hooks::follows(&SHARED) => Err(Error::Ended),
+        Err(BEGUN | UNKNOWN) => Err(Error::Begun),
+        Err(found) => Err(ERRORS.get(usize::from(found.wrapping_sub(FIRST_ERROR))).copied().unwrap_or(Error::Begun)),
+    }
+}
+
+/// Not compiled into its callers: what is asked of the recorder takes more than a kilobyte.
+#[cold]
+#[inline(never)]
+fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
+    let request = Request { begins_late: is_late, ..request(options) }.under_environment();
+    let heaps: &[&[u8]] = &[b"Rust's global allocator"];
+    let hooks = Hooks { next: c"", cxx: c"", heaps, tells_of_memory: false };
+    FINISHED_BY_OTHERS.store(request.session.is_some(), Ordering::Relaxed);
+    let begun = start::start(&SHARED, &hooks, &request).map_err(error);
+    let found = match &begun {
+        Ok(()) => BEGUN,
+        Err(error) => {
+            let index = ERRORS.iter().position(|known| known == error).unwrap_or(0);
+            FIRST_ERROR.wrapping_add(index as u8)
+        }
+    };
+    FOUND.store(found, Ordering::Release);
+    STATE.store(if begun.is_ok() { ON } else { OFF }, Ordering::Release);
+    begun
+}
+
+fn error(why: NotStarted) -> Error {
+    match why {
+        NotStarted::Again => Error::Begun,
+        NotStarted::OfAnother => Error::OfAnother,
+        NotStarted::Elsewhere => Error::Elsewhere,
+        NotStarted::Sanitizer(_) => Error::Sanitizer,
+        NotStarted::Library(_) => Error::Library,
+        NotStarted::NoLedger(_) => Error::NoLedger,
+        NotStarted::NoMemory => Error::NoMemory,
+    }
+}
+
+fn request(options: &Options) -> Request {
+    let mut request = Request {
+        max_ledger: Some(options.ledger_bytes_max).filter(|bytes| *bytes != 0),
+        history: Request::history_of(options.history),
+        depth: Request::depth_of(options.depth),
+        sample: options.sample_bytes,
+        paused: options.begins == Begins::Paused,
+        in_memory: options.in_memory,
+        // Nobody finishes the ledger who would want to know.
+        notes_children: false,
+        ..Request::default()
+    };
+    request.dir.push(options.directory.as_bytes());
+    // Nobody tells.
+    request.options.0 &= !record::Options::ACTUAL_SIZE;
+    request
+}
+
+/// If blocks are no longer followed, for good, calls are passed on from now on.
+pub(crate) fn look() {
+    if STATE.load(Ordering::Relaxed) == ON && !hooks::follows(&SHARED) {
+        STATE.store(OFF, Ordering::Release);
+    }
+}
+
+/// The program ends.
+fn end() {
+    // Which threads are still there is looked at: nobody tells of their end.
+    hooks::program_exits(&SHARED);
+    let at_exit = ASKED.get().map_or(AtExit::Keep, |options| options.at_exit);
+    if FOUND.load(Ordering::Acquire) != BEGUN || !start::is_ours(&SHARED) || is_finished_by_others() {
+        return;
+    }
+    match at_exit {
+        AtExit::Keep => {}
+        AtExit::Remove => {
+            start::stop(&SHARED);
+            look();
+            start::remove(&SHARED);
+        }
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = {
+    #[unsafe(link_section = "heapledger_entry")]
+    extern "C" fn at_exit() {
+        end();
+        // Not a last call: the frame stays as long as the recorder is at work.
+        core::hint::black_box(());
+    }
+    at_exit
+};

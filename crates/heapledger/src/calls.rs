@@ -1,0 +1,92 @@
+//! What a call means: from arguments and results to the recorder's words.
+//!
+//! Compiled here, once, whatever the program's allocator is.
+#![forbid(unsafe_code)]
+
+use crate::begin;
+use crate::entry::{CallFrame, ReallocFrame};
+use heapledger_format::Kind;
+use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
+use heapledger_process::shared::SHARED;
+
+/// What blocks come from: there is one heap, and nobody tells how long its blocks really are, or how far apart.
+fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
+    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart: false }
+}
+
+#[inline(always)]
+fn book_block(thread: Option<Ready>, frame: &CallFrame, kind: Kind, address: usize) {
+    let [_, size, ..] = frame.args;
+    match address {
+        0 => hooks::call_failed(&SHARED, &frame.registers),
+        _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(kind, address, size)),
+    }
+}
+
+/// What follows the real call of a function that gives a block. Returns the block.
+pub(crate) extern "C" fn gave<const KIND: u8>(frame: &CallFrame, block: usize) -> usize {
+    match hooks::ready(&SHARED) {
+        Some(thread) => book_block(Some(thread), frame, Kind(KIND), block),
+        // The thread's first call.
+        None if hooks::is_on(&SHARED) => book_block(None, frame, Kind(KIND), block),
+        None => rests(),
+    }
+    block
+}
+
+/// What precedes the real `dealloc`.
+pub(crate) extern "C" fn frees(frame: &CallFrame) {
+    let [_, block, ..] = frame.args;
+    match hooks::ready(&SHARED) {
+        Some(thread) => hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, Kind::RUST_DEALLOC),
+        None => frees_otherwise(frame, block),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn frees_otherwise(frame: &CallFrame, block: usize) {
+    if hooks::follows(&SHARED) {
+        let thread = hooks::ready_while_paused(&SHARED);
+        hooks::block_ends(&SHARED, thread, &frame.registers, block, Kind::RUST_DEALLOC);
+    } else {
+        rests();
+    }
+}
+
+/// What precedes the real `realloc`.
+pub(crate) extern "C" fn resizes(frame: &mut ReallocFrame) {
+    let [_, block, ..] = frame.call.args;
+    frame.kept = hooks::realloc_begins(&SHARED, &frame.call.registers, block);
+}
+
+/// What follows the real `realloc`. Returns the block.
+pub(crate) extern "C" fn resized(frame: &ReallocFrame, block: usize) -> usize {
+    if !hooks::follows(&SHARED) {
+        rests();
+    } else if !hooks::realloc_ends(&SHARED, &frame.call.registers, &resize(frame, block)) {
+        resized_slowly(frame, block);
+    }
+    block
+}
+
+#[cold]
+#[inline(never)]
+fn resized_slowly(frame: &ReallocFrame, block: usize) {
+    hooks::realloc_ends_slowly(&SHARED, &frame.call.registers, &resize(frame, block));
+}
+
+#[inline(always)]
+fn resize(frame: &ReallocFrame, block: usize) -> ReallocEnd<'_> {
+    let [_, _, _, _, new_size, _] = frame.call.args;
+    let new = (block != 0).then(|| new_block(Kind::RUST_REALLOC, block, new_size));
+    ReallocEnd { begun: &frame.kept, by: Kind::RUST_REALLOC, new, frees: false }
+}
+
+/// Nothing is entered. If that is because this is a forked child, calls need not come here any more.
+#[cold]
+#[inline(never)]
+fn rests() {
+    hooks::note_fork(&SHARED);
+    begin::look();
+}

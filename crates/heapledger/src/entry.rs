@@ -1,0 +1,321 @@
+//! Where the program's calls come in, in assembly.
+//!
+//! Each function takes the arguments of a method of `GlobalAlloc`, and then the function that calls the allocator inside. It saves
+//! the caller's registers that an unwinder can need, and the arguments, in a [`CallFrame`], calls that function from its own
+//! frame, and hands on what came of it. An unwinding allocator passes only this frame, which has call-frame information and no
+//! Rust code. Where nothing is recorded it jumps on.
+
+use core::mem::offset_of;
+use heapledger_format::Kind;
+use heapledger_process::reallocation::Reallocation;
+use heapledger_process::sampling::{COUNTERS, FIRST_SHIFT, SECOND_SHIFT, Sampling};
+use heapledger_process::shared::{SHARED, Shared};
+use heapledger_unwind::Registers;
+
+use crate::Options;
+use crate::begin::{OFF, STATE};
+
+/// What an entry knows of its caller.
+#[repr(C)]
+pub(crate) struct CallFrame {
+    /// As they came: the heap, and what the method takes.
+    pub(crate) args: [usize; 6],
+    /// The registers as they will be when the entry has returned.
+    pub(crate) registers: Registers,
+}
+
+/// What the entry of `realloc` leaves on its stack.
+#[repr(C)]
+pub(crate) struct ReallocFrame {
+    pub(crate) call: CallFrame,
+    /// Between both halves.
+    pub(crate) kept: Reallocation,
+}
+
+const _: () = assert!(size_of::<CallFrame>() == 112 && size_of::<ReallocFrame>() <= 144);
+
+macro_rules! save_call_frame {
+    ($bytes:literal) => {
+        concat!(
+            "push rbp
+        .cfi_def_cfa_offset 16
+        .cfi_offset rbp, -16
+        mov rbp, rsp
+        .cfi_def_cfa_register rbp
+        sub rsp, ",
+            $bytes,
+            "
+        mov [rsp + 8], rsi
+        mov [rsp + 16], rdx
+        mov rax, [rbp + 8]
+        mov [rsp + 48], rax
+        mov rax, [rbp]
+        mov [rsp + 64], rax
+        mov [rsp + 72], rbx
+        mov [rsp + 80], r12
+        mov [rsp + 88], r13
+        mov [rsp + 96], r14
+        mov [rsp + 104], r15
+        lea rax, [rbp + 16]
+        mov [rsp + 56], rax"
+        )
+    };
+}
+
+/// Asks whether to record, at the first call of all. Arguments stay where they are.
+macro_rules! first_call {
+    () => {
+        "push rdi
+        .cfi_adjust_cfa_offset 8
+        push rsi
+        .cfi_adjust_cfa_offset 8
+        push rdx
+        .cfi_adjust_cfa_offset 8
+        push rcx
+        .cfi_adjust_cfa_offset 8
+        push r8
+        .cfi_adjust_cfa_offset 8
+        push r9
+        .cfi_adjust_cfa_offset 8
+        sub rsp, 8
+        .cfi_adjust_cfa_offset 8
+        call {first}
+        add rsp, 8
+        .cfi_adjust_cfa_offset -8
+        pop r9
+        .cfi_adjust_cfa_offset -8
+        pop r8
+        .cfi_adjust_cfa_offset -8
+        pop rcx
+        .cfi_adjust_cfa_offset -8
+        pop rdx
+        .cfi_adjust_cfa_offset -8
+        pop rsi
+        .cfi_adjust_cfa_offset -8
+        pop rdi
+        .cfi_adjust_cfa_offset -8
+        test al, al"
+    };
+}
+
+/// Jumps to `3:` unless blocks are sampled and one of the bytes in `$size` is no sample. The thread's gap is 0 where
+/// nothing is sampled.
+macro_rules! go_on_if_sample {
+    ($size:literal) => {
+        concat!(
+            "mov rax, [rip + heapledger_thread_gap@GOTTPOFF]
+            mov r10, fs:[rax]
+            test r10, r10
+            je 3f
+            test ",
+            $size,
+            ", ",
+            $size,
+            "
+            je 3f
+            sub r10, ",
+            $size,
+            "
+            jbe 3f
+            mov fs:[rax], r10"
+        )
+    };
+}
+
+/// Jumps to `3:` if the block in `rsi` may be in the ledger; see `heapledger_process::sampling`.
+macro_rules! go_on_if_known {
+    () => {
+        "cmp byte ptr [r10 + {is_on_at}], 0
+        je 3f
+        mov rax, rsi
+        shr rax, {first_shift}
+        mov r11, rsi
+        shr r11, {second_shift}
+        add rax, r11
+        and eax, {counters} - 1
+        lea r11, [r10 + {counters_at}]
+        cmp byte ptr [r11 + rax], 0
+        jne 3f"
+    };
+}
+
+macro_rules! alloc_entry {
+    ($(#[$doc:meta])* $name:ident: $kind:ident) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `heap` is a `Heapledger`, of which `real` is the function, and the method may be called so.
+        #[unsafe(naked)]
+        #[unsafe(link_section = "heapledger_entry")]
+        pub(crate) unsafe extern "C-unwind" fn $name(
+            heap: *const Options,
+            size: usize,
+            align: usize,
+            real: *const (),
+        ) -> *mut u8 {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "cmp byte ptr [rip + {state}], {off}",
+                "je 4f",
+                "jb 5f",
+                "2:",
+                go_on_if_sample!("rsi"),
+                "jmp rcx",
+                "3:",
+                ".cfi_remember_state",
+                save_call_frame!(112),
+                "call rcx",
+                "mov rdi, rsp",
+                "mov rsi, rax",
+                "call {gave}",
+                "leave",
+                ".cfi_def_cfa rsp, 8",
+                "ret",
+                ".cfi_restore_state",
+                "4:",
+                "jmp rcx",
+                "5:",
+                first_call!(),
+                "jne 2b",
+                "jmp rcx",
+                ".cfi_endproc",
+                state = sym STATE,
+                off = const OFF,
+                first = sym crate::begin::first_call,
+                gave = sym crate::calls::gave::<{ Kind::$kind.0 }>,
+            )
+        }
+    };
+}
+
+alloc_entry! {
+    /// `GlobalAlloc::alloc`.
+    alloc: RUST_ALLOC
+}
+alloc_entry! {
+    /// `GlobalAlloc::alloc_zeroed`.
+    alloc_zeroed: RUST_ALLOC_ZEROED
+}
+
+/// `GlobalAlloc::dealloc`. Jumps to the real one and is gone.
+///
+/// # Safety
+/// As of `alloc`.
+#[unsafe(naked)]
+#[unsafe(link_section = "heapledger_entry")]
+pub(crate) unsafe extern "C-unwind" fn dealloc(
+    heap: *const Options,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    real: *const (),
+) {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "endbr64",
+        "cmp byte ptr [rip + {state}], {off}",
+        "jbe 4f",
+        "lea r10, [rip + {shared}]",
+        go_on_if_known!(),
+        "4:",
+        "jmp r8",
+        "3:",
+        save_call_frame!(112),
+        "mov [rsp], rdi
+        mov [rsp + 24], rcx
+        mov [rsp + 32], r8
+        mov rdi, rsp",
+        "call {frees}",
+        "mov rdi, [rsp]
+        mov rsi, [rsp + 8]
+        mov rdx, [rsp + 16]
+        mov rcx, [rsp + 24]
+        mov r8, [rsp + 32]",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "jmp r8",
+        ".cfi_endproc",
+        state = sym STATE,
+        off = const OFF,
+        shared = sym SHARED,
+        is_on_at = const IS_ON_AT,
+        counters_at = const COUNTERS_AT,
+        counters = const COUNTERS,
+        first_shift = const FIRST_SHIFT,
+        second_shift = const SECOND_SHIFT,
+        frees = sym crate::calls::frees,
+    )
+}
+
+/// `GlobalAlloc::realloc`.
+///
+/// # Safety
+/// As of `alloc`.
+#[unsafe(naked)]
+#[unsafe(link_section = "heapledger_entry")]
+pub(crate) unsafe extern "C-unwind" fn realloc(
+    heap: *const Options,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    new_size: usize,
+    real: *const (),
+) -> *mut u8 {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "endbr64",
+        "cmp byte ptr [rip + {state}], {off}",
+        "je 4f",
+        "jb 5f",
+        "2:",
+        "lea r10, [rip + {shared}]",
+        go_on_if_known!(),
+        go_on_if_sample!("r8"),
+        "4:",
+        "jmp r9",
+        "3:",
+        ".cfi_remember_state",
+        save_call_frame!(144),
+        "mov [rsp], rdi
+        mov [rsp + 24], rcx
+        mov [rsp + 32], r8
+        mov [rsp + 40], r9
+        mov rdi, rsp",
+        "call {resizes}",
+        "mov rdi, [rsp]
+        mov rsi, [rsp + 8]
+        mov rdx, [rsp + 16]
+        mov rcx, [rsp + 24]
+        mov r8, [rsp + 32]
+        call [rsp + 40]",
+        "mov rdi, rsp",
+        "mov rsi, rax",
+        "call {resized}",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_restore_state",
+        "5:",
+        first_call!(),
+        "jne 2b",
+        "jmp r9",
+        ".cfi_endproc",
+        state = sym STATE,
+        off = const OFF,
+        first = sym crate::begin::first_call,
+        shared = sym SHARED,
+        is_on_at = const IS_ON_AT,
+        counters_at = const COUNTERS_AT,
+        counters = const COUNTERS,
+        first_shift = const FIRST_SHIFT,
+        second_shift = const SECOND_SHIFT,
+        resizes = sym crate::calls::resizes,
+        resized = sym crate::calls::resized,
+    )
+}
+
+/// Places in [`SHARED`] that entries look at.
+const IS_ON_AT: usize = offset_of!(Shared, sampling) + offset_of!(Sampling, is_on);
+/// See [`IS_ON_AT`].
+const COUNTERS_AT: usize = offset_of!(Shared, sampling) + offset_of!(Sampling, counters);

@@ -1,0 +1,49 @@
+//! Why nothing is recorded.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+/// Why nothing is recorded in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// It has begun before, or begins at this moment in another thread.
+    Begun,
+    /// It was stopped, or this is a forked child: what is in the ledger may be gone, so nobody can go on with it.
+    Ended,
+    /// No [`Heapledger`](crate::Heapledger) has been called yet: it is not the program's allocator.
+    NoAllocator,
+    /// `heapledger run` records another process, of which this is a child.
+    OfAnother,
+    /// Another recorder is at work in this process: that of `heapledger run`, or another library's.
+    Elsewhere,
+    /// A sanitizer is linked into the program, which replaces the allocator itself.
+    Sanitizer,
+    /// The C library is none that can be followed: glibc 2.35 or later is needed.
+    Library,
+    /// There can be no ledger: no directory is usable, or there is no room.
+    NoLedger,
+    /// There is no memory for the recorder.
+    NoMemory,
+    /// This is not x86-64 Linux.
+    Unsupported,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::Begun => "recording has begun before",
+            Error::Ended => "recording was stopped, or this is a forked child",
+            Error::NoAllocator => "no Heapledger is the program's allocator",
+            Error::OfAnother => "heapledger records another process, of which this is a child",
+            Error::Elsewhere => "another recorder is at work in this process",
+            Error::Sanitizer => "a sanitizer is linked into the program, which replaces the allocator itself",
+            Error::Library => "the C library is not glibc 2.35 or later",
+            Error::NoLedger => "no directory for the ledger is usable, or there is no room for it",
+            Error::NoMemory => "there is no memory for the recorder",
+            Error::Unsupported => "this is not x86-64 Linux",
+        })
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,89 @@
+//! A program that keeps the books of its own heap.
+//!
+//! [`Heapledger`] stands around the program's allocator. Each block is entered in a *ledger*, with address, size, call stack,
+//! thread and time, and for freed blocks who freed them. The ledger is complete at every moment: the command `heapledger` reads
+//! it while the program runs (`heapledger dump PID`), and after any end, even `kill -9`. Names of functions and lines are
+//! found by the command that reads it.
+//!
+//! ```
+//! use heapledger::Heapledger;
+//! use std::alloc::System;
+//!
+//! #[global_allocator]
+//! static HEAP: Heapledger<System> = Heapledger::system();
+//!
+//! fn main() {
+//!     let kept = vec![0u8; 1000];
+//!     # #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+//!     assert_eq!(heapledger::recording(), heapledger::Recording::On);
+//!     drop(kept);
+//!     # heapledger::discard();
+//! }
+//! ```
+//!
+//! # Which `heapledger` reads it
+//!
+//! Any of the same version or later. (Every later one reads every earlier ledger.)
+//!
+//! # Builds without optimisation
+//!
+//! `cargo build` compiles this crate without optimisation too, which makes recording many times slower. Two lines in
+//! the program's `Cargo.toml` have it compiled as it is meant to be; the program itself stays as easy to debug as it was:
+//!
+//! ```toml
+//! [profile.dev.package."*"]
+//! opt-level = 3
+//! ```
+//!
+//! # Under `heapledger run`
+//!
+//! The recorder that `heapledger run` brings then records everything, blocks of C and C++ libraries too. This
+//! crate steps back: it passes calls on, and [`pause`], [`resume`] and [`recording`] speak to that one. There is one ledger
+//! in a process.
+//!
+//! # What it does not see
+//!
+//! Blocks that C libraries allocate for themselves, since those do not come here. A program that unloads libraries (`dlclose`) and
+//! loads others can find old functions in new stacks. Before a program forbids itself system calls (`seccomp`), it calls
+//! [`stop`]. A forked child is not recorded.
+//!
+//! # Where it works
+//!
+//! On x86-64 Linux with glibc 2.35 or later. Elsewhere [`Heapledger`] passes all calls on to the allocator inside, and
+//! nothing is recorded.
+//!
+//! # Safety
+//! Three rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
+//! them, in assembly, `begin` keeps what was asked for. All else forbids it.
+#![no_std]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
+
+#[cfg(any(test, feature = "std"))]
+extern crate std;
+
+mod allocator;
+mod control;
+mod error;
+mod options;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod begin;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod calls;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod entry;
+
+pub use allocator::Heapledger;
+pub use control::{Recording, discard, pause, recording, resume, start, stop};
+pub use error::Error;
+pub use options::{AtExit, Options};

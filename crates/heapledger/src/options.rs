@@ -1,0 +1,129 @@
+//! What a program asks for.
+#![forbid(unsafe_code)]
+
+/// How a program wants to be recorded: a value that is made when compiling.
+///
+/// What the person who starts the program sets in the environment variable `HEAPLEDGER` wins.
+///
+/// ```
+/// use heapledger::{AtExit, Heapledger, Options};
+/// use std::alloc::System;
+///
+/// const OPTIONS: Options = Options::new().directory("/var/tmp").depth(64).history(1 << 20).at_exit(AtExit::Remove);
+///
+/// #[global_allocator]
+/// static HEAP: Heapledger<System> = Heapledger::with(System, OPTIONS);
+/// # fn main() {}
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub(crate) directory: &'static str,
+    pub(crate) in_memory: bool,
+    pub(crate) begins: Begins,
+    pub(crate) ledger_bytes_max: u64,
+    pub(crate) history: u64,
+    pub(crate) depth: u64,
+    pub(crate) sample_bytes: u64,
+    pub(crate) at_exit: AtExit,
+}
+
+/// What becomes of the ledger when the program ends by `exit`, or `main` returns. (After any other end it stays where it is.)
+///
+/// Under `heapledger run` none of this happens: who waits for the program takes care of its ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AtExit {
+    /// It stays where it is. `heapledger recover` finds it, and makes a small file of it.
+    Keep,
+    /// It goes: the program has looked at it while it ran, or somebody else has.
+    Remove,
+}
+
+/// How recording begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// With the first call.
+    AtOnce,
+    /// With the first call, paused.
+    Paused,
+    /// When the program says so.
+    WhenTold,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// All blocks from the first on, in a file in the first usable place (`/dev/shm`, the user's runtime directory, `$TMPDIR`,
+    /// `/tmp`), with a history of 65,536 freed blocks.
+    pub const fn new() -> Options {
+        Options {
+            directory: "",
+            in_memory: false,
+            begins: Begins::AtOnce,
+            ledger_bytes_max: 0,
+            history: 65_536,
+            depth: 512,
+            sample_bytes: 0,
+            at_exit: AtExit::Keep,
+        }
+    }
+
+    /// Where the ledger lies while the program runs: in a directory of this user's own below this one.
+    #[must_use]
+    pub const fn directory(self, directory: &'static str) -> Options {
+        Options { directory, ..self }
+    }
+
+    /// The ledger is memory of the process, and no file: other processes cannot read it, and it ends with the process.
+    #[must_use]
+    pub const fn in_memory(self) -> Options {
+        Options { in_memory: true, ..self }
+    }
+
+    /// Nothing is recorded before [`start`](crate::start). Until then a call costs one jump more.
+    #[must_use]
+    pub const fn off(self) -> Options {
+        Options { begins: Begins::WhenTold, ..self }
+    }
+
+    /// There is a ledger from the first call on, but blocks are not entered before [`resume`](crate::resume).
+    #[must_use]
+    pub const fn paused(self) -> Options {
+        Options { begins: Begins::Paused, ..self }
+    }
+
+    /// What becomes of the ledger when the program ends; by default it stays.
+    #[must_use]
+    pub const fn at_exit(self, at_exit: AtExit) -> Options {
+        Options { at_exit, ..self }
+    }
+
+    /// Most bytes of the ledger. By default a quarter of the machine's or the container's memory, at most 8 GiB.
+    #[must_use]
+    pub const fn ledger_bytes_max(self, bytes: u64) -> Options {
+        Options { ledger_bytes_max: bytes, ..self }
+    }
+
+    /// How many freed blocks are kept, rounded up to 64; 0 for none.
+    #[must_use]
+    pub const fn history(self, blocks: u64) -> Options {
+        Options { history: blocks, ..self }
+    }
+
+    /// Most frames of a stack, up to 4096.
+    #[must_use]
+    pub const fn depth(self, frames: u64) -> Options {
+        Options { depth: frames, ..self }
+    }
+
+    /// Records on average one block for each so many bytes allocated: for programs that run for long. Reports show unbiased
+    /// estimates.
+    #[must_use]
+    pub const fn sampled(self, bytes: u64) -> Options {
+        Options { sample_bytes: bytes, ..self }
+    }
+}

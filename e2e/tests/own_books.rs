@@ -1,0 +1,230 @@
+//! A program with the crate `heapledger` inside (`e2e/own_books`), built as users build theirs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
+use heapledger_e2e::process::{Held, PATIENCE, hold};
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, products, root};
+use heapledger_e2e::tracked::{recover, under_run};
+use heapledger_e2e::{Result, check, process};
+
+/// Profiles of its manifest, and where cargo puts what it builds.
+const PROFILES: &[(&str, &str)] =
+    &[("dev", "debug"), ("dev-abort", "dev-abort"), ("release", "release"), ("release-abort", "release-abort")];
+
+/// The program in one profile, built once.
+fn program(profile: &'static str) -> Result<PathBuf> {
+    static BUILT: [OnceLock<PathBuf>; PROFILES.len()] = [const { OnceLock::new() }; PROFILES.len()];
+    let at = PROFILES.iter().position(|(name, _)| *name == profile).ok_or("no such profile")?;
+    let built = BUILT[at].get_or_init(|| {
+        // A directory for each: tests that need different ones need not wait for each other.
+        let target = products().join("own_books").join(profile);
+        let mut cargo = Command::new(option_env!("CARGO").unwrap_or("cargo"));
+        cargo.args(["build", "--quiet", "--offline", "--locked", "--profile", profile, "--target-dir"]).arg(&target);
+        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "LD_PRELOAD", "HEAPLEDGER"] {
+            cargo.env_remove(name);
+        }
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PROFILE_")) {
+            cargo.env_remove(name);
+        }
+        let status = cargo.current_dir(root().join("e2e/own_books")).status().expect("cargo");
+        assert!(status.success(), "own_books does not build as {profile}");
+        target.join(PROFILES[at].1).join("own_books")
+    });
+    Ok(built.clone())
+}
+
+/// The program by itself, doing this, with its ledger below the scratch directory.
+fn alone(scratch: &Scratch, profile: &'static str, what: &str) -> Result<Command> {
+    let mut command = command(program(profile)?);
+    command.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
+    Ok(command)
+}
+
+/// It runs until it stands still.
+fn standing(command: &mut Command) -> Result<Held> {
+    let mut held = hold(command)?;
+    if !held.stands()? {
+        return Err(format!("it does not come so far: {}", held.running.finish(PATIENCE)?));
+    }
+    Ok(held)
+}
+
+fn kill(mut held: Held) -> Result {
+    held.running.child.kill().map_err(|error| error.to_string())?;
+    held.running.finish(PATIENCE).map(drop)
+}
+
+/// The one ledger that there is below the scratch directory.
+fn only_ledger(scratch: &Scratch) -> Result<PathBuf> {
+    match &scratch.unfinished()[..] {
+        [one] => Ok(one.clone()),
+        other => Err(format!("not one ledger, but {other:?}")),
+    }
+}
+
+/// Sizes that only one function of the program asks for, that function, and by which of Rust's calls.
+const KEPT: &[(u64, &str, &str)] = &[
+    (12_345, "own_books::keeps", "__rust_alloc"),
+    (54_321, "own_books::grows", "__rust_realloc"),
+    (23_456, "own_books::takes_zeroed", "__rust_alloc_zeroed"),
+];
+
+/// Blocks of the program have the function and the line that asked for them, and no frame of the crate's own code.
+fn check_blocks(ledger: &Path, kept: &[(u64, &str, &str)], kinds: bool) -> Result {
+    let blocks = Blocks::live(ledger)?;
+    for (size, function, kind) in kept {
+        let found: Vec<_> = blocks.blocks.iter().filter(|block| block.size == *size).collect();
+        let [block] = found[..] else { return Err(format!("{} blocks of {size} bytes", found.len())) };
+        check!(!kinds || blocks.kinds[block.kind] == *kind, "{size} bytes by {}", blocks.kinds[block.kind]);
+        let frames = &blocks.stacks[&block.site];
+        let frame = frames.iter().find(|frame| frame.names[0] == *function);
+        let frame = frame.ok_or_else(|| format!("{size} bytes by {frames:?}"))?;
+        check!(frame.file.ends_with("e2e/own_books/src/main.rs"), "{size} bytes in {}", frame.file);
+        let own = frames.iter().find(|frame| frame.names[0].contains("heapledger::") && !frame.inlined);
+        check!(!kinds || own.is_none(), "a frame of our own: {own:?}");
+        check!(frames.iter().any(|frame| frame.names[0] == "main"), "the stack of {size} bytes ends early: {frames:?}");
+    }
+    Ok(())
+}
+
+fn is_whole_after_a_kill(profile: &'static str) -> Result {
+    let scratch = Scratch::new();
+    kill(standing(&mut alone(&scratch, profile, "threads")?)?)?;
+    let ledger = only_ledger(&scratch)?;
+    let stats = Stats::of(&ledger)?;
+    check_totals(&stats, &[])?;
+    check!(stats.calls("allocated_by").keys().all(|kind| kind.starts_with("__rust_")), "{:?}", stats.0["allocated_by"]);
+    check!(stats.number("allocations") > 8_000, "{} allocations", stats.number("allocations"));
+    check_blocks(&ledger, KEPT, true)?;
+    let freed = Blocks::ever_and_freed(&ledger);
+    check!(freed.is_ok(), "{freed:?}");
+    // And finished by those who find it.
+    let [finished] = &recover(&scratch)?[..] else { return Err("not one ledger was recovered".into()) };
+    check_blocks(finished, KEPT, true)?;
+    check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
+    Ok(())
+}
+
+#[test]
+fn a_debug_build_is_whole_after_a_kill() -> Result {
+    is_whole_after_a_kill("dev")
+}
+
+#[test]
+fn a_release_build_is_whole_after_a_kill() -> Result {
+    is_whole_after_a_kill("release")
+}
+
+#[test]
+fn builds_that_abort_are_whole_after_a_kill() -> Result {
+    is_whole_after_a_kill("dev-abort")?;
+    is_whole_after_a_kill("release-abort")
+}
+
+#[test]
+fn under_run_there_is_one_ledger() -> Result {
+    let scratch = Scratch::new();
+    let mut held = standing(&mut under_run(&scratch, "one", &[], &program("dev")?, &["threads".to_owned()]))?;
+    check!(
+        scratch.unfinished().iter().filter(|path| path.extension().is_some_and(|end| end == "hlive")).count() == 1,
+        "not one ledger: {:?}",
+        scratch.unfinished()
+    );
+    held.goes_on()?;
+    held.running.finish(PATIENCE)?.good()?;
+    check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
+    let [ledger] = &scratch.finished()[..] else { return Err(format!("ledgers: {:?}", scratch.finished())) };
+    let stats = Stats::of(ledger)?;
+    check_totals(&stats, &[])?;
+    check!(stats.calls("allocated_by").contains_key("malloc"), "{:?}", stats.0["allocated_by"]);
+
+    // And it speaks to that recorder.
+    let scratch = Scratch::new();
+    let mut command = under_run(&scratch, "two", &[], &program("dev")?, &["pauses".to_owned()]);
+    let mut held = standing(&mut command)?;
+    held.goes_on()?;
+    held.running.finish(PATIENCE)?.good()?;
+    let ever = Blocks::ever(scratch.path("two.hl"))?;
+    check!(
+        ever.blocks.iter().all(|block| block.size != 34_567),
+        "a block that was allocated while recording was paused"
+    );
+    check!(ever.blocks.iter().any(|block| block.size == 54_321), "no block of after that");
+    Ok(())
+}
+
+#[test]
+fn a_forked_child_is_not_in_it() -> Result {
+    let scratch = Scratch::new();
+    kill(standing(&mut alone(&scratch, "dev", "forks")?)?)?;
+    let ledger = only_ledger(&scratch)?;
+    check_totals(&Stats::of(&ledger)?, &[])?;
+    check_blocks(&ledger, &KEPT[..1], true)
+}
+
+#[test]
+fn what_is_allocated_while_paused_passes_by() -> Result {
+    let scratch = Scratch::new();
+    let mut held = standing(&mut alone(&scratch, "release", "pauses")?)?;
+    let ledger = only_ledger(&scratch)?;
+    check_blocks(&ledger, &KEPT[..2], true)?;
+    let blocks = Blocks::live(&ledger)?;
+    check!(blocks.blocks.iter().all(|block| block.size != 34_567), "a block that passed by");
+    held.goes_on()?;
+    held.running.finish(PATIENCE)?.good()?;
+    let stats = Stats::of(only_ledger(&scratch)?)?;
+    check_totals(&stats, &[])?;
+    check!(stats.number("unknown_frees") == 0, "{} unknown frees", stats.number("unknown_frees"));
+    let threads = stats.0["threads"].as_array().cloned().unwrap_or_default();
+    check!(
+        threads.iter().any(|thread| thread["state"] == "at_exit"),
+        "nobody said that the program ended: {threads:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn what_is_discarded_leaves_nothing() -> Result {
+    let scratch = Scratch::new();
+    process::run(&mut alone(&scratch, "release", "discards")?)?.good()?;
+    check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
+    Ok(())
+}
+
+/// Functions that a panic goes through, by their names in any mangling.
+const PANICS: &[&str] = &["9panicking", "13unwrap_failed", "13expect_failed"];
+/// Only a panic leads to these: they keep it from going on.
+const BEHIND_PANICS: &[&str] = &["panic_cannot_unwind", "panic_in_cleanup"];
+
+/// Whether a line of assembly leads to a panic.
+fn is_panic(line: &str) -> bool {
+    let has = |parts: &[&str]| parts.iter().any(|part| line.contains(part));
+    has(PANICS) && !has(BEHIND_PANICS)
+}
+
+#[test]
+fn nothing_of_ours_can_panic_in_a_program_of_a_user() -> Result {
+    for (profile, _) in PROFILES {
+        let program = program(profile)?;
+        let code = process::run(command("objdump").args(["-d", "--no-show-raw-insn"]).arg(program))?.good()?.out();
+        let (mut function, mut functions, mut others, mut leads) = ("", 0, 0, Vec::new());
+        for line in code.lines() {
+            if let Some((_, name)) = line.strip_suffix(">:").and_then(|line| line.split_once('<')) {
+                function = name;
+                functions += u32::from(name.contains("heapledger"));
+            } else if is_panic(line) && function.contains("heapledger") {
+                leads.push(format!("{function}: {}", line.trim()));
+            } else if is_panic(line) && function.contains("own_books") {
+                others += 1;
+            }
+        }
+        check!(functions > 50, "{profile}: {functions} functions of ours: there is no symbol table to look at");
+        check!(others > 0, "{profile}: not even the program's own panics are found");
+        check!(leads.is_empty(), "{profile}: {} calls: {}", leads.len(), leads.join("\n"));
+    }
+    Ok(())
+}
