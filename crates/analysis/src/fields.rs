@@ -44,6 +44,10 @@ pub enum Unit {
     Module,
     /// The functions of a stack.
     Stack,
+    /// A mark that the program set.
+    Mark,
+    /// A window of the program.
+    Window,
     /// Yes or no.
     YesNo,
     /// `allocation` or `free`.
@@ -62,6 +66,8 @@ pub(crate) enum Type {
     Kind,
     Text,
     File,
+    /// The name of a mark or a window.
+    Moment,
     YesNo,
     Event,
 }
@@ -82,6 +88,7 @@ impl Unit {
             Unit::Kind => Type::Kind,
             Unit::Function | Unit::Module | Unit::Stack => Type::Text,
             Unit::File => Type::File,
+            Unit::Mark | Unit::Window => Type::Moment,
             Unit::YesNo => Type::YesNo,
             Unit::Event => Type::Event,
         }
@@ -96,7 +103,7 @@ impl Type {
 
     /// Whether patterns can be looked for.
     pub(crate) fn is_text(self) -> bool {
-        matches!(self, Type::Row | Type::Kind | Type::Text | Type::File)
+        matches!(self, Type::Row | Type::Kind | Type::Text | Type::File | Type::Moment)
     }
 }
 

@@ -19,6 +19,7 @@ mod expr;
 mod group;
 mod keys;
 mod lex;
+mod moments;
 mod parse;
 mod plan;
 mod rows;

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Filter, Scope, SortKeys, Subject};
 use heapledger_analysis::{Clock, Event, EventKind, Holders, Names, Selection};
+use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::record::Options;
 use heapledger_format::{Entry, FreedEntry, Kind};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
-use heapledger_testing::Builder;
+use heapledger_testing::{Builder, everything};
 
 struct Made(PathBuf, Ledger);
 
@@ -237,4 +239,53 @@ fn the_first_of_many_are_the_first_of_all() {
             assert_eq!((some.total, &blocks[..]), (5000, &all[..limit.min(5000)]), "{text}");
         }
     }
+}
+
+#[test]
+fn marks_and_windows_of_a_program_divide_its_blocks() {
+    for word in [WordSize::W64, WordSize::W32] {
+        let builder = everything(ByteOrder::Little, word);
+        let made = Made::new(&format!("moments-{}", word.bytes()), &builder);
+        let all = made.live("size >= 0 or not size >= 0");
+        let between = |low: u64, high: u64| -> Vec<u64> {
+            all.iter().copied().filter(|number| (low..high).contains(number)).collect()
+        };
+        assert!(!between(0, 20).is_empty() && !between(30, 50).is_empty() && !between(50, 1000).is_empty(), "{all:?}");
+        // The mark has number 20, the window's are 30 and 50.
+        assert_eq!(made.live("since == warm"), between(21, u64::MAX));
+        assert_eq!(made.live("mark ~ '^w'"), between(21, u64::MAX));
+        assert_eq!(made.live("mark != warm"), between(0, 21), "none came before them");
+        assert_eq!(made.live("window == requests"), between(31, 50));
+        assert_eq!(
+            made.live("since == warm and window not in (requests, others)").len(),
+            between(21, 31).len() + between(50, 1000).len()
+        );
+        let odd = Filter::named(Field::Window, "1 \" '");
+        assert_eq!(Filter::parse(&odd.to_string()), Ok(odd));
+        for (text, why) in [("since == worm", "mark"), ("mark == worm", "mark"), ("window == reqests", "window")] {
+            assert_eq!(made.live(text), [0; 0]);
+            assert_eq!(made.check(text, Scope::Events), "good");
+            let mut names = made.evaluator(text).into_names();
+            let unknown =
+                Filter::parse(text).expect("a filter").unknown(&made.1, &mut names, &mut |_| ()).expect("read");
+            let told = unknown[0].to_string();
+            assert!(
+                told.starts_with(&format!("no {why} of this ledger is named")) && told.contains("did you mean"),
+                "{told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn who_set_no_mark_is_not_asked_for_one() {
+    let made = Made::new("no-moments", &builder());
+    for field in ["mark", "since"] {
+        let refused = format!("'{field}' cannot be asked of this ledger: its program set no mark");
+        assert_eq!(made.check(&format!("{field} == x"), Scope::Blocks), refused);
+    }
+    let refused = "'window' cannot be asked of this ledger: its program opened no window";
+    assert_eq!(made.check("not window == x", Scope::Events), refused);
+    let wrong = Filter::parse("mark >= x").expect_err("marks have no order").to_string();
+    assert!(wrong.contains("'mark' cannot be compared with '>='"), "{wrong}");
 }

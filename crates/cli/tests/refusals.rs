@@ -6,8 +6,9 @@ use std::process::Output;
 
 use common::{Scratch, heapledger, output};
 use heapledger_format::TallyCounter;
+use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::record::Options;
-use heapledger_testing::Builder;
+use heapledger_testing::{Builder, everything};
 
 /// Runs it where the ledgers are.
 fn ran(scratch: &Scratch, words: &[&str]) -> Output {
@@ -95,4 +96,30 @@ fn a_ledger_without_a_history_says_so() {
     }
     let live = String::from_utf8_lossy(&ran(&scratch, &["tree", "x"]).stdout).into_owned();
     assert!(!live.contains("Caution"), "{live}");
+}
+
+#[test]
+fn marks_and_windows_are_asked_for_by_name() {
+    let scratch = Scratch::new("refusals-marks");
+    Builder::new().block(0x1000, 16).write(&scratch.cwd().join("plain")).expect("written");
+    everything(ByteOrder::Little, WordSize::W64).write(&scratch.cwd().join("told")).expect("written");
+    let refusal = "'since' cannot be asked of this ledger: its program set no mark";
+    refused(&scratch, &["dump", "--since", "warm", "plain"], 1, refusal);
+    refused(&scratch, &["top", "--batch", "1", "--window", "1st", "plain"], 1, "its program opened no window");
+    let numbers = |words: &[&str]| -> Vec<u64> {
+        let output = ran(&scratch, &[&["dump", "-S", "s", "-f", "%s", "told"], words].concat());
+        assert!(output.status.success(), "{words:?}");
+        String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().expect("a number")).collect()
+    };
+    let all = numbers(&[]);
+    let of = |numbers: std::ops::Range<u64>| -> Vec<u64> {
+        all.iter().copied().filter(|number| numbers.contains(number)).collect()
+    };
+    assert_eq!(numbers(&["--since", "warm"]), of(21..u64::MAX));
+    assert_eq!(numbers(&["--window", "requests"]), of(31..50));
+    assert_eq!(numbers(&["--window", "requests", "--since", "warm", "--where", "number < 40"]), of(31..40));
+    assert!(of(31..40).len() < of(31..50).len() && of(31..50).len() < of(21..u64::MAX).len());
+    let misspelt = ran(&scratch, &["dump", "--since", "warmed", "told"]);
+    let told = String::from_utf8_lossy(&misspelt.stderr).into_owned();
+    assert!(told.contains("no mark of this ledger is named \"warmed\"; did you mean \"warm\"?"), "{told}");
 }

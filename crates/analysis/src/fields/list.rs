@@ -214,4 +214,16 @@ fields! {
             .event(1)
             .grouped(9, &["event"], "", "kind of event: allocation or free")
             .json([0, 1], "event", "`allocation` or `free`");
+    /// The last mark before it.
+    Mark, |_asked| None,
+        row(&["mark"], Unit::Mark, &[])
+            .condition(20, "a name", "the last mark that the program set before it");
+    /// A mark before it.
+    Since, |_asked| None,
+        row(&["since"], Unit::Mark, &[])
+            .condition(21, "a name", "a mark that was set before it; where several have the name, the last of them");
+    /// A window that was open.
+    Window, |_asked| None,
+        row(&["window"], Unit::Window, &[])
+            .condition(22, "a name", "a window of the program that was open and not paused then, since it was started for the last time");
 }

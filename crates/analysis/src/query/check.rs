@@ -5,10 +5,11 @@ use heapledger_source::Ledger;
 use thiserror::Error;
 
 use super::expr::{Filter, Test};
+use super::moments;
 use super::parse::{NAMED_MAX, TESTS_MAX};
 use super::sort::SortKeys;
 use super::value::Value;
-use crate::fields::Field;
+use crate::fields::{Field, Type};
 
 /// What a filter is to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,9 @@ pub enum Unsupported {
         "'exact' cannot be asked of this ledger: it has guessed stacks and does not say which; an earlier heapledger recorded it"
     )]
     GuessesUntold,
+    /// The program set no mark, or opened no window.
+    #[error("'{}' cannot be asked of this ledger: its program {}", .0, told_none(.0))]
+    NothingTold(Field),
     /// Too many conditions.
     #[error("too many conditions: {TESTS_MAX} are the most, {NAMED_MAX} of them on names of code")]
     TooMany,
@@ -63,6 +67,10 @@ pub enum Unsupported {
 
 fn hint(option: &Option<&'static str>) -> String {
     option.map_or_else(String::new, |option| format!(" (`run --without {option}`, or a device that cannot)"))
+}
+
+fn told_none(field: &Field) -> &'static str {
+    if *field == Field::Window { "opened no window" } else { "set no mark" }
 }
 
 /// Whether `ledger` records what `field` needs. `asked` is what it was called by who asked.
@@ -134,6 +142,10 @@ fn check(test: &Test, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> 
         if guessed != 0 {
             return Err(Unsupported::GuessesUntold);
         }
+    }
+    // A table that cannot be read is told of by whoever reads it for its names.
+    if test.field.kind() == Type::Moment && moments::names(test.field, ledger).is_ok_and(|names| names.is_empty()) {
+        return Err(Unsupported::NothingTold(test.field));
     }
     let seconds = |value: &Value| matches!(value, Value::Span(ns) if *ns != 0);
     if ledger.header().tick_ns == 0 && test.values.iter().any(seconds) {

@@ -4,6 +4,7 @@ use heapledger_format::{Entry, FreedEntry, Kind};
 use heapledger_source::{Ledger, SourceError};
 
 use super::expr::Filter;
+use super::moments::Moments;
 use super::plan::{Condition, Plan};
 use super::rows::Rows;
 use super::stacks::{Stacks, Undecided};
@@ -129,6 +130,7 @@ pub struct Evaluator<'a> {
     text: String,
     node: Option<Condition>,
     rows: Vec<Rows>,
+    moments: Vec<Moments>,
     stacks: Stacks<'a>,
 }
 
@@ -187,8 +189,10 @@ impl<'a> Evaluator<'a> {
         let plan = Plan::of(filter.expr());
         let rows = plan.rows.into_iter().map(|(field, test)| Rows::new(field, test, ledger));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let moments = plan.moments.iter().map(|(field, test)| Moments::new(*field, test, ledger));
+        let moments = moments.collect::<Result<Vec<_>, _>>()?;
         let stacks = Stacks::new(plan.named, names, holders);
-        Ok(Evaluator { ledger, clock, text: filter.to_string(), node: plan.node, rows, stacks })
+        Ok(Evaluator { ledger, clock, text: filter.to_string(), node: plan.node, rows, moments, stacks })
     }
 
     /// The filter, as it can be read again.
@@ -321,6 +325,10 @@ impl<'a> Evaluator<'a> {
                 Some(row) if numbers.holds(u64::from(row)) => Some(true),
                 Some(row) => self.rows.get(*index).map_or(Some(false), |rows| rows.accepts(row)),
             },
+            Condition::During(index) => {
+                let moments = self.moments.get(*index);
+                Some(moments.is_some_and(|moments| moments.has(subject.number(), subject.thread())))
+            }
             Condition::Named(index) => self.stacks.holds(subject.site(), *index),
         }
     }

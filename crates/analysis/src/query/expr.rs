@@ -132,6 +132,11 @@ impl Filter {
         Filter::default()
     }
 
+    /// Those whose `field` is equal to this name.
+    pub fn named(field: Field, name: &str) -> Filter {
+        Expr::Test(Test { field, op: Op::Equal, values: vec![Value::Text(name.to_owned())] }).into()
+    }
+
     /// Whether all are meant.
     pub fn is_all(&self) -> bool {
         self.expr.is_none()

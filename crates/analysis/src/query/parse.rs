@@ -263,6 +263,7 @@ impl<'t> Parser<'t> {
                 .map_err(|why| wrong(why).help("names that begin with a digit stand in quotes")),
             (Type::Kind, Token::Word(text) | Token::Text(text)) => value::kind(&text).map(Value::Text).map_err(wrong),
             (Type::Row, Token::Word(text) | Token::Text(text)) => Ok(Value::Text(text)),
+            (Type::Moment, Token::Word(text) | Token::Text(text)) => Ok(Value::Text(text)),
             (Type::Text | Type::File, Token::Word(text) | Token::Text(text) | Token::Number(text)) => {
                 Ok(Value::Text(text))
             }
@@ -317,7 +318,7 @@ fn wanted(kind: Type, op: Op) -> &'static str {
         Type::Time => "a time such as 10s, 250ms, 2h",
         Type::Row => "a row's number, or a name in quotes",
         Type::Kind => "a function of the malloc family such as malloc, calloc, new[]",
-        Type::Text => "a name, in quotes if need be",
+        Type::Text | Type::Moment => "a name, in quotes if need be",
         Type::File => "a file such as \"parse.c\", or \"parse.c:120\"",
         Type::YesNo => "yes or no",
         Type::Event => "allocation or free",

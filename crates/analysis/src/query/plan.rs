@@ -120,6 +120,8 @@ pub(crate) enum Condition {
     Kind(Box<[bool; 256]>),
     /// Rows by number, or else by the names that the test of this index accepts.
     Row(Field, NumberTest, usize),
+    /// Numbers in the spans that the test of this index on marks or windows means.
+    During(usize),
     /// The test on names of code of this index.
     Named(usize),
 }
@@ -130,6 +132,7 @@ pub(crate) struct Plan {
     /// `None`: all are meant.
     pub(crate) node: Option<Condition>,
     pub(crate) rows: Vec<(Field, TextTest)>,
+    pub(crate) moments: Vec<(Field, TextTest)>,
     pub(crate) named: Vec<(Field, TextTest)>,
 }
 
@@ -196,6 +199,10 @@ impl Plan {
                 self.rows.push((test.field, TextTest::of(test)));
                 Condition::Row(test.field, NumberTest::of(Op::In, numbers().collect()), self.rows.len() - 1)
             }
+            Type::Moment => {
+                self.moments.push((test.field, TextTest::of(test)));
+                Condition::During(self.moments.len() - 1)
+            }
             Type::Text | Type::File => {
                 self.named.push((test.field, TextTest::of(test)));
                 Condition::Named(self.named.len() - 1)
@@ -228,7 +235,7 @@ impl Condition {
     fn cost(&self) -> u32 {
         match self {
             Condition::Number(..) | Condition::Ticks(..) | Condition::Kind(_) => 1,
-            Condition::Row(..) => 2,
+            Condition::Row(..) | Condition::During(_) => 2,
             Condition::Named(_) => 100,
             Condition::Not(part) => part.cost(),
             Condition::All(parts) | Condition::Any(parts) => {

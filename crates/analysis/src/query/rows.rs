@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use heapledger_source::{Ledger, SourceError};
 
+use super::moments;
 use super::plan::TextTest;
 use crate::fields::{Field, Unit};
 
@@ -12,6 +13,7 @@ pub(crate) fn named(field: Field, ledger: &Ledger) -> Result<Vec<(u32, String)>,
     Ok(match field.unit() {
         Unit::Thread => ledger.threads()?.into_iter().map(|thread| (thread.row, thread.name)).collect(),
         Unit::Heap => ledger.heaps()?.into_iter().map(|heap| (heap.row, heap.name)).collect(),
+        Unit::Mark | Unit::Window => moments::names(field, ledger)?,
         _ => Vec::new(),
     })
 }

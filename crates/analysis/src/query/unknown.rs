@@ -51,6 +51,7 @@ impl fmt::Display for Unknown {
         let what = match self.field {
             Field::Function | Field::Holder => "function",
             Field::File => "source file",
+            Field::Since => "mark",
             field => field.name(),
         };
         match &self.asked {
@@ -137,7 +138,7 @@ impl Filter {
             positive(expr, false, &mut |test| tests.push(test));
         }
         let mut found = Vec::new();
-        for test in tests.iter().filter(|test| test.field.kind() == Type::Row) {
+        for test in tests.iter().filter(|test| matches!(test.field.kind(), Type::Row | Type::Moment)) {
             let rows = rows::named(test.field, ledger)?;
             let known: BTreeSet<&str> = rows.iter().map(|(_, name)| name.as_str()).collect();
             let known: Vec<&str> = known.into_iter().filter(|name| !name.is_empty()).collect();

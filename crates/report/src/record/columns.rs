@@ -13,7 +13,8 @@ pub(crate) fn block_column(column: Field, sampled: bool) -> Column {
     let name = column.name();
     match column.unit() {
         Unit::Address | Unit::Kind | Unit::YesNo | Unit::Event => Column::word(name),
-        Unit::Thread | Unit::Heap | Unit::Function | Unit::File | Unit::Module | Unit::Stack => Column::text(name),
+        Unit::Thread | Unit::Heap | Unit::Mark | Unit::Window => Column::text(name),
+        Unit::Function | Unit::File | Unit::Module | Unit::Stack => Column::text(name),
         Unit::Weight => Column::number(name).estimated(sampled),
         Unit::Time | Unit::Age | Unit::Span => Column::number(name).key(format!("{name}_ns")),
         Unit::Bytes | Unit::Number => Column::number(name),
@@ -60,7 +61,8 @@ fn figure_cell(field: Field, figure: Option<u64>, context: &Context) -> Cell {
         Unit::Kind => Cell::Text(Kind(figure as u8).to_string()),
         Unit::YesNo => word(if figure != 0 { "yes" } else { "no" }),
         Unit::Event => word(if figure != 0 { "free" } else { "allocation" }),
-        Unit::Number | Unit::Function | Unit::File | Unit::Module | Unit::Stack => Cell::Plain(figure),
+        Unit::Number | Unit::Mark | Unit::Window => Cell::Plain(figure),
+        Unit::Function | Unit::File | Unit::Module | Unit::Stack => Cell::Plain(figure),
     }
 }
 

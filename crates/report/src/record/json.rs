@@ -43,6 +43,8 @@ impl<'a> FieldsJson<'a> {
             }
             Unit::YesNo => map.serialize_entry(key, &figure.map(|yes| yes != 0)),
             Unit::Event => map.serialize_entry(key, if subject.is_free() { "free" } else { "allocation" }),
+            // Only conditions are about these.
+            Unit::Mark | Unit::Window => Ok(()),
             // Names of code stand on the line of the stack; without samples every block stands for itself.
             Unit::Function | Unit::File | Unit::Module | Unit::Stack | Unit::Weight => Ok(()),
         }

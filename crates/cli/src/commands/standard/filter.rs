@@ -1,6 +1,7 @@
 //! Which blocks or events are meant.
 
 use anyhow::Result;
+use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Filter, Scope, Unknown};
 use heapledger_analysis::{Clock, Holders, Names};
 use heapledger_report::clean;
@@ -21,6 +22,12 @@ pub(crate) struct FilterArgs {
     /// max=N; may be given several times: all must match
     #[arg(short = 'F', value_name = "KEY=VALUE")]
     filters: Vec<String>,
+    /// Show only what came after the program's mark MARK; where several have the name, after the last of them
+    #[arg(long, value_name = "MARK")]
+    since: Option<String>,
+    /// Show only what came while the program's window NAME was open
+    #[arg(long, value_name = "NAME")]
+    window: Option<String>,
     #[command(flatten)]
     holders: HolderArgs,
 }
@@ -58,6 +65,9 @@ impl FilterArgs {
         }
         for text in &self.conditions {
             all = all.and(Filter::parse(text).map_err(|error| Usage::in_value("--where", &error))?);
+        }
+        for (field, name) in [(Field::Since, &self.since), (Field::Window, &self.window)] {
+            all = name.iter().fold(all, |all, name| all.and(Filter::named(field, name)));
         }
         // Each by itself is checked by its reader.
         all.check_size().map_err(|error| Usage::new(format!("--where and -F together: {error}")))?;

@@ -1,0 +1,211 @@
+//! Marks and windows of a program: what came after which is decided by numbers.
+//!
+//! A mark divides events by their numbers, those of all threads or those of the thread that set it. So what a condition on
+//! marks or windows means is a list of spans of numbers: one for threads of which nothing is said, and one for each thread
+//! that set marks of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use heapledger_format::mark::{Mark, MarkKind, reach};
+use heapledger_source::{Ledger, NamedRow, SourceError};
+
+use super::plan::TextTest;
+use crate::fields::{Field, Unit};
+
+/// Numbers from one to another, which is the first behind them.
+type Span = (u64, u64);
+
+/// The numbers that a condition on marks or windows means.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moments {
+    /// In order; none touches another.
+    spans: Vec<Span>,
+    /// Of threads of which more is known: by row.
+    threads: BTreeMap<u32, Vec<Span>>,
+}
+
+/// Whether it names a moment by itself: those of windows say when these were open.
+fn is_moment(mark: &Mark) -> bool {
+    let of = |kind: MarkKind| mark.kind == kind as u16;
+    of(MarkKind::Mark) || of(MarkKind::ScopeBegins) || of(MarkKind::ScopeEnds)
+}
+
+/// The one thread that a mark divides the events of; `None`: it divides all.
+fn thread_of(mark: &Mark) -> Option<u32> {
+    (mark.reach == reach::OWN_THREAD).then(|| mark.thread.saturating_sub(1))
+}
+
+/// What marks or windows of a ledger are called.
+pub(crate) fn names(field: Field, ledger: &Ledger) -> Result<Vec<(u32, String)>, SourceError> {
+    Ok(match field.unit() {
+        Unit::Window => ledger.windows()?.into_iter().map(|window| (window.row, window.name)).collect(),
+        _ => {
+            let moments = ledger.marks()?.into_iter().filter(|mark| is_moment(&mark.entry));
+            moments.map(|mark| (mark.row, mark.name)).collect()
+        }
+    })
+}
+
+impl Moments {
+    /// What a condition on this field means, of which `test` says what names it accepts.
+    pub(crate) fn new(field: Field, test: &TextTest, ledger: &Ledger) -> Result<Moments, SourceError> {
+        let mut marks = ledger.marks()?;
+        marks.sort_by_key(|mark| mark.entry.number);
+        if field == Field::Window {
+            let accepted = ledger.windows()?.into_iter().filter(|window| test.holds(&window.name));
+            let windows: Vec<_> = accepted.map(|window| (window.row, window.entry.thread.checked_sub(1))).collect();
+            return Ok(Moments::of_windows(&windows, &marks));
+        }
+        marks.retain(|mark| is_moment(&mark.entry));
+        Ok(Moments::of_marks(field, &marks, &|name| test.holds(name)))
+    }
+
+    /// Those of marks, which are in order.
+    fn of_marks(field: Field, marks: &[NamedRow<Mark>], accepts: &dyn Fn(&str) -> bool) -> Moments {
+        let spans = |thread: Option<u32>| -> Vec<Span> {
+            let reaching = |mark: &&NamedRow<Mark>| thread_of(&mark.entry).is_none_or(|own| Some(own) == thread);
+            let marks: Vec<&NamedRow<Mark>> = marks.iter().filter(reaching).collect();
+            let ends = marks.iter().skip(1).map(|mark| before(&mark.entry)).chain([u64::MAX]);
+            let spans = marks.iter().zip(ends).filter(|(mark, _)| accepts(&mark.name));
+            let mut spans: Vec<Span> = spans.map(|(mark, end)| (after(&mark.entry), end)).collect();
+            if field == Field::Since {
+                // Of several that are called so, the last.
+                spans = spans.last().map(|(from, _)| (*from, u64::MAX)).into_iter().collect();
+            }
+            merged(spans)
+        };
+        let threads: BTreeSet<u32> = marks.iter().filter_map(|mark| thread_of(&mark.entry)).collect();
+        let threads = threads.into_iter().map(|thread| (thread, spans(Some(thread)))).collect();
+        Moments { spans: spans(None), threads }
+    }
+
+    /// Those of windows, each with its row and the one thread that it is of. `marks` are in order.
+    fn of_windows(windows: &[(u32, Option<u32>)], marks: &[NamedRow<Mark>]) -> Moments {
+        let mut moments = Moments::default();
+        for (row, thread) in windows {
+            let open = open(marks.iter().filter(|mark| mark.entry.about == row + 1).map(|mark| &mark.entry));
+            match thread {
+                Some(thread) => moments.threads.entry(*thread).or_default().extend(open),
+                None => moments.spans.extend(open),
+            }
+        }
+        for spans in moments.threads.values_mut() {
+            spans.extend(&moments.spans);
+            *spans = merged(std::mem::take(spans));
+        }
+        moments.spans = merged(moments.spans);
+        moments
+    }
+
+    /// Whether an event of this number and thread is meant.
+    #[inline]
+    pub(crate) fn has(&self, number: u64, thread: Option<u32>) -> bool {
+        let spans = thread.and_then(|thread| self.threads.get(&thread)).unwrap_or(&self.spans);
+        let after = spans.partition_point(|(from, _)| *from <= number);
+        after.checked_sub(1).and_then(|at| spans.get(at)).is_some_and(|(_, to)| number < *to)
+    }
+}
+
+/// The first number of an event that came after it: it has one of its own.
+fn after(mark: &Mark) -> u64 {
+    mark.number
+}
+
+/// The first number that no event before it has.
+fn before(mark: &Mark) -> u64 {
+    mark.number.saturating_sub(1)
+}
+
+/// When a window was open, by its marks in order: since it was started for the last time, as its figures are.
+fn open<'m>(marks: impl Iterator<Item = &'m Mark>) -> Vec<Span> {
+    let (mut spans, mut since) = (Vec::new(), None);
+    for mark in marks {
+        match MarkKind::from_number(mark.kind) {
+            Some(MarkKind::WindowStarts) => {
+                spans.clear();
+                since = Some(after(mark));
+            }
+            Some(MarkKind::WindowResumes) => since = since.or(Some(after(mark))),
+            Some(MarkKind::WindowPauses | MarkKind::WindowStops) => {
+                spans.extend(since.take().map(|from| (from, before(mark))));
+            }
+            _ => {}
+        }
+    }
+    spans.extend(since.map(|from| (from, u64::MAX)));
+    spans
+}
+
+/// The same numbers, in order, none twice.
+fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut merged: Vec<Span> = Vec::new();
+    for (from, to) in spans {
+        match merged.last_mut() {
+            Some((_, end)) if from <= *end => *end = (*end).max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(number: u64, name: &str, kind: MarkKind, own: Option<u32>, about: u32) -> NamedRow<Mark> {
+        let (reach, thread) = own.map_or((reach::ALL_THREADS, 1), |thread| (reach::OWN_THREAD, thread + 1));
+        let entry = Mark { number: number + 1, kind: kind as u16, reach, thread, about, ..Mark::default() };
+        NamedRow { row: number as u32, name: name.to_owned(), entry }
+    }
+
+    fn named(number: u64, name: &str, own: Option<u32>) -> NamedRow<Mark> {
+        mark(number, name, MarkKind::Mark, own, 0)
+    }
+
+    #[test]
+    fn marks_divide_the_events_of_those_threads_that_they_reach() {
+        let marks = [
+            named(10, "a", None),
+            named(20, "b", None),
+            named(30, "a", Some(7)),
+            named(40, "a", None),
+            named(50, "b", Some(7)),
+        ];
+        let of = |field, name: &'static str| Moments::of_marks(field, &marks, &move |other| other == name);
+        assert_eq!(of(Field::Mark, "a").spans, [(11, 20), (41, u64::MAX)]);
+        assert_eq!(of(Field::Mark, "a").threads[&7], [(11, 20), (31, 40), (41, 50)], "one mark follows the other");
+        assert_eq!(of(Field::Since, "a").spans, [(41, u64::MAX)], "the last that is called so");
+        let since = of(Field::Since, "b");
+        assert_eq!(
+            (since.spans.as_slice(), since.threads[&7].as_slice()),
+            (&[(21, u64::MAX)][..], &[(51, u64::MAX)][..])
+        );
+        for (number, thread, is_since) in
+            [(20, None, false), (21, None, true), (21, Some(1), true), (49, Some(7), false), (51, Some(7), true)]
+        {
+            assert_eq!(since.has(number, thread), is_since, "{number} {thread:?}");
+        }
+        assert_eq!(of(Field::Mark, "c").spans, []);
+    }
+
+    #[test]
+    fn a_window_is_open_from_its_last_start_but_for_its_pauses() {
+        use MarkKind::{WindowPauses, WindowResumes, WindowStarts, WindowStops};
+        let of = |number, kind, row: u32| mark(number, "", kind, None, row + 1);
+        let marks = [
+            of(1, WindowStarts, 0),
+            of(2, WindowStops, 0),
+            of(10, WindowStarts, 0),
+            of(15, WindowStarts, 1),
+            of(20, WindowPauses, 0),
+            of(30, WindowResumes, 0),
+            of(40, WindowStops, 0),
+        ];
+        assert_eq!(Moments::of_windows(&[(0, None)], &marks).spans, [(11, 20), (31, 40)]);
+        assert_eq!(Moments::of_windows(&[(1, None)], &marks).spans, [(16, u64::MAX)], "nobody has stopped it");
+        assert_eq!(Moments::of_windows(&[(0, None), (1, None)], &marks).spans, [(11, u64::MAX)]);
+        let own = Moments::of_windows(&[(0, Some(3))], &marks);
+        assert!(own.has(12, Some(3)) && !own.has(25, Some(3)) && !own.has(12, Some(4)) && !own.has(12, None));
+    }
+}
