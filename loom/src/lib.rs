@@ -1,6 +1,6 @@
 //! What the threads of a process do without a lock, under every schedule and every order of memory
 //! effects that loom knows, within a bound:
-//! `cargo test -p heapledger-loom --features loom --release`.
+//! `cargo test -p heapledger-loom --features loom --profile loom`.
 //!
 //! A model check is worth what it can find: beside each one stands which breach of its protocol it
 //! was seen to fail on.

@@ -103,7 +103,7 @@ fn shipped() -> Command {
 
 /// Model checks of the lock-free parts, under loom's scheduler. Optimized: they walk through many interleavings.
 fn loom(compiler: Compiler) -> Result<Done> {
-    run_tests(&mut compiler.cargo(&[&["test", "--release"], LOOM].concat())).map(Done::Tested)
+    run_tests(&mut compiler.cargo(&[&["test", "--profile", "loom"], LOOM].concat())).map(Done::Tested)
 }
 
 /// Runs all steps, or only those named, and stops at the first that fails.
