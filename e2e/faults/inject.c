@@ -25,7 +25,6 @@ static const char *const names[WHOS] = {"run", "recorder"};
 struct task {
     pid_t id;
     int is_program; // has become the program
-    int inside;     // between entry and exit of a call
     int begun;      // of the command line: has read its arguments
     int failing;    // the call that it is in is to fail
     unsigned long argument; // of that call, the first
@@ -124,7 +123,7 @@ int main(int argc, char **argv)
             struct task *new = task_of((pid_t)child);
             *new = *task;
             new->id = (pid_t)child;
-            new->inside = new->failing = 0;
+            new->failing = 0;
         } else if (event == PTRACE_EVENT_EXEC) {
             // The first is the command line.
             task->is_program = execs++ > 0;
@@ -133,7 +132,11 @@ int main(int argc, char **argv)
             struct user_regs_struct regs;
             ptrace(PTRACE_GETREGS, id, 0, &regs);
             long call = (long)regs.orig_rax;
-            if (!task->inside) {
+            // The kernel says whether this is the entry or the exit. To count does not do: a new thread can have entered a
+            // call before its parent's event tells of it.
+            struct __ptrace_syscall_info stop = {0};
+            ptrace(PTRACE_GET_SYSCALL_INFO, id, sizeof stop, &stop);
+            if (stop.op == PTRACE_SYSCALL_INFO_ENTRY) {
                 int own = whose(task, &regs);
                 if (own != WHOS && call >= 0 && call < NUMBERS && !is_exempt(own, call)) {
                     counts[own][call]++;
@@ -152,7 +155,7 @@ int main(int argc, char **argv)
                 // What it does first when it has read its arguments.
                 if (!task->is_program && call == SYS_rt_sigaction && regs.rdi == SIGXFSZ && regs.rsi)
                     task->begun = 1;
-            } else {
+            } else if (stop.op == PTRACE_SYSCALL_INFO_EXIT) {
                 if (task->failing) {
                     task->failing = 0;
                     regs.rdi = task->argument;
@@ -163,7 +166,6 @@ int main(int argc, char **argv)
                 if (task->is_program && !task->low && call == SYS_mmap)
                     find_library(task);
             }
-            task->inside = !task->inside;
         } else if (!event && signal != SIGSTOP && signal != SIGTRAP) {
             deliver = signal;
         }
