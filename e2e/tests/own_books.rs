@@ -15,26 +15,33 @@ use heapledger_e2e::{Result, check, process};
 const PROFILES: &[(&str, &str)] =
     &[("dev", "debug"), ("dev-abort", "dev-abort"), ("release", "release"), ("release-abort", "release-abort")];
 
-/// The program in one profile, built once.
+/// The program in one profile.
 fn program(profile: &'static str) -> Result<PathBuf> {
+    Ok(programs(profile)?.join("own_books"))
+}
+
+/// The directory with the programs of one profile, built once.
+fn programs(profile: &'static str) -> Result<PathBuf> {
     static BUILT: [OnceLock<PathBuf>; PROFILES.len()] = [const { OnceLock::new() }; PROFILES.len()];
     let at = PROFILES.iter().position(|(name, _)| *name == profile).ok_or("no such profile")?;
-    let built = BUILT[at].get_or_init(|| {
-        // A directory for each: tests that need different ones need not wait for each other.
-        let target = products().join("own_books").join(profile);
-        let mut cargo = Command::new(option_env!("CARGO").unwrap_or("cargo"));
-        cargo.args(["build", "--quiet", "--offline", "--locked", "--profile", profile, "--target-dir"]).arg(&target);
-        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "LD_PRELOAD", "HEAPLEDGER"] {
-            cargo.env_remove(name);
-        }
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PROFILE_")) {
-            cargo.env_remove(name);
-        }
-        let status = cargo.current_dir(root().join("e2e/own_books")).status().expect("cargo");
-        assert!(status.success(), "own_books does not build as {profile}");
-        target.join(PROFILES[at].1).join("own_books")
-    });
-    Ok(built.clone())
+    Ok(BUILT[at].get_or_init(|| build(profile, PROFILES[at].1)).clone())
+}
+
+/// Builds its programs; returns where they lie.
+fn build(profile: &str, directory: &str) -> PathBuf {
+    // A directory for each: tests that need different ones need not wait for each other.
+    let target = products().join("own_books").join(profile);
+    let mut cargo = Command::new(option_env!("CARGO").unwrap_or("cargo"));
+    cargo.args(["build", "--quiet", "--offline", "--locked", "--profile", profile, "--target-dir"]).arg(&target);
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "LD_PRELOAD", "HEAPLEDGER"] {
+        cargo.env_remove(name);
+    }
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PROFILE_")) {
+        cargo.env_remove(name);
+    }
+    let status = cargo.current_dir(root().join("e2e/own_books")).status().expect("cargo");
+    assert!(status.success(), "own_books does not build as {profile}");
+    target.join(directory)
 }
 
 /// The program by itself, doing this, with its ledger below the scratch directory.
@@ -66,6 +73,14 @@ fn only_ledger(scratch: &Scratch) -> Result<PathBuf> {
     }
 }
 
+/// The one finished ledger.
+fn only_finished(scratch: &Scratch, name: &str) -> Result<PathBuf> {
+    match &scratch.finished()[..] {
+        [one] if one.file_name().is_some_and(|own| own.to_string_lossy().starts_with(name)) => Ok(one.clone()),
+        other => Err(format!("not one ledger, but {other:?}")),
+    }
+}
+
 /// Sizes that only one function of the program asks for, that function, and by which of Rust's calls.
 const KEPT: &[(u64, &str, &str)] = &[
     (12_345, "own_books::keeps", "__rust_alloc"),
@@ -83,7 +98,7 @@ fn check_blocks(ledger: &Path, kept: &[(u64, &str, &str)], kinds: bool) -> Resul
         let frames = &blocks.stacks[&block.site];
         let frame = frames.iter().find(|frame| frame.names[0] == *function);
         let frame = frame.ok_or_else(|| format!("{size} bytes by {frames:?}"))?;
-        check!(frame.file.ends_with("e2e/own_books/src/main.rs"), "{size} bytes in {}", frame.file);
+        check!(frame.file.contains("e2e/own_books/src/"), "{size} bytes in {}", frame.file);
         let own = frames.iter().find(|frame| frame.names[0].contains("heapledger::") && !frame.inlined);
         check!(!kinds || own.is_none(), "a frame of our own: {own:?}");
         check!(frames.iter().any(|frame| frame.names[0] == "main"), "the stack of {size} bytes ends early: {frames:?}");
@@ -176,7 +191,8 @@ fn what_is_allocated_while_paused_passes_by() -> Result {
     check!(blocks.blocks.iter().all(|block| block.size != 34_567), "a block that passed by");
     held.goes_on()?;
     held.running.finish(PATIENCE)?.good()?;
-    let stats = Stats::of(only_ledger(&scratch)?)?;
+    check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
+    let stats = Stats::of(only_finished(&scratch, "heapledger.own_books.")?)?;
     check_totals(&stats, &[])?;
     check!(stats.number("unknown_frees") == 0, "{} unknown frees", stats.number("unknown_frees"));
     let threads = stats.0["threads"].as_array().cloned().unwrap_or_default();
@@ -185,6 +201,48 @@ fn what_is_allocated_while_paused_passes_by() -> Result {
         "nobody said that the program ended: {threads:?}"
     );
     Ok(())
+}
+
+#[test]
+fn at_its_end_it_is_finished_by_itself() -> Result {
+    for profile in ["dev", "release-abort"] {
+        let scratch = Scratch::new();
+        let mut held = standing(&mut alone(&scratch, profile, "threads")?)?;
+        let live = Stats::of(only_ledger(&scratch)?)?;
+        held.goes_on()?;
+        held.running.finish(PATIENCE)?.good()?;
+        check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
+        let finished = only_finished(&scratch, "heapledger.own_books.")?;
+        let stats = Stats::of(&finished)?;
+        check_totals(&stats, &[])?;
+        let freed = |stats: &Stats| stats.number("frees");
+        check!(freed(&stats) >= freed(&live) + 3, "{} frees, and {} before the last", freed(&stats), freed(&live));
+        // What was kept was freed at the end, and is in the history with its stack.
+        let [allocated, freed] = Blocks::ever_and_freed(&finished)?;
+        for (size, function, _) in KEPT {
+            for events in [&allocated, &freed] {
+                let block = events.blocks.iter().find(|block| block.size == *size);
+                let block = block.ok_or_else(|| format!("{size} bytes are not in the history"))?;
+                check!(events.is_from(block, function, false) || std::ptr::eq(events, &freed), "{size} bytes");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_ledger_in_memory_is_written_out() -> Result {
+    let scratch = Scratch::new();
+    let mut ran = command(programs("release")?.join("in_memory"));
+    // What the harness says in the variable would win: a directory.
+    process::run(ran.current_dir(scratch.work()).env_remove("HEAPLEDGER"))?.good()?;
+    let finished = only_finished(&scratch, "books.hl")?;
+    let stats = Stats::of(&finished)?;
+    check_totals(&stats, &[])?;
+    let [allocations, unknown] = ["allocations", "unknown_frees"].map(|name| stats.number(name));
+    check!((10_001..11_000).contains(&allocations), "{allocations} allocations");
+    check!(unknown == 0, "{unknown} unknown frees: what was allocated before recording began passes by");
+    check_blocks(&finished, &[(12_345, "in_memory::keeps", "__rust_alloc")], true)
 }
 
 #[test]

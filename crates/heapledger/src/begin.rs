@@ -5,10 +5,14 @@ use crate::options::{AtExit, Begins, Options};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use heapledger_format::record;
-use heapledger_process::hooks;
+use heapledger_linux::memory::PATH_BYTES_MAX;
+use heapledger_linux::process;
+use heapledger_linux::syscall::{self, Errno};
+use heapledger_linux::text::Text;
 use heapledger_process::options::Request;
 use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks, NotStarted};
+use heapledger_process::{finish, hooks};
 
 /// What entries look at first: nobody has called yet; calls are passed on; calls are recorded.
 pub(crate) static STATE: AtomicU8 = AtomicU8::new(UNSTARTED);
@@ -170,14 +174,32 @@ fn end() {
     if FOUND.load(Ordering::Acquire) != BEGUN || !start::is_ours(&SHARED) || is_finished_by_others() {
         return;
     }
-    match at_exit {
-        AtExit::Keep => {}
-        AtExit::Remove => {
-            start::stop(&SHARED);
-            look();
-            start::remove(&SHARED);
-        }
+    if at_exit == AtExit::Keep {
+        return;
     }
+    start::stop(&SHARED);
+    look();
+    if at_exit == AtExit::Remove || finish(&ASKED.get().unwrap_or_default()).is_ok() {
+        start::remove(&SHARED);
+    }
+}
+
+/// Writes the ledger out, where the options say.
+#[cold]
+#[inline(never)]
+fn finish(options: &Options) -> Result<(), Errno> {
+    let mut path = Text::<PATH_BYTES_MAX>::new();
+    if options.output.is_empty() {
+        let name = process::program::<256>();
+        path.push(b"heapledger.").push(name.bytes());
+        path.push(b".").push_number(u64::from(syscall::getpid())).push(b".hl");
+    } else {
+        path.push(options.output.as_bytes());
+    }
+    if path.is_cut() {
+        return Err(Errno::INVAL);
+    }
+    finish::finish(&SHARED, path.c_str())
 }
 
 #[used]

@@ -25,6 +25,7 @@ pub struct Options {
     pub(crate) depth: u64,
     pub(crate) sample_bytes: u64,
     pub(crate) at_exit: AtExit,
+    pub(crate) output: &'static str,
 }
 
 /// What becomes of the ledger when the program ends by `exit`, or `main` returns. (After any other end it stays where it is.)
@@ -33,6 +34,9 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AtExit {
+    /// It is written to a file, `heapledger.PROGRAM.PID.hl` in the working directory, and goes. If that file cannot be written, it
+    /// stays.
+    Finish,
     /// It stays where it is. `heapledger recover` finds it, and makes a small file of it.
     Keep,
     /// It goes: the program has looked at it while it ran, or somebody else has.
@@ -68,7 +72,8 @@ impl Options {
             history: 65_536,
             depth: 512,
             sample_bytes: 0,
-            at_exit: AtExit::Keep,
+            at_exit: AtExit::Finish,
+            output: "",
         }
     }
 
@@ -78,7 +83,8 @@ impl Options {
         Options { directory, ..self }
     }
 
-    /// The ledger is memory of the process, and no file: other processes cannot read it, and it ends with the process.
+    /// The ledger is memory of the process, and no file: other processes cannot read it, and it ends with the process, unless
+    /// [`AtExit::Finish`] writes it out before.
     #[must_use]
     pub const fn in_memory(self) -> Options {
         Options { in_memory: true, ..self }
@@ -96,7 +102,13 @@ impl Options {
         Options { begins: Begins::Paused, ..self }
     }
 
-    /// What becomes of the ledger when the program ends; by default it stays.
+    /// The file that [`AtExit::Finish`] writes; it is replaced if it exists.
+    #[must_use]
+    pub const fn output(self, path: &'static str) -> Options {
+        Options { output: path, ..self }
+    }
+
+    /// What becomes of the ledger when the program ends; by default it is finished.
     #[must_use]
     pub const fn at_exit(self, at_exit: AtExit) -> Options {
         Options { at_exit, ..self }

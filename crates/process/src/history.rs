@@ -7,11 +7,11 @@
 
 #![forbid(unsafe_code)]
 
-use crate::chunks::{Chunks, Lease, Ring};
+use crate::chunks::{Chunks, Lease, RETIRED, Ring};
 use crate::ledger::Ledger;
 use crate::private::{Alone, Run};
 use crate::publication::{publish, retract};
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::record::HISTORY_WORDS;
 
@@ -63,6 +63,11 @@ impl History {
             Ok(chunks) => self.ended.map(chunks).is_some(),
             Err(_) => false,
         }
+    }
+
+    /// Whether the storage of a chunk was given back.
+    pub(crate) fn is_retired(&self, chunk: u64) -> bool {
+        self.ended.all().get(chunk as usize).is_some_and(|ended| ended.load(Ordering::Acquire) == RETIRED)
     }
 
     /// Gives the memory of the words beside the ring back.

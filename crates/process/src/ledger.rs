@@ -192,6 +192,13 @@ impl Ledger {
         self.page.set_byte_order();
     }
 
+    /// What the header holds now.
+    pub(crate) fn copy_header(&self, into: &mut [u8; HEADER_BYTES_MAX]) {
+        if self.mapping.is_some() {
+            self.page.copy(into);
+        }
+    }
+
     /// The file and its mapping.
     pub fn mapping(&self) -> Option<&FileMapping> {
         self.mapping.as_ref()

@@ -59,6 +59,8 @@ pub mod code;
 #[cfg(not(feature = "loom"))]
 pub mod entry;
 #[cfg(not(feature = "loom"))]
+pub mod finish;
+#[cfg(not(feature = "loom"))]
 pub mod history;
 #[cfg(not(feature = "loom"))]
 pub mod hooks;

@@ -51,6 +51,15 @@ impl HeaderPage {
         unsafe { &*(self.at(header::counter_at(WordSize::W64, index)) as *const AtomicU64) }
     }
 
+    /// What it holds now.
+    pub(crate) fn copy(&self, into: &mut [u8; HEADER_BYTES_MAX]) {
+        for (offset, place) in (0..).step_by(8).zip(into.chunks_exact_mut(8)) {
+            // SAFETY: an aligned word of the header page, which is backed as a whole.
+            let word = unsafe { &*(self.at(offset) as *const AtomicU64) }.load(Ordering::Acquire);
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+    }
+
     /// The mark without which readers keep off.
     pub(crate) fn set_byte_order(&self) {
         // SAFETY: an aligned half word of the backed header page.
@@ -185,6 +194,23 @@ impl Section {
     #[inline(always)]
     pub(crate) fn fetch_soon<const WORDS: usize>(&self, index: u64) {
         memory::fetch_soon(self.address::<WORDS>(index) as *const u8);
+    }
+
+    /// A word of what has storage; 0 beyond that.
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        let at = index.wrapping_mul(8);
+        if at >= self.pages(self.backed()) {
+            return 0;
+        }
+        // SAFETY: an aligned word of a page that has storage.
+        unsafe { &*(self.base.wrapping_add(at) as *const AtomicU64) }.load(Ordering::Acquire)
+    }
+
+    /// Copies words of what has storage; zeros beyond that.
+    pub(crate) fn copy_words(&self, first: usize, into: &mut [u64]) {
+        for (index, place) in (first..).zip(into) {
+            *place = self.word(index);
+        }
     }
 
     /// Copies bytes to elements that were leased, from the first byte of `index` on. What would lie beyond what is backed is left out.

@@ -298,15 +298,7 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
     // Arguments come in pieces and may be very many: as far as there is room.
     let mut in_argument = false;
     let mut room = true;
-    let mut program = Text::<256>::new();
-    let mut named = false;
     process::arguments(&mut |piece| {
-        if !named {
-            // The name by which it was called: what a symbolic link leads to would surprise.
-            let first = piece.split(|byte| *byte == 0).next().unwrap_or(&[]);
-            program.push(first.rsplit(|byte| *byte == b'/').next().unwrap_or(first));
-            named = true;
-        }
         for part in piece.split_inclusive(|byte| *byte == 0) {
             if !in_argument {
                 room &= ledger.enter(SectionKind::Process, key::ARG.as_bytes()).is_some()
@@ -317,7 +309,7 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         }
         room
     });
-    described && pair(key::PROGRAM, program.bytes())
+    described && pair(key::PROGRAM, process::program::<256>().bytes())
 }
 
 /// A page of private memory from which a core dump leads to the ledger: its file, its id, and where the finished

@@ -262,6 +262,17 @@ pub fn link<const N: usize>(path: &CStr) -> Text<N> {
     text
 }
 
+/// The last part of the name by which the program was called: what a symbolic link leads to would surprise.
+pub fn program<const N: usize>() -> Text<N> {
+    let mut program = Text::new();
+    arguments(&mut |piece| {
+        let first = piece.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        program.push(first.rsplit(|byte| *byte == b'/').next().unwrap_or(first));
+        false
+    });
+    program
+}
+
 /// Hands the program's arguments over, a piece at a time, each argument ended by a zero byte.
 pub fn arguments(each_piece: &mut dyn FnMut(&[u8]) -> bool) {
     let mut buffer = [0u8; 512];
@@ -292,6 +303,9 @@ mod tests {
             true
         });
         assert!(bytes.ends_with(b"\0"));
+        let called = std::env::args_os().next().expect("a name");
+        let called = std::path::Path::new(&called).file_name().expect("a name").as_encoded_bytes();
+        assert_eq!(program::<256>().bytes(), called);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use core::arch::asm;
 mod files;
 
 pub use files::{
-    FileIdentity, allocate, close, free_bytes, identify, make_directory, open, open_flag, read, read_link, set_length,
-    symbolic_link, unlink, working_directory, write,
+    FileIdentity, allocate, close, free_bytes, identify, make_directory, open, open_flag, read, read_link, rename,
+    set_length, symbolic_link, unlink, working_directory, write, write_at,
 };
 
 /// An error number of the kernel.
@@ -26,6 +26,8 @@ impl Errno {
     pub const NOENT: Errno = Errno(2);
     /// No such process.
     pub const SRCH: Errno = Errno(3);
+    /// No room in the file system.
+    pub const NOSPC: Errno = Errno(28);
     /// Interrupted by a signal.
     pub const INTR: Errno = Errno(4);
     /// Try again.
@@ -47,12 +49,14 @@ mod number {
     pub(super) const MPROTECT: usize = 10;
     pub(super) const MUNMAP: usize = 11;
     pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const PWRITE64: usize = 18;
     pub(super) const MREMAP: usize = 25;
     pub(super) const MINCORE: usize = 27;
     pub(super) const MADVISE: usize = 28;
     pub(super) const GETPID: usize = 39;
     pub(super) const FTRUNCATE: usize = 77;
     pub(super) const GETCWD: usize = 79;
+    pub(super) const RENAME: usize = 82;
     pub(super) const MKDIR: usize = 83;
     pub(super) const UNLINK: usize = 87;
     pub(super) const SYMLINK: usize = 88;

@@ -57,6 +57,21 @@ pub fn write(fd: usize, bytes: &[u8]) -> Result<usize> {
     }
 }
 
+/// Writes once, at a place of a file; interrupted writes are repeated.
+pub fn write_at(fd: usize, bytes: &[u8], at: u64) -> Result<usize> {
+    loop {
+        match checked(number::PWRITE64, [fd, bytes.as_ptr() as usize, bytes.len(), at as usize, 0, 0]) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Gives a file another name, in place of what has that name.
+pub fn rename(from: &CStr, to: &CStr) -> Result<()> {
+    checked(number::RENAME, [from.as_ptr() as usize, to.as_ptr() as usize, 0, 0, 0, 0]).map(drop)
+}
+
 /// Sets a file's length.
 pub fn set_length(fd: usize, bytes: u64) -> Result<()> {
     checked(number::FTRUNCATE, [fd, bytes as usize, 0, 0, 0, 0]).map(drop)
