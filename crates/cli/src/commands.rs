@@ -10,6 +10,7 @@ use crate::{args, completions, man, recover};
 pub(crate) mod check;
 mod diff;
 mod dump;
+mod errors;
 mod flame;
 pub(crate) mod form;
 mod frames_args;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Stats(stats::StatsArgs),
     /// What is allocated, with call stacks
     Dump(dump::DumpArgs),
+    /// What a program found wrong: failed allocations, wrong layouts
+    Errors(errors::ErrorsArgs),
     /// What was allocated and freed, in order
     History(history::HistoryArgs),
     /// What became of the blocks between two ledgers, or two moments
@@ -76,6 +79,7 @@ impl Command {
             Command::Run(_) => Ok(ExitCode::SUCCESS),
             Command::Stats(arguments) => stats::run(&arguments).map(success),
             Command::Dump(arguments) => dump::run(arguments).map(success),
+            Command::Errors(arguments) => errors::run(&arguments).map(success),
             Command::History(arguments) => history::run(arguments).map(success),
             Command::Tree(arguments) => tree::run(&arguments).map(success),
             Command::Flame(arguments) => flame::run(&arguments).map(success),

@@ -10,13 +10,16 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use common::{Scratch, finish, heapledger, output};
+use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::{Entry, FreedEntry, Kind};
-use heapledger_testing::Builder;
+use heapledger_testing::{Builder, everything};
 use serde_json::Value;
 
 /// What stands for a ledger in [`ARGUMENTS`]: of many blocks, and of the same program a little later.
 const LEDGER: &str = "x.hl";
 const LATER: &str = "later.hl";
+/// One of a program that told of itself.
+const TOLD: &str = "told.hl";
 
 /// Commands that want other arguments than a ledger, or end with another status. A command that is not here is called
 /// with one ledger and has to end with 0.
@@ -27,6 +30,7 @@ const ARGUMENTS: &[(&str, &[&str], i32)] = &[
     ("top", &["--batch", "1", "--group-by", "stack", LEDGER], 0),
     ("check", &["--max-live", "1", "--top", "900", LEDGER], 1),
     ("diff", &["--blocks", "--limit", "0", LEDGER, LATER], 0),
+    ("errors", &[TOLD], 0),
     ("whereis", &[LEDGER, "0x1040", "0x1041", "0x1080"], 0),
 ];
 
@@ -108,6 +112,7 @@ fn prepared(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     ledger(BLOCKS).write(&scratch.cwd().join(LEDGER)).expect("written");
     ledger(BLOCKS + 100).write(&scratch.cwd().join(LATER)).expect("written");
+    everything(ByteOrder::Little, WordSize::W64).write(&scratch.cwd().join(TOLD)).expect("written");
     scratch
 }
 
@@ -197,7 +202,7 @@ fn tables_are_csv() {
         assert_eq!(both.status.code(), Some(2), "{:?}: --csv and --json", reader.words);
     }
     with_csv.sort();
-    assert_eq!(with_csv, ["diff", "dump", "history", "stats", "top", "tree", "whereis"]);
+    assert_eq!(with_csv, ["diff", "dump", "errors", "history", "stats", "top", "tree", "whereis"]);
 }
 
 #[test]

@@ -6,8 +6,9 @@ mod common;
 use std::process::{Command, Stdio};
 
 use common::{Scratch, finish, heapledger, output};
+use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
-use heapledger_testing::Builder;
+use heapledger_testing::{Builder, everything};
 
 /// What is tried: every command with text for people, in every shape that it has. `a.hl` and `b.hl` are of one run,
 /// `c.hl` is of another.
@@ -54,6 +55,7 @@ const COMMANDS: &[&str] = &[
     "top --batch 1 a.hl",
     "top --batch 1 --group-by stack --bytes a.hl",
     "whereis a.hl 0x1000 0x1011 0x7f1234567890 0x1040 0",
+    "errors told.hl",
     "check --max-live 1 --max-live-blocks 1 --max-leaked 0 --max-peak 1 --max-allocs 1 --max-allocated 1 a.hl",
     "check --max-live 1T --max-growth 1% --baseline b.hl a.hl",
     "snapshot a.hl -o copy.%i.hl",
@@ -186,6 +188,7 @@ fn prepared(name: &str) -> Scratch {
         ("b.hl", ledger(1_500, "a-program-with-quite-a-long-name", 1)),
         ("c.hl", ledger(33, "größer", 2)),
         ("d.hl", named(&scratch)),
+        ("told.hl", everything(ByteOrder::Little, WordSize::W64)),
         ("live/00000000000000aa-0.hlive", ledger(3, "unfinished", 3)),
     ] {
         builder.write(&scratch.cwd().join(file)).expect("written");

@@ -1,0 +1,141 @@
+//! What was found or refused while a program ran.
+
+use std::io::Write;
+
+use heapledger_analysis::Seen;
+use heapledger_format::Kind;
+use heapledger_format::errors::{Direction, ErrorEntry, ErrorKind, ErrorStack, StackTag, Whereabouts};
+use heapledger_source::{FoundError, Labels};
+
+use crate::{Context, Ending, Form, Report, ReportError, Stacks};
+
+mod csv;
+mod json;
+mod text;
+
+/// What was found or refused.
+pub struct ErrorsReport<'r> {
+    /// In what ledger.
+    pub context: &'r Context,
+    /// The errors that are shown.
+    pub errors: &'r [FoundError],
+    /// How many more there are.
+    pub left_out: u64,
+    /// What the labels in force say.
+    pub labels: &'r Labels,
+    /// Names of their stacks.
+    pub names: &'r mut dyn Stacks,
+    /// What was not seen; what is missing for names is added when it is written.
+    pub seen: Seen,
+}
+
+impl Report for ErrorsReport<'_> {
+    fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
+        match form {
+            Form::Text => text::write(self, out),
+            Form::Json => json::write(self, out),
+            Form::Csv => csv::write(self, out),
+            _ => Err(ReportError::no_form(form)),
+        }
+    }
+
+    fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    fn ending(&self) -> Ending {
+        Ending { shown: self.errors.len() as u64, left_out: self.left_out, in_flight: 0 }
+    }
+}
+
+/// What is wrong, by the name that scripts know.
+fn kind_name(error: &ErrorEntry) -> String {
+    ErrorKind::from_number(error.kind).map_or_else(|| format!("error {}", error.kind), |kind| kind.name().to_owned())
+}
+
+/// The function that gave the block, if that is known.
+fn given_by(error: &ErrorEntry) -> Option<Kind> {
+    (error.given_by != 0).then_some(Kind(error.given_by))
+}
+
+/// The function that was called, if that is known: one that begins blocks where none was given, else one that ends them.
+fn called(found: &FoundError) -> Option<String> {
+    use ErrorKind::{CallocOverflow, FailedAllocation, OutOfMemory};
+    let (kind, number) = (found.entry.kind, found.entry.called);
+    if number == 0 {
+        return Some(found.function.clone()).filter(|name| !name.is_empty());
+    }
+    let begins = kind == FailedAllocation as u16 || (CallocOverflow as u16..=OutOfMemory as u16).contains(&kind);
+    Some(if begins { Kind(number) } else { Kind::ended_by(number) }.to_string())
+}
+
+/// What the operands of an error of this kind are.
+fn operand_names(error: &ErrorEntry) -> [&'static str; 2] {
+    use ErrorKind::{
+        AllocDeallocMismatch, AllocationSizeTooBig, CallocOverflow, CorruptMetadata, FailedAllocation,
+        InvalidAlignedAllocAlignment, InvalidAllocationAlignment, InvalidPosixMemalignAlignment, MemcpyOverlap,
+        NegativeSize, NewDeleteTypeMismatch, OutOfMemory, PvallocOverflow, ReallocarrayOverflow, RssLimitExceeded,
+        StrcpyOverlap, WrongLayout,
+    };
+    match ErrorKind::from_number(error.kind) {
+        Some(FailedAllocation | CallocOverflow | ReallocarrayOverflow | PvallocOverflow) => ["count", "size"],
+        Some(WrongLayout | AllocDeallocMismatch | NewDeleteTypeMismatch) => ["size given", "alignment given"],
+        Some(InvalidAllocationAlignment | InvalidAlignedAllocAlignment | InvalidPosixMemalignAlignment) => {
+            ["size", "alignment"]
+        }
+        Some(AllocationSizeTooBig | RssLimitExceeded | OutOfMemory) => ["size", "limit"],
+        Some(NegativeSize) => ["size", ""],
+        Some(MemcpyOverlap | StrcpyOverlap) => ["other address", "other bytes"],
+        Some(CorruptMetadata) => ["value expected", "value found"],
+        _ => ["first operand", "second operand"],
+    }
+}
+
+/// `in a live block`: where the address lies, if that is known.
+fn whereabouts(error: &ErrorEntry) -> Option<&'static str> {
+    Some(match Whereabouts::from_number(error.whereabouts)? {
+        Whereabouts::Block => "in a live block",
+        Whereabouts::FreedBlock => "in a freed block",
+        Whereabouts::Heap => "in a heap, in no block",
+        Whereabouts::Stack => "on a stack",
+        Whereabouts::Module => "in a module",
+        Whereabouts::Mapping => "in another mapping",
+        Whereabouts::Nothing => "where nothing is",
+    })
+}
+
+fn direction(error: &ErrorEntry) -> Option<Direction> {
+    Direction::from_number(error.direction)
+}
+
+/// The stacks that there are.
+fn stacks(error: &ErrorEntry) -> impl Iterator<Item = &ErrorStack> {
+    error.stacks.iter().filter(|stack| stack.tag != 0)
+}
+
+/// Whose stack it is.
+fn stack_name(stack: &ErrorStack) -> String {
+    match StackTag::from_number(stack.tag) {
+        Some(StackTag::Custom) => format!("custom {}", stack.custom),
+        Some(tag) => tag.name().to_owned(),
+        None => format!("stack {}", stack.tag),
+    }
+}
+
+/// A time of an error, in ticks, if it is known.
+fn ticks(time: u64) -> Option<u64> {
+    (time != 0).then_some(time)
+}
+
+/// Bytes that count, of those expected or found.
+fn compared(error: &ErrorEntry, bytes: [u8; 8]) -> Vec<u8> {
+    bytes.into_iter().take(error.compared.into()).collect()
+}
+
+/// `78 56 ad`.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

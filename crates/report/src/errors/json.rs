@@ -1,0 +1,140 @@
+//! What was found or refused, as JSON: an object for each, behind those of its stacks. Described in `docs/json.md`.
+
+use std::io::Write;
+
+use heapledger_format::errors::{ErrorStack, FoundAt, FoundBy, Neighbour, Whereabouts};
+use heapledger_source::FoundError;
+use serde::Serialize;
+
+use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, stack_name, stacks, ticks};
+use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, line, thread};
+use crate::{Context, Report, ReportError};
+
+#[derive(Serialize)]
+struct ErrorLine<'a> {
+    r#type: &'static str,
+    row: u32,
+    kind: String,
+    found_by: Option<&'static str>,
+    found_at: Option<&'static str>,
+    direction: Option<&'static str>,
+    whereabouts: Option<&'static str>,
+    address: Option<Hex>,
+    bytes: u64,
+    called: Option<String>,
+    operands: [u64; 2],
+    block: Option<Hex>,
+    block_bytes: u64,
+    alignment: u64,
+    given_by: Option<String>,
+    allocated: Option<u64>,
+    freed: Option<u64>,
+    heap: Option<&'a str>,
+    capabilities: u32,
+    repeats: u64,
+    first_ns: Option<u64>,
+    last_ns: Option<u64>,
+    expected: Option<String>,
+    found: Option<String>,
+    around_address: Option<Hex>,
+    around: Option<String>,
+    before: Option<NeighbourJson<'a>>,
+    after: Option<NeighbourJson<'a>>,
+    program_counter: Option<Hex>,
+    stack_pointer: Option<Hex>,
+    frame_pointer: Option<Hex>,
+    label: Option<String>,
+    core: Option<u16>,
+    stacks: Vec<ErrorStackJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct NeighbourJson<'a> {
+    address: Hex,
+    bytes: u64,
+    site: u32,
+    thread: Option<ThreadJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ErrorStackJson<'a> {
+    of: String,
+    time_ns: Option<u64>,
+    thread: Option<ThreadJson<'a>>,
+    site: u32,
+}
+
+/// Writes each error, and before it what stacks of it were not there yet.
+pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    line(out, &HeaderLine::new("errors", &report.context.ledger, None))?;
+    let mut lines = StackLines::default();
+    for found in report.errors {
+        let neighbours = found.entry.neighbours.iter().map(|neighbour| neighbour.site);
+        for site in stacks(&found.entry).map(|stack| stack.site).chain(neighbours).filter(|site| *site != 0) {
+            lines.line(out, report.names, site)?;
+        }
+        let label = Some(report.labels.text(found.entry.label)).filter(|label| !label.is_empty());
+        line(out, &error_line(report.context, found, label))?;
+    }
+    report.seen.notes.extend(report.names.notes());
+    Ok(end(out, report.ending(), &report.seen)?)
+}
+
+fn error_line<'a>(context: &'a Context, found: &'a FoundError, label: Option<String>) -> ErrorLine<'a> {
+    let error = &found.entry;
+    let address = |address: u64| (address != 0).then_some(Hex(address));
+    let ns = |time: u64| ticks(time).and_then(|ticks| context.clock.ns(ticks));
+    let bytes = |bytes: &[u8]| (!bytes.is_empty()).then(|| hex(bytes));
+    let stack = |stack: &ErrorStack| ErrorStackJson {
+        of: stack_name(stack),
+        time_ns: ns(stack.time),
+        thread: thread(context, stack.thread.checked_sub(1)),
+        site: stack.site,
+    };
+    let neighbour = |neighbour: &Neighbour| {
+        address(neighbour.address).map(|address| NeighbourJson {
+            address,
+            bytes: neighbour.bytes,
+            site: neighbour.site,
+            thread: thread(context, neighbour.thread.checked_sub(1)),
+        })
+    };
+    let [before, after] = &error.neighbours;
+    let heap = error.heap.checked_sub(1).and_then(|row| context.heaps.get(&row));
+    ErrorLine {
+        r#type: "error",
+        row: found.row,
+        kind: kind_name(error),
+        found_by: FoundBy::from_number(error.found_by).map(FoundBy::name),
+        found_at: FoundAt::from_number(error.found_at).map(FoundAt::name),
+        direction: direction(error).map(|direction| direction.name()),
+        whereabouts: Whereabouts::from_number(error.whereabouts).map(Whereabouts::name),
+        address: address(error.address),
+        bytes: error.bytes,
+        called: called(found),
+        operands: error.operands,
+        block: address(error.block),
+        block_bytes: error.block_bytes,
+        alignment: error.alignment,
+        given_by: given_by(error).map(|kind| kind.to_string()),
+        allocated: error.allocated.checked_sub(1),
+        freed: error.freed.checked_sub(1),
+        heap: heap.map(|heap| heap.name.as_str()),
+        capabilities: error.capabilities,
+        repeats: error.repeats,
+        first_ns: ns(error.first_time),
+        last_ns: ns(error.last_time),
+        expected: bytes(&compared(error, error.expected)),
+        found: bytes(&compared(error, error.found)),
+        around_address: address(error.around_address),
+        around: bytes(&found.around),
+        before: neighbour(before),
+        after: neighbour(after),
+        program_counter: address(error.program_counter),
+        stack_pointer: address(error.stack_pointer),
+        frame_pointer: address(error.frame_pointer),
+        label,
+        core: error.core.checked_sub(1),
+        stacks: stacks(error).map(stack).collect(),
+    }
+}
