@@ -50,7 +50,7 @@ static void *forker(void *arg)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            alarm(20);
+            alarm(500);
             void *p[64];
             for (int k = 0; k < 64; k++)
                 CHECK((p[k] = opaque(malloc(k * 50))) != NULL);

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            alarm(20);
+            alarm(500);
             pthread_t c[2];
             for (int k = 0; k < 2; k++)
                 CHECK(pthread_create(&c[k], NULL, child_work, NULL) == 0);

@@ -153,9 +153,9 @@ impl Ran {
 
     /// Where another run of the same differs from this one.
     pub fn compare(&self, other: &Ran) -> Result {
-        for (what, own, other) in [("stdout", &self.stdout, &other.stdout), ("stderr", &self.stderr, &other.stderr)] {
-            if own != other {
-                return Err(format!("{what} differs: without us {} and with us {}", excerpt(own), excerpt(other)));
+        for (what, own, theirs) in [("stdout", &self.stdout, &other.stdout), ("stderr", &self.stderr, &other.stderr)] {
+            if own != theirs {
+                return Err(format!("{what} differs: without us {}, and with us: {other}", excerpt(own)));
             }
         }
         if self.status == other.status {
