@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use heapledger_format::Entry;
 use heapledger_format::record::{EXCESS_ESCAPE, RECORD_WORDS, THREAD_OTHER};
+use heapledger_format::{Entry, Site};
 
 use crate::query::SortKeys;
 
@@ -110,7 +110,7 @@ impl Blocks {
     }
 
     /// Their call sites, in no particular order and each as often as it comes.
-    pub fn sites(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
         let held: usize = self.runs.iter().map(|run| run.packed.len()).sum();
         let all = held == self.count;
         let any_order = self.runs.iter().filter(move |_| all).flat_map(BlockRun::iter);
@@ -273,7 +273,7 @@ mod tests {
                 size,
                 actual: size.filter(|_| bit(3)).map(|size| size.saturating_add(if rare { seed >> 32 } else { 8 })),
                 kind: if rare { Kind(200) } else { Kind::MALLOC },
-                site: seed as u32,
+                site: Site(seed as u32),
                 thread: bit(4).then_some(if rare { 70_000 } else { (seed >> 30 & 0xff) as u32 }),
                 heap: bit(5).then_some(seed as u8),
                 time: bit(6).then_some(if rare { seed } else { seed >> 20 }),
@@ -290,7 +290,7 @@ mod tests {
             size: Some(8),
             actual: Some(24),
             kind: Kind::CALLOC,
-            site: 7,
+            site: Site(7),
             thread: Some(1),
             heap: Some(0),
             time: Some(9),
@@ -298,7 +298,7 @@ mod tests {
         let mut run = BlockRun::default();
         let packable = [
             plain,
-            Entry { number: NUMBER_MAX, address: ADDRESS_MAX, time: Some(TIME_MAX), site: u32::MAX, ..plain },
+            Entry { number: NUMBER_MAX, address: ADDRESS_MAX, time: Some(TIME_MAX), site: Site(u32::MAX), ..plain },
             Entry { actual: None, thread: None, heap: None, time: None, ..plain },
             Entry { size: None, actual: None, ..plain },
             Entry { heap: Some(255), thread: Some(THREAD_OTHER - 1), ..plain },
@@ -345,7 +345,7 @@ mod tests {
                 let wanted = if limit == 0 { &sorted[..] } else { &sorted[..limit.min(sorted.len())] };
                 assert_eq!((blocks.len(), blocks.iter().len()), (wanted.len(), wanted.len()));
                 assert!(blocks.iter().eq(wanted.iter().copied()), "{text}, {limit}");
-                let mut sites: [Vec<u32>; 2] =
+                let mut sites: [Vec<Site>; 2] =
                     [blocks.sites().collect(), wanted.iter().map(|entry| entry.site).collect()];
                 sites.iter_mut().for_each(|sites| sites.sort_unstable());
                 assert_eq!(sites[0], sites[1], "{text}, {limit}");

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{FreesHeld, NamedStack, SiteTotals};
+use heapledger_format::Site;
 
 mod evidence;
 mod parts;
@@ -163,7 +164,7 @@ pub struct Leaked {
 
 impl Leaked {
     /// Takes those of the live blocks apart that `excuse` names a reason for; without one, nothing is excused.
-    pub fn of(evidence: &Evidence, excuse: Option<&mut dyn FnMut(u32) -> Option<String>>) -> Leaked {
+    pub fn of(evidence: &Evidence, excuse: Option<&mut dyn FnMut(Site) -> Option<String>>) -> Leaked {
         let ((blocks, bytes), sites) = (evidence.live(), evidence.sites());
         let mut leaked = Leaked { blocks, bytes, ..Leaked::default() };
         let Some(excuse) = excuse else {

@@ -112,7 +112,7 @@ impl Fold<Entry> for Counts {
             self.run = run;
         }
         self.run_sum.add(entry, weight);
-        let site = entry.site as usize;
+        let site = entry.site.index();
         if site < self.site_limit {
             amount::at(&mut self.sites, site).add(entry, weight);
         }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use heapledger_format::session::process as key;
-use heapledger_format::{Entry, SectionKind, TallyCounter};
+use heapledger_format::{Entry, SectionKind, Site, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::fold::{self, Act, Fold, Folded};
@@ -106,7 +106,7 @@ impl Fold<Entry> for Taking<'_> {
     #[inline]
     fn add(&mut self, entry: &Entry, _: Act, weight: u64) {
         // Blocks without a stack, and with one that is nowhere, are together.
-        let site = Some(entry.site as usize).filter(|site| *site < self.sites_end).unwrap_or(0);
+        let site = Some(entry.site.index()).filter(|site| *site < self.sites_end).unwrap_or(0);
         self.found.add(site, entry, weight);
         if let Some(numbers) = &mut self.numbers {
             numbers.push(entry.number);
@@ -190,8 +190,8 @@ impl Census {
     }
 
     /// Sites that hold blocks.
-    pub fn sites(&self) -> impl Iterator<Item = u32> + '_ {
-        (0u32..).zip(&self.sites).filter(|(_, amount)| amount.samples != 0).map(|(site, _)| site)
+    pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
+        (0u32..).map(Site).zip(&self.sites).filter(|(_, amount)| amount.samples != 0).map(|(site, _)| site)
     }
 
     /// The numbers of its blocks, if they were kept.
@@ -231,7 +231,7 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The stack in the first ledger and in the second. Across runs, that which holds most of all that have the same
     /// functions. Within one run both are the same.
-    pub sites: [Option<u32>; 2],
+    pub sites: [Option<Site>; 2],
     /// How many stacks have the same functions.
     pub stacks: u64,
     /// Blocks in the first ledger.
@@ -278,16 +278,16 @@ impl Change {
 
     /// The call site that shows its functions, and which ledger knows it: the second one (1), or the first (0) if it is
     /// gone from there.
-    pub fn named_by(&self) -> (usize, u32) {
+    pub fn named_by(&self) -> (usize, Site) {
         match self.sites {
             [_, Some(site)] => (1, site),
-            [site, None] => (0, site.unwrap_or(0)),
+            [site, None] => (0, site.unwrap_or_default()),
         }
     }
 
     /// Most growth first.
     fn order(&self) -> impl Ord + use<> {
-        let [a, b] = self.sites.map(|site| site.unwrap_or(u32::MAX));
+        let [a, b] = self.sites.map(|site| site.unwrap_or(Site(u32::MAX)));
         (std::cmp::Reverse((self.bytes(), self.blocks())), b, a)
     }
 }
@@ -342,7 +342,7 @@ impl Diff {
         for site in 0..earlier.sites.len().max(later.sites.len()) {
             let (before, after) = (earlier.site(site), later.site(site));
             let kept = kept.sites.get(site).copied().unwrap_or_default();
-            let both = Some(site as u32);
+            let both = Some(Site(site as u32));
             diff.add(Change {
                 kind: ChangeKind::New,
                 sites: [both.filter(|_| before.samples != 0), both.filter(|_| after.samples != 0)],
@@ -365,20 +365,20 @@ impl Diff {
     pub fn across<E>(
         a: &Census,
         b: &Census,
-        key: &mut dyn FnMut(usize, u32) -> Result<StackKey, E>,
+        key: &mut dyn FnMut(usize, Site) -> Result<StackKey, E>,
     ) -> Result<Diff, E> {
         #[derive(Default)]
         struct Both {
             amounts: [Estimate; 2],
             /// That which holds most, and how much.
-            best: [Option<(u64, u32)>; 2],
+            best: [Option<(u64, Site)>; 2],
             stacks: [u64; 2],
         }
         let mut diff = Diff::totals(a, b);
         let mut found: HashMap<StackKey, Both> = HashMap::new();
         for (side, census) in [a, b].into_iter().enumerate() {
             for site in census.sites() {
-                let amount = census.site(site as usize);
+                let amount = census.site(site.index());
                 let both = found.entry(key(side, site)?).or_default();
                 both.amounts[side].join(&amount);
                 both.stacks[side] += 1;

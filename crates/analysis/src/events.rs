@@ -1,6 +1,6 @@
 //! The history: allocations and frees in the order in which they happened, of one ledger or of several of one run.
 
-use heapledger_format::{Entry, FreedEntry, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, Site, TallyCounter};
 use heapledger_source::{Ledger, Shown, SourceError};
 
 use crate::fold::{Act, Fold, fold};
@@ -62,7 +62,7 @@ impl Event {
     }
 
     /// Where it was done from.
-    pub fn site(&self) -> u32 {
+    pub fn site(&self) -> Site {
         match &self.kind {
             EventKind::Allocation { .. } => self.block.site,
             EventKind::Free(freed) => freed.site,

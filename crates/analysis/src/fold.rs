@@ -241,7 +241,7 @@ fn add_meant<T: Element, F: Fold<T>>(sum: &mut F, element: &T, weight: u64, filt
 
 #[cfg(test)]
 mod tests {
-    use heapledger_format::Kind;
+    use heapledger_format::{Kind, Site};
 
     use super::*;
 
@@ -252,12 +252,12 @@ mod tests {
             size: Some(16),
             actual: None,
             kind: Kind::MALLOC,
-            site: 0,
+            site: Site::NONE,
             thread: None,
             time: None,
             heap: None,
         };
-        FreedEntry { block, number: number + 1, by: Kind::FREE, later: 0, site: 0, thread: None, time: None }
+        FreedEntry { block, number: number + 1, by: Kind::FREE, later: 0, site: Site::NONE, thread: None, time: None }
     }
 
     /// So many blocks of which no two are there at a time.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use heapledger_format::Entry;
-use heapledger_source::{CodeId, Ledger, SourceError};
+use heapledger_format::{CodeId, Entry, Site};
+use heapledger_source::{Ledger, SourceError};
 
 use self::parts::{Looked, Parts, Total, UNKNOWN};
 use crate::events::Sink;
@@ -31,7 +31,7 @@ pub enum GroupKey {
     /// The module of the function that holds them; `None` if that is not known.
     Module(Option<Arc<str>>),
     /// Their call stack, by its number.
-    Stack(u32),
+    Stack(Site),
     /// A figure; `None` for all of which it is not known.
     Figure(Field, Option<u64>),
 }
@@ -56,7 +56,7 @@ pub struct Group {
     /// When the youngest was allocated, in ticks.
     pub youngest: Option<u64>,
     /// The call stack that holds most of them, or where stacks were not told apart, that of the largest.
-    pub site: u32,
+    pub site: Site,
 }
 
 /// All groups, or the first of them.
@@ -174,7 +174,7 @@ impl Groups {
         let totals = parts.totals;
         totals.iter().for_each(|(_, total)| all.join(total));
         if named {
-            let sites: BTreeSet<u32> = totals.iter().map(|(raw, _)| raw.site).collect();
+            let sites: BTreeSet<Site> = totals.iter().map(|(raw, _)| raw.site).collect();
             filter.names().resolve(sites, NamingOptions::default(), progress)?;
         }
         let mut holding = Holding { holders, known: HashMap::new() };
@@ -234,7 +234,7 @@ struct Holding<'h> {
 }
 
 impl Holding<'_> {
-    fn frame(&mut self, site: u32, names: &mut Names<'_>) -> Result<Arc<NamedFrame>, SourceError> {
+    fn frame(&mut self, site: Site, names: &mut Names<'_>) -> Result<Arc<NamedFrame>, SourceError> {
         let mut innermost = None;
         for id in names.codes(site)? {
             let (holder, first) = match self.known.get(&id) {
@@ -257,7 +257,7 @@ impl Holding<'_> {
 }
 
 /// What a part has in common, by one of what was added up by: a name, or the next of its figures.
-fn key<'f>(by: Field, site: u32, figures: &mut impl Iterator<Item = &'f u64>, holder: &NamedFrame) -> GroupKey {
+fn key<'f>(by: Field, site: Site, figures: &mut impl Iterator<Item = &'f u64>, holder: &NamedFrame) -> GroupKey {
     match by.unit() {
         Unit::Function => GroupKey::Function {
             name: holder.function.clone(),

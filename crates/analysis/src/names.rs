@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use heapledger_format::session::process as key;
-use heapledger_source::{Code, CodeId, Ledger, Module, SourceError};
+use heapledger_format::{CodeId, Site};
+use heapledger_source::{Code, Ledger, Module, SourceError};
 use heapledger_symbols::{Distribution, ModuleId, Resolved, SourceReader, Symbolizer};
 
 use crate::notes::{Advice, Note};
@@ -140,12 +141,12 @@ impl<'a> Names<'a> {
     /// If the ledger can no longer be read.
     pub fn resolve(
         &mut self,
-        sites: impl IntoIterator<Item = u32>,
+        sites: impl IntoIterator<Item = Site>,
         options: NamingOptions,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(), SourceError> {
         // Many blocks have one site: these are to take no memory each.
-        let distinct: HashSet<u32> = sites.into_iter().filter(|site| *site != 0).collect();
+        let distinct: HashSet<Site> = sites.into_iter().filter(|site| *site != Site::NONE).collect();
         let sites = BTreeSet::from_iter(distinct);
         let mut ids = BTreeSet::new();
         for site in sites {
@@ -242,7 +243,7 @@ impl<'a> Names<'a> {
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
+    pub fn stack(&mut self, site: Site) -> Result<NamedStack, SourceError> {
         let stack = self.ledger.stack(site)?;
         let mut named = NamedStack { frames: Vec::new(), damaged: stack.damaged };
         let (mut guessed, mut interrupted) = (false, false);
@@ -269,7 +270,7 @@ impl<'a> Names<'a> {
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn is_guessed(&self, site: u32) -> Result<bool, SourceError> {
+    pub fn is_guessed(&self, site: Site) -> Result<bool, SourceError> {
         let codes = self.ledger.stack(site)?.codes;
         let callees = codes.len().saturating_sub(1);
         for id in codes.into_iter().take(callees) {
@@ -284,7 +285,7 @@ impl<'a> Names<'a> {
     ///
     /// # Errors
     /// If the ledger can no longer be read.
-    pub fn codes(&self, site: u32) -> Result<Vec<CodeId>, SourceError> {
+    pub fn codes(&self, site: Site) -> Result<Vec<CodeId>, SourceError> {
         Ok(self.ledger.stack(site)?.codes)
     }
 

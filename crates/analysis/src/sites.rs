@@ -1,6 +1,6 @@
 //! Call sites: how many distinct stacks there are, how deep, which hold most, and what the table takes.
 
-use heapledger_format::{FreedEntry, GlobalCounter, SectionKind};
+use heapledger_format::{FreedEntry, GlobalCounter, SectionKind, Site};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::Amount;
@@ -21,7 +21,7 @@ const PASSES: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteTotals {
     /// The site: a whole stack.
-    pub site: u32,
+    pub site: Site,
     /// Records of it.
     pub samples: u64,
     /// Blocks that live.
@@ -93,9 +93,9 @@ impl Sites {
         let fresh = || StackEnds { count, ends: NodeSet::default(), entries: 0 };
         let StackEnds { mut ends, entries: history_entries, .. } =
             fold(ledger, None, usize::MAX, &fresh, &mut |_| {})?.sum;
-        let used = |(_, sum): &(u32, &Amount)| sum.samples != 0;
-        let live = || (0u32..=u32::MAX).zip(&counts.sites).skip(1).filter(used);
-        live().filter(|(site, _)| (*site as usize) < NODES_MAX).for_each(|(site, _)| ends.set(site as usize));
+        let used = |(_, sum): &(Site, &Amount)| sum.samples != 0;
+        let live = || (0u32..=u32::MAX).map(Site).zip(&counts.sites).skip(1).filter(used);
+        live().filter(|(site, _)| site.index() < NODES_MAX).for_each(|(site, _)| ends.set(site.index()));
         let trie = Trie::of(ledger, count)?;
         let (mut distinct, mut known, mut frames) = (0u64, 0u64, 0u64);
         for node in 1..trie.there.end().max(ends.end()) {
@@ -161,8 +161,8 @@ impl Fold<FreedEntry> for StackEnds {
     fn add(&mut self, freed: &FreedEntry, _: Act, _: u64) {
         self.entries += 1;
         for site in [freed.block.site, freed.site] {
-            if site != 0 && (site as usize) < self.count {
-                self.ends.set(site as usize);
+            if site != Site::NONE && site.index() < self.count {
+                self.ends.set(site.index());
             }
         }
     }
@@ -188,11 +188,11 @@ impl Trie {
         let mut trie = Trie::default();
         ledger.for_each_site(&mut |node, parent| {
             trie.nodes += 1;
-            if (node as usize) < NODES_MAX {
-                trie.there.set(node as usize);
+            if node.index() < NODES_MAX {
+                trie.there.set(node.index());
             }
-            if parent != 0 && (parent as usize) < count {
-                trie.callers.set(parent as usize);
+            if parent != Site::NONE && parent.index() < count {
+                trie.callers.set(parent.index());
             }
         })?;
         // A caller is nearly always entered before what it calls, so one pass is enough. Threads that take numbers of
@@ -200,14 +200,14 @@ impl Trie {
         for _ in 0..PASSES {
             let (mut found, mut left) = (0u64, 0u64);
             ledger.for_each_site(&mut |node, parent| {
-                if trie.depth(node as usize).is_some() {
+                if trie.depth(node.index()).is_some() {
                     return;
                 }
-                let above = if parent == 0 { Some(0) } else { trie.depth(parent as usize) };
-                match above.filter(|depth| *depth < DEPTH_MAX && (node as usize) < DEPTHS_MAX) {
+                let above = if parent == Site::NONE { Some(0) } else { trie.depth(parent.index()) };
+                match above.filter(|depth| *depth < DEPTH_MAX && node.index() < DEPTHS_MAX) {
                     Some(depth) => {
                         found += 1;
-                        trie.set_depth(node as usize, depth + 1);
+                        trie.set_depth(node.index(), depth + 1);
                     }
                     None => left += 1,
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use heapledger_format::{Entry, FreedEntry, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, Site, TallyCounter};
 use heapledger_source::{Heap, Ledger, Mapping, Module, SourceError};
 
 use crate::Sampling;
@@ -236,7 +236,7 @@ impl KnownAddresses {
     }
 
     /// The call sites of all that is in the report.
-    pub fn sites(&self) -> Vec<u32> {
+    pub fn sites(&self) -> Vec<Site> {
         let lives =
             |place: &KnownAddress| place.lives.iter().flat_map(|life| [life.block.site, life.site]).collect::<Vec<_>>();
         self.places

@@ -10,7 +10,7 @@ use heapledger_analysis::diff::{
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
 use heapledger_analysis::{Clock, Group, GroupKey, Groups, Holders, NamedFrame, NamedStack, Names};
-use heapledger_format::{Entry, Kind, sample};
+use heapledger_format::{Entry, Kind, Site, sample};
 use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
@@ -43,7 +43,7 @@ impl Drop for Made {
     }
 }
 
-fn block(number: u64, address: u64, size: u64, site: u32) -> Entry {
+fn block(number: u64, address: u64, size: u64, site: Site) -> Entry {
     let size = Some(size);
     Entry { number, address, size, actual: size, kind: Kind::MALLOC, site, thread: None, heap: None, time: None }
 }
@@ -67,12 +67,12 @@ fn since(a: &Made, b: &Made) -> Diff {
     Diff::since(&a.census(), &b.1, None, Keep::Sums, &mut |_| ()).expect("read").0
 }
 
-fn by_site(diff: &Diff) -> BTreeMap<u32, &Change> {
+fn by_site(diff: &Diff) -> BTreeMap<Site, &Change> {
     diff.changes.iter().map(|change| (change.sites[1].or(change.sites[0]).expect("a site"), change)).collect()
 }
 
 /// Sites of `ledger` are 2, 3 and 4: the outer frame is 1.
-const SITES: [u32; 3] = [2, 3, 4];
+const SITES: [Site; 3] = [Site(2), Site(3), Site(4)];
 
 #[test]
 fn an_address_that_is_used_again_is_another_block() {
@@ -81,7 +81,7 @@ fn an_address_that_is_used_again_is_another_block() {
     // The first was freed, its address was used again for the same size from the same place.
     let b = ledger(
         "again-b",
-        &[block(9, 0x10, 100, one), block(2, 0x20, 50, two), block(8, 0x40, 60, two), block(7, 0x50, 1, 0)],
+        &[block(9, 0x10, 100, one), block(2, 0x20, 50, two), block(8, 0x40, 60, two), block(7, 0x50, 1, Site::NONE)],
         0,
     );
     assert!(one_run(&a.1, &b.1));
@@ -142,7 +142,7 @@ fn samples_are_weighed_and_their_error_is_told() {
     assert!(diff.is_estimated() && diff.all[1].bytes_error() > diff.bytes_error());
     assert_eq!(diff.bytes_error(), small.bytes_error());
     // Compared as of two runs, both add to it.
-    let keys = |_: usize, site: u32| Ok::<StackKey, ()>(key_of(&[&site.to_string()]));
+    let keys = |_: usize, site: Site| Ok::<StackKey, ()>(key_of(&[&site.0.to_string()]));
     let apart = Diff::across(&a.census(), &b.census(), &mut { keys }).expect("keys");
     assert_eq!(apart.bytes(), diff.bytes());
     assert!(apart.bytes_error() > a.census().all.bytes_error(), "{}", apart.bytes_error());
@@ -165,14 +165,14 @@ fn runs_are_compared_by_functions() {
     for frame in 1..=3 {
         other.stack(&[(None, frame * 32), (None, 0x9000)]);
     }
-    for (number, (size, site)) in [(10, one), (20, two), (30, three), (1, 0)].into_iter().enumerate() {
+    for (number, (size, site)) in [(10, one), (20, two), (30, three), (1, Site::NONE)].into_iter().enumerate() {
         other.entry(block(number as u64, 0x100 * number as u64, size, site));
     }
     let a = ledger("across-a", &[block(1, 1, 5, one), block(2, 2, 20, two), block(3, 3, 99, three)], 0);
     let b = Made::new("across-b", &other);
     assert!(!one_run(&a.1, &b.1));
     // What is stack one here are stacks one and two there; stack three here is nowhere there.
-    let mut key = |side: usize, site: u32| {
+    let mut key = |side: usize, site: Site| {
         Ok::<StackKey, ()>(match (side, site) {
             (0, site) if site == one => key_of(&["1", "0"]),
             (1, site) if site == one => key_of(&["1.constprop.0", "0"]),
@@ -191,7 +191,7 @@ fn runs_are_compared_by_functions() {
         [
             (ChangeKind::Grown, 25, [Some(one), Some(two)], 2),
             (ChangeKind::Grown, 10, [Some(two), Some(three)], 1),
-            (ChangeKind::New, 1, [None, Some(0)], 1),
+            (ChangeKind::New, 1, [None, Some(Site::NONE)], 1),
             (ChangeKind::Gone, -99, [Some(three), None], 1),
         ]
     );
@@ -200,10 +200,10 @@ fn runs_are_compared_by_functions() {
 
 #[test]
 fn stacks_that_are_nowhere_cost_nothing() {
-    let a = ledger("forged-a", &[block(1, 0x10, 1, 5)], 0);
-    let b = ledger("forged-b", &[block(1, 0x10, 1, 5), block(2, 0x20, 1, (1 << 26) - 1)], 0);
+    let a = ledger("forged-a", &[block(1, 0x10, 1, Site(5))], 0);
+    let b = ledger("forged-b", &[block(1, 0x10, 1, Site(5)), block(2, 0x20, 1, Site((1 << 26) - 1))], 0);
     let census = b.census();
-    assert!(census.sites().all(|site| site < 10), "the second table has no such stack");
+    assert!(census.sites().all(|site| site.0 < 10), "the second table has no such stack");
     assert_eq!(census.all.blocks, 2);
     assert_eq!(since(&a, &b).blocks(), 1);
 }
@@ -219,7 +219,7 @@ fn groups_are_compared_by_what_they_are_called() {
         largest: None,
         oldest: None,
         youngest: None,
-        site: 0,
+        site: Site::NONE,
     };
     let groups = |groups: Vec<Group>| Groups { groups, ..Groups::default() };
     let a = groups(vec![group(Kind::MALLOC, 3, 30, 0), group(Kind::CALLOC, 1, 7, 0), group(Kind::NEW, 2, 9, 3)]);

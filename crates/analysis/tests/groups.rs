@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Filter, GroupOrder};
 use heapledger_analysis::{Clock, GroupKey, Groups, Holders, Names, Selection, Sort};
-use heapledger_format::{Entry, Kind};
+use heapledger_format::{Entry, Kind, Site};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
@@ -41,7 +41,7 @@ impl Drop for Made {
 }
 
 /// Blocks from three stacks of two modules, by two threads and one without a row.
-fn builder() -> (Builder, [u32; 3]) {
+fn builder() -> (Builder, [Site; 3]) {
     let mut builder = Builder::new();
     builder.heap("heap", 0, 1 << 40);
     builder.thread(1, 100, 0, "main", [0, 0, 0]).thread(1, 101, 0, "worker", [0, 0, 0]);

@@ -7,7 +7,7 @@ use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::{
     Clock, Evidence, Figure, Finding, Growth, Holders, Leaked, Limits, MatchingBlocks, Names, Summary, Verdict, check,
 };
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
 use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
@@ -32,7 +32,7 @@ fn whole() -> Builder {
             size: Some(if number < LIVE_BLOCKS { 100 * (number + 1) } else { 1_000 }),
             actual: None,
             kind: Kind::MALLOC,
-            site: if number == 0 { 0 } else { site },
+            site: if number == 0 { Site::NONE } else { site },
             thread: Some(0),
             heap: Some(0),
             time: Some(number),

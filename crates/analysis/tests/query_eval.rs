@@ -8,7 +8,7 @@ use heapledger_analysis::query::{Evaluator, Filter, Scope, SortKeys, Subject};
 use heapledger_analysis::{Clock, Event, EventKind, Holders, Names, Selection};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::record::Options;
-use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind, Site};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 use heapledger_testing::{Builder, everything};
@@ -74,7 +74,7 @@ fn builder() -> Builder {
     builder
 }
 
-fn block(number: u64, site: u32) -> Entry {
+fn block(number: u64, site: Site) -> Entry {
     Entry {
         number,
         address: 0x1000 + number * 0x100,
@@ -135,17 +135,17 @@ fn blocks_are_chosen() {
 fn events_are_chosen_by_what_happened() {
     let mut builder = builder();
     let freed = FreedEntry {
-        block: block(20, 0),
+        block: block(20, Site::NONE),
         number: 30,
         later: 0,
         by: Kind::DELETE,
-        site: 1,
+        site: Site(1),
         thread: Some(1),
         time: Some(20_500_000),
     };
     builder.freed(freed);
     let made = Made::new("events", &builder);
-    let live = block(1, 0);
+    let live = block(1, Site::NONE);
     for (text, holds) in [
         ("number == 20", [false, true, false]),
         ("number == 30", [false, false, true]),

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
 use heapledger_analysis::{Clock, Event, EventKind, Events, Holders, Names, Note, Selection, Sort, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
 use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::{Builder, sample};
@@ -67,7 +67,7 @@ fn heaps_reach_as_far_as_their_blocks() {
         size: Some(0x10),
         actual: None,
         kind: Kind::MALLOC,
-        site: 0,
+        site: Site::NONE,
         thread: Some(0),
         heap: Some(1),
         time: Some(2000),
@@ -161,7 +161,7 @@ fn events_are_in_order_and_realloc_frees_first() {
         size: Some(8),
         actual: Some(8),
         kind: Kind::REALLOC,
-        site: 0,
+        site: Site::NONE,
         thread: Some(0),
         heap: None,
         time: Some(time),
@@ -174,7 +174,7 @@ fn events_are_in_order_and_realloc_frees_first() {
         number: 5,
         later: 0,
         by: Kind::REALLOC,
-        site: 0,
+        site: Site::NONE,
         thread: Some(1),
         time: Some(50),
     });
@@ -202,7 +202,7 @@ fn glibcs_heaps_are_as_large_as_their_parts_and_have_headers() {
         size: Some(size),
         actual: Some(size + 8),
         kind: Kind::MALLOC,
-        site: 0,
+        site: Site::NONE,
         thread: None,
         heap: Some(heap),
         time: None,

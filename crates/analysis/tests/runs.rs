@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use heapledger_analysis::{Event, EventKind, EventList, Events, Lives, Wanted, in_order};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
 use heapledger_source::Ledger;
 use heapledger_testing::Builder;
 
@@ -30,11 +30,11 @@ impl Files {
 
 fn block(number: u64, address: u64, kind: Kind) -> Entry {
     let (size, actual, time) = (Some(100), Some(104), Some(number * 10));
-    Entry { number, address, size, actual, kind, site: 0, thread: Some(0), heap: Some(0), time }
+    Entry { number, address, size, actual, kind, site: Site::NONE, thread: Some(0), heap: Some(0), time }
 }
 
 fn freed(block: Entry, by: Kind, number: u64) -> FreedEntry {
-    FreedEntry { block, number, later: 0, by, site: 0, thread: Some(0), time: Some(number * 10) }
+    FreedEntry { block, number, later: 0, by, site: Site::NONE, thread: Some(0), time: Some(number * 10) }
 }
 
 /// A ledger after so many numbers, with the frees of `ring`, of `frees` that there were.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use heapledger_analysis::{Clock, Events, Memory, Note, Private, Sampled, Selection, Sort, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::sample::{STEP, next_gap, scramble, weight};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter};
 use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Builder, sample};
 
@@ -46,7 +46,7 @@ fn block(number: u64, size: u64) -> Entry {
         size: Some(size),
         actual: Some(size + 8),
         kind: if number.is_multiple_of(2) { Kind::MALLOC } else { Kind::NEW },
-        site: 0,
+        site: Site::NONE,
         thread: Some(number as u32 % 2),
         heap: Some(0),
         time: Some(number),
@@ -54,7 +54,7 @@ fn block(number: u64, size: u64) -> Entry {
 }
 
 fn freed(block: Entry, number: u64) -> FreedEntry {
-    FreedEntry { block, number, later: 0, by: Kind::FREE, site: 0, thread: Some(0), time: Some(number) }
+    FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread: Some(0), time: Some(number) }
 }
 
 #[test]
@@ -170,15 +170,15 @@ fn a_full_ledger_has_no_error_and_no_samples() {
 fn stacks_are_counted_and_measured() {
     let mut builder = Builder::new();
     let shallow = builder.stack(&[(None, 0x10)]);
-    let deep = builder.stack(&[(None, 0x50), (None, 0x40), (None, 0x30), (None, 0x20)]);
+    builder.stack(&[(None, 0x50), (None, 0x40), (None, 0x30), (None, 0x20)]);
     let inner = builder.stack(&[(None, 0x30), (None, 0x20)]);
     // Made in vain, a circle of two, and a node that lies before its caller.
-    builder.site_node(0, 0);
-    let circle = builder.site_node(circle_after(deep), 3);
+    let circle_after = builder.site_node(Site::NONE, 0).0 + 2;
+    let circle = builder.site_node(Site(circle_after), 3);
     builder.site_node(circle, 4);
-    let early = builder.site_node(circle_after(deep) + 2, 5);
+    let early = builder.site_node(Site(circle_after + 2), 5);
     let late = builder.site_node(shallow, 6);
-    assert_eq!(late, early + 1);
+    assert_eq!(late.0, early.0 + 1);
     // A live block in the middle of another stack makes a stack of its own.
     let mut entry = block(0, 100);
     entry.site = inner;
@@ -190,7 +190,7 @@ fn stacks_are_counted_and_measured() {
     let made = Made::new("stacks", &builder);
     for (summary, ledger) in made.summaries().iter().zip(&made.1) {
         let sites = &summary.sites;
-        // The ends of the trie are `deep` and `early`; the circle has no end.
+        // The ends of the trie are that of four frames and `early`; the circle has no end.
         assert_eq!((sites.distinct, sites.live, sites.nodes), (3, 1, 9));
         assert_eq!(sites.mean_frames, Some((4.0 + 3.0 + 2.0) / 3.0));
         let (nodes, codes) =
@@ -213,11 +213,6 @@ fn stacks_are_counted_and_measured() {
         assert_eq!((summary.unwinding.frames_verified, summary.unwinding.differing), (5, 2));
         assert!(summary.seen.notes.contains(&Note::Loss(TallyCounter::StacksDiffering, 2)));
     }
-}
-
-/// The node behind the one that was made in vain behind `deep`.
-fn circle_after(deep: u32) -> u32 {
-    deep + 3
 }
 
 #[test]

@@ -8,7 +8,7 @@ use heapledger_analysis::tree::{
 };
 use heapledger_analysis::{Clock, Holders, Names, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind, Site};
 use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::{Builder, sample};
@@ -82,7 +82,7 @@ fn lines(tree: &CallTree) -> Vec<String> {
     lines
 }
 
-fn block(number: u64, site: u32, size: u64) -> Entry {
+fn block(number: u64, site: Site, size: u64) -> Entry {
     Entry {
         number,
         address: 0x1000 + number * 4096,
@@ -101,7 +101,7 @@ fn freed(block: Entry) -> FreedEntry {
         number: block.number + 100,
         later: 0,
         by: Kind::FREE,
-        site: 0,
+        site: Site::NONE,
         thread: Some(0),
         time: block.time,
         block,
@@ -117,7 +117,11 @@ fn three() -> Builder {
     let flat = builder.stack(&[alloc, main]);
     let short = builder.stack(&[parse, main]);
     builder.thread(1, 1, 1, "a", [0; 3]).thread(1, 2, 2, "b", [0; 3]);
-    builder.entry(block(0, deep, 1000)).entry(block(1, deep, 200)).entry(block(2, flat, 30)).entry(block(3, 0, 4));
+    builder.entry(block(0, deep, 1000)).entry(block(1, deep, 200)).entry(block(2, flat, 30)).entry(block(
+        3,
+        Site::NONE,
+        4,
+    ));
     builder.freed(freed(block(4, deep, 5000))).freed(freed(block(5, short, 600)));
     builder
 }
@@ -211,7 +215,7 @@ fn what_is_pruned_is_its_callers() {
 fn two_ledgers_lie_over_each_other_by_name() {
     let old = Made::new("old", &three());
     let mut builder = three();
-    builder.entry(block(9, 3, 7));
+    builder.entry(block(9, Site(3), 7));
     let new = Made::new("new", &builder);
     let all = Holders::innermost();
     let mut both = TreeBuilder::new(SameFunction::ByName, &all);

@@ -1,7 +1,7 @@
 //! Addresses are found in one pass as they would be one by one.
 
 use heapledger_analysis::whereis::{Found, KnownAddresses};
-use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter};
 use heapledger_source::Ledger;
 use heapledger_testing::Builder;
 
@@ -12,7 +12,7 @@ fn entry(number: u64, address: u64, size: u64, actual: Option<u64>) -> Entry {
         size: Some(size),
         actual,
         kind: Kind::MALLOC,
-        site: 0,
+        site: Site::NONE,
         thread: Some(0),
         heap: Some(0),
         time: Some(number),
@@ -20,7 +20,7 @@ fn entry(number: u64, address: u64, size: u64, actual: Option<u64>) -> Entry {
 }
 
 fn freed(block: Entry, number: u64) -> FreedEntry {
-    FreedEntry { block, number, later: 0, by: Kind::FREE, site: 0, thread: Some(0), time: Some(number) }
+    FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread: Some(0), time: Some(number) }
 }
 
 fn open(name: &str, builder: &Builder) -> Ledger {

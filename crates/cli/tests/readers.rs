@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::{Scratch, finish, heapledger, output};
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind, Site};
 use heapledger_testing::{Builder, everything};
 use serde_json::Value;
 
@@ -362,7 +362,17 @@ fn a_filter_leaves_the_totals_of_ecosmdd_alone() {
             let number = address / 0x1000;
             let size = Some(if address == 0x2000 || address == 0x4000 { 20_000 } else { 100 });
             let (kind, thread, heap) = (Kind::MALLOC, Some(0), Some(0));
-            builder.entry(Entry { number, address, size, actual: size, kind, site: 0, thread, heap, time: Some(0) });
+            builder.entry(Entry {
+                number,
+                address,
+                size,
+                actual: size,
+                kind,
+                site: Site::NONE,
+                thread,
+                heap,
+                time: Some(0),
+            });
         }
         builder.write(&scratch.cwd().join(name)).expect("written");
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use common::{Scratch, finish, heapledger, output};
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
 use heapledger_testing::{Builder, everything};
 
 /// What is tried: every command with text for people, in every shape that it has. `a.hl` and `b.hl` are of one run,
@@ -87,7 +87,7 @@ const LONG: &str =
 fn ledger(blocks: u64, program: &str, id: u8) -> Builder {
     let mut builder = Builder::new();
     let module = builder.module(LONG, &[7; 20], 0x10_0000, 0x10_0000, 0x20_0000);
-    let sites: Vec<u32> = (0..7)
+    let sites: Vec<Site> = (0..7)
         .map(|depth| {
             let frames: Vec<_> = (0..=depth * 7).map(|frame| (Some(module), 0x1234 + frame * 64 + depth)).collect();
             builder.stack(&frames)

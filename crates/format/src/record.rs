@@ -14,6 +14,7 @@
 //! ```
 
 use crate::bytes::{Codec, WordSize};
+use crate::ids::Site;
 use crate::kind::Kind;
 use crate::layout::{Field, Figures, RecordLayout, mask};
 use crate::sample;
@@ -31,8 +32,8 @@ pub struct Entry {
     pub actual: Option<u64>,
     /// The allocation function.
     pub kind: Kind,
-    /// Call site, 0 if none.
-    pub site: u32,
+    /// Call site.
+    pub site: Site,
     /// Row in `threads`; `None` if not recorded or the thread has no row.
     pub thread: Option<u32>,
     /// Row in `heaps`.
@@ -53,8 +54,8 @@ pub struct FreedEntry {
     pub later: u32,
     /// The function that freed.
     pub by: Kind,
-    /// Call site of the free, 0 if none.
-    pub site: u32,
+    /// Call site of the free.
+    pub site: Site,
     /// Who freed.
     pub thread: Option<u32>,
     /// When it was freed.
@@ -159,7 +160,7 @@ impl Entry {
         [
             self.number.wrapping_add(1) & mask(48) | thread << 48,
             self.address & mask(48) | (u64::from(self.kind.0) & 63) << 48 | u64::from(self.heap.unwrap_or(0)) << 56,
-            size | u64::from(self.site) << 32,
+            size | u64::from(self.site.0) << 32,
             self.time.unwrap_or(0).min(TIME_MAX) | self.excess().min(EXCESS_ESCAPE) << 44,
         ]
     }
@@ -198,7 +199,7 @@ impl Entry {
             size,
             actual: size.zip(excess).map(|(size, excess)| size.wrapping_add(excess)),
             kind: Kind((words[1] >> 48 & 63) as u8),
-            site: (words[2] >> 32) as u32,
+            site: Site((words[2] >> 32) as u32),
             thread: Some((words[0] >> 48) as u32),
             heap: Some((words[1] >> 56) as u8),
             time: Some(words[3] & mask(44)),
@@ -243,7 +244,7 @@ impl Entry {
             size,
             actual: size.zip(excess).map(|(size, excess)| size.saturating_add(excess)),
             kind: Kind(record.figure(Field::Kind).unwrap_or(0) as u8),
-            site: record.figure(Field::Site).unwrap_or(0) as u32,
+            site: Site(record.figure(Field::Site).unwrap_or(0) as u32),
             thread: record.unescaped(Field::Thread).map(|row| row as u32),
             heap: record.figure(Field::Heap).map(|row| row as u8),
             time: record.figure(Field::Time),
@@ -268,7 +269,7 @@ impl Entry {
     pub fn only(self, has: impl Fn(Field) -> bool) -> Entry {
         Entry {
             actual: self.actual.filter(|_| has(Field::Excess)),
-            site: if has(Field::Site) { self.site } else { 0 },
+            site: if has(Field::Site) { self.site } else { Site::NONE },
             thread: self.thread.filter(|row| has(Field::Thread) && *row != THREAD_OTHER),
             heap: self.heap.filter(|_| has(Field::Heap)),
             time: self.time.filter(|_| has(Field::Time)),
@@ -303,7 +304,7 @@ impl Entry {
         size: None,
         actual: None,
         kind: Kind(0),
-        site: 0,
+        site: Site::NONE,
         thread: None,
         heap: None,
         time: None,
@@ -336,7 +337,7 @@ impl Entry {
             wide |= layout.all_ones(Field::Excess).is_some_and(|limit| excess >= limit);
             layout.put(codec, bytes, Field::Excess, excess);
         }
-        layout.put(codec, bytes, Field::Site, u64::from(self.site));
+        layout.put(codec, bytes, Field::Site, u64::from(self.site.0));
         layout.put(codec, bytes, Field::Thread, self.thread.map_or(u64::MAX, u64::from));
         layout.put(codec, bytes, Field::Heap, u64::from(self.heap.unwrap_or(0)));
         layout.put(codec, bytes, Field::Time, self.time.unwrap_or(0));
@@ -363,10 +364,10 @@ impl FreedEntry {
 
     /// Words 4 to 6: what is added to a record when its block is freed.
     #[inline(always)]
-    pub fn pack_end(number: u64, (by, later): (Kind, u32), site: u32, thread: u32, time: u64) -> [u64; 3] {
+    pub fn pack_end(number: u64, (by, later): (Kind, u32), site: Site, thread: u32, time: u64) -> [u64; 3] {
         [
             number.wrapping_add(1) & mask(48) | u64::from(thread.min(THREAD_OTHER)) << 48,
-            u64::from(site) | (u64::from(by.0) & 63) << 32 | u64::from(later) << 38,
+            u64::from(site.0) | (u64::from(by.0) & 63) << 32 | u64::from(later) << 38,
             time.min(TIME_MAX),
         ]
     }
@@ -386,7 +387,7 @@ impl FreedEntry {
             number,
             later: entry.figure(Field::FreedLater).unwrap_or(0) as u32,
             by: Kind::ended_by(entry.figure(Field::FreedBy).unwrap_or(0) as u8),
-            site: entry.figure(Field::FreedSite).unwrap_or(0) as u32,
+            site: Site(entry.figure(Field::FreedSite).unwrap_or(0) as u32),
             thread: entry.unescaped(Field::FreedThread).map(|row| row as u32),
             time: entry.figure(Field::FreedTime),
         })
@@ -416,7 +417,7 @@ impl FreedEntry {
             number,
             later: if has(Field::FreedLater) { (by >> 38) as u32 } else { 0 },
             by: Kind::ended_by((by >> 32 & 63) as u8),
-            site: by as u32,
+            site: Site(by as u32),
             thread: Some((end >> 48) as u32).filter(|row| *row != THREAD_OTHER),
             time: Some(time & mask(44)),
         })
@@ -428,7 +429,7 @@ impl FreedEntry {
         self.block.write(layout, codec, bytes);
         layout.put(codec, bytes, Field::FreedBy, u64::from(self.by.number()));
         layout.put(codec, bytes, Field::FreedLater, u64::from(self.later));
-        layout.put(codec, bytes, Field::FreedSite, u64::from(self.site));
+        layout.put(codec, bytes, Field::FreedSite, u64::from(self.site.0));
         layout.put(codec, bytes, Field::FreedThread, self.thread.map_or(u64::MAX, u64::from));
         layout.put(codec, bytes, Field::FreedTime, self.time.unwrap_or(0));
         let wide = match self.block.size {

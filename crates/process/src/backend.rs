@@ -113,7 +113,7 @@ impl Access<'_> {
             None => self.aside(|access| access.wide_figure(slot)),
         };
         let Freed { number, later, ended: Ended { by, site }, time } = *freed;
-        let end = FreedEntry::pack_end(number.0, (by, later), site.0, self.state.row, time.0);
+        let end = FreedEntry::pack_end(number.0, (by, later), site, self.state.row, time.0);
         let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
         history::write(entry, &words);
         self.state.count(TallyCounter::HistoryEntered, 1);

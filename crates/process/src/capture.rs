@@ -5,13 +5,11 @@ use crate::entry;
 use crate::once::Noted;
 use crate::options::Unwind;
 use crate::shared::Shared;
-use crate::sites::CodeId;
 use crate::state::{Entered, ThreadBooks, ThreadState, last_of};
 use core::cell::Cell;
-use heapledger_format::TallyCounter;
+use heapledger_format::{CodeId, Site, TallyCounter};
 use heapledger_linux::apart;
 use heapledger_linux::stack::StackRange;
-use heapledger_recorder::backend::Site;
 use heapledger_unwind::{
     Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Shape, Strategy, Walk,
     Word, resolve, take, walk, walk_in_full,

@@ -37,9 +37,9 @@ use crate::state::ThreadState;
 use crate::switch::Recording;
 use core::sync::atomic::Ordering;
 use heapledger_format::record::Options;
-use heapledger_format::{Kind, TallyCounter};
+use heapledger_format::{Kind, Site, TallyCounter};
 use heapledger_linux::{apart, tls};
-use heapledger_recorder::backend::{Begun, Ended, Site};
+use heapledger_recorder::backend::{Begun, Ended};
 use heapledger_recorder::policy::{self, Reallocated};
 use heapledger_unwind::Registers;
 

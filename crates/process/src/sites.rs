@@ -12,9 +12,8 @@ use crate::modules::Modules;
 use crate::private::{Alone, Sixteen};
 use crate::segments::{NEIGHBOURS, SEGMENTS, Segments};
 use core::sync::atomic::{AtomicU64, Ordering};
-use heapledger_format::SectionKind;
 use heapledger_format::section::{pc, site};
-use heapledger_recorder::backend::Site;
+use heapledger_format::{CodeId, SectionKind, Site};
 use heapledger_unwind::{Rule, Shape};
 
 const NODE_PLACES: usize = 16;
@@ -51,11 +50,6 @@ pub struct Sites {
     nodes: Nodes,
     codes: Segments<[CodePlace; CODE_PLACES], 1>,
 }
-
-/// The number of a code address in the ledger; 0: none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct CodeId(pub u32);
 
 fn stamp(generation: u32, value: u32) -> u64 {
     u64::from(generation.wrapping_add(1)) << 32 | u64::from(value)

@@ -1,6 +1,6 @@
 //! What the policy needs of a kind of target, and what it tells it.
 
-use heapledger_format::{Entry, Kind, TallyCounter};
+use heapledger_format::{Entry, Kind, Site, TallyCounter};
 
 /// What became of [`Backend::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,16 +32,6 @@ pub struct Slot(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Ticks(pub u64);
-
-/// The number of a call site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Site(pub u32);
-
-impl Site {
-    /// None is known.
-    pub const NONE: Site = Site(0);
-}
 
 /// By how much the live heap grows; below 0: shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

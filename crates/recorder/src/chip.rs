@@ -42,13 +42,13 @@ mod tests;
 
 pub use config::{ChipError, Config, HeapDescription};
 
-use crate::backend::{Begun, Ended, Site};
+use crate::backend::{Begun, Ended};
 use crate::policy::{self, Detached, Reallocated};
 use config::Plan;
 use core::sync::atomic::{Ordering, compiler_fence};
 use heapledger_format::header::{State, at, counter_at};
 use heapledger_format::record::Options;
-use heapledger_format::{GlobalCounter, Kind, TallyCounter, WordSize};
+use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter, WordSize};
 
 /// What the ledger tells its surroundings. A debugger can as well set a breakpoint on these functions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -232,7 +232,7 @@ impl<'a> ChipLedger<'a> {
             address: u64::from(block.address),
             size: u64::from(block.size),
             actual: block.actual.and_then(|actual| known(Options::ACTUAL_SIZE, actual)),
-            site: Site(self.site(caller.frames)),
+            site: self.site(caller.frames),
             heap: block.heap,
         }
     }
@@ -240,7 +240,7 @@ impl<'a> ChipLedger<'a> {
     fn describe_end(&mut self, by: Kind, caller: &Caller) -> Ended {
         // The stack of a free is only kept in the history.
         let wanted = self.plan.options.has(Options::HISTORY);
-        Ended { by, site: if wanted { Site(self.site(caller.frames)) } else { Site::NONE } }
+        Ended { by, site: if wanted { self.site(caller.frames) } else { Site::NONE } }
     }
 
     /// Runs one update under the busy mark.

@@ -138,7 +138,7 @@ fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Grou
     let blocks = figures.counted(group.blocks, one, many);
     let bytes = figures.bytes(group.bytes);
     let part = percent(share(groups, group));
-    let text = format!(" ({part}) in {blocks}{of}{largest}{oldest}, stack {}", group.site);
+    let text = format!(" ({part}) in {blocks}{of}{largest}{oldest}, stack {}", group.site.0);
     let text = context.paint.lines(&text, bytes.len(), 2);
     writeln!(out, "{}{text}", context.paint.strong(bytes))
 }
@@ -213,7 +213,7 @@ impl Serialize for Keys<'_> {
                     }
                 }
                 GroupKey::File(text) | GroupKey::Module(text) => map.serialize_entry(by.name(), &text.as_deref())?,
-                GroupKey::Stack(site) => map.serialize_entry(by.name(), site)?,
+                GroupKey::Stack(site) => map.serialize_entry(by.name(), &site.0)?,
                 GroupKey::Figure(field, row) if field.unit() == Unit::Thread => {
                     let row = row.and_then(|row| u32::try_from(row).ok());
                     map.serialize_entry(by.name(), &thread(context, row))?;
@@ -297,7 +297,7 @@ fn json(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
             oldest_time_ns: ns(group.oldest),
             oldest_age_ns: age(group.oldest),
             youngest_age_ns: age(group.youngest),
-            site: group.site,
+            site: group.site.0,
             frames: &stack.frames,
         };
         line(out, &object)?;

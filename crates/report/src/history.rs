@@ -4,6 +4,7 @@ use std::io::Write;
 
 use heapledger_analysis::query::EventColumn;
 use heapledger_analysis::{Events, Holders, Seen};
+use heapledger_format::Site;
 
 use crate::form::notes::missing_events;
 use crate::record::ecos::Records;
@@ -90,7 +91,7 @@ pub struct EventTable<'r> {
 
 impl EventTable<'_> {
     /// The call sites whose names a table of these columns needs.
-    pub fn sites(columns: &[EventColumn], events: &Events) -> impl Iterator<Item = u32> {
+    pub fn sites(columns: &[EventColumn], events: &Events) -> impl Iterator<Item = Site> {
         let needs = StackNeeds::of(columns);
         events.events.iter().flat_map(move |event| needs.sites(&event)).flatten()
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use heapledger_analysis::{NamedStack, Names, Note, Seen};
+use heapledger_format::Site;
 use heapledger_source::SourceError;
 
 use crate::{Ending, Format, count, sentence};
@@ -96,14 +97,14 @@ pub trait Stacks {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError>;
+    fn stack(&mut self, site: Site) -> Result<NamedStack, SourceError>;
 
     /// What was missing for their names.
     fn notes(&mut self) -> Vec<Note>;
 }
 
 impl Stacks for Names<'_> {
-    fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
+    fn stack(&mut self, site: Site) -> Result<NamedStack, SourceError> {
         Names::stack(self, site)
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use heapledger_analysis::diff::{Census, Diff, Keep};
 use heapledger_analysis::{NamedFrame, NamedStack, Note, Seen};
-use heapledger_format::{Entry, Kind};
+use heapledger_format::{Entry, Kind, Site};
 use heapledger_report::{Compared, DiffReport, DiffSide, Form, Paint, Report, SnapshotReport, Stacks, Stepwise};
 use heapledger_source::{Ledger, SourceError, Taken};
 use heapledger_testing::Builder;
@@ -20,7 +20,7 @@ fn ledger(name: &str, blocks: &[(u64, u64, u32)]) -> (PathBuf, Ledger) {
             size: Some(*size),
             actual: None,
             kind: Kind::MALLOC,
-            site: *site,
+            site: Site(*site),
             thread: None,
             heap: None,
             time: None,
@@ -43,7 +43,7 @@ fn diff(test: &str) -> Diff {
     diff
 }
 
-fn stack(site: u32) -> NamedStack {
+fn stack(site: Site) -> NamedStack {
     let frame = |name: &str, file: Option<&str>| NamedFrame {
         function: Some(name.into()),
         file: file.map(Into::into),
@@ -52,8 +52,10 @@ fn stack(site: u32) -> NamedStack {
         ..NamedFrame::default()
     };
     let frames = match site {
-        0 => vec![],
-        2 => vec![frame("keep", Some("/src/keep.c")), frame("serve", None), frame("main", None), frame("_start", None)],
+        Site::NONE => vec![],
+        Site(2) => {
+            vec![frame("keep", Some("/src/keep.c")), frame("serve", None), frame("main", None), frame("_start", None)]
+        }
         _ => vec![frame("lose", Some("/src/lose.c"))],
     };
     NamedStack { frames, damaged: false }
@@ -68,7 +70,7 @@ const SIDES: [DiffSide<'_>; 2] = [
 struct Known;
 
 impl Stacks for Known {
-    fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
+    fn stack(&mut self, site: Site) -> Result<NamedStack, SourceError> {
         Ok(stack(site))
     }
 

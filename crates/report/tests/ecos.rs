@@ -11,7 +11,7 @@ use heapledger_analysis::{
     Clock, Event, Events, NamedFrame, NamedStack, Note, Sampling, Sections, Selection, Sort, Summary,
 };
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
 use heapledger_report::ecos::{EcosSide, Records, diff_gone, diff_head, diff_new};
 use heapledger_report::{Abilities, Context, Form, Format, Paint, Report, Stacks, StatsReport};
 use heapledger_source::{Ledger, SourceError};
@@ -52,7 +52,7 @@ const FREES: Place = (0x409a4, "worker1(int)", CONSUME, 216, "            free(a
 struct Target {
     builder: Builder,
     path: PathBuf,
-    places: HashMap<u32, Place>,
+    places: HashMap<Site, Place>,
 }
 
 impl Drop for Target {
@@ -153,7 +153,7 @@ struct Told<'t> {
 }
 
 impl Stacks for Told<'_> {
-    fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
+    fn stack(&mut self, site: Site) -> Result<NamedStack, SourceError> {
         let codes = self.ledger.stack(site).expect("readable").codes;
         let frames = codes.into_iter().map(|code| {
             let code = self.ledger.code(code).expect("readable").expect("there");

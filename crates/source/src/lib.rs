@@ -66,7 +66,7 @@ pub use process::ProcessInfo;
 pub use records::{FreedRecords, Records};
 pub use scan::Scanned;
 pub use shown::Shown;
-pub use sites::{Code, CodeId, CodeMarks, Stack};
+pub use sites::{Code, CodeMarks, Stack};
 pub use snapshot::{Meanwhile, Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
 pub use system::{Mapping, start_ticks};

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
-use heapledger_format::SectionKind;
 use heapledger_format::section::{pc, site};
 use heapledger_format::session::{process as key, unwind};
+use heapledger_format::{CodeId, SectionKind, Site};
 
 use crate::SourceError;
 use crate::ledger::Ledger;
@@ -33,10 +33,6 @@ pub struct Code {
     /// Address within the module's file, or an absolute address if there is no module.
     pub offset: u64,
 }
-
-/// The number of a code address in its ledger; not that of a call site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CodeId(pub u32);
 
 /// What is known of code addresses, by their ids.
 #[derive(Debug, Default)]
@@ -109,13 +105,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// The stack that `site` stands for; empty if `site` is 0.
+    /// The stack that `site` stands for; empty if there is none.
     ///
     /// # Errors
     /// If the file can no longer be read.
-    pub fn stack(&self, site: u32) -> Result<Stack, SourceError> {
+    pub fn stack(&self, site: Site) -> Result<Stack, SourceError> {
         let mut stack = Stack::default();
-        let mut node = site;
+        let mut node = site.0;
         while node != 0 {
             let mut bytes = [0u8; site::BYTES];
             let there = stack.codes.len() < DEPTH_MAX
@@ -139,7 +135,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the file can no longer be read.
-    pub fn for_each_site(&self, each: &mut dyn FnMut(u32, u32)) -> Result<(), SourceError> {
+    pub fn for_each_site(&self, each: &mut dyn FnMut(Site, Site)) -> Result<(), SourceError> {
         let element_bytes = self.element_bytes(SectionKind::Sites);
         if element_bytes < site::BYTES {
             return Ok(());
@@ -150,7 +146,7 @@ impl Ledger {
                 let Ok(node) = u32::try_from(first.saturating_add(index as u64)) else { break };
                 let (parent, code) = (codec.u32(element, site::PARENT), codec.u32(element, site::CODE));
                 if node != 0 && parent != node && (parent, code) != (0, 0) {
-                    each(node, parent);
+                    each(Site(node), Site(parent));
                 }
             }
             Ok(())

@@ -1,6 +1,6 @@
 //! A finished ledger has its history in the order of frees, in whatever order the ring had it.
 
-use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind, Site};
 use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Builder, Scratch};
 
@@ -11,12 +11,12 @@ fn freed(number: u64) -> FreedEntry {
         size: Some(8),
         actual: Some(24),
         kind: Kind::MALLOC,
-        site: 0,
+        site: Site::NONE,
         thread: Some(0),
         heap: Some(0),
         time: Some(number),
     };
-    FreedEntry { block, number, later: 0, by: Kind::FREE, site: 0, thread: Some(0), time: Some(number) }
+    FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread: Some(0), time: Some(number) }
 }
 
 /// What `ring` holds after it was finished.

@@ -1,7 +1,7 @@
 //! What is written is read: live and finished, in every word size and byte order.
 
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter};
 use heapledger_source::{Code, Damage, Ledger, SourceError, finish};
 use heapledger_testing::{Builder, Scratch, sample};
 
@@ -64,7 +64,7 @@ fn a_finished_ledger_says_what_the_live_one_said() {
                 let stack = live.stack(entry.site).expect("readable");
                 assert_eq!(stack, finished.stack(entry.site).expect("readable"));
                 assert!(!stack.damaged);
-                assert_eq!(stack.codes.is_empty(), entry.site == 0);
+                assert_eq!(stack.codes.is_empty(), entry.site == Site::NONE);
             }
             let stack = finished.stack(entries[0].site).expect("readable");
             let outermost = finished.code(*stack.codes.last().expect("frames")).expect("readable");
@@ -149,15 +149,15 @@ fn stacks_in_a_circle_end() {
     let place = Scratch::in_memory("reading-stacks_in_a_circle_end");
     let path = place.join("circle.hlive");
     let mut builder = Builder::new();
-    let next = builder.stack(&[(None, 0x1000)]) + 1;
-    let node = builder.site_node(next + 1, 1);
-    builder.site_node(next, 1);
-    builder.site_node(next + 100, 1);
+    let next = builder.stack(&[(None, 0x1000)]).0 + 1;
+    let node = builder.site_node(Site(next + 1), 1);
+    builder.site_node(Site(next), 1);
+    builder.site_node(Site(next + 100), 1);
     builder.write(&path).expect("written");
     let ledger = Ledger::open(&path).expect("a ledger");
     let stack = ledger.stack(node).expect("readable");
     assert!(stack.damaged && stack.codes.len() == 4096);
-    let stack = ledger.stack(next + 2).expect("readable");
+    let stack = ledger.stack(Site(next + 2)).expect("readable");
     assert!(stack.damaged && stack.codes.len() == 1, "a caller that is not there");
     assert!(ledger.damage().elements_wrong > 0);
 }

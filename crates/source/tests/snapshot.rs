@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{FreedEntry, Kind};
+use heapledger_format::{FreedEntry, Kind, Site};
 use heapledger_source::{Ledger, Meanwhile, Snapshot, SourceError, Taken};
 use heapledger_testing::{Builder, Scratch, sample};
 
@@ -43,7 +43,7 @@ fn a_snapshot_holds_what_the_ledger_held() {
             assert_eq!(taken.threads().expect("read"), live.threads().expect("read"));
             assert_eq!(taken.modules().expect("read"), live.modules().expect("read"));
             assert_eq!(taken.storage().expect("read").ledger_bytes, live.storage().expect("read").ledger_bytes);
-            for site in 0..6 {
+            for site in (0..6).map(Site) {
                 assert_eq!(taken.stack(site).expect("read"), live.stack(site).expect("read"));
             }
             assert_eq!(taken.process().text("more").as_deref(), Some("x"));
@@ -68,7 +68,15 @@ fn a_block_that_was_freed_meanwhile_is_there_once() {
         second = second.or(chunk.iter().find(|entry| entry.number == 1).copied());
     }
     let block = second.expect("the second block");
-    builder.freed(FreedEntry { block, number: 9, later: 0, by: Kind::FREE, site: 0, thread: None, time: None });
+    builder.freed(FreedEntry {
+        block,
+        number: 9,
+        later: 0,
+        by: Kind::FREE,
+        site: Site::NONE,
+        thread: None,
+        time: None,
+    });
     let (_, taken) = take(&builder, scratch.path(), Meanwhile::Runs);
     assert_eq!(numbers(&taken), BTreeSet::from([0, 1, 2]), "it was there when the copy began");
     let mut history = taken.freed();

@@ -10,7 +10,7 @@ use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::layout::{Field, RecordLayout};
 use heapledger_format::record::{Options, labelled_layout_64, layout_64};
 use heapledger_format::section::{SectionRow, heap, module, pc, site, thread, wide};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter};
 
 const PAGE: usize = 4096;
 
@@ -21,7 +21,7 @@ pub struct Builder {
     options: Options,
     pub(crate) records: Vec<Entry>,
     history: Vec<FreedEntry>,
-    sites: Vec<(u32, u32)>,
+    sites: Vec<(Site, u32)>,
     pcs: Vec<u64>,
     threads: Vec<Vec<u8>>,
     heaps: Vec<(String, u64, u64)>,
@@ -53,7 +53,7 @@ impl Builder {
             options: Options::ALL,
             records: Vec::new(),
             history: Vec::new(),
-            sites: vec![(0, 0)],
+            sites: vec![(Site::NONE, 0)],
             pcs: vec![0],
             threads: Vec::new(),
             heaps: Vec::new(),
@@ -93,7 +93,7 @@ impl Builder {
             size: Some(size),
             actual: Some(size.next_multiple_of(16) + 8),
             kind: Kind::MALLOC,
-            site: 0,
+            site: Site::NONE,
             thread: Some(0),
             heap: Some(0),
             time: Some(number * 1000),
@@ -113,8 +113,8 @@ impl Builder {
     }
 
     /// A stack of (module row or `None`, offset), innermost first; returns its site.
-    pub fn stack(&mut self, frames: &[(Option<u16>, u64)]) -> u32 {
-        let mut parent = 0;
+    pub fn stack(&mut self, frames: &[(Option<u16>, u64)]) -> Site {
+        let mut parent = Site::NONE;
         for (module, offset) in frames.iter().rev() {
             let word = pc::pack(module.map_or(0, |row| row + 1), *offset);
             let code = self.pcs.iter().position(|known| *known == word).unwrap_or_else(|| {
@@ -123,18 +123,19 @@ impl Builder {
             });
             let node = (parent, code as u32);
             let known = self.sites.iter().skip(1).position(|known| *known == node).map(|at| at + 1);
-            parent = known.unwrap_or_else(|| {
+            let index = known.unwrap_or_else(|| {
                 self.sites.push(node);
                 self.sites.len() - 1
-            }) as u32;
+            });
+            parent = Site(index as u32);
         }
         parent
     }
 
     /// A node of the trie as it is given, for damaged ones.
-    pub fn site_node(&mut self, parent: u32, code: u32) -> u32 {
+    pub fn site_node(&mut self, parent: Site, code: u32) -> Site {
         self.sites.push((parent, code));
-        self.sites.len() as u32 - 1
+        Site(self.sites.len() as u32 - 1)
     }
 
     /// A thread; `state` as in the format. Call [`Builder::codec`] before.
@@ -298,7 +299,7 @@ impl Builder {
         }
         let mut sites = vec![0u8; self.sites.len() * site::BYTES];
         for (index, (parent, code)) in self.sites.iter().enumerate() {
-            codec.put(&mut sites, index * site::BYTES + site::PARENT, 4, u64::from(*parent));
+            codec.put(&mut sites, index * site::BYTES + site::PARENT, 4, u64::from(parent.0));
             codec.put(&mut sites, index * site::BYTES + site::CODE, 4, u64::from(*code));
         }
         let mut pcs = vec![0u8; self.pcs.len() * pc::BYTES];
@@ -420,7 +421,7 @@ pub fn sample(order: ByteOrder, word: WordSize) -> Builder {
     let program = builder.module("/nonexistent/program", &[0xab; 20], 0x0040_0000, 0x0040_0000, 0x0048_0000);
     let library = builder.module("/nonexistent/library.so", &[], 0x3000_0000, 0x3000_0000, 0x3010_0000);
     let outer = [(Some(program), 0x1100), (Some(program), 0x1010)];
-    let sites: Vec<u32> = (0..6)
+    let sites: Vec<Site> = (0..6)
         .map(|site| {
             let inner = [(Some(library), 0x2000 + site * 16), (None, 0x7fff_0000)];
             builder.stack(&[&inner[..1 + site as usize % 2], &outer].concat())
@@ -433,7 +434,7 @@ pub fn sample(order: ByteOrder, word: WordSize) -> Builder {
             size: Some(1 + number * 7),
             actual: Some((1 + number * 7).next_multiple_of(16) + 8),
             kind: Kind::ALL[1 + number as usize % 17],
-            site: sites.get(number as usize % 7).copied().unwrap_or(0),
+            site: sites.get(number as usize % 7).copied().unwrap_or_default(),
             thread: Some(number as u32 % 3).filter(|_| number % 11 != 0),
             heap: Some((number % 2) as u8),
             time: Some(number * 1_500),

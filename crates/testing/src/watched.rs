@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use heapledger_format::{Entry, GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Entry, GlobalCounter, Kind, Site, TallyCounter};
 
 use crate::{Builder, Scratch};
 
@@ -11,7 +11,7 @@ use crate::{Builder, Scratch};
 pub struct Watched {
     builder: Builder,
     /// The call sites: two of the library, called from two places of the program, and one of the program.
-    pub sites: [u32; 3],
+    pub sites: [Site; 3],
     next: u64,
 }
 

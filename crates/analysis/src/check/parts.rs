@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use heapledger_format::{Entry, FreedEntry, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, Site, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use super::{Figure, Responsible};
@@ -41,7 +41,7 @@ impl MatchingBlocks {
         filter.prepare_blocks(progress)?;
         let found = fold::<Entry, _>(ledger, Some(filter), usize::MAX, &PerSite::default, progress)?.sum;
         let PerSite { all, mut sites } = found;
-        sites.remove(&0);
+        sites.remove(&Site::NONE);
         Ok(MatchingBlocks {
             blocks: all.blocks,
             blocks_error: all.blocks_error(),
@@ -57,7 +57,7 @@ impl MatchingBlocks {
 #[derive(Default)]
 struct PerSite {
     all: Estimate,
-    sites: HashMap<u32, Amount>,
+    sites: HashMap<Site, Amount>,
 }
 
 impl<T: Element> Fold<T> for PerSite {
@@ -75,7 +75,7 @@ impl<T: Element> Fold<T> for PerSite {
 }
 
 /// Call sites with most bytes first, or most blocks.
-fn sorted(sums: HashMap<u32, Amount>, figure: Figure) -> Vec<SiteTotals> {
+fn sorted(sums: HashMap<Site, Amount>, figure: Figure) -> Vec<SiteTotals> {
     let totals = |(site, Amount { samples, blocks, bytes })| SiteTotals { site, samples, blocks, bytes };
     let mut sites: Vec<SiteTotals> = sums.into_iter().map(totals).collect();
     sites.sort_unstable_by_key(|totals| {
@@ -98,8 +98,8 @@ pub fn allocated_by_site(
 ) -> Result<(Vec<SiteTotals>, FreesHeld), SourceError> {
     let freed = fold::<FreedEntry, _>(ledger, None, usize::MAX, &PerSite::default, &mut |_| {})?.sum;
     let held = freed.all.blocks;
-    let mut sums: HashMap<u32, Amount> = live.iter().map(|totals| (totals.site, totals.amount())).collect();
-    for (site, amount) in freed.sites.iter().filter(|(site, _)| **site != 0) {
+    let mut sums: HashMap<Site, Amount> = live.iter().map(|totals| (totals.site, totals.amount())).collect();
+    for (site, amount) in freed.sites.iter().filter(|(site, _)| **site != Site::NONE) {
         sums.entry(*site).or_default().join(*amount);
     }
     let all = ledger.tallies()?.get(TallyCounter::Frees);
@@ -112,7 +112,7 @@ pub fn allocated_by_site(
 pub fn grown(
     sites: &[SiteTotals],
     before: &[(NamedStack, SiteTotals)],
-    mut name: impl FnMut(u32) -> Result<NamedStack, SourceError>,
+    mut name: impl FnMut(Site) -> Result<NamedStack, SourceError>,
 ) -> Result<Vec<Responsible>, SourceError> {
     let mut old: HashMap<String, (u64, u64)> = HashMap::new();
     for (stack, totals) in before {
@@ -165,7 +165,7 @@ fn functions(stack: &NamedStack) -> String {
 mod tests {
     use super::*;
 
-    fn totals(site: u32, bytes: u64) -> SiteTotals {
+    fn totals(site: Site, bytes: u64) -> SiteTotals {
         SiteTotals { site, samples: 1, blocks: 1, bytes }
     }
 
@@ -176,9 +176,9 @@ mod tests {
 
     #[test]
     fn growth_is_by_functions_and_not_by_lines() {
-        let before = [(stack("keep", 10), totals(1, 100)), (stack("gone", 5), totals(2, 1000))];
-        let now = [totals(7, 80), totals(8, 50), totals(9, 31)];
-        let name = |site| Ok(if site == 9 { stack("fresh", 1) } else { stack("keep", site) });
+        let before = [(stack("keep", 10), totals(Site(1), 100)), (stack("gone", 5), totals(Site(2), 1000))];
+        let now = [totals(Site(7), 80), totals(Site(8), 50), totals(Site(9), 31)];
+        let name = |site: Site| Ok(if site == Site(9) { stack("fresh", 1) } else { stack("keep", site.0) });
         let grown = grown(&now, &before, name).expect("named");
         let found: Vec<_> =
             grown.iter().map(|one| (one.stack.frames[0].function.as_deref(), one.totals.bytes)).collect();

@@ -7,6 +7,8 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+use heapledger_format::Site;
+
 use super::packed::{EventRun, EventRunIter};
 use super::{Event, EventKind, Sink};
 use crate::fold::{Act, Fold};
@@ -87,7 +89,7 @@ impl EventList {
     }
 
     /// Their call sites, in no particular order and each as often as it comes.
-    pub fn sites(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
         let all = self.held == self.count;
         let any_order = self.runs.iter().filter(move |_| all).flat_map(EventRun::iter);
         let in_order = (!all).then(|| self.iter()).into_iter().flatten();
@@ -338,7 +340,7 @@ impl FirstEvents {
 
 #[cfg(test)]
 mod tests {
-    use heapledger_format::{FreedEntry, Kind};
+    use heapledger_format::{FreedEntry, Kind, Site};
 
     use super::super::packed::tests::events;
     use super::*;
@@ -358,7 +360,8 @@ mod tests {
         for index in 0..RUN / 4 {
             let Event { block, .. } = events[index * 3];
             events[index * 3].kind = EventKind::Allocation { freed: None };
-            let freed = FreedEntry { block, number: 7, later: 0, by: Kind::FREE, site: 1, thread: None, time: None };
+            let freed =
+                FreedEntry { block, number: 7, later: 0, by: Kind::FREE, site: Site(1), thread: None, time: None };
             events.push(Event { block, kind: EventKind::Allocation { freed: Some(freed) } });
         }
         let keys = SortKeys::parse("kind,size:desc").expect("an order");
@@ -380,7 +383,7 @@ mod tests {
                 assert!(list.iter().eq(wanted.iter().copied()), "{reverse}, {limit}");
                 assert!((sorted.len()..=events.len()).contains(&(total as usize)), "{total} of {}", sorted.len());
                 assert!(limit != 0 || total == sorted.len() as u64, "{total} of {}", sorted.len());
-                let mut sites: [Vec<u32>; 2] = [list.sites().collect(), wanted.iter().map(Event::site).collect()];
+                let mut sites: [Vec<Site>; 2] = [list.sites().collect(), wanted.iter().map(Event::site).collect()];
                 sites.iter_mut().for_each(|sites| {
                     sites.sort_unstable();
                     sites.dedup();

@@ -1,7 +1,7 @@
 //! Events that follow each other, as bytes: of each, what differs from the one before it. Nothing is lost, whatever the
 //! figures are; events of a program, in order, take 10 to 25 bytes each.
 
-use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind, Site};
 
 use super::{Event, EventKind};
 
@@ -120,7 +120,7 @@ fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
     put_near(bytes, before.block.address, block.address);
     block.size.into_iter().for_each(|size| put(bytes, size));
     block.actual.into_iter().for_each(|actual| put_near(bytes, block.size.unwrap_or(0), actual));
-    put_near(bytes, u64::from(before.block.site), u64::from(block.site));
+    put_near(bytes, u64::from(before.block.site.0), u64::from(block.site.0));
     block.time.into_iter().for_each(|time| put_near(bytes, before.time().unwrap_or(0), time));
     // What the free says of the block is what the event says of it.
     if let Some(freed) = event.end() {
@@ -132,7 +132,7 @@ fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
         );
         bytes.push(freed.by.0);
         put_near(bytes, number, freed.number);
-        put_near(bytes, u64::from(before.site()), u64::from(freed.site));
+        put_near(bytes, u64::from(before.site().0), u64::from(freed.site.0));
         freed.thread.into_iter().for_each(|thread| put(bytes, u64::from(thread)));
         freed.time.into_iter().for_each(|at| put_near(bytes, time, at));
         if freed.later != 0 {
@@ -166,7 +166,7 @@ fn take_event(bytes: &mut &[u8], before: &Event) -> Option<Event> {
     let address = take_near(bytes, before.block.address)?;
     let size = if has(flag::SIZE) { Some(take(bytes)?) } else { None };
     let actual = if has(flag::ACTUAL) { Some(take_near(bytes, size.unwrap_or(0))?) } else { None };
-    let site = take_near(bytes, u64::from(before.block.site))? as u32;
+    let site = Site(take_near(bytes, u64::from(before.block.site.0))? as u32);
     let time = if has(flag::TIME) { Some(take_near(bytes, before.time().unwrap_or(0))?) } else { None };
     let block = Entry { number, address, size, actual, site, time, ..Entry::NONE }.with_steady(steady);
     let mut event = Event { block, kind: EventKind::Allocation { freed: None } };
@@ -178,7 +178,7 @@ fn take_event(bytes: &mut &[u8], before: &Event) -> Option<Event> {
     let flags = take_byte(bytes)?;
     let by = Kind(take_byte(bytes)?);
     let number = take_near(bytes, number)?;
-    let site = take_near(bytes, u64::from(before.site()))? as u32;
+    let site = Site(take_near(bytes, u64::from(before.site().0))? as u32);
     let thread = if flags & end_flag::THREAD != 0 { Some(take(bytes)? as u32) } else { None };
     let time = if flags & end_flag::TIME != 0 { Some(take_near(bytes, time)?) } else { None };
     let later = if flags & end_flag::LATER != 0 { take(bytes)? as u32 } else { 0 };
@@ -219,7 +219,7 @@ pub(super) mod tests {
                 address: any(),
                 size: some(0, any()),
                 actual: some(1, any()),
-                site: any() as u32,
+                site: Site(any() as u32),
                 time: some(4, any()),
                 ..Entry::NONE.with_steady(steady)
             };
@@ -228,7 +228,7 @@ pub(super) mod tests {
                 number: any(),
                 later: any() as u32,
                 by: Kind(any() as u8),
-                site: any() as u32,
+                site: Site(any() as u32),
                 thread: some(3, any()).map(|row| row as u32),
                 time: some(2, any()),
             };
@@ -260,7 +260,7 @@ pub(super) mod tests {
         let events = (0..1000u64).map(|number| {
             let (size, thread) = (Some(16 + number % 50), Some(number as u32 / 100));
             let address = 0x5555_0000_0000 + number * 64 % 4096;
-            let site = 7 + number as u32 % 90;
+            let site = Site(7 + number as u32 % 90);
             let block =
                 Entry { number, address, size, actual: size, time: Some(number / 3), thread, site, ..NONE.block };
             Event { block, kind: EventKind::Allocation { freed: None } }

@@ -145,7 +145,7 @@ fields! {
             .grouped(8, &["heap"], "in heap", "heap")
             .json([10, 10], "heap", "the heap's name");
     /// Number of the call site.
-    Site, |asked| Some(u64::from(asked.site())),
+    Site, |asked| Some(u64::from(asked.site().0)),
         row(&["site"], Unit::Number, STACK)
             .condition(12, "`17`", "number of the call stack in this ledger")
             .event(13)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use heapledger_format::Entry;
+use heapledger_format::{Entry, Site};
 
 use crate::Estimate;
 use crate::fields::{Field, GROUP_FIGURES};
@@ -17,7 +17,7 @@ pub(super) const UNKNOWN: u64 = u64::MAX;
 pub(super) struct Raw {
     /// In the order in which they were asked for.
     pub(super) figures: [u64; GROUP_FIGURES],
-    pub(super) site: u32,
+    pub(super) site: Site,
 }
 
 /// Spreads keys that are small numbers, quickly.
@@ -69,7 +69,7 @@ pub(super) struct Total {
     pub(super) oldest: Option<u64>,
     pub(super) youngest: Option<u64>,
     /// The stack that holds most, and how many bytes.
-    pub(super) top: (u64, u32),
+    pub(super) top: (u64, Site),
 }
 
 fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
@@ -117,7 +117,7 @@ impl Looked {
     }
 
     fn raw(self, subject: &Subject<'_>) -> Raw {
-        let mut raw = Raw { site: if self.sites { subject.site() } else { 0 }, ..Raw::default() };
+        let mut raw = Raw { site: if self.sites { subject.site() } else { Site::NONE }, ..Raw::default() };
         for (figure, field) in raw.figures.iter_mut().zip(self.figures.into_iter().flatten()) {
             *figure = field.figure(subject).unwrap_or(UNKNOWN);
         }
@@ -155,25 +155,25 @@ impl Parts {
     }
 
     #[inline]
-    fn of(&mut self, site: u32, raw: impl Fn() -> Raw) -> &mut Total {
-        let place = match self.sites.get(site as usize) {
+    fn of(&mut self, site: Site, raw: impl Fn() -> Raw) -> &mut Total {
+        let place = match self.sites.get(site.index()) {
             Some(place) if *place != 0 => *place as usize - 1,
             _ => self.place(site, raw()),
         };
         &mut self.totals[place].1
     }
 
-    fn place(&mut self, site: u32, raw: Raw) -> usize {
+    fn place(&mut self, site: Site, raw: Raw) -> usize {
         let next = self.totals.len() as u32;
         let place = *self.places.entry(raw).or_insert(next);
         if place == next {
             self.totals.push((raw, Total::default()));
         }
-        if self.wanted.only_sites() && (site as usize) < DENSE {
-            if site as usize >= self.sites.len() {
-                self.sites.resize((site as usize + 1).max(self.sites.len() * 2), 0);
+        if self.wanted.only_sites() && site.index() < DENSE {
+            if site.index() >= self.sites.len() {
+                self.sites.resize((site.index() + 1).max(self.sites.len() * 2), 0);
             }
-            self.sites[site as usize] = place + 1;
+            self.sites[site.index()] = place + 1;
         }
         place as usize
     }

@@ -1,6 +1,6 @@
 //! Deciding for blocks and events.
 
-use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_format::{Entry, FreedEntry, Kind, Site};
 use heapledger_source::{Ledger, SourceError};
 
 use super::expr::Filter;
@@ -69,7 +69,7 @@ impl<'e> Subject<'e> {
 
     /// Where from.
     #[inline]
-    pub fn site(&self) -> u32 {
+    pub fn site(&self) -> Site {
         self.end().map_or(self.block.site, |free| free.site)
     }
 

@@ -147,6 +147,8 @@ impl fmt::Display for SortKeys {
 
 #[cfg(test)]
 mod tests {
+    use heapledger_format::Site;
+
     use super::*;
 
     fn parsed(text: &str) -> Result<String, String> {
@@ -196,7 +198,7 @@ mod tests {
             size,
             actual: size.map(|size| size + number % 3),
             kind,
-            site: (number % 4) as u32,
+            site: Site((number % 4) as u32),
             thread: Some((number % 5) as u32).filter(|row| *row != 4),
             heap: Some((number % 3) as u8).filter(|row| *row != 2),
             time: Some(number / 3).filter(|time| *time != 5),

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use heapledger_source::{CodeId, SourceError};
+use heapledger_format::{CodeId, Site};
+use heapledger_source::SourceError;
 
 use super::plan::TextTest;
 use crate::fields::Field;
@@ -20,13 +21,13 @@ const DENSE: usize = 1 << 24;
 pub(crate) struct Undecided {
     /// One bit a site.
     dense: Vec<u64>,
-    sparse: BTreeSet<u32>,
+    sparse: BTreeSet<Site>,
 }
 
 impl Undecided {
     #[inline]
-    pub(crate) fn add(&mut self, site: u32) {
-        let at = site as usize;
+    pub(crate) fn add(&mut self, site: Site) {
+        let at = site.index();
         if at >= DENSE {
             self.sparse.insert(site);
             return;
@@ -45,10 +46,10 @@ impl Undecided {
         self.sparse.extend(other.sparse);
     }
 
-    fn sites(&self) -> impl Iterator<Item = u32> {
+    fn sites(&self) -> impl Iterator<Item = Site> {
         let words = self.dense.iter().enumerate().filter(|(_, word)| **word != 0);
         let dense = words.flat_map(|(at, word)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| (at * 64 + bit) as u32)
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| Site((at * 64 + bit) as u32))
         });
         dense.chain(self.sparse.iter().copied())
     }
@@ -59,20 +60,20 @@ impl Undecided {
 struct Decided {
     /// By site.
     dense: Vec<Option<TestBits>>,
-    sparse: HashMap<u32, TestBits>,
+    sparse: HashMap<Site, TestBits>,
 }
 
 impl Decided {
     #[inline]
-    fn get(&self, site: u32) -> Option<TestBits> {
-        if (site as usize) < DENSE {
-            return self.dense.get(site as usize).copied().flatten();
+    fn get(&self, site: Site) -> Option<TestBits> {
+        if site.index() < DENSE {
+            return self.dense.get(site.index()).copied().flatten();
         }
         self.sparse.get(&site).copied()
     }
 
-    fn set(&mut self, site: u32, bits: TestBits) {
-        let at = site as usize;
+    fn set(&mut self, site: Site, bits: TestBits) {
+        let at = site.index();
         if at >= DENSE {
             self.sparse.insert(site, bits);
             return;
@@ -128,13 +129,13 @@ impl<'a> Stacks<'a> {
 
     /// Whether the test of this index holds for a site; `None` if that was not decided yet.
     #[inline]
-    pub(crate) fn holds(&self, site: u32, index: usize) -> Option<bool> {
+    pub(crate) fn holds(&self, site: Site, index: usize) -> Option<bool> {
         self.sites.get(site).map(|bits| bits >> index & 1 == 1)
     }
 
     /// Decides for these sites.
     pub(crate) fn decide(&mut self, sites: Undecided, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
-        let sites: Vec<u32> = sites.sites().filter(|site| self.sites.get(*site).is_none()).collect();
+        let sites: Vec<Site> = sites.sites().filter(|site| self.sites.get(*site).is_none()).collect();
         let of_exact = self.tests.iter().enumerate().filter(|(_, (field, _))| *field == Field::Exact);
         let of_exact = of_exact.fold(0, |bits: TestBits, (index, _)| bits | 1 << index);
         if self.tests.iter().any(|(field, _)| field.needs_names()) {

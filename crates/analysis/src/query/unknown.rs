@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use heapledger_format::SectionKind;
-use heapledger_source::{CodeId, Ledger, SourceError};
+use heapledger_format::{CodeId, SectionKind};
+use heapledger_source::{Ledger, SourceError};
 
 use super::expr::{Expr, Filter, Test};
 use super::lex::short;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use heapledger_source::{CodeId, Ledger, SourceError};
+use heapledger_format::CodeId;
+use heapledger_source::{Ledger, SourceError};
 
 use super::{Amounts, CallTree, GUESSED, Interner, Level, LevelKind, Side, SiteSums, TreeNode};
 use crate::{Holders, NamedFrame, Names};

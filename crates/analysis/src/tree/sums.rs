@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use heapledger_format::{Entry, FreedEntry, SectionKind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, SectionKind, Site, TallyCounter};
 use heapledger_source::{Ledger, SourceError};
 
 use super::Amounts;
@@ -21,7 +21,7 @@ pub struct SiteSum {
     /// The row of the thread that allocated; `None` if it has none, or threads are not told apart.
     pub thread: Option<u32>,
     /// The site: a whole stack. 0: no stack.
-    pub site: u32,
+    pub site: Site,
     /// What it holds.
     pub amounts: Amounts,
 }
@@ -67,7 +67,7 @@ struct Holdings {
     /// Sites from here on are not believed.
     limit: usize,
     places: Vec<Amounts>,
-    threads: HashMap<(Option<u32>, u32), Amounts>,
+    threads: HashMap<(Option<u32>, Site), Amounts>,
     total: Amounts,
     samples: u64,
 }
@@ -81,14 +81,14 @@ impl Holdings {
     #[inline]
     fn add(&mut self, block: &Entry, part: Amounts) {
         // A forged record may name any site; it is one without a stack.
-        let site = if (block.site as usize) < self.limit { block.site } else { 0 };
+        let site = if block.site.index() < self.limit { block.site } else { Site::NONE };
         self.total += part;
         self.samples += 1;
         if self.by_thread {
             *self.threads.entry((block.thread, site)).or_default() += part;
             return;
         }
-        let place = site as usize;
+        let place = site.index();
         if place >= self.places.len() {
             self.places.resize((place + 1).max(self.places.len() * 2), Amounts::default());
         }
@@ -108,7 +108,7 @@ impl Holdings {
     }
 
     fn finish(self) -> Vec<SiteSum> {
-        let places = (0u32..=u32::MAX).zip(self.places);
+        let places = (0u32..=u32::MAX).map(Site).zip(self.places);
         let places = places.map(|(site, amounts)| SiteSum { thread: None, site, amounts });
         let threads = self.threads.into_iter();
         let threads = threads.map(|((thread, site), amounts)| SiteSum { thread, site, amounts });
@@ -248,7 +248,7 @@ mod tests {
             let fresh = || Holdings::new(by_thread, 50);
             let (mut one, mut parts) = (fresh(), [fresh(), fresh()]);
             for number in 0..200u64 {
-                let site = (number * 7 % 60) as u32;
+                let site = Site((number * 7 % 60) as u32);
                 let thread = (!number.is_multiple_of(5)).then_some(number as u32 % 3);
                 let block = Entry {
                     number,
@@ -264,7 +264,7 @@ mod tests {
                 let part = Amounts { live_bytes: number, live_blocks: 1, freed_bytes: 2 * number, freed_blocks: 2 };
                 one.add(&block, part);
                 // The sites of one part end before those of the other.
-                parts[usize::from(site > 20)].add(&block, part);
+                parts[usize::from(site > Site(20))].add(&block, part);
             }
             let [mut joined, other] = parts;
             joined.join(other);

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Sample;
+use heapledger_format::Site;
 
 /// The label of what has no name yet.
 pub const UNNAMED: u32 = 0;
@@ -37,16 +38,16 @@ pub struct FoundNames {
     /// Labels that were not there before; they go on where the last ones ended.
     pub labels: Vec<Arc<str>>,
     /// The sites.
-    pub sites: Vec<(u32, SiteName)>,
+    pub sites: Vec<(Site, SiteName)>,
 }
 
 /// All names found so far.
 #[derive(Clone, Debug)]
 pub struct NameTable {
     labels: Vec<Arc<str>>,
-    sites: HashMap<u32, SiteName>,
+    sites: HashMap<Site, SiteName>,
     /// Sites whose names were asked for.
-    asked: HashSet<u32>,
+    asked: HashSet<Site>,
 }
 
 impl Default for NameTable {
@@ -63,7 +64,7 @@ impl NameTable {
     }
 
     /// What is known of a site.
-    pub fn site(&self, site: u32) -> Option<&SiteName> {
+    pub fn site(&self, site: Site) -> Option<&SiteName> {
         self.sites.get(&site)
     }
 
@@ -73,14 +74,14 @@ impl NameTable {
     }
 
     /// Sites of a reading that nobody asked for yet, those that hold most first. From now on they are asked for.
-    pub(super) fn ask(&mut self, sample: &Sample) -> Vec<u32> {
+    pub(super) fn ask(&mut self, sample: &Sample) -> Vec<Site> {
         let fresh = sample.cells.iter().filter(|cell| !self.asked.contains(&cell.key.site));
-        let mut bytes: HashMap<u32, u64> = HashMap::new();
+        let mut bytes: HashMap<Site, u64> = HashMap::new();
         for cell in fresh {
             let sum = bytes.entry(cell.key.site).or_default();
             *sum = sum.saturating_add(cell.live.bytes);
         }
-        let mut sites: Vec<(u32, u64)> = bytes.into_iter().collect();
+        let mut sites: Vec<(Site, u64)> = bytes.into_iter().collect();
         sites.sort_unstable_by_key(|(site, bytes)| (std::cmp::Reverse(*bytes), *site));
         self.asked.extend(sites.iter().map(|(site, _)| *site));
         sites.into_iter().map(|(site, _)| site).collect()

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use heapledger_format::{Entry, GlobalCounter, Kind, TallyCounter};
+use heapledger_format::{Entry, GlobalCounter, Kind, Site, TallyCounter};
 use heapledger_source::{Ledger, SourceError, Thread};
 
 use super::mark::{Mark, SeenNumbers};
@@ -22,7 +22,7 @@ const DIRECT_SITES: usize = 1 << 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
     /// The call site; 0: none.
-    pub site: u32,
+    pub site: Site,
     /// The row of the thread.
     pub thread: Option<u32>,
     /// The function that allocated.
@@ -247,7 +247,7 @@ impl Sums<'_> {
 
     #[inline]
     fn place(&mut self, key: CellKey) -> usize {
-        let latest = self.latest.get(key.site as usize).map_or(0, |latest| *latest as usize);
+        let latest = self.latest.get(key.site.index()).map_or(0, |latest| *latest as usize);
         match latest.checked_sub(1) {
             Some(place) if self.cells.get(place).is_some_and(|cell| cell.key == key) => place,
             _ => self.look_up(key),
@@ -255,16 +255,16 @@ impl Sums<'_> {
     }
 
     fn look_up(&mut self, mut key: CellKey) -> usize {
-        if !self.places.contains_key(&key) && self.cells.len() >= CELLS_MAX && key.site != 0 {
+        if !self.places.contains_key(&key) && self.cells.len() >= CELLS_MAX && key.site != Site::NONE {
             self.sample.folded += 1;
-            key.site = 0;
+            key.site = Site::NONE;
         }
         let next = self.cells.len() as u32;
         let place = *self.places.entry(key).or_insert(next);
         if place == next {
             self.cells.push(Cell::none(key));
         }
-        let site = key.site as usize;
+        let site = key.site.index();
         if site < DIRECT_SITES {
             if site >= self.latest.len() {
                 self.latest.resize((site + 1).max(self.latest.len() * 2).min(DIRECT_SITES), 0);

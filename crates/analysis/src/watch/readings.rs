@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::Amount;
     use crate::watch::Cell;
-    use heapledger_format::Kind;
+    use heapledger_format::{Kind, Site};
 
     fn held(blocks: u64, bytes: u64) -> Amount {
         Amount { samples: blocks, blocks, bytes }
@@ -168,7 +168,7 @@ mod tests {
         let cell = |(site, live, young): &(u32, u64, u64)| Cell {
             live: amount(*live),
             young: amount(*young),
-            ..Cell::none(CellKey { site: *site, thread: None, kind: Kind::MALLOC })
+            ..Cell::none(CellKey { site: Site(*site), thread: None, kind: Kind::MALLOC })
         };
         let cells = Arc::new(cells.iter().map(cell).collect());
         Arc::new(Sample { at_ns: second * 1_000_000_000, cells, ..Sample::default() })
@@ -179,7 +179,7 @@ mod tests {
         let mut rows: Vec<(u32, u64, i64)> = readings
             .rows(|key| Some(key.site))
             .into_iter()
-            .map(|row| (row.group, row.live.bytes, row.growth_bytes))
+            .map(|row| (row.group.0, row.live.bytes, row.growth_bytes))
             .collect();
         rows.sort_unstable();
         rows

@@ -89,14 +89,14 @@ pub fn rows<G: Copy + Eq + Hash>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapledger_format::Kind;
+    use heapledger_format::{Kind, Site};
     use std::sync::Arc;
 
     fn held(blocks: u64, bytes: u64) -> Amount {
         Amount { samples: blocks, blocks, bytes }
     }
 
-    fn cell(site: u32, thread: u32, live: Amount, young: Amount, ages: [u64; 2]) -> Cell {
+    fn cell(site: Site, thread: u32, live: Amount, young: Amount, ages: [u64; 2]) -> Cell {
         let key = CellKey { site, thread: Some(thread), kind: Kind::MALLOC };
         Cell { key, live, young, oldest: Some(ages[0]), newest: Some(ages[1]) }
     }
@@ -105,7 +105,7 @@ mod tests {
         Sample { at_ns, cells: Arc::new(cells), ..Sample::default() }
     }
 
-    fn by_site(mut rows: Vec<Row<u32>>) -> Vec<Row<u32>> {
+    fn by_site(mut rows: Vec<Row<Site>>) -> Vec<Row<Site>> {
         rows.sort_by_key(|row| row.group);
         rows
     }
@@ -113,14 +113,15 @@ mod tests {
     #[test]
     fn growth_is_against_base_and_rates_against_before() {
         let none = Amount::default();
-        let base = sample(0, vec![cell(1, 0, held(1, 10), none, [5, 5]), cell(3, 0, held(4, 40), none, [1, 1])]);
-        let before = sample(8_000_000_000, vec![cell(1, 0, held(2, 100), none, [5, 6])]);
+        let base =
+            sample(0, vec![cell(Site(1), 0, held(1, 10), none, [5, 5]), cell(Site(3), 0, held(4, 40), none, [1, 1])]);
+        let before = sample(8_000_000_000, vec![cell(Site(1), 0, held(2, 100), none, [5, 6])]);
         let now = sample(
             10_000_000_000,
             vec![
-                cell(1, 0, held(4, 300), none, [5, 9]),
-                cell(1, 1, held(1, 20), none, [2, 7]),
-                cell(2, 1, held(1, 8), none, [8, 8]),
+                cell(Site(1), 0, held(4, 300), none, [5, 9]),
+                cell(Site(1), 1, held(1, 20), none, [2, 7]),
+                cell(Site(2), 1, held(1, 8), none, [8, 8]),
             ],
         );
         let rows = by_site(rows(&now, Some(&before), Some(&base), |key| Some(key.site)));
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_first_reading_has_no_rates_and_no_growth() {
-        let now = sample(7, vec![cell(1, 0, held(4, 300), Amount::default(), [5, 9])]);
+        let now = sample(7, vec![cell(Site(1), 0, held(4, 300), Amount::default(), [5, 9])]);
         let rows = rows(&now, None, None, |key| key.thread);
         assert_eq!((rows[0].group, rows[0].bytes_per_second, rows[0].growth_bytes), (0, None, 0));
     }
@@ -145,10 +146,10 @@ mod tests {
         let now = sample(
             7,
             vec![
-                cell(1, 0, held(4, 300), Amount::default(), [5, 9]),
-                cell(1, 1, held(4, 300), held(1, 1), [70, 71]),
-                cell(1, 2, held(4, 300), Amount::default(), [1, 90]),
-                cell(1, 3, held(4, 300), held(2, 1), [60, 65]),
+                cell(Site(1), 0, held(4, 300), Amount::default(), [5, 9]),
+                cell(Site(1), 1, held(4, 300), held(1, 1), [70, 71]),
+                cell(Site(1), 2, held(4, 300), Amount::default(), [1, 90]),
+                cell(Site(1), 3, held(4, 300), held(2, 1), [60, 65]),
             ],
         );
         let rows = rows(&now, None, None, |_| Some(()));
@@ -159,8 +160,11 @@ mod tests {
     fn a_group_may_leave_cells_out() {
         let now = sample(
             7,
-            vec![cell(1, 0, held(1, 1), Amount::default(), [0, 0]), cell(2, 0, held(1, 1), Amount::default(), [0, 0])],
+            vec![
+                cell(Site(1), 0, held(1, 1), Amount::default(), [0, 0]),
+                cell(Site(2), 0, held(1, 1), Amount::default(), [0, 0]),
+            ],
         );
-        assert_eq!(rows(&now, None, None, |key| (key.site == 2).then_some(())).len(), 1);
+        assert_eq!(rows(&now, None, None, |key| (key.site == Site(2)).then_some(())).len(), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! How somebody wants to see a ledger that is watched, and the rows that are to be seen then.
 
-use heapledger_format::{Kind, TallyCounter};
+use heapledger_format::{Kind, Site, TallyCounter};
 use heapledger_source::Thread;
 
 use super::names::UNNAMED;
@@ -48,7 +48,7 @@ pub enum RowId {
     /// What has this label in the [table of names](super::NameTable).
     Label(u32),
     /// A call site.
-    Site(u32),
+    Site(Site),
     /// A row of the threads; `None`: threads without one.
     Thread(Option<u32>),
     /// A function of the malloc family.
@@ -107,7 +107,7 @@ pub struct LookRow {
 impl Readings {
     /// Sites of the newest reading whose names nobody asked for yet, those that hold most first. From now on they are
     /// asked for.
-    pub fn sites_to_name(&mut self) -> Vec<u32> {
+    pub fn sites_to_name(&mut self) -> Vec<Site> {
         self.samples.last().map_or_else(Vec::new, |sample| self.names.ask(sample))
     }
 

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use anyhow::Result;
 use heapledger_analysis::query::{Evaluator, EventColumn, Scope};
 use heapledger_analysis::{Events, Names, Seen};
+use heapledger_format::Site;
 use heapledger_report::EventsReport;
 use heapledger_source::Ledger;
 
@@ -61,7 +62,7 @@ fn show(args: &HistoryArgs, targets: &[&OsStr]) -> Result<()> {
 }
 
 /// Names of all that will be shown, as far as the form shows names.
-fn names<'a>(args: &HistoryArgs, filter: Evaluator<'a>, sites: impl Iterator<Item = u32>) -> Result<Names<'a>> {
+fn names<'a>(args: &HistoryArgs, filter: Evaluator<'a>, sites: impl Iterator<Item = Site>) -> Result<Names<'a>> {
     let form = args.form.get();
     let mut names = filter.into_names();
     names.pass_over(args.frames.passing());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use heapledger_analysis::{Names, NamingOptions, NotOurs, given};
+use heapledger_format::Site;
 use heapledger_source::{Ledger, SourceError};
 use heapledger_symbols::GivenFile;
 
@@ -89,7 +90,7 @@ impl NamingArgs {
     pub(crate) fn name<'a>(
         &self,
         ledger: &'a Ledger,
-        sites: impl Iterator<Item = u32>,
+        sites: impl Iterator<Item = Site>,
         source_text: bool,
     ) -> Result<Names<'a>> {
         let mut names = self.no_names(ledger)?;
@@ -99,7 +100,7 @@ impl NamingArgs {
 }
 
 /// Finds names of all that will be shown.
-pub(crate) fn find_names(names: &mut Names<'_>, sites: impl Iterator<Item = u32>, source_text: bool) -> Result<()> {
+pub(crate) fn find_names(names: &mut Names<'_>, sites: impl Iterator<Item = Site>, source_text: bool) -> Result<()> {
     let mut progress = Progress::new("finding names");
     names.resolve(sites, NamingOptions { source_text, deadline: None }, &mut |part| progress.show(part))?;
     Ok(())

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use heapledger_analysis::Summary;
 use heapledger_analysis::query::Scope;
+use heapledger_format::Site;
 use heapledger_report::{Form, StatsReport};
 
 use super::form::Totals;
@@ -61,7 +62,7 @@ fn show(args: &StatsArgs) -> Result<()> {
     drop(progress);
     // ecosmdd shows no stacks.
     let shown = if *form == Form::Ecos { &[][..] } else { &summary.sites.top };
-    let sites: Vec<u32> = shown.iter().map(|totals| totals.site).collect();
+    let sites: Vec<Site> = shown.iter().map(|totals| totals.site).collect();
     let mut names = filter.into_names();
     if summary.live_blocks == 0 && summary.chosen.as_ref().is_some_and(|chosen| chosen.blocks == 0) {
         args.filter.tell_unknown(ledger, &mut names)?;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use heapledger_analysis::{Clock, Names, NamingOptions};
+use heapledger_format::Site;
 
 use heapledger_launch::LaunchError;
 use heapledger_launch::end::{self, Left, News, NoLedger};
@@ -139,12 +140,12 @@ fn figures(ledger: &Ledger, span: Duration) -> Result<RunFigures> {
     let show = &mut |part: f32| progress.bytes((f64::from(part) * all as f64) as u64, all);
     let summary = heapledger_analysis::Summary::of(ledger, clock, TOP, show)?;
     drop(progress);
-    let sites: Vec<u32> = summary.sites.top.iter().map(|totals| totals.site).collect();
+    let sites: Vec<Site> = summary.sites.top.iter().map(|totals| totals.site).collect();
     let names = names(ledger, &sites, span).unwrap_or_default();
     Ok(RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, names))
 }
 
-fn names(ledger: &Ledger, sites: &[u32], span: Duration) -> Result<Vec<String>> {
+fn names(ledger: &Ledger, sites: &[Site], span: Duration) -> Result<Vec<String>> {
     let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
     let [least, most] = NAMING;
     let naming = (span / NAMING_PART).clamp(least, most);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use heapledger_analysis::watch::{FoundNames, View};
 use heapledger_analysis::{Holders, NamedStack};
+use heapledger_format::Site;
 use heapledger_report::Namer;
 use nix::sys::signal::{SigSet, Signal};
 use ratatui::crossterm::event::{self, KeyEvent, KeyEventKind};
@@ -42,14 +43,14 @@ enum Event {
     Signal(Signal),
     Read(Report),
     Named(FoundNames),
-    Stack(u32, NamedStack),
+    Stack(Site, NamedStack),
     Problem(String),
 }
 
 /// What the namer is asked.
 enum Question {
-    Sites(Vec<u32>),
-    Stack(u32),
+    Sites(Vec<Site>),
+    Stack(Site),
 }
 
 /// Shows a ledger until a person has seen enough.
@@ -241,7 +242,7 @@ fn find_names(
     tell: &Sender<Event>,
 ) -> Result<()> {
     let mut namer = Namer::new(naming.quiet_names(ledger)?, holders);
-    let mut sites: Vec<u32> = Vec::new();
+    let mut sites: Vec<Site> = Vec::new();
     let mut first = true;
     loop {
         let question = if sites.is_empty() { questions.recv().ok() } else { questions.try_recv().ok() };

@@ -1,6 +1,7 @@
 //! Headers, written and read again, forged and cut.
 
 use super::*;
+use crate::ids::Site;
 use crate::layout::Field;
 use crate::record::{Entry, layout_64};
 use crate::section::{SectionKind, site};
@@ -142,7 +143,7 @@ fn the_smallest_ledger_fits_a_chip() {
             size: Some(number as u64),
             actual: Some(number as u64 + 8),
             kind: crate::Kind::MALLOC,
-            site: number as u32,
+            site: Site(number as u32),
             thread: Some(1),
             heap: None,
             time: Some(number as u64),

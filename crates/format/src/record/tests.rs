@@ -16,7 +16,7 @@ fn sample() -> Entry {
         size: Some(100),
         actual: Some(104),
         kind: Kind::NEW_ARRAY,
-        site: 0xdead_beef,
+        site: Site(0xdead_beef),
         thread: Some(513),
         heap: Some(2),
         time: Some(12_345_678),
@@ -38,7 +38,7 @@ fn the_fast_packing_is_what_the_descriptors_say() {
         number: 77,
         later: 0,
         by: Kind::DELETE_ARRAY,
-        site: 9,
+        site: Site(9),
         thread: Some(3),
         time: Some(99),
     };
@@ -59,7 +59,7 @@ fn every_narrow_field_at_its_edge() {
         size: Some(SIZE_ESCAPE - 1),
         actual: Some(SIZE_ESCAPE - 1 + EXCESS_ESCAPE - 1),
         kind: Kind(63),
-        site: u32::MAX,
+        site: Site(u32::MAX),
         thread: Some(THREAD_OTHER - 1),
         heap: Some(255),
         time: Some(TIME_MAX),
@@ -83,7 +83,8 @@ fn every_narrow_field_at_its_edge() {
 
     // A history entry keeps the figure that the record had to put elsewhere.
     for block in [huge, padded] {
-        let freed = FreedEntry { block, number: 1, later: 0, by: Kind::FREE, site: 0, thread: None, time: Some(0) };
+        let freed =
+            FreedEntry { block, number: 1, later: 0, by: Kind::FREE, site: Site::NONE, thread: None, time: Some(0) };
         let back = FreedEntry::read(&layout, CODEC, &bytes_of(freed.pack())).expect("an entry");
         assert_eq!(back.block.size, block.size);
         if block.size != Some(SIZE_ESCAPE) {
@@ -104,7 +105,7 @@ fn a_vacant_element_is_no_entry() {
 fn what_is_switched_off_is_not_described() {
     let layout = layout_64(Options(Options::THREAD));
     let entry = Entry::read(&layout, CODEC, &bytes_of(sample().pack())).expect("an entry");
-    assert_eq!((entry.time, entry.actual, entry.heap, entry.site), (None, None, None, 0));
+    assert_eq!((entry.time, entry.actual, entry.heap, entry.site), (None, None, None, Site::NONE));
     assert_eq!((entry.thread, entry.size), (Some(513), Some(100)));
     assert!(!layout.has(Field::FreedNumber));
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use heapledger_format::record::Options;
-use heapledger_format::{ByteOrder, Kind, TallyCounter};
+use heapledger_format::{ByteOrder, CodeId, Kind, TallyCounter};
 use heapledger_recorder::chip::{Caller, ChipLedger, Config, HeapDescription, NewBlock, Notices};
 use heapledger_recorder::policy::Reallocated;
-use heapledger_source::{CodeId, Ledger, ThreadState};
+use heapledger_source::{Ledger, ThreadState};
 
 use crate::model::{Block, Model, Subject};
 use crate::sequence::{Plan, run};

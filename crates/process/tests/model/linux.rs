@@ -6,12 +6,12 @@ use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
 
-use heapledger_format::Kind;
+use heapledger_format::{Kind, Site};
 use heapledger_process::access::{Access, Sign};
 use heapledger_process::options::Request;
 pub(crate) use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks};
-use heapledger_recorder::backend::{Begun, Ended, Site};
+use heapledger_recorder::backend::{Begun, Ended};
 use heapledger_recorder::policy::{self, Reallocated};
 use heapledger_source::Ledger;
 use heapledger_unwind::Registers;

@@ -102,7 +102,7 @@ impl Backend for ChipLedger<'_> {
         }
         let Some(block) = self.load(slot) else { return };
         let Freed { number, later, ended: Ended { by, site }, time } = *freed;
-        let (number, site, time) = (number.0, site.0, Some(time.0));
+        let (number, time) = (number.0, Some(time.0));
         let freed = FreedEntry { block, number, later, by, site, thread: self.thread(), time };
         let entry = element(self.region, ring, self.ring_next);
         freed.write(&self.plan.layout, self.plan.codec, entry);

@@ -6,8 +6,8 @@
 //! nothing leads there, and every place can be filled.
 
 use super::ChipLedger;
-use heapledger_format::TallyCounter;
 use heapledger_format::section::site;
+use heapledger_format::{Site, TallyCounter};
 
 /// Places that are looked at before a node is given up: long enough to fill a small table to the last place,
 /// short enough that a full one costs little each time.
@@ -20,10 +20,10 @@ impl ChipLedger<'_> {
         }
     }
 
-    /// The call site of a stack, innermost frame first; 0 if there is none, or no room for it.
-    pub(super) fn site(&mut self, frames: &[u32]) -> u32 {
+    /// The call site of a stack, innermost frame first; none if there is no room for it.
+    pub(super) fn site(&mut self, frames: &[u32]) -> Site {
         if self.plan.sites.count == 0 || frames.is_empty() {
-            return 0;
+            return Site::NONE;
         }
         let depth = usize::from(self.plan.depth);
         if frames.len() > depth {
@@ -35,11 +35,11 @@ impl ChipLedger<'_> {
                 Some(child) => node = child,
                 None => {
                     self.add_tally(TallyCounter::SitesFull, 1);
-                    return 0;
+                    return Site::NONE;
                 }
             }
         }
-        node
+        Site(node)
     }
 
     fn child(&mut self, parent: u32, code: u32) -> Option<u32> {

@@ -5,7 +5,7 @@ use super::*;
 use core::cell::Cell;
 use heapledger_format::bytes::{ByteOrder, Codec};
 use heapledger_format::section::site;
-use heapledger_format::{Entry, FreedEntry, Header, SectionKind};
+use heapledger_format::{Entry, FreedEntry, Header, SectionKind, Site};
 use std::println;
 use std::vec;
 use std::vec::Vec;
@@ -70,7 +70,7 @@ fn freed(ledger: &ChipLedger) -> Vec<FreedEntry> {
         .collect()
 }
 
-fn stack(ledger: &ChipLedger, mut node: u32) -> Vec<u32> {
+fn stack(ledger: &ChipLedger, Site(mut node): Site) -> Vec<u32> {
     let header = Header::parse(ledger.bytes()).expect("a header");
     let nodes: Vec<&[u8]> = elements(ledger.bytes(), &header, SectionKind::Sites).collect();
     let mut codes = Vec::new();
@@ -89,7 +89,7 @@ fn stacks_that_fit(config: &Config, region: &mut [u8], frames: impl Fn(u32) -> [
     for number in 0..10_000 {
         let frames = frames(number);
         ledger.allocated(&block(0x2000_0000, 8), &caller(&frames));
-        if entries(&ledger)[0].site == 0 {
+        if entries(&ledger)[0].site == Site::NONE {
             break;
         }
         ledger.freed(0x2000_0000, Kind::FREE, &caller(&frames));
@@ -180,7 +180,7 @@ fn every_switch_and_byte_order_reads_back() {
                 assert_eq!(freed.block.heap, on(Options::HEAP).then_some(1));
                 assert_eq!([freed.thread, freed.block.thread], [on(Options::THREAD).then_some(0); 2]);
                 assert_eq!(freed.time, on(Options::TIME).then_some(9));
-                assert_eq!(freed.site != 0, on(Options::STACK));
+                assert_eq!(freed.site != Site::NONE, on(Options::STACK));
             }
         }
     }

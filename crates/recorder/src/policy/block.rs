@@ -1,7 +1,7 @@
 //! A block begins, and ends.
 
-use crate::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Site, Slot, Ticks};
-use heapledger_format::{Entry, Kind, TallyCounter};
+use crate::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot, Ticks};
+use heapledger_format::{Entry, Kind, Site, TallyCounter};
 
 /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
 #[cfg_attr(target_arch = "x86_64", inline(always))]
@@ -44,7 +44,7 @@ pub(super) fn record<B: Backend>(
         size: Some(block.size),
         actual: block.actual,
         kind: block.kind,
-        site: block.site.0,
+        site: block.site,
         thread: backend.thread(),
         heap: Some(block.heap),
         time: Some(time.0),

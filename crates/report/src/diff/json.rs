@@ -156,7 +156,7 @@ fn change_line(out: &mut dyn Write, change: &Change, stack: &NamedStack) -> io::
         new: change.born.as_ref().map(amount),
         freed: change.freed.as_ref().map(amount),
         stacks: change.stacks,
-        sites: change.sites,
+        sites: change.sites.map(|site| site.map(|site| site.0)),
         frames: &stack.frames,
     };
     line(out, &object)

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use heapledger_format::Site;
 use heapledger_format::errors::{FoundAt, FoundBy};
 
 use super::{ErrorsReport, called, direction, given_by, kind_name, stack_name, stacks, ticks};
@@ -26,7 +27,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
         let time = |time: u64| Cell::maybe(ticks(time).and_then(|ticks| context.clock.ns(ticks)), Cell::Span);
         let mut told = Vec::new();
         for stack in stacks(error) {
-            told.push(format!("{}: {}", stack_name(stack), callers(&report.names.stack(stack.site)?)));
+            told.push(format!("{}: {}", stack_name(stack), callers(&report.names.stack(Site(stack.site))?)));
         }
         table.row(&[
             Cell::Plain(found.row.into()),

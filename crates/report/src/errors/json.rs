@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use heapledger_format::Site;
 use heapledger_format::errors::{ErrorStack, FoundAt, FoundBy, Neighbour, Whereabouts};
 use heapledger_source::FoundError;
 use serde::Serialize;
@@ -71,7 +72,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
     for found in report.errors {
         let neighbours = found.entry.neighbours.iter().map(|neighbour| neighbour.site);
         for site in stacks(&found.entry).map(|stack| stack.site).chain(neighbours).filter(|site| *site != 0) {
-            lines.line(out, report.names, site)?;
+            lines.line(out, report.names, Site(site))?;
         }
         let label = Some(report.labels.text(found.entry.label)).filter(|label| !label.is_empty());
         line(out, &error_line(report.context, found, label))?;

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use heapledger_analysis::{Clock, NamedFrame, NamedStack, Note, Sampling};
+use heapledger_format::Site;
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_source::{Ledger, SourceError};
 use heapledger_testing::{Scratch, everything};
@@ -14,9 +15,9 @@ use crate::Paint;
 struct Numbered;
 
 impl Stacks for Numbered {
-    fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
-        let frame = NamedFrame { function: Some(format!("site_{site}").into()), ..Default::default() };
-        Ok(NamedStack { frames: if site == 0 { Vec::new() } else { vec![frame] }, ..NamedStack::default() })
+    fn stack(&mut self, site: Site) -> Result<NamedStack, SourceError> {
+        let frame = NamedFrame { function: Some(format!("site_{}", site.0).into()), ..Default::default() };
+        Ok(NamedStack { frames: if site == Site::NONE { Vec::new() } else { vec![frame] }, ..NamedStack::default() })
     }
 
     fn notes(&mut self) -> Vec<Note> {

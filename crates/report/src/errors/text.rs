@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use heapledger_format::Site;
 use heapledger_format::errors::{Direction, ErrorEntry, FoundAt, FoundBy};
 use heapledger_source::FoundError;
 
@@ -45,7 +46,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
             let time = frames::time(&context.clock, ticks(stack.time), true);
             writeln!(out, "{}{time}", stack_name(stack))?;
             frames::thread(&mut out, context, stack.thread.checked_sub(1), false)?;
-            let named = report.names.stack(stack.site)?;
+            let named = report.names.stack(Site(stack.site))?;
             frames::stack(&mut out, &named, context.paint)?;
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 
 use heapledger_analysis::{NamedFrame, Note, Sampled, Seen};
+use heapledger_format::Site;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 
@@ -171,7 +172,7 @@ pub(crate) fn thread(context: &Context, row: Option<u32>) -> Option<ThreadJson<'
 
 /// Stacks, each on a line of its own before what comes from it.
 #[derive(Default)]
-pub(crate) struct StackLines(HashSet<u32>);
+pub(crate) struct StackLines(HashSet<Site>);
 
 #[derive(Serialize)]
 struct SiteLine<'a> {
@@ -183,9 +184,9 @@ struct SiteLine<'a> {
 
 impl StackLines {
     /// Writes the stack of a call site, if that was not done.
-    pub(crate) fn line(&mut self, out: &mut dyn Write, stacks: &mut dyn Stacks, site: u32) -> Result<(), ReportError> {
+    pub(crate) fn line(&mut self, out: &mut dyn Write, stacks: &mut dyn Stacks, site: Site) -> Result<(), ReportError> {
         if self.0.insert(site) {
-            line(out, &SiteLine { r#type: "site", site, frames: &stacks.stack(site)?.frames })?;
+            line(out, &SiteLine { r#type: "site", site: site.0, frames: &stacks.stack(site)?.frames })?;
         }
         Ok(())
     }

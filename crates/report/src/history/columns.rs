@@ -3,6 +3,7 @@
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{EventColumn, Subject};
 use heapledger_analysis::{Event, EventKind, Holders, NamedStack};
+use heapledger_format::Site;
 use heapledger_source::SourceError;
 
 use crate::record::columns::{block_column, cell};
@@ -51,7 +52,7 @@ impl StackNeeds {
     }
 
     /// Call sites of the allocation and of the free, as far as they are needed.
-    pub(super) fn sites(self, event: &Event) -> [Option<u32>; 2] {
+    pub(super) fn sites(self, event: &Event) -> [Option<Site>; 2] {
         let is_free = matches!(event.kind, EventKind::Free(_));
         let allocation = self.allocation || self.own && !is_free;
         let free = self.free || self.own && is_free;

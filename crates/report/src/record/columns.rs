@@ -100,7 +100,7 @@ pub(crate) fn group_cell(key: &GroupKey, context: &Context) -> Cell {
         GroupKey::Module(module) => {
             module.as_ref().map_or_else(|| unnamed("unknown code"), |module| Cell::Text(module.to_string()))
         }
-        GroupKey::Stack(site) => Cell::Plain(u64::from(*site)),
+        GroupKey::Stack(site) => Cell::Plain(u64::from(site.0)),
         GroupKey::Figure(field, None) if field.unit() == Unit::Thread => unnamed("a thread without a row"),
         GroupKey::Figure(field, figure) => figure_cell(*field, *figure, context),
     }

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::{Event, NamedStack};
-use heapledger_format::Entry;
+use heapledger_format::{Entry, Site};
 use heapledger_source::SourceError;
 
 use crate::form::units::clean;
@@ -93,7 +93,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    fn stack(&self, site: u32, stacks: &mut dyn Stacks) -> Result<NamedStack, SourceError> {
+    fn stack(&self, site: Site, stacks: &mut dyn Stacks) -> Result<NamedStack, SourceError> {
         if self.form.needs_stack() { stacks.stack(site) } else { Ok(NamedStack::default()) }
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
         row("heap", Some(heap.row), Some(heap.name.clone()), [None, None], live)?;
     }
     for (totals, stack) in summary.sites.top.iter().zip(top) {
-        row("stack", Some(totals.site), Some(folded(stack)), [None, None], [totals.blocks, totals.bytes])?;
+        row("stack", Some(totals.site.0), Some(folded(stack)), [None, None], [totals.blocks, totals.bytes])?;
     }
     table.end()?;
     out.flush()

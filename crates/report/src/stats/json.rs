@@ -219,7 +219,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
         counters: whole.then(|| summary.counters.iter().map(|(counter, count)| (counter.name(), *count)).collect()),
         top_sites: tops
             .map(|(totals, stack)| TopJson {
-                site: totals.site,
+                site: totals.site.0,
                 samples: totals.samples,
                 blocks: totals.blocks,
                 bytes: totals.bytes,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use heapledger_analysis::watch::{FoundNames, FrameLabels, NameTable, Readings, RowId, SiteName, UNNAMED};
 use heapledger_analysis::{Holders, NamedFrame, NamedStack, Names, NamingOptions};
+use heapledger_format::Site;
 use heapledger_source::{SourceError, ThreadState};
 
 use crate::{clean, short_name};
@@ -32,7 +33,7 @@ impl<'a> Namer<'a> {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub fn sites(&mut self, sites: &[u32]) -> Result<FoundNames, SourceError> {
+    pub fn sites(&mut self, sites: &[Site]) -> Result<FoundNames, SourceError> {
         let options = NamingOptions { source_text: false, deadline: None };
         self.names.resolve(sites.iter().copied(), options, &mut |_| {})?;
         let mut found = Vec::with_capacity(sites.len());
@@ -53,7 +54,7 @@ impl<'a> Namer<'a> {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub fn stack(&mut self, site: u32) -> Result<NamedStack, SourceError> {
+    pub fn stack(&mut self, site: Site) -> Result<NamedStack, SourceError> {
         self.names.resolve([site], NamingOptions { source_text: true, deadline: None }, &mut |_| {})?;
         self.names.stack(site)
     }

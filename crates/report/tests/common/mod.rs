@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use heapledger_analysis::{Clock, Events, Names, NamingOptions, Sampling, Seen, Selection, Sort, Summary};
+use heapledger_format::Site;
 use heapledger_report::{BlocksReport, Context, EventsReport, Form, Paint, Report, ReportError, StatsReport};
 use heapledger_source::{Ledger, SourceError};
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
@@ -21,7 +22,7 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
         sampling: Sampling::of(&ledger),
         paint: Paint::default(),
     };
-    let names = |sites: &mut dyn Iterator<Item = u32>| {
+    let names = |sites: &mut dyn Iterator<Item = Site>| {
         let symbolizer = Symbolizer::new(symbols::Options::default());
         let mut names = Names::new(&ledger, symbolizer, SourceReader::new(None))?;
         names.resolve(sites, NamingOptions { source_text: true, deadline: None }, &mut |_| {})?;

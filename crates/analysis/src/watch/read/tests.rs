@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use heapledger_format::Site;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
 
@@ -36,7 +37,7 @@ fn entry(number: u64, site: u32, thread: u32, size: u64) -> Entry {
         size: Some(size),
         actual: Some(size + 8),
         kind: Kind::MALLOC,
-        site,
+        site: Site(site),
         thread: Some(thread),
         heap: Some(0),
         time: Some(number * 10),
@@ -63,7 +64,7 @@ fn blocks_are_added_up_by_site_thread_and_kind() {
     let seen: Vec<_> = sample
         .cells
         .iter()
-        .map(|cell| (cell.key.site, cell.key.thread, cell.key.kind, cell.live.blocks, cell.live.bytes))
+        .map(|cell| (cell.key.site.0, cell.key.thread, cell.key.kind, cell.live.blocks, cell.live.bytes))
         .collect();
     assert_eq!(
         seen,
@@ -93,7 +94,8 @@ fn what_came_after_the_mark_is_young() {
     let sample = read(&builder, Some(&mark), "size >= 0");
     assert_eq!(sample.live, Amount { samples: 5, blocks: 5, bytes: 122 });
     assert_eq!(sample.young, Amount { samples: 3, blocks: 3, bytes: 12 });
-    let mixed = sample.cells.iter().find(|cell| cell.key.site == 1 && cell.key.thread == Some(0)).expect("a cell");
+    let mixed =
+        sample.cells.iter().find(|cell| cell.key.site == Site(1) && cell.key.thread == Some(0)).expect("a cell");
     assert_eq!((mixed.live.bytes, mixed.young.bytes), (114, 4));
     assert_eq!(mixed.oldest, Some(50_010), "the age is that of the young ones");
 }

@@ -11,14 +11,14 @@ fn readings(cells: &[(u32, u32, u64)]) -> Readings {
     let held = |bytes| Amount { samples: 1, blocks: 1, bytes };
     let cell = |(site, thread, bytes): &(u32, u32, u64)| Cell {
         live: held(*bytes),
-        ..Cell::none(CellKey { site: *site, thread: Some(*thread), kind: Kind::MALLOC })
+        ..Cell::none(CellKey { site: Site(*site), thread: Some(*thread), kind: Kind::MALLOC })
     };
     let cells = Arc::new(cells.iter().map(cell).collect());
     readings.add_sample(Arc::new(Sample { cells, ..Sample::default() }), "");
     let labels = ["one", "Two", "three"].map(Arc::from).to_vec();
     let site = |site| {
         let holder = FrameLabels { function: site, file: 9, module: 0 };
-        (site, SiteName { holder, innermost: FrameLabels { function: 3, ..holder }, line: site })
+        (Site(site), SiteName { holder, innermost: FrameLabels { function: 3, ..holder }, line: site })
     };
     readings.names.add(FoundNames { labels, sites: vec![site(1), site(2)] });
     readings
@@ -28,7 +28,10 @@ fn shown(readings: &Readings, change: impl FnOnce(&mut View)) -> Vec<(RowId, u64
     let mut view = View::new(Field::Function, Some(RowFigure::Bytes));
     change(&mut view);
     let label = |id| match id {
-        RowId::Label(label) | RowId::Site(label) => readings.names.label(label).to_owned(),
+        RowId::Label(label) => readings.names.label(label).to_owned(),
+        RowId::Site(site) => {
+            readings.names.label(readings.names.site(site).map_or(UNNAMED, |name| name.line)).to_owned()
+        }
         other => format!("{other:?}"),
     };
     readings.table(&view, &label).into_iter().map(|(id, row)| (id, row.live.bytes)).collect()
@@ -44,7 +47,7 @@ fn the_table_is_as_the_view_wants_it() {
     assert_eq!(shown(&readings, |view| view.filter = "TWO".to_owned()), [(label(2), 12)]);
     assert_eq!(shown(&readings, |view| view.wrappers = true), [(label(3), 27), (label(UNNAMED), 1)]);
     assert_eq!(shown(&readings, |view| view.by = Field::File), [(label(9), 27), (label(UNNAMED), 1)]);
-    assert_eq!(shown(&readings, |view| view.by = Field::Stack)[2], (RowId::Site(7), 1));
+    assert_eq!(shown(&readings, |view| view.by = Field::Stack)[2], (RowId::Site(Site(7)), 1));
     assert_eq!(shown(&readings, |view| view.by = Field::Kind), [(RowId::Kind(Kind::MALLOC), 28)]);
     let part = |view: &mut View| (view.by, view.within) = (Field::Thread, vec![(Field::Function, label(1))]);
     assert_eq!(shown(&readings, part), [(RowId::Thread(Some(0)), 10), (RowId::Thread(Some(1)), 5)]);
@@ -63,8 +66,8 @@ fn rows_are_by_each_field_that_the_list_names() {
 #[test]
 fn each_site_is_asked_for_once_the_greatest_first() {
     let mut readings = readings(&[(1, 0, 10), (2, 1, 12), (1, 1, 5)]);
-    assert_eq!(readings.sites_to_name(), [1, 2]);
-    assert_eq!(readings.sites_to_name(), [0; 0]);
+    assert_eq!(readings.sites_to_name(), [Site(1), Site(2)]);
+    assert_eq!(readings.sites_to_name(), []);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use heapledger_analysis::{
     Evidence, Figure, Finding, Leaked, Names, NamingOptions, Responsible, SiteTotals, Suppressions, allocated_by_site,
     grown, is_kept_by_design,
 };
+use heapledger_format::Site;
 use heapledger_source::Ledger;
 
 use super::CheckArgs;
@@ -88,7 +89,7 @@ pub(super) fn leaked(
         return Ok(Leaked::of(evidence, None));
     }
     let names = naming.all()?;
-    let mut excuses: HashMap<u32, String> = HashMap::new();
+    let mut excuses: HashMap<Site, String> = HashMap::new();
     for totals in evidence.sites() {
         let stack = names.stack(totals.site)?;
         if let Some(pattern) = suppressions.find(&stack) {

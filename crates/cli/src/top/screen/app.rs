@@ -7,6 +7,7 @@ use heapledger_analysis::NamedStack;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Filter;
 use heapledger_analysis::watch::{LookRow, Readings, RowFigure, RowId, RowOrder, View};
+use heapledger_format::Site;
 use heapledger_report::{Look, LookColumn, look_columns, row_label};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -26,7 +27,7 @@ pub(super) enum Action {
     /// Tell the reader.
     Order(Order),
     /// Have a stack named, with its source lines.
-    Stack(u32),
+    Stack(Site),
 }
 
 /// Something that is being typed: a condition for blocks, or a part of a row's name.
@@ -54,7 +55,7 @@ pub(super) struct TablePage {
 #[derive(Clone, Debug)]
 pub(super) enum Page {
     Table(TablePage),
-    Stack { site: u32, title: Vec<String>, scroll: usize },
+    Stack { site: Site, title: Vec<String>, scroll: usize },
 }
 
 /// The state of the screen.
@@ -77,7 +78,7 @@ pub(super) struct App {
     /// Why nothing new comes any more.
     pub(super) problem: Option<String>,
     /// Stacks that were asked for.
-    pub(super) stacks: HashMap<u32, NamedStack>,
+    pub(super) stacks: HashMap<Site, NamedStack>,
     /// Sites whose names have not come yet.
     pub(super) unnamed: usize,
     /// What is shown, reckoned from all the above.
@@ -115,7 +116,7 @@ impl App {
     }
 
     /// Sites that nobody has named yet, those that hold most first.
-    pub(super) fn sites_to_name(&mut self) -> Vec<u32> {
+    pub(super) fn sites_to_name(&mut self) -> Vec<Site> {
         let sites = self.readings.sites_to_name();
         self.unnamed += sites.len();
         sites

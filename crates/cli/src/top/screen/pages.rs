@@ -2,6 +2,7 @@
 
 use heapledger_analysis::NamedFrame;
 use heapledger_analysis::watch::Motion;
+use heapledger_format::Site;
 use heapledger_report::{clean, counted, short_name, span};
 use ratatui::style::Style;
 
@@ -68,7 +69,7 @@ pub(super) fn help(lines: &mut Lines<'_>, scroll: usize) -> (usize, usize) {
 }
 
 /// Writes a stack from a line on. How many lines it has, and how many there is room for.
-pub(super) fn stack(lines: &mut Lines<'_>, app: &App, site: u32, title: &[String], scroll: usize) -> (usize, usize) {
+pub(super) fn stack(lines: &mut Lines<'_>, app: &App, site: Site, title: &[String], scroll: usize) -> (usize, usize) {
     let theme = lines.theme;
     let width = usize::from(lines.area.width);
     let path = title.split_last().map_or(&[][..], |(_, path)| path).join(" > ");
@@ -134,7 +135,7 @@ fn heading(frame: &NamedFrame) -> String {
 }
 
 /// What a stack holds now: how much, and since when.
-fn figures(app: &App, site: u32) -> (String, String) {
+fn figures(app: &App, site: Site) -> (String, String) {
     let Some(now) = app.readings.samples.last() else { return Default::default() };
     let before = app.readings.samples.before().map(AsRef::as_ref);
     let held = heapledger_analysis::watch::rows(now, before, None, |key| (key.site == site).then_some(()));

@@ -197,7 +197,7 @@ fn each_site_is_named_once_and_the_greatest_first() {
     let sites = app.sites_to_name();
     assert_eq!(sites.len(), 3);
     assert_eq!(app.readings.names.site(sites[0]).map(|name| app.readings.names.label(name.line)), Some("program+0x40"));
-    assert_eq!(app.sites_to_name(), [0; 0]);
+    assert_eq!(app.sites_to_name(), []);
 }
 
 #[test]
