@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
+use heapledger_e2e::ledger::{Blocks, Stats, check_totals, read};
 use heapledger_e2e::process::{Held, PATIENCE, hold};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, products, root};
@@ -243,6 +243,40 @@ fn a_ledger_in_memory_is_written_out() -> Result {
     check!((10_001..11_000).contains(&allocations), "{allocations} allocations");
     check!(unknown == 0, "{unknown} unknown frees: what was allocated before recording began passes by");
     check_blocks(&finished, &[(12_345, "in_memory::keeps", "__rust_alloc")], true)
+}
+
+#[test]
+fn what_is_surely_a_sample_is_in_a_sampled_ledger() -> Result {
+    for profile in ["dev", "release"] {
+        let scratch = Scratch::new();
+        let mut command = alone(&scratch, profile, "threads")?;
+        // Of 12,345 bytes one block in 10^10 would be none.
+        command.env("HEAPLEDGER", format!("dir={},sample=512", scratch.live().display()));
+        kill(standing(&mut command)?)?;
+        let ledger = only_ledger(&scratch)?;
+        check_blocks(&ledger, KEPT, true)?;
+        let stats = Stats::of(&ledger)?;
+        check!(stats.0["sampled"].is_object(), "it is not sampled: {}", stats.0["sampled"]);
+        let small = Blocks::live(&ledger)?.blocks.iter().filter(|block| block.size < 32).count();
+        check!(small < 4_000, "{small} small blocks, nearly all that there are");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_programs_functions_hold_its_blocks() -> Result {
+    let scratch = Scratch::new();
+    kill(standing(&mut alone(&scratch, "dev", "threads")?)?)?;
+    let ledger = only_ledger(&scratch)?;
+    for (size, function, _) in KEPT {
+        let is_held = format!("size = {size} and fn = \"{function}\"");
+        let lines = read("dump", &ledger, &["--where", &is_held])?;
+        check!(
+            lines.iter().filter(|line| line["type"] == "block").count() == 1,
+            "{function} does not hold {size} bytes"
+        );
+    }
+    Ok(())
 }
 
 #[test]

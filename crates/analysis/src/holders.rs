@@ -61,7 +61,8 @@ impl Holders {
 
     /// Whether this frame's function can hold a block.
     pub fn holds(&self, frame: &NamedFrame) -> bool {
-        frame.function.as_deref().is_none_or(|name| self.holds_name(name))
+        !(self.conventional && is_of_our_allocator(frame))
+            && frame.function.as_deref().is_none_or(|name| self.holds_name(name))
     }
 
     /// Whether a function of this name can hold a block.
@@ -74,6 +75,21 @@ impl Holders {
     pub fn holder<'s>(&self, stack: &'s NamedStack) -> Option<&'s NamedFrame> {
         stack.frames.iter().find(|frame| self.holds(frame)).or_else(|| stack.frames.first())
     }
+}
+
+/// Whether a frame is of the allocator of our own crate, which is inlined into its callers. Debug information that tells lines
+/// and nothing more has its name without what it is of: `alloc<std::alloc::System>`.
+fn is_of_our_allocator(frame: &NamedFrame) -> bool {
+    let mut parts = frame.file.as_deref().unwrap_or_default().rsplit('/');
+    frame.inlined
+        && parts.next() == Some("allocator.rs")
+        && parts.next() == Some("src")
+        && parts.next().is_some_and(|package| package.strip_prefix("heapledger").is_some_and(is_version_or_nothing))
+}
+
+/// Of a package's directory: `heapledger`, `heapledger-0.1.0`.
+fn is_version_or_nothing(rest: &str) -> bool {
+    rest.is_empty() || rest.strip_prefix('-').is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -142,6 +158,23 @@ mod tests {
             "heapledger::main",
         ] {
             assert!(holders.holds_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn our_own_allocator_is_known_by_its_file() {
+        let frame = |file: &str, inlined| NamedFrame {
+            function: Some("alloc<std::alloc::System>".into()),
+            file: Some(file.into()),
+            inlined,
+            ..NamedFrame::default()
+        };
+        for file in ["/h/crates/heapledger/src/allocator.rs", "/c/registry/src/x/heapledger-0.1.0/src/allocator.rs"] {
+            assert!(!Holders::default().holds(&frame(file, true)), "{file}");
+            assert!(Holders::default().holds(&frame(file, false)) && Holders::innermost().holds(&frame(file, true)));
+        }
+        for file in ["src/allocator.rs", "/h/heapledger/src/main.rs", "/h/heapledger-own/src/allocator.rs", ""] {
+            assert!(Holders::default().holds(&frame(file, true)), "{file}");
         }
     }
 
