@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use heapledger_format::account::Account;
 use heapledger_format::record::Options;
 use heapledger_format::{GlobalCounter, Kind, SectionKind, TallyCounter};
 use heapledger_source::{Heap, Ledger, SourceError, Storage, Tallies, Thread};
@@ -146,6 +147,8 @@ pub struct Summary {
     pub threads: Vec<ThreadTotals>,
     /// By heap, in the ledger's order.
     pub heaps: Vec<HeapTotals>,
+    /// Which thread holds how much of which heap, if the program keeps accounts.
+    pub accounts: Vec<Account>,
     /// Call sites.
     pub sites: Sites,
     /// Entries of the history that can be read now.
@@ -248,6 +251,7 @@ impl Summary {
             kinds: Self::kinds(&tallies, &counts, chosen.as_ref()),
             threads: Self::threads(ledger, &counts)?,
             heaps: Self::heaps(ledger, &counts)?,
+            accounts: ledger.accounts()?,
             sites,
             history_entries,
             history_capacity: header.section(SectionKind::History).map_or(0, |section| section.capacity),

@@ -8,6 +8,7 @@ use heapledger_source::Module;
 use crate::form::notes::{MissingFrees, missing_frees};
 use crate::{Form, Paint, Report, ReportError};
 
+mod accounts;
 mod chosen;
 mod csv;
 mod ecos;

@@ -9,6 +9,7 @@ use heapledger_source::{Module, Taken, ThreadState};
 use serde::Serialize;
 
 use super::StatsReport;
+use super::accounts::{self, AccountJson, HeapFiguresJson};
 use crate::Ending;
 use crate::form::json::{HeaderLine, Hex, end, frames, line};
 use crate::stats::json_parts::{CallSitesJson, MemoryJson, SampledTotalsJson, StacksJson};
@@ -50,6 +51,8 @@ struct HeapJson<'a> {
     parts_bytes: Option<u64>,
     live_blocks: Option<u64>,
     live_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    figures: Option<HeapFiguresJson>,
 }
 
 #[derive(Serialize)]
@@ -164,6 +167,8 @@ struct StatsLine<'a> {
     top_sites: Vec<TopJson<'a>>,
     threads: Vec<ThreadTotalsJson<'a>>,
     heaps: Vec<HeapJson<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    accounts: Vec<AccountJson>,
     modules: Vec<ModuleJson>,
     options: OptionsJson,
     ledger: LedgerJson,
@@ -228,6 +233,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
             .collect(),
         threads: threads(summary),
         heaps: heaps(summary),
+        accounts: accounts::json(summary),
         modules: modules.iter().map(module).collect(),
         options: options(summary),
         ledger: LedgerJson {
@@ -299,6 +305,7 @@ fn heaps(summary: &Summary) -> Vec<HeapJson<'_>> {
         parts_bytes: totals.parts_bytes,
         live_blocks: recorded.then_some(totals.live_blocks),
         live_bytes: recorded.then_some(totals.live_bytes),
+        figures: totals.heap.figures.as_ref().map(HeapFiguresJson::of),
     });
     heaps.collect()
 }

@@ -12,8 +12,7 @@ use crate::form::fit::Fit;
 use crate::form::notes;
 use crate::form::units::{Figures, clean, count, counted, moment, percent, span};
 use crate::record::frames;
-use crate::stats::chosen;
-use crate::stats::memory;
+use crate::stats::{accounts, chosen, memory};
 use crate::{Cell, Column, Paint, Table, TableForm, TableStyle};
 
 /// Writes a field: its name on the first line, nothing on the others.
@@ -107,6 +106,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
     if summary.options.has(Options::THREAD) {
         threads(&mut fields, summary, report.threads)?;
     }
+    accounts::text(&mut fields, summary)?;
     fields.field("Options", &recorded(summary))?;
     notes::write(fields.out, &summary.seen, paint)?;
     out.flush()
@@ -190,6 +190,7 @@ pub(crate) fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
                     format!(", {holds} {} in {live}", figures.bytes(totals.live_bytes))
                 }
             };
+            let live = live + &accounts::heap(heap.figures.as_ref(), figures);
             let (low, high) = (heap.low, heap.high);
             let size = figures.known().bytes(high.saturating_sub(low));
             match low < high {
