@@ -16,7 +16,11 @@ fn published() -> Result<Vec<String>> {
     for item in items.flatten().filter(|item| item.path().is_dir()) {
         let manifest = read(&item.path().join("Cargo.toml"))?;
         if !manifest.contains("publish = false") {
-            names.push(format!("heapledger-{}", item.file_name().to_string_lossy()));
+            // The directory of the crate for programs is called as the crate is.
+            names.push(match &*item.file_name().to_string_lossy() {
+                "heapledger" => "heapledger".to_owned(),
+                name => format!("heapledger-{name}"),
+            });
         }
     }
     names.sort();

@@ -37,14 +37,16 @@ const E2E: &str = "e2e";
 /// What a feature changes, for clippy: by itself, since with it there is no other build of its crate.
 const LOOM: &[&str] = &["--package", "heapledger-loom", "--features", "loom"];
 const ORACLE: &[&str] = &["--package", "heapledger-preload", "--features", "oracle"];
+const WITHOUT_STD: &[&str] = &["--package", "heapledger", "--no-default-features"];
 
 /// With all steps, this is the build of the test programs; what loom changes is compiled, and looked at, by its own step.
 fn clippy(compiler: Compiler) -> Result<Done> {
     if compiler == Compiler::Clippy {
         built::build(compiler)?;
         run_command(&mut compiler.cargo(&[&["build"], ORACLE].concat()))?;
+        run_command(&mut compiler.cargo(&[&["build"], WITHOUT_STD].concat()))?;
     } else {
-        for packages in [&["--workspace"], LOOM, ORACLE] {
+        for packages in [&["--workspace"], LOOM, ORACLE, WITHOUT_STD] {
             let words = [&["clippy", "--all-targets"], packages, &["--", "-D", "warnings"]].concat();
             run_command(&mut cargo(&words))?;
         }
