@@ -284,6 +284,7 @@ fn what_is_discarded_leaves_nothing() -> Result {
     let scratch = Scratch::new();
     process::run(&mut alone(&scratch, "release", "discards")?)?.good()?;
     check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
+    check!(scratch.finished().is_empty(), "finished all the same: {:?}", scratch.finished());
     Ok(())
 }
 

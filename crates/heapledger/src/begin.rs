@@ -44,8 +44,21 @@ const FIRST_ERROR: u8 = 3;
 static FINISHED_BY_OTHERS: AtomicBool = AtomicBool::new(false);
 
 /// See [`FINISHED_BY_OTHERS`].
-pub(crate) fn is_finished_by_others() -> bool {
+fn is_finished_by_others() -> bool {
     FINISHED_BY_OTHERS.load(Ordering::Relaxed)
+}
+
+/// The program has thrown its ledger away.
+static DISCARDED: AtomicBool = AtomicBool::new(false);
+
+/// Stops, and removes the ledger, unless somebody else takes care of it.
+pub(crate) fn discard() {
+    start::stop(&SHARED);
+    look();
+    if !is_finished_by_others() {
+        DISCARDED.store(true, Ordering::Relaxed);
+        start::remove(&SHARED);
+    }
 }
 
 /// What was asked for, by the allocator that was called first.
@@ -174,7 +187,7 @@ fn end() {
     if FOUND.load(Ordering::Acquire) != BEGUN || !start::is_ours(&SHARED) || is_finished_by_others() {
         return;
     }
-    if at_exit == AtExit::Keep {
+    if at_exit == AtExit::Keep || DISCARDED.load(Ordering::Relaxed) {
         return;
     }
     start::stop(&SHARED);

@@ -32,10 +32,7 @@ mod here {
     }
 
     pub(super) fn discard() {
-        stop();
-        if !begin::is_finished_by_others() {
-            start::remove(&SHARED);
-        }
+        begin::discard();
     }
 
     pub(super) fn pause() -> bool {
