@@ -77,7 +77,7 @@ fn tests_of_commands(
     set: impl Fn(&mut Command),
 ) -> Result<Tests> {
     let programs = built::build(compiler)?;
-    let planted = Planted::new()?;
+    let planted = Planted::for_tests()?;
     let (name, place) = planted.variable();
     let mut tests = Tests::default();
     for program in programs.iter().filter(|program| is_meant(program)) {
