@@ -60,6 +60,11 @@ impl TestProgram {
         if !line.starts_with("{\"reason\":\"compiler-artifact\"") || !profile.contains("\"test\":true") {
             return None;
         }
+        // Cargo compiles the tests of a crate that wants none (`--all-targets`), and `cargo test` does not run them either: the
+        // preload library's records itself, in the place of whoever calls.
+        if line.split_once("\"target\":{")?.1.split_once('}')?.0.contains("\"test\":false") {
+            return None;
+        }
         let text = |before: &str| Some(line.split_once(before)?.1.split_once('"')?.0);
         let executable = text("\"executable\":\"")?.into();
         let directory = Path::new(text("\"manifest_path\":\"")?).parent()?.to_owned();
@@ -108,6 +113,8 @@ mod tests {
             TestProgram::of_message(&line.replace(r#""test":true},"features""#, r#""test":false},"features""#)),
             None
         );
+        let wants_none = line.replace(r#""test":true},"profile""#, r#""test":false},"profile""#);
+        assert_eq!(TestProgram::of_message(&wants_none), None);
         assert_eq!(TestProgram::of_message(r#"{"reason":"build-finished","success":true}"#), None);
     }
 }
