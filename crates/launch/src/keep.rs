@@ -12,6 +12,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use heapledger_format::Header;
+use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::session::{DIRECTORY, ending};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::{Whence, getuid, lseek};
@@ -177,6 +179,12 @@ impl Keeper {
                 self.kept.push(Kept { live, file: None });
             }
         }
+        // Each directory counts from 0: then only the time tells. Not when they were opened: a ledger has none before it has begun,
+        // and two may be opened at once.
+        let directories: BTreeSet<_> = self.kept.iter().map(|kept| kept.live.path.parent()).collect();
+        if directories.len() > 1 {
+            self.kept.sort_by_cached_key(Kept::began_unix_ns);
+        }
         let mut children = 0;
         for directory in live::directories_in(&self.base) {
             let mut lines = String::new();
@@ -196,6 +204,16 @@ impl Kept {
             Some(file) => file.try_clone().map_err(LaunchError::System),
             None => File::open(&self.live.path).map_err(LaunchError::of(&self.live.path)),
         }
+    }
+
+    /// When its program began, in nanoseconds since 1970; after all others if nothing says so: it got no further.
+    fn began_unix_ns(&self) -> u64 {
+        let mut bytes = [0; HEADER_BYTES_MAX];
+        let header = self.file().ok().and_then(|file| {
+            let there = file.read_at(&mut bytes, 0).ok()?;
+            Header::parse(bytes.get(..there)?).ok()
+        });
+        header.map_or(u64::MAX, |header| header.start_unix_ns)
     }
 
     /// Whether the file was removed while we had it.
@@ -325,6 +343,36 @@ mod tests {
         assert_eq!(keeper.kept.iter().map(Kept::was_removed).collect::<Vec<_>>(), [true, true, false]);
         fs::remove_file(place.directory().join(format!("{SESSION}.children"))).expect("removed");
         assert_eq!(texts(keeper), ["first", "second", "third"]);
+    }
+
+    /// As a ledger begins.
+    fn begun_at(unix_ns: u64) -> Vec<u8> {
+        let mut bytes = heapledger_testing::Builder::new().bytes();
+        let mut header = Header::parse(&bytes).expect("a header");
+        header.start_unix_ns = unix_ns;
+        header.write(&mut bytes).expect("room");
+        bytes
+    }
+
+    #[test]
+    fn programs_of_two_users_are_in_order_though_both_were_opened_at_once() {
+        let place = Place::new("order");
+        // As another user's: in a user namespace the owner of a directory is called differently.
+        let theirs = place.0.join(format!("{DIRECTORY}{}", getuid().as_raw() + 1));
+        live::make(&theirs).expect("made");
+        let name = format!("{SESSION}-0.hlive");
+        let (first, second) = (place.directory().join(&name), theirs.join(&name));
+        for (begins_as, first, second) in [("mine", &first, &second), ("theirs", &second, &first)] {
+            fs::write(first, begun_at(1000)).expect("written");
+            // The second program's ledger has been made, and nothing is in it yet.
+            fs::write(second, [0; 4096]).expect("written");
+            let mut keeper = Keeper::new(&place.0, SESSION);
+            keeper.look();
+            keeper.open_new();
+            fs::write(second, begun_at(2000)).expect("written");
+            let order = |kept: &[Kept]| kept.iter().map(|kept| kept.live.path.clone()).collect::<Vec<_>>();
+            assert_eq!(order(&keeper.ledgers().0), [first.clone(), second.clone()], "{begins_as}");
+        }
     }
 
     #[test]

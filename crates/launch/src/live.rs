@@ -9,7 +9,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use heapledger_format::session::{BASES, Base, DIRECTORY, Key, VARIABLE, ending};
-use heapledger_source::Ledger;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, getuid};
 
@@ -100,22 +99,15 @@ pub fn directories_in(base: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The ledgers of one run, in the order in which its programs were. What a process of ours has become by giving up its
-/// rights lies in another user's directory.
+/// The ledgers of one run, those of a directory in the order in which its programs were. What a process of ours has become
+/// by giving up its rights lies in another user's directory, which counts from 0 again.
 pub fn of_session(base: &Path, session: &str) -> Vec<Live> {
     let mut all = Vec::new();
-    let mut places = 0;
     for directory in directories_in(base) {
-        let before = all.len();
         all.extend(list(&directory).unwrap_or_default().into_iter().filter(|live| {
             // No link, no pipe: another user can put anything there.
             live.session == session && fs::symlink_metadata(&live.path).is_ok_and(|meta| meta.is_file())
         }));
-        places += usize::from(all.len() > before);
-    }
-    if places > 1 {
-        // Each place counts from 0: then only the time tells.
-        all.sort_by_cached_key(|live| Ledger::open(&live.path).map_or(0, |ledger| ledger.header().start_unix_ns));
     }
     all
 }

@@ -8,7 +8,7 @@
 //! - **exec.** The old mapping goes with the old program; its ledger is complete as it is. The library starts anew in
 //!   the new program, finds the name `SESSION-0` taken and opens `SESSION-1`. `run` finishes all of them; the last
 //!   one is what was asked for. If the process is another user's by then, it makes a directory of that user beside
-//!   the first (`live::of_session` looks into all, and orders by time).
+//!   the first (`Keeper::ledgers` looks into all, and orders by time).
 //! - **A program started by a child** finds `pid=` of another process in `HEAPLEDGER`, adds one byte to
 //!   `SESSION.children` and records nothing.
 
