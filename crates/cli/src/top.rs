@@ -10,6 +10,8 @@ use anyhow::{Result, ensure};
 use heapledger_analysis::Holders;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Filter, Scope};
+#[cfg(test)]
+use heapledger_report::Namer;
 use heapledger_source::Ledger;
 
 use crate::commands::standard::Usage;
@@ -23,8 +25,10 @@ mod reader;
 #[cfg(feature = "tui")]
 mod screen;
 
+// The one that the tests of the report are made with.
 #[cfg(test)]
 #[cfg_attr(not(feature = "tui"), allow(dead_code, reason = "what only the screen needs"))]
+#[path = "../../report/src/top/testing.rs"]
 mod testing;
 
 /// A ledger that is watched: opened twice, for the thread that reads and for the one that names.

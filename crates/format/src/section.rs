@@ -81,6 +81,29 @@ section_kinds! {
     Inherited = 25, "inherited";
 }
 
+/// The sections of a ledger in the order in which a copy reads them while its program runs: what refers to something comes before
+/// that. Kinds that are not named here come between these and [`COPIED_LAST`]. The index is in neither: records move; and the labels of
+/// records are read with these.
+pub const COPIED_FIRST: &[SectionKind] = &[
+    SectionKind::Records,
+    SectionKind::History,
+    SectionKind::Tallies,
+    SectionKind::Wide,
+    SectionKind::Sites,
+    SectionKind::Pcs,
+    SectionKind::Modules,
+    SectionKind::Heaps,
+    SectionKind::Threads,
+    SectionKind::Errors,
+    SectionKind::AccountFrees,
+    SectionKind::Accounts,
+    SectionKind::Marks,
+    SectionKind::Windows,
+    SectionKind::Labels,
+];
+/// See [`COPIED_FIRST`].
+pub const COPIED_LAST: &[SectionKind] = &[SectionKind::Strings, SectionKind::Process];
+
 /// One row of the section table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SectionRow {

@@ -62,6 +62,26 @@ macro_rules! save_call_frame {
     };
 }
 
+/// Saves the arguments that [`save_call_frame`] does not, up to the fifth.
+macro_rules! save_arguments {
+    () => {
+        "mov [rsp], rdi
+        mov [rsp + 24], rcx
+        mov [rsp + 32], r8"
+    };
+}
+
+/// Takes the first five arguments out of the [`CallFrame`].
+macro_rules! load_arguments {
+    () => {
+        "mov rdi, [rsp]
+        mov rsi, [rsp + 8]
+        mov rdx, [rsp + 16]
+        mov rcx, [rsp + 24]
+        mov r8, [rsp + 32]"
+    };
+}
+
 /// Asks whether to record, at the first call of all. Arguments stay where they are.
 macro_rules! first_call {
     () => {
@@ -222,16 +242,10 @@ pub(crate) unsafe extern "C-unwind" fn dealloc(
         "jmp r8",
         "3:",
         save_call_frame!(112),
-        "mov [rsp], rdi
-        mov [rsp + 24], rcx
-        mov [rsp + 32], r8
-        mov rdi, rsp",
+        save_arguments!(),
+        "mov rdi, rsp",
         "call {frees}",
-        "mov rdi, [rsp]
-        mov rsi, [rsp + 8]
-        mov rdx, [rsp + 16]
-        mov rcx, [rsp + 24]
-        mov r8, [rsp + 32]",
+        load_arguments!(),
         "leave",
         ".cfi_def_cfa rsp, 8",
         "jmp r8",
@@ -277,18 +291,12 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
         "3:",
         ".cfi_remember_state",
         save_call_frame!(144),
-        "mov [rsp], rdi
-        mov [rsp + 24], rcx
-        mov [rsp + 32], r8
-        mov [rsp + 40], r9
+        save_arguments!(),
+        "mov [rsp + 40], r9
         mov rdi, rsp",
         "call {resizes}",
-        "mov rdi, [rsp]
-        mov rsi, [rsp + 8]
-        mov rdx, [rsp + 16]
-        mov rcx, [rsp + 24]
-        mov r8, [rsp + 32]
-        call [rsp + 40]",
+        load_arguments!(),
+        "call [rsp + 40]",
         "mov rdi, rsp",
         "mov rsi, rax",
         "call {resized}",

@@ -5,33 +5,19 @@
 //! written before that. The header comes last, so that what is cut short is no ledger.
 #![forbid(unsafe_code)]
 
+use crate::ledger;
 use crate::section::Section;
 use crate::shared::{Phase, Shared};
 use core::ffi::CStr;
 use core::sync::atomic::{Ordering, fence};
 use heapledger_format::header::{HEADER_BYTES_MAX, flag};
 use heapledger_format::record::{HISTORY_WORDS, RECORD_WORDS};
-use heapledger_format::section::SectionRow;
+use heapledger_format::section::{COPIED_FIRST, COPIED_LAST, SectionRow};
 use heapledger_format::session::process as key;
 use heapledger_format::{Header, SectionKind};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, Errno, open_flag};
 use heapledger_linux::text::Text;
-
-/// What refers to something comes before that.
-const ORDER: &[SectionKind] = &[
-    SectionKind::Records,
-    SectionKind::History,
-    SectionKind::Tallies,
-    SectionKind::Wide,
-    SectionKind::Sites,
-    SectionKind::Pcs,
-    SectionKind::Modules,
-    SectionKind::Heaps,
-    SectionKind::Threads,
-    SectionKind::Strings,
-    SectionKind::Process,
-];
 
 /// What is written at once: so much of the history is given back at once, too.
 const CHUNK_WORDS: usize = 512;
@@ -96,9 +82,10 @@ pub fn finish(shared: &Shared, path: &CStr) -> Result<(), Errno> {
 
 fn write_all(shared: &Shared, out: &mut Out) -> Result<(), Errno> {
     let ledger = shared.ledger();
-    let mut rows: [Option<SectionRow>; ORDER.len()] = [None; ORDER.len()];
+    let mut rows = [None::<SectionRow>; COPIED_FIRST.len() + COPIED_LAST.len()];
     out.write(&[0; HEADER_BYTES_MAX])?;
-    for (kind, row) in ORDER.iter().zip(&mut rows) {
+    let kinds = COPIED_FIRST.iter().chain(COPIED_LAST).filter(|kind| ledger::is_written(**kind));
+    for (kind, row) in kinds.zip(&mut rows) {
         let section = ledger.section(*kind);
         let (offset, element_bytes) = (out.at, section.element_bytes() as u64);
         let mut count = section.used().min(section.backed());

@@ -126,6 +126,11 @@ const fn plan_index(kind: SectionKind) -> usize {
     0
 }
 
+/// Whether a section of this kind is among those that are planned.
+pub(crate) fn is_written(kind: SectionKind) -> bool {
+    PLANS.iter().any(|plan| plan.kind == kind)
+}
+
 /// Kinds beyond these are reserved, and nothing here asks for them.
 #[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
 const ALL_PLANNED: () = {

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
-use heapledger_format::section::SectionRow;
+use heapledger_format::section::{COPIED_FIRST, COPIED_LAST, SectionRow};
 use heapledger_format::session::process as key;
 use heapledger_format::{GlobalCounter, SectionKind, TallyCounter};
 
@@ -21,30 +21,9 @@ use crate::ledger::{CHUNK_BYTES, Ledger};
 use crate::records::{Elements, Walk};
 use crate::{Finished, ProcessInfo, SourceError, finish, storage};
 
-/// In this order, so that what refers to something is read before that. The labels of records are read with these; what
-/// is not named here comes before the last two.
-const ORDER: &[SectionKind] = &[
-    SectionKind::Records,
-    SectionKind::History,
-    SectionKind::Tallies,
-    SectionKind::Wide,
-    SectionKind::Sites,
-    SectionKind::Pcs,
-    SectionKind::Modules,
-    SectionKind::Heaps,
-    SectionKind::Threads,
-    SectionKind::Errors,
-    SectionKind::AccountFrees,
-    SectionKind::Accounts,
-    SectionKind::Marks,
-    SectionKind::Windows,
-    SectionKind::Labels,
-];
-const LAST: &[SectionKind] = &[SectionKind::Strings, SectionKind::Process];
-
 /// The sections of a ledger that are copied, in the order in which they are read. The index is left out: records move.
 fn copied(rows: &[SectionRow]) -> Vec<u16> {
-    let (first, last) = (ORDER.iter().map(|kind| *kind as u16), LAST.iter().map(|kind| *kind as u16));
+    let (first, last) = (COPIED_FIRST.iter().map(|kind| *kind as u16), COPIED_LAST.iter().map(|kind| *kind as u16));
     let apart = [SectionKind::Index as u16, SectionKind::LabelColumn as u16];
     let is_other = |kind: &u16| !first.clone().chain(last.clone()).chain(apart).any(|known| known == *kind);
     let others = rows.iter().map(|row| row.kind).filter(is_other);

@@ -1,4 +1,4 @@
-//! A made-up ledger that is watched, for tests.
+//! A made-up ledger that is watched, for tests: here, and of the screen that shows it (`crates/cli/src/top.rs`).
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
