@@ -25,6 +25,7 @@ pub enum WordSize {
 
 impl WordSize {
     /// Bytes of one word.
+    #[inline(always)]
     pub const fn bytes(self) -> usize {
         match self {
             WordSize::W32 => 4,

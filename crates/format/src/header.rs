@@ -187,6 +187,7 @@ pub const fn rows_at(word: WordSize, counters: usize, descriptors: usize) -> usi
 }
 
 /// Where the counter `index` lies, in bytes.
+#[inline(always)]
 pub const fn counter_at(word: WordSize, index: usize) -> usize {
     nth(FIXED_BYTES, index, word.bytes())
 }

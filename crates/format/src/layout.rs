@@ -221,6 +221,7 @@ impl RecordLayout {
 }
 
 /// The lowest `width_bits` bits.
+#[inline(always)]
 pub const fn mask(width_bits: u8) -> u64 {
     match u64::MAX.checked_shl(width_bits as u32) {
         Some(above) => !above,

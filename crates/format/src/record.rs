@@ -108,6 +108,7 @@ impl Options {
     pub const ALL: Options = Options(63);
 
     /// Whether `option` is on.
+    #[inline(always)]
     pub const fn has(self, option: u32) -> bool {
         self.0 & option != 0
     }

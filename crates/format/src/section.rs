@@ -258,6 +258,7 @@ pub mod wide {
     pub const ACTUAL: usize = 16;
 }
 
+#[inline(always)]
 const fn words_and(words: usize, word: WordSize, bytes: usize) -> usize {
     words.saturating_mul(word.bytes()).saturating_add(bytes)
 }
@@ -271,7 +272,7 @@ macro_rules! element {
             #[allow(non_snake_case, reason = "one constant-like function per field")]
             mod places {
                 use super::*;
-                $( $(#[$field_doc])* pub const fn $name(word: WordSize) -> usize { words_and($words, word, $bytes) } )*
+                $( $(#[$field_doc])* #[inline(always)] pub const fn $name(word: WordSize) -> usize { words_and($words, word, $bytes) } )*
             }
             pub use places::*;
             /// Bytes of an element, before rounding up to what the writer likes.

@@ -60,6 +60,35 @@ impl<A> Heapledger<A> {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod real {
     use super::{GlobalAlloc, Heapledger, Layout};
+    use core::mem::transmute;
+
+    /// Whether a layout is two words, and its size the first of them; else it is made as everybody makes one.
+    ///
+    /// What is compiled here is compiled with the program, and perhaps without optimisation: there, the standard library's own way
+    /// takes a hundred instructions.
+    const SIZE_IS_FIRST: Option<bool> = {
+        const TRIED: Layout = Layout::new::<[u64; 5]>();
+        // SAFETY: of the same size, both are words without gaps.
+        match unsafe { transmute::<Layout, [usize; 2]>(TRIED) } {
+            [40, 8] => Some(true),
+            [8, 40] => Some(false),
+            _ => None,
+        }
+    };
+
+    /// # Safety
+    /// They come from a layout.
+    #[inline(always)]
+    unsafe fn layout(size: usize, align: usize) -> Layout {
+        // SAFETY: the caller's promise; words that one of this size and alignment is made of, as the compiler has found out.
+        unsafe {
+            match SIZE_IS_FIRST {
+                Some(true) => transmute::<[usize; 2], Layout>([size, align]),
+                Some(false) => transmute::<[usize; 2], Layout>([align, size]),
+                None => Layout::from_size_align_unchecked(size, align),
+            }
+        }
+    }
 
     pub(super) unsafe extern "C-unwind" fn alloc<A: GlobalAlloc>(
         heap: &Heapledger<A>,
@@ -67,7 +96,7 @@ mod real {
         align: usize,
     ) -> *mut u8 {
         // SAFETY: the program's own call.
-        unsafe { heap.allocator.alloc(Layout::from_size_align_unchecked(size, align)) }
+        unsafe { heap.allocator.alloc(layout(size, align)) }
     }
 
     pub(super) unsafe extern "C-unwind" fn alloc_zeroed<A: GlobalAlloc>(
@@ -76,7 +105,7 @@ mod real {
         align: usize,
     ) -> *mut u8 {
         // SAFETY: the program's own call.
-        unsafe { heap.allocator.alloc_zeroed(Layout::from_size_align_unchecked(size, align)) }
+        unsafe { heap.allocator.alloc_zeroed(layout(size, align)) }
     }
 
     pub(super) unsafe extern "C-unwind" fn dealloc<A: GlobalAlloc>(
@@ -86,7 +115,7 @@ mod real {
         align: usize,
     ) {
         // SAFETY: the program's own call.
-        unsafe { heap.allocator.dealloc(block, Layout::from_size_align_unchecked(size, align)) }
+        unsafe { heap.allocator.dealloc(block, layout(size, align)) }
     }
 
     pub(super) unsafe extern "C-unwind" fn realloc<A: GlobalAlloc>(
@@ -97,7 +126,7 @@ mod real {
         new_size: usize,
     ) -> *mut u8 {
         // SAFETY: the program's own call.
-        unsafe { heap.allocator.realloc(block, Layout::from_size_align_unchecked(size, align), new_size) }
+        unsafe { heap.allocator.realloc(block, layout(size, align), new_size) }
     }
 }
 

@@ -113,17 +113,29 @@ const PLANS: [Plan; SECTIONS] = [
     Plan { kind: SectionKind::Records, element_bytes: record::RECORD_WORDS * 8, room: room(1, 1 << 10, IDS_MAX) },
 ];
 
-/// Which plan a kind has. One that has none gets the first's; [`ALL_PLANNED`] sees to it that none is used.
+/// Which plan a kind has, by its number. Kinds that have none get the first's; [`ALL_PLANNED`] sees to it that none is used.
 #[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
-const fn plan_index(kind: SectionKind) -> usize {
+const PLAN_OF: [u8; KINDS] = {
+    let mut plan_of = [0; KINDS];
     let mut index = 0;
     while index < SECTIONS {
-        if PLANS[index].kind as u16 == kind as u16 {
-            return index;
-        }
-        index = index.wrapping_add(1);
+        plan_of[PLANS[index].kind as usize] = index as u8;
+        index += 1;
     }
-    0
+    plan_of
+};
+
+/// One more than the highest number of a kind that has a plan.
+const KINDS: usize = SectionKind::Wide as usize + 1;
+
+/// A look at a table, also where nothing is reckoned by the compiler that need not be: in debug builds of programs with the crate.
+#[inline(always)]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "kinds are constants where this is called, and `ALL_PLANNED` has tried them"
+)]
+const fn plan_index(kind: SectionKind) -> usize {
+    PLAN_OF[kind as usize] as usize
 }
 
 /// Whether a section of this kind is among those that are planned.

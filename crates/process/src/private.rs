@@ -257,7 +257,6 @@ impl Sixteen {
         }
         let index = alike.0.trailing_zeros() as usize;
         alike.0 &= alike.0.wrapping_sub(1);
-        debug_assert!(index < self.0.len());
         // SAFETY: a bit that `pmovmskb` has made of one of sixteen bytes; nothing else makes an `Alike`.
         Some(unsafe { self.0.get_unchecked(index) })
     }

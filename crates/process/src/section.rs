@@ -1,8 +1,8 @@
 //! The ledger's memory: words of its header, and elements of its sections.
 //!
 //! A room with `unsafe`: addresses in the mapped file become atomic words here. Elements are known by their numbers, which come
-//! from [leases](crate::ledger::Ledger::lease): so what they lead to has storage, and stays mapped for good. Debug builds look at
-//! each number; what is built to be used trusts them, because a look would cost every block some instructions.
+//! from [leases](crate::ledger::Ledger::lease): so what they lead to has storage, and stays mapped for good. Our own tests look at
+//! each number (`checked`); what is built to be used trusts them, because a look would cost every block some instructions.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::SectionKind;
@@ -40,7 +40,9 @@ impl HeaderPage {
 
     #[inline(always)]
     fn at(&self, offset: usize) -> usize {
-        debug_assert!(self.0 != 0 && offset < HEADER_BYTES_MAX, "no ledger is mapped");
+        if cfg!(feature = "checked") {
+            assert!(self.0 != 0 && offset < HEADER_BYTES_MAX, "no ledger is mapped");
+        }
         self.0.wrapping_add(offset)
     }
 
@@ -124,7 +126,9 @@ impl Section {
 
     fn cursor(word: &AtomicUsize) -> &AtomicU64 {
         let address = word.load(Ordering::Relaxed);
-        debug_assert!(address != 0, "no ledger is mapped");
+        if cfg!(feature = "checked") {
+            assert!(address != 0, "no ledger is mapped");
+        }
         // SAFETY: set once to the address of an aligned word of the header, which stays mapped and backed.
         unsafe { &*(address as *const AtomicU64) }
     }
@@ -177,10 +181,10 @@ impl Section {
     /// The words of an element that was leased to somebody; each has so many.
     #[inline(always)]
     pub fn element<const WORDS: usize>(&self, index: u64) -> &[AtomicU64; WORDS] {
-        debug_assert!(
-            self.element_bytes == WORDS.wrapping_mul(8) && index < self.used(),
-            "an element that nobody leased"
-        );
+        if cfg!(feature = "checked") {
+            let is_leased = self.element_bytes == WORDS.wrapping_mul(8) && index < self.used();
+            assert!(is_leased, "an element that nobody leased");
+        }
         // SAFETY: an element below `used`, which is backed: so many aligned words, and all access to them is atomic.
         unsafe { &*(self.address::<WORDS>(index) as *const [AtomicU64; WORDS]) }
     }
