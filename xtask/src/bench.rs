@@ -8,6 +8,7 @@ mod json;
 mod kit;
 mod ledger;
 pub(crate) mod machine;
+mod own;
 mod program;
 mod report;
 mod sample;
@@ -26,6 +27,8 @@ use crate::step::{Result, seconds};
 
 const USAGE: &str = "\
 cargo xtask bench [--quick] [--rounds N] [--tools NAME,NAME...] [--markdown] [PROGRAM]...
+cargo xtask bench crate [--quick] [--rounds N]
+  crate         what the crate costs, beside its peers
   --quick       a quarter of the work, 3 rounds, no slow tools
   --rounds N    how often each tool is run on each program (default 5)
   --tools LIST  only these tools; `plain` is always one of them
@@ -92,6 +95,9 @@ fn tools(names: &str) -> Result<Vec<Tool>> {
 
 /// Measures, and prints what was measured.
 pub(crate) fn run(words: &[&str]) -> Result {
+    if let ["crate", words @ ..] = words {
+        return own::bench(words);
+    }
     let request = Request::parse(words)?;
     let began = Instant::now();
     if let Err(problem) = packages::provide(packages::BENCH) {

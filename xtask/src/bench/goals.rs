@@ -19,11 +19,11 @@ pub(super) const MANY_BLOCKS: f64 = 100_000.0;
 /// What a pair of malloc and free takes where the goals in nanoseconds were set.
 const PAIR_NS: f64 = 50.0;
 
-fn at_most(what: &str, limit: f64, unit: &str, measured: Option<f64>, more: &str) -> Goal {
+pub(super) fn at_most(what: &str, limit: f64, unit: &str, measured: Option<f64>, more: &str) -> Goal {
     goal(what, format!("at most {limit}{unit}"), measured, unit, more, |measured| measured <= limit)
 }
 
-fn at_least(what: &str, limit: f64, unit: &str, measured: Option<f64>, more: &str) -> Goal {
+pub(super) fn at_least(what: &str, limit: f64, unit: &str, measured: Option<f64>, more: &str) -> Goal {
     goal(what, format!("at least {limit}{unit}"), measured, unit, more, |measured| measured >= limit)
 }
 

@@ -232,7 +232,7 @@ fn failures(rows: &[Row]) -> String {
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
-fn goal_lines(goals: &[Goal]) -> String {
+pub(super) fn goal_lines(goals: &[Goal]) -> String {
     let width = |part: fn(&Goal) -> &String| goals.iter().map(|goal| part(goal).chars().count()).max().unwrap_or(0);
     let (what, wanted) = (width(|goal| &goal.what), width(|goal| &goal.wanted));
     let mut out = String::from("\nGoals:\n\n");
