@@ -109,9 +109,6 @@ fn mistakes_are_shown_with_their_place() -> Result {
         (&["-SQ"], "\n  Q\n  ^"),
         (&["--sort", "size,"], "missing"),
         (&["--group-by", "fun"], "did you mean 'fn'?"),
-        (&["--group-by", "label"], "heapledger: --group-by: no ledger of this version has labels\n  label\n  ^^^^^\n"),
-        (&["--where", "size > 1 and label == x"], "no ledger of this version has labels"),
-        (&["--columns", "addr,label"], "no ledger of this version has labels"),
         (&["--group-by", "fn", "-SN"], "--sort"),
         (&["--columns", "addr,colour"], "expected addr"),
         (&["--hide", "["], "--hide"),
@@ -135,6 +132,10 @@ fn mistakes_are_shown_with_their_place() -> Result {
         (&["--where", "size > 3 or holder == main"], "no call stacks"),
         (&["--group-by", "fn"], "no call stacks"),
         (&["--columns", "overhead"], "no actual sizes"),
+        (&["--group-by", "label"], "'label' cannot be asked of this ledger: its program gave no label"),
+        (&["--where", "size > 1 and label.route == x"], "its program gave no label"),
+        (&["--columns", "addr,mark"], "its program set no mark"),
+        (&["--sort", "window"], "its program opened no window"),
     ] {
         let ran = dump(&bare, words)?;
         check!(ran.status.code() == Some(1) && ran.stdout.is_empty(), "{words:?} should be refused: {ran}");

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use heapledger_format::record::{EXCESS_ESCAPE, RECORD_WORDS, THREAD_OTHER};
-use heapledger_format::{Entry, Site};
+use heapledger_format::{Entry, LabelId, Site};
 
 use crate::query::SortKeys;
 
@@ -28,6 +28,8 @@ const NO_TIME: u64 = 1 << 55;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockRun {
     packed: Vec<[u64; RECORD_WORDS]>,
+    /// The labels beside, up to the last that is one.
+    labels: Vec<LabelId>,
     /// Those that cannot be packed: huge ones, and those of ledgers with wider fields.
     whole: Vec<Entry>,
 }
@@ -35,7 +37,11 @@ pub(crate) struct BlockRun {
 impl BlockRun {
     pub(crate) fn push(&mut self, entry: &Entry) {
         let packed = pack(entry);
-        if unpack(&packed) == Some(*entry) {
+        if entry.label != LabelId::NONE {
+            self.labels.resize(self.packed.len(), LabelId::NONE);
+            self.labels.push(entry.label);
+        }
+        if unpack(&packed) == Some(Entry { label: LabelId::NONE, ..*entry }) {
             self.packed.push(packed);
         } else {
             // No record has 0 for its first word.
@@ -45,14 +51,15 @@ impl BlockRun {
     }
 
     fn of(entries: &[Entry]) -> BlockRun {
-        let mut run = BlockRun { packed: Vec::with_capacity(entries.len()), whole: Vec::new() };
+        let mut run = BlockRun { packed: Vec::with_capacity(entries.len()), ..BlockRun::default() };
         entries.iter().for_each(|entry| run.push(entry));
         run
     }
 
     fn get(&self, index: usize) -> Option<Entry> {
         let packed = self.packed.get(index)?;
-        unpack(packed).or_else(|| self.whole.get(packed[1] as usize).copied())
+        let entry = unpack(packed).or_else(|| self.whole.get(packed[1] as usize).copied())?;
+        Some(Entry { label: self.labels.get(index).copied().unwrap_or_default(), ..entry })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
@@ -277,6 +284,7 @@ mod tests {
                 thread: bit(4).then_some(if rare { 70_000 } else { (seed >> 30 & 0xff) as u32 }),
                 heap: bit(5).then_some(seed as u8),
                 time: bit(6).then_some(if rare { seed } else { seed >> 20 }),
+                label: LabelId(if seed >> 47 & 7 == 3 { seed as u32 } else { 0 }),
             });
         }
         entries
@@ -294,6 +302,7 @@ mod tests {
             thread: Some(1),
             heap: Some(0),
             time: Some(9),
+            ..Entry::NONE
         };
         let mut run = BlockRun::default();
         let packable = [

@@ -2,8 +2,9 @@
 //! is read, compared and printed. Whatever else lists fields is made of it, or held against it by a test. The rows stand in
 //! [`list`]; here is what a row can say, and what is made of the rows.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 pub mod documents;
 mod list;
@@ -48,6 +49,10 @@ pub enum Unit {
     Mark,
     /// A window of the program.
     Window,
+    /// A label that the program gave, all of it or what stands behind one of its keys.
+    Label,
+    /// A thread's share of a heap: the row of the thread above 32 bits, the row of the heap in them.
+    Account,
     /// Yes or no.
     YesNo,
     /// `allocation` or `free`.
@@ -68,6 +73,8 @@ pub(crate) enum Type {
     File,
     /// The name of a mark or a window.
     Moment,
+    /// A label, or what stands behind one of its keys.
+    Label,
     YesNo,
     Event,
 }
@@ -82,13 +89,14 @@ impl Unit {
         match self {
             Unit::Bytes => Type::Bytes,
             Unit::Address => Type::Address,
-            Unit::Number | Unit::Weight => Type::Count,
+            Unit::Number | Unit::Weight | Unit::Account => Type::Count,
             Unit::Time | Unit::Age | Unit::Span => Type::Time,
             Unit::Thread | Unit::Heap => Type::Row,
             Unit::Kind => Type::Kind,
             Unit::Function | Unit::Module | Unit::Stack => Type::Text,
             Unit::File => Type::File,
             Unit::Mark | Unit::Window => Type::Moment,
+            Unit::Label => Type::Label,
             Unit::YesNo => Type::YesNo,
             Unit::Event => Type::Event,
         }
@@ -103,7 +111,33 @@ impl Type {
 
     /// Whether patterns can be looked for.
     pub(crate) fn is_text(self) -> bool {
-        matches!(self, Type::Row | Type::Kind | Type::Text | Type::File | Type::Moment)
+        matches!(self, Type::Row | Type::Kind | Type::Text | Type::File | Type::Moment | Type::Label)
+    }
+}
+
+/// What is before the key in the name of a field.
+const LABEL_DOT: &str = "label.";
+
+/// A key of labels, as the name of a field: `label.route`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LabelKey(&'static str);
+
+impl LabelKey {
+    /// Of the name of a field, if it is one of these.
+    fn of(name: &str) -> Option<LabelKey> {
+        // All that were ever asked for. They are kept for ever, because fields are copied everywhere; people type few.
+        static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+        let key = name.get(LABEL_DOT.len()..).filter(|key| !key.is_empty())?;
+        if !name.get(..LABEL_DOT.len())?.eq_ignore_ascii_case(LABEL_DOT) {
+            return None;
+        }
+        let name = format!("{LABEL_DOT}{key}");
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(LabelKey(names.get(name.as_str()).copied().unwrap_or_else(|| {
+            let name: &'static str = name.leak();
+            names.insert(name);
+            name
+        })))
     }
 }
 
@@ -275,10 +309,10 @@ pub(crate) static EVENT_COLUMNS: LazyLock<FieldNames> =
     LazyLock::new(|| placed(|_, row| place(row.event, row.column_names)));
 /// The columns of blocks.
 pub(crate) static COLUMNS: LazyLock<FieldNames> =
-    LazyLock::new(|| placed(|field, row| row.is_column.then_some((field as u8, row.column_names))));
+    LazyLock::new(|| placed(|field, row| row.is_column.then_some((field.index() as u8, row.column_names))));
 /// What blocks are sorted by.
 pub(crate) static SORT_KEYS: LazyLock<FieldNames> =
-    LazyLock::new(|| placed(|field, row| row.sort.map(|_| (field as u8, row.names))));
+    LazyLock::new(|| placed(|field, row| row.sort.map(|_| (field.index() as u8, row.names))));
 
 /// What the rows of a live view are by.
 static WATCHED: LazyLock<Vec<(Field, (&str, &str))>> =
@@ -331,7 +365,28 @@ fn firsts(names: &'static FieldNames) -> impl Iterator<Item = &'static str> {
 
 impl Field {
     fn row(self) -> &'static FieldRow {
-        &ROWS[self as usize].1
+        match self {
+            Field::LabelOf(_) => &list::LABEL_OF,
+            field => &ROWS[field.index()].1,
+        }
+    }
+
+    /// What stands behind a key of a block's label: `label.route`.
+    pub(crate) fn of_label(name: &str) -> Option<Field> {
+        LabelKey::of(name).map(Field::LabelOf)
+    }
+
+    /// The key of a label that it is about.
+    pub(crate) fn label_key(self) -> Option<&'static str> {
+        match self {
+            Field::LabelOf(LabelKey(name)) => name.get(LABEL_DOT.len()..),
+            _ => None,
+        }
+    }
+
+    /// Whether it is something that a program tells of its blocks: see [`Told`](crate::Told).
+    pub fn is_told(self) -> bool {
+        matches!(self.unit(), Unit::Label | Unit::Mark | Unit::Window) && self != Field::Since
     }
 
     /// The fields of an object of JSON with their keys, in its order.
@@ -341,6 +396,9 @@ impl Field {
 
     /// Its name.
     pub fn name(self) -> &'static str {
+        if let Field::LabelOf(LabelKey(name)) = self {
+            return name;
+        }
         self.row().names.first().copied().unwrap_or("")
     }
 
@@ -409,7 +467,7 @@ impl Field {
     /// The field of conditions that has that name.
     pub fn of(name: &str) -> Option<Field> {
         let same = |names: &&[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
-        CONDITIONS.iter().find(|(_, names)| same(names)).map(|(field, _)| *field)
+        CONDITIONS.iter().find(|(_, names)| same(names)).map(|(field, _)| *field).or_else(|| Field::of_label(name))
     }
 
     /// The field with that letter in the classic manner of sorting, and whether it has a capital.
@@ -470,7 +528,7 @@ mod tests {
     #[test]
     fn every_field_has_its_row_and_every_place_one_field() {
         for (index, (field, _)) in ROWS.iter().enumerate() {
-            assert_eq!(*field as usize, index, "{field}");
+            assert_eq!(field.index(), index, "{field}");
         }
         let places: [fn(&FieldRow) -> u8; 7] = [
             |row| row.condition.map_or(0, |(place, ..)| place),

@@ -256,6 +256,7 @@ mod tests {
             thread: None,
             time: None,
             heap: None,
+            ..Entry::NONE
         };
         FreedEntry { block, number: number + 1, by: Kind::FREE, later: 0, site: Site::NONE, thread: None, time: None }
     }

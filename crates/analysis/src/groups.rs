@@ -6,13 +6,13 @@ use std::sync::Arc;
 use heapledger_format::{CodeId, Entry, Site};
 use heapledger_source::{Ledger, SourceError};
 
-use self::parts::{Looked, Parts, Total, UNKNOWN};
+use self::parts::{Looked, Parts, Raw, Total};
 use crate::events::Sink;
 use crate::fields::{Field, Unit};
 use crate::fold::{Act, Fold, fold};
 use crate::query::{Evaluator, GroupOrder, Subject};
 use crate::sampling::{Sampled, Sampling};
-use crate::{Coverage, Event, Holders, NamedFrame, Names, NamingOptions, Wanted};
+use crate::{Coverage, Event, Holders, NamedFrame, Names, NamingOptions, Told, Wanted};
 
 mod parts;
 
@@ -32,6 +32,8 @@ pub enum GroupKey {
     Module(Option<Arc<str>>),
     /// Their call stack, by its number.
     Stack(Site),
+    /// What the program told of them, in words; `None` for all of which it told nothing.
+    Told(Field, Option<Arc<str>>),
     /// A figure; `None` for all of which it is not known.
     Figure(Field, Option<u64>),
 }
@@ -86,7 +88,7 @@ pub struct Groups {
     pub history: Option<Coverage>,
 }
 
-impl Fold<Entry> for Parts {
+impl Fold<Entry> for Parts<'_> {
     #[inline]
     fn add(&mut self, block: &Entry, _: Act, weight: u64) {
         self.put(&Subject::live(block), block, weight);
@@ -97,7 +99,7 @@ impl Fold<Entry> for Parts {
     }
 }
 
-impl Fold<Event> for Parts {
+impl Fold<Event> for Parts<'_> {
     fn add(&mut self, event: &Event, _: Act, weight: u64) {
         self.put(&Subject::from(event), &event.as_entry(), weight);
     }
@@ -107,7 +109,7 @@ impl Fold<Event> for Parts {
     }
 }
 
-impl Sink for Parts {
+impl Sink for Parts<'_> {
     const KNOWS_THE_SAME: bool = false;
 }
 
@@ -126,7 +128,8 @@ impl Groups {
         progress: &mut dyn FnMut(f32),
     ) -> Result<Groups, SourceError> {
         filter.prepare_blocks(progress)?;
-        let wanted = Looked::of(by);
+        let told = Told::for_fields(ledger, by.iter().copied())?;
+        let wanted = Looked::of(by, &told);
         let folded = fold::<Entry, _>(ledger, Some(filter), usize::MAX, &|| Parts::new(wanted), progress)?;
         let mut groups = Groups::named(folded.sum, by, filter, holders, order, progress)?;
         let sampled = Sampling::of(ledger).from(groups.samples);
@@ -147,10 +150,9 @@ impl Groups {
         order: (&GroupOrder, usize),
         progress: &mut dyn FnMut(f32),
     ) -> Result<Groups, SourceError> {
-        if ledgers.is_empty() {
-            return Ok(Groups::default());
-        }
-        let wanted = Looked::of(by);
+        let Some(last) = ledgers.last() else { return Ok(Groups::default()) };
+        let told = Told::for_fields(last, by.iter().copied())?;
+        let wanted = Looked::of(by, &told);
         let mut events = Wanted { keys: None, reverse: false, limit: 0, filter: Some(&mut *filter) };
         let (sums, found) = events.gather(ledgers, &|| Parts::new(wanted), progress)?;
         let mut groups = Groups::named(sums, by, filter, holders, order, progress)?;
@@ -161,7 +163,7 @@ impl Groups {
 
     /// Names what is told apart by names, and puts the groups in order.
     fn named(
-        parts: Parts,
+        parts: Parts<'_>,
         by: &[Field],
         filter: &mut Evaluator<'_>,
         holders: &Holders,
@@ -169,9 +171,9 @@ impl Groups {
         progress: &mut dyn FnMut(f32),
     ) -> Result<Groups, SourceError> {
         let named = by.iter().any(|by| by.needs_names());
-        let sites = Looked::of(by).sites;
+        let Parts { wanted, totals, .. } = parts;
+        let sites = wanted.sites;
         let mut all = Total::default();
-        let totals = parts.totals;
         totals.iter().for_each(|(_, total)| all.join(total));
         if named {
             let sites: BTreeSet<Site> = totals.iter().map(|(raw, _)| raw.site).collect();
@@ -181,8 +183,7 @@ impl Groups {
         let mut joined: HashMap<Vec<GroupKey>, Total> = HashMap::new();
         for (raw, total) in totals {
             let holder = if named { holding.frame(raw.site, filter.names())? } else { Arc::default() };
-            let mut figures = raw.figures.iter();
-            let keys = by.iter().map(|by| key(*by, raw.site, &mut figures, &holder)).collect();
+            let keys = by.iter().map(|by| key(*by, &wanted, &raw, &holder)).collect();
             // The stack of the part that holds most is the stack to show.
             let part = Total { top: (total.amount.bytes, if sites { raw.site } else { total.top.1 }), ..total };
             joined.entry(keys).or_default().join(&part);
@@ -256,8 +257,8 @@ impl Holding<'_> {
     }
 }
 
-/// What a part has in common, by one of what was added up by: a name, or the next of its figures.
-fn key<'f>(by: Field, site: Site, figures: &mut impl Iterator<Item = &'f u64>, holder: &NamedFrame) -> GroupKey {
+/// What a part has in common, by one of what was added up by: a name, or a figure.
+fn key(by: Field, wanted: &Looked<'_>, raw: &Raw, holder: &NamedFrame) -> GroupKey {
     match by.unit() {
         Unit::Function => GroupKey::Function {
             name: holder.function.clone(),
@@ -265,7 +266,10 @@ fn key<'f>(by: Field, site: Site, figures: &mut impl Iterator<Item = &'f u64>, h
         },
         Unit::File => GroupKey::File(holder.file.clone()),
         Unit::Module => GroupKey::Module(holder.module.clone()),
-        Unit::Stack => GroupKey::Stack(site),
-        _ => GroupKey::Figure(by, figures.next().copied().filter(|figure| *figure != UNKNOWN)),
+        Unit::Stack => GroupKey::Stack(raw.site),
+        _ if by.is_told() => {
+            GroupKey::Told(by, wanted.figure(by, raw).and_then(|figure| wanted.told.text(by, figure)).map(Arc::from))
+        }
+        _ => GroupKey::Figure(by, wanted.figure(by, raw)),
     }
 }

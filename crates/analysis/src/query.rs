@@ -25,6 +25,7 @@ mod plan;
 mod rows;
 mod sort;
 mod stacks;
+mod timeline;
 mod tree_order;
 mod unknown;
 mod value;
@@ -42,3 +43,4 @@ pub use value::{Value, address};
 
 pub(crate) use error::nearest;
 pub(crate) use plan::checked_pattern as pattern;
+pub(crate) use timeline::Timeline;

@@ -45,7 +45,18 @@ impl Drop for Made {
 
 fn block(number: u64, address: u64, size: u64, site: Site) -> Entry {
     let size = Some(size);
-    Entry { number, address, size, actual: size, kind: Kind::MALLOC, site, thread: None, heap: None, time: None }
+    Entry {
+        number,
+        address,
+        size,
+        actual: size,
+        kind: Kind::MALLOC,
+        site,
+        thread: None,
+        heap: None,
+        time: None,
+        ..Entry::NONE
+    }
 }
 
 /// A ledger with three stacks and these blocks.

@@ -63,6 +63,7 @@ fn builder() -> (Builder, [Site; 3]) {
             thread: [Some(0), Some(1), None][(number / 100) as usize],
             heap: Some(0),
             time: Some(1000 + number),
+            ..Entry::NONE
         });
     }
     (builder, stacks)
@@ -149,7 +150,9 @@ fn what_to_add_up_by_is_understood_or_not() {
         ("fm", "did you mean 'fn'"),
         ("fn,fn", "twice"),
         ("fn,", "missing"),
-        ("label", "no ledger of this version has labels"),
+        ("label.", "did you mean 'label'"),
+        ("label,label", "twice"),
+        ("label.a,label.a", "twice"),
         ("colour", "expected fn, file, module, stack, thread, size, kind, heap"),
     ] {
         let error = Field::parse_groups(text).expect_err(text).to_string();

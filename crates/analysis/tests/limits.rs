@@ -36,6 +36,7 @@ fn whole() -> Builder {
             thread: Some(0),
             heap: Some(0),
             time: Some(number),
+            ..Entry::NONE
         };
         if number < LIVE_BLOCKS {
             builder.entry(block);

@@ -85,6 +85,7 @@ fn block(number: u64, site: Site) -> Entry {
         thread: if number == 9 { None } else { Some(number as u32 % 3) },
         heap: Some(0),
         time: Some(number * 1_000_000),
+        ..Entry::NONE
     }
 }
 

@@ -71,6 +71,7 @@ fn heaps_reach_as_far_as_their_blocks() {
         thread: Some(0),
         heap: Some(1),
         time: Some(2000),
+        ..Entry::NONE
     });
     let made = Made::new("extents", &builder);
     let ranges = |summary: &Summary| -> Vec<_> {
@@ -165,6 +166,7 @@ fn events_are_in_order_and_realloc_frees_first() {
         thread: Some(0),
         heap: None,
         time: Some(time),
+        ..Entry::NONE
     };
     let mut builder = Builder::new();
     // 1 becomes 5 by realloc; 9 was taken by another thread earlier than 2.
@@ -206,6 +208,7 @@ fn glibcs_heaps_are_as_large_as_their_parts_and_have_headers() {
         thread: None,
         heap: Some(heap),
         time: None,
+        ..Entry::NONE
     };
     let arena = 0x7f00_0000_0000;
     let mut builder = Builder::new();

@@ -30,7 +30,7 @@ impl Files {
 
 fn block(number: u64, address: u64, kind: Kind) -> Entry {
     let (size, actual, time) = (Some(100), Some(104), Some(number * 10));
-    Entry { number, address, size, actual, kind, site: Site::NONE, thread: Some(0), heap: Some(0), time }
+    Entry { number, address, size, actual, kind, site: Site::NONE, thread: Some(0), heap: Some(0), time, ..Entry::NONE }
 }
 
 fn freed(block: Entry, by: Kind, number: u64) -> FreedEntry {

@@ -50,6 +50,7 @@ fn block(number: u64, size: u64) -> Entry {
         thread: Some(number as u32 % 2),
         heap: Some(0),
         time: Some(number),
+        ..Entry::NONE
     }
 }
 

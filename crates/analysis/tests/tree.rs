@@ -93,6 +93,7 @@ fn block(number: u64, site: Site, size: u64) -> Entry {
         thread: Some(number as u32 % 2),
         heap: None,
         time: Some(number),
+        ..Entry::NONE
     }
 }
 

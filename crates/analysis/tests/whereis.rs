@@ -16,6 +16,7 @@ fn entry(number: u64, address: u64, size: u64, actual: Option<u64>) -> Entry {
         thread: Some(0),
         heap: Some(0),
         time: Some(number),
+        ..Entry::NONE
     }
 }
 

@@ -147,8 +147,18 @@ impl Fixture {
         builder.module("/usr/lib/unshown.so", &[7; 20], 0, 0x10_0000, 0x20_0000);
         let site = builder.stack(&[(Some(module), start + 5)]);
         let (size, actual, kind) = (Some(10), None, Kind::MALLOC);
-        let block =
-            Entry { number: 0, address: 0x1000, size, actual, kind, site, thread: None, heap: None, time: None };
+        let block = Entry {
+            number: 0,
+            address: 0x1000,
+            size,
+            actual,
+            kind,
+            site,
+            thread: None,
+            heap: None,
+            time: None,
+            ..Entry::NONE
+        };
         builder.entry(block);
         builder.write(&scratch.cwd().join("x.hl")).expect("written");
         let debug = fs::read(directory.join("shop.debug")).expect("read");

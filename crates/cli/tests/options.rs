@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Scratch, heapledger, output};
-use heapledger_format::{Entry, FreedEntry, Kind};
+use heapledger_format::mark::MarkKind;
+use heapledger_format::{Entry, FreedEntry, Kind, LabelId};
 use heapledger_testing::Builder;
 use serde_json::Value;
 
@@ -12,6 +13,11 @@ const LEDGER: &str = "x.hl";
 /// Ten live blocks of 1,000 to 10,000 bytes, of threads in turn, and ten freed ones of 1 to 10 bytes, which another
 /// thread freed.
 fn ledger() -> Builder {
+    numbered(1)
+}
+
+/// The same with so much between two numbers.
+fn numbered(step: u64) -> Builder {
     let mut builder = Builder::new();
     let module = builder.module("/opt/tool", &[7; 20], 0x10_0000, 0x10_0000, 0x20_0000);
     let made = builder.stack(&[(Some(module), 0x1234), (Some(module), 0x5678)]);
@@ -23,13 +29,25 @@ fn ledger() -> Builder {
     for index in 0..10u64 {
         let (kind, heap, thread) = (Kind::MALLOC, Some(0), Some((index % 2) as u32));
         let size = Some((index + 1) * 1000);
-        let (number, address) = (index, 0x1000 + index * 0x4000);
-        let time = Some(number * 1000);
-        builder.entry(Entry { number, address, size, actual: size, kind, site: made, thread, heap, time });
-        let (number, address, size) = (10 + index, 0x10_0000 + index * 64, Some(index + 1));
-        let (kind, time) = (Kind::CALLOC, Some(number * 1000));
-        let block = Entry { number, address, size, actual: Some(24), kind, site: made, thread, heap, time };
-        let (number, time) = (20 + index, Some((20 + index) * 1000));
+        let (number, address) = (index * step, 0x1000 + index * 0x4000);
+        let time = Some(index * 1000);
+        builder.entry(Entry {
+            number,
+            address,
+            size,
+            actual: size,
+            kind,
+            site: made,
+            thread,
+            heap,
+            time,
+            ..Entry::NONE
+        });
+        let (number, address, size) = ((10 + index) * step, 0x10_0000 + index * 64, Some(index + 1));
+        let (kind, time) = (Kind::CALLOC, Some((10 + index) * 1000));
+        let block =
+            Entry { number, address, size, actual: Some(24), kind, site: made, thread, heap, time, ..Entry::NONE };
+        let (number, time) = ((20 + index) * step, Some((20 + index) * 1000));
         builder.freed(FreedEntry { block, number, later: 0, by: Kind::FREE, site: ended, thread: Some(2), time });
     }
     builder
@@ -334,4 +352,117 @@ fn limit_is_in_order_and_top_is_the_largest() {
         }
     }
     assert_eq!(lines(&["diff", "--blocks", "-f", "%n", "--top", "2", "--where", "size > 1", LEDGER]).len(), 8);
+}
+
+/// The same ledger of a program that tells of its blocks: labels by their numbers, marks behind the blocks 30 and 60 and one for
+/// thread 1 behind 70, and two windows that overlap.
+fn told(name: &str) -> Scratch {
+    let (scratch, mut builder) = (Scratch::new(name), numbered(10));
+    let route = builder.label(LabelId::NONE, "route", "/a");
+    let user = builder.label(route, "user", "7");
+    builder.label(user, "route", "/b");
+    builder.each_block(|block| block.label = LabelId(block.number as u32 / 10 % 4));
+    let marks = [
+        (15, MarkKind::WindowStarts, "", None, 1),
+        (35, MarkKind::Mark, "warm", None, 0),
+        (36, MarkKind::WindowStarts, "", None, 2),
+        (45, MarkKind::WindowStops, "", None, 1),
+        (65, MarkKind::Mark, "load", None, 0),
+        (75, MarkKind::Mark, "own", Some(1), 0),
+        (77, MarkKind::WindowStops, "", None, 2),
+    ];
+    builder.told(&["requests", "batch"], &marks).write(&scratch.cwd().join(LEDGER)).expect("written");
+    scratch
+}
+
+#[test]
+fn what_a_program_tells_of_its_blocks_is_added_up_and_chosen() {
+    let scratch = told("options-told-groups");
+    let sums = |by: &str| -> Vec<(String, u64)> {
+        let lines = json(&scratch, &["dump", "--group-by", by, "--sort", "name", LEDGER]);
+        let groups = lines.iter().filter(|line| line["type"] == "group");
+        groups.map(|group| (group["keys"][by].to_string(), group["bytes"].as_u64().expect("bytes"))).collect()
+    };
+    let expect = |by: &str, expected: &[(&str, u64)]| {
+        let expected: Vec<(String, u64)> = expected.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
+        assert_eq!(sums(by), expected, "{by}");
+    };
+    expect(
+        "label",
+        &[("null", 15_000), ("\"route=/a\"", 18_000), ("\"route=/b user=7\"", 12_000), ("\"user=7 route=/a\"", 10_000)],
+    );
+    expect("label.route", &[("null", 15_000), ("\"/a\"", 28_000), ("\"/b\"", 12_000)]);
+    expect("label.tenant", &[("null", 55_000)]);
+    expect("mark", &[("null", 10_000), ("\"load\"", 17_000), ("\"own\"", 10_000), ("\"warm\"", 18_000)]);
+    let both = "\"batch, requests\"";
+    expect("window", &[("null", 22_000), ("\"batch\"", 21_000), (both, 5_000), ("\"requests\"", 7_000)]);
+    expect("account", &[("\"0 main / brk heap\"", 25_000), ("\"1 worker / brk heap\"", 30_000)]);
+    let text = shown(&scratch, &["dump", "--group-by", "label.route,label.user", LEDGER]);
+    let first = text.lines().take(2).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let first: Vec<String> = first.collect();
+    assert!(first[0].ends_with("LABEL.ROUTE LABEL.USER") && first[1].ends_with("/a (no label.user)"), "{text}");
+
+    for (condition, blocks) in [
+        ("label.route == /a", 5),
+        ("label.route in (\"/a\", \"/b\")", 7),
+        ("label.route != /a", 5),
+        ("label.route ~ \"^/\"", 7),
+        ("label.user == 7", 4),
+        ("label == \"user=7\"", 4),
+        ("label == \"user=7 route=/a\"", 2),
+        ("label ~ \"^route=/b$\"", 2),
+        ("not label ~ .", 3),
+        ("mark == warm and window == batch", 3),
+        ("window == requests", 3),
+        ("since == load", 3),
+    ] {
+        let lines = json(&scratch, &["dump", "--where", condition, LEDGER]);
+        assert_eq!(lines.iter().filter(|line| line["type"] == "block").count(), blocks, "{condition}");
+    }
+    let (code, _, error) = ran(&scratch, &["dump", "--where", "label.route == \"/c\"", LEDGER]);
+    assert_eq!(code, Some(0));
+    assert!(error.starts_with("heapledger: no label.route of this ledger is named \"/c\"; "), "{error}");
+    for (option, asked) in [("--group-by", "label"), ("--columns", "mark"), ("--sort", "window")] {
+        let (code, out, error) = ran(&prepared("options-told-nothing"), &["dump", option, asked, LEDGER]);
+        assert!(code != Some(0) && out.is_empty() && error.contains("its program "), "{option}: {error}");
+    }
+}
+
+#[test]
+fn what_a_program_tells_of_its_blocks_is_shown() {
+    let scratch = told("options-told-shown");
+    let table = shown(
+        &scratch,
+        &["dump", "--sort", "label.route:desc,number", "--csv", "--columns", "number,label,mark,window", LEDGER],
+    );
+    let expected = "number,label,mark,window\n30,route=/b user=7,,requests\n70,route=/b user=7,load,batch\n10,route=/a,,\n\
+         20,user=7 route=/a,,requests\n50,route=/a,warm,batch\n60,user=7 route=/a,warm,batch\n90,route=/a,own,\n0,,,\n\
+         40,,warm,\"batch, requests\"\n80,,load,\n";
+    assert_eq!(table, expected);
+    let order = |keys: &str| shown(&scratch, &["dump", "--sort", keys, "-f", "%s", LEDGER]).replace('\n', " ");
+    assert_eq!(order("label,number"), "0 40 80 10 50 90 30 70 20 60 ");
+    assert_eq!(order("mark:desc,number"), "90 70 80 40 50 60 0 10 20 30 ");
+    let lines = shown(&scratch, &["dump", "--where", "number in (40, 70)", "-f", "%s %L after %M", LEDGER]);
+    assert_eq!(lines, "40 ? after warm\n70 route=/b user=7 after load\n");
+    let text = shown(&scratch, &["dump", "--where", "number == 30", LEDGER]);
+    assert!(text.contains("\n  Labelled route=/b user=7\n"), "{text}");
+
+    let lines = json(&scratch, &["dump", "--where", "number in (30, 40)", LEDGER]);
+    let blocks: Vec<&Value> = lines.iter().filter(|line| line["type"] == "block").collect();
+    let told = |block: &Value| serde_json::json!([block["label"], block["mark"], block["window"]]);
+    assert_eq!(told(blocks[0]), serde_json::json!([{ "route": "/b", "user": "7" }, null, ["requests"]]));
+    assert_eq!(told(blocks[1]), serde_json::json!([{}, "warm", ["batch", "requests"]]));
+    let plain = json(&prepared("options-told-plain"), &["dump", LEDGER]);
+    assert!(plain.iter().all(|line| ["label", "mark", "window"].iter().all(|key| line.get(*key).is_none())));
+
+    // A free is of the moment when it came; its block's label stays.
+    let words =
+        ["history", "--where", "thread == 2 and size <= 2", "--csv", "--columns", "event,number,label,mark", LEDGER];
+    assert_eq!(
+        shown(&scratch, &words),
+        "event,number,label,mark\nfree,200,user=7 route=/a,load\nfree,210,route=/b user=7,load\n"
+    );
+    let lines = json(&scratch, &["history", "--group-by", "label.user", "--where", "event == free", LEDGER]);
+    let bytes = lines.iter().filter(|line| line["type"] == "group").map(|group| group["bytes"].as_u64());
+    assert_eq!(bytes.collect::<Vec<_>>(), [33, 22].map(Some));
 }

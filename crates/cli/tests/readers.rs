@@ -97,7 +97,18 @@ fn ledger(blocks: u64) -> Builder {
     for number in 0..blocks {
         let (size, actual, kind) = (Some(24 + number % 7), Some(40), Kind::MALLOC);
         let (thread, heap, time) = (Some(0), Some(0), Some(number * 10));
-        let block = Entry { number, address: 0x1000 + number * 64, size, actual, kind, site, thread, heap, time };
+        let block = Entry {
+            number,
+            address: 0x1000 + number * 64,
+            size,
+            actual,
+            kind,
+            site,
+            thread,
+            heap,
+            time,
+            ..Entry::NONE
+        };
         if number % 3 == 0 {
             let ended = FreedEntry { block, number: blocks + number, later: 0, by: Kind::FREE, site, thread, time };
             builder.freed(ended);
@@ -372,6 +383,7 @@ fn a_filter_leaves_the_totals_of_ecosmdd_alone() {
                 thread,
                 heap,
                 time: Some(0),
+                ..Entry::NONE
             });
         }
         builder.write(&scratch.cwd().join(name)).expect("written");

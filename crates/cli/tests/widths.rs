@@ -119,6 +119,7 @@ fn ledger(blocks: u64, program: &str, id: u8) -> Builder {
             thread,
             heap,
             time,
+            ..Entry::NONE
         };
         if number % 3 == 0 {
             let end = FreedEntry {
@@ -176,6 +177,7 @@ fn named(scratch: &Scratch) -> Builder {
             thread,
             heap,
             time,
+            ..Entry::NONE
         });
     }
     builder

@@ -17,6 +17,18 @@ impl Site {
     }
 }
 
+/// The number of a label: with it, all pairs of key and value that were in force are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct LabelId(pub u32);
+
+impl LabelId {
+    /// There is none.
+    pub const NONE: LabelId = LabelId(0);
+    /// There is one, and which is not known: its number did not fit into the history.
+    pub const UNKNOWN: LabelId = LabelId(u32::MAX);
+}
+
 /// The number of a code address; not that of a call site. 0: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]

@@ -14,7 +14,7 @@
 //! ```
 
 use crate::bytes::{Codec, WordSize};
-use crate::ids::Site;
+use crate::ids::{LabelId, Site};
 use crate::kind::Kind;
 use crate::layout::{Field, Figures, RecordLayout, mask};
 use crate::sample;
@@ -40,6 +40,8 @@ pub struct Entry {
     pub heap: Option<u8>,
     /// Ticks since the ledger began.
     pub time: Option<u64>,
+    /// What was in force when it was allocated. Records of the default packing have no room for it: it lies beside them.
+    pub label: LabelId,
 }
 
 /// A block that was freed.
@@ -68,7 +70,7 @@ pub const RECORD_WORDS: usize = 4;
 pub const HISTORY_WORDS: usize = 8;
 
 /// Figures that blocks which follow each other mostly have in common.
-pub const STEADY: usize = 3;
+pub const STEADY: usize = 4;
 
 /// Numbers are 48 bits wide; a ledger stops entering when they end.
 pub const NUMBER_MAX: u64 = mask(48) - 1;
@@ -204,6 +206,7 @@ impl Entry {
             thread: Some((words[0] >> 48) as u32),
             heap: Some((words[1] >> 56) as u8),
             time: Some(words[3] & mask(44)),
+            label: LabelId::NONE,
         })
     }
 
@@ -249,6 +252,7 @@ impl Entry {
             thread: record.unescaped(Field::Thread).map(|row| row as u32),
             heap: record.figure(Field::Heap).map(|row| row as u8),
             time: record.figure(Field::Time),
+            label: LabelId(record.figure(Field::Label).unwrap_or(0) as u32),
         })
     }
 
@@ -263,6 +267,7 @@ impl Entry {
         Field::Thread,
         Field::Heap,
         Field::Time,
+        Field::Label,
     ];
 
     /// Of an [unpacked](Entry::unpack) entry, the figures that its ledger records.
@@ -282,18 +287,24 @@ impl Entry {
     /// than a `u32`.
     #[inline]
     pub fn steady(&self) -> [Option<u64>; STEADY] {
-        [Some(u64::from(self.kind.0)), self.thread.map(u64::from), self.heap.map(u64::from)]
+        [
+            Some(u64::from(self.kind.0)),
+            self.thread.map(u64::from),
+            self.heap.map(u64::from),
+            Some(u64::from(self.label.0)),
+        ]
     }
 
     /// The same entry with that.
     #[inline]
     #[must_use]
     pub fn with_steady(self, steady: [Option<u64>; STEADY]) -> Entry {
-        let [kind, thread, heap] = steady;
+        let [kind, thread, heap, label] = steady;
         Entry {
             kind: Kind(kind.unwrap_or(0) as u8),
             thread: thread.map(|row| row as u32),
             heap: heap.map(|row| row as u8),
+            label: LabelId(label.unwrap_or(0) as u32),
             ..self
         }
     }
@@ -309,6 +320,7 @@ impl Entry {
         thread: None,
         heap: None,
         time: None,
+        label: LabelId::NONE,
     };
 
     /// The block with the one figure for which a history entry has room, if that is not 0.
@@ -342,6 +354,7 @@ impl Entry {
         layout.put(codec, bytes, Field::Thread, self.thread.map_or(u64::MAX, u64::from));
         layout.put(codec, bytes, Field::Heap, u64::from(self.heap.unwrap_or(0)));
         layout.put(codec, bytes, Field::Time, self.time.unwrap_or(0));
+        layout.put(codec, bytes, Field::Label, u64::from(self.label.0));
         layout.put(codec, bytes, Field::Number, self.number.wrapping_add(1));
         wide
     }
@@ -360,7 +373,8 @@ impl FreedEntry {
         let block = self.block.pack();
         let by = (self.by, self.later);
         let end = Self::pack_end(self.number, by, self.site, self.thread.unwrap_or(0), self.time.unwrap_or(0));
-        [block[0], block[1], block[2], block[3], end[0], end[1], end[2], self.block.history_figure()]
+        let label = u64::from(self.block.label.0.min(LABEL_OTHER)) << 44;
+        [block[0], block[1], block[2], block[3], end[0], end[1], end[2] | label, self.block.history_figure()]
     }
 
     /// Words 4 to 6: what is added to a record when its block is freed.
@@ -383,8 +397,12 @@ impl FreedEntry {
     pub fn of(entry: &impl Figures, block: impl FnOnce() -> Option<Entry>) -> Option<FreedEntry> {
         let number = entry.figure(Field::FreedNumber)?.checked_sub(1)?;
         let wide = entry.figure(Field::FreedWide).unwrap_or(0);
+        let mut block = block()?.with_wide(wide, || entry.figure(Field::Excess).is_some());
+        if entry.figure(Field::FreedLabel).is_some() {
+            block.label = entry.unescaped(Field::FreedLabel).map_or(LabelId::UNKNOWN, |label| LabelId(label as u32));
+        }
         Some(FreedEntry {
-            block: block()?.with_wide(wide, || entry.figure(Field::Excess).is_some()),
+            block,
             number,
             later: entry.figure(Field::FreedLater).unwrap_or(0) as u32,
             by: Kind::ended_by(entry.figure(Field::FreedBy).unwrap_or(0) as u8),
@@ -403,9 +421,10 @@ impl FreedEntry {
         Field::FreedTime,
         Field::FreedWide,
         Field::FreedLater,
+        Field::FreedLabel,
     ];
 
-    /// Undoes [`FreedEntry::pack`] for words 4 to 7; `None` if the commit word is 0. Earlier recorders knew of no `later`.
+    /// Undoes [`FreedEntry::pack`] for words 4 to 7; `None` if the commit word is 0. Earlier recorders knew of no `later` and no label.
     #[inline]
     pub fn unpack_end(
         [end, by, time, wide]: [u64; HISTORY_WORDS - RECORD_WORDS],
@@ -413,8 +432,13 @@ impl FreedEntry {
         block: impl FnOnce() -> Option<Entry>,
     ) -> Option<FreedEntry> {
         let number = (end & mask(48)).checked_sub(1)?;
+        let mut block = block()?.with_wide(wide, || has(Field::Excess));
+        if has(Field::FreedLabel) {
+            let label = (time >> 44) as u32;
+            block.label = if label == LABEL_OTHER { LabelId::UNKNOWN } else { LabelId(label) };
+        }
         Some(FreedEntry {
-            block: block()?.with_wide(wide, || has(Field::Excess)),
+            block,
             number,
             later: if has(Field::FreedLater) { (by >> 38) as u32 } else { 0 },
             by: Kind::ended_by((by >> 32 & 63) as u8),
@@ -433,6 +457,7 @@ impl FreedEntry {
         layout.put(codec, bytes, Field::FreedSite, u64::from(self.site.0));
         layout.put(codec, bytes, Field::FreedThread, self.thread.map_or(u64::MAX, u64::from));
         layout.put(codec, bytes, Field::FreedTime, self.time.unwrap_or(0));
+        layout.put(codec, bytes, Field::FreedLabel, u64::from(self.block.label.0));
         let wide = match self.block.size {
             Some(size) if layout.all_ones(Field::Size).is_some_and(|limit| size >= limit) => size,
             _ => self.block.actual.unwrap_or(0),

@@ -218,6 +218,7 @@ impl Serialize for Keys<'_> {
                     let row = row.and_then(|row| u32::try_from(row).ok());
                     map.serialize_entry(by.name(), &thread(context, row))?;
                 }
+                GroupKey::Told(_, text) => map.serialize_entry(by.name(), &text.as_deref())?,
                 GroupKey::Figure(..) => map.serialize_entry(by.name(), &group_cell(key, context))?,
             }
         }

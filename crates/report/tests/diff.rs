@@ -24,6 +24,7 @@ fn ledger(name: &str, blocks: &[(u64, u64, u32)]) -> (PathBuf, Ledger) {
             thread: None,
             heap: None,
             time: None,
+            ..Entry::NONE
         });
     }
     let path = std::env::temp_dir().join(format!("heapledger-report-diff-{name}-{}", std::process::id()));

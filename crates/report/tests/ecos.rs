@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use heapledger_analysis::{
@@ -87,7 +88,7 @@ impl Target {
         let site = self.builder.stack(&[(Some(0), by.1.0)]);
         self.places.insert(site, by.1);
         let (size, actual, thread, time) = (Some(size), Some(actual), Some(by.0), Some(time));
-        Entry { number, address, size, actual, kind, site, thread, heap: Some(0), time }
+        Entry { number, address, size, actual, kind, site, thread, heap: Some(0), time, ..Entry::NONE }
     }
 
     fn live(&mut self, address: u64, what: (Kind, u64, u64), number: u64, time: u64, by: (u32, Place)) {
@@ -110,6 +111,7 @@ impl Target {
             clock: Clock::new(&ledger, SystemTime::UNIX_EPOCH).expect("readable"),
             threads: ledger.threads().expect("readable").into_iter().map(|thread| (thread.row, thread)).collect(),
             heaps: ledger.heaps().expect("readable").into_iter().map(|heap| (heap.row, heap)).collect(),
+            told: Arc::default(),
             sampling: Sampling::of(&ledger),
             paint: Paint::default(),
         };

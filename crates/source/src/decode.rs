@@ -5,8 +5,8 @@
 
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::layout::{FIELD_PLACES, Field, Figures, RecordLayout, mask};
-use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS, layout_64};
-use heapledger_format::{Entry, FreedEntry};
+use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS, labelled_layout_64};
+use heapledger_format::{Entry, FreedEntry, LabelId};
 
 /// Where one field lies: a word and a run of bits in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl Decoder {
     /// For elements of `element_bytes`; fields that lie beyond count as not recorded.
     pub(crate) fn new(layout: &RecordLayout, codec: Codec, element_bytes: usize) -> Decoder {
         let mut decoder = Decoder::places(layout, codec, element_bytes);
-        let whole = Decoder::places(&layout_64(Options::ALL), codec, element_bytes);
+        let whole = Decoder::places(&labelled_layout_64(Options::ALL), codec, element_bytes);
         decoder.standard = codec == Codec { order: ByteOrder::Little, word: WordSize::W64 }
             && element_bytes >= RECORD_WORDS * 8
             && decoder.has_part_of(&whole);
@@ -60,7 +60,7 @@ impl Decoder {
             && element_bytes >= HISTORY_WORDS * 8
             && FreedEntry::FIELDS.iter().all(|field| {
                 // Earlier recorders do not have it.
-                let may_lack = *field == Field::FreedLater;
+                let may_lack = matches!(field, Field::FreedLater | Field::FreedLabel);
                 may_lack && !decoder.has(*field) || decoder.at(*field) == whole.at(*field)
             });
         decoder
@@ -143,18 +143,11 @@ impl Decoder {
         Some(Entry::unpack(&words)?.only(|field| self.has(field)))
     }
 
-    /// The label that stands in a record; 0 if records have none.
-    pub(crate) fn label(&self, bytes: &[u8]) -> u32 {
-        self.get(bytes, Field::Label).unwrap_or(0) as u32
-    }
-
-    /// The label of the block of a history entry, 0 for none; `None`: it had one, of which nothing is known.
-    pub(crate) fn freed_label(&self, bytes: &[u8]) -> Option<u32> {
-        if self.has(Field::FreedLabel) {
-            Decoded { decoder: self, bytes }.unescaped(Field::FreedLabel).map(|label| label as u32)
-        } else {
-            Some(self.label(bytes))
-        }
+    /// The same with the label that stands beside it, if labels do.
+    #[inline]
+    pub(crate) fn labelled(&self, bytes: &[u8], beside: Option<LabelId>) -> Option<Entry> {
+        let entry = self.entry(bytes)?;
+        Some(Entry { label: beside.unwrap_or(entry.label), ..entry })
     }
 
     /// Whether a figure of this record is to be found in the `wide` section.
@@ -188,6 +181,8 @@ impl Decoder {
 
 #[cfg(test)]
 mod tests {
+    use heapledger_format::record::layout_64;
+
     use super::*;
 
     #[test]
@@ -206,7 +201,8 @@ mod tests {
             }
             let order = if round % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
             let codec = Codec { order, word: WordSize::W64 };
-            let layout = layout_64(Options(round % 64));
+            let options = Options(round % 64);
+            let layout = if round & 64 == 0 { layout_64(options) } else { labelled_layout_64(options) };
             let decoder = Decoder::new(&layout, codec, 64);
             assert_eq!(decoder.entry(&bytes), Entry::read(&layout, codec, &bytes));
             assert_eq!(decoder.freed(&bytes), FreedEntry::read(&layout, codec, &bytes));

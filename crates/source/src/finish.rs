@@ -14,7 +14,7 @@ use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::piece::ALIGN_BYTES;
 use heapledger_format::section::{SectionRow, label_column, wide};
 use heapledger_format::session::process as key;
-use heapledger_format::{SectionKind, TallyCounter};
+use heapledger_format::{LabelId, SectionKind, TallyCounter};
 
 use crate::SourceError;
 use crate::ledger::Ledger;
@@ -247,15 +247,20 @@ fn write_section(
         SectionKind::Records => {
             let mut walk = Walk::new(Elements::records(live).with_column());
             let mut labels = Beside::new(SectionKind::LabelColumn as u16, live.element_bytes(SectionKind::LabelColumn));
-            let mut chunk = Vec::new();
+            let (mut chunk, mut beside) = (Vec::new(), Vec::new());
             loop {
                 chunk.clear();
-                if !walk.step(&mut |_, element| chunk.extend_from_slice(element))? {
+                beside.clear();
+                let step = walk.step(&mut |_, element, label| {
+                    chunk.extend_from_slice(element);
+                    beside.extend(label);
+                })?;
+                if !step {
                     break;
                 }
                 filler.out.seen += crate::ledger::CHUNK_BYTES as u64;
                 // Labels first: a ledger that is cut has the labels of the records that it has.
-                labels.add(&label_bytes(live, walk.labels()), filler.out)?;
+                labels.add(&label_bytes(live, &beside), filler.out)?;
                 filler.add(&chunk)?;
             }
             written = Written { count: 0, labels: labels.finish(filler.out)?, in_flight: walk.in_flight };
@@ -276,11 +281,11 @@ fn write_section(
 }
 
 /// Labels as elements of their section.
-pub(crate) fn label_bytes(ledger: &Ledger, labels: &[u32]) -> Vec<u8> {
+pub(crate) fn label_bytes(ledger: &Ledger, labels: &[LabelId]) -> Vec<u8> {
     let element_bytes = ledger.element_bytes(SectionKind::LabelColumn);
     let mut bytes = vec![0u8; labels.len() * element_bytes];
     for (element, label) in bytes.chunks_exact_mut(element_bytes.max(1)).zip(labels) {
-        ledger.header().codec.put(element, 0, label_column::BYTES, u64::from(*label));
+        ledger.header().codec.put(element, 0, label_column::BYTES, u64::from(label.0));
     }
     bytes
 }

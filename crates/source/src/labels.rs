@@ -3,13 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use heapledger_format::SectionKind;
 use heapledger_format::label::{Label, TEXT_BYTES_MAX};
-use heapledger_format::layout::Field;
 use heapledger_format::section::label_column;
+use heapledger_format::{LabelId, SectionKind};
 
 use crate::SourceError;
-use crate::decode::Decoder;
 use crate::ledger::{Ledger, Store};
 
 /// Most labels that are read: numbers are 20 bits wide in the history.
@@ -17,55 +15,21 @@ const LABELS_MAX: u64 = 1 << 20;
 /// Most labels around one that count.
 const DEPTH_MAX: usize = 64;
 
-/// Where the labels of a ledger's records stand.
-pub(crate) enum RecordLabels<'a> {
-    /// In the records.
-    Field,
-    /// In a section beside.
-    Column(LabelColumn<'a>),
-}
-
-impl<'a> RecordLabels<'a> {
-    /// Of the records of `ledger`, if they can have labels.
-    pub(crate) fn of(ledger: &'a Ledger) -> Option<RecordLabels<'a>> {
-        match ledger.header().layout.has(Field::Label) {
-            true => Some(RecordLabels::Field),
-            false => Self::beside(ledger),
-        }
-    }
-
-    /// Only those of the section.
-    pub(crate) fn beside(ledger: &'a Ledger) -> Option<RecordLabels<'a>> {
-        let element_bytes = ledger.element_bytes(SectionKind::LabelColumn);
-        (element_bytes >= label_column::BYTES).then_some(RecordLabels::Column(LabelColumn { ledger, element_bytes }))
-    }
-
-    /// Appends the labels of `count` slots to `out`, as far as they stand beside the records.
-    pub(crate) fn read(&self, first: u64, count: u64, out: &mut Vec<u32>) -> Result<(), SourceError> {
-        match self {
-            RecordLabels::Field => Ok(()),
-            RecordLabels::Column(column) => column.read(first, count, out),
-        }
-    }
-
-    /// The label of an element, of which the section says `beside`.
-    pub(crate) fn label(&self, decoder: &Decoder, element: &[u8], beside: Option<&u32>) -> u32 {
-        match self {
-            RecordLabels::Field => decoder.label(element),
-            RecordLabels::Column(_) => beside.copied().unwrap_or(0),
-        }
-    }
-}
-
 /// The section that has a label for each slot of the records.
 pub(crate) struct LabelColumn<'a> {
     ledger: &'a Ledger,
     element_bytes: usize,
 }
 
-impl LabelColumn<'_> {
+impl<'a> LabelColumn<'a> {
+    /// Of the records of `ledger`, if it has one.
+    pub(crate) fn of(ledger: &'a Ledger) -> Option<LabelColumn<'a>> {
+        let element_bytes = ledger.element_bytes(SectionKind::LabelColumn);
+        (element_bytes >= label_column::BYTES).then_some(LabelColumn { ledger, element_bytes })
+    }
+
     /// Appends the labels of the slots from `first` on, up to the first that there is none for.
-    fn read(&self, first: u64, count: u64, out: &mut Vec<u32>) -> Result<(), SourceError> {
+    pub(crate) fn read(&self, first: u64, count: u64, out: &mut Vec<LabelId>) -> Result<(), SourceError> {
         let kind = SectionKind::LabelColumn;
         let mut bytes = Vec::new();
         match &self.ledger.store {
@@ -81,7 +45,7 @@ impl LabelColumn<'_> {
             }
         }
         let codec = self.ledger.header().codec;
-        out.extend(bytes.chunks_exact(self.element_bytes).map(|element| codec.u32(element, 0)));
+        out.extend(bytes.chunks_exact(self.element_bytes).map(|element| LabelId(codec.u32(element, 0))));
         Ok(())
     }
 }
@@ -107,14 +71,14 @@ impl Labels {
     }
 
     /// Their numbers, in order.
-    pub fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.rows.keys().copied()
+    pub fn numbers(&self) -> impl Iterator<Item = LabelId> {
+        self.rows.keys().copied().map(LabelId)
     }
 
     /// Keys and values of a label and of those around it, innermost first; of one key only the innermost.
-    pub fn pairs(&self, label: u32) -> Vec<(&str, &str)> {
+    pub fn pairs(&self, label: LabelId) -> Vec<(&str, &str)> {
         let mut pairs: Vec<(&str, &str)> = Vec::new();
-        let mut next = label;
+        let mut next = label.0;
         for _ in 0..DEPTH_MAX {
             let Some(row) = self.rows.get(&next) else { break };
             if !row.key.is_empty() && !pairs.iter().any(|(key, _)| *key == row.key) {
@@ -126,10 +90,10 @@ impl Labels {
         pairs
     }
 
-    /// The same as text, outermost first: `service=api route=/x`. Empty if there is no such label.
-    pub fn text(&self, label: u32) -> String {
+    /// The same as text: `user=7 route=/x`. Empty if there is no such label.
+    pub fn text(&self, label: LabelId) -> String {
         let pairs = self.pairs(label);
-        let texts: Vec<Cow<'_, str>> = pairs.iter().rev().map(|(key, value)| format!("{key}={value}").into()).collect();
+        let texts: Vec<Cow<'_, str>> = pairs.iter().map(|(key, value)| format!("{key}={value}").into()).collect();
         texts.join(" ")
     }
 }

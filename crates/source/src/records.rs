@@ -7,12 +7,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use heapledger_format::{Entry, FreedEntry, SectionKind};
+use heapledger_format::layout::Field;
+use heapledger_format::{Entry, FreedEntry, LabelId, SectionKind};
 
 use crate::SourceError;
 use crate::decode::Decoder;
 use crate::finished::Unpacker;
-use crate::labels::RecordLabels;
+use crate::labels::LabelColumn;
 use crate::ledger::{CHUNK_BYTES, Ledger, Store};
 use crate::live::{Extent, Live};
 
@@ -32,7 +33,7 @@ pub(crate) struct Elements<'a> {
     /// Nobody writes meanwhile: reading once is enough.
     still: bool,
     /// The labels beside the elements, if they are asked for and there are any.
-    labels: Option<RecordLabels<'a>>,
+    labels: Option<LabelColumn<'a>>,
 }
 
 /// What reading needs of memory, kept from one chunk to the next.
@@ -40,9 +41,7 @@ pub(crate) struct Elements<'a> {
 pub(crate) struct Buffers {
     copies: [Vec<u8>; 3],
     unpacker: Unpacker,
-    /// The label of each element that the last reading gave, if labels are read.
-    pub(crate) labels: Vec<u32>,
-    column: Vec<u32>,
+    column: Vec<LabelId>,
 }
 
 /// What was read at a time.
@@ -62,16 +61,15 @@ impl<'a> Elements<'a> {
         Elements { ledger, kind, element_bytes, commit, decoder, still: false, labels: None }
     }
 
-    /// With the labels of records: see [`Buffers::labels`].
-    pub(crate) fn labelled(mut self) -> Elements<'a> {
-        self.labels = RecordLabels::of(self.ledger);
+    /// With the labels that stand beside the records, if there are any.
+    pub(crate) fn with_column(mut self) -> Elements<'a> {
+        self.labels = LabelColumn::of(self.ledger);
         self
     }
 
-    /// The same, only of the section `label_column`.
-    pub(crate) fn with_column(mut self) -> Elements<'a> {
-        self.labels = RecordLabels::beside(self.ledger);
-        self
+    /// The same, where records have no room for a label of their own.
+    pub(crate) fn labelled(self) -> Elements<'a> {
+        if self.ledger.header().layout.has(Field::Label) { self } else { self.with_column() }
     }
 
     /// The same of a ledger that nobody writes as long as it is read.
@@ -105,12 +103,13 @@ impl<'a> Elements<'a> {
     }
 
     /// Calls `each` with the elements from `first` on, a chunk of them: a piece of a finished ledger, which `first`
-    /// counts, or elements of a live one, only those that are not vacant. Nothing has passed at the end.
+    /// counts, or elements of a live one, only those that are not vacant; with what stands beside each, if labels do.
+    /// Nothing has passed at the end.
     pub(crate) fn read(
         &self,
         first: u64,
         buffers: &mut Buffers,
-        each: &mut impl FnMut(&Decoder, &[u8]),
+        each: &mut impl FnMut(&Decoder, &[u8], Option<LabelId>),
     ) -> Result<Step, SourceError> {
         if self.element_bytes == 0 {
             return Ok(Step::default());
@@ -121,16 +120,10 @@ impl<'a> Elements<'a> {
                 let Some(piece) = piece else { return Ok(Step::default()) };
                 let [bytes, ..] = &mut buffers.copies;
                 let whole = pieces.load(piece, self.element_bytes, &mut buffers.unpacker, bytes)?;
-                bytes.chunks_exact(self.element_bytes).for_each(|element| each(&self.decoder, element));
-                buffers.labels.clear();
-                if let Some(labels) = self.labels.as_ref().filter(|_| whole) {
-                    buffers.column.clear();
-                    labels.read(piece.first, piece.count, &mut buffers.column)?;
-                    let elements = bytes.chunks_exact(self.element_bytes).enumerate();
-                    // A damaged one may be vacant.
-                    let elements = elements.filter(|(_, element)| (self.commit)(&self.decoder, element) != 0);
-                    let label = |(index, element)| labels.label(&self.decoder, element, buffers.column.get(index));
-                    buffers.labels.extend(elements.map(label));
+                // Of a part of a piece nobody knows which labels are its own.
+                self.read_labels(piece.first, if whole { piece.count } else { 0 }, &mut buffers.column)?;
+                for (index, element) in bytes.chunks_exact(self.element_bytes).enumerate() {
+                    each(&self.decoder, element, self.beside(&buffers.column, index));
                 }
                 Ok(Step { passed: 1, in_flight: 0 })
             }
@@ -144,7 +137,7 @@ impl<'a> Elements<'a> {
         first: u64,
         count: u64,
         buffers: &mut Buffers,
-        each: &mut impl FnMut(&Decoder, &[u8]),
+        each: &mut impl FnMut(&Decoder, &[u8], Option<LabelId>),
     ) -> Result<Step, SourceError> {
         match &self.ledger.store {
             Store::Live(live) if self.element_bytes != 0 => self.read_live(live, first, count, buffers, each),
@@ -185,13 +178,9 @@ impl<'a> Elements<'a> {
         first: u64,
         count: u64,
         buffers: &mut Buffers,
-        each: &mut impl FnMut(&Decoder, &[u8]),
+        each: &mut impl FnMut(&Decoder, &[u8], Option<LabelId>),
     ) -> Result<Step, SourceError> {
-        let Buffers { copies, labels, column, .. } = buffers;
-        labels.clear();
-        let mut keep = |element: &[u8], beside: Option<&u32>| {
-            labels.extend(self.labels.as_ref().map(|labels| labels.label(&self.decoder, element, beside)));
-        };
+        let Buffers { copies, column, .. } = buffers;
         let extent = live.extent(self.ledger.header(), self.kind)?;
         let count = count.min(self.stride()).min(extent.count.saturating_sub(first));
         let room = count as usize * self.element_bytes;
@@ -203,8 +192,7 @@ impl<'a> Elements<'a> {
             self.read_labels(first, count, column)?;
             for (index, element) in body.chunks_exact(self.element_bytes).take(count as usize).enumerate() {
                 if (self.commit)(&self.decoder, element) != 0 {
-                    each(&self.decoder, element);
-                    keep(element, column.get(index));
+                    each(&self.decoder, element, self.beside(column, index));
                 }
             }
             return Ok(Step { passed: count, in_flight: 0 });
@@ -226,16 +214,12 @@ impl<'a> Elements<'a> {
             let framed = [before, after].map(|bytes| (self.commit)(&self.decoder, bytes));
             if framed == [commit, commit] {
                 if commit != 0 {
-                    each(&self.decoder, body);
-                    keep(body, column.get(index));
+                    each(&self.decoder, body, self.beside(column, index));
                 }
             } else {
                 let mut beside = Vec::new();
                 match self.again(live, &extent, first + index as u64, &mut beside)? {
-                    Again::Whole(element) => {
-                        each(&self.decoder, &element);
-                        keep(&element, beside.first());
-                    }
+                    Again::Whole(element) => each(&self.decoder, &element, self.beside(&beside, 0)),
                     Again::Vacant => {}
                     Again::Changing => step.in_flight += 1,
                 }
@@ -245,7 +229,7 @@ impl<'a> Elements<'a> {
     }
 
     /// The labels of some elements, if labels are read: into `column`, one for each element that there is one for.
-    fn read_labels(&self, first: u64, count: u64, column: &mut Vec<u32>) -> Result<(), SourceError> {
+    fn read_labels(&self, first: u64, count: u64, column: &mut Vec<LabelId>) -> Result<(), SourceError> {
         column.clear();
         match &self.labels {
             Some(labels) => labels.read(first, count, column),
@@ -253,8 +237,14 @@ impl<'a> Elements<'a> {
         }
     }
 
+    /// What `column` says of an element, if labels are read.
+    #[inline]
+    fn beside(&self, column: &[LabelId], index: usize) -> Option<LabelId> {
+        self.labels.as_ref().map(|_| column.get(index).copied().unwrap_or_default())
+    }
+
     /// Reads an element that changed again, alone, and its label into `label`.
-    fn again(&self, live: &Live, extent: &Extent, index: u64, label: &mut Vec<u32>) -> Result<Again, SourceError> {
+    fn again(&self, live: &Live, extent: &Extent, index: u64, label: &mut Vec<LabelId>) -> Result<Again, SourceError> {
         let mut bytes: [Vec<u8>; 3] = std::array::from_fn(|_| vec![0u8; self.element_bytes]);
         for _ in 0..RETRIES {
             for (number, copy) in bytes.iter_mut().enumerate() {
@@ -307,16 +297,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Calls `each` with the elements of the next chunk; false at the end.
-    pub(crate) fn step(&mut self, each: &mut impl FnMut(&Decoder, &[u8])) -> Result<bool, SourceError> {
+    pub(crate) fn step(
+        &mut self,
+        each: &mut impl FnMut(&Decoder, &[u8], Option<LabelId>),
+    ) -> Result<bool, SourceError> {
         let step = self.elements.read(self.next, &mut self.buffers, each)?;
         self.next += step.passed;
         self.in_flight += step.in_flight;
         Ok(step.passed != 0)
-    }
-
-    /// The labels of the elements of the last chunk, if they are read.
-    pub(crate) fn labels(&self) -> &[u32] {
-        &self.buffers.labels
     }
 
     /// How far the walk is, from 0 to 1.
@@ -352,16 +340,11 @@ impl<'a> Records<'a> {
     pub fn next_chunk(&mut self) -> Result<Option<&[Entry]>, SourceError> {
         let entries = &mut self.entries;
         entries.clear();
-        if !self.walk.step(&mut |decoder, bytes| entries.extend(decoder.entry(bytes)))? {
+        if !self.walk.step(&mut |decoder, bytes, label| entries.extend(decoder.labelled(bytes, label)))? {
             return Ok(None);
         }
         self.walk.elements.add_wide(entries, &self.wide_scans)?;
         Ok(Some(entries))
-    }
-
-    /// The labels of the records of the last chunk, as numbers in [`Ledger::labels`]; empty if records have none.
-    pub fn labels(&self) -> &[u32] {
-        self.walk.labels()
     }
 
     /// Records that changed each time they were looked at.
@@ -379,12 +362,11 @@ impl<'a> Records<'a> {
 pub struct FreedRecords<'a> {
     walk: Walk<'a>,
     entries: Vec<FreedEntry>,
-    labels: Vec<Option<u32>>,
 }
 
 impl<'a> FreedRecords<'a> {
     pub(crate) fn new(ledger: &'a Ledger) -> FreedRecords<'a> {
-        FreedRecords { walk: Walk::new(Elements::history(ledger)), entries: Vec::new(), labels: Vec::new() }
+        FreedRecords { walk: Walk::new(Elements::history(ledger)), entries: Vec::new() }
     }
 
     /// The next entries; `None` at the end. A chunk may be empty.
@@ -392,22 +374,10 @@ impl<'a> FreedRecords<'a> {
     /// # Errors
     /// If the file can no longer be read. Damage is no error: see [`Ledger::damage`].
     pub fn next_chunk(&mut self) -> Result<Option<&[FreedEntry]>, SourceError> {
-        let (entries, labels) = (&mut self.entries, &mut self.labels);
+        let entries = &mut self.entries;
         entries.clear();
-        labels.clear();
-        let more = self.walk.step(&mut |decoder, bytes| {
-            if let Some(entry) = decoder.freed(bytes) {
-                entries.push(entry);
-                labels.push(decoder.freed_label(bytes));
-            }
-        })?;
+        let more = self.walk.step(&mut |decoder, bytes, _| entries.extend(decoder.freed(bytes)))?;
         Ok(more.then_some(entries.as_slice()))
-    }
-
-    /// The label of the block of each entry of the last chunk, a number in [`Ledger::labels`], 0 for none; `None`: it had
-    /// one of which nothing is known.
-    pub fn labels(&self) -> &[Option<u32>] {
-        &self.labels
     }
 
     /// Entries that changed each time they were looked at.

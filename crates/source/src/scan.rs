@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use heapledger_format::{Entry, FreedEntry};
+use heapledger_format::{Entry, FreedEntry, LabelId};
 
 use crate::decode::Decoder;
 use crate::records::{Buffers, Elements};
@@ -60,9 +60,9 @@ impl Ledger {
         each: &(dyn Fn(&mut S, &[Entry]) + Sync),
         progress: &mut dyn FnMut(f32),
     ) -> Result<Scanned<S>, SourceError> {
-        let elements = Elements::records(self);
+        let elements = Elements::records(self).labelled();
         let wide_scans = AtomicUsize::new(0);
-        let scan = Scan::new(&elements, make, Decoder::entry, |state: &mut S, entries: &mut [Entry]| {
+        let scan = Scan::new(&elements, make, Decoder::labelled, |state: &mut S, entries: &mut [Entry]| {
             elements.add_wide(entries, &wide_scans)?;
             each(state, entries);
             Ok(())
@@ -82,10 +82,15 @@ impl Ledger {
         progress: &mut dyn FnMut(f32),
     ) -> Result<Scanned<S>, SourceError> {
         let elements = Elements::history(self);
-        let scan = Scan::new(&elements, make, Decoder::freed, |state: &mut S, entries: &mut [FreedEntry]| {
-            each(state, entries);
-            Ok(())
-        });
+        let scan = Scan::new(
+            &elements,
+            make,
+            |decoder: &Decoder, bytes: &[u8], _| decoder.freed(bytes),
+            |state: &mut S, entries: &mut [FreedEntry]| {
+                each(state, entries);
+                Ok(())
+            },
+        );
         scan.run(workers, progress)
     }
 }
@@ -107,7 +112,7 @@ struct Scan<'a, S, T, D, F> {
 impl<'a, S, T, D, F> Scan<'a, S, T, D, F>
 where
     S: Send,
-    D: Fn(&Decoder, &[u8]) -> Option<T> + Sync,
+    D: Fn(&Decoder, &[u8], Option<LabelId>) -> Option<T> + Sync,
     F: Fn(&mut S, &mut [T]) -> Result<(), SourceError> + Sync,
 {
     fn new(elements: &'a Elements<'a>, make: &'a (dyn Fn() -> S + Sync), decode: D, add: F) -> Self {
@@ -168,8 +173,8 @@ where
     fn chunk(&self, chunk: u64, state: &mut S, buffers: &mut Buffers, batch: &mut Vec<T>) -> Result<bool, SourceError> {
         let mut result = Ok(());
         let first = chunk.saturating_mul(self.elements.stride());
-        let step = self.elements.read(first, buffers, &mut |decoder, bytes| {
-            if let Some(element) = (self.decode)(decoder, bytes) {
+        let step = self.elements.read(first, buffers, &mut |decoder, bytes, label| {
+            if let Some(element) = (self.decode)(decoder, bytes, label) {
                 batch.push(element);
             }
             if batch.len() == BATCH {

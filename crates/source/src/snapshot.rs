@@ -309,14 +309,19 @@ impl Copy<'_> {
             elements = elements.over_still();
         }
         let mut walk = Walk::new(elements);
-        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        let (mut chunk, mut beside) = (Vec::with_capacity(CHUNK_BYTES), Vec::new());
         loop {
             chunk.clear();
-            if !walk.step(&mut |_, element| chunk.extend_from_slice(element))? {
+            beside.clear();
+            let step = walk.step(&mut |_, element, label| {
+                chunk.extend_from_slice(element);
+                beside.extend(label);
+            })?;
+            if !step {
                 break;
             }
             self.write(&chunk)?;
-            self.labels.extend(label_bytes(live, walk.labels()));
+            self.labels.extend(label_bytes(live, &beside));
         }
         // An entry of the history that was being written is a free whose block is a record still, or was one.
         Ok(if kind == SectionKind::Records as u16 { walk.in_flight } else { 0 })

@@ -18,8 +18,6 @@ fn read(path: &Path) -> Option<(usize, usize, Damage)> {
     while let Some(chunk) = records.next_chunk().expect("readable") {
         live += chunk.len();
         sites.extend(chunk.iter().map(|entry| entry.site));
-        let in_chunk = chunk.len();
-        assert!(records.labels().is_empty() || records.labels().len() == in_chunk);
     }
     let mut entries = ledger.freed();
     let mut freed = 0;

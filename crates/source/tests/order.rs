@@ -15,6 +15,7 @@ fn freed(number: u64) -> FreedEntry {
         thread: Some(0),
         heap: Some(0),
         time: Some(number),
+        ..Entry::NONE
     };
     FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread: Some(0), time: Some(number) }
 }

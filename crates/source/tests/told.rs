@@ -8,7 +8,7 @@ use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::errors::{ErrorKind, StackTag};
 use heapledger_format::header::Header;
 use heapledger_format::mark::MarkKind;
-use heapledger_format::{SectionKind, Word};
+use heapledger_format::{Entry, FreedEntry, LabelId, SectionKind, Word};
 use heapledger_source::{Ledger, Meanwhile, Snapshot, finish};
 use heapledger_testing::everything::{UNKNOWN_ELEMENTS, UNKNOWN_SECTION, everything, label_of};
 use heapledger_testing::{Scratch, sample};
@@ -37,14 +37,17 @@ fn forms(directory: &Path, (order, word): (ByteOrder, WordSize)) -> Vec<(&'stati
     forms
 }
 
-fn record_labels(ledger: &Ledger) -> BTreeMap<u64, u32> {
+/// By number, read in order and by several threads, which must say the same.
+fn record_labels(ledger: &Ledger) -> BTreeMap<u64, LabelId> {
     let mut labels = BTreeMap::new();
     let mut records = ledger.records();
-    while let Some(numbers) = records.next_chunk().expect("read").map(|chunk| chunk.iter().map(|entry| entry.number)) {
-        let numbers: Vec<u64> = numbers.collect();
-        assert_eq!(numbers.len(), records.labels().len(), "one for each");
-        labels.extend(numbers.into_iter().zip(records.labels().iter().copied()));
+    while let Some(chunk) = records.next_chunk().expect("read") {
+        labels.extend(chunk.iter().map(|entry| (entry.number, entry.label)));
     }
+    let each =
+        |found: &mut Vec<_>, chunk: &[Entry]| found.extend(chunk.iter().map(|entry| (entry.number, entry.label)));
+    let scanned = ledger.scan_records(4, &Vec::new, &each, &mut |_| ()).expect("read");
+    assert_eq!(scanned.states.into_iter().flatten().collect::<BTreeMap<_, _>>(), labels);
     labels
 }
 
@@ -59,10 +62,14 @@ fn each_form_says_the_same() {
             assert_eq!(ledger.left_out(), [], "{what}");
 
             let labels = ledger.labels().expect("read");
-            assert_eq!(labels.numbers().collect::<Vec<_>>(), [1, 2, 3], "{what}");
-            assert_eq!(labels.text(2), "route=/x tenant=blue", "{what}");
-            assert_eq!(labels.pairs(3), [("route", "/x/y"), ("tenant", "blue")], "{what}: the innermost counts");
-            assert_eq!((labels.text(0), labels.text(4)), (String::new(), String::new()), "{what}");
+            assert_eq!(labels.numbers().collect::<Vec<_>>(), [1, 2, 3].map(LabelId), "{what}");
+            assert_eq!(labels.text(LabelId(2)), "tenant=blue route=/x", "{what}");
+            assert_eq!(
+                labels.pairs(LabelId(3)),
+                [("route", "/x/y"), ("tenant", "blue")],
+                "{what}: the innermost counts"
+            );
+            assert_eq!((labels.text(LabelId::NONE), labels.text(LabelId(4))), (String::new(), String::new()), "{what}");
             let of_records = record_labels(ledger);
             assert_eq!(of_records.len(), 48, "{what}");
             for (number, label) in of_records {
@@ -70,9 +77,10 @@ fn each_form_says_the_same() {
             }
             let mut freed = ledger.freed();
             while let Some(chunk) = freed.next_chunk().expect("read").map(<[_]>::to_vec) {
-                for (entry, label) in chunk.iter().zip(freed.labels()) {
-                    let expected = if codec.1 == WordSize::W64 { label_of(entry.block.number) } else { 0 };
-                    assert_eq!(*label, Some(expected), "{what}: freed {}", entry.block.number);
+                for FreedEntry { block, .. } in chunk {
+                    let is_told = codec.1 == WordSize::W64;
+                    let expected = if is_told { label_of(block.number) } else { LabelId::NONE };
+                    assert_eq!(block.label, expected, "{what}: freed {}", block.number);
                 }
             }
 
@@ -130,10 +138,7 @@ fn what_an_earlier_finisher_left_out_is_known() {
     std::fs::write(scratch.path().join("earlier"), &bytes).expect("written");
     let earlier = Ledger::open(scratch.path().join("earlier")).expect("a ledger");
     assert_eq!(earlier.left_out(), [SectionKind::LabelColumn as u16, UNKNOWN_SECTION]);
-    let mut records = earlier.records();
-    while records.next_chunk().expect("read").is_some() {
-        assert!(records.labels().is_empty(), "no label is better than a wrong one");
-    }
+    assert_eq!(unlabelled(&earlier), 48, "no label is better than a wrong one");
     let plain = scratch.path().join("plain");
     sample(CODECS[0].0, CODECS[0].1).write(&plain).expect("written");
     assert_eq!(Ledger::open(&plain).expect("a ledger").left_out(), []);
@@ -157,7 +162,7 @@ fn more_labels_than_one_piece_holds_keep_to_their_records() {
     for path in [live, done] {
         let labels = record_labels(&Ledger::open(&path).expect("a ledger"));
         assert_eq!(labels.len() as u64, RECORDS);
-        assert!(labels.iter().all(|(number, label)| u64::from(*label) == number % 1009));
+        assert!(labels.iter().all(|(number, label)| u64::from(label.0) == number % 1009));
     }
 }
 
@@ -172,8 +177,7 @@ fn earlier_ledgers_are_read() {
         let tallies = ledger.tallies().expect("read");
         assert_eq!(tallies.begun(), BTreeMap::from([(1, 1), (2, 1), (3, 1)]), "{name}: malloc, calloc, realloc");
         assert_eq!(tallies.ended(), BTreeMap::from([(3, 1), (32, 1)]), "{name}: realloc, free");
-        let labels = record_labels_or_none(&ledger);
-        assert_eq!((labels.len(), ledger.labels().expect("read").count()), (1, 0), "{name}");
+        assert_eq!((unlabelled(&ledger), ledger.labels().expect("read").count()), (1, 0), "{name}");
         assert_eq!(
             ledger.heaps().expect("read").iter().map(|heap| heap.figures).collect::<Vec<_>>(),
             [None; 3],
@@ -185,14 +189,11 @@ fn earlier_ledgers_are_read() {
     }
 }
 
-fn record_labels_or_none(ledger: &Ledger) -> Vec<u32> {
-    let mut labels = Vec::new();
-    let mut records = ledger.records();
-    while let Some(count) = records.next_chunk().expect("read").map(<[_]>::len) {
-        assert!(records.labels().is_empty());
-        labels.resize(labels.len() + count, 0);
-    }
-    labels
+/// How many records there are: none has a label.
+fn unlabelled(ledger: &Ledger) -> usize {
+    let labels = record_labels(ledger);
+    assert!(labels.values().all(|label| *label == LabelId::NONE), "{labels:?}");
+    labels.len()
 }
 
 /// The finished ledgers in `tests/data` say what [`everything`] says today: whoever changes that, or how it is written, has
@@ -234,5 +235,5 @@ fn what_an_earlier_finisher_kept_is_read() {
     assert_eq!(ledger.left_out(), [&gone[..], &[UNKNOWN_SECTION]].concat());
     assert_eq!((ledger.labels().expect("read").count(), ledger.accounts().expect("read").len()), (3, 0));
     assert_eq!((ledger.marks().expect("read").len(), ledger.errors().expect("read").len()), (3, 2));
-    assert_eq!(record_labels_or_none(&ledger).len(), 48);
+    assert_eq!(unlabelled(&ledger), 48);
 }

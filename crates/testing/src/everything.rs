@@ -6,10 +6,8 @@ use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag, Whereabouts,
 };
-use heapledger_format::label::Label;
-use heapledger_format::mark::{Mark, MarkKind, Window, WindowMode, WindowState};
-use heapledger_format::section::label_column;
-use heapledger_format::{Kind, SectionKind, Word};
+use heapledger_format::mark::{Mark, MarkKind, Window, WindowMode, WindowState, reach};
+use heapledger_format::{Entry, Kind, LabelId, SectionKind, Word};
 
 use crate::ledger::{Builder, sample};
 
@@ -19,16 +17,15 @@ pub const UNKNOWN_SECTION: u16 = 999;
 pub const UNKNOWN_ELEMENTS: &[u8] = b"nobody knowswhat this isbut it stays";
 
 /// The label of the record with this number, in a ledger of [`everything`].
-pub fn label_of(number: u64) -> u32 {
-    (number % 4) as u32
+pub fn label_of(number: u64) -> LabelId {
+    LabelId((number % 4) as u32)
 }
 
 /// [`sample`] with all of that.
 pub fn everything(order: ByteOrder, word: WordSize) -> Builder {
     let mut builder = sample(order, word);
     let codec = builder.codec;
-    builder.labelled();
-    labels(&mut builder, codec);
+    labels(&mut builder);
     windows(&mut builder, codec);
     errors(&mut builder, codec);
     accounts(&mut builder, codec);
@@ -46,26 +43,44 @@ impl Builder {
         (at, text.as_ref().len() as u32)
     }
 
+    /// Windows by name, and marks: number, what it is, name, the one thread whose events it divides, and what it is about. Call
+    /// [`Builder::codec`] before.
+    pub fn told(&mut self, windows: &[&str], marks: &[(u64, MarkKind, &str, Option<u32>, u32)]) -> &mut Self {
+        let codec = self.codec;
+        let mark = |(number, kind, name, own, about): &(u64, MarkKind, &str, Option<u32>, u32)| {
+            let (name_at, name_bytes) = self.text(name);
+            let (reach, thread) = own.map_or((reach::ALL_THREADS, 1), |thread| (reach::OWN_THREAD, thread + 1));
+            let (number, kind, about) = (number + 1, *kind as u16, *about);
+            Mark { number, name_at, name_bytes, thread, kind, reach, about, ..Mark::default() }
+        };
+        let marks: Vec<Mark> = marks.iter().map(mark).collect();
+        let window = |name: &&str| {
+            let (name_at, name_bytes) = self.text(name);
+            Window { state: WindowState::Stopped as u32, name_at, name_bytes, starts: 1, ..Window::default() }
+        };
+        let windows: Vec<Window> = windows.iter().map(window).collect();
+        let marks = elements(&marks, Mark::bytes(codec.word), |mark, out| mark.write(codec, out));
+        let windows = elements(&windows, Window::bytes(codec.word), |window, out| window.write(codec, out));
+        self.section(SectionKind::Marks as u16, Mark::bytes(codec.word), marks);
+        self.section(SectionKind::Windows as u16, Window::bytes(codec.word), windows)
+    }
+
+    /// Changes each block that it has, living or freed.
+    pub fn each_block(&mut self, change: impl Fn(&mut Entry)) -> &mut Self {
+        let freed = self.history.iter_mut().map(|freed| &mut freed.block);
+        self.records.iter_mut().chain(freed).for_each(change);
+        self
+    }
+
     /// A section with these elements, of any kind that has none yet.
     pub fn section(&mut self, kind: u16, element_bytes: usize, elements: Vec<u8>) -> &mut Self {
         self.others.push((kind, element_bytes, elements));
         self
     }
-
-    /// The numbers of its live blocks, in the order of their slots; the first slot is vacant.
-    pub fn record_numbers(&self) -> Vec<u64> {
-        self.records.iter().map(|block| block.number).collect()
-    }
-
-    /// Gives each freed block the label that is the remainder of its number by 4, in 64-bit ledgers.
-    pub fn labelled(&mut self) -> &mut Self {
-        self.labelled = true;
-        self
-    }
 }
 
 /// Elements one after another.
-fn elements<T>(list: &[T], bytes: usize, write: impl Fn(&T, &mut [u8]) -> bool) -> Vec<u8> {
+pub(crate) fn elements<T>(list: &[T], bytes: usize, write: impl Fn(&T, &mut [u8]) -> bool) -> Vec<u8> {
     let mut all = vec![0u8; list.len() * bytes];
     for (element, value) in all.chunks_exact_mut(bytes).zip(list) {
         assert!(write(value, element), "an element has room for its value");
@@ -73,19 +88,13 @@ fn elements<T>(list: &[T], bytes: usize, write: impl Fn(&T, &mut [u8]) -> bool) 
     all
 }
 
-fn labels(builder: &mut Builder, codec: Codec) {
-    let mut label = |parent: u32, key: &str, value: &str| {
-        let ((key_at, key_bytes), (value_at, value_bytes)) = (builder.text(key), builder.text(value));
-        Label { parent, key_at, value_at, key_bytes: key_bytes as u16, value_bytes: value_bytes as u16 }
-    };
-    let rows = [Label::default(), label(0, "route", "/x"), label(1, "tenant", "blue"), label(2, "route", "/x/y")];
-    let bytes = elements(&rows, Label::bytes(codec.word), |label, out| label.write(codec, out));
-    builder.section(SectionKind::Labels as u16, Label::bytes(codec.word), bytes);
-    // The first slot is vacant, and what stands there means nothing.
-    let numbers = builder.record_numbers();
-    let column: Vec<u32> = std::iter::once(77).chain(numbers.into_iter().map(label_of)).collect();
-    let bytes = elements(&column, label_column::BYTES, |label, out| codec.put(out, 0, 4, u64::from(*label)));
-    builder.section(SectionKind::LabelColumn as u16, label_column::BYTES, bytes);
+fn labels(builder: &mut Builder) {
+    let route = builder.label(LabelId::NONE, "route", "/x");
+    let tenant = builder.label(route, "tenant", "blue");
+    builder.label(tenant, "route", "/x/y");
+    // What stands at a vacant slot means nothing.
+    builder.label_of_vacant = LabelId(77);
+    builder.each_block(|block| block.label = label_of(block.number));
 }
 
 fn windows(builder: &mut Builder, codec: Codec) {

@@ -7,10 +7,13 @@ use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::header::{Header, State, flag};
 use heapledger_format::kind::KIND_LIMIT;
+use heapledger_format::label::Label;
 use heapledger_format::layout::{Field, RecordLayout};
 use heapledger_format::record::{Options, labelled_layout_64, layout_64};
-use heapledger_format::section::{SectionRow, heap, module, pc, site, thread, wide};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter};
+use heapledger_format::section::{SectionRow, heap, label_column, module, pc, site, thread, wide};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, LabelId, SectionKind, Site, TallyCounter};
+
+use crate::everything::elements;
 
 const PAGE: usize = 4096;
 
@@ -20,7 +23,7 @@ pub struct Builder {
     pub(crate) codec: Codec,
     options: Options,
     pub(crate) records: Vec<Entry>,
-    history: Vec<FreedEntry>,
+    pub(crate) history: Vec<FreedEntry>,
     sites: Vec<(Site, u32)>,
     pcs: Vec<u64>,
     threads: Vec<Vec<u8>>,
@@ -36,7 +39,8 @@ pub struct Builder {
     tick_ns: u32,
     pub(crate) strings: Vec<u8>,
     pub(crate) others: Vec<(u16, usize, Vec<u8>)>,
-    pub(crate) labelled: bool,
+    labels: Vec<Label>,
+    pub(crate) label_of_vacant: LabelId,
 }
 
 impl Default for Builder {
@@ -68,7 +72,8 @@ impl Builder {
             tick_ns: 1000,
             strings: Vec::new(),
             others: Vec::new(),
-            labelled: false,
+            labels: vec![Label::default()],
+            label_of_vacant: LabelId::NONE,
         }
     }
 
@@ -97,6 +102,7 @@ impl Builder {
             thread: Some(0),
             heap: Some(0),
             time: Some(number * 1000),
+            ..Entry::NONE
         })
     }
 
@@ -164,6 +170,31 @@ impl Builder {
         self
     }
 
+    /// A label within another, for entries to have; returns its number. Call [`Builder::codec`] before.
+    pub fn label(&mut self, parent: LabelId, key: &str, value: &str) -> LabelId {
+        let ((key_at, key_bytes), (value_at, value_bytes)) = (self.text(key), self.text(value));
+        let (key_bytes, value_bytes) = (key_bytes as u16, value_bytes as u16);
+        self.labels.push(Label { parent: parent.0, key_at, value_at, key_bytes, value_bytes });
+        LabelId(self.labels.len() as u32 - 1)
+    }
+
+    /// The sections with labels, if there are any.
+    fn label_sections(&self) -> Vec<(u16, usize, Vec<u8>)> {
+        if self.labels.len() == 1 {
+            return Vec::new();
+        }
+        let codec = self.codec;
+        let rows = elements(&self.labels, Label::bytes(codec.word), |label, out| label.write(codec, out));
+        // The first slot of the records is vacant.
+        let of_records = self.records.iter().map(|entry| entry.label);
+        let column: Vec<LabelId> = std::iter::once(self.label_of_vacant).chain(of_records).collect();
+        let column = elements(&column, label_column::BYTES, |label, out| codec.put(out, 0, 4, u64::from(label.0)));
+        vec![
+            (SectionKind::Labels as u16, Label::bytes(codec.word), rows),
+            (SectionKind::LabelColumn as u16, label_column::BYTES, column),
+        ]
+    }
+
     /// A module; returns its row.
     pub fn module(&mut self, path: &str, build_id: &[u8], bias: u64, low: u64, high: u64) -> u16 {
         self.modules.push((path.to_owned(), build_id.to_vec(), [bias, low, high]));
@@ -227,7 +258,7 @@ impl Builder {
     /// The layout of the records.
     pub fn layout(&self) -> RecordLayout {
         match self.codec.word {
-            WordSize::W64 if self.labelled => labelled_layout_64(self.options),
+            WordSize::W64 if self.labels.len() > 1 => labelled_layout_64(self.options),
             WordSize::W64 => layout_64(self.options),
             WordSize::W32 => layout_32(),
         }
@@ -295,7 +326,6 @@ impl Builder {
             let at = history.len();
             history.resize(at + history_bytes, 0);
             freed.write(&layout, codec, &mut history[at..]);
-            layout.put(codec, &mut history[at..], Field::FreedLabel, freed.block.number % 4);
         }
         let mut sites = vec![0u8; self.sites.len() * site::BYTES];
         for (index, (parent, code)) in self.sites.iter().enumerate() {
@@ -363,7 +393,7 @@ impl Builder {
         }
         let mut bytes = vec![0u8; PAGE + self.skew];
         let own = self.sections().into_iter().map(|(kind, element_bytes, bytes)| (kind as u16, element_bytes, bytes));
-        let sections: Vec<_> = own.chain(self.others.iter().cloned()).collect();
+        let sections: Vec<_> = own.chain(self.label_sections()).chain(self.others.iter().cloned()).collect();
         for (kind, element_bytes, section) in sections {
             let used = (section.len() / element_bytes) as u64;
             header.add_section(SectionRow {
@@ -438,6 +468,7 @@ pub fn sample(order: ByteOrder, word: WordSize) -> Builder {
             thread: Some(number as u32 % 3).filter(|_| number % 11 != 0),
             heap: Some((number % 2) as u8),
             time: Some(number * 1_500),
+            ..Entry::NONE
         };
         match number {
             7 => builder.entry(Entry { size: Some(3_000_000), actual: Some(6_000_000), ..block }),

@@ -49,6 +49,7 @@ impl Watched {
             thread: Some(thread),
             heap: None,
             time: Some(self.next * 1000),
+            ..Entry::NONE
         });
         self.next += 1;
         self

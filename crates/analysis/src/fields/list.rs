@@ -1,9 +1,10 @@
 //! The list itself: a row for each field, with all that is to be known of it. A field that is reckoned from what is there is
 //! added by a row, and nothing else.
 
+use heapledger_format::LabelId;
 use heapledger_format::record::Options;
 
-use super::{FieldRow, Need, Unit, row};
+use super::{FieldRow, LabelKey, Need, Unit, row};
 use crate::query::Subject;
 
 const ACTUAL: &[Need] = &[(Options::ACTUAL_SIZE, "actual sizes", Some("actual"))];
@@ -11,6 +12,7 @@ const TIME: &[Need] = &[(Options::TIME, "times", Some("time"))];
 const LIFETIME: &[Need] = &[TIME[0], (Options::HISTORY, "history", Some("history"))];
 const THREAD: &[Need] = &[(Options::THREAD, "threads", Some("thread"))];
 const HEAP: &[Need] = &[(Options::HEAP, "heaps", Some("heap"))];
+const ACCOUNT: &[Need] = &[THREAD[0], HEAP[0]];
 const STACK: &[Need] = &[(Options::STACK, "call stacks", Some("stack"))];
 
 /// Makes the fields and their rows of one list: what a field is, its name, how its figure is read of a subject, and its row.
@@ -19,17 +21,35 @@ macro_rules! fields {
         /// What can be asked of a block or an event. In conditions, functions, files and modules are those of any frame; in
         /// columns and groups, those of the function that holds the block.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Field { $($(#[$doc])* $field),* }
+        pub enum Field {
+            $($(#[$doc])* $field,)*
+            /// What stands behind one key of the block's label.
+            LabelOf(LabelKey),
+        }
+
+        /// Where the rows stand.
+        enum Place { $($field),* }
 
         /// The rows, in the order of the fields.
         pub(super) const ROWS: &[(Field, FieldRow)] = &[$((Field::$field, $row)),*];
 
         impl Field {
+            /// Where its row stands.
+            pub(super) fn index(self) -> usize {
+                match self {
+                    $(Field::$field => Place::$field as usize,)*
+                    Field::LabelOf(_) => Place::Label as usize,
+                }
+            }
+
             /// Its figure, as its unit says; `None` if it has none, or it is not known. What a record stands for is known to
             /// who knows how it was chosen.
             #[inline]
             pub fn figure(self, subject: &Subject<'_>) -> Option<u64> {
-                match self { $(Field::$field => { let $subject = subject; $figure })* }
+                match self {
+                    $(Field::$field => { let $subject = subject; $figure })*
+                    Field::LabelOf(_) => Field::Label.figure(subject),
+                }
             }
         }
     };
@@ -217,7 +237,13 @@ fields! {
     /// The last mark before it.
     Mark, |_asked| None,
         row(&["mark"], Unit::Mark, &[])
-            .condition(20, "a name", "the last mark that the program set before it");
+            .condition(20, "a name", "the last mark that the program set before it")
+            .event(21)
+            .column()
+            .least_first()
+            .grouped(11, &["mark"], "after", "last mark before them")
+            .conversion(11, 'M', "the last mark before it")
+            .json([13, 13], "mark", "in ledgers with marks only: the last that the program set before, or null");
     /// A mark before it.
     Since, |_asked| None,
         row(&["since"], Unit::Mark, &[])
@@ -225,5 +251,33 @@ fields! {
     /// A window that was open.
     Window, |_asked| None,
         row(&["window"], Unit::Window, &[])
-            .condition(22, "a name", "a window of the program that was open and not paused then, since it was started for the last time");
+            .condition(22, "a name", "a window of the program that was open and not paused then, since it was started for the last time")
+            .event(22)
+            .column()
+            .least_first()
+            .grouped(12, &["window"], "in", "windows that were open")
+            .json([14, 14], "window", "in ledgers with windows only: the names of those that were open");
+    /// The label: all pairs of key and value that were in force.
+    Label, |asked| Some(asked.block().label).filter(|label| *label != LabelId::NONE).map(|label| u64::from(label.0)),
+        row(&["label"], Unit::Label, &[])
+            .condition(23, "`\"route=/x\"`", "a pair of the block's label, or all of them; `label.route` is compared with what stands behind a key")
+            .event(20)
+            .column()
+            .least_first()
+            .grouped(10, &["label"], "labelled", "label; with `label.route`, the same value of that key")
+            .conversion(10, 'L', "label")
+            .json([12, 12], "label", "in ledgers with labels only: an object with the block's keys and values, `{}` if it has none, null if it is not known which");
+    /// Whose share of which heap it is.
+    Account, |asked| {
+            let block = asked.block();
+            Some(u64::from(block.thread.unwrap_or(u32::MAX)) << 32 | u64::from(block.heap?))
+        },
+        row(&["account"], Unit::Account, ACCOUNT)
+            .event(23)
+            .column()
+            .grouped(13, &["account"], "on the account of", "account: thread that allocated, and heap");
 }
+
+/// The row of what stands behind a key of labels. Its name is the key's.
+pub(super) static LABEL_OF: FieldRow =
+    row(&[], Unit::Label, &[]).condition(0, "", "").event(1).column().least_first().grouped(0, &[], "labelled", "");

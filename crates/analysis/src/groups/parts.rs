@@ -5,17 +5,17 @@ use std::hash::BuildHasherDefault;
 
 use heapledger_format::{Entry, Site};
 
-use crate::Estimate;
-use crate::fields::{Field, GROUP_FIGURES};
+use crate::fields::{Field, GROUP_FIGURES, Unit};
 use crate::query::Subject;
+use crate::{Estimate, Told};
 
 /// Stands for a figure that is not known.
-pub(super) const UNKNOWN: u64 = u64::MAX;
+const UNKNOWN: u64 = u64::MAX;
 
 /// What is looked at of a record; the rest is 0.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Raw {
-    /// In the order in which they were asked for.
+    /// In the order in which they were asked for, none twice.
     pub(super) figures: [u64; GROUP_FIGURES],
     pub(super) site: Site,
 }
@@ -95,20 +95,34 @@ impl Total {
     }
 }
 
+/// Whose figure is looked at for a field: what stands behind a key is known from the whole label.
+fn figure_of(by: Field) -> Field {
+    if by.unit() == Unit::Label { Field::Label } else { by }
+}
+
 /// What is looked at of a record.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Looked {
+#[derive(Clone, Copy)]
+pub(super) struct Looked<'t> {
     /// Call stacks are told apart.
     pub(super) sites: bool,
     figures: [Option<Field>; GROUP_FIGURES],
+    pub(super) told: &'t Told,
 }
 
-impl Looked {
-    pub(super) fn of(by: &[Field]) -> Looked {
-        let mut looked = Looked { sites: by.iter().any(|by| by.needs_names()), ..Looked::default() };
-        let figures = by.iter().filter(|by| !by.needs_names());
-        looked.figures.iter_mut().zip(figures).for_each(|(place, field)| *place = Some(*field));
+impl<'t> Looked<'t> {
+    pub(super) fn of(by: &[Field], told: &'t Told) -> Looked<'t> {
+        let mut looked = Looked { sites: by.iter().any(|by| by.needs_names()), figures: [None; GROUP_FIGURES], told };
+        for field in by.iter().filter(|by| !by.needs_names()).map(|by| figure_of(*by)) {
+            let place = looked.figures.iter_mut().find(|place| place.is_none_or(|known| known == field));
+            place.into_iter().for_each(|place| *place = Some(field));
+        }
         looked
+    }
+
+    /// The figure of a field; `None` if it is not known.
+    pub(super) fn figure(self, by: Field, raw: &Raw) -> Option<u64> {
+        let at = self.figures.iter().position(|field| *field == Some(figure_of(by)))?;
+        raw.figures.get(at).copied().filter(|figure| *figure != UNKNOWN)
     }
 
     /// Whether nothing but the call site is looked at.
@@ -119,15 +133,15 @@ impl Looked {
     fn raw(self, subject: &Subject<'_>) -> Raw {
         let mut raw = Raw { site: if self.sites { subject.site() } else { Site::NONE }, ..Raw::default() };
         for (figure, field) in raw.figures.iter_mut().zip(self.figures.into_iter().flatten()) {
-            *figure = field.figure(subject).unwrap_or(UNKNOWN);
+            *figure = self.told.figure(field, subject).unwrap_or(UNKNOWN);
         }
         raw
     }
 }
 
 /// Sums of all blocks of which the same is looked at.
-pub(super) struct Parts {
-    wanted: Looked,
+pub(super) struct Parts<'t> {
+    pub(super) wanted: Looked<'t>,
     pub(super) totals: Vec<(Raw, Total)>,
     places: HashMap<Raw, u32, BuildHasherDefault<Mixer>>,
     /// By call site, if nothing else is looked at: its place and 1.
@@ -137,8 +151,8 @@ pub(super) struct Parts {
 /// Call sites below this have a place in a table of their own.
 const DENSE: usize = 1 << 24;
 
-impl Parts {
-    pub(super) fn new(wanted: Looked) -> Parts {
+impl<'t> Parts<'t> {
+    pub(super) fn new(wanted: Looked<'t>) -> Parts<'t> {
         Parts { wanted, totals: Vec::new(), places: HashMap::default(), sites: Vec::new() }
     }
 
@@ -150,7 +164,7 @@ impl Parts {
     }
 
     /// Adds what another has added up.
-    pub(super) fn take(&mut self, other: Parts) {
+    pub(super) fn take(&mut self, other: Parts<'_>) {
         other.totals.into_iter().for_each(|(raw, total)| self.of(raw.site, || raw).join(&total));
     }
 

@@ -9,7 +9,7 @@ use super::moments;
 use super::parse::{NAMED_MAX, TESTS_MAX};
 use super::sort::SortKeys;
 use super::value::Value;
-use crate::fields::{Field, Type};
+use crate::fields::{Field, Unit};
 
 /// What a filter is to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum Unsupported {
         "'exact' cannot be asked of this ledger: it has guessed stacks and does not say which; an earlier heapledger recorded it"
     )]
     GuessesUntold,
-    /// The program set no mark, or opened no window.
+    /// The program set no mark, opened no window, or gave no label.
     #[error("'{}' cannot be asked of this ledger: its program {}", .0, told_none(.0))]
     NothingTold(Field),
     /// Too many conditions.
@@ -70,7 +70,22 @@ fn hint(option: &Option<&'static str>) -> String {
 }
 
 fn told_none(field: &Field) -> &'static str {
-    if *field == Field::Window { "opened no window" } else { "set no mark" }
+    match field.unit() {
+        Unit::Label => "gave no label",
+        Unit::Window => "opened no window",
+        _ => "set no mark",
+    }
+}
+
+/// Whether the program told anything of the kind that `field` is about.
+fn told(ledger: &Ledger, field: Field) -> Result<(), Unsupported> {
+    // A table that cannot be read is told of by whoever reads it for its names.
+    let is_none = match field.unit() {
+        Unit::Mark | Unit::Window => moments::names(field, ledger).is_ok_and(|names| names.is_empty()),
+        Unit::Label => ledger.labels().is_ok_and(|labels| labels.count() == 0),
+        _ => false,
+    };
+    if is_none { Err(Unsupported::NothingTold(field)) } else { Ok(()) }
 }
 
 /// Whether `ledger` records what `field` needs. `asked` is what it was called by who asked.
@@ -78,7 +93,7 @@ pub(crate) fn recorded(ledger: &Ledger, field: Field, asked: &str) -> Result<(),
     let options = ledger.header().options;
     match field.needs().iter().find(|(option, ..)| !options.has(*option)) {
         Some((_, what, option)) => Err(Unsupported::NotRecorded { asked: asked.to_owned(), what, option: *option }),
-        None => Ok(()),
+        None => told(ledger, field),
     }
 }
 
@@ -142,10 +157,6 @@ fn check(test: &Test, ledger: &Ledger, scope: Scope) -> Result<(), Unsupported> 
         if guessed != 0 {
             return Err(Unsupported::GuessesUntold);
         }
-    }
-    // A table that cannot be read is told of by whoever reads it for its names.
-    if test.field.kind() == Type::Moment && moments::names(test.field, ledger).is_ok_and(|names| names.is_empty()) {
-        return Err(Unsupported::NothingTold(test.field));
     }
     let seconds = |value: &Value| matches!(value, Value::Span(ns) if *ns != 0);
     if ledger.header().tick_ns == 0 && test.values.iter().any(seconds) {

@@ -5,7 +5,7 @@ use heapledger_source::{Ledger, SourceError};
 
 use super::expr::Filter;
 use super::moments::Moments;
-use super::plan::{Condition, Plan};
+use super::plan::{Condition, Plan, TextTest};
 use super::rows::Rows;
 use super::stacks::{Stacks, Undecided};
 use crate::fields::{Field, Type, Unit};
@@ -130,7 +130,7 @@ pub struct Evaluator<'a> {
     text: String,
     node: Option<Condition>,
     rows: Vec<Rows>,
-    moments: Vec<Moments>,
+    moments: Vec<(Field, TextTest, Moments)>,
     stacks: Stacks<'a>,
 }
 
@@ -189,10 +189,28 @@ impl<'a> Evaluator<'a> {
         let plan = Plan::of(filter.expr());
         let rows = plan.rows.into_iter().map(|(field, test)| Rows::new(field, test, ledger));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
-        let moments = plan.moments.iter().map(|(field, test)| Moments::new(*field, test, ledger));
-        let moments = moments.collect::<Result<Vec<_>, _>>()?;
+        let moments = plan.moments.into_iter().map(|(field, test)| (field, test, Moments::default())).collect();
         let stacks = Stacks::new(plan.named, names, holders);
-        Ok(Evaluator { ledger, clock, text: filter.to_string(), node: plan.node, rows, moments, stacks })
+        let text = filter.to_string();
+        let mut evaluator = Evaluator { ledger, clock, text, node: plan.node, rows, moments, stacks };
+        evaluator.read_moments()?;
+        Ok(evaluator)
+    }
+
+    fn read_moments(&mut self) -> Result<(), SourceError> {
+        for (field, test, moments) in &mut self.moments {
+            *moments = Moments::new(*field, test, self.ledger)?;
+        }
+        Ok(())
+    }
+
+    /// Learns of the marks that a running program has set meanwhile. For whoever goes through its blocks again and does not
+    /// [prepare](Evaluator::prepare_blocks) for it.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn refresh(&mut self) -> Result<(), SourceError> {
+        if self.ledger.is_finished() { Ok(()) } else { self.read_moments() }
     }
 
     /// The filter, as it can be read again.
@@ -210,11 +228,13 @@ impl<'a> Evaluator<'a> {
         !self.stacks.is_empty()
     }
 
-    /// Finds the names that live blocks need, in one pass over the records. Nothing is done if no names are needed.
+    /// Finds the names that live blocks need, in one pass over the records, if names are needed. Marks that were set since are
+    /// learnt.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn prepare_blocks(&mut self, progress: &mut dyn FnMut(f32)) -> Result<(), SourceError> {
+        self.refresh()?;
         if !self.needs_names() {
             return Ok(());
         }
@@ -327,7 +347,7 @@ impl<'a> Evaluator<'a> {
             },
             Condition::During(index) => {
                 let moments = self.moments.get(*index);
-                Some(moments.is_some_and(|moments| moments.has(subject.number(), subject.thread())))
+                Some(moments.is_some_and(|(.., moments)| moments.has(subject.number(), subject.thread())))
             }
             Condition::Named(index) => self.stacks.holds(subject.site(), *index),
         }

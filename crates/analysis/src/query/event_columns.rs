@@ -19,6 +19,12 @@ pub enum EventColumn {
     Free(Field),
 }
 
+impl keys::OfLabel for EventColumn {
+    fn of_label(name: &str) -> Option<EventColumn> {
+        Field::of_label(name).map(EventColumn::Own)
+    }
+}
+
 static NAMES: LazyLock<Vec<(EventColumn, &'static [&'static str])>> = LazyLock::new(|| {
     let own = EVENT_COLUMNS.iter().map(|(field, names)| (EventColumn::Own(*field), *names));
     let end = |which: usize, column: fn(Field) -> EventColumn| {
@@ -31,7 +37,10 @@ static NAMES: LazyLock<Vec<(EventColumn, &'static [&'static str])>> = LazyLock::
 impl EventColumn {
     /// Its name.
     pub fn name(self) -> &'static str {
-        keys::name_of(&NAMES, &self)
+        match self {
+            EventColumn::Own(field @ Field::LabelOf(_)) => field.name(),
+            _ => keys::name_of(&NAMES, &self),
+        }
     }
 
     /// The names of all of them.

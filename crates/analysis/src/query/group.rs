@@ -29,6 +29,8 @@ impl Field {
     }
 }
 
+impl keys::OfLabel for GroupField {}
+
 /// What groups are put in order by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GroupField {

@@ -3,14 +3,25 @@
 use std::ops::Range;
 
 use super::{SyntaxError, nearest};
+use crate::fields::Field;
 
 /// Things by name: what a thing is called, and what else it may be called.
 pub(crate) type Known<T> = [(T, &'static [&'static str])];
 
-/// What no ledger of this version has, though people ask for it.
-pub(crate) const LABEL: &str = "label";
-/// Why that is refused.
-pub(crate) const NO_LABELS: &str = "no ledger of this version has labels";
+/// What is called by a name that is in no list: what stands behind a key of labels.
+pub(crate) trait OfLabel: Sized {
+    /// The thing of that name.
+    fn of_label(name: &str) -> Option<Self> {
+        let _ = name;
+        None
+    }
+}
+
+impl OfLabel for Field {
+    fn of_label(name: &str) -> Option<Field> {
+        Field::of_label(name)
+    }
+}
 
 /// The first name of each thing, in a line.
 pub(crate) fn firsts<T>(known: &Known<T>) -> String {
@@ -33,7 +44,7 @@ pub(crate) fn parts(text: &str) -> impl Iterator<Item = (&str, Range<usize>)> {
 }
 
 /// The thing called `name`; `what` it is called in an error.
-pub(crate) fn find<T: Copy>(
+pub(crate) fn find<T: Copy + OfLabel>(
     known: &Known<T>,
     what: &str,
     name: &str,
@@ -44,8 +55,8 @@ pub(crate) fn find<T: Copy>(
     if let Some((thing, _)) = known.iter().find(|(_, names)| names.contains(&lower.as_str())) {
         return Ok(*thing);
     }
-    if lower == LABEL {
-        return Err(SyntaxError::new(NO_LABELS, text, place));
+    if let Some(thing) = T::of_label(name) {
+        return Ok(thing);
     }
     let said = if name.is_empty() { format!("a {what} is missing") } else { format!("unknown {what}") };
     let names = known.iter().flat_map(|(_, names)| names.iter().copied());
@@ -56,7 +67,11 @@ pub(crate) fn find<T: Copy>(
 }
 
 /// Reads a list of different things.
-pub(crate) fn list<T: Copy + PartialEq>(known: &Known<T>, what: &str, text: &str) -> Result<Vec<T>, SyntaxError> {
+pub(crate) fn list<T: Copy + PartialEq + OfLabel>(
+    known: &Known<T>,
+    what: &str,
+    text: &str,
+) -> Result<Vec<T>, SyntaxError> {
     let mut things = Vec::new();
     for (part, place) in parts(text) {
         let thing = find(known, what, part, text, place.clone())?;
@@ -69,7 +84,7 @@ pub(crate) fn list<T: Copy + PartialEq>(known: &Known<T>, what: &str, text: &str
 }
 
 /// Reads sort keys, each with whether it is descending. `descends` says so for keys without a direction.
-pub(crate) fn sort<T: Copy + PartialEq>(
+pub(crate) fn sort<T: Copy + PartialEq + OfLabel>(
     known: &Known<T>,
     descends: fn(T) -> bool,
     text: &str,

@@ -13,7 +13,7 @@ use super::plan::TextTest;
 use crate::fields::{Field, Unit};
 
 /// Numbers from one to another, which is the first behind them.
-type Span = (u64, u64);
+pub(super) type Span = (u64, u64);
 
 /// The numbers that a condition on marks or windows means.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,47 +46,88 @@ pub(crate) fn names(field: Field, ledger: &Ledger) -> Result<Vec<(u32, String)>,
     })
 }
 
+/// The marks that name moments, in order.
+pub(super) fn in_order(ledger: &Ledger) -> Result<Vec<NamedRow<Mark>>, SourceError> {
+    let mut marks = ledger.marks()?;
+    marks.retain(|mark| is_moment(&mark.entry));
+    marks.sort_by_key(|mark| mark.entry.number);
+    Ok(marks)
+}
+
+/// The threads that set marks of their own.
+pub(super) fn own_threads(marks: &[NamedRow<Mark>]) -> BTreeSet<u32> {
+    marks.iter().filter_map(|mark| thread_of(&mark.entry)).collect()
+}
+
+/// The numbers of a thread's events that come behind each mark, up to the next: with where the mark is in `marks`, which are
+/// in order.
+pub(super) fn behind_marks(marks: &[NamedRow<Mark>], thread: Option<u32>) -> Vec<(Span, u32)> {
+    let reaching = marks.iter().zip(0u32..);
+    let reaching = reaching.filter(|(mark, _)| thread_of(&mark.entry).is_none_or(|own| Some(own) == thread));
+    let reaching: Vec<_> = reaching.collect();
+    let ends = reaching.iter().skip(1).map(|(mark, _)| before(&mark.entry)).chain([u64::MAX]);
+    reaching.iter().zip(ends).map(|((mark, at), end)| ((after(&mark.entry), end), *at)).collect()
+}
+
+/// A window, and when it was open.
+pub(super) struct WindowOpen {
+    pub(super) name: String,
+    /// The one thread that it is of.
+    pub(super) thread: Option<u32>,
+    pub(super) spans: Vec<Span>,
+}
+
+/// The windows of a ledger.
+pub(super) fn windows_open(ledger: &Ledger) -> Result<Vec<WindowOpen>, SourceError> {
+    let windows = ledger.windows()?;
+    let mut marks = ledger.marks()?;
+    marks.sort_by_key(|mark| mark.entry.number);
+    let open = windows.into_iter().map(|window| WindowOpen {
+        name: window.name,
+        thread: window.entry.thread.checked_sub(1),
+        spans: spans_of(window.row, &marks),
+    });
+    Ok(open.collect())
+}
+
+/// When the window of this row was open, by `marks`, which are in order.
+fn spans_of(row: u32, marks: &[NamedRow<Mark>]) -> Vec<Span> {
+    open(marks.iter().filter(|mark| mark.entry.about == row + 1).map(|mark| &mark.entry))
+}
+
 impl Moments {
     /// What a condition on this field means, of which `test` says what names it accepts.
     pub(crate) fn new(field: Field, test: &TextTest, ledger: &Ledger) -> Result<Moments, SourceError> {
-        let mut marks = ledger.marks()?;
-        marks.sort_by_key(|mark| mark.entry.number);
         if field == Field::Window {
-            let accepted = ledger.windows()?.into_iter().filter(|window| test.holds(&window.name));
-            let windows: Vec<_> = accepted.map(|window| (window.row, window.entry.thread.checked_sub(1))).collect();
-            return Ok(Moments::of_windows(&windows, &marks));
+            let windows = windows_open(ledger)?.into_iter().filter(|window| test.holds(&window.name));
+            return Ok(Moments::of_windows(windows));
         }
-        marks.retain(|mark| is_moment(&mark.entry));
-        Ok(Moments::of_marks(field, &marks, &|name| test.holds(name)))
+        Ok(Moments::of_marks(field, &in_order(ledger)?, &|name| test.holds(name)))
     }
 
     /// Those of marks, which are in order.
     fn of_marks(field: Field, marks: &[NamedRow<Mark>], accepts: &dyn Fn(&str) -> bool) -> Moments {
         let spans = |thread: Option<u32>| -> Vec<Span> {
-            let reaching = |mark: &&NamedRow<Mark>| thread_of(&mark.entry).is_none_or(|own| Some(own) == thread);
-            let marks: Vec<&NamedRow<Mark>> = marks.iter().filter(reaching).collect();
-            let ends = marks.iter().skip(1).map(|mark| before(&mark.entry)).chain([u64::MAX]);
-            let spans = marks.iter().zip(ends).filter(|(mark, _)| accepts(&mark.name));
-            let mut spans: Vec<Span> = spans.map(|(mark, end)| (after(&mark.entry), end)).collect();
+            let behind = behind_marks(marks, thread).into_iter();
+            let accepted = |at: u32| marks.get(at as usize).is_some_and(|mark| accepts(&mark.name));
+            let mut spans: Vec<Span> = behind.filter(|(_, at)| accepted(*at)).map(|(span, _)| span).collect();
             if field == Field::Since {
                 // Of several that are called so, the last.
                 spans = spans.last().map(|(from, _)| (*from, u64::MAX)).into_iter().collect();
             }
             merged(spans)
         };
-        let threads: BTreeSet<u32> = marks.iter().filter_map(|mark| thread_of(&mark.entry)).collect();
-        let threads = threads.into_iter().map(|thread| (thread, spans(Some(thread)))).collect();
+        let threads = own_threads(marks).into_iter().map(|thread| (thread, spans(Some(thread)))).collect();
         Moments { spans: spans(None), threads }
     }
 
-    /// Those of windows, each with its row and the one thread that it is of. `marks` are in order.
-    fn of_windows(windows: &[(u32, Option<u32>)], marks: &[NamedRow<Mark>]) -> Moments {
+    /// Those of windows.
+    fn of_windows(windows: impl Iterator<Item = WindowOpen>) -> Moments {
         let mut moments = Moments::default();
-        for (row, thread) in windows {
-            let open = open(marks.iter().filter(|mark| mark.entry.about == row + 1).map(|mark| &mark.entry));
-            match thread {
-                Some(thread) => moments.threads.entry(*thread).or_default().extend(open),
-                None => moments.spans.extend(open),
+        for window in windows {
+            match window.thread {
+                Some(thread) => moments.threads.entry(thread).or_default().extend(window.spans),
+                None => moments.spans.extend(window.spans),
             }
         }
         for spans in moments.threads.values_mut() {
@@ -202,10 +243,17 @@ mod tests {
             of(30, WindowResumes, 0),
             of(40, WindowStops, 0),
         ];
-        assert_eq!(Moments::of_windows(&[(0, None)], &marks).spans, [(11, 20), (31, 40)]);
-        assert_eq!(Moments::of_windows(&[(1, None)], &marks).spans, [(16, u64::MAX)], "nobody has stopped it");
-        assert_eq!(Moments::of_windows(&[(0, None), (1, None)], &marks).spans, [(11, u64::MAX)]);
-        let own = Moments::of_windows(&[(0, Some(3))], &marks);
+        let of_windows = |rows: &[(u32, Option<u32>)]| {
+            Moments::of_windows(rows.iter().map(|(row, thread)| WindowOpen {
+                name: String::new(),
+                thread: *thread,
+                spans: spans_of(*row, &marks),
+            }))
+        };
+        assert_eq!(of_windows(&[(0, None)]).spans, [(11, 20), (31, 40)]);
+        assert_eq!(of_windows(&[(1, None)]).spans, [(16, u64::MAX)], "nobody has stopped it");
+        assert_eq!(of_windows(&[(0, None), (1, None)]).spans, [(11, u64::MAX)]);
+        let own = of_windows(&[(0, Some(3))]);
         assert!(own.has(12, Some(3)) && !own.has(25, Some(3)) && !own.has(12, Some(4)) && !own.has(12, None));
     }
 }

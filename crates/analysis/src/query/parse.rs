@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::expr::{Expr, Filter, Test};
 use super::lex::{Lexer, Token, short};
 use super::value::{self, Value};
-use super::{SyntaxError, keys, nearest, plan};
+use super::{SyntaxError, nearest, plan};
 use crate::fields::{CONDITIONS, Field, Op, Type};
 
 /// Longest text.
@@ -183,9 +183,6 @@ impl<'t> Parser<'t> {
     }
 
     fn unknown_field(&self, name: &str, place: Range<usize>) -> SyntaxError {
-        if name.eq_ignore_ascii_case(keys::LABEL) {
-            return SyntaxError::new(keys::NO_LABELS, self.text, place);
-        }
         let names = || CONDITIONS.iter().flat_map(|(_, names)| names.iter().copied());
         let help = match (nearest(name, names()), name) {
             (_, "line") => "write file == \"parse.c:120\"".to_owned(),
@@ -264,7 +261,7 @@ impl<'t> Parser<'t> {
             (Type::Kind, Token::Word(text) | Token::Text(text)) => value::kind(&text).map(Value::Text).map_err(wrong),
             (Type::Row, Token::Word(text) | Token::Text(text)) => Ok(Value::Text(text)),
             (Type::Moment, Token::Word(text) | Token::Text(text)) => Ok(Value::Text(text)),
-            (Type::Text | Type::File, Token::Word(text) | Token::Text(text) | Token::Number(text)) => {
+            (Type::Text | Type::File | Type::Label, Token::Word(text) | Token::Text(text) | Token::Number(text)) => {
                 Ok(Value::Text(text))
             }
             (Type::Event, Token::Word(text) | Token::Text(text)) => match text.to_ascii_lowercase().as_str() {
@@ -319,6 +316,7 @@ fn wanted(kind: Type, op: Op) -> &'static str {
         Type::Row => "a row's number, or a name in quotes",
         Type::Kind => "a function of the malloc family such as malloc, calloc, new[]",
         Type::Text | Type::Moment => "a name, in quotes if need be",
+        Type::Label => "a label in quotes, such as \"route=/x\", or what stands behind a key",
         Type::File => "a file such as \"parse.c\", or \"parse.c:120\"",
         Type::YesNo => "yes or no",
         Type::Event => "allocation or free",

@@ -195,7 +195,7 @@ impl Plan {
                 }
                 Condition::Kind(holds)
             }
-            Type::Row => {
+            Type::Row | Type::Label => {
                 self.rows.push((test.field, TextTest::of(test)));
                 Condition::Row(test.field, NumberTest::of(Op::In, numbers().collect()), self.rows.len() - 1)
             }

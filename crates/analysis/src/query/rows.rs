@@ -14,8 +14,29 @@ pub(crate) fn named(field: Field, ledger: &Ledger) -> Result<Vec<(u32, String)>,
         Unit::Thread => ledger.threads()?.into_iter().map(|thread| (thread.row, thread.name)).collect(),
         Unit::Heap => ledger.heaps()?.into_iter().map(|heap| (heap.row, heap.name)).collect(),
         Unit::Mark | Unit::Window => moments::names(field, ledger)?,
+        Unit::Label => label_names(field, ledger)?,
         _ => Vec::new(),
     })
+}
+
+/// What a label can be asked for by: each of its pairs and all of them, or what stands behind a key.
+fn label_names(field: Field, ledger: &Ledger) -> Result<Vec<(u32, String)>, SourceError> {
+    let labels = ledger.labels()?;
+    let mut names = Vec::new();
+    for label in labels.numbers() {
+        let pairs = labels.pairs(label);
+        match field.label_key() {
+            Some(key) => {
+                let values = pairs.iter().filter(|(known, _)| *known == key);
+                names.extend(values.map(|(_, value)| (label.0, (*value).to_owned())));
+            }
+            None => {
+                names.extend(pairs.iter().map(|(key, value)| (label.0, format!("{key}={value}"))));
+                names.extend((pairs.len() > 1).then(|| (label.0, labels.text(label))));
+            }
+        }
+    }
+    Ok(names)
 }
 
 /// Which rows a test on their names accepts.
@@ -34,8 +55,13 @@ impl Rows {
     }
 
     fn read(&mut self, ledger: &Ledger) -> Result<(), SourceError> {
+        if self.field.unit() == Unit::Label {
+            // One without the key is accepted by no test.
+            self.decided.extend(ledger.labels()?.numbers().map(|label| (label.0, false)));
+        }
         for (row, name) in named(self.field, ledger)? {
-            self.decided.insert(row, self.test.holds(&name));
+            // A label has several names.
+            *self.decided.entry(row).or_insert(false) |= self.test.holds(&name);
         }
         Ok(())
     }

@@ -1,12 +1,15 @@
 //! Orders of blocks.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use heapledger_format::{Entry, Kind};
+use heapledger_source::{Ledger, SourceError};
 
 use super::{Subject, SyntaxError, keys};
+use crate::Told;
 use crate::fields::{Field, SORT_KEYS, Unit};
 
 /// Where functions of the malloc family come in the order of their names.
@@ -52,19 +55,49 @@ pub struct SortKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortKeys {
     keys: Vec<SortKey>,
+    /// What a program told of its blocks, if that is sorted by, and where its labels come by each of the keys.
+    told: Option<Arc<(Told, Vec<HashMap<u64, u64>>)>>,
 }
 
 impl Default for SortKeys {
     /// Lowest address first.
     fn default() -> SortKeys {
-        SortKeys { keys: vec![SortKey { by: Field::Address, descending: false }] }
+        SortKeys::new(vec![SortKey { by: Field::Address, descending: false }])
     }
 }
 
 impl SortKeys {
     /// These keys, the first one first.
     pub fn new(keys: Vec<SortKey>) -> SortKeys {
-        SortKeys { keys }
+        SortKeys { keys, told: None }
+    }
+
+    /// The same order of the blocks of `ledger`, where it may be by what its program told of them: by labels, marks, windows.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn in_ledger(self, ledger: &Ledger) -> Result<SortKeys, SourceError> {
+        if !self.keys.iter().any(|key| key.by.is_told()) {
+            return Ok(self);
+        }
+        let told = Told::of(ledger)?;
+        let places = |key: &SortKey| if key.by.unit() == Unit::Label { told.places(key.by) } else { HashMap::new() };
+        let places = self.keys.iter().map(places).collect();
+        Ok(SortKeys { told: Some(Arc::new((told, places))), ..self })
+    }
+
+    /// A number of a block that is in the order of the key at that place.
+    #[inline]
+    fn rank(&self, at: usize, by: Field, entry: &Entry) -> u64 {
+        let Some((told, places)) = self.told.as_deref().filter(|_| by.is_told()) else { return rank_by(by, entry) };
+        let figure = told.figure(by, &Subject::live(entry));
+        match by.unit() {
+            // Those that came since.
+            Unit::Label => figure.map_or(0, |label| {
+                places.get(at).and_then(|places| places.get(&label).copied()).unwrap_or(u64::from(u32::MAX))
+            }),
+            _ => rank(figure),
+        }
     }
 
     /// Reads `size:desc,number`. A key without `:asc` or `:desc` has the direction that people mean: `size`, `actual`
@@ -74,7 +107,7 @@ impl SortKeys {
     /// If it cannot be understood: what, and where.
     pub fn parse(text: &str) -> Result<SortKeys, SyntaxError> {
         let keys = keys::sort(&SORT_KEYS, Field::descends, text)?;
-        Ok(SortKeys { keys: keys.into_iter().map(|(by, descending)| SortKey { by, descending }).collect() })
+        Ok(SortKeys::new(keys.into_iter().map(|(by, descending)| SortKey { by, descending }).collect()))
     }
 
     /// Reads `Ns`: letters, capitals for the reverse. p address, n size, s number, t thread, a function.
@@ -97,7 +130,7 @@ impl SortKeys {
             }
             keys.push(SortKey { by, descending: letter.is_ascii_uppercase() });
         }
-        Ok(SortKeys { keys })
+        Ok(SortKeys::new(keys))
     }
 
     /// The keys, the first one first.
@@ -116,17 +149,17 @@ impl SortKeys {
 
     /// Numbers that are in this order, of what each key is about.
     pub(crate) fn ranks(&self, entry: &Entry) -> Box<[u64]> {
-        let rank = |key: &SortKey| {
-            let rank = rank_by(key.by, entry);
+        let rank = |(at, key): (usize, &SortKey)| {
+            let rank = self.rank(at, key.by, entry);
             if key.descending { !rank } else { rank }
         };
-        self.keys.iter().map(rank).collect()
+        self.keys.iter().enumerate().map(rank).collect()
     }
 
     /// Which of two blocks comes first.
     pub fn compare(&self, one: &Entry, other: &Entry) -> Ordering {
-        for key in &self.keys {
-            let order = rank_by(key.by, one).cmp(&rank_by(key.by, other));
+        for (at, key) in self.keys.iter().enumerate() {
+            let order = self.rank(at, key.by, one).cmp(&self.rank(at, key.by, other));
             if order != Ordering::Equal {
                 return if key.descending { order.reverse() } else { order };
             }
@@ -186,6 +219,9 @@ mod tests {
             "kind" => (one.kind.name(), one.kind.0).cmp(&(other.kind.name(), other.kind.0)),
             "heap" => one.heap.cmp(&other.heap),
             "site" => one.site.cmp(&other.site),
+            // What is told is not known here: labels by their numbers, and no marks.
+            "label" => one.label.cmp(&other.label),
+            "mark" | "window" => Ordering::Equal,
             other => panic!("{other} is not told apart here"),
         }
     }
@@ -202,6 +238,7 @@ mod tests {
             thread: Some((number % 5) as u32).filter(|row| *row != 4),
             heap: Some((number % 3) as u8).filter(|row| *row != 2),
             time: Some(number / 3).filter(|time| *time != 5),
+            ..Entry::NONE
         };
         let kinds = [Kind::MALLOC, Kind::CALLOC, Kind::FREE, Kind(200), Kind(201)];
         let entries: Vec<Entry> = (0..40)

@@ -14,6 +14,8 @@ pub enum TreeField {
     Name,
 }
 
+impl keys::OfLabel for TreeField {}
+
 impl TreeField {
     const NAMES: &'static keys::Known<TreeField> = &[
         (TreeField::Figure(Measure::LiveBytes), &["bytes", "size", "live_bytes"]),

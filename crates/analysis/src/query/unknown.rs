@@ -138,7 +138,7 @@ impl Filter {
             positive(expr, false, &mut |test| tests.push(test));
         }
         let mut found = Vec::new();
-        for test in tests.iter().filter(|test| matches!(test.field.kind(), Type::Row | Type::Moment)) {
+        for test in tests.iter().filter(|test| matches!(test.field.kind(), Type::Row | Type::Moment | Type::Label)) {
             let rows = rows::named(test.field, ledger)?;
             let known: BTreeSet<&str> = rows.iter().map(|(_, name)| name.as_str()).collect();
             let known: Vec<&str> = known.into_iter().filter(|name| !name.is_empty()).collect();

@@ -260,6 +260,7 @@ mod tests {
                     thread,
                     heap: None,
                     time: None,
+                    ..Entry::NONE
                 };
                 let part = Amounts { live_bytes: number, live_blocks: 1, freed_bytes: 2 * number, freed_blocks: 2 };
                 one.add(&block, part);

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::Result;
-use heapledger_analysis::{Clock, Sampling};
+use heapledger_analysis::{Clock, Sampling, Told};
 use heapledger_format::record::Options;
 use heapledger_report::{Context, Form, Paint};
 use heapledger_source::Ledger;
@@ -85,6 +86,7 @@ impl LedgerArgs {
             clock,
             threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
+            told: Arc::new(Told::of(&ledger)?),
             sampling: Sampling::of(&ledger),
             paint: self.paint(),
         };
@@ -97,6 +99,7 @@ impl LedgerArgs {
 pub(super) fn refresh(ledger: &Ledger, context: &mut Context) -> Result<()> {
     if !ledger.is_finished() {
         context.threads = ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
+        context.told = Arc::new(Told::of(ledger)?);
     }
     Ok(())
 }

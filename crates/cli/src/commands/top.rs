@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 
 use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::ErrorKind;
 use clap::{Arg, Command};
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::watch::{RowOrder, row_orders};
@@ -82,13 +81,6 @@ impl TypedValueParser for GroupParser {
     type Value = Field;
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<Field, clap::Error> {
-        // Asked for by those who know them from `dump`'s documentation; none of the values is like it.
-        if value.eq_ignore_ascii_case("label") {
-            return Err(clap::Error::raw(
-                ErrorKind::ValueValidation,
-                "--group-by: no ledger of this version has labels\n",
-            ));
-        }
         let name = PossibleValuesParser::new(Self::values()).parse_ref(command, argument, value)?;
         let named = |field: &&Field| field.watched_name() == name || field.group_names().contains(&name.as_str());
         let mut fields = Field::watched().iter().map(|(field, _)| field);

@@ -147,6 +147,7 @@ fn the_smallest_ledger_fits_a_chip() {
             thread: Some(1),
             heap: None,
             time: Some(number as u64),
+            ..Entry::NONE
         };
         let place = records_at + number * RECORD_BYTES;
         entry.write(&header.layout, codec, &mut ledger[place..place + RECORD_BYTES]);

@@ -20,6 +20,7 @@ fn sample() -> Entry {
         thread: Some(513),
         heap: Some(2),
         time: Some(12_345_678),
+        ..Entry::NONE
     }
 }
 
@@ -63,6 +64,7 @@ fn every_narrow_field_at_its_edge() {
         thread: Some(THREAD_OTHER - 1),
         heap: Some(255),
         time: Some(TIME_MAX),
+        ..Entry::NONE
     };
     assert_eq!(read(&last), Some(last), "the last value of each field is exact");
     assert!(!last.is_wide());

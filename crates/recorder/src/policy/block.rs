@@ -1,7 +1,7 @@
 //! A block begins, and ends.
 
 use crate::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot, Ticks};
-use heapledger_format::{Entry, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, Kind, LabelId, Site, TallyCounter};
 
 /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
 #[cfg_attr(target_arch = "x86_64", inline(always))]
@@ -48,6 +48,7 @@ pub(super) fn record<B: Backend>(
         thread: backend.thread(),
         heap: Some(block.heap),
         time: Some(time.0),
+        label: LabelId::NONE,
     };
     backend.publish(slot, &entry);
     match backend.insert(block.address, slot) {

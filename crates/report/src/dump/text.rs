@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::query::Subject;
 use heapledger_analysis::{NamedStack, Sampled, Seen, Selection};
 use heapledger_format::Entry;
 
@@ -105,5 +106,6 @@ pub(crate) fn block_text(
     let text = format!(": {} {size}{weight}, number {}{time}", block.kind, block.number);
     writeln!(out, "{address} {}", context.paint.lines(&text, address_width(block.address) + 1, 2))?;
     frames::thread(out, context, block.thread, threads_recorded)?;
+    frames::label(out, context, &Subject::live(block))?;
     frames::stack(out, stack, context.paint)
 }

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use heapledger_format::Site;
 use heapledger_format::errors::{ErrorStack, FoundAt, FoundBy, Neighbour, Whereabouts};
+use heapledger_format::{LabelId, Site};
 use heapledger_source::FoundError;
 use serde::Serialize;
 
@@ -74,7 +74,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
         for site in stacks(&found.entry).map(|stack| stack.site).chain(neighbours).filter(|site| *site != 0) {
             lines.line(out, report.names, Site(site))?;
         }
-        let label = Some(report.labels.text(found.entry.label)).filter(|label| !label.is_empty());
+        let label = Some(report.labels.text(LabelId(found.entry.label))).filter(|label| !label.is_empty());
         line(out, &error_line(report.context, found, label))?;
     }
     report.seen.notes.extend(report.names.notes());

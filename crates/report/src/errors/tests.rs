@@ -1,5 +1,6 @@
 //! Errors of a made ledger, in each form.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use heapledger_analysis::{Clock, NamedFrame, NamedStack, Note, Sampling};
@@ -36,6 +37,7 @@ fn written(form: &Form, shown: usize) -> String {
         clock: Clock::new(&ledger, SystemTime::UNIX_EPOCH).expect("a clock"),
         threads: ledger.threads().expect("read").into_iter().map(|thread| (thread.row, thread)).collect(),
         heaps: ledger.heaps().expect("read").into_iter().map(|heap| (heap.row, heap)).collect(),
+        told: Arc::default(),
         sampling: Sampling::of(&ledger),
         paint: Paint::default(),
     };

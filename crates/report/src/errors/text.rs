@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use heapledger_format::Site;
 use heapledger_format::errors::{Direction, ErrorEntry, FoundAt, FoundBy};
+use heapledger_format::{LabelId, Site};
 use heapledger_source::FoundError;
 
 use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, operand_names, stack_name, stacks};
@@ -40,7 +40,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
         if index > 0 {
             writeln!(out)?;
         }
-        let label = report.labels.text(found.entry.label);
+        let label = report.labels.text(LabelId(found.entry.label));
         error(&mut out, context, found, &label)?;
         for stack in stacks(&found.entry) {
             let time = frames::time(&context.clock, ticks(stack.time), true);

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::query::Subject;
 use heapledger_analysis::{Coverage, Event, EventKind, Events, NamedStack, Seen};
 
 use super::EventsReport;
@@ -59,6 +60,7 @@ fn event_text(
     let tail = context.paint.lines(&tail, head.len() + address_width(block.address), 2);
     writeln!(out, "{head}{address}{tail}")?;
     frames::thread(&mut *out, context, event.thread(), threads_recorded)?;
+    frames::label(&mut *out, context, &Subject::from(event))?;
     frames::stack(&mut *out, stack, context.paint)
 }
 

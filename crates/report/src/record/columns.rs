@@ -13,7 +13,8 @@ pub(crate) fn block_column(column: Field, sampled: bool) -> Column {
     let name = column.name();
     match column.unit() {
         Unit::Address | Unit::Kind | Unit::YesNo | Unit::Event => Column::word(name),
-        Unit::Thread | Unit::Heap | Unit::Mark | Unit::Window => Column::text(name),
+        Unit::Thread | Unit::Heap | Unit::Account => Column::text(name),
+        Unit::Mark | Unit::Window | Unit::Label => Column::text(name),
         Unit::Function | Unit::File | Unit::Module | Unit::Stack => Column::text(name),
         Unit::Weight => Column::number(name).estimated(sampled),
         Unit::Time | Unit::Age | Unit::Span => Column::number(name).key(format!("{name}_ns")),
@@ -37,6 +38,7 @@ pub(crate) fn cell(
         Unit::File => text(holder().and_then(place)),
         Unit::Module => text(holder().and_then(|frame| frame.module.as_deref().map(str::to_owned))),
         Unit::Stack => text(Some(folded(stack)).filter(|folded| !folded.is_empty())),
+        _ if column.is_told() => text(context.told.text_of(column, subject).map(std::borrow::Cow::into_owned)),
         _ => figure_cell(column, column.figure(subject), context),
     }
 }
@@ -61,9 +63,22 @@ fn figure_cell(field: Field, figure: Option<u64>, context: &Context) -> Cell {
         Unit::Kind => Cell::Text(Kind(figure as u8).to_string()),
         Unit::YesNo => word(if figure != 0 { "yes" } else { "no" }),
         Unit::Event => word(if figure != 0 { "free" } else { "allocation" }),
-        Unit::Number | Unit::Mark | Unit::Window => Cell::Plain(figure),
+        Unit::Account => Cell::Text(account(figure, context)),
+        Unit::Number | Unit::Mark | Unit::Window | Unit::Label => Cell::Plain(figure),
         Unit::Function | Unit::File | Unit::Module | Unit::Stack => Cell::Plain(figure),
     }
+}
+
+/// `3 worker / brk heap`.
+fn account(figure: u64, context: &Context) -> String {
+    let (row, heap) = ((figure >> 32) as u32, figure as u32);
+    let thread = match context.threads.get(&row) {
+        _ if row == u32::MAX => "without a row".to_owned(),
+        Some(thread) if !thread.name.is_empty() => format!("{row} {}", thread.name),
+        _ => row.to_string(),
+    };
+    let heap = context.heaps.get(&heap).map_or_else(|| heap.to_string(), |heap| heap.name.clone());
+    format!("{thread} / {heap}")
 }
 
 /// All functions of a stack in a line, innermost first.
@@ -101,6 +116,8 @@ pub(crate) fn group_cell(key: &GroupKey, context: &Context) -> Cell {
             module.as_ref().map_or_else(|| unnamed("unknown code"), |module| Cell::Text(module.to_string()))
         }
         GroupKey::Stack(site) => Cell::Plain(u64::from(site.0)),
+        GroupKey::Told(_, Some(text)) => Cell::Text(text.to_string()),
+        GroupKey::Told(field, None) => Cell::Text(format!("(no {})", field.name())),
         GroupKey::Figure(field, None) if field.unit() == Unit::Thread => unnamed("a thread without a row"),
         GroupKey::Figure(field, figure) => figure_cell(*field, *figure, context),
     }

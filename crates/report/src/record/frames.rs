@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling};
+use heapledger_analysis::fields::Field;
+use heapledger_analysis::query::Subject;
+use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling, Told};
 use heapledger_format::Entry;
 use heapledger_source::{Heap, Thread};
 
@@ -24,6 +27,8 @@ pub struct Context {
     pub threads: HashMap<u32, Thread>,
     /// Heaps by row.
     pub heaps: HashMap<u32, Heap>,
+    /// What the program told of its blocks.
+    pub told: Arc<Told>,
     /// How blocks were chosen.
     pub sampling: Sampling,
     /// Whether text is emphasized.
@@ -76,6 +81,14 @@ pub(crate) fn thread(out: &mut dyn Write, context: &Context, row: Option<u32>, r
             None => writeln!(out, "  By thread {row}"),
         },
         None if recorded => writeln!(out, "  By a thread without a row"),
+        None => Ok(()),
+    }
+}
+
+/// `  Labelled route=/x`, if it has a label.
+pub(crate) fn label(out: &mut dyn Write, context: &Context, subject: &Subject<'_>) -> io::Result<()> {
+    match context.told.text_of(Field::Label, subject) {
+        Some(text) => writeln!(out, "  Labelled {}", context.paint.lines(&clean(&text), 11, 4)),
         None => Ok(()),
     }
 }

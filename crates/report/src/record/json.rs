@@ -43,11 +43,24 @@ impl<'a> FieldsJson<'a> {
             }
             Unit::YesNo => map.serialize_entry(key, &figure.map(|yes| yes != 0)),
             Unit::Event => map.serialize_entry(key, if subject.is_free() { "free" } else { "allocation" }),
-            // Only conditions are about these.
-            Unit::Mark | Unit::Window => Ok(()),
+            // Where a program told nothing of the kind, objects are as they would be without.
+            Unit::Mark | Unit::Window | Unit::Label if !context.told.has(field) => Ok(()),
+            Unit::Mark => map.serialize_entry(key, &context.told.text_of(field, subject)),
+            Unit::Window => map.serialize_entry(key, context.told.windows(subject)),
+            Unit::Label => map.serialize_entry(key, &context.told.pairs(subject.block().label).map(Pairs)),
+            Unit::Account => Ok(()),
             // Names of code stand on the line of the stack; without samples every block stands for itself.
             Unit::Function | Unit::File | Unit::Module | Unit::Stack | Unit::Weight => Ok(()),
         }
+    }
+}
+
+/// A label: an object with its keys.
+struct Pairs<'t>(Vec<(&'t str, &'t str)>);
+
+impl Serialize for Pairs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
     }
 }
 

@@ -95,6 +95,10 @@ pub(crate) fn write(out: &mut dyn Write, format: &Format, context: &Context, rec
             Conversion::Of(field) => match (field.unit(), field.figure(&record.subject)) {
                 (Unit::Address, Some(address)) => write!(out, "{address:#010x}")?,
                 (Unit::Kind, _) => out.write_all(function(record.by).as_bytes())?,
+                _ if field.is_told() => {
+                    let text = context.told.text_of(field, &record.subject).unwrap_or(Cow::Borrowed(UNKNOWN));
+                    out.write_all(clean(&text).as_bytes())?;
+                }
                 (Unit::Weight, _) => number(out, Some(context.sampling.weight(record.block)))?,
                 (_, figure) => number(out, figure)?,
             },

@@ -1,9 +1,10 @@
 //! Reports of made ledgers.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use heapledger_analysis::{Clock, Events, Names, NamingOptions, Sampling, Seen, Selection, Sort, Summary};
+use heapledger_analysis::{Clock, Events, Names, NamingOptions, Sampling, Seen, Selection, Sort, Summary, Told};
 use heapledger_format::Site;
 use heapledger_report::{BlocksReport, Context, EventsReport, Form, Paint, Report, ReportError, StatsReport};
 use heapledger_source::{Ledger, SourceError};
@@ -19,6 +20,7 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
         clock,
         threads: ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect(),
         heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect(),
+        told: Arc::new(Told::of(&ledger)?),
         sampling: Sampling::of(&ledger),
         paint: Paint::default(),
     };

@@ -43,7 +43,7 @@ pub(super) fn in_order(
             let count = behind.take_while(|(other, index)| other.first == group.first + index * GROUP).count();
             let (mut at, end) = (group.first, group.first + count as u64 * GROUP);
             while at < end {
-                let step = elements.read_some(at, end - at, &mut buffers, &mut |decoder, element| {
+                let step = elements.read_some(at, end - at, &mut buffers, &mut |decoder, element, _| {
                     held.add(decoder.freed_commit(element), element);
                 })?;
                 in_flight += step.in_flight;

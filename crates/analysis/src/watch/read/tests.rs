@@ -41,6 +41,7 @@ fn entry(number: u64, site: u32, thread: u32, size: u64) -> Entry {
         thread: Some(thread),
         heap: Some(0),
         time: Some(number * 10),
+        ..Entry::NONE
     }
 }
 

@@ -103,6 +103,7 @@ impl HistoryArgs {
             keys = Some(Sort::Size.into());
         }
         keys.iter().try_for_each(|keys| keys.check(ledger))?;
+        let keys = keys.map(|keys| keys.in_ledger(ledger)).transpose()?;
         Ok(EventOrder { keys, limit: self.limit() })
     }
 

@@ -72,6 +72,7 @@ impl SortArgs {
     pub(crate) fn get(&self, ledger: &Ledger) -> Result<SortKeys> {
         let keys = self.parse()?.unwrap_or_default();
         keys.check(ledger)?;
+        let keys = keys.in_ledger(ledger)?;
         Ok(if self.reverse { keys.reversed() } else { keys })
     }
 }

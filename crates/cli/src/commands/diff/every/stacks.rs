@@ -68,6 +68,7 @@ impl Followed for StacksFollowed<'_> {
         let now = now_unix_ns(ledger);
         let earlier = self.last.as_ref().unwrap_or(&self.first);
         let moments = [earlier.unix_ns, now];
+        self.filter.refresh()?;
         let keep = if is_last { Keep::Sums } else { Keep::Numbers };
         let (diff, census) = Diff::since(&earlier.census, ledger, Some(&mut self.filter), keep, &mut |_| ())?;
         self.last = Some(StacksRead { census, unix_ns: now });
@@ -77,6 +78,7 @@ impl Followed for StacksFollowed<'_> {
 
     fn end(mut self, out: Steps<'_>) -> Result<()> {
         let ledger = &self.opened.ledger;
+        self.filter.refresh()?;
         let (diff, _) = Diff::since(&self.first.census, ledger, Some(&mut self.filter), Keep::Sums, &mut |_| ())?;
         let moments = [self.first.unix_ns, now_unix_ns(ledger)];
         let limit = self.args.limit(STACKS);
