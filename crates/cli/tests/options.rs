@@ -438,7 +438,7 @@ fn what_a_program_tells_of_its_blocks_is_shown() {
     let expected = "number,label,mark,window\n30,route=/b user=7,,requests\n70,route=/b user=7,load,batch\n10,route=/a,,\n\
          20,user=7 route=/a,,requests\n50,route=/a,warm,batch\n60,user=7 route=/a,warm,batch\n90,route=/a,own,\n0,,,\n\
          40,,warm,\"batch, requests\"\n80,,load,\n";
-    assert_eq!(table, expected);
+    assert_eq!(table.replace('\r', ""), expected);
     let order = |keys: &str| shown(&scratch, &["dump", "--sort", keys, "-f", "%s", LEDGER]).replace('\n', " ");
     assert_eq!(order("label,number"), "0 40 80 10 50 90 30 70 20 60 ");
     assert_eq!(order("mark:desc,number"), "90 70 80 40 50 60 0 10 20 30 ");
@@ -459,7 +459,7 @@ fn what_a_program_tells_of_its_blocks_is_shown() {
     let words =
         ["history", "--where", "thread == 2 and size <= 2", "--csv", "--columns", "event,number,label,mark", LEDGER];
     assert_eq!(
-        shown(&scratch, &words),
+        shown(&scratch, &words).replace('\r', ""),
         "event,number,label,mark\nfree,200,user=7 route=/a,load\nfree,210,route=/b user=7,load\n"
     );
     let lines = json(&scratch, &["history", "--group-by", "label.user", "--where", "event == free", LEDGER]);
