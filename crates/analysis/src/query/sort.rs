@@ -50,13 +50,21 @@ pub struct SortKey {
     pub descending: bool,
 }
 
+/// What is needed to sort by what a program told of its blocks.
+#[derive(Debug, PartialEq, Eq)]
+struct ToldOrder {
+    told: Told,
+    /// For each key: where its labels come, if it is about labels.
+    places: Vec<HashMap<u64, u64>>,
+}
+
 /// An order: what the first key leaves equal, the second puts in order, and so on. What all leave equal is ordered by
 /// number, so that every order is a definite one. Written as a text, it can be read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortKeys {
     keys: Vec<SortKey>,
-    /// What a program told of its blocks, if that is sorted by, and where its labels come by each of the keys.
-    told: Option<Arc<(Told, Vec<HashMap<u64, u64>>)>>,
+    /// If it is by that.
+    told: Option<Arc<ToldOrder>>,
 }
 
 impl Default for SortKeys {
@@ -83,13 +91,15 @@ impl SortKeys {
         let told = Told::of(ledger)?;
         let places = |key: &SortKey| if key.by.unit() == Unit::Label { told.places(key.by) } else { HashMap::new() };
         let places = self.keys.iter().map(places).collect();
-        Ok(SortKeys { told: Some(Arc::new((told, places))), ..self })
+        Ok(SortKeys { told: Some(Arc::new(ToldOrder { told, places })), ..self })
     }
 
     /// A number of a block that is in the order of the key at that place.
     #[inline]
     fn rank(&self, at: usize, by: Field, entry: &Entry) -> u64 {
-        let Some((told, places)) = self.told.as_deref().filter(|_| by.is_told()) else { return rank_by(by, entry) };
+        let Some(ToldOrder { told, places }) = self.told.as_deref().filter(|_| by.is_told()) else {
+            return rank_by(by, entry);
+        };
         let figure = told.figure(by, &Subject::live(entry));
         match by.unit() {
             // Those that came since.
