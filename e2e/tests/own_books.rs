@@ -2,46 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals, read};
+use heapledger_e2e::own_books::{PROFILES, programs};
 use heapledger_e2e::process::{Held, PATIENCE, hold};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, products, root};
+use heapledger_e2e::tools::command;
 use heapledger_e2e::tracked::{recover, under_run};
 use heapledger_e2e::{Result, check, process};
-
-/// Profiles of its manifest, and where cargo puts what it builds.
-const PROFILES: &[(&str, &str)] =
-    &[("dev", "debug"), ("dev-abort", "dev-abort"), ("release", "release"), ("release-abort", "release-abort")];
 
 /// The program in one profile.
 fn program(profile: &'static str) -> Result<PathBuf> {
     Ok(programs(profile)?.join("own_books"))
-}
-
-/// The directory with the programs of one profile, built once.
-fn programs(profile: &'static str) -> Result<PathBuf> {
-    static BUILT: [OnceLock<PathBuf>; PROFILES.len()] = [const { OnceLock::new() }; PROFILES.len()];
-    let at = PROFILES.iter().position(|(name, _)| *name == profile).ok_or("no such profile")?;
-    Ok(BUILT[at].get_or_init(|| build(profile, PROFILES[at].1)).clone())
-}
-
-/// Builds its programs; returns where they lie.
-fn build(profile: &str, directory: &str) -> PathBuf {
-    // A directory for each: tests that need different ones need not wait for each other.
-    let target = products().join("own_books").join(profile);
-    let mut cargo = Command::new(option_env!("CARGO").unwrap_or("cargo"));
-    cargo.args(["build", "--quiet", "--offline", "--locked", "--profile", profile, "--target-dir"]).arg(&target);
-    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "LD_PRELOAD", "HEAPLEDGER"] {
-        cargo.env_remove(name);
-    }
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PROFILE_")) {
-        cargo.env_remove(name);
-    }
-    let status = cargo.current_dir(root().join("e2e/own_books")).status().expect("cargo");
-    assert!(status.success(), "own_books does not build as {profile}");
-    target.join(directory)
 }
 
 /// The program by itself, doing this, with its ledger below the scratch directory.

@@ -21,6 +21,9 @@
 //! }
 //! ```
 //!
+//! [`snapshot`] writes what the ledger holds at some moment to a file, and the program goes on. [`stack`] takes call stacks for
+//! the program's own use.
+//!
 //! # Which `heapledger` reads it
 //!
 //! Any of the same version or later. (Every later one reads every earlier ledger.)
@@ -53,8 +56,8 @@
 //! nothing is recorded.
 //!
 //! # Safety
-//! Three rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
-//! them, in assembly, `begin` keeps what was asked for. All else forbids it.
+//! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
+//! them, in assembly, `begin` keeps what was asked for; `registers` and [`stack`] read what a stack begins with. All else forbids it.
 #![no_std]
 #![cfg_attr(
     not(test),
@@ -75,6 +78,7 @@ mod allocator;
 mod control;
 mod error;
 mod options;
+mod snapshot;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod begin;
@@ -82,8 +86,15 @@ mod begin;
 mod calls;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod entry;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod registers;
+
+pub mod stack;
 
 pub use allocator::Heapledger;
 pub use control::{Recording, discard, pause, recording, resume, start, stop};
 pub use error::Error;
 pub use options::{AtExit, Options};
+#[cfg(feature = "std")]
+pub use snapshot::snapshot;
+pub use snapshot::{NotWritten, snapshot_to};

@@ -53,9 +53,13 @@ pub mod anew;
 #[cfg(not(feature = "loom"))]
 mod backend;
 #[cfg(not(feature = "loom"))]
+pub mod backtrace;
+#[cfg(not(feature = "loom"))]
 pub mod capture;
 #[cfg(not(feature = "loom"))]
 pub mod code;
+#[cfg(not(feature = "loom"))]
+mod copy;
 #[cfg(not(feature = "loom"))]
 pub mod entry;
 #[cfg(not(feature = "loom"))]

@@ -16,6 +16,10 @@ const PAGE_BYTES: usize = 4096;
 pub(crate) unsafe trait Zeros: Sync + 'static {}
 
 // SAFETY: any bits are a value.
+unsafe impl Zeros for u8 {}
+// SAFETY: any bits are a value.
+unsafe impl Zeros for u64 {}
+// SAFETY: any bits are a value.
 unsafe impl Zeros for AtomicU32 {}
 // SAFETY: any bits are a value.
 unsafe impl Zeros for AtomicU64 {}
@@ -259,6 +263,41 @@ impl Sixteen {
         alike.0 &= alike.0.wrapping_sub(1);
         // SAFETY: a bit that `pmovmskb` has made of one of sixteen bytes; nothing else makes an `Alike`.
         Some(unsafe { self.0.get_unchecked(index) })
+    }
+}
+
+/// Fresh values for whoever asks, who gives their memory back.
+pub(crate) struct Loan<T: Zeros> {
+    first: *mut T,
+    count: usize,
+}
+
+impl<T: Zeros> Loan<T> {
+    /// So many. `None` if there is no memory.
+    pub(crate) fn of(count: usize) -> Option<Loan<T>> {
+        map::<T>(count.max(1)).map(|first| Loan { first, count })
+    }
+}
+
+impl<T: Zeros> core::ops::Deref for Loan<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: mapped for so many values, of which zeros are one, and nobody else knows them.
+        unsafe { core::slice::from_raw_parts(self.first, self.count) }
+    }
+}
+
+impl<T: Zeros> core::ops::DerefMut for Loan<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above.
+        unsafe { core::slice::from_raw_parts_mut(self.first, self.count) }
+    }
+}
+
+impl<T: Zeros> Drop for Loan<T> {
+    fn drop(&mut self) {
+        // SAFETY: mapped with so many bytes, and what was lent has ended.
+        unsafe { syscall::unmap(self.first.cast(), pages::<T>(self.count.max(1))) };
     }
 }
 

@@ -9,14 +9,18 @@
 //! loader's list goes on. (Should it fail after that, nobody records.) In a forked child the way of the parent's recorder is
 //! still marked, but its [switch](crate::switch) is off: it is nobody's.
 
+use crate::finish;
 use crate::once::Noted;
 use crate::shared::Shared;
 use crate::switch::Recording;
+use core::ffi::CStr;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_linux::loader::{self, CodeFinder, Module};
+use heapledger_linux::syscall::Errno;
 
-/// A way into the process. The order of what stands here never changes, and a later version only adds to its end: it is
-/// read by other copies of this code, of other versions.
+/// A way into the process: what each has. The order of what stands here never changes, and a later version only adds to its
+/// end: it is read by other copies of this code, of other versions.
 #[repr(C)]
 pub struct Way {
     version: u32,
@@ -26,6 +30,16 @@ pub struct Way {
     pause: extern "C" fn() -> u32,
     resume: extern "C" fn() -> u32,
 }
+
+/// What later versions have added to the end, as this one knows it.
+#[repr(C)]
+struct Whole {
+    way: Way,
+    /// To a path, of so many bytes with the zero at its end. Returns 0, or the number of an error.
+    snapshot: SnapshotFn,
+}
+
+type SnapshotFn = unsafe extern "C" fn(*const u8, usize) -> i32;
 
 const VERSION: u32 = 1;
 
@@ -41,13 +55,16 @@ static SHARED: Noted<Shared> = Noted::new();
 /// The way of who recorded before us.
 static ANOTHER: Noted<Way> = Noted::new();
 
-static OWN: Way = Way {
-    version: VERSION,
-    bytes: size_of::<Way>() as u32,
-    claim: AtomicU32::new(NONE),
-    recording: own_recording,
-    pause: own_pause,
-    resume: own_resume,
+static OWN: Whole = Whole {
+    way: Way {
+        version: VERSION,
+        bytes: size_of::<Whole>() as u32,
+        claim: AtomicU32::new(NONE),
+        recording: own_recording,
+        pause: own_pause,
+        resume: own_resume,
+    },
+    snapshot: own_snapshot,
 };
 
 const NOTE_NAME: &[u8] = b"heapledger\0";
@@ -77,6 +94,17 @@ extern "C" fn own_resume() -> u32 {
     u32::from(SHARED.get().is_some_and(|shared| shared.switch.resume()))
 }
 
+/// # Safety
+/// The path must be there.
+unsafe extern "C" fn own_snapshot(path: *const u8, bytes: usize) -> i32 {
+    let Some(shared) = SHARED.get() else { return Errno::SRCH.0 };
+    // SAFETY: the caller's.
+    let path = unsafe { core::slice::from_raw_parts(path, bytes) };
+    let written =
+        CStr::from_bytes_with_nul(path).map_err(|_| Errno::INVAL).and_then(|path| finish::snapshot(shared, path));
+    written.map_or_else(|why| why.0, |()| 0)
+}
+
 impl Way {
     /// What is recorded through it at this moment.
     pub fn recording(&self) -> Recording {
@@ -91,6 +119,22 @@ impl Way {
     /// From paused to on. False if it was not paused.
     pub fn resume(&self) -> bool {
         (self.resume)() != 0
+    }
+
+    /// What a later version has added at a place; `None` if this one has it not.
+    fn later<T: Copy>(&'static self, at: usize) -> Option<T> {
+        let first = &raw const *self as usize;
+        // SAFETY: it says that it has so many bytes, and its address came from its note, or was exposed.
+        (self.bytes as usize >= at.saturating_add(size_of::<T>()))
+            .then(|| unsafe { core::ptr::with_exposed_provenance::<T>(first.wrapping_add(at)).read() })
+    }
+
+    /// Writes what the ledger holds now to a file: [`finish::snapshot`]. `None` if this recorder is older than that.
+    pub fn snapshot(&'static self, path: &CStr) -> Option<Result<(), Errno>> {
+        let snapshot: SnapshotFn = self.later(offset_of!(Whole, snapshot))?;
+        // SAFETY: the path is there.
+        let why = unsafe { snapshot(path.to_bytes_with_nul().as_ptr(), path.to_bytes_with_nul().len()) };
+        Some(if why == 0 { Ok(()) } else { Err(Errno(why)) })
     }
 }
 
@@ -107,7 +151,7 @@ fn of_module(finder: &CodeFinder, module: &Module) -> Option<&'static Way> {
 
 /// We are about to start. False if somebody else records in this process, or is a moment ahead of us.
 pub(crate) fn claim(finder: &CodeFinder) -> bool {
-    OWN.claim.store(STARTS, Ordering::SeqCst);
+    OWN.way.claim.store(STARTS, Ordering::SeqCst);
     let mut is_before_us = true;
     for module in loader::modules() {
         if module.is_us() {
@@ -131,19 +175,20 @@ pub(crate) fn claim(finder: &CodeFinder) -> bool {
 
 /// We have not started after all.
 pub(crate) fn give_up() {
-    OWN.claim.store(NONE, Ordering::SeqCst);
+    OWN.way.claim.store(NONE, Ordering::SeqCst);
 }
 
 /// We record from now on.
 pub(crate) fn take(shared: &'static Shared) {
     SHARED.set(shared);
-    OWN.claim.store(RECORDS, Ordering::SeqCst);
+    let _ = (&raw const OWN).expose_provenance();
+    OWN.way.claim.store(RECORDS, Ordering::SeqCst);
 }
 
 /// Who records in this process, as far as we know: we ourselves, or whoever was there before us.
 pub fn recorder() -> Option<&'static Way> {
-    if OWN.claim.load(Ordering::Acquire) == RECORDS {
-        return Some(&OWN);
+    if OWN.way.claim.load(Ordering::Acquire) == RECORDS {
+        return Some(&OWN.way);
     }
     ANOTHER.get()
 }

@@ -82,7 +82,7 @@ pub use row::{CfaRule, RegisterRule, Row};
 pub use rule::{BasePointer, Rule, Shape};
 pub use table::{Table, TableError};
 pub use verified::{FrameNote, Fresh, Head, LastStack, Taken, Word, take};
-pub use walk::{End, Strategy, Walk, resolve, walk};
+pub use walk::{End, Strategy, Walk, resolve, walk, walk_by_frame_pointers};
 
 /// The registers at the hook's caller, as they will be after the hook returns.
 ///

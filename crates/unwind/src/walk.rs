@@ -149,14 +149,23 @@ fn walk_compact<E: Environment, const SETS: usize>(
 }
 
 fn walk_chain<E: Environment>(environment: &E, registers: &Registers, out: &mut [u64]) -> Walk {
+    let mut slots = out.iter_mut();
+    walk_by_frame_pointers(environment, registers, &mut |pc| slots.next().map(|slot| *slot = pc).is_some())
+}
+
+/// Walks by frame pointers only ([`Strategy::FramePointers`]). `sink` is given the frames, innermost first, until it refuses one.
+pub fn walk_by_frame_pointers<E: Environment>(
+    environment: &E,
+    registers: &Registers,
+    sink: &mut dyn FnMut(u64) -> bool,
+) -> Walk {
     let Registers { ip: mut pc, mut sp, mut bp, .. } = *registers;
     let mut depth = 0usize;
     let mut end = End::LimitReached;
     if pc == 0 {
         return Walk { depth, end: End::Outermost, guessed_from: None, restarted: false };
     }
-    for slot in out {
-        *slot = pc;
+    while sink(pc) {
         depth = depth.wrapping_add(1);
         if bp == 0 {
             end = End::Outermost;

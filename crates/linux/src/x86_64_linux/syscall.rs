@@ -9,8 +9,8 @@ use core::arch::asm;
 mod files;
 
 pub use files::{
-    FileIdentity, allocate, close, free_bytes, identify, make_directory, open, open_flag, read, read_link, rename,
-    set_length, symbolic_link, unlink, working_directory, write, write_at,
+    FileIdentity, allocate, close, free_bytes, give_name, identify, make_directory, open, open_flag, read, read_at,
+    read_link, rename, set_length, symbolic_link, unlink, working_directory, write, write_at,
 };
 
 /// An error number of the kernel.
@@ -32,6 +32,8 @@ impl Errno {
     pub const INTR: Errno = Errno(4);
     /// Try again.
     pub const AGAIN: Errno = Errno(11);
+    /// An address that nothing can be read from.
+    pub const FAULT: Errno = Errno(14);
     /// No memory, or no room in the address space.
     pub const NOMEM: Errno = Errno(12);
 }
@@ -49,6 +51,7 @@ mod number {
     pub(super) const MPROTECT: usize = 10;
     pub(super) const MUNMAP: usize = 11;
     pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const PREAD64: usize = 17;
     pub(super) const PWRITE64: usize = 18;
     pub(super) const MREMAP: usize = 25;
     pub(super) const MINCORE: usize = 27;
@@ -71,8 +74,10 @@ mod number {
     pub(super) const FUTEX: usize = 202;
     pub(super) const CLOCK_GETTIME: usize = 228;
     pub(super) const TGKILL: usize = 234;
+    pub(super) const LINKAT: usize = 265;
     pub(super) const FALLOCATE: usize = 285;
     pub(super) const PRLIMIT64: usize = 302;
+    pub(super) const PROCESS_VM_READV: usize = 310;
     pub(super) const GETRANDOM: usize = 318;
 }
 
@@ -252,6 +257,18 @@ pub fn readable(address: usize) -> bool {
     checked(number::RT_SIGPROCMASK, [NO_SUCH_OPERATION, address, 0, 8, 0, 0]) == Err(Errno::INVAL)
 }
 
+/// Copies memory of this process, which may lie where nothing can be read: an error then, and no signal.
+///
+/// # Errors
+/// [`Errno::FAULT`] if not all of it can be read; others if the kernel does not do this for us.
+pub fn copy_memory(address: usize, into: &mut [u64]) -> Result<()> {
+    let bytes = size_of_val(into);
+    let (to, from) = ([into.as_mut_ptr() as usize, bytes], [address, bytes]);
+    let args = [getpid() as usize, to.as_ptr() as usize, 1, from.as_ptr() as usize, 1, 0];
+    let copied = checked(number::PROCESS_VM_READV, args)?;
+    if copied == bytes { Ok(()) } else { Err(Errno::FAULT) }
+}
+
 /// Signals of the calling thread, to be restored.
 pub struct SignalsBlocked {
     old: u64,
@@ -364,6 +381,11 @@ pub(super) mod tests {
         assert!(!readable(0));
         let pages = pages_of_which_the_last_cannot_be_read("readable", 2);
         assert!(readable(pages) && !readable(pages + 4096));
+        let mut words = [0; 512];
+        assert_eq!(copy_memory(&raw const here as usize, &mut words[..1]).map(|()| words[0]), Ok(5));
+        assert_eq!(copy_memory(pages, &mut words), Ok(()));
+        assert_eq!(copy_memory(pages + 8, &mut words), Err(Errno::FAULT));
+        assert_eq!(copy_memory(0, &mut words), Err(Errno::FAULT));
     }
 
     /// Maps so many pages of a file that is one page shorter: unlike an unmapped page, the last one

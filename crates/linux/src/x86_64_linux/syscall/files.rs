@@ -19,6 +19,10 @@ pub mod open_flag {
     pub const EXCLUSIVE: usize = 0o200;
     /// Append.
     pub const APPEND: usize = 0o2000;
+    /// Only the name is looked up: nothing is read or written.
+    pub const PATH_ONLY: usize = 0o10_000_000;
+    /// A new file without a name, in this directory.
+    pub const UNNAMED: usize = 0o20_200_000;
     /// Must be a directory.
     pub const DIRECTORY: usize = 0o200_000;
     /// Do not follow a symbolic link.
@@ -65,6 +69,26 @@ pub fn write_at(fd: usize, bytes: &[u8], at: u64) -> Result<usize> {
             other => return other,
         }
     }
+}
+
+/// Reads once, at a place of a file; interrupted reads are repeated.
+pub fn read_at(fd: usize, into: &mut [u8], at: u64) -> Result<usize> {
+    loop {
+        match checked(number::PREAD64, [fd, into.as_mut_ptr() as usize, into.len(), at as usize, 0, 0]) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Gives a file that has none its first name. The name must be vacant.
+pub fn give_name(fd: usize, path: &CStr) -> Result<()> {
+    const WORKING_DIRECTORY: usize = -100isize as usize;
+    const FOLLOW: usize = 0x400;
+    let mut own = crate::text::Text::<40>::new();
+    own.push(b"/proc/self/fd/").push_number(fd as u64);
+    let (from, to) = (own.c_str().as_ptr() as usize, path.as_ptr() as usize);
+    checked(number::LINKAT, [WORKING_DIRECTORY, from, WORKING_DIRECTORY, to, FOLLOW, 0]).map(drop)
 }
 
 /// Gives a file another name, in place of what has that name.
