@@ -10,6 +10,7 @@ pub mod tools;
 pub mod victim;
 
 pub mod nobody;
+pub mod own_books;
 pub mod process;
 pub mod scratch;
 pub mod terminal;

@@ -7,6 +7,8 @@
 use crate::Options;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::entry;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+use crate::watched;
 use core::alloc::{GlobalAlloc, Layout};
 #[cfg(feature = "std")]
 use std::alloc::System;
@@ -165,23 +167,34 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const _: () = assert!(core::mem::offset_of!(Heapledger<()>, options) == 0);
 
+/// Elsewhere calls are counted, and nothing is recorded.
+// SAFETY: every call goes on to an allocator that keeps the contract, at most once, with the same arguments.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-// SAFETY: every call goes on to an allocator that keeps the contract, once, with the same arguments.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        watched::begins(&self.options);
         // SAFETY: the program's own call.
-        unsafe { self.allocator.alloc(layout) }
+        let block = unsafe { self.allocator.alloc(layout) };
+        watched::gave(block as usize, layout.size());
+        block
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        watched::begins(&self.options);
         // SAFETY: the program's own call.
-        unsafe { self.allocator.alloc_zeroed(layout) }
+        let block = unsafe { self.allocator.alloc_zeroed(layout) };
+        watched::gave(block as usize, layout.size());
+        block
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        watched::frees(block as usize, layout.size());
         // SAFETY: the program's own call.
         unsafe { self.allocator.dealloc(block, layout) }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        watched::begins(&self.options);
         // SAFETY: the program's own call.
-        unsafe { self.allocator.realloc(block, layout, new_size) }
+        let new = unsafe { self.allocator.realloc(block, layout, new_size) };
+        watched::gave_anew((block as usize, layout.size()), (new as usize, new_size));
+        new
     }
 }

@@ -1,7 +1,9 @@
 //! Beginning: at the first call of all, or when the program says so.
 
 use crate::Error;
+use crate::counting;
 use crate::options::{AtExit, Begins, Options};
+use crate::state::{self, OFF, ON};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use heapledger_format::record;
@@ -13,13 +15,6 @@ use heapledger_process::options::Request;
 use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks, NotStarted};
 use heapledger_process::{finish, hooks};
-
-/// What entries look at first: nobody has called yet; calls are passed on; calls are recorded.
-pub(crate) static STATE: AtomicU8 = AtomicU8::new(UNSTARTED);
-
-const UNSTARTED: u8 = 0;
-pub(crate) const OFF: u8 = 1;
-const ON: u8 = 2;
 
 /// What the first call of all found out.
 static FOUND: AtomicU8 = AtomicU8::new(0);
@@ -95,18 +90,34 @@ impl Asked {
     }
 }
 
-/// The first call of all, and calls that come at the same time. Returns whether this one is recorded.
-pub(crate) extern "C" fn first_call(options: &Options) -> bool {
+/// What becomes of the first call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum First {
+    PassedOn = 0,
+    Recorded = 1,
+    Watched = 2,
+}
+
+/// The first call of all, and calls that come at the same time.
+pub(crate) extern "C" fn first_call(options: &Options) -> First {
     if !ASKED.set(options) {
-        return false;
+        return First::PassedOn;
+    }
+    if options.counts {
+        counting::count_all();
     }
     match options.begins {
         Begins::WhenTold => {
             FOUND.store(WAITS, Ordering::Release);
-            STATE.store(OFF, Ordering::Release);
-            false
+            state::set_base(OFF);
         }
-        Begins::AtOnce | Begins::Paused => begin(options, false).is_ok(),
+        Begins::AtOnce | Begins::Paused => _ = begin(options, false),
+    }
+    match state::flags() {
+        state if state & state::WATCHED != 0 => First::Watched,
+        ON => First::Recorded,
+        _ => First::PassedOn,
     }
 }
 
@@ -138,7 +149,7 @@ fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
         }
     };
     FOUND.store(found, Ordering::Release);
-    STATE.store(if begun.is_ok() { ON } else { OFF }, Ordering::Release);
+    state::set_base(if begun.is_ok() { ON } else { OFF });
     begun
 }
 
@@ -174,8 +185,8 @@ fn request(options: &Options) -> Request {
 
 /// If blocks are no longer followed, for good, calls are passed on from now on.
 pub(crate) fn look() {
-    if STATE.load(Ordering::Relaxed) == ON && !hooks::follows(&SHARED) {
-        STATE.store(OFF, Ordering::Release);
+    if state::base() == ON && !hooks::follows(&SHARED) {
+        state::set_base(OFF);
     }
 }
 

@@ -5,8 +5,11 @@
 
 use crate::begin;
 use crate::entry::{CallFrame, ReallocFrame};
+use crate::state::{self, ON};
+use crate::watched;
 use heapledger_format::Kind;
 use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
+use heapledger_process::reallocation::Reallocation;
 use heapledger_process::shared::SHARED;
 
 /// What blocks come from: there is one heap, and nobody tells how long its blocks really are, or how far apart.
@@ -89,4 +92,53 @@ fn resize(frame: &ReallocFrame, block: usize) -> ReallocEnd<'_> {
 fn rests() {
     hooks::note_fork(&SHARED);
     begin::look();
+}
+
+/// Whether a call of a watched program comes to the recorder.
+fn is_recorded() -> bool {
+    state::base() == ON
+}
+
+/// What precedes the real call of a function that gives a block, in a program that is watched. False if it is to fail.
+pub(crate) extern "C" fn watched_asks(frame: &CallFrame) -> bool {
+    let _ = frame;
+    true
+}
+
+/// What follows it. Returns the block.
+pub(crate) extern "C" fn watched_gave<const KIND: u8>(frame: &CallFrame, block: usize) -> usize {
+    let [_, size, ..] = frame.args;
+    if is_recorded() {
+        gave::<KIND>(frame, block);
+    }
+    watched::gave(block, size);
+    block
+}
+
+/// What precedes the real `dealloc`, in a program that is watched.
+pub(crate) extern "C" fn watched_frees(frame: &CallFrame) {
+    let [_, block, size, ..] = frame.args;
+    watched::frees(block, size);
+    if is_recorded() {
+        frees(frame);
+    }
+}
+
+/// What precedes the real `realloc`, in a program that is watched. False if it is to fail.
+pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
+    frame.kept = Reallocation::default();
+    if is_recorded() {
+        resizes(frame);
+    }
+    true
+}
+
+/// What follows it. Returns the block.
+pub(crate) extern "C" fn watched_resized(frame: &ReallocFrame, block: usize) -> usize {
+    let [_, old_block, old_size, _, new_size, _] = frame.call.args;
+    if is_recorded() {
+        resized(frame, block);
+    }
+    watched::gave_anew((old_block, old_size), (block, new_size));
+    block
 }

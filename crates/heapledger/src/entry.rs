@@ -13,7 +13,7 @@ use heapledger_process::shared::{SHARED, Shared};
 use heapledger_unwind::Registers;
 
 use crate::Options;
-use crate::begin::{OFF, STATE};
+use crate::state::{ASKED, BASE, COUNTING, OFF, STATE, WATCHED};
 
 /// What an entry knows of its caller.
 #[repr(C)]
@@ -82,7 +82,7 @@ macro_rules! load_arguments {
     };
 }
 
-/// Asks whether to record, at the first call of all. Arguments stay where they are.
+/// Asks what becomes of the first call of all ([`crate::begin::First`]). Arguments stay where they are.
 macro_rules! first_call {
     () => {
         "push rdi
@@ -114,7 +114,7 @@ macro_rules! first_call {
         .cfi_adjust_cfa_offset -8
         pop rdi
         .cfi_adjust_cfa_offset -8
-        test al, al"
+        cmp al, 1"
     };
 }
 
@@ -178,7 +178,7 @@ macro_rules! alloc_entry {
                 "endbr64",
                 "cmp byte ptr [rip + {state}], {off}",
                 "je 4f",
-                "jb 5f",
+                "jl 5f",
                 "2:",
                 go_on_if_sample!("rsi"),
                 "jmp rcx",
@@ -196,14 +196,55 @@ macro_rules! alloc_entry {
                 "4:",
                 "jmp rcx",
                 "5:",
+                "test byte ptr [rip + {state}], {base}",
+                "jne 6f",
                 first_call!(),
-                "jne 2b",
-                "jmp rcx",
+                "je 2b",
+                "jb 4b",
+                // Watched: if only counted, without a frame.
+                "6:",
+                "cmp byte ptr [rip + {state}], {counting}",
+                "jne 7f",
+                "push rsi
+                .cfi_adjust_cfa_offset 8
+                call rcx
+                pop rdi
+                .cfi_adjust_cfa_offset -8
+                mov rsi, rax
+                jmp {counts}",
+                "7:",
+                ".cfi_remember_state",
+                save_call_frame!(112),
+                save_arguments!(),
+                "test byte ptr [rip + {state}], {asked}
+                je 8f
+                mov rdi, rsp
+                call {asks}
+                test al, al
+                mov eax, 0
+                je 9f",
+                load_arguments!(),
+                "8:",
+                "call rcx",
+                "9:",
+                "mov rdi, rsp",
+                "mov rsi, rax",
+                "call {tells}",
+                "leave",
+                ".cfi_def_cfa rsp, 8",
+                "ret",
+                ".cfi_restore_state",
                 ".cfi_endproc",
                 state = sym STATE,
                 off = const OFF,
                 first = sym crate::begin::first_call,
                 gave = sym crate::calls::gave::<{ Kind::$kind.0 }>,
+                base = const BASE,
+                counting = const COUNTING,
+                asked = const ASKED,
+                counts = sym crate::counting::gave,
+                asks = sym crate::calls::watched_asks,
+                tells = sym crate::calls::watched_gave::<{ Kind::$kind.0 }>,
             )
         }
     };
@@ -235,16 +276,39 @@ pub(crate) unsafe extern "C-unwind" fn dealloc(
         ".cfi_startproc",
         "endbr64",
         "cmp byte ptr [rip + {state}], {off}",
-        "jbe 4f",
+        "jle 5f",
         "lea r10, [rip + {shared}]",
         go_on_if_known!(),
         "4:",
         "jmp r8",
         "3:",
+        ".cfi_remember_state",
         save_call_frame!(112),
         save_arguments!(),
         "mov rdi, rsp",
         "call {frees}",
+        load_arguments!(),
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "jmp r8",
+        ".cfi_restore_state",
+        "5:",
+        "je 4b",
+        "cmp byte ptr [rip + {state}], {counting}",
+        "jne 7f",
+        "push rdx
+        .cfi_adjust_cfa_offset 8
+        call r8
+        pop rdi
+        .cfi_adjust_cfa_offset -8
+        jmp {counts}",
+        "7:",
+        "test byte ptr [rip + {state}], {watched}",
+        "je 4b",
+        save_call_frame!(112),
+        save_arguments!(),
+        "mov rdi, rsp",
+        "call {tells}",
         load_arguments!(),
         "leave",
         ".cfi_def_cfa rsp, 8",
@@ -259,6 +323,10 @@ pub(crate) unsafe extern "C-unwind" fn dealloc(
         first_shift = const FIRST_SHIFT,
         second_shift = const SECOND_SHIFT,
         frees = sym crate::calls::frees,
+        counting = const COUNTING,
+        watched = const WATCHED,
+        counts = sym crate::counting::frees,
+        tells = sym crate::calls::watched_frees,
     )
 }
 
@@ -281,7 +349,7 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
         "endbr64",
         "cmp byte ptr [rip + {state}], {off}",
         "je 4f",
-        "jb 5f",
+        "jl 5f",
         "2:",
         "lea r10, [rip + {shared}]",
         go_on_if_known!(),
@@ -305,9 +373,47 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
         "ret",
         ".cfi_restore_state",
         "5:",
+        "test byte ptr [rip + {state}], {base}",
+        "jne 6f",
         first_call!(),
-        "jne 2b",
-        "jmp r9",
+        "je 2b",
+        "jb 4b",
+        "6:",
+        "cmp byte ptr [rip + {state}], {counting}",
+        "jne 7f",
+        "push rdx
+        .cfi_adjust_cfa_offset 8
+        push r8
+        .cfi_adjust_cfa_offset 8
+        sub rsp, 8
+        .cfi_adjust_cfa_offset 8
+        call r9
+        add rsp, 8
+        .cfi_adjust_cfa_offset -8
+        pop rsi
+        .cfi_adjust_cfa_offset -8
+        pop rdi
+        .cfi_adjust_cfa_offset -8
+        mov rdx, rax
+        jmp {counts}",
+        "7:",
+        save_call_frame!(144),
+        save_arguments!(),
+        "mov [rsp + 40], r9
+        mov rdi, rsp
+        call {asks}
+        test al, al
+        mov eax, 0
+        je 9f",
+        load_arguments!(),
+        "call [rsp + 40]",
+        "9:",
+        "mov rdi, rsp",
+        "mov rsi, rax",
+        "call {tells}",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
         ".cfi_endproc",
         state = sym STATE,
         off = const OFF,
@@ -320,6 +426,11 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
         second_shift = const SECOND_SHIFT,
         resizes = sym crate::calls::resizes,
         resized = sym crate::calls::resized,
+        base = const BASE,
+        counting = const COUNTING,
+        counts = sym crate::counting::gave_anew,
+        asks = sym crate::calls::watched_resizes,
+        tells = sym crate::calls::watched_resized,
     )
 }
 

@@ -1,9 +1,9 @@
-//! Why nothing is recorded.
+//! Why nothing is recorded, counted, measured.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// Why nothing is recorded in this process.
+/// Why nothing is recorded in this process, or what was asked for cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -27,6 +27,10 @@ pub enum Error {
     NoMemory,
     /// This is not x86-64 Linux.
     Unsupported,
+    /// Calls are not counted from the first on; see [`Options::counted`](crate::Options::counted).
+    NotCounted,
+    /// There are as many already as there can be at the same time.
+    TooMany,
 }
 
 impl fmt::Display for Error {
@@ -42,6 +46,8 @@ impl fmt::Display for Error {
             Error::NoLedger => "no directory for the ledger is usable, or there is no room for it",
             Error::NoMemory => "there is no memory for the recorder",
             Error::Unsupported => "this is not x86-64 Linux",
+            Error::NotCounted => "calls are not counted from the first on",
+            Error::TooMany => "there are as many already as there can be",
         })
     }
 }

@@ -24,6 +24,21 @@
 //! [`snapshot`] writes what the ledger holds at some moment to a file, and the program goes on. [`stack`] takes call stacks for
 //! the program's own use.
 //!
+//! # Three strengths
+//!
+//! | | what there is | what a call costs |
+//! |---|---|---|
+//! | tracking, as above | every block, with its stack | about what `heapledger run` costs |
+//! | [`Options::sampled`] | one block for each so many bytes, with its stack; unbiased sums | next to nothing |
+//! | [`Options::counting`] | totals of the program and each thread: [`stats`], [`thread_stats`] | one addition that threads share |
+//!
+//! [`Options::off`] is none of them: one comparison, until the program says [`start`].
+//!
+//! # Measuring
+//!
+//! [`region`] measures what the program does from one moment to another, [`thread_region`] what one thread does: allocations, frees, what
+//! is left, the peak between. They work in each strength, and under `heapledger run`.
+//!
 //! # Which `heapledger` reads it
 //!
 //! Any of the same version or later. (Every later one reads every earlier ledger.)
@@ -53,7 +68,7 @@
 //! # Where it works
 //!
 //! On x86-64 Linux with glibc 2.35 or later. Elsewhere [`Heapledger`] passes all calls on to the allocator inside, and
-//! nothing is recorded.
+//! nothing is recorded; counting ([`Options::counting`]) and regions work everywhere.
 //!
 //! # Safety
 //! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
@@ -76,9 +91,16 @@ extern crate std;
 
 mod allocator;
 mod control;
+mod counting;
 mod error;
+mod marks_of_live;
 mod options;
 mod snapshot;
+mod region;
+mod state;
+mod stats;
+mod thread_word;
+mod watched;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod begin;
@@ -93,8 +115,11 @@ pub mod stack;
 
 pub use allocator::Heapledger;
 pub use control::{Recording, discard, pause, recording, resume, start, stop};
+pub use counting::{stats, thread_stats};
 pub use error::Error;
 pub use options::{AtExit, Options};
 #[cfg(feature = "std")]
 pub use snapshot::snapshot;
 pub use snapshot::{NotWritten, snapshot_to};
+pub use region::{Region, ThreadRegion, region, thread_region};
+pub use stats::Stats;

@@ -16,10 +16,15 @@
 /// # fn main() {}
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    allow(dead_code, reason = "where nothing is recorded most of it is without effect")
+)]
 pub struct Options {
     pub(crate) directory: &'static str,
     pub(crate) in_memory: bool,
     pub(crate) begins: Begins,
+    pub(crate) counts: bool,
     pub(crate) ledger_bytes_max: u64,
     pub(crate) history: u64,
     pub(crate) depth: u64,
@@ -68,6 +73,7 @@ impl Options {
             directory: "",
             in_memory: false,
             begins: Begins::AtOnce,
+            counts: false,
             ledger_bytes_max: 0,
             history: 65_536,
             depth: 512,
@@ -94,6 +100,20 @@ impl Options {
     #[must_use]
     pub const fn off(self) -> Options {
         Options { begins: Begins::WhenTold, ..self }
+    }
+
+    /// Calls are counted and nothing is recorded: totals of the program and of each thread, see [`stats`](crate::stats) and
+    /// [`thread_stats`](crate::thread_stats). No ledger, and no stacks, before [`start`](crate::start). This is what there is on
+    /// other systems than x86-64 Linux.
+    #[must_use]
+    pub const fn counting(self) -> Options {
+        self.off().counted()
+    }
+
+    /// Calls are counted as well, from the first one on. (Regions count by themselves as long as they are open.)
+    #[must_use]
+    pub const fn counted(self) -> Options {
+        Options { counts: true, ..self }
     }
 
     /// There is a ledger from the first call on, but blocks are not entered before [`resume`](crate::resume).

@@ -1,4 +1,4 @@
-//! Two words per thread, in static TLS with the initial-exec model.
+//! Three words per thread, in static TLS with the initial-exec model.
 //!
 //! Stable Rust compiles `thread_local!` in a shared library to a call of `__tls_get_addr`, which
 //! costs more than the rest of a hook and may itself allocate. So the words are declared in
@@ -20,6 +20,11 @@ global_asm!(
     ".type heapledger_thread_gap,@object",
     ".size heapledger_thread_gap, 8",
     "heapledger_thread_gap: .zero 8",
+    ".hidden heapledger_thread_count",
+    ".globl heapledger_thread_count",
+    ".type heapledger_thread_count,@object",
+    ".size heapledger_thread_count, 8",
+    "heapledger_thread_count: .zero 8",
     ".popsection",
 );
 
@@ -74,6 +79,34 @@ pub fn set_gap(value: usize) {
     unsafe {
         asm!(
             "mov {t}, qword ptr [rip + heapledger_thread_gap@GOTTPOFF]",
+            "mov qword ptr fs:[{t}], {v}",
+            t = out(reg) _, v = in(reg) value, options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// The calling thread's third word: where its calls are counted, if they are.
+#[inline(always)]
+pub fn count() -> usize {
+    let value: usize;
+    // SAFETY: as in `get`.
+    unsafe {
+        asm!(
+            "mov {v}, qword ptr [rip + heapledger_thread_count@GOTTPOFF]",
+            "mov {v}, qword ptr fs:[{v}]",
+            v = out(reg) value, options(nostack, preserves_flags, readonly)
+        );
+    }
+    value
+}
+
+/// Sets the calling thread's third word.
+#[inline(always)]
+pub fn set_count(value: usize) {
+    // SAFETY: as in `set`.
+    unsafe {
+        asm!(
+            "mov {t}, qword ptr [rip + heapledger_thread_count@GOTTPOFF]",
             "mov qword ptr fs:[{t}], {v}",
             t = out(reg) _, v = in(reg) value, options(nostack, preserves_flags)
         );

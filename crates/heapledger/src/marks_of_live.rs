@@ -1,0 +1,140 @@
+//! Live bytes of all threads, their peak, and marks that tell when they pass something.
+//!
+//! Calls compare live bytes with two limits and no more. What is above the upper one is looked at here: it is a new peak, of the
+//! program or of a region.
+//!
+//! The upper limit is never higher than the peak, so it is the peak where there are no other marks. Who sets it anew looks
+//! afterwards whether a mark has come or gone meanwhile, and then does it again.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering};
+
+/// Marks at the same time.
+const MARKS: usize = 32;
+
+/// Each in a line of its own: the first is written at each call.
+#[repr(align(128))]
+struct Apart(AtomicIsize);
+
+static LIVE: Apart = Apart(AtomicIsize::new(0));
+/// [`rose`] is called above it.
+static ABOVE: Apart = Apart(AtomicIsize::new(0));
+/// The peak, unless [`ABOVE`] is higher.
+static PEAK: AtomicIsize = AtomicIsize::new(0);
+/// Which marks are used, a bit each.
+static USED: AtomicU32 = AtomicU32::new(0);
+/// Goes on whenever one is set or taken away.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+/// Highest live bytes since a region began.
+static HIGHEST: [AtomicIsize; MARKS] = [const { AtomicIsize::new(0) }; MARKS];
+
+/// There are so many more.
+#[inline(always)]
+pub(crate) fn grow(bytes: usize) {
+    let live = LIVE.0.fetch_add(bytes as isize, Ordering::Relaxed).wrapping_add(bytes as isize);
+    if live > ABOVE.0.load(Ordering::Relaxed) {
+        rose(live);
+    }
+}
+
+/// There are so many fewer.
+#[inline(always)]
+pub(crate) fn shrink(bytes: usize) {
+    LIVE.0.fetch_sub(bytes as isize, Ordering::Relaxed);
+}
+
+#[inline(always)]
+fn rose(live: isize) {
+    if USED.load(Ordering::SeqCst) == 0 {
+        ABOVE.0.fetch_max(live, Ordering::SeqCst);
+        // Somebody who has set a mark meanwhile must not be passed over.
+        if USED.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+    }
+    pass(live);
+}
+
+fn used() -> impl Iterator<Item = usize> {
+    let used = USED.load(Ordering::SeqCst);
+    (0..MARKS).filter(move |index| used >> index & 1 != 0)
+}
+
+#[cold]
+#[inline(never)]
+fn pass(live: isize) {
+    PEAK.fetch_max(live, Ordering::SeqCst);
+    for index in used() {
+        if let Some(highest) = HIGHEST.get(index) {
+            highest.fetch_max(live, Ordering::SeqCst);
+        }
+    }
+    set_limits();
+}
+
+fn set_limits() {
+    loop {
+        let changes = CHANGES.load(Ordering::SeqCst);
+        let peak = PEAK.load(Ordering::SeqCst);
+        let highest = used().filter_map(|index| HIGHEST.get(index)).map(|highest| highest.load(Ordering::SeqCst));
+        let before = ABOVE.0.swap(highest.fold(peak, isize::min), Ordering::SeqCst);
+        PEAK.fetch_max(before, Ordering::SeqCst);
+        if changes == CHANGES.load(Ordering::SeqCst) {
+            return;
+        }
+    }
+}
+
+/// The program's peak.
+pub(crate) fn peak() -> u64 {
+    PEAK.load(Ordering::SeqCst).max(ABOVE.0.load(Ordering::SeqCst)).max(0) as u64
+}
+
+/// A region that follows its own peak.
+#[derive(Debug)]
+pub(crate) struct Highest {
+    index: usize,
+    before: isize,
+}
+
+impl Highest {
+    /// From now on.
+    pub(crate) fn begin() -> Option<Highest> {
+        let index = take()?;
+        let highest = HIGHEST.get(index)?;
+        let before = LIVE.0.load(Ordering::SeqCst);
+        highest.store(before, Ordering::SeqCst);
+        // It may have stood at something else when it was first seen.
+        CHANGES.fetch_add(1, Ordering::SeqCst);
+        set_limits();
+        highest.fetch_max(LIVE.0.load(Ordering::SeqCst), Ordering::SeqCst);
+        Some(Highest { index, before })
+    }
+
+    /// How far live bytes were above the beginning.
+    pub(crate) fn bytes(&self) -> u64 {
+        let highest = HIGHEST.get(self.index).map_or(0, |highest| highest.load(Ordering::SeqCst));
+        highest.wrapping_sub(self.before).max(0) as u64
+    }
+}
+
+impl Drop for Highest {
+    fn drop(&mut self) {
+        USED.fetch_and(!1u32.wrapping_shl(self.index as u32), Ordering::SeqCst);
+        CHANGES.fetch_add(1, Ordering::SeqCst);
+        set_limits();
+    }
+}
+
+/// A vacant mark.
+fn take() -> Option<usize> {
+    let mut used = USED.load(Ordering::SeqCst);
+    loop {
+        let index = used.trailing_ones();
+        let with = used | 1u32.checked_shl(index)?;
+        match USED.compare_exchange(used, with, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => return Some(index as usize),
+            Err(seen) => used = seen,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The one word that entries look at first: what becomes of a call.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Its lowest byte is what entries look at; above stand two numbers: who wants calls counted, and who wants to be asked.
+pub(crate) static STATE: AtomicUsize = AtomicUsize::new(UNSTARTED as usize);
+
+/// Nobody has called yet.
+pub(crate) const UNSTARTED: u8 = 0;
+/// Calls are passed on.
+pub(crate) const OFF: u8 = 1;
+/// Calls are recorded.
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    allow(dead_code, reason = "nothing is recorded there")
+)]
+pub(crate) const ON: u8 = 2;
+/// What it is beside what is wanted.
+pub(crate) const BASE: u8 = 3;
+/// Somebody is to be asked before or told after: faults, hooks.
+pub(crate) const ASKED: u8 = 0x20;
+/// Calls are counted.
+pub(crate) const COUNTED: u8 = 0x40;
+/// One of both. As a signed number this is lower than all that need nothing beside the recorder.
+pub(crate) const WATCHED: u8 = 0x80;
+/// What there is where nothing but counting was asked for.
+#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(dead_code, reason = "for entries in assembly"))]
+pub(crate) const COUNTING: u8 = WATCHED | COUNTED | OFF;
+
+const NUMBER_BITS: u32 = (usize::BITS - 8) / 2;
+const NUMBER_MAX: usize = (1 << NUMBER_BITS) - 1;
+
+/// One that wants something of each call. It ends by [`leave`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    Counted,
+    Asked,
+}
+
+impl Want {
+    const fn shift(self) -> u32 {
+        match self {
+            Want::Counted => 8,
+            Want::Asked => 8 + NUMBER_BITS,
+        }
+    }
+
+    const fn flag(self) -> u8 {
+        match self {
+            Want::Counted => COUNTED,
+            Want::Asked => ASKED,
+        }
+    }
+
+    const fn number(self, word: usize) -> usize {
+        (word >> self.shift()) & NUMBER_MAX
+    }
+}
+
+/// The word with a base, and with the flags that follow from its numbers.
+const fn with_flags(word: usize, base: u8) -> usize {
+    let mut flags = base;
+    if Want::Counted.number(word) > 0 {
+        flags |= WATCHED | COUNTED;
+    }
+    if Want::Asked.number(word) > 0 {
+        flags |= WATCHED | ASKED;
+    }
+    word & !0xFF | flags as usize
+}
+
+const fn base_of(word: usize) -> u8 {
+    word as u8 & BASE
+}
+
+/// What becomes of calls, but for what is wanted beside.
+pub(crate) fn base() -> u8 {
+    base_of(STATE.load(Ordering::Acquire))
+}
+
+/// The byte that entries look at.
+#[inline(always)]
+pub(crate) fn flags() -> u8 {
+    STATE.load(Ordering::Relaxed) as u8
+}
+
+pub(crate) fn set_base(base: u8) {
+    change(|word| Some(with_flags(word, base)));
+}
+
+/// False if there are too many already.
+#[must_use]
+pub(crate) fn join(want: Want) -> bool {
+    change(|word| {
+        let is_room = want.number(word) < NUMBER_MAX;
+        let more = word.wrapping_add(1 << want.shift());
+        is_room.then(|| with_flags(more, base_of(word)))
+    })
+}
+
+pub(crate) fn leave(want: Want) {
+    change(|word| {
+        let less = word.wrapping_sub(1 << want.shift());
+        (want.number(word) > 0).then(|| with_flags(less, base_of(word)))
+    });
+}
+
+fn change(f: impl FnMut(usize) -> Option<usize>) -> bool {
+    STATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, f).is_ok()
+}
+
+/// Whether something is wanted of calls at this moment.
+#[inline(always)]
+pub(crate) fn wants(want: Want) -> bool {
+    flags() & want.flag() != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_goes_when_the_last_one_goes() {
+        let mut word = with_flags(0, ON);
+        assert_eq!(word as u8, ON);
+        let one = 1 << Want::Counted.shift();
+        word = with_flags(word + 2 * one, base_of(word));
+        assert_eq!(word as u8, WATCHED | COUNTED | ON);
+        word = with_flags(word + (1 << Want::Asked.shift()) - one, base_of(word));
+        assert_eq!(word as u8, WATCHED | COUNTED | ASKED | ON);
+        assert_eq!((Want::Counted.number(word), Want::Asked.number(word)), (1, 1));
+        word = with_flags(with_flags(word - one, OFF), OFF);
+        assert_eq!(word as u8, WATCHED | ASKED | OFF);
+        assert_eq!(with_flags(word - (1 << Want::Asked.shift()), OFF), OFF as usize);
+    }
+
+    #[test]
+    fn entries_tell_what_there_is_by_one_comparison_with_off() {
+        let off = OFF as i8;
+        assert!((ON as i8) > off && (UNSTARTED as i8) < off);
+        assert!([COUNTING, WATCHED | ASKED | ON, WATCHED | COUNTED].iter().all(|state| (*state as i8) < off));
+    }
+}
