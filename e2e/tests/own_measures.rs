@@ -2,7 +2,7 @@
 
 use heapledger_e2e::own_books::programs;
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::command;
+use heapledger_e2e::tools::{command, heapledger};
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::{Result, check, process};
 
@@ -51,6 +51,49 @@ fn a_forked_child_counts_for_itself() -> Result {
 #[test]
 fn a_handler_of_signals_that_allocates_is_counted() -> Result {
     does_well("counts", "signals")
+}
+
+/// What it says in its debug build, with so much in `PATH`.
+fn said(what: &str, path: &str) -> Result<String> {
+    let scratch = Scratch::new();
+    let mut command = command(programs("dev")?.join("asserts"));
+    command.arg(what).current_dir(scratch.work()).env("PATH", path);
+    command.env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
+    let ran = process::run(&mut command)?.good()?;
+    check!(scratch.unfinished().is_empty(), "it leaves behind {:?}", scratch.unfinished());
+    Ok(ran.out())
+}
+
+#[test]
+fn assertions_hold_whatever_other_threads_do() -> Result {
+    does_well("asserts", "holds")
+}
+
+#[test]
+fn a_failed_assertion_names_the_stacks() -> Result {
+    let directory = heapledger().parent().ok_or("no directory")?;
+    let said = said("fails", &directory.display().to_string())?;
+    for (function, message) in [("leaks_here", "1 block is left"), ("frees_what_it_takes", "2 blocks were allocated")] {
+        let (_, rest) = said.split_once(message).ok_or_else(|| format!("nobody says {message}: {said}"))?;
+        let (own, _) = rest.split_once("\nassert").unwrap_or((rest, ""));
+        check!(own.contains(&format!("asserts::{function}")), "{message}, and not by {function}: {said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn without_the_command_it_has_modules_and_offsets() -> Result {
+    let said = said("fails", "/nowhere")?;
+    let left = said.split("assert_no_leak!: 1 block is left, 333 bytes\n\n").nth(1).ok_or_else(|| said.clone())?;
+    let (listed, _) = left.split_once("With the command `heapledger` on the PATH").ok_or_else(|| said.clone())?;
+    check!(listed.starts_with("333 bytes, allocated at\n") && listed.matches("allocated at").count() == 1, "{said}");
+    // What a reader's tools say of such an offset is the function.
+    let frames: Vec<_> = listed.lines().filter_map(|line| line.trim().split_once("/asserts+")).collect();
+    let mut names = command("addr2line");
+    names.arg("-fie").arg(programs("dev")?.join("asserts")).args(frames.iter().map(|(_, offset)| offset));
+    let names = process::run(&mut names)?.good()?.out();
+    check!(names.contains("leaks_here"), "{names}");
+    Ok(())
 }
 
 #[test]

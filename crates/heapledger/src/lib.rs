@@ -39,6 +39,9 @@
 //! [`region`] measures what the program does from one moment to another, [`thread_region`] what one thread does: allocations, frees, what
 //! is left, the peak between. They work in each strength, and under `heapledger run`.
 //!
+//! [`assert_no_leak!`], [`assert_no_alloc!`] and [`assert_max_alloc!`] say of a test's own code what it may allocate, whatever the
+//! threads of other tests do meanwhile. A message names the stacks of the blocks in question.
+//!
 //! # Which `heapledger` reads it
 //!
 //! Any of the same version or later. (Every later one reads every earlier ledger.)
@@ -90,6 +93,9 @@
 extern crate std;
 
 mod allocator;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub mod assertions;
 mod control;
 mod counting;
 mod error;

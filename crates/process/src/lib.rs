@@ -73,6 +73,8 @@ pub mod index;
 #[cfg(not(feature = "loom"))]
 pub mod ledger;
 #[cfg(not(feature = "loom"))]
+pub mod look;
+#[cfg(not(feature = "loom"))]
 pub mod modules;
 #[cfg(not(feature = "loom"))]
 mod once;

@@ -1,0 +1,130 @@
+//! A look into the ledger from inside of the process: what a thread allocated since a moment, and by which stacks, as modules and
+//! offsets. Names are not found here.
+#![forbid(unsafe_code)]
+
+use crate::access::{Access, Sign};
+use crate::ledger::CODEC;
+use crate::section::Section;
+use crate::shared::Shared;
+use crate::switch::Recording;
+use core::sync::atomic::{Ordering, fence};
+use heapledger_format::bytes::WordSize;
+use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS, THREAD_OTHER};
+use heapledger_format::section::{module, pc};
+use heapledger_format::{Entry, GlobalCounter, SectionKind, Site};
+use heapledger_unwind::Registers;
+
+/// Most frames of a stack that are told.
+pub const FRAMES_MAX: usize = 64;
+
+/// A moment in the life of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The thread's row.
+    pub row: u32,
+    /// All that the thread does from now on has this number or a higher one.
+    pub number: u64,
+}
+
+/// Where the calling thread is, if all its blocks are entered at this moment.
+pub fn position(shared: &'static Shared) -> Option<Position> {
+    if shared.switch.get() != Recording::On {
+        return None;
+    }
+    let sign = Sign::new();
+    let registers = Registers { sp: &raw const sign as u64, ..Registers::default() };
+    let access = Access::enter(shared, &registers, &sign).ok()?;
+    let options = shared.settings().options;
+    if shared.sampling.is_on() || !options.has(Options::THREAD) || access.state.row >= THREAD_OTHER {
+        return None;
+    }
+    let (next, end) = (access.state.next_number, access.state.end_number);
+    // Of a lease that is used up comes no number any more.
+    let counter = shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Acquire);
+    Some(Position { row: access.state.row, number: if next < end { next } else { counter } })
+}
+
+/// Tells of each block that a thread has allocated since, and that is live.
+pub fn live_since(shared: &Shared, since: &Position, mut tell: impl FnMut(&Entry)) {
+    each::<RECORD_WORDS>(shared, SectionKind::Records, 0, since, &mut tell);
+}
+
+/// Tells of each block that a thread has allocated since, and that was freed, as far as the history reaches.
+pub fn freed_since(shared: &Shared, since: &Position, mut tell: impl FnMut(&Entry)) {
+    if shared.history.is_on() {
+        each::<HISTORY_WORDS>(shared, SectionKind::History, 4, since, &mut tell);
+    }
+}
+
+fn each<const WORDS: usize>(
+    shared: &Shared,
+    kind: SectionKind,
+    commit_at: usize,
+    since: &Position,
+    tell: &mut impl FnMut(&Entry),
+) {
+    let section = shared.ledger().section(kind);
+    for index in 0..section.used().min(section.backed()) as usize {
+        let Some(entry) = whole::<WORDS>(section, index, commit_at) else { continue };
+        if entry.thread == Some(since.row) && entry.number >= since.number {
+            tell(&entry);
+        }
+    }
+}
+
+/// An element as a reader takes it, if it is there and does not change meanwhile.
+fn whole<const WORDS: usize>(section: &Section, index: usize, commit_at: usize) -> Option<Entry> {
+    let first = index.wrapping_mul(WORDS);
+    let commit = section.word(first.wrapping_add(commit_at));
+    if commit == 0 {
+        return None;
+    }
+    let mut words = [0; RECORD_WORDS];
+    section.copy_words(first, &mut words);
+    fence(Ordering::Acquire);
+    let is_steady = section.word(first.wrapping_add(commit_at)) == commit;
+    Entry::unpack(&words).filter(|_| is_steady)
+}
+
+/// Tells of the frames of a stack, innermost first: the module's path, and the offset in it of the byte behind the call. Without a
+/// path it is an address.
+pub fn frames(shared: &Shared, site: Site, mut tell: impl FnMut(&[u8], u64)) {
+    let ledger = shared.ledger();
+    let (sites, codes) = (ledger.section(SectionKind::Sites), ledger.section(SectionKind::Pcs));
+    let mut node = site.0 as usize;
+    for _ in 0..FRAMES_MAX {
+        if node == 0 {
+            return;
+        }
+        let word = sites.word(node);
+        let (module, offset) = pc::unpack(codes.word((word >> 32) as usize));
+        let mut path = [0; 256];
+        let bytes = match module.checked_sub(1) {
+            Some(row) => copy_path(shared, usize::from(row), &mut path),
+            None => 0,
+        };
+        tell(path.get(..bytes).unwrap_or(&[]), offset);
+        node = word as u32 as usize;
+    }
+}
+
+/// Returns how many bytes there are; of a longer path its beginning.
+fn copy_path(shared: &Shared, row: usize, into: &mut [u8]) -> usize {
+    const ROW_WORDS: usize = module::bytes(WordSize::W64).div_ceil(8);
+    let modules = shared.ledger().section(SectionKind::Modules);
+    let mut words = [0; ROW_WORDS];
+    modules.copy_words(row.wrapping_mul(modules.element_bytes() / 8), &mut words);
+    let mut bytes = [0; ROW_WORDS * 8];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    let at = module::get(CODEC, &bytes, module::path_at) as usize;
+    let length = (module::get(CODEC, &bytes, module::path_bytes) as usize).min(into.len());
+    let strings = shared.ledger().section(SectionKind::Strings);
+    for (index, place) in into.iter_mut().enumerate().take(length) {
+        let at = at.wrapping_add(index);
+        let word = strings.word(at / 8).to_ne_bytes();
+        *place = word.get(at % 8).copied().unwrap_or(0);
+    }
+    length
+}
