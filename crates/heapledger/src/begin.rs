@@ -93,16 +93,16 @@ impl Asked {
 /// What becomes of the first call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum First {
+pub(crate) enum FirstCall {
     PassedOn = 0,
     Recorded = 1,
     Watched = 2,
 }
 
 /// The first call of all, and calls that come at the same time.
-pub(crate) extern "C" fn first_call(options: &Options) -> First {
+pub(crate) extern "C" fn first_call(options: &Options) -> FirstCall {
     if !ASKED.set(options) {
-        return First::PassedOn;
+        return FirstCall::PassedOn;
     }
     if options.counts {
         counting::count_all();
@@ -115,9 +115,9 @@ pub(crate) extern "C" fn first_call(options: &Options) -> First {
         Begins::AtOnce | Begins::Paused => _ = begin(options, false),
     }
     match state::flags() {
-        state if state & state::WATCHED != 0 => First::Watched,
-        ON => First::Recorded,
-        _ => First::PassedOn,
+        state if state & state::WATCHED != 0 => FirstCall::Watched,
+        ON => FirstCall::Recorded,
+        _ => FirstCall::PassedOn,
     }
 }
 

@@ -82,7 +82,7 @@ macro_rules! load_arguments {
     };
 }
 
-/// Asks what becomes of the first call of all ([`crate::begin::First`]). Arguments stay where they are.
+/// Asks what becomes of the first call of all ([`crate::begin::FirstCall`]). Arguments stay where they are.
 macro_rules! first_call {
     () => {
         "push rdi
