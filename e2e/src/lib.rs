@@ -24,7 +24,6 @@ pub mod ledger;
 pub mod browser;
 pub mod cases;
 pub mod killer;
-pub mod own_books;
 pub mod programs;
 pub mod stress;
 pub mod unwinding;
