@@ -1,5 +1,8 @@
 //! A program with the crate `heapledger` inside (`e2e/own_books`), built as users build theirs.
 
+#[path = "own_books/tells.rs"]
+mod tells;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

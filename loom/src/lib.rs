@@ -10,6 +10,7 @@ use loom::thread;
 
 mod chunks;
 mod index;
+mod order;
 mod places;
 mod pool;
 mod publication;

@@ -86,6 +86,8 @@ pub const EXCESS_ESCAPE: u64 = mask(20);
 pub const TIME_MAX: u64 = mask(44);
 /// In the history a label is 20 bits wide; this value stands for a label with a higher number.
 pub const LABEL_OTHER: u32 = mask(20) as u32;
+/// Where it stands in its word.
+pub const FREED_LABEL_SHIFT: u32 = 44;
 /// The two numbers of a `realloc` are so far apart at most.
 pub const LATER_MAX: u32 = mask(26) as u32;
 

@@ -59,7 +59,7 @@
 //! # Under `heapledger run`
 //!
 //! The recorder that `heapledger run` brings then records everything, blocks of C and C++ libraries too. This
-//! crate steps back: it passes calls on, and [`pause`], [`resume`] and [`recording`] speak to that one. There is one ledger
+//! crate steps back: it passes calls on, and [`pause`], [`resume`], [`recording`], [marks](mark()) and [labels](label()) speak to that one. There is one ledger
 //! in a process.
 //!
 //! # What it does not see
@@ -75,7 +75,8 @@
 //!
 //! # Safety
 //! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
-//! them, in assembly, `begin` keeps what was asked for; `registers` and [`stack`] read what a stack begins with. All else forbids it.
+//! them, in assembly, `begin` keeps what was asked for, `label` pins a future inside of another one; `registers` and [`stack`]
+//! read what a stack begins with. All else forbids it.
 #![no_std]
 #![cfg_attr(
     not(test),
@@ -99,6 +100,8 @@ pub mod assertions;
 mod control;
 mod counting;
 mod error;
+mod label;
+mod mark;
 mod marks_of_live;
 mod options;
 mod region;
@@ -123,6 +126,8 @@ pub use allocator::Heapledger;
 pub use control::{Recording, discard, pause, recording, resume, start, stop};
 pub use counting::{stats, thread_stats};
 pub use error::Error;
+pub use label::{LabelFuture, LabelGuard, Labelled, label};
+pub use mark::{Scope, mark, mark_thread, scope};
 pub use options::{AtExit, Options};
 pub use region::{Region, ThreadRegion, region, thread_region};
 #[cfg(feature = "std")]

@@ -22,8 +22,8 @@
 //!   put the first thread's), nothing beyond is believed. Ranges of other stacks are forgotten when the program calls
 //!   `munmap`, `mmap`, `mprotect`, `mremap` or frees a large block, and no stack on them is remembered: nobody tells
 //!   where such a stack ends, nor when it goes.
-//! - What threads do to shared tables without a lock is kept in small files (`cells.rs`, `chunks.rs`, `places.rs`,
-//!   `slots.rs`, `publication.rs`), which `cargo xtask test loom` tries under every schedule within a bound.
+//! - What threads do to shared tables without a lock is kept in small files (`cells.rs`, `chunks.rs`, `lease.rs`,
+//!   `places.rs`, `slots.rs`, `publication.rs`), which `cargo xtask test loom` tries under every schedule within a bound.
 //! - Rare work that takes kilobytes (a thread's first call, unwind tables, entering modules, whatever happens on an
 //!   alternate stack or near the end of a coroutine's) runs on one of a few stacks that the process has for it
 //!   (`linux/src/x86_64_linux/apart.rs`), because the program's may be an alternate one of 8 KiB. Signals are blocked
@@ -179,6 +179,8 @@ impl<'hook> Access<'hook> {
             // A hook was left by a jump, perhaps in the middle of remembering a stack, or from the allocator's answer.
             state.asking.store(0, Ordering::Relaxed);
             access.state.forget_stacks();
+            // Or in the middle of leasing numbers.
+            access.state.thread().step.end();
         }
         Ok(access)
     }

@@ -44,6 +44,8 @@ unsafe fn forget(shared: &'static Shared) {
         shared.index.unmap(&alone);
         shared.sites.unmap(&alone);
         shared.history.unmap(&alone);
+        shared.texts.unmap(&alone);
+        shared.labels.unmap(&alone);
         if let Some(mapping) = shared.ledger().mapping() {
             // The file is the parent's, and stays.
             section::leave(mapping, &alone);

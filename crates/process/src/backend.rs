@@ -8,12 +8,12 @@ use crate::history;
 use crate::hooks::NewBlock;
 use crate::index::Insert;
 use crate::publication;
-use crate::shared::{Shared, ticks};
+use crate::shared::Shared;
 use crate::slots::{BATCH, LOCAL_MAX};
 use crate::state::{Entered, ThreadBooks};
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::header::State;
-use heapledger_format::record::{Options, RECORD_WORDS};
+use heapledger_format::record::{FREED_LABEL_SHIFT, Options, RECORD_WORDS};
 use heapledger_format::section::thread;
 use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, sample};
 use heapledger_recorder::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot, Ticks};
@@ -68,8 +68,15 @@ impl Access<'_> {
             return self.state.pop_slot();
         }
         let lease = || {
-            let first = shared.ledger().lease(SectionKind::Records, BATCH as u64);
-            first.filter(|first| first.wrapping_add(BATCH as u64) <= u64::from(SLOTS_MAX))
+            let (ledger, batch) = (shared.ledger(), BATCH as u64);
+            let soon = ledger.section(SectionKind::Records).used().wrapping_add(batch);
+            let first =
+                if shared.labels.covers(ledger, soon) { ledger.lease(SectionKind::Records, batch) } else { None };
+            // Others may have leased some meanwhile, or wanted labels.
+            first.filter(|first| {
+                let end = first.wrapping_add(batch);
+                end <= u64::from(SLOTS_MAX) && shared.labels.covers(ledger, end)
+            })
         };
         let first = match lease() {
             Some(first) => first,
@@ -114,7 +121,12 @@ impl Access<'_> {
         };
         let Freed { number, later, ended: Ended { by, site }, time } = *freed;
         let end = FreedEntry::pack_end(number.0, (by, later), site, self.state.row, time.0);
-        let words = [block[0], block[1], block[2], block[3], end[0], end[1], end[2], actual];
+        let label = match self.shared.labels.is_used() {
+            true => u64::from(self.shared.label_of(slot).load(Ordering::Relaxed)),
+            false => 0,
+        };
+        let time = end[2] | label << FREED_LABEL_SHIFT;
+        let words = [block[0], block[1], block[2], block[3], end[0], end[1], time, actual];
         history::write(entry, &words);
         self.state.count(TallyCounter::HistoryEntered, 1);
     }
@@ -178,11 +190,8 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn now(&mut self) -> Ticks {
-        if !self.shared.settings().options.has(Options::TIME) {
-            return Ticks(0);
-        }
         // It was read with the lease of the number.
-        Ticks(ticks(self.state.moment.ns()))
+        Ticks(self.state.ticks)
     }
 
     #[inline(always)]
@@ -239,6 +248,9 @@ impl<'hook> Backend for Access<'hook> {
         }
         let words: [u64; RECORD_WORDS] = entry.pack();
         // The slot's commit word is 0: it was vacated, perhaps by another thread, or is fresh.
+        if self.shared.labels.is_used() {
+            self.shared.put_label(slot, self.state.thread().label.load(Ordering::Relaxed));
+        }
         publication::publish(self.shared.record(slot), 0, &words);
     }
 

@@ -13,16 +13,18 @@ use core::sync::atomic::{Ordering, fence};
 use heapledger_format::counter::TALLY_WORDS;
 use heapledger_format::header::{HEADER_BYTES_MAX, flag};
 use heapledger_format::record::{HISTORY_WORDS, NUMBER_MAX, RECORD_WORDS};
-use heapledger_format::section::{COPIED_FIRST, COPIED_LAST, SectionRow};
+use heapledger_format::section::{COPIED_FIRST, COPIED_LAST, SectionRow, label_column};
 use heapledger_format::session::process as key;
 use heapledger_format::{Header, SectionKind, TallyCounter};
 use heapledger_linux::apart;
 use heapledger_linux::syscall::{self, Errno};
 use heapledger_linux::text::Text;
+use heapledger_recorder::backend::Slot;
 
 /// What is written at once: so much of the history is given back at once, too.
 const CHUNK_WORDS: usize = 512;
 const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
+const LABEL_BYTES: usize = label_column::BYTES;
 /// How often an element that changes is looked at again.
 const TRIES_MAX: usize = 64;
 /// The word of a history entry that says that it is there.
@@ -76,7 +78,8 @@ impl<'a> Copying<'a> {
     /// Writes all of it.
     pub(crate) fn write_all(mut self) -> Result<(), Errno> {
         let ledger = self.shared.ledger();
-        let mut rows = [None::<SectionRow>; COPIED_FIRST.len() + COPIED_LAST.len()];
+        let mut rows = [None::<SectionRow>; COPIED_FIRST.len() + COPIED_LAST.len() + 1];
+        let mut labels = None;
         write(&mut self.at, self.file, self.bytes_max, &self.bytes)?;
         const { assert!(CHUNK_BYTES == HEADER_BYTES_MAX) };
         let kinds = COPIED_FIRST.iter().chain(COPIED_LAST).filter(|kind| ledger::is_written(**kind));
@@ -84,7 +87,14 @@ impl<'a> Copying<'a> {
             let section = ledger.section(*kind);
             let (offset, element_bytes) = (self.at, section.element_bytes() as u64);
             let mut count = section.used().min(section.backed());
-            self.write_section(*kind, section, count)?;
+            let mut column = None;
+            if *kind == SectionKind::Records {
+                let behind = self.at.wrapping_add(count.wrapping_mul(element_bytes));
+                column = Some(column_of(self.shared, behind, count));
+                labels = column;
+            }
+            self.write_section(*kind, section, count, column.as_ref())?;
+            self.at = self.at.wrapping_add(column.map_or(0, |column| column.used.wrapping_mul(LABEL_BYTES as u64)));
             if *kind == SectionKind::Process {
                 count = count.wrapping_add(self.write_moment()?);
             }
@@ -98,6 +108,9 @@ impl<'a> Copying<'a> {
             });
             let more = self.at.wrapping_neg() as usize & 7;
             self.write([0; 8].get(..more).unwrap_or(&[]))?;
+        }
+        if let Some(place) = rows.last_mut() {
+            *place = labels;
         }
         if self.of == CopyOf::Present {
             self.forget_later_frees(&rows)?;
@@ -115,7 +128,14 @@ impl<'a> Copying<'a> {
         write(&mut self.at, self.file, self.bytes_max, bytes)
     }
 
-    fn write_section(&mut self, kind: SectionKind, section: &Section, count: u64) -> Result<(), Errno> {
+    /// `column`: where the labels of records go.
+    fn write_section(
+        &mut self,
+        kind: SectionKind,
+        section: &Section,
+        count: u64,
+        column: Option<&SectionRow>,
+    ) -> Result<(), Errno> {
         let mut left = (count as usize).wrapping_mul(section.element_bytes());
         for chunk in 0.. {
             let bytes = left.min(CHUNK_BYTES);
@@ -137,6 +157,9 @@ impl<'a> Copying<'a> {
                 }
                 _ => section.copy_words(first, self.taken().words),
             }
+            if let Some(column) = column {
+                self.write_labels(first / RECORD_WORDS, column)?;
+            }
             for (place, word) in self.bytes.chunks_exact_mut(8).zip(&*self.words) {
                 place.copy_from_slice(&word.to_ne_bytes());
             }
@@ -144,6 +167,32 @@ impl<'a> Copying<'a> {
             left = left.wrapping_sub(bytes);
         }
         Ok(())
+    }
+
+    /// Writes the labels of the records that were taken, from this slot on. A block that has ended since is left out.
+    fn write_labels(&mut self, first: usize, column: &SectionRow) -> Result<(), Errno> {
+        const RECORDS: usize = CHUNK_WORDS / RECORD_WORDS;
+        let (shared, file, bytes_max) = (self.shared, self.file, self.bytes_max);
+        let records = shared.ledger().section(SectionKind::Records);
+        let mut text = [0; RECORDS * LABEL_BYTES];
+        let left = column.used.saturating_sub(first as u64).min(RECORDS as u64) as usize;
+        let taken = self.taken().words.as_chunks_mut::<RECORD_WORDS>().0;
+        let mut changing = 0u64;
+        for ((slot, record), place) in (first..).zip(taken).zip(text.chunks_exact_mut(LABEL_BYTES)).take(left) {
+            let label = shared.label_of(Slot(slot as u32)).load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            let mut commit = [0];
+            records.copy_words(slot.wrapping_mul(RECORD_WORDS), &mut commit);
+            if record.first() == commit.first() {
+                place.copy_from_slice(&label.to_ne_bytes());
+            } else if record.first() != Some(&0) {
+                record.fill(0);
+                changing = changing.wrapping_add(1);
+            }
+        }
+        self.in_flight = self.in_flight.wrapping_add(changing);
+        let mut at = column.offset.wrapping_add(first.wrapping_mul(LABEL_BYTES) as u64);
+        write(&mut at, file, bytes_max, text.get(..left.wrapping_mul(LABEL_BYTES)).unwrap_or(&[]))
     }
 
     /// Which moment it is of. Returns how many bytes that took.
@@ -243,6 +292,20 @@ impl<'a> Copying<'a> {
     }
 }
 
+/// Where the labels of so many records come to lie, behind these.
+fn column_of(shared: &Shared, offset: u64, records: u64) -> SectionRow {
+    let column = shared.ledger().section(SectionKind::LabelColumn);
+    let there = if shared.labels.is_used() { column.used().min(column.backed()).min(records) } else { 0 };
+    SectionRow {
+        kind: SectionKind::LabelColumn as u16,
+        element_bytes: LABEL_BYTES as u16,
+        offset,
+        capacity: there,
+        used: there,
+        backed: there,
+    }
+}
+
 fn write(at: &mut u64, file: usize, bytes_max: u64, bytes: &[u8]) -> Result<(), Errno> {
     // Beyond the limit of file sizes a write would be a signal.
     if at.saturating_add(bytes.len() as u64) > bytes_max {
@@ -250,12 +313,14 @@ fn write(at: &mut u64, file: usize, bytes_max: u64, bytes: &[u8]) -> Result<(), 
     }
     let mut rest = bytes;
     while !rest.is_empty() {
-        match syscall::write(file, rest)? {
+        match syscall::write_at(file, rest, *at)? {
             0 => return Err(Errno::NOSPC),
-            written => rest = rest.get(written..).unwrap_or(&[]),
+            written => {
+                rest = rest.get(written..).unwrap_or(&[]);
+                *at = at.wrapping_add(written as u64);
+            }
         }
     }
-    *at = at.wrapping_add(bytes.len() as u64);
     Ok(())
 }
 

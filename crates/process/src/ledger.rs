@@ -83,13 +83,21 @@ impl Plan {
     }
 }
 
-const SECTIONS: usize = 11;
+const SECTIONS: usize = 14;
 
 const fn room(part: u64, least: u64, most: u64) -> Room {
     Room::OneIn { part, least, most }
 }
 
 const IDS_MAX: u64 = u32::MAX as u64 >> 1;
+const RECORD_BYTES: usize = record::RECORD_WORDS * 8;
+const LABEL_BYTES: usize = section::label_column::BYTES;
+const COLUMN_PART: u64 = (RECORD_BYTES / LABEL_BYTES) as u64;
+/// Labels beyond that are counted. All have their number in the history.
+const LABELS_MAX: u64 = 1 << 17;
+const _: () = assert!(LABELS_MAX < record::LABEL_OTHER as u64);
+/// Marks beyond that are counted.
+const MARKS_MAX: u64 = 1 << 14;
 
 const PLANS: [Plan; SECTIONS] = [
     Plan { kind: SectionKind::Process, element_bytes: 1, room: room(32, 8 << 10, 256 << 10) },
@@ -106,11 +114,15 @@ const PLANS: [Plan; SECTIONS] = [
         room: room(16, 64, record::THREAD_OTHER as u64),
     },
     Plan { kind: SectionKind::Tallies, element_bytes: counter::TALLY_WORDS * 8, room: room(8, 16, 1 << 15) },
+    Plan { kind: SectionKind::Labels, element_bytes: 16, room: room(64, 64, LABELS_MAX) },
+    Plan { kind: SectionKind::Marks, element_bytes: 40, room: room(64, 64, MARKS_MAX) },
     Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: room(64, 128, 1 << 14) },
     Plan { kind: SectionKind::Pcs, element_bytes: section::pc::BYTES, room: room(16, 1 << 12, IDS_MAX) },
     Plan { kind: SectionKind::Sites, element_bytes: section::site::BYTES, room: room(2, 1 << 12, IDS_MAX) },
     Plan { kind: SectionKind::History, element_bytes: record::HISTORY_WORDS * 8, room: Room::History },
-    Plan { kind: SectionKind::Records, element_bytes: record::RECORD_WORDS * 8, room: room(1, 1 << 10, IDS_MAX) },
+    // As many as there are records.
+    Plan { kind: SectionKind::LabelColumn, element_bytes: LABEL_BYTES, room: room(COLUMN_PART, 1 << 10, IDS_MAX) },
+    Plan { kind: SectionKind::Records, element_bytes: RECORD_BYTES, room: room(1, 1 << 10, IDS_MAX) },
 ];
 
 /// Which plan a kind has, by its number. Kinds that have none get the first's; [`ALL_PLANNED`] sees to it that none is used.
@@ -126,7 +138,7 @@ const PLAN_OF: [u8; KINDS] = {
 };
 
 /// One more than the highest number of a kind that has a plan.
-const KINDS: usize = SectionKind::Wide as usize + 1;
+const KINDS: usize = SectionKind::LabelColumn as usize + 1;
 
 /// A look at a table, also where nothing is reckoned by the compiler that need not be: in debug builds of programs with the crate.
 #[inline(always)]
@@ -263,6 +275,24 @@ impl Ledger {
             }
             if used.compare_exchange_weak(first, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return Some(first);
+            }
+        }
+    }
+
+    /// Hands out the elements of a section up to this one, as far as that was not done. False if there is no room.
+    pub fn ensure(&self, kind: SectionKind, end: u64) -> bool {
+        let section = self.section(kind);
+        let used = section.used_word();
+        loop {
+            let first = used.load(Ordering::Acquire);
+            if first >= end {
+                return true;
+            }
+            if end > section.capacity() || end > section.backed() && !self.grow(section, end) {
+                return false;
+            }
+            if used.compare_exchange_weak(first, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return true;
             }
         }
     }

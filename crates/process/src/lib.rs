@@ -11,6 +11,7 @@
 //!   sites, pcs         <- sites.rs             owners of history chunks       (history.rs)
 //!   modules, strings   <- modules.rs           state of each thread           (state.rs, threads.rs)
 //!   threads, tallies   <- threads.rs
+//!   marks, labels      <- marks.rs, labels.rs, texts.rs
 //! ```
 //!
 //! # Safety
@@ -41,6 +42,7 @@ extern crate std;
 // What threads do without a lock; with the feature `loom` that is all there is, for the model checks in `/loom`.
 pub mod cells;
 pub mod chunks;
+pub mod lease;
 pub mod places;
 pub mod publication;
 pub mod slots;
@@ -71,9 +73,13 @@ pub mod hooks;
 #[cfg(not(feature = "loom"))]
 pub mod index;
 #[cfg(not(feature = "loom"))]
+pub mod labels;
+#[cfg(not(feature = "loom"))]
 pub mod ledger;
 #[cfg(not(feature = "loom"))]
 pub mod look;
+#[cfg(not(feature = "loom"))]
+pub mod marks;
 #[cfg(not(feature = "loom"))]
 pub mod modules;
 #[cfg(not(feature = "loom"))]
@@ -108,6 +114,8 @@ pub mod start;
 pub mod state;
 #[cfg(not(feature = "loom"))]
 pub mod switch;
+#[cfg(not(feature = "loom"))]
+pub mod texts;
 #[cfg(not(feature = "loom"))]
 pub mod threads;
 #[cfg(not(feature = "loom"))]

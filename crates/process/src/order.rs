@@ -12,16 +12,18 @@
 //!   blocks in a region. If that is of a later lease, what remains in the index of the block that was there tells whether it was the
 //!   thread's own a moment ago: then it does not matter what others did nearby.
 //!
-//! A lease is also over when the coarse clock has moved on, so a thread that was idle has no old numbers left.
+//! A lease is also over when the coarse clock has moved on, so a thread that was idle has no old numbers left, and when somebody has
+//! [ended it](crate::lease).
 #![forbid(unsafe_code)]
 
 use crate::access::Access;
 use crate::cells::{self, Addresses as _, IS_GONE};
+use crate::lease;
 use crate::shared::{Shared, TICK_NS, ticks};
 use crate::state::{Entered, ThreadBooks};
 use crate::threads::refresh_name;
 use core::sync::atomic::{AtomicU64, Ordering};
-use heapledger_format::record::{NUMBER_MAX, Options};
+use heapledger_format::record::{NUMBER_MAX, Options, TIME_MAX};
 use heapledger_format::{Entry, GlobalCounter, TallyCounter};
 use heapledger_recorder::backend::{Begun, Slot};
 
@@ -33,7 +35,7 @@ const FEW_THREADS: u64 = 8;
 /// Where times are not recorded, a lease is over when the counter has moved on by so much.
 pub(crate) const OLD_LEASE: u64 = 4096;
 /// How often somebody else may be faster before a lease is had in any case, with a time that was read a little early.
-const TRIES: u32 = 32;
+pub(crate) const TRIES: u32 = 32;
 /// Numbers of two threads are at most so far out of order, unless a thread is kept from running between taking its number
 /// and using it: what is leased within a step of the coarse clock.
 pub const ORDER_BOUND: u64 = 1 << 18;
@@ -190,9 +192,9 @@ impl Access<'_> {
     /// A new number, `least` at least, and with it the time.
     #[inline(always)]
     pub(crate) fn number_from(&mut self, least: u64) -> Option<u64> {
-        let state = &*self.state;
+        let state = &self.state;
         let is_over = if self.shared.settings().options.has(Options::TIME) {
-            self.shared.clock.has_moved_on(&state.moment)
+            !state.thread().step.is(self.shared.clock.coarse_ns())
         } else {
             let counter = self.shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Relaxed);
             counter.wrapping_sub(state.end_number) > OLD_LEASE && counter > state.end_number
@@ -244,10 +246,11 @@ impl Access<'_> {
     }
 
     /// The number of the block that a `realloc` gave: the one that was taken before, unless the block lies where another
-    /// thread's ended since, or our lease was over in between.
+    /// thread's ended since, our lease was over in between, or somebody has set a mark.
     pub(crate) fn number_of_moved(&mut self, number: u64, block: &Begun) -> u64 {
         let least = self.least_number(block);
-        if least == 0 && (self.state.is_of_this_lease(number) || self.shared.threads.is_single()) {
+        let is_old = self.shared.marks.is_after(number);
+        if least == 0 && !is_old && (self.state.is_of_this_lease(number) || self.shared.threads.is_single()) {
             return number;
         }
         self.number_from(least).unwrap_or(number).max(number)
@@ -275,12 +278,8 @@ fn new_lease(shared: &Shared, mut state: Entered) -> bool {
             return false;
         }
         tries = tries.wrapping_add(1);
-        let had = if tries < TRIES {
-            counter.compare_exchange(end, end.wrapping_add(more), Ordering::AcqRel, Ordering::Acquire)
-        } else {
-            Ok(counter.fetch_add(more, Ordering::AcqRel))
-        };
-        match had {
+        let step = (&state.thread().step, moment.coarse_ns());
+        match lease::take((counter, end), more, step, tries >= TRIES) {
             Ok(first) => {
                 if !goes_on || first != end {
                     state.count(TallyCounter::NumbersUnused, unused);
@@ -293,10 +292,11 @@ fn new_lease(shared: &Shared, mut state: Entered) -> bool {
             Err(now) => end = now,
         }
     };
+    let now = ticks(moment.ns());
     if has_time {
-        state.moment = moment;
+        state.ticks = now.min(TIME_MAX);
     }
-    after_lease(shared, state, ticks(moment.ns()));
+    after_lease(shared, state, now);
     true
 }
 

@@ -8,7 +8,7 @@ use crate::room;
 use crate::shared::TICK_NS;
 use core::ffi::CStr;
 use heapledger_format::header::{Header, flag};
-use heapledger_format::record::layout_64;
+use heapledger_format::record::labelled_layout_64;
 use heapledger_format::session::{BASES, Base, DIRECTORY, LEDGER_BYTES_DEFAULT_MAX, LEDGER_MEMORY_PART, ending};
 use heapledger_linux::memory::{FileMapping, PATH_BYTES_MAX};
 use heapledger_linux::process;
@@ -129,7 +129,7 @@ impl Opening<'_> {
     }
 
     fn header(&self) -> Header {
-        let mut header = Header::new(CODEC, layout_64(self.request.options), self.request.options);
+        let mut header = Header::new(CODEC, labelled_layout_64(self.request.options), self.request.options);
         header.machine = EM_X86_64;
         header.flags = flag::PUBLISHED_SINGLY;
         header.tick_ns = TICK_NS;

@@ -190,6 +190,14 @@ impl Section {
         unsafe { &*(self.address::<WORDS>(index) as *const [AtomicU64; WORDS]) }
     }
 
+    /// An element of 4 bytes that was leased to somebody.
+    #[inline(always)]
+    pub(crate) fn number(&self, index: u64) -> &AtomicU32 {
+        debug_assert!(self.element_bytes == 4 && index < self.used(), "an element that nobody leased");
+        // SAFETY: an element below `used`, which is backed: an aligned half word, and all access to it is atomic.
+        unsafe { &*(self.base.wrapping_add((index as usize).wrapping_mul(4)) as *const AtomicU32) }
+    }
+
     #[inline(always)]
     fn address<const WORDS: usize>(&self, index: u64) -> usize {
         self.base.wrapping_add((index as usize).wrapping_mul(WORDS.wrapping_mul(8)))

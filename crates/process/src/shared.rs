@@ -4,7 +4,9 @@
 
 use crate::history::History;
 use crate::index::{Addresses, Index};
+use crate::labels::Labels;
 use crate::ledger::Ledger;
+use crate::marks::Marks;
 use crate::modules::Modules;
 use crate::once::Early;
 use crate::options::Unwind;
@@ -15,6 +17,7 @@ use crate::sites::Sites;
 use crate::slots::{Pool, Vacant};
 use crate::state::{HeapRange, ThreadBooks};
 use crate::switch::Switch;
+use crate::texts::Texts;
 use crate::threads::Threads;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
@@ -128,6 +131,12 @@ pub struct Shared {
     /// What tells blocks that are not samples.
     pub sampling: Sampling,
     pub(crate) peak: Peak,
+    /// Texts that the program gave.
+    pub texts: Texts,
+    /// Moments that it named.
+    pub marks: Marks,
+    /// Labels that it made.
+    pub labels: Labels,
     live_blocks: AtomicI64,
     next_measure_ns: AtomicU64,
     next_measure_if_grown_ns: AtomicU64,
@@ -159,6 +168,9 @@ impl Shared {
             first_stack_end: AtomicUsize::new(0),
             sampling: Sampling::new(),
             peak: Peak::new(),
+            texts: Texts::new(),
+            marks: Marks::new(),
+            labels: Labels::new(),
             live_blocks: AtomicI64::new(0),
             next_measure_ns: AtomicU64::new(0),
             next_measure_if_grown_ns: AtomicU64::new(0),
@@ -286,7 +298,7 @@ impl Shared {
         let bytes = state.folded_bytes.wrapping_add(state.pending_bytes);
         let peak = ledger.global(GlobalCounter::PeakBytes);
         peak.fetch_max(bytes as u64, Ordering::Relaxed);
-        let (time, blocks) = (ticks(state.moment.ns()), state.folded_blocks.wrapping_add(state.pending_blocks));
+        let (time, blocks) = (state.ticks, state.folded_blocks.wrapping_add(state.pending_blocks));
         ledger.global(GlobalCounter::PeakTime).store(time, Ordering::Relaxed);
         ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);
     }

@@ -5,18 +5,18 @@ use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::section::{THREAD_NAME_BYTES, thread};
 use heapledger_format::{Kind, TallyCounter};
-use heapledger_linux::clock::Moment;
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
 use heapledger_recorder::backend::Slot;
 use heapledger_unwind::{FrameNote, Fresh, Head, LastStack, Memo, RuleCache, Taken, Word};
 
+use crate::lease::Step;
 use crate::places::{Claimed, OwnedPlace, Places, Reserved};
 use crate::private::Alone;
 use crate::slots::LOCAL_MAX;
@@ -84,6 +84,12 @@ pub struct ThreadState {
     pub memory_changes: Cell<u32>,
     /// Kernel id of the thread that owns this state.
     pub tid: Cell<u32>,
+    /// Its row in the ledger plus 1; 0: it has none.
+    pub row_plus_1: Cell<u32>,
+    /// The label in force, 0 for none. A handler leaves it as it was.
+    pub label: AtomicU32,
+    /// Up to when its lease of numbers lasts. Others may end it.
+    pub step: Step,
     /// The tally element of this state.
     tally: Cell<*const Tally>,
     /// Takes the counts of a thread without a row.
@@ -158,8 +164,8 @@ pub struct ThreadBooks {
     pub headroom: i64,
     /// What the next gap between samples is drawn from; 0: none has been drawn.
     pub random: u64,
-    /// The clock when the numbers were leased.
-    pub moment: Moment,
+    /// When the numbers were leased, in ticks; 0 if times are not recorded.
+    pub ticks: u64,
     /// Vacant slots in `slots`.
     pub slot_count: u32,
     /// Next entry of the history that is leased.
@@ -238,6 +244,11 @@ impl ThreadState {
     /// The state that a kernel thread owns.
     pub(crate) fn of_tid<P: AsRef<[OwnedPlace]>>(places: &Places<P>, tid: u32) -> Option<&'static ThreadState> {
         places.state_of(tid).map(ThreadState::at)
+    }
+
+    /// All states that there are, of threads that are gone, too.
+    pub(crate) fn each<P: AsRef<[OwnedPlace]>>(places: &Places<P>) -> impl Iterator<Item = &'static ThreadState> {
+        places.states().map(ThreadState::at)
     }
 
     /// Gives the memory of all states back.
@@ -333,6 +344,7 @@ impl Entered<'_> {
     /// Gives the thread its row in the ledger, which was leased for it; `None`: there is none (any more).
     pub(crate) fn set_row(&mut self, row: Option<&'static Row>) {
         self.row_words = row;
+        self.thread().row_plus_1.set(0);
         self.counts = row.unwrap_or(&self.thread().no_row);
     }
 

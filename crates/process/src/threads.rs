@@ -66,6 +66,13 @@ impl Threads {
         first.wrapping_add(others.wrapping_mul(there).checked_div(asked).unwrap_or(0))
     }
 
+    /// What threads have leased of the numbers is over.
+    pub(crate) fn end_leases(&self) {
+        for state in ThreadState::each(&self.places) {
+            state.step.end();
+        }
+    }
+
     /// Gives the memory of all states back.
     pub(crate) fn unmap(&self, depth_limit: usize, alone: &Alone) {
         ThreadState::unmap_all(&self.places, depth_limit, alone);
@@ -155,6 +162,7 @@ fn activate(shared: &'static Shared, mut state: Entered, who: Who, stack_pointer
     thread.guard.store(0, Ordering::Relaxed);
     thread.asking.store(0, Ordering::Relaxed);
     thread.calling.store(0, Ordering::Relaxed);
+    thread.label.store(0, Ordering::Relaxed);
     thread.native.set(StackRange::default());
     thread.own.set(StackRange::default());
     thread.memory_changes.set(shared.memory_changes.load(Ordering::Relaxed));
@@ -185,6 +193,7 @@ fn activate(shared: &'static Shared, mut state: Entered, who: Who, stack_pointer
             // The state last: without one a row is nobody's.
             change_row(words, None, thread_state::ALIVE);
             state.row = row as u32;
+            thread.row_plus_1.set(state.row.wrapping_add(1));
         }
         None => state.count(TallyCounter::ThreadsUnnamed, 1),
     }

@@ -10,12 +10,15 @@
 //! still marked, but its [switch](crate::switch) is off: it is nobody's.
 
 use crate::finish;
+use crate::labels;
+use crate::marks::{self, NewMark, NotTold};
 use crate::once::Noted;
 use crate::shared::Shared;
 use crate::switch::Recording;
 use core::ffi::CStr;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
+use heapledger_format::mark::MarkKind;
 use heapledger_linux::loader::{self, CodeFinder, Module};
 use heapledger_linux::syscall::Errno;
 
@@ -31,15 +34,24 @@ pub struct Way {
     resume: extern "C" fn() -> u32,
 }
 
-/// What later versions have added to the end, as this one knows it.
+/// What later versions have added to the end, as this one knows it. A function that takes text takes where it begins and how
+/// many bytes it has.
 #[repr(C)]
 struct Whole {
     way: Way,
     /// To a path, of so many bytes with the zero at its end. Returns 0, or the number of an error.
     snapshot: SnapshotFn,
+    /// Name, kind, what it is about; 1: of the thread.
+    mark: MarkFn,
+    /// The label around it, key, value.
+    label: LabelFn,
+    put_in_force: extern "C" fn(u32) -> i64,
+    in_force: extern "C" fn() -> u32,
 }
 
 type SnapshotFn = unsafe extern "C" fn(*const u8, usize) -> i32;
+type MarkFn = unsafe extern "C" fn(*const u8, usize, u32, u32, u32) -> i64;
+type LabelFn = unsafe extern "C" fn(u32, *const u8, usize, *const u8, usize) -> i64;
 
 const VERSION: u32 = 1;
 
@@ -65,6 +77,10 @@ static OWN: Whole = Whole {
         resume: own_resume,
     },
     snapshot: own_snapshot,
+    mark: own_mark,
+    label: own_label,
+    put_in_force: own_put_in_force,
+    in_force: labels_in_force,
 };
 
 const NOTE_NAME: &[u8] = b"heapledger\0";
@@ -105,6 +121,57 @@ unsafe extern "C" fn own_snapshot(path: *const u8, bytes: usize) -> i32 {
     written.map_or_else(|why| why.0, |()| 0)
 }
 
+/// Text that another copy of this code gave.
+///
+/// # Safety
+/// It must be there.
+unsafe fn text<'a>(first: *const u8, bytes: usize) -> &'a [u8] {
+    if first.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's.
+    unsafe { core::slice::from_raw_parts(first, bytes) }
+}
+
+/// The answer to another copy of this code.
+fn answer(told: Result<u32, NotTold>) -> i64 {
+    told.map_or_else(NotTold::number, i64::from)
+}
+
+/// # Safety
+/// The text must be there.
+unsafe extern "C" fn own_mark(name: *const u8, bytes: usize, kind: u32, about: u32, of_own_thread: u32) -> i64 {
+    let Some(shared) = SHARED.get() else { return NotTold::Off.number() };
+    let known = [MarkKind::Mark, MarkKind::ScopeBegins, MarkKind::ScopeEnds];
+    let Some(kind) = known.into_iter().find(|known| *known as u32 == kind) else { return NotTold::Unknown.number() };
+    // SAFETY: the caller's.
+    let name = unsafe { text(name, bytes) };
+    answer(marks::mark(shared, &NewMark { kind, name, about, of_own_thread: of_own_thread != 0 }))
+}
+
+/// # Safety
+/// The texts must be there.
+unsafe extern "C" fn own_label(
+    parent: u32,
+    key: *const u8,
+    key_bytes: usize,
+    value: *const u8,
+    value_bytes: usize,
+) -> i64 {
+    let Some(shared) = SHARED.get() else { return NotTold::Off.number() };
+    // SAFETY: the caller's.
+    let (key, value) = unsafe { (text(key, key_bytes), text(value, value_bytes)) };
+    answer(labels::label(shared, parent, key, value))
+}
+
+extern "C" fn own_put_in_force(label: u32) -> i64 {
+    answer(SHARED.get().ok_or(NotTold::Off).and_then(|shared| labels::put_in_force(shared, label)))
+}
+
+extern "C" fn labels_in_force() -> u32 {
+    if SHARED.get().is_some() { labels::in_force() } else { 0 }
+}
+
 impl Way {
     /// What is recorded through it at this moment.
     pub fn recording(&self) -> Recording {
@@ -135,6 +202,41 @@ impl Way {
         // SAFETY: the path is there.
         let why = unsafe { snapshot(path.to_bytes_with_nul().as_ptr(), path.to_bytes_with_nul().len()) };
         Some(if why == 0 { Ok(()) } else { Err(Errno(why)) })
+    }
+
+    /// Sets a mark: [`marks::mark`].
+    ///
+    /// # Errors
+    /// If it is not in the ledger.
+    pub fn mark(&'static self, new: &NewMark) -> Result<u32, NotTold> {
+        let mark: MarkFn = self.later(offset_of!(Whole, mark)).ok_or(NotTold::Off)?;
+        let (first, bytes) = (new.name.as_ptr(), new.name.len());
+        // SAFETY: the name is there.
+        NotTold::check(unsafe { mark(first, bytes, new.kind as u32, new.about, u32::from(new.of_own_thread)) })
+    }
+
+    /// The number of a label: [`labels::label`].
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn label(&'static self, parent: u32, key: &[u8], value: &[u8]) -> Result<u32, NotTold> {
+        let label: LabelFn = self.later(offset_of!(Whole, label)).ok_or(NotTold::Off)?;
+        // SAFETY: the texts are there.
+        NotTold::check(unsafe { label(parent, key.as_ptr(), key.len(), value.as_ptr(), value.len()) })
+    }
+
+    /// Puts a label in force in the calling thread: [`labels::put_in_force`].
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn put_in_force(&'static self, label: u32) -> Result<u32, NotTold> {
+        let put: extern "C" fn(u32) -> i64 = self.later(offset_of!(Whole, put_in_force)).ok_or(NotTold::Off)?;
+        NotTold::check(put(label))
+    }
+
+    /// The label in force in the calling thread.
+    pub fn in_force(&'static self) -> u32 {
+        self.later::<extern "C" fn() -> u32>(offset_of!(Whole, in_force)).map_or(0, |in_force| in_force())
     }
 }
 

@@ -8,9 +8,8 @@ const MONOTONIC: usize = 1;
 const MONOTONIC_COARSE: usize = 6;
 const REALTIME: usize = 0;
 
-/// When a thread last read the precise clock. Zeros: never.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+/// A moment that was read from the precise clock.
+#[derive(Clone, Copy, Debug)]
 pub struct Moment {
     coarse_ns: u64,
     now_ns: u64,
@@ -23,6 +22,12 @@ impl Moment {
     #[inline(always)]
     pub fn ns(&self) -> u64 {
         self.now_ns
+    }
+
+    /// The step of the kernel's coarse clock in which it was read.
+    #[inline(always)]
+    pub fn coarse_ns(&self) -> u64 {
+        self.coarse_ns
     }
 }
 
@@ -71,15 +76,15 @@ impl Clock {
     /// This moment.
     pub fn moment(&self) -> Moment {
         // In this order: a step of the coarse clock in between is noticed later.
-        let coarse_ns = self.read(MONOTONIC_COARSE);
+        let coarse_ns = self.coarse_ns();
         Moment { coarse_ns, now_ns: self.now_ns() }
     }
 
-    /// Whether the kernel's coarse clock has moved on since (it does every 1 to 10 ms, by the kernel's configuration). To ask
-    /// costs a third of what the precise clock does.
+    /// What the kernel's coarse clock says: it moves on every 1 to 10 ms, by the kernel's configuration. To ask costs a third of
+    /// what the precise clock does.
     #[inline(always)]
-    pub fn has_moved_on(&self, since: &Moment) -> bool {
-        self.read(MONOTONIC_COARSE) != since.coarse_ns
+    pub fn coarse_ns(&self) -> u64 {
+        self.read(MONOTONIC_COARSE)
     }
 
     fn raw(&self) -> u64 {

@@ -6,9 +6,13 @@
 mod anew;
 mod chip;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod labels;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod left;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod marks;
 mod model;
 mod sequence;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

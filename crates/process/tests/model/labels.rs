@@ -1,0 +1,230 @@
+//! Which block has which label, live, freed and written out.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use heapledger_format::{Kind, SectionKind, TallyCounter};
+use heapledger_process::hooks::{self, NewBlock, ReallocEnd, Usable};
+use heapledger_process::labels::{self as told, in_force, label};
+use heapledger_process::marks::NotTold;
+use heapledger_process::options::Request;
+use heapledger_process::{finish, start};
+use heapledger_source::Ledger;
+use heapledger_unwind::Registers;
+
+use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};
+use crate::model::Subject as _;
+
+fn registers(here: &u8) -> Registers {
+    Registers { sp: &raw const *here as u64, ..Registers::default() }
+}
+
+fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
+    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart: false }
+}
+
+fn begin(address: usize, size: usize) {
+    hooks::block_begins(&SHARED, hooks::ready(&SHARED), &registers(&0), &new_block(Kind::MALLOC, address, size));
+}
+
+fn end(address: usize) {
+    hooks::block_ends(&SHARED, hooks::ready(&SHARED), &registers(&0), address, Kind::FREE);
+}
+
+fn reallocate(old: usize, address: usize, size: usize) {
+    let begun = hooks::realloc_begins(&SHARED, &registers(&0), old);
+    let new = Some(new_block(Kind::REALLOC, address, size));
+    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false };
+    assert!(hooks::realloc_ends(&SHARED, &registers(&0), &end));
+}
+
+fn make(parent: u32, key: &str, value: &str) -> Result<u32, NotTold> {
+    label(&SHARED, parent, key.as_bytes(), value.as_bytes())
+}
+
+fn put_in_force(label: u32) -> Result<u32, NotTold> {
+    told::put_in_force(&SHARED, label)
+}
+
+/// The labels of live blocks and of freed ones, by size.
+fn labels(ledger: &Ledger) -> [BTreeMap<u64, String>; 2] {
+    let labels = ledger.labels().expect("labels");
+    let (mut live, mut ended) = (BTreeMap::new(), BTreeMap::new());
+    let mut records = ledger.records();
+    while let Some(chunk) = records.next_chunk().expect("records") {
+        live.extend(chunk.iter().filter_map(|entry| Some((entry.size?, labels.text(entry.label)))));
+    }
+    let mut freed = ledger.freed();
+    while let Some(chunk) = freed.next_chunk().expect("history") {
+        ended.extend(chunk.iter().filter_map(|entry| Some((entry.block.size?, labels.text(entry.block.label)))));
+    }
+    [live, ended]
+}
+
+fn expect(ledger: &Ledger, what: &str, live: &[(u64, &str)], ended: &[(u64, &str)]) {
+    let [found_live, found_ended] = labels(ledger);
+    for (found, expected) in [(found_live, live), (found_ended, ended)] {
+        let expected: BTreeMap<u64, String> = expected.iter().map(|(size, text)| (*size, (*text).into())).collect();
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+fn directory() -> String {
+    let value = std::env::var("HEAPLEDGER").expect("a directory");
+    value.split(',').find_map(|item| item.strip_prefix("dir=")).expect("a directory").into()
+}
+
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn follow() {
+    if std::env::var_os(RING).is_none() {
+        return;
+    }
+    assert_eq!(make(0, "key", "value"), Err(NotTold::Off));
+    start_as(&Request::of_environment());
+    begin(0x1000, 1);
+    begin(0x2000, 2);
+    let column = SHARED.ledger().section(SectionKind::LabelColumn);
+    assert_eq!((column.used(), in_force()), (0, 0), "labels have storage before there are any");
+    let route = make(0, "route", "/x").expect("there is room");
+    let step = make(route, "step", "parse").expect("there is room");
+    assert_eq!(make(0, "route", "/x"), Ok(route), "the same again");
+    assert!(make(route, "route", "/x").expect("there is room") != route);
+    assert_eq!((make(99, "a", "b"), make(0, "", "b")), (Err(NotTold::Unknown), Err(NotTold::Unknown)));
+    assert_eq!(put_in_force(99), Err(NotTold::Unknown));
+    assert_eq!(put_in_force(route), Ok(0));
+    begin(0x3000, 3);
+    assert_eq!(put_in_force(step), Ok(route));
+    begin(0x4000, 4);
+    thread::spawn(|| {
+        assert_eq!(in_force(), 0, "a label is its thread's");
+        begin(0x5000, 5);
+    })
+    .join()
+    .expect("it ends");
+    end(0x3000);
+    end(0x1000);
+    // A slot that is used again.
+    assert_eq!(put_in_force(0), Ok(step));
+    end(0x4000);
+    begin(0x6000, 6);
+    begin(0x7000, 7);
+    assert_eq!(put_in_force(route), Ok(0));
+    reallocate(0x2000, 0x8000, 8);
+    reallocate(0x8000, 0x8000, 9);
+    let live: &[(u64, &str)] = &[(5, ""), (6, ""), (7, ""), (9, "route=/x")];
+    let ended: &[(u64, &str)] = &[(1, ""), (2, ""), (3, "route=/x"), (4, "step=parse route=/x"), (8, "route=/x")];
+    expect(&open_own_ledger().read(), "live", live, ended);
+
+    start::stop(&SHARED);
+    let copy = format!("{}/copy.hl", directory());
+    finish::finish(&SHARED, &CString::new(copy.clone()).expect("a path")).expect("there is room");
+    let copy = Ledger::open(&copy).expect("a ledger");
+    expect(&copy, "the program's own copy", live, ended);
+    for (name, ledger) in [("of the copy", &copy), ("of the live ledger", &open_own_ledger().read())] {
+        let path = format!("{}/{}.hl", directory(), name.len());
+        heapledger_source::finish(ledger, path.as_ref(), &[], &mut |_, _| {}).expect("there is room");
+        expect(&Ledger::open(&path).expect("a ledger"), name, live, ended);
+    }
+}
+
+#[test]
+fn blocks_have_the_label_of_their_thread() {
+    run_child("labels::follow", 64);
+}
+
+const BLOCKS: usize = 30_000;
+
+/// Two threads begin and end blocks with labels of their own from before the first label is made, and recording toggles; a block's
+/// size says which label it has.
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn threads() {
+    if std::env::var_os(RING).is_none() {
+        return;
+    }
+    start_as(&Request::of_environment());
+    let is_over = AtomicBool::new(false);
+    let works = |worker: usize| {
+        let mut own: Vec<u32> = Vec::new();
+        let address = |block: usize| ((worker + 1) << 40) + block * 32;
+        for block in 0..BLOCKS {
+            if block % 1000 == 500 {
+                own.push(make(0, "label", &(own.len() + 1).to_string()).expect("there is room"));
+            }
+            let choice = if own.is_empty() { 0 } else { block % (own.len() + 1) };
+            put_in_force(choice.checked_sub(1).map_or(0, |index| own[index])).expect("it is there");
+            begin(address(block), 100 + choice);
+            if block % 3 != 0 {
+                hooks::block_ends(
+                    &SHARED,
+                    hooks::ready(&SHARED).or_else(|| hooks::ready_while_paused(&SHARED)),
+                    &registers(&0),
+                    address(block),
+                    Kind::FREE,
+                );
+            }
+        }
+    };
+    let check = || {
+        let ledger = open_own_ledger().read();
+        for found in labels(&ledger) {
+            for (size, text) in found {
+                let expected = if size == 100 { String::new() } else { format!("label={}", size - 100) };
+                assert_eq!(text, expected, "{size}");
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..2).map(|worker| scope.spawn(move || works(worker))).collect();
+        let toggles = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                SHARED.switch.pause();
+                thread::yield_now();
+                SHARED.switch.resume();
+                thread::yield_now();
+            }
+        });
+        for _ in 0..5 {
+            check();
+        }
+        for worker in workers {
+            worker.join().expect("it ends");
+        }
+        is_over.store(true, Ordering::Relaxed);
+        toggles.join().expect("it ends");
+    });
+    check();
+}
+
+#[test]
+fn a_reader_sees_no_label_of_another_block() {
+    run_child("labels::threads", 4096);
+}
+
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn bounded() {
+    if std::env::var_os(RING).is_none() {
+        return;
+    }
+    start_as(&Request::of_environment());
+    let count = 300_000;
+    let first = make(0, "request", "0").expect("there is room");
+    let there = (0..count).filter(|number| make(0, "request", &number.to_string()).is_ok()).count();
+    assert!((10_000..count).contains(&there), "{there} labels");
+    let ledger = open_own_ledger().read();
+    assert_eq!(ledger.tallies().expect("tallies").get(TallyCounter::LabelsLost), (count - there) as u64);
+    assert!(ledger.labels().expect("labels").count() >= there);
+    assert_eq!(make(0, "request", "0"), Ok(first), "it is still known");
+    // There is room for modules all the same.
+    let strings = SHARED.ledger().section(SectionKind::Strings);
+    assert!(strings.used() <= strings.capacity() / 2);
+}
+
+#[test]
+fn labels_are_bounded_and_counted() {
+    run_child("labels::bounded", 64);
+}

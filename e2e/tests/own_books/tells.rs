@@ -1,0 +1,147 @@
+//! What a program tells of itself: marks, labels, and questions about them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use heapledger_e2e::ledger::{Stats, check_totals, read};
+use heapledger_e2e::process::PATIENCE;
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::command;
+use heapledger_e2e::tracked::{recover, under_run};
+use heapledger_e2e::{Result, check};
+use heapledger_source::Ledger;
+
+use crate::{kill, only_finished, only_ledger, programs, standing};
+
+/// Sizes of `tells`: before the first mark, after it, after the last.
+const BEFORE: u64 = 12_345;
+const AFTER: u64 = 54_321;
+const LATER: u64 = 23_456;
+/// And outside of a labelled future.
+const OUTSIDE: u64 = 34_567;
+
+/// It runs by itself, doing this.
+fn tells(scratch: &Scratch, profile: &'static str, what: &str) -> Result<Command> {
+    let mut command = command(programs(profile)?.join("tells"));
+    command.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
+    Ok(command)
+}
+
+/// Which of the sizes are among the live blocks that this question leaves.
+fn asked(ledger: &Path, question: &[&str]) -> Result<Vec<u64>> {
+    let blocks = read("dump", ledger, question)?;
+    let sizes = blocks.iter().filter(|line| line["type"] == "block").filter_map(|line| line["size"].as_u64());
+    let mut known: Vec<u64> = sizes.filter(|size| [BEFORE, AFTER, LATER].contains(size)).collect();
+    known.sort_unstable();
+    Ok(known)
+}
+
+/// The live ledger of a program under `run`.
+fn live_of_run(scratch: &Scratch) -> Result<PathBuf> {
+    let unfinished = scratch.unfinished();
+    let live = unfinished.iter().find(|path| path.extension().is_some_and(|end| end == "hlive"));
+    live.cloned().ok_or_else(|| format!("no live ledger: {unfinished:?}"))
+}
+
+fn check_marks(ledger: &Path) -> Result {
+    check_totals(&Stats::of(ledger)?, &[])?;
+    for (question, expected) in [
+        (&[][..], &[BEFORE, LATER, AFTER][..]),
+        (&["--since", "ready"], &[LATER, AFTER]),
+        (&["--since", "load"], &[LATER]),
+        (&["--since", "later"], &[LATER]),
+    ] {
+        let found = asked(ledger, question)?;
+        check!(found == expected, "{question:?}: {found:?}");
+    }
+    let marks = Ledger::open(ledger).and_then(|ledger| ledger.marks()).map_err(|error| error.to_string())?;
+    let names: Vec<&str> = marks.iter().map(|mark| mark.name.as_str()).collect();
+    let expected =
+        ["ready", "load", "of this thread", "load", "a thread's end", "a thread's end", "a thread's end", "later"];
+    check!(names == expected, "{names:?}");
+    check!(Stats::of(ledger)?.number("marks_lost") == 0, "marks were lost");
+    Ok(())
+}
+
+#[test]
+fn marks_divide_a_killed_programs_blocks() -> Result {
+    for profile in ["dev", "release"] {
+        let scratch = Scratch::new();
+        kill(standing(&mut tells(&scratch, profile, "marks")?)?)?;
+        check_marks(&only_ledger(&scratch)?)?;
+        let [finished] = &recover(&scratch)?[..] else { return Err("not one ledger was recovered".into()) };
+        check_marks(finished)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn marks_reach_the_recorder_of_run() -> Result {
+    let scratch = Scratch::new();
+    let program = programs("dev")?.join("tells");
+    let mut command = under_run(&scratch, "one", &[], &program, &["marks".to_owned()]);
+    let mut held = standing(&mut command)?;
+    check_marks(&live_of_run(&scratch)?)?;
+    held.goes_on()?;
+    held.running.finish(PATIENCE)?.good()?;
+    asked(&scratch.path("one.hl"), &["--since", "load"]).map(drop)
+}
+
+#[test]
+fn two_threads_may_call_each_while_recording_toggles() -> Result {
+    let scratch = Scratch::new();
+    let mut held = standing(&mut tells(&scratch, "release", "hammers")?)?;
+    // More marks than there is room for.
+    let lost = ["marks_lost".to_owned()];
+    check_totals(&Stats::of(only_ledger(&scratch)?)?, &lost)?;
+    held.goes_on()?;
+    held.running.finish(PATIENCE)?.good()?;
+    let finished = only_finished(&scratch, "heapledger.tells.")?;
+    check_totals(&Stats::of(&finished)?, &lost)?;
+    asked(&finished, &["--since", "two"])?;
+    Ok(())
+}
+
+/// What label the one live block of each size has.
+fn labels(ledger: &Path) -> Result<BTreeMap<u64, String>> {
+    let ledger = Ledger::open(ledger).map_err(|error| error.to_string())?;
+    let labels = ledger.labels().map_err(|error| error.to_string())?;
+    let (mut records, mut found) = (ledger.records(), BTreeMap::new());
+    while let Some(chunk) = records.next_chunk().map_err(|error| error.to_string())? {
+        for entry in chunk {
+            if let Some(size) = entry.size.filter(|size| [BEFORE, AFTER, LATER, OUTSIDE].contains(size)) {
+                check!(found.insert(size, labels.text(entry.label)).is_none(), "two blocks of {size} bytes");
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn check_labels(ledger: &Path) -> Result {
+    check_totals(&Stats::of(ledger)?, &[])?;
+    let expected = [(BEFORE, ""), (AFTER, "user=7 route=/x"), (LATER, "task=reads route=/x"), (OUTSIDE, "")];
+    let expected: BTreeMap<u64, String> = expected.map(|(size, label)| (size, label.to_owned())).into();
+    let found = labels(ledger)?;
+    check!(found == expected, "{found:?}");
+    let asked = asked(ledger, &["--where", "label.route == \"/x\""])?;
+    check!(asked == [LATER, AFTER], "{asked:?}");
+    Ok(())
+}
+
+#[test]
+fn blocks_have_the_labels_of_their_scopes_and_futures() -> Result {
+    for profile in ["dev", "release"] {
+        let scratch = Scratch::new();
+        kill(standing(&mut tells(&scratch, profile, "labels")?)?)?;
+        check_labels(&only_ledger(&scratch)?)?;
+        let [finished] = &recover(&scratch)?[..] else { return Err("not one ledger was recovered".into()) };
+        check_labels(finished)?;
+    }
+    let scratch = Scratch::new();
+    let program = programs("dev")?.join("tells");
+    let mut held = standing(&mut under_run(&scratch, "one", &[], &program, &["labels".to_owned()]))?;
+    check_labels(&live_of_run(&scratch)?)?;
+    held.goes_on()?;
+    held.running.finish(PATIENCE)?.good().map(drop)
+}
