@@ -85,3 +85,73 @@ impl Timeline {
         self.values.get(value as usize).map_or(&[], Vec::as_slice)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use heapledger_format::mark::MarkKind;
+    use heapledger_testing::{Builder, Scratch};
+
+    use super::super::moments::Moments;
+    use super::super::plan::TextTest;
+    use super::*;
+    use crate::fields::Field;
+
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+    const KINDS: [MarkKind; 8] = [
+        MarkKind::Mark,
+        MarkKind::Mark,
+        MarkKind::ScopeBegins,
+        MarkKind::ScopeEnds,
+        MarkKind::WindowStarts,
+        MarkKind::WindowPauses,
+        MarkKind::WindowResumes,
+        MarkKind::WindowStops,
+    ];
+
+    /// Columns find what holds for a number, conditions the numbers for which it holds: both must say the same.
+    #[test]
+    fn what_is_shown_is_what_is_chosen() {
+        let scratch = Scratch::new("timeline");
+        let mut seed = 7u64;
+        let mut any = |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        let mut held = [0, 0];
+        for round in 0..40 {
+            let (mut marks, mut number) = (Vec::new(), 0);
+            for _ in 0..any(30) {
+                number += 1 + any(6) as u64;
+                let kind = KINDS[any(KINDS.len())];
+                let of_window = kind as u16 >= MarkKind::WindowStarts as u16;
+                let own = Some(any(2) as u32).filter(|_| !of_window && any(3) == 0);
+                marks.push((number, kind, NAMES[any(3)], own, if of_window { 1 + any(3) as u32 } else { 0 }));
+            }
+            let path = scratch.join(format!("{round}"));
+            Builder::new().told(&["a", "b", "a"], &marks).write(&path).expect("written");
+            let ledger = Ledger::open(&path).expect("a ledger");
+            let fields = [
+                (Field::Mark, Timeline::of_marks(&ledger).expect("read")),
+                (Field::Window, Timeline::of_windows(&ledger).expect("read")),
+            ];
+            for (held, (field, timeline)) in held.iter_mut().zip(&fields) {
+                for name in NAMES {
+                    let test = TextTest::OneOf([name.to_owned()].into());
+                    let chosen = Moments::new(*field, &test, &ledger).expect("read");
+                    let threads = [None, Some(0), Some(1), Some(2)];
+                    for (number, thread) in (0..number + 5).flat_map(|number| threads.map(|thread| (number, thread))) {
+                        let shown = timeline.value(number, thread).map_or(&[][..], |value| timeline.names(value));
+                        let is_shown = shown.iter().any(|shown| shown == name);
+                        assert_eq!(
+                            is_shown,
+                            chosen.has(number, thread),
+                            "{field} {name} {number} {thread:?}: {marks:?}"
+                        );
+                        *held += usize::from(is_shown);
+                    }
+                }
+            }
+        }
+        assert!(held.iter().all(|held| *held > 1000), "{held:?}");
+    }
+}
