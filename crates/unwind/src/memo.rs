@@ -22,9 +22,10 @@ impl PackedWords<'_> {
     /// Whether each word holds what it held, as `read` says, which gets its address.
     #[inline(always)]
     pub fn hold(&self, read: impl Fn(u64) -> u64) -> bool {
-        let differs = |(above, value): (&u16, &u64)| read(self.low.wrapping_add(u64::from(*above) << 3)) ^ *value;
+        let PackedWords { low, above, values, .. } = *self;
+        let differs = |(above, value): (&u16, &u64)| read(low.wrapping_add(u64::from(*above) << 3)) ^ *value;
         // Four at a time, for fewer jumps. By numbers: iterators look twice at each step in debug builds of programs.
-        let ((above, above_rest), (values, values_rest)) = (self.above.as_chunks::<4>(), self.values.as_chunks::<4>());
+        let ((above, above_rest), (values, values_rest)) = (above.as_chunks::<4>(), values.as_chunks::<4>());
         let Some(values) = values.get(..above.len()) else { return false };
         let mut index = 0usize;
         while let (Some([a, b, c, d]), Some([v, w, x, y])) = (above.get(index), values.get(index)) {
