@@ -56,7 +56,7 @@ fn are_as_it_was(scratch: &Scratch) -> Result {
     check!(blocks.is_from(kept, "snapshots::keeps", false), "{:?}", blocks.stacks[&kept.site]);
     check!(!sizes(&first)?.contains(&34_567), "a block that was freed before");
     let freed = read("history", &first, &["--where", "size = 34567"])?;
-    check!(freed.iter().any(|line| line["type"] == "free"), "its free is not there: {freed:?}");
+    check!(freed.iter().any(|line| line["event"] == "free"), "its free is not there: {freed:?}");
     for (writer, number) in (0..2).flat_map(|writer| (0..10).map(move |number| (writer, number))) {
         let path = scratch.path(&format!("{writer}-{number}.hl"));
         check!(check_once(&path)? > 1, "{}: nothing lives", path.display());

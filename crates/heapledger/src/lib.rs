@@ -99,6 +99,7 @@ mod allocator;
 pub mod assertions;
 mod control;
 mod counting;
+mod depot;
 mod error;
 mod label;
 mod mark;

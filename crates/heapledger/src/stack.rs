@@ -16,10 +16,14 @@
 //! assert!(stack.len() > 2);
 //! ```
 //!
+//! [`stack_id`] keeps a stack in the ledger for a number, which [`stack_of`] gives back for it.
+//!
 //! Each frame is an address of code such that the byte before it lies in the instruction that was executing: a return
 //! address, or, of what a signal has interrupted, the interrupted address plus one. Whoever looks for names subtracts one.
 
 use core::ffi::c_void;
+
+pub use crate::depot::{NotKept, StackId, stack_id, stack_of};
 
 /// By what the next frame is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -63,6 +63,8 @@ pub mod code;
 #[cfg(not(feature = "loom"))]
 mod copy;
 #[cfg(not(feature = "loom"))]
+pub mod depot;
+#[cfg(not(feature = "loom"))]
 pub mod entry;
 #[cfg(not(feature = "loom"))]
 pub mod finish;

@@ -220,7 +220,7 @@ impl Sites {
     }
 
     /// The id of a code address; with `rule`, that is kept beside it. While another thread is entering the address, a second id
-    /// is made: two ids of one address are harmless, waiting is not. `None` if a table is full.
+    /// may be made, of which one is used: nobody waits. `None` if a table is full.
     pub fn code(
         &self,
         ledger: &Ledger,
@@ -271,7 +271,8 @@ impl Sites {
         generation: u32,
     ) -> Option<CodeId> {
         let word = modules.locate(ledger, address);
-        let known = id_of.load(Ordering::Acquire) as u32;
+        let before = id_of.load(Ordering::Acquire);
+        let known = before as u32;
         let id = if known != 0 && Self::code_word(ledger, known).load(Ordering::Acquire) == word {
             known
         } else {
@@ -279,8 +280,12 @@ impl Sites {
             Self::code_word(ledger, id).store(word, Ordering::Release);
             id
         };
-        id_of.store(stamp(generation, id), Ordering::Release);
-        Some(CodeId(id))
+        let (is, after) = (stamp(generation, id), (Ordering::AcqRel, Ordering::Acquire));
+        match id_of.compare_exchange(before, is, after.0, after.1) {
+            Ok(_) => Some(CodeId(id)),
+            // Another thread was faster: one address has one id. Ours stays behind unused.
+            Err(_) => Some(read(id_of, generation).filter(|other| *other != 0).map_or(CodeId(id), CodeId)),
+        }
     }
 
     /// Says something of a code address, for readers. Without room for that they miss it.

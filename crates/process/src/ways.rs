@@ -9,6 +9,7 @@
 //! loader's list goes on. (Should it fail after that, nobody records.) In a forked child the way of the parent's recorder is
 //! still marked, but its [switch](crate::switch) is off: it is nobody's.
 
+use crate::depot::{self, NotKept};
 use crate::finish;
 use crate::labels;
 use crate::marks::{self, NewMark, NotTold};
@@ -18,6 +19,7 @@ use crate::switch::Recording;
 use core::ffi::CStr;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
+use heapledger_format::Site;
 use heapledger_format::mark::MarkKind;
 use heapledger_linux::loader::{self, CodeFinder, Module};
 use heapledger_linux::syscall::Errno;
@@ -47,11 +49,17 @@ struct Whole {
     label: LabelFn,
     put_in_force: extern "C" fn(u32) -> i64,
     in_force: extern "C" fn() -> u32,
+    /// Of so many frames. Returns the number of the stack, or one below 0.
+    put_stack: PutStackFn,
+    /// Of a number, to so many places. Returns how many frames there are, or a number below 0.
+    get_stack: GetStackFn,
 }
 
 type SnapshotFn = unsafe extern "C" fn(*const u8, usize) -> i32;
 type MarkFn = unsafe extern "C" fn(*const u8, usize, u32, u32, u32) -> i64;
 type LabelFn = unsafe extern "C" fn(u32, *const u8, usize, *const u8, usize) -> i64;
+type PutStackFn = unsafe extern "C" fn(*const usize, usize) -> i64;
+type GetStackFn = unsafe extern "C" fn(u32, *mut usize, usize) -> i64;
 
 const VERSION: u32 = 1;
 
@@ -81,6 +89,8 @@ static OWN: Whole = Whole {
     label: own_label,
     put_in_force: own_put_in_force,
     in_force: labels_in_force,
+    put_stack: own_put_stack,
+    get_stack: own_get_stack,
 };
 
 const NOTE_NAME: &[u8] = b"heapledger\0";
@@ -172,6 +182,24 @@ extern "C" fn labels_in_force() -> u32 {
     if SHARED.get().is_some() { labels::in_force() } else { 0 }
 }
 
+/// # Safety
+/// The frames must be there.
+unsafe extern "C" fn own_put_stack(first: *const usize, count: usize) -> i64 {
+    let Some(shared) = SHARED.get() else { return NotKept::Off.number() };
+    // SAFETY: the caller's.
+    let frames = unsafe { core::slice::from_raw_parts(first, count) };
+    depot::put(shared, frames).map_or_else(NotKept::number, |site| i64::from(site.0))
+}
+
+/// # Safety
+/// The places must be there, and nobody else's.
+unsafe extern "C" fn own_get_stack(site: u32, first: *mut usize, count: usize) -> i64 {
+    let Some(shared) = SHARED.get() else { return NotKept::Off.number() };
+    // SAFETY: the caller's.
+    let places = unsafe { core::slice::from_raw_parts_mut(first, count) };
+    depot::get(shared, Site(site), places).map_or_else(NotKept::number, |count| count as i64)
+}
+
 impl Way {
     /// What is recorded through it at this moment.
     pub fn recording(&self) -> Recording {
@@ -237,6 +265,28 @@ impl Way {
     /// The label in force in the calling thread.
     pub fn in_force(&'static self) -> u32 {
         self.later::<extern "C" fn() -> u32>(offset_of!(Whole, in_force)).map_or(0, |in_force| in_force())
+    }
+
+    /// Keeps a stack: [`depot::put`].
+    ///
+    /// # Errors
+    /// If it is not kept.
+    pub fn put_stack(&'static self, frames: &[usize]) -> Result<Site, NotKept> {
+        let put: PutStackFn = self.later(offset_of!(Whole, put_stack)).ok_or(NotKept::Off)?;
+        // SAFETY: the frames are there.
+        let site = unsafe { put(frames.as_ptr(), frames.len()) };
+        u32::try_from(site).map(Site).map_err(|_| NotKept::of(site))
+    }
+
+    /// The frames of a stack: [`depot::get`].
+    ///
+    /// # Errors
+    /// If it is not known.
+    pub fn get_stack(&'static self, site: Site, into: &mut [usize]) -> Result<usize, NotKept> {
+        let get: GetStackFn = self.later(offset_of!(Whole, get_stack)).ok_or(NotKept::Off)?;
+        // SAFETY: the places are there, and lent to us alone.
+        let count = unsafe { get(site.0, into.as_mut_ptr(), into.len()) };
+        usize::try_from(count).map_err(|_| NotKept::of(count))
     }
 }
 
