@@ -1,5 +1,6 @@
 //! Programs that count their own calls with the crate `heapledger` (`e2e/own_books`).
 
+use heapledger_e2e::ledger::{Stats, check_totals};
 use heapledger_e2e::own_books::programs;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
@@ -93,6 +94,32 @@ fn without_the_command_it_has_modules_and_offsets() -> Result {
     names.arg("-fie").arg(programs("dev")?.join("asserts")).args(frames.iter().map(|(_, offset)| offset));
     let names = process::run(&mut names)?.good()?.out();
     check!(names.contains("leaks_here"), "{names}");
+    Ok(())
+}
+
+#[test]
+fn while_everything_is_switched_on_and_off_the_books_are_right() -> Result {
+    for profile in ["dev", "release-abort"] {
+        let scratch = Scratch::new();
+        let mut command = command(programs(profile)?.join("hammer"));
+        command.current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
+        let said = process::run(&mut command)?.good()?.out();
+        let [failed, while_recorded]: [u64; 2] = {
+            let numbers: Vec<u64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+            numbers.try_into().map_err(|_| said.clone())?
+        };
+        check!(failed > 1000 && while_recorded > 0, "{profile}: only {said} calls failed");
+        check!(scratch.unfinished().is_empty(), "{profile} leaves behind {:?}", scratch.unfinished());
+        let [ledger] = &scratch.finished()[..] else { return Err(format!("ledgers: {:?}", scratch.finished())) };
+        let stats = Stats::of(ledger)?;
+        check_totals(&stats, &[])?;
+        check!(stats.number("unknown_frees") == 0, "{profile}: {} unknown frees", stats.number("unknown_frees"));
+        let in_ledger = stats.number("failed_calls");
+        check!(
+            in_ledger >= while_recorded && in_ledger <= failed,
+            "{profile}: {in_ledger} failed calls in the ledger, of {failed}, {while_recorded} of them surely"
+        );
+    }
     Ok(())
 }
 

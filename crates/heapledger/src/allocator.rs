@@ -174,14 +174,15 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         watched::begins(&self.options);
         // SAFETY: the program's own call.
-        let block = unsafe { self.allocator.alloc(layout) };
+        let block = if watched::is_made() { unsafe { self.allocator.alloc(layout) } } else { core::ptr::null_mut() };
         watched::gave(block as usize, layout.size());
         block
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         watched::begins(&self.options);
         // SAFETY: the program's own call.
-        let block = unsafe { self.allocator.alloc_zeroed(layout) };
+        let block =
+            if watched::is_made() { unsafe { self.allocator.alloc_zeroed(layout) } } else { core::ptr::null_mut() };
         watched::gave(block as usize, layout.size());
         block
     }
@@ -193,7 +194,11 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         watched::begins(&self.options);
         // SAFETY: the program's own call.
-        let new = unsafe { self.allocator.realloc(block, layout, new_size) };
+        let new = if watched::is_made() {
+            unsafe { self.allocator.realloc(block, layout, new_size) }
+        } else {
+            core::ptr::null_mut()
+        };
         watched::gave_anew((block as usize, layout.size()), (new as usize, new_size));
         new
     }

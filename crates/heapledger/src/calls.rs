@@ -100,9 +100,8 @@ fn is_recorded() -> bool {
 }
 
 /// What precedes the real call of a function that gives a block, in a program that is watched. False if it is to fail.
-pub(crate) extern "C" fn watched_asks(frame: &CallFrame) -> bool {
-    let _ = frame;
-    true
+pub(crate) extern "C" fn watched_asks(_: &CallFrame) -> bool {
+    watched::is_made()
 }
 
 /// What follows it. Returns the block.
@@ -127,10 +126,11 @@ pub(crate) extern "C" fn watched_frees(frame: &CallFrame) {
 /// What precedes the real `realloc`, in a program that is watched. False if it is to fail.
 pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
     frame.kept = Reallocation::default();
-    if is_recorded() {
+    let is_made = watched::is_made();
+    if is_made && is_recorded() {
         resizes(frame);
     }
-    true
+    is_made
 }
 
 /// What follows it. Returns the block.

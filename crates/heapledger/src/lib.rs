@@ -40,7 +40,8 @@
 //! is left, the peak between. They work in each strength, and under `heapledger run`.
 //!
 //! [`assert_no_leak!`], [`assert_no_alloc!`] and [`assert_max_alloc!`] say of a test's own code what it may allocate, whatever the
-//! threads of other tests do meanwhile. A message names the stacks of the blocks in question.
+//! threads of other tests do meanwhile. A message names the stacks of the blocks in question. [`fail`] lets calls of a thread fail, to see
+//! what the program does then.
 //!
 //! # Which `heapledger` reads it
 //!
@@ -101,6 +102,7 @@ mod control;
 mod counting;
 mod depot;
 mod error;
+mod faults;
 mod label;
 mod mark;
 mod marks_of_live;
@@ -127,6 +129,7 @@ pub use allocator::Heapledger;
 pub use control::{Recording, discard, pause, recording, resume, start, stop};
 pub use counting::{stats, thread_stats};
 pub use error::Error;
+pub use faults::{Failing, Fault, fail, fail_all};
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
 pub use mark::{Scope, mark, mark_thread, scope};
 pub use options::{AtExit, Options};

@@ -16,6 +16,11 @@ mod here {
     pub(crate) fn has_ended(process: u32, thread: u32) -> bool {
         !syscall::thread_exists(process, thread)
     }
+
+    /// Tells the calling thread from all that there are now. 0: they cannot be told apart.
+    pub(crate) fn id() -> usize {
+        tls::thread_pointer()
+    }
 }
 
 /// Where threads have words without an allocation.
@@ -30,6 +35,11 @@ mod here {
 
     thread_local! {
         static WORD: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// The address of its word.
+    pub(crate) fn id() -> usize {
+        WORD.try_with(|word| (&raw const *word).addr()).unwrap_or(0)
     }
 
     pub(crate) fn get() -> usize {
@@ -63,6 +73,9 @@ mod here {
         usize::MAX
     }
     pub(crate) fn set(_: usize) {}
+    pub(crate) fn id() -> usize {
+        0
+    }
     pub(crate) fn thread_and_process() -> Option<(u32, u32)> {
         None
     }

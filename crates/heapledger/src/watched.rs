@@ -1,10 +1,10 @@
-//! What is done beside recording, at each call of a program that asked for it: counting.
+//! What is done beside recording, at each call of a program that asked for it: counting, faults.
 //!
 //! Entries come here only if something was asked for (`state`), so that it costs nothing where nobody did.
 #![forbid(unsafe_code)]
 
-use crate::counting;
 use crate::state::{self, Want};
+use crate::{counting, faults};
 
 /// A call comes: the first one of all says what is wanted.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -17,6 +17,11 @@ pub(crate) fn begins(options: &crate::Options) {
         }
         state::set_base(state::OFF);
     }
+}
+
+/// Whether the call that comes is to be made, or fails.
+pub(crate) fn is_made() -> bool {
+    !(state::wants(Want::Asked) && faults::fails())
 }
 
 /// A call has given a block, or none.
