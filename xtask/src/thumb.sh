@@ -65,12 +65,16 @@ fi
 out=$keep/out
 mkdir -p "$out"
 compile() {
-    name=$1
-    shift
-    "$usr/bin/rustc" --crate-type rlib --crate-name "heapledger_$name" --edition 2024 --target $target \
-        -Copt-level=s -Cpanic=abort -Dwarnings --out-dir "$out" "$@" "$root/crates/$name/src/lib.rs"
-    echo "heapledger-$name compiles for $target"
+    name=$1 crate=$2
+    shift 2
+    "$usr/bin/rustc" --crate-type rlib --crate-name "$crate" --edition 2024 --target $target \
+        -Copt-level=s -Cpanic=abort -Dwarnings --out-dir "$out" -L "$out" "$@" "$root/crates/$name/src/lib.rs"
+    echo "$crate compiles for $target"
 }
-compile format
-compile unwind
-compile recorder --extern heapledger_format="$out/libheapledger_format.rlib"
+compile format heapledger_format
+compile unwind heapledger_unwind
+compile recorder heapledger_recorder --extern heapledger_format
+# Without `std` the crate for programs passes calls on there; what records on Linux is empty.
+compile linux heapledger_linux
+compile process heapledger_process --extern heapledger_format
+compile heapledger heapledger --extern heapledger_format

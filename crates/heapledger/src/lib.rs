@@ -74,6 +74,12 @@
 //! On x86-64 Linux with glibc 2.35 or later. Elsewhere [`Heapledger`] passes all calls on to the allocator inside, and
 //! nothing is recorded; counting ([`Options::counting`]) and regions work everywhere.
 //!
+//! # Without `std`
+//!
+//! With `default-features = false` the crate needs `core` and nothing else. On Linux the same is recorded; what is missing is what names
+//! things of `std` (`Heapledger::system`, and `snapshot`, for which there is [`snapshot_to`]). It compiles for targets without an
+//! operating system, where it passes calls on: a firmware's allocator can be wrapped in it already, and nothing is recorded there yet.
+//!
 //! # Safety
 //! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
 //! them, in assembly, `begin` keeps what was asked for, `label` pins a future inside of another one; `registers` and [`stack`]
