@@ -9,6 +9,7 @@
 use loom::thread;
 
 mod chunks;
+mod folding;
 mod index;
 mod order;
 mod places;

@@ -37,13 +37,15 @@ pub enum Key {
     CheckStacks,
     /// 0: the last stack is of no help with the next.
     Reuse,
+    /// 1: it is accounted for who holds how much of which heap.
+    Accounts,
     /// A label of the whole run, `KEY=VALUE`; several.
     Label,
 }
 
 impl Key {
     /// All of them.
-    pub const ALL: [Key; 13] = [
+    pub const ALL: [Key; 14] = [
         Key::Dir,
         Key::Session,
         Key::Pid,
@@ -56,6 +58,7 @@ impl Key {
         Key::Fallback,
         Key::CheckStacks,
         Key::Reuse,
+        Key::Accounts,
         Key::Label,
     ];
 
@@ -74,6 +77,7 @@ impl Key {
             Key::Fallback => "fallback",
             Key::CheckStacks => "check-stacks",
             Key::Reuse => "reuse",
+            Key::Accounts => "accounts",
             Key::Label => "label",
         }
     }

@@ -11,7 +11,7 @@ use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
 use heapledger_linux::syscall::{self, Errno};
 use heapledger_linux::text::Text;
-use heapledger_process::options::Request;
+use heapledger_process::options::{Accounting, Request};
 use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks, NotStarted};
 use heapledger_process::{finish, hooks};
@@ -171,6 +171,7 @@ fn request(options: &Options) -> Request {
         history: Request::history_of(options.history),
         depth: Request::depth_of(options.depth),
         sample: options.sample_bytes,
+        accounts: Accounting::of(options.accounts),
         paused: options.begins == Begins::Paused,
         in_memory: options.in_memory,
         // Nobody finishes the ledger who would want to know.

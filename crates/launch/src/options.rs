@@ -103,6 +103,15 @@ pub const OPTIONS: &[RecorderOption] = &[
         read: label,
     },
     RecorderOption {
+        flag: "accounts",
+        key: Key::Accounts,
+        value: None,
+        help: "Keep account of who holds how much: for each thread and heap, blocks and bytes now and at most, and who freed them; \
+               see stats. Not without threads",
+        hidden: false,
+        read: switch,
+    },
+    RecorderOption {
         flag: "check-stacks",
         key: Key::CheckStacks,
         value: None,

@@ -46,6 +46,7 @@ unsafe fn forget(shared: &'static Shared) {
         shared.history.unmap(&alone);
         shared.texts.unmap(&alone);
         shared.labels.unmap(&alone);
+        shared.accounts.unmap(&alone);
         if let Some(mapping) = shared.ledger().mapping() {
             // The file is the parent's, and stays.
             section::leave(mapping, &alone);

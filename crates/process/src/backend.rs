@@ -4,6 +4,7 @@
 use crate::access::Access;
 use crate::cells::{Addresses as _, SLOTS_MAX};
 use crate::chunks::Lease;
+use crate::folding::Amount;
 use crate::history;
 use crate::hooks::NewBlock;
 use crate::index::Insert;
@@ -373,5 +374,20 @@ impl<'hook> Backend for Access<'hook> {
     #[inline(always)]
     fn live(&mut self, change: Change, _time: Ticks) {
         self.shared.live(&mut self.state, change.bytes, change.blocks);
+    }
+
+    #[inline(always)]
+    fn account_begins(&mut self, heap: u8, change: Change) {
+        if self.shared.accounts.is_on() {
+            self.put_on_account(heap, Amount { bytes: change.bytes as u64, blocks: change.blocks as u64 });
+        }
+    }
+
+    #[inline(always)]
+    fn account_ends(&mut self, slot: Slot, change: Change) {
+        if self.shared.accounts.is_on() {
+            let (bytes, blocks) = (change.bytes.wrapping_neg() as u64, change.blocks.wrapping_neg() as u64);
+            self.take_off_account(slot, Amount { bytes, blocks });
+        }
     }
 }

@@ -23,6 +23,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::accounts::{ACCOUNTS_MAX, FREED_ROWS_MAX};
+use crate::folding::{AccountWords, FreedWords};
 use crate::section::{HeaderPage, Section};
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
@@ -83,7 +85,7 @@ impl Plan {
     }
 }
 
-const SECTIONS: usize = 14;
+const SECTIONS: usize = 16;
 
 const fn room(part: u64, least: u64, most: u64) -> Room {
     Room::OneIn { part, least, most }
@@ -116,6 +118,12 @@ const PLANS: [Plan; SECTIONS] = [
     Plan { kind: SectionKind::Tallies, element_bytes: counter::TALLY_WORDS * 8, room: room(8, 16, 1 << 15) },
     Plan { kind: SectionKind::Labels, element_bytes: 16, room: room(64, 64, LABELS_MAX) },
     Plan { kind: SectionKind::Marks, element_bytes: 40, room: room(64, 64, MARKS_MAX) },
+    Plan { kind: SectionKind::Accounts, element_bytes: size_of::<AccountWords>(), room: room(8, 128, ACCOUNTS_MAX) },
+    Plan {
+        kind: SectionKind::AccountFrees,
+        element_bytes: size_of::<FreedWords>(),
+        room: room(32, 256, FREED_ROWS_MAX),
+    },
     Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: room(64, 128, 1 << 14) },
     Plan { kind: SectionKind::Pcs, element_bytes: section::pc::BYTES, room: room(16, 1 << 12, IDS_MAX) },
     Plan { kind: SectionKind::Sites, element_bytes: section::site::BYTES, room: room(2, 1 << 12, IDS_MAX) },

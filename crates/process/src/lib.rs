@@ -12,6 +12,7 @@
 //!   modules, strings   <- modules.rs           state of each thread           (state.rs, threads.rs)
 //!   threads, tallies   <- threads.rs
 //!   marks, labels      <- marks.rs, labels.rs, texts.rs
+//!   accounts, account_frees   <- accounts.rs   (with a table of its own)
 //! ```
 //!
 //! # Safety
@@ -42,6 +43,7 @@ extern crate std;
 // What threads do without a lock; with the feature `loom` that is all there is, for the model checks in `/loom`.
 pub mod cells;
 pub mod chunks;
+pub mod folding;
 pub mod lease;
 pub mod places;
 pub mod publication;
@@ -50,6 +52,8 @@ mod sync;
 
 #[cfg(not(feature = "loom"))]
 pub mod access;
+#[cfg(not(feature = "loom"))]
+pub mod accounts;
 #[cfg(not(feature = "loom"))]
 pub mod anew;
 #[cfg(not(feature = "loom"))]

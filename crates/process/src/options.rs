@@ -60,6 +60,23 @@ impl Unwind {
     }
 }
 
+/// Whether accounts are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accounting {
+    /// No.
+    #[default]
+    None,
+    /// Of each thread and heap.
+    ByThreadAndHeap,
+}
+
+impl Accounting {
+    /// Whether or not.
+    pub const fn of(kept: bool) -> Accounting {
+        if kept { Accounting::ByThreadAndHeap } else { Accounting::None }
+    }
+}
+
 /// What was asked for. A library of hooks for unmodified programs begins with the defaults; one that a program is linked with
 /// begins with what the program asks for. What the person sets in the variable is set over that.
 pub struct Request {
@@ -87,6 +104,8 @@ pub struct Request {
     pub reuse: bool,
     /// Mean bytes between two samples; 0: every block.
     pub sample: u64,
+    /// Whether it is accounted for who holds how much; not without threads.
+    pub accounts: Accounting,
     /// Begins paused: see [`switch`](crate::switch).
     pub paused: bool,
     /// The ledger is the process's own memory, and no file: it ends with the process, unless it is
@@ -117,6 +136,7 @@ impl Default for Request {
             check_stacks: false,
             reuse: true,
             sample: 0,
+            accounts: Accounting::None,
             paused: false,
             in_memory: false,
             notes_children: true,
@@ -193,6 +213,7 @@ impl Request {
             Key::CheckStacks => self.check_stacks = switch(value)?,
             Key::Reuse => self.reuse = switch(value)?,
             Key::Sample => self.sample = text::number(value).filter(|bytes| *bytes <= SAMPLE_MAX)?,
+            Key::Accounts => self.accounts = Accounting::of(switch(value)?),
             Key::Label => {
                 let label = percent_decoded(value);
                 let room = LABELS_BYTES_MAX.checked_sub(self.labels.bytes().len())?;
@@ -298,7 +319,9 @@ mod tests {
         let request = Request::parse(b"");
         assert_eq!((request.unwind, request.fallback, request.sample), (Unwind::Auto, FALLBACK, 0));
         assert!(!request.check_stacks && request.reuse);
-        let request = Request::parse(b"unwind=fast,fallback=7,sample=524288,check-stacks=1,reuse=0");
+        assert_eq!(request.accounts, Accounting::None);
+        let request = Request::parse(b"unwind=fast,fallback=7,sample=524288,check-stacks=1,reuse=0,accounts=1");
+        assert_eq!(request.accounts, Accounting::ByThreadAndHeap);
         assert_eq!((request.unwind, request.unwind.strategy()), (Unwind::Fast, Strategy::FramePointers));
         assert_eq!((request.fallback, request.sample), (7, 524_288));
         assert!(request.check_stacks && !request.reuse);
@@ -331,6 +354,7 @@ mod tests {
             b"sample=1099511627777",
             b"fallback=few",
             b"check-stacks",
+            b"accounts=2",
             b"check-stacks=yes",
             b"reuse=2",
             b"=",

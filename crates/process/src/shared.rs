@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::accounts::Accounts;
 use crate::history::History;
 use crate::index::{Addresses, Index};
 use crate::labels::Labels;
@@ -118,6 +119,8 @@ pub struct Shared {
     pub history: History,
     /// What other threads gave back where.
     pub returned: Returned,
+    /// Who holds how much.
+    pub accounts: Accounts,
     /// Call stacks.
     pub sites: Sites,
     /// Loaded modules.
@@ -161,6 +164,7 @@ impl Shared {
             pool: Pool::new(),
             history: History::new(),
             returned: Returned::new(),
+            accounts: Accounts::new(),
             sites: Sites::new(),
             modules: Modules::new(),
             threads: Threads::new(),
@@ -242,7 +246,8 @@ impl Shared {
         put(GlobalCounter::ThreadsPrivateBytes, states);
         put(GlobalCounter::SitesPrivateBytes, tables);
         put(GlobalCounter::ShadowBytes, shadow);
-        put(GlobalCounter::PrivateBytes, [states, tables, shadow, library, self.history.resident_bytes()].iter().sum());
+        let others = [library, self.history.resident_bytes(), self.accounts.resident_bytes()];
+        put(GlobalCounter::PrivateBytes, [states, tables, shadow].iter().chain(&others).sum());
         let end_ns = self.clock.now_ns();
         // This thread may have waited for a processor meanwhile.
         let pause_ns = |part: u64| part.saturating_mul(end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
@@ -271,6 +276,7 @@ impl Shared {
     #[inline(never)]
     pub fn fold(&self, state: &mut ThreadBooks) {
         self.widen_ranges(state);
+        self.accounts.fold(self.ledger(), state);
         let (bytes, blocks) = (state.pending_bytes, state.pending_blocks);
         state.pending_bytes = 0;
         state.pending_blocks = 0;

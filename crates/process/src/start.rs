@@ -16,7 +16,7 @@
 
 use crate::ledger::{CODEC, Ledger, PAGE_BYTES};
 use crate::once::Starting;
-use crate::options::Request;
+use crate::options::{Accounting, Request};
 use crate::place::{Opening, push_ledger_dir, usable_dir};
 use crate::private;
 use crate::room;
@@ -206,10 +206,12 @@ fn set_up(
     };
     let ledger = shared.ledger();
     let recording = if request.paused { Recording::Paused } else { Recording::On };
+    let keeps_accounts = request.accounts != Accounting::None && request.options.has(Options::THREAD);
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && describe_heaps(ledger, hooks)
         && describe_process(ledger, request, session, image, hooks)
+        && (!keeps_accounts || shared.accounts.start(ledger))
         && shared.switch.start(recording, request.begins_late).is_ok();
     if !begun {
         ledger.set_state(State::Stopped);

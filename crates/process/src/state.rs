@@ -16,6 +16,8 @@ use heapledger_linux::{syscall, tls};
 use heapledger_recorder::backend::Slot;
 use heapledger_unwind::{FrameNote, Fresh, Head, LastStack, Memo, RuleCache, Taken, Word};
 
+use crate::accounts::AccountBooks;
+use crate::folding::AccountWords;
 use crate::lease::Step;
 use crate::places::{Claimed, OwnedPlace, Places, Reserved};
 use crate::private::Alone;
@@ -94,6 +96,8 @@ pub struct ThreadState {
     tally: Cell<*const Tally>,
     /// Takes the counts of a thread without a row.
     no_row: Row,
+    /// Takes what is on an account that found no room.
+    no_account: AccountWords,
     books: UnsafeCell<ThreadBooks>,
 }
 
@@ -188,6 +192,8 @@ pub struct ThreadBooks {
     pub cache: RuleCache<CACHE_SETS>,
     /// The address ranges of the heaps, as far as this thread has seen them.
     pub ranges: [HeapRange; HEAPS_MAX],
+    /// Accounts of its own, and what it has freed of others'.
+    pub(crate) accounts: AccountBooks,
     /// Stacks that were taken lately.
     pub memo: Memo<MEMO_SETS, MEMO_WORDS>,
     /// The last stacks: of a call that gave a block, and of one that took one. A program goes to and fro between the
@@ -346,6 +352,11 @@ impl Entered<'_> {
         self.row_words = row;
         self.thread().row_plus_1.set(0);
         self.counts = row.unwrap_or(&self.thread().no_row);
+    }
+
+    /// What stands for an account that found no room.
+    pub(crate) fn no_account(&self) -> &'static AccountWords {
+        &self.thread().no_account
     }
 
     /// Its row, if it has one.

@@ -175,6 +175,7 @@ fn activate(shared: &'static Shared, mut state: Entered, who: Who, stack_pointer
     state.leases = 0;
     state.random = 0;
     state.set_row(None);
+    state.accounts.begin_thread();
     // Nothing is known of the process yet: the first update is folded in at once.
     (state.folded_bytes, state.folded_blocks, state.headroom) = (0, 0, i64::MAX);
     state.pending_updates = PENDING_UPDATES_MAX;

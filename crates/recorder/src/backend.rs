@@ -118,6 +118,16 @@ pub trait Backend {
     fn count_call(&mut self, kind: Kind, began: bool, amount: u64);
     /// Follows live bytes and blocks, and with them the peak.
     fn live(&mut self, change: Change, time: Ticks);
+    /// What the calling thread holds of a heap grows.
+    #[inline(always)]
+    fn account_begins(&mut self, heap: u8, change: Change) {
+        let _ = (heap, change);
+    }
+    /// What whoever allocated the block in a slot holds shrinks.
+    #[inline(always)]
+    fn account_ends(&mut self, slot: Slot, change: Change) {
+        let _ = (slot, change);
+    }
 }
 
 /// A block that an allocation function just returned.

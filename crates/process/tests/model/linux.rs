@@ -26,7 +26,7 @@ pub(crate) struct Linux {
     path: PathBuf,
 }
 
-fn access() -> Access<'static> {
+pub(crate) fn access() -> Access<'static> {
     let here = 0u8;
     let registers = Registers { sp: &raw const here as u64, ..Registers::default() };
     // In a hook the sign lies on its stack; here nothing ever interrupts anything.
@@ -68,7 +68,7 @@ impl Subject for Linux {
     }
 }
 
-fn start_recording() {
+pub(crate) fn start_recording() {
     start_as(&Request::of_environment());
 }
 
@@ -82,14 +82,19 @@ pub(crate) fn open_own_ledger() -> Linux {
     Linux { path: String::from_utf8(path.to_vec()).expect("a path").into() }
 }
 
-/// Runs a test in a process of its own.
+/// Runs a test in a process of its own, which keeps accounts.
 pub(crate) fn run_child(test: &str, ring: usize) {
+    run_child_within(test, ring, 64 << 20);
+}
+
+/// The same with a ledger of so many bytes at most.
+pub(crate) fn run_child_within(test: &str, ring: usize, ledger_bytes_max: u64) {
     let dir =
         std::env::temp_dir().join(format!("heapledger-model-{}-{}-{ring}", std::process::id(), test.replace(':', "")));
     std::fs::create_dir_all(&dir).expect("a directory");
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", test, "--ignored", "--test-threads=1"])
-        .env("HEAPLEDGER", format!("dir={},history={ring},max-ledger=67108864", dir.display()))
+        .env("HEAPLEDGER", format!("dir={},history={ring},max-ledger={ledger_bytes_max},accounts=1", dir.display()))
         .env(RING, ring.to_string())
         .output()
         .expect("this program runs");

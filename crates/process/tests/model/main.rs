@@ -2,6 +2,7 @@
 //! ordinary reader.
 #![cfg(not(feature = "loom"))]
 
+mod accounts;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod anew;
 mod chip;

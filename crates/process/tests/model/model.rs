@@ -7,6 +7,8 @@ use heapledger_format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_recorder::policy::Reallocated;
 use heapledger_source::Ledger;
 
+use crate::accounts;
+
 /// A block that an allocation function returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
@@ -201,6 +203,13 @@ impl Model {
         }
         assert_eq!(freed, expected, "{what}: the last frees");
         self.expect_counters(ledger, what);
+        self.expect_accounts(ledger, what);
+    }
+
+    fn expect_accounts(&self, ledger: &Ledger, what: &str) {
+        if let [only] = accounts::expect_agreement(ledger, what)[..] {
+            assert_eq!((only.peak_bytes.0, only.frees_by_others.0), (self.peak, 0), "{what}: one thread's peak");
+        }
     }
 
     fn expect_counters(&self, ledger: &Ledger, what: &str) {

@@ -67,7 +67,9 @@ pub(super) fn record<B: Backend>(
     let bytes = block.size.wrapping_mul(weight);
     backend.count(TallyCounter::Allocations, weight);
     backend.count(TallyCounter::BytesAllocated, bytes);
-    backend.live(Change { bytes: bytes as i64, blocks: weight as i64 }, time);
+    let change = Change { bytes: bytes as i64, blocks: weight as i64 };
+    backend.account_begins(block.heap, change);
+    backend.live(change, time);
     true
 }
 
@@ -123,5 +125,7 @@ pub(super) fn retire<B: Backend>(
     backend.count_call(ended.by, false, weight);
     backend.count(TallyCounter::Frees, weight);
     backend.count(TallyCounter::BytesFreed, bytes);
-    backend.live(Change { bytes: (bytes as i64).wrapping_neg(), blocks: (weight as i64).wrapping_neg() }, time);
+    let change = Change { bytes: (bytes as i64).wrapping_neg(), blocks: (weight as i64).wrapping_neg() };
+    backend.account_ends(slot, change);
+    backend.live(change, time);
 }

@@ -1,0 +1,70 @@
+//! What threads free of another's account.
+
+use crate::check;
+use heapledger_process::folding::{self, AccountWords, Amount, FreedWords};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+struct Shared {
+    account: AccountWords,
+    inbox: FreedWords,
+    rows: [FreedWords; 2],
+}
+
+fn zeros<const WORDS: usize>() -> [AtomicU64; WORDS] {
+    std::array::from_fn(|_| AtomicU64::new(0))
+}
+
+fn amount(blocks: u64) -> Amount {
+    Amount { bytes: blocks * 100, blocks }
+}
+
+/// Two threads fold what they have freed while the owner allocates, frees and takes over: nothing is lost, nothing counts twice. Fails
+/// if the inbox is emptied and not lessened by what was taken, and if a row is added to it by a load and a store.
+#[test]
+fn two_fold_while_the_owner_takes_over() {
+    check(3, || {
+        let shared = Arc::new(Shared { account: zeros(), inbox: zeros(), rows: [zeros(), zeros()] });
+        folding::begins(&shared.account, amount(9));
+        let frees = |index: usize, blocks: u64| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                folding::note(&shared.rows[index], amount(blocks));
+                folding::push(&shared.rows[index], &shared.inbox);
+            })
+        };
+        let others = [frees(0, 2), frees(1, 3)];
+        let owner = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                folding::pull(&shared.account, &shared.inbox);
+                folding::ends(&shared.account, amount(1));
+            })
+        };
+        others.into_iter().chain([owner]).for_each(|thread| thread.join().expect("it ends"));
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let left = [&shared.inbox, &shared.rows[0], &shared.rows[1]];
+        let left = left.iter().fold([0, 0], |[blocks, bytes], row| [blocks + word(&row[1]), bytes + word(&row[2])]);
+        let [_, bytes, _, blocks, _, _, frees, by_others] = shared.account.each_ref().map(word);
+        assert_eq!([blocks - left[0], bytes - left[1]], [3, 300], "what is held");
+        assert_eq!((frees, by_others + left[0]), (1, 5), "what was freed");
+        folding::pull(&shared.account, &shared.inbox);
+        assert_eq!((word(&shared.account[1]), word(&shared.account[3])), (300, 3), "when all is folded");
+    });
+}
+
+/// Two threads without a row make the account that they share. Fails if the slot is stored into.
+#[test]
+fn one_account_is_made() {
+    check(3, || {
+        let slots = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let make = |value: u64| {
+            let slots = Arc::clone(&slots);
+            thread::spawn(move || folding::put(&slots[..], 7, value).expect("room"))
+        };
+        let chosen = [make(1), make(2)].map(|thread| thread.join().expect("it ends"));
+        assert_eq!(chosen[0], chosen[1]);
+        assert_eq!(folding::find(&slots[..], 7), Some(chosen[0]));
+    });
+}
