@@ -8,6 +8,7 @@ use crate::entry::{CallFrame, ReallocFrame};
 use crate::state::{self, ON};
 use crate::watched;
 use heapledger_format::Kind;
+use heapledger_process::errors::Refused;
 use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::shared::SHARED;
@@ -19,9 +20,9 @@ fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
 
 #[inline(always)]
 fn book_block(thread: Option<Ready>, frame: &CallFrame, kind: Kind, address: usize) {
-    let [_, size, ..] = frame.args;
+    let [_, size, align, ..] = frame.args;
     match address {
-        0 => hooks::call_failed(&SHARED, &frame.registers),
+        0 => hooks::call_failed(&SHARED, &frame.registers, &Refused::new(kind, size, align)),
         _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(kind, address, size)),
     }
 }
@@ -81,9 +82,10 @@ fn resized_slowly(frame: &ReallocFrame, block: usize) {
 
 #[inline(always)]
 fn resize(frame: &ReallocFrame, block: usize) -> ReallocEnd<'_> {
-    let [_, _, _, _, new_size, _] = frame.call.args;
+    let [_, old, _, align, new_size, _] = frame.call.args;
     let new = (block != 0).then(|| new_block(Kind::RUST_REALLOC, block, new_size));
-    ReallocEnd { begun: &frame.kept, by: Kind::RUST_REALLOC, new, frees: false }
+    let refused = Refused { block: old, ..Refused::new(Kind::RUST_REALLOC, new_size, align) };
+    ReallocEnd { begun: &frame.kept, by: Kind::RUST_REALLOC, new, frees: false, refused }
 }
 
 /// Nothing is entered. If that is because this is a forked child, calls need not come here any more.

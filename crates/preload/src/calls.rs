@@ -4,10 +4,13 @@ use crate::SHARED;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::next;
 use crate::stubs::{BookedBy, CallFrame, Caller};
+use heapledger_format::errors::ErrorKind;
 use heapledger_format::{Kind, session};
 use heapledger_process::code;
 use heapledger_process::entry;
+use heapledger_process::errors::Refused;
 use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Usable};
+use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::options::Request;
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::start::{self, Hooks, NotStarted};
@@ -250,7 +253,7 @@ extern "C" fn resized_slowly(hook: usize, frame: &mut CallFrame, result: usize) 
 fn resize<'f>(hook: usize, hooked: &Hooked, frame: &'f CallFrame, result: usize) -> ReallocEnd<'f> {
     let size = size_asked(hooked.shape, frame);
     let new = (result != 0).then(|| new_block(hook, hooked, result, size));
-    ReallocEnd { begun: &frame.kept, by: hooked.kind, new, frees: size == 0 }
+    ReallocEnd { begun: &frame.kept, by: hooked.kind, new, frees: size == 0, refused: refused(hooked, frame) }
 }
 
 /// Whether the real function may call another replaced one for this call's sake. glibc's do not, but a
@@ -277,8 +280,71 @@ fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBl
 #[inline(always)]
 fn book_block(hook: usize, hooked: &Hooked, thread: Option<Ready>, frame: &Caller, address: usize, size: usize) {
     match address {
-        0 => hooks::call_failed(&SHARED, &frame.registers),
+        0 => call_failed(hook, frame),
         _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(hook, hooked, address, size)),
+    }
+}
+
+/// A call gave no block. Compiled once, for all hooks.
+#[cold]
+#[inline(never)]
+fn call_failed(hook: usize, frame: &Caller) {
+    let is_new = |hooked: &&Hooked| hooked.family == Family::Cxx && hooks::has_failed_inside(&frame.registers);
+    if let Some(hooked) = HOOKED.get(hook).filter(|hooked| !is_new(hooked)) {
+        hooks::call_failed(&SHARED, &frame.registers, &refused(hooked, frame));
+    }
+}
+
+/// A call that an operator of C++ makes gave no block. If that throws, it does not come back to say so: what it called does. An
+/// operator that gives no block instead does come back.
+#[cold]
+#[inline(never)]
+fn failed_inside(hook: usize, frame: &Caller) {
+    if let Some(hooked) = HOOKED.get(hook).filter(|_| next::in_operator_body(frame.return_address())) {
+        hooks::call_failed_inside(&SHARED, &frame.registers, &refused(hooked, frame));
+    }
+}
+
+/// What a call asked for that gave no block, and why that was refused, if its arguments tell.
+#[inline(always)]
+fn refused(hooked: &Hooked, frame: &Caller) -> Refused {
+    let size = size_asked(hooked.shape, frame);
+    let is_array = hooked.kind == Kind::REALLOCARRAY;
+    let items = match hooked.shape {
+        Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
+            [argument(frame, items), argument(frame, bytes)]
+        }
+        _ => [0, 0],
+    };
+    let block = match hooked.shape {
+        Shape::Resizes(_) | Shape::ResizesItems(..) => argument(frame, 0),
+        _ => 0,
+    };
+    let alignment = alignment_asked(hooked.kind, frame);
+    let is_aligned = alignment.is_power_of_two() || alignment == 0;
+    let (why, operands) = match hooked.kind {
+        Kind::ALIGNED_ALLOC if !is_aligned => (ErrorKind::InvalidAlignedAllocAlignment, [size, alignment]),
+        Kind::POSIX_MEMALIGN if !is_aligned || alignment < size_of::<usize>() => {
+            (ErrorKind::InvalidPosixMemalignAlignment, [size, alignment])
+        }
+        Kind::MEMALIGN if !is_aligned => (ErrorKind::InvalidAllocationAlignment, [size, alignment]),
+        Kind::PVALLOC if size > usize::MAX - PAGE_BYTES => (ErrorKind::PvallocOverflow, [1, size]),
+        _ if items[0].checked_mul(items[1]).is_some() => (ErrorKind::FailedAllocation, items),
+        _ if is_array => (ErrorKind::ReallocarrayOverflow, items),
+        _ => (ErrorKind::CallocOverflow, items),
+    };
+    Refused { why, kind: hooked.kind, size, alignment, operands, block }
+}
+
+/// Of the functions that take one; else 0.
+#[inline(always)]
+fn alignment_asked(kind: Kind, frame: &Caller) -> usize {
+    match kind {
+        Kind::ALIGNED_ALLOC | Kind::MEMALIGN => argument(frame, 0),
+        Kind::POSIX_MEMALIGN | Kind::NEW_ALIGN | Kind::NEW_ARRAY_ALIGN => argument(frame, 1),
+        Kind::NEW_ALIGN_NOTHROW | Kind::NEW_ARRAY_ALIGN_NOTHROW => argument(frame, 1),
+        Kind::VALLOC | Kind::PVALLOC => PAGE_BYTES,
+        _ => 0,
     }
 }
 
@@ -319,7 +385,12 @@ pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &Caller, block: usize) -
     note_library(HOOK, frame, size);
     match hooks::ready(&SHARED) {
         Some(thread)
-            if is_own_call(frame) || thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, size)) => {}
+            if is_own_call(frame) || thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, size)) =>
+        {
+            if block == 0 {
+                failed_inside(HOOK, frame);
+            }
+        }
         Some(thread) => book_block(HOOK, hooked, Some(thread), frame, block, size),
         // The thread's first call.
         None if hooks::is_on(&SHARED) => book_block(HOOK, hooked, None, frame, block, size),

@@ -31,6 +31,7 @@
 
 use crate::access::{Access, Sign, count_refused};
 use crate::capture::capture;
+use crate::errors;
 use crate::reallocation::Reallocation;
 use crate::shared::{Phase, Shared};
 use crate::state::ThreadState;
@@ -217,16 +218,35 @@ fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: us
 }
 
 /// An allocation function returned no block.
-pub fn call_failed(shared: &'static Shared, registers: &Registers) {
+#[cold]
+pub fn call_failed(shared: &'static Shared, registers: &Registers, refused: &errors::Refused) {
     if shared.switch.get() == Recording::Paused {
         return;
     }
     let sign = Sign::new();
     apart::run(&mut || {
-        if let Ok(access) = Access::enter(shared, registers, &sign) {
+        if let Ok(mut access) = Access::enter(shared, registers, &sign) {
             access.state.count(TallyCounter::FailedCalls, 1);
+            let site = site_of(&mut access, registers, true);
+            access.refused(refused, site);
         }
     });
+}
+
+/// A call inside of another one has failed, which may not come back to say so, because it throws.
+#[cold]
+pub fn call_failed_inside(shared: &'static Shared, registers: &Registers, refused: &errors::Refused) {
+    if let Some(state) = ThreadState::of_this_thread() {
+        state.failed_inside.store(state.calling.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    call_failed(shared, registers, refused);
+}
+
+/// A call has come back from there without a block after all. True if that was entered.
+#[cold]
+pub fn has_failed_inside(registers: &Registers) -> bool {
+    ThreadState::of_this_thread()
+        .is_some_and(|state| state.failed_inside.swap(0, Ordering::Relaxed) == registers.sp as usize)
 }
 
 /// The calling thread, where blocks are followed and it may enter at once.
@@ -274,6 +294,8 @@ pub struct ReallocEnd<'a> {
     pub new: Option<NewBlock>,
     /// Whether it was called with a size at which it frees.
     pub frees: bool,
+    /// What is to be entered if it gave none.
+    pub refused: errors::Refused,
 }
 
 /// After the real `realloc`, if the thread may enter at once. Otherwise nothing is done, and [`realloc_ends_slowly`] has to be called:
@@ -322,10 +344,25 @@ fn reallocated(mut access: Access, registers: &Registers, end: &ReallocEnd) {
         }
         // A block that is no sample, or passes by, takes the place of one that was entered, or of none.
         Reallocated::Gave(_) | Reallocated::Freed => Reallocated::Freed,
-        Reallocated::Failed => Reallocated::Failed,
+        Reallocated::Failed => {
+            if !is_paused {
+                // A copy, so that nobody keeps the rest in memory for its sake.
+                let refused = end.refused;
+                realloc_failed(&mut access, registers, &refused);
+            }
+            Reallocated::Failed
+        }
     };
     let site = |access: &mut Access| describe_end(access, registers, end.by).site;
     policy::settle(&mut access, end.begun.detached(), end.by, &outcome, site);
+}
+
+/// Compiled once, and not into each hook.
+#[cold]
+#[inline(never)]
+fn realloc_failed(access: &mut Access, registers: &Registers, refused: &errors::Refused) {
+    let site = site_of(access, registers, true);
+    access.refused(refused, site);
 }
 
 /// The program calls `exit`, or returns from `main`.

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 use crate::accounts::{ACCOUNTS_MAX, FREED_ROWS_MAX};
+use crate::errors::{ERROR_BYTES, ERRORS_MAX};
 use crate::folding::{AccountWords, FreedWords};
 use crate::section::{HeaderPage, Section};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -85,7 +86,7 @@ impl Plan {
     }
 }
 
-const SECTIONS: usize = 16;
+const SECTIONS: usize = 17;
 
 const fn room(part: u64, least: u64, most: u64) -> Room {
     Room::OneIn { part, least, most }
@@ -124,6 +125,7 @@ const PLANS: [Plan; SECTIONS] = [
         element_bytes: size_of::<FreedWords>(),
         room: room(32, 256, FREED_ROWS_MAX),
     },
+    Plan { kind: SectionKind::Errors, element_bytes: ERROR_BYTES, room: room(64, 12, ERRORS_MAX) },
     Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: room(64, 128, 1 << 14) },
     Plan { kind: SectionKind::Pcs, element_bytes: section::pc::BYTES, room: room(16, 1 << 12, IDS_MAX) },
     Plan { kind: SectionKind::Sites, element_bytes: section::site::BYTES, room: room(2, 1 << 12, IDS_MAX) },

@@ -13,6 +13,7 @@
 //!   threads, tallies   <- threads.rs
 //!   marks, labels      <- marks.rs, labels.rs, texts.rs
 //!   accounts, account_frees   <- accounts.rs   (with a table of its own)
+//!   errors             <- errors.rs
 //! ```
 //!
 //! # Safety
@@ -70,6 +71,8 @@ mod copy;
 pub mod depot;
 #[cfg(not(feature = "loom"))]
 pub mod entry;
+#[cfg(not(feature = "loom"))]
+pub mod errors;
 #[cfg(not(feature = "loom"))]
 pub mod finish;
 #[cfg(not(feature = "loom"))]

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::accounts::Accounts;
+use crate::errors::Errors;
 use crate::history::History;
 use crate::index::{Addresses, Index};
 use crate::labels::Labels;
@@ -121,6 +122,7 @@ pub struct Shared {
     pub returned: Returned,
     /// Who holds how much.
     pub accounts: Accounts,
+    pub(crate) errors: Errors,
     /// Call stacks.
     pub sites: Sites,
     /// Loaded modules.
@@ -165,6 +167,7 @@ impl Shared {
             history: History::new(),
             returned: Returned::new(),
             accounts: Accounts::new(),
+            errors: Errors::new(),
             sites: Sites::new(),
             modules: Modules::new(),
             threads: Threads::new(),

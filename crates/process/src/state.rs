@@ -72,6 +72,8 @@ pub struct ThreadState {
     pub calling: AtomicUsize,
     /// What that call is about: a size, a block, or both.
     pub calling_about: [AtomicUsize; 2],
+    /// Stack address of the last such hook inside of which a call has failed; 0 if none.
+    pub failed_inside: AtomicUsize,
     /// Not 0 while the allocator is asked for the size of a block: what it allocates then is its own.
     pub asking: AtomicUsize,
     /// The stack that the thread was last seen on (not an alternate signal stack).

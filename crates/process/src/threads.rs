@@ -163,6 +163,7 @@ fn activate(shared: &'static Shared, mut state: Entered, who: Who, stack_pointer
     thread.asking.store(0, Ordering::Relaxed);
     thread.calling.store(0, Ordering::Relaxed);
     thread.label.store(0, Ordering::Relaxed);
+    thread.failed_inside.store(0, Ordering::Relaxed);
     thread.native.set(StackRange::default());
     thread.own.set(StackRange::default());
     thread.memory_changes.set(shared.memory_changes.load(Ordering::Relaxed));

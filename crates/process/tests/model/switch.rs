@@ -1,7 +1,9 @@
 //! On, paused and on again, through the functions that hooks call: the ledger agrees with the model at any moment, and says of
 //! no block that it lives when it does not.
 
+use heapledger_format::errors::ErrorKind;
 use heapledger_format::{Kind, TallyCounter};
+use heapledger_process::errors::Refused;
 use heapledger_process::hooks::{self, NewBlock, ReallocEnd, Usable};
 use heapledger_process::options::Request;
 use heapledger_process::switch::Recording;
@@ -17,6 +19,16 @@ fn new_block(block: &Block) -> NewBlock {
     let (address, size) = (block.address as usize, block.size as usize);
     NewBlock { kind: block.kind, address, size, usable, heap: 0, is_apart: false }
 }
+
+/// What a call that fails is said to be.
+const REFUSED: Refused = Refused {
+    why: ErrorKind::FailedAllocation,
+    kind: Kind::REALLOC,
+    size: 7,
+    alignment: 0,
+    operands: [0, 0],
+    block: 0,
+};
 
 fn registers(here: &u8) -> Registers {
     Registers { sp: &raw const *here as u64, ..Registers::default() }
@@ -85,7 +97,7 @@ fn steps(model: &mut Model, random: &mut Random, count: u64) {
                     _ if is_taken => (Reallocated::Failed, None, false),
                     _ => (Reallocated::Gave(new), Some(new_block(&new)), false),
                 };
-                let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees };
+                let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees, refused: REFUSED };
                 if !hooks::realloc_ends(&SHARED, &registers(&0), &end) {
                     hooks::realloc_ends_slowly(&SHARED, &registers(&0), &end);
                 }
@@ -111,7 +123,7 @@ fn pauses() {
     model.pause();
     assert_eq!(SHARED.switch.get(), Recording::Paused);
     begin(&Block { kind: Kind::MALLOC, address: 0x7000, size: 1, actual: Some(8) });
-    hooks::call_failed(&SHARED, &registers(&0));
+    hooks::call_failed(&SHARED, &registers(&0), &REFUSED);
     model.expect(&open_own_ledger().read(), "armed");
     resume(&mut model);
     steps(&mut model, &mut Random(ring as u64), 4000);
