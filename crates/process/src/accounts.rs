@@ -42,19 +42,19 @@ pub(crate) struct AccountBooks {
     /// Its rows of frees: the first, plus 1.
     first_row: u64,
     /// Of which account each is.
-    noted: [Noted; NOTED_MAX],
+    noted: [FreedAccount; NOTED_MAX],
     /// Those that hold something: a bit for each.
     filled: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Noted {
+struct FreedAccount {
     /// Thread and heap; 0: none.
     key: u32,
     inbox: u32,
 }
 
-const NOBODY: Noted = Noted { key: 0, inbox: 0 };
+const NOBODY: FreedAccount = FreedAccount { key: 0, inbox: 0 };
 
 impl AccountBooks {
     /// Another thread has these books now, or none. (Its rows of frees stay theirs.)
@@ -277,7 +277,7 @@ impl Access<'_> {
         }
         let [whose, ..] = row;
         whose.store(found.account.wrapping_add(1) | row_plus_1(own_row) << 32, Ordering::Release);
-        *noted = Noted { key: key(thread, heap), inbox: found.inbox as u32 };
+        *noted = FreedAccount { key: key(thread, heap), inbox: found.inbox as u32 };
         true
     }
 }

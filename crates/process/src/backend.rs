@@ -59,6 +59,22 @@ impl Access<'_> {
         }
     }
 
+    /// See [`sample`].
+    #[inline(always)]
+    fn weight(&self, bytes: u64, number: Number) -> u64 {
+        match self.shared.settings().sample {
+            0 => 1,
+            interval => sample::weight(bytes, number.0, interval),
+        }
+    }
+
+    #[inline(always)]
+    fn ends_on_account(&mut self, slot: Slot, bytes: u64, weight: u64) {
+        if self.shared.accounts.is_on() {
+            self.take_off_account(slot, Amount { bytes: bytes.wrapping_mul(weight), blocks: weight });
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn more_slots(&mut self) -> Option<Slot> {
@@ -256,11 +272,15 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn weight(&self, bytes: u64, number: Number) -> u64 {
-        match self.shared.settings().sample {
-            0 => 1,
-            interval => sample::weight(bytes, number.0, interval),
+    fn weigh(&mut self, block: &Begun, number: Number) -> u64 {
+        if self.shared.settings().is_plain {
+            return 1;
         }
+        let weight = self.weight(block.size, number);
+        if self.shared.accounts.is_on() {
+            self.put_on_account(block.heap, Amount { bytes: block.size.wrapping_mul(weight), blocks: weight });
+        }
+        weight
     }
 
     #[inline(always)]
@@ -277,9 +297,18 @@ impl<'hook> Backend for Access<'hook> {
                 if bytes >= UNMAPPED_BYTES_MIN {
                     self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
                 }
-                Some(Measure { bytes, weight: self.weight(bytes, Number(number)) })
+                if self.shared.settings().is_plain {
+                    return Some(Measure { bytes, weight: 1 });
+                }
+                let weight = self.weight(bytes, Number(number));
+                self.ends_on_account(slot, bytes, weight);
+                Some(Measure { bytes, weight })
             }
-            None => self.aside(|access| access.measure_wide(slot)),
+            None => self.aside(|access| {
+                let measure = access.measure_wide(slot)?;
+                access.ends_on_account(slot, measure.bytes, measure.weight);
+                Some(measure)
+            }),
         }
     }
 
@@ -374,20 +403,5 @@ impl<'hook> Backend for Access<'hook> {
     #[inline(always)]
     fn live(&mut self, change: Change, _time: Ticks) {
         self.shared.live(&mut self.state, change.bytes, change.blocks);
-    }
-
-    #[inline(always)]
-    fn account_begins(&mut self, heap: u8, change: Change) {
-        if self.shared.accounts.is_on() {
-            self.put_on_account(heap, Amount { bytes: change.bytes as u64, blocks: change.blocks as u64 });
-        }
-    }
-
-    #[inline(always)]
-    fn account_ends(&mut self, slot: Slot, change: Change) {
-        if self.shared.accounts.is_on() {
-            let (bytes, blocks) = (change.bytes.wrapping_neg() as u64, change.blocks.wrapping_neg() as u64);
-            self.take_off_account(slot, Amount { bytes, blocks });
-        }
     }
 }

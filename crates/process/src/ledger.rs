@@ -148,7 +148,7 @@ const PLAN_OF: [u8; KINDS] = {
 };
 
 /// One more than the highest number of a kind that has a plan.
-const KINDS: usize = SectionKind::LabelColumn as usize + 1;
+const KINDS: usize = SectionKind::AccountFrees as usize + 1;
 
 /// A look at a table, also where nothing is reckoned by the compiler that need not be: in debug builds of programs with the crate.
 #[inline(always)]

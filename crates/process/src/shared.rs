@@ -77,6 +77,8 @@ pub struct Settings {
     pub reuse: bool,
     /// Mean bytes between two samples; 0: every block is entered.
     pub sample: u64,
+    /// Neither sampled nor accounted for: a block stands for itself, and that is all. One look instead of two.
+    pub is_plain: bool,
     /// See [`Hooks::tells_of_memory`](crate::start::Hooks::tells_of_memory).
     pub tells_of_memory: bool,
     /// See [`Request::notes_children`](crate::options::Request::notes_children).
@@ -93,6 +95,7 @@ impl Settings {
             check_stacks: false,
             reuse: false, // all zeros: what is not costs no room in the library's file
             sample: 0,
+            is_plain: false,
             tells_of_memory: false,
             notes_children: false,
         }

@@ -179,6 +179,7 @@ fn set_up(
     if !ways::claim(shared.modules.finder()) {
         return Err(NotStarted::Elsewhere);
     }
+    let keeps_accounts = request.accounts != Accounting::None && request.options.has(Options::THREAD);
     let settings = Settings {
         options: request.options,
         depth_limit: request.depth as usize,
@@ -187,6 +188,7 @@ fn set_up(
         check_stacks: request.check_stacks,
         reuse: request.reuse,
         sample: request.sample,
+        is_plain: request.sample == 0 && !keeps_accounts,
         tells_of_memory: hooks.tells_of_memory,
         notes_children: request.notes_children || request.session.is_some(),
     };
@@ -206,7 +208,6 @@ fn set_up(
     };
     let ledger = shared.ledger();
     let recording = if request.paused { Recording::Paused } else { Recording::On };
-    let keeps_accounts = request.accounts != Accounting::None && request.options.has(Options::THREAD);
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && describe_heaps(ledger, hooks)

@@ -87,16 +87,18 @@ pub trait Backend {
     fn release_slot(&mut self, slot: Slot);
     /// Makes the record visible: its commit word last.
     fn publish(&mut self, slot: Slot, entry: &Entry);
-    /// For how many blocks of its size a block stands: 1, unless the ledger samples.
-    fn weight(&self, bytes: u64, number: Number) -> u64 {
-        let _ = (bytes, number);
+    /// A block that begins is in the ledger, and on the calling thread's account, if there are accounts. Returns for how many blocks
+    /// of its size it stands: 1, unless the ledger samples.
+    fn weigh(&mut self, block: &Begun, number: Number) -> u64 {
+        let _ = (block, number);
         1
     }
     /// Whether a free of an unknown block is worth counting: not, where most blocks are unknown.
     fn counts_unknown(&self) -> bool {
         true
     }
-    /// Size and weight of the block whose record is in a slot that the caller owns; `None` if the slot is vacant.
+    /// Size and weight of the block whose record is in a slot that the caller owns, and which ends: it is on nobody's account any
+    /// more. `None` if the slot is vacant.
     fn measure(&mut self, slot: Slot) -> Option<Measure>;
     /// Makes the slot vacant: its commit word is 0 from now on.
     fn vacate(&mut self, slot: Slot);
@@ -118,16 +120,6 @@ pub trait Backend {
     fn count_call(&mut self, kind: Kind, began: bool, amount: u64);
     /// Follows live bytes and blocks, and with them the peak.
     fn live(&mut self, change: Change, time: Ticks);
-    /// What the calling thread holds of a heap grows.
-    #[inline(always)]
-    fn account_begins(&mut self, heap: u8, change: Change) {
-        let _ = (heap, change);
-    }
-    /// What whoever allocated the block in a slot holds shrinks.
-    #[inline(always)]
-    fn account_ends(&mut self, slot: Slot, change: Change) {
-        let _ = (slot, change);
-    }
 }
 
 /// A block that an allocation function just returned.

@@ -13,9 +13,8 @@ pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
     let Some(number) = backend.number_of(block) else {
         return backend.aside(|backend| not_entered(backend, kind, Some(slot)));
     };
-    let weight = backend.weight(block.size, number);
     let time = backend.now();
-    record(backend, block, slot, (number, time), weight)
+    record(backend, block, slot, (number, time))
 }
 
 #[cold]
@@ -31,13 +30,7 @@ fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<Slot>) -> b
 
 /// Fills a slot with the record of a block, lets its address lead there, and counts the call.
 #[cfg_attr(target_arch = "x86_64", inline(always))]
-pub(super) fn record<B: Backend>(
-    backend: &mut B,
-    block: &Begun,
-    slot: Slot,
-    (number, time): (Number, Ticks),
-    weight: u64,
-) -> bool {
+pub(super) fn record<B: Backend>(backend: &mut B, block: &Begun, slot: Slot, (number, time): (Number, Ticks)) -> bool {
     let entry = Entry {
         number: number.0,
         address: block.address,
@@ -63,13 +56,12 @@ pub(super) fn record<B: Backend>(
             return false;
         }
     }
+    let weight = backend.weigh(block, number);
     backend.count_call(block.kind, true, weight);
     let bytes = block.size.wrapping_mul(weight);
     backend.count(TallyCounter::Allocations, weight);
     backend.count(TallyCounter::BytesAllocated, bytes);
-    let change = Change { bytes: bytes as i64, blocks: weight as i64 };
-    backend.account_begins(block.heap, change);
-    backend.live(change, time);
+    backend.live(Change { bytes: bytes as i64, blocks: weight as i64 }, time);
     true
 }
 
@@ -125,7 +117,5 @@ pub(super) fn retire<B: Backend>(
     backend.count_call(ended.by, false, weight);
     backend.count(TallyCounter::Frees, weight);
     backend.count(TallyCounter::BytesFreed, bytes);
-    let change = Change { bytes: (bytes as i64).wrapping_neg(), blocks: (weight as i64).wrapping_neg() };
-    backend.account_ends(slot, change);
-    backend.live(change, time);
+    backend.live(Change { bytes: (bytes as i64).wrapping_neg(), blocks: (weight as i64).wrapping_neg() }, time);
 }

@@ -138,7 +138,7 @@ fn reattach<B: Backend>(backend: &mut B, detached: &Detached) {
 fn replace<B: Backend>(backend: &mut B, detached: &Detached, block: &Begun, by: Kind) -> bool {
     let number = backend.number_of_moved(detached.number, block);
     let time = if number == detached.number { detached.time } else { backend.now() };
-    let begins = Begins { number, time, weight: backend.weight(block.size, number) };
+    let begins = Begins { number, time };
     backend.expect_history();
     retire_detached(backend, detached, &begins, &Ended { by, site: block.site });
     backend.expected_history();
@@ -149,7 +149,6 @@ fn replace<B: Backend>(backend: &mut B, detached: &Detached, block: &Begun, by: 
 struct Begins {
     number: Number,
     time: Ticks,
-    weight: u64,
 }
 
 #[inline(never)]
@@ -165,5 +164,5 @@ fn retire_detached<B: Backend>(backend: &mut B, detached: &Detached, begins: &Be
 
 #[inline(never)]
 fn record_anew<B: Backend>(backend: &mut B, slot: Slot, begins: &Begins, block: &Begun) -> bool {
-    record(backend, block, slot, (begins.number, begins.time), begins.weight)
+    record(backend, block, slot, (begins.number, begins.time))
 }
