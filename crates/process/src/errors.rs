@@ -111,6 +111,7 @@ impl Access<'_> {
     #[inline(never)]
     pub(crate) fn refused(&mut self, refused: &Refused, site: Site) {
         let (shared, thread) = (self.shared, self.state.row);
+        let label = self.state.thread().label.load(Ordering::Relaxed);
         let time = shared.now().max(1);
         let is_seen = refused.why != ErrorKind::FailedAllocation;
         let entered = apart::result_of(false, || {
@@ -128,6 +129,7 @@ impl Access<'_> {
                     first_time: time,
                     last_time: time,
                     stacks: [stack(StackTag::Access, site, thread, time), ErrorStack::default(), ErrorStack::default()],
+                    label,
                     ..ErrorEntry::default()
                 },
             )

@@ -16,6 +16,7 @@ use heapledger_unwind::Registers;
 
 use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};
 use crate::model::Subject as _;
+use crate::switch::REFUSED;
 
 fn registers(here: &u8) -> Registers {
     Registers { sp: &raw const *here as u64, ..Registers::default() }
@@ -36,7 +37,7 @@ fn end(address: usize) {
 fn reallocate(old: usize, address: usize, size: usize) {
     let begun = hooks::realloc_begins(&SHARED, &registers(&0), old);
     let new = Some(new_block(Kind::REALLOC, address, size));
-    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false };
+    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false, refused: REFUSED };
     assert!(hooks::realloc_ends(&SHARED, &registers(&0), &end));
 }
 

@@ -14,6 +14,7 @@ use heapledger_unwind::Registers;
 
 use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};
 use crate::model::Subject as _;
+use crate::switch::REFUSED;
 
 fn registers(here: &u8) -> Registers {
     Registers { sp: &raw const *here as u64, ..Registers::default() }
@@ -81,7 +82,7 @@ fn divide() {
     let begun = hooks::realloc_begins(&SHARED, &registers(&0), 0x4000);
     set("first", false).expect("there is room");
     let new = Some(new_block(Kind::REALLOC, 0x5000, 5));
-    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false };
+    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false, refused: REFUSED };
     assert!(hooks::realloc_ends(&SHARED, &registers(&0), &end));
     let load = scope(MarkKind::ScopeBegins, "load", 0).expect("there is room");
     begin(0x6000, 6);

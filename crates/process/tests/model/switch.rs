@@ -21,7 +21,7 @@ fn new_block(block: &Block) -> NewBlock {
 }
 
 /// What a call that fails is said to be.
-const REFUSED: Refused = Refused {
+pub(crate) const REFUSED: Refused = Refused {
     why: ErrorKind::FailedAllocation,
     kind: Kind::REALLOC,
     size: 7,
