@@ -2,16 +2,19 @@
 //! is read, compared and printed. Whatever else lists fields is made of it, or held against it by a test. The rows stand in
 //! [`list`]; here is what a row can say, and what is made of the rows.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 pub mod documents;
+mod label;
 mod list;
+mod objects;
 mod op;
 
+pub use label::LabelKey;
 pub use list::Field;
 use list::ROWS;
+pub use objects::JsonObject;
 pub use op::Op;
 
 /// Of which type a field is, and in what unit its figures are: how it is compared and printed follows from that.
@@ -112,32 +115,6 @@ impl Type {
     /// Whether patterns can be looked for.
     pub(crate) fn is_text(self) -> bool {
         matches!(self, Type::Row | Type::Kind | Type::Text | Type::File | Type::Moment | Type::Label)
-    }
-}
-
-/// What is before the key in the name of a field.
-const LABEL_DOT: &str = "label.";
-
-/// A key of labels, as the name of a field: `label.route`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LabelKey(&'static str);
-
-impl LabelKey {
-    /// Of the name of a field, if it is one of these.
-    fn of(name: &str) -> Option<LabelKey> {
-        // All that were ever asked for. They are kept for ever, because fields are copied everywhere; people type few.
-        static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-        let key = name.get(LABEL_DOT.len()..).filter(|key| !key.is_empty())?;
-        if !name.get(..LABEL_DOT.len())?.eq_ignore_ascii_case(LABEL_DOT) {
-            return None;
-        }
-        let name = format!("{LABEL_DOT}{key}");
-        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(LabelKey(names.get(name.as_str()).copied().unwrap_or_else(|| {
-            let name: &'static str = name.leak();
-            names.insert(name);
-            name
-        })))
     }
 }
 
@@ -333,32 +310,6 @@ pub(crate) const GROUP_FIGURES: usize = {
     count
 };
 
-/// What an object of JSON tells of a block or an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JsonObject {
-    /// A block: all that is told of it.
-    Block,
-    /// An event: all that is told of it and of its block.
-    Event,
-    /// The block of a life, without what its allocation and its free have of their own.
-    Life,
-    /// What the allocation or the free of a block has of its own.
-    End,
-    /// The same, and how long ago that was.
-    AgedEnd,
-}
-
-static JSON: LazyLock<[Vec<(Field, &'static str)>; 5]> = LazyLock::new(|| {
-    let of = |which: usize, wanted: fn(bool) -> bool| {
-        placed(|_, row| {
-            let JsonUse { places: [block, event], key, .. } = *row.json.as_ref()?;
-            let is_there = wanted(row.is_own) && (which == 0 || event != 0) && (which == 1 || block != 0);
-            place(if which == 1 { event } else { block }, key).filter(|_| is_there)
-        })
-    };
-    [of(0, |_| true), of(1, |_| true), of(0, |own| !own), of(2, |own| own), of(0, |own| own)]
-});
-
 fn firsts(names: &'static FieldNames) -> impl Iterator<Item = &'static str> {
     names.iter().filter_map(|(_, names)| names.first().copied())
 }
@@ -371,33 +322,15 @@ impl Field {
         }
     }
 
-    /// What stands behind a key of a block's label: `label.route`.
-    pub(crate) fn of_label(name: &str) -> Option<Field> {
-        LabelKey::of(name).map(Field::LabelOf)
-    }
-
-    /// The key of a label that it is about.
-    pub(crate) fn label_key(self) -> Option<&'static str> {
-        match self {
-            Field::LabelOf(LabelKey(name)) => name.get(LABEL_DOT.len()..),
-            _ => None,
-        }
-    }
-
     /// Whether it is something that a program tells of its blocks: see [`Told`](crate::Told).
     pub fn is_told(self) -> bool {
         matches!(self.unit(), Unit::Label | Unit::Mark | Unit::Window) && self != Field::Since
     }
 
-    /// The fields of an object of JSON with their keys, in its order.
-    pub fn of_json(object: JsonObject) -> &'static [(Field, &'static str)] {
-        &JSON[object as usize]
-    }
-
     /// Its name.
     pub fn name(self) -> &'static str {
-        if let Field::LabelOf(LabelKey(name)) = self {
-            return name;
+        if let Field::LabelOf(key) = self {
+            return key.name();
         }
         self.row().names.first().copied().unwrap_or("")
     }

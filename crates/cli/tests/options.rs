@@ -392,7 +392,6 @@ fn what_a_program_tells_of_its_blocks_is_added_up_and_chosen() {
         &[("null", 15_000), ("\"route=/a\"", 18_000), ("\"route=/b user=7\"", 12_000), ("\"user=7 route=/a\"", 10_000)],
     );
     expect("label.route", &[("null", 15_000), ("\"/a\"", 28_000), ("\"/b\"", 12_000)]);
-    expect("label.tenant", &[("null", 55_000)]);
     expect("mark", &[("null", 10_000), ("\"load\"", 17_000), ("\"own\"", 10_000), ("\"warm\"", 18_000)]);
     let both = "\"batch, requests\"";
     expect("window", &[("null", 22_000), ("\"batch\"", 21_000), (both, 5_000), ("\"requests\"", 7_000)]);
@@ -422,6 +421,14 @@ fn what_a_program_tells_of_its_blocks_is_added_up_and_chosen() {
     let (code, _, error) = ran(&scratch, &["dump", "--where", "label.route == \"/c\"", LEDGER]);
     assert_eq!(code, Some(0));
     assert!(error.starts_with("heapledger: no label.route of this ledger is named \"/c\"; "), "{error}");
+    for option in ["--group-by", "--columns", "--sort"] {
+        let (code, out, error) = ran(&scratch, &["dump", option, "label.rout", LEDGER]);
+        assert!(code != Some(0) && out.is_empty(), "{option}: {out}");
+        assert!(
+            error.contains("'label.rout' cannot be asked of this ledger: its labels have the keys route, user\n"),
+            "{error}"
+        );
+    }
     for (option, asked) in [("--group-by", "label"), ("--columns", "mark"), ("--sort", "window")] {
         let (code, out, error) = ran(&prepared("options-told-nothing"), &["dump", option, asked, LEDGER]);
         assert!(code != Some(0) && out.is_empty() && error.contains("its program "), "{option}: {error}");

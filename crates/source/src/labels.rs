@@ -1,7 +1,7 @@
 //! Labels: what they say, and which record has which.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heapledger_format::label::{Label, TEXT_BYTES_MAX};
 use heapledger_format::section::label_column;
@@ -73,6 +73,11 @@ impl Labels {
     /// Their numbers, in order.
     pub fn numbers(&self) -> impl Iterator<Item = LabelId> {
         self.rows.keys().copied().map(LabelId)
+    }
+
+    /// All keys.
+    pub fn keys(&self) -> BTreeSet<&str> {
+        self.rows.values().map(|row| row.key.as_str()).filter(|key| !key.is_empty()).collect()
     }
 
     /// Keys and values of a label and of those around it, innermost first; of one key only the innermost.

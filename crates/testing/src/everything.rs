@@ -6,7 +6,9 @@ use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag, Whereabouts,
 };
+use heapledger_format::label::Label;
 use heapledger_format::mark::{Mark, MarkKind, Window, WindowMode, WindowState, reach};
+use heapledger_format::section::label_column;
 use heapledger_format::{Entry, Kind, LabelId, SectionKind, Word};
 
 use crate::ledger::{Builder, sample};
@@ -41,6 +43,31 @@ impl Builder {
         let at = self.strings.len() as u32;
         self.strings.extend_from_slice(text.as_ref());
         (at, text.as_ref().len() as u32)
+    }
+
+    /// A label within another, for entries to have; returns its number. Call [`Builder::codec`] before.
+    pub fn label(&mut self, parent: LabelId, key: &str, value: &str) -> LabelId {
+        let ((key_at, key_bytes), (value_at, value_bytes)) = (self.text(key), self.text(value));
+        let (key_bytes, value_bytes) = (key_bytes as u16, value_bytes as u16);
+        self.labels.push(Label { parent: parent.0, key_at, value_at, key_bytes, value_bytes });
+        LabelId(self.labels.len() as u32 - 1)
+    }
+
+    /// The sections with labels, if there are any.
+    pub(crate) fn label_sections(&self) -> Vec<(u16, usize, Vec<u8>)> {
+        if self.labels.len() == 1 {
+            return Vec::new();
+        }
+        let codec = self.codec;
+        let rows = elements(&self.labels, Label::bytes(codec.word), |label, out| label.write(codec, out));
+        // The first slot of the records is vacant.
+        let of_records = self.records.iter().map(|entry| entry.label);
+        let column: Vec<LabelId> = std::iter::once(self.label_of_vacant).chain(of_records).collect();
+        let column = elements(&column, label_column::BYTES, |label, out| codec.put(out, 0, 4, u64::from(label.0)));
+        vec![
+            (SectionKind::Labels as u16, Label::bytes(codec.word), rows),
+            (SectionKind::LabelColumn as u16, label_column::BYTES, column),
+        ]
     }
 
     /// Windows by name, and marks: number, what it is, name, the one thread whose events it divides, and what it is about. Call
@@ -80,7 +107,7 @@ impl Builder {
 }
 
 /// Elements one after another.
-pub(crate) fn elements<T>(list: &[T], bytes: usize, write: impl Fn(&T, &mut [u8]) -> bool) -> Vec<u8> {
+fn elements<T>(list: &[T], bytes: usize, write: impl Fn(&T, &mut [u8]) -> bool) -> Vec<u8> {
     let mut all = vec![0u8; list.len() * bytes];
     for (element, value) in all.chunks_exact_mut(bytes).zip(list) {
         assert!(write(value, element), "an element has room for its value");

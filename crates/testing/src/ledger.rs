@@ -10,10 +10,8 @@ use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::label::Label;
 use heapledger_format::layout::{Field, RecordLayout};
 use heapledger_format::record::{Options, labelled_layout_64, layout_64};
-use heapledger_format::section::{SectionRow, heap, label_column, module, pc, site, thread, wide};
+use heapledger_format::section::{SectionRow, heap, module, pc, site, thread, wide};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, LabelId, SectionKind, Site, TallyCounter};
-
-use crate::everything::elements;
 
 const PAGE: usize = 4096;
 
@@ -39,7 +37,7 @@ pub struct Builder {
     tick_ns: u32,
     pub(crate) strings: Vec<u8>,
     pub(crate) others: Vec<(u16, usize, Vec<u8>)>,
-    labels: Vec<Label>,
+    pub(crate) labels: Vec<Label>,
     pub(crate) label_of_vacant: LabelId,
 }
 
@@ -168,31 +166,6 @@ impl Builder {
     pub fn heap(&mut self, name: &str, low: u64, high: u64) -> &mut Self {
         self.heaps.push((name.to_owned(), low, high));
         self
-    }
-
-    /// A label within another, for entries to have; returns its number. Call [`Builder::codec`] before.
-    pub fn label(&mut self, parent: LabelId, key: &str, value: &str) -> LabelId {
-        let ((key_at, key_bytes), (value_at, value_bytes)) = (self.text(key), self.text(value));
-        let (key_bytes, value_bytes) = (key_bytes as u16, value_bytes as u16);
-        self.labels.push(Label { parent: parent.0, key_at, value_at, key_bytes, value_bytes });
-        LabelId(self.labels.len() as u32 - 1)
-    }
-
-    /// The sections with labels, if there are any.
-    fn label_sections(&self) -> Vec<(u16, usize, Vec<u8>)> {
-        if self.labels.len() == 1 {
-            return Vec::new();
-        }
-        let codec = self.codec;
-        let rows = elements(&self.labels, Label::bytes(codec.word), |label, out| label.write(codec, out));
-        // The first slot of the records is vacant.
-        let of_records = self.records.iter().map(|entry| entry.label);
-        let column: Vec<LabelId> = std::iter::once(self.label_of_vacant).chain(of_records).collect();
-        let column = elements(&column, label_column::BYTES, |label, out| codec.put(out, 0, 4, u64::from(label.0)));
-        vec![
-            (SectionKind::Labels as u16, Label::bytes(codec.word), rows),
-            (SectionKind::LabelColumn as u16, label_column::BYTES, column),
-        ]
     }
 
     /// A module; returns its row.

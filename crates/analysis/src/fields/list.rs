@@ -268,10 +268,7 @@ fields! {
             .conversion(10, 'L', "label")
             .json([12, 12], "label", "in ledgers with labels only: an object with the block's keys and values, `{}` if it has none, null if it is not known which");
     /// Whose share of which heap it is.
-    Account, |asked| {
-            let block = asked.block();
-            Some(u64::from(block.thread.unwrap_or(u32::MAX)) << 32 | u64::from(block.heap?))
-        },
+    Account, |asked| asked.account(),
         row(&["account"], Unit::Account, ACCOUNT)
             .event(23)
             .column()

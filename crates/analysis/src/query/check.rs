@@ -5,6 +5,7 @@ use heapledger_source::Ledger;
 use thiserror::Error;
 
 use super::expr::{Filter, Test};
+use super::lex::short;
 use super::moments;
 use super::parse::{NAMED_MAX, TESTS_MAX};
 use super::sort::SortKeys;
@@ -60,6 +61,14 @@ pub enum Unsupported {
     /// The program set no mark, opened no window, or gave no label.
     #[error("'{}' cannot be asked of this ledger: its program {}", .0, told_none(.0))]
     NothingTold(Field),
+    /// No label has the key.
+    #[error("'{asked}' cannot be asked of this ledger: its labels have the keys {}", .keys.join(", "))]
+    NoSuchKey {
+        /// What was asked for.
+        asked: Field,
+        /// The keys that there are.
+        keys: Vec<String>,
+    },
     /// Too many conditions.
     #[error("too many conditions: {TESTS_MAX} are the most, {NAMED_MAX} of them on names of code")]
     TooMany,
@@ -85,7 +94,17 @@ fn told(ledger: &Ledger, field: Field) -> Result<(), Unsupported> {
         Unit::Label => ledger.labels().is_ok_and(|labels| labels.count() == 0),
         _ => false,
     };
-    if is_none { Err(Unsupported::NothingTold(field)) } else { Ok(()) }
+    match field.label_key() {
+        _ if is_none => Err(Unsupported::NothingTold(field)),
+        Some(key) => match ledger.labels() {
+            Ok(labels) if !labels.keys().contains(key) => {
+                let keys = labels.keys().into_iter().map(short).collect();
+                Err(Unsupported::NoSuchKey { asked: field, keys })
+            }
+            _ => Ok(()),
+        },
+        None => Ok(()),
+    }
 }
 
 /// Whether `ledger` records what `field` needs. `asked` is what it was called by who asked.

@@ -61,6 +61,12 @@ impl<'e> Subject<'e> {
         self.end().map_or(self.block.thread, |free| free.thread)
     }
 
+    /// On whose account the block is, and of which heap: the row of the thread above 32 bits, that of the heap in them.
+    #[inline]
+    pub fn account(&self) -> Option<u64> {
+        Some(u64::from(self.block.thread.unwrap_or(u32::MAX)) << 32 | u64::from(self.block.heap?))
+    }
+
     /// By which function.
     #[inline]
     pub fn kind(&self) -> Kind {
