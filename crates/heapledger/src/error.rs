@@ -31,6 +31,14 @@ pub enum Error {
     NotCounted,
     /// There are as many already as there can be at the same time.
     TooMany,
+    /// Nothing is recorded in this process at this moment.
+    Off,
+    /// There is no room for it in the ledger, which counts that.
+    NoRoom,
+    /// The call came from a signal handler, in the middle of an allocation, or another thread does the same for too long.
+    Busy,
+    /// It is not in a state for that, or another thread's.
+    NotSo,
 }
 
 impl fmt::Display for Error {
@@ -48,6 +56,10 @@ impl fmt::Display for Error {
             Error::Unsupported => "this is not x86-64 Linux",
             Error::NotCounted => "calls are not counted from the first on",
             Error::TooMany => "there are as many already as there can be",
+            Error::Off => "nothing is recorded in this process",
+            Error::NoRoom => "there is no room for it in the ledger",
+            Error::Busy => "the thread is in the middle of an allocation, or another one does the same",
+            Error::NotSo => "it is not in a state for that, or another thread's",
         })
     }
 }

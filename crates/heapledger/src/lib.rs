@@ -60,7 +60,7 @@
 //! # Under `heapledger run`
 //!
 //! The recorder that `heapledger run` brings then records everything, blocks of C and C++ libraries too. This
-//! crate steps back: it passes calls on, and [`pause`], [`resume`], [`recording`], [marks](mark()) and [labels](label()) speak to that one. There is one ledger
+//! crate steps back: it passes calls on, and [`pause`], [`resume`], [`recording`], [marks](mark()), [labels](label()) and [windows](Window) speak to that one. There is one ledger
 //! in a process.
 //!
 //! # What it does not see
@@ -119,6 +119,7 @@ mod state;
 mod stats;
 mod thread_word;
 mod watched;
+mod window;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod begin;
@@ -144,3 +145,4 @@ pub use region::{Region, ThreadRegion, region, thread_region};
 pub use snapshot::snapshot;
 pub use snapshot::{NotWritten, snapshot_to};
 pub use stats::Stats;
+pub use window::{Window, WindowFigures, WindowOptions};

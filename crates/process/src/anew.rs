@@ -47,6 +47,7 @@ unsafe fn forget(shared: &'static Shared) {
         shared.texts.unmap(&alone);
         shared.labels.unmap(&alone);
         shared.accounts.unmap(&alone);
+        shared.windows.unmap(&alone);
         if let Some(mapping) = shared.ledger().mapping() {
             // The file is the parent's, and stays.
             section::leave(mapping, &alone);

@@ -27,6 +27,7 @@ use crate::accounts::{ACCOUNTS_MAX, FREED_ROWS_MAX};
 use crate::errors::{ERROR_BYTES, ERRORS_MAX};
 use crate::folding::{AccountWords, FreedWords};
 use crate::section::{HeaderPage, Section};
+use crate::windows::WINDOWS_MAX;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, State};
@@ -86,7 +87,7 @@ impl Plan {
     }
 }
 
-const SECTIONS: usize = 17;
+const SECTIONS: usize = 18;
 
 const fn room(part: u64, least: u64, most: u64) -> Room {
     Room::OneIn { part, least, most }
@@ -126,6 +127,7 @@ const PLANS: [Plan; SECTIONS] = [
         room: room(32, 256, FREED_ROWS_MAX),
     },
     Plan { kind: SectionKind::Errors, element_bytes: ERROR_BYTES, room: room(64, 12, ERRORS_MAX) },
+    Plan { kind: SectionKind::Windows, element_bytes: 120, room: room(64, 16, WINDOWS_MAX as u64) },
     Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: room(64, 128, 1 << 14) },
     Plan { kind: SectionKind::Pcs, element_bytes: section::pc::BYTES, room: room(16, 1 << 12, IDS_MAX) },
     Plan { kind: SectionKind::Sites, element_bytes: section::site::BYTES, room: room(2, 1 << 12, IDS_MAX) },

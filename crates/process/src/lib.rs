@@ -11,7 +11,8 @@
 //!   sites, pcs         <- sites.rs             owners of history chunks       (history.rs)
 //!   modules, strings   <- modules.rs           state of each thread           (state.rs, threads.rs)
 //!   threads, tallies   <- threads.rs
-//!   marks, labels      <- marks.rs, labels.rs, texts.rs
+//!   marks, windows     <- marks.rs, windows.rs
+//!   labels, texts      <- labels.rs, texts.rs
 //!   accounts, account_frees   <- accounts.rs   (with a table of its own)
 //!   errors             <- errors.rs
 //! ```
@@ -131,3 +132,5 @@ pub mod threads;
 pub mod ways;
 #[cfg(not(feature = "loom"))]
 mod wide;
+#[cfg(not(feature = "loom"))]
+pub mod windows;

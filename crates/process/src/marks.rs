@@ -18,6 +18,7 @@ use crate::publication;
 use crate::shared::{Shared, ticks};
 use crate::state::ThreadState;
 use crate::texts::TextAt;
+use crate::windows;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::mark::{Mark, MarkKind, reach};
 use heapledger_format::record::{NUMBER_MAX, Options};
@@ -74,7 +75,7 @@ impl NotTold {
 pub struct NewMark<'a> {
     /// What it is.
     pub kind: MarkKind,
-    /// Its name; not of a scope's end, which has the name of its beginning.
+    /// Its name; not of a scope's end or of a window that is open, which have the name of their beginning.
     pub name: &'a [u8],
     /// What it belongs to, plus 1.
     pub about: u32,
@@ -142,6 +143,7 @@ fn set(
     let ledger = shared.ledger();
     let name = match new.kind {
         MarkKind::ScopeEnds => name_of(shared, new.about).ok_or(NotTold::Unknown)?,
+        MarkKind::WindowPauses | MarkKind::WindowResumes | MarkKind::WindowStops => windows::name_of(shared, new.about),
         _ => shared.texts.enter(ledger, new.name).ok_or(NotTold::NoRoom)?,
     };
     let row = ledger.lease(SectionKind::Marks, 1).ok_or(NotTold::NoRoom)?;
@@ -207,6 +209,14 @@ fn name_of(shared: &Shared, row_plus_1: u32) -> Option<TextAt> {
     }
     let mark = Mark::read(CODEC, &bytes).filter(|mark| mark.kind == MarkKind::ScopeBegins as u16)?;
     Some(TextAt { at: mark.name_at, bytes: mark.name_bytes as u16 })
+}
+
+/// The number of a mark: its row plus 1.
+pub(crate) fn number_of(shared: &Shared, row_plus_1: u32) -> Option<u64> {
+    let marks = shared.ledger().section(SectionKind::Marks);
+    let row = u64::from(row_plus_1).checked_sub(1).filter(|row| *row < marks.used())?;
+    let [number, ..]: &[AtomicU64; MARK_WORDS] = marks.element(row);
+    number.load(Ordering::Acquire).checked_sub(1)
 }
 
 /// The words of an element's bytes.

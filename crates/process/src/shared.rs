@@ -21,6 +21,7 @@ use crate::state::{HeapRange, ThreadBooks};
 use crate::switch::Switch;
 use crate::texts::Texts;
 use crate::threads::Threads;
+use crate::windows::Windows;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{Options, RECORD_WORDS};
@@ -145,6 +146,8 @@ pub struct Shared {
     pub marks: Marks,
     /// Labels that it made.
     pub labels: Labels,
+    /// Windows that it opened.
+    pub windows: Windows,
     live_blocks: AtomicI64,
     next_measure_ns: AtomicU64,
     next_measure_if_grown_ns: AtomicU64,
@@ -181,6 +184,7 @@ impl Shared {
             texts: Texts::new(),
             marks: Marks::new(),
             labels: Labels::new(),
+            windows: Windows::new(),
             live_blocks: AtomicI64::new(0),
             next_measure_ns: AtomicU64::new(0),
             next_measure_if_grown_ns: AtomicU64::new(0),

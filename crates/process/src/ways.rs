@@ -16,11 +16,12 @@ use crate::marks::{self, NewMark, NotTold};
 use crate::once::Noted;
 use crate::shared::Shared;
 use crate::switch::Recording;
+use crate::windows::{self, Figures, NewWindow};
 use core::ffi::CStr;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::Site;
-use heapledger_format::mark::MarkKind;
+use heapledger_format::mark::{MarkKind, WindowMode};
 use heapledger_linux::loader::{self, CodeFinder, Module};
 use heapledger_linux::syscall::Errno;
 
@@ -53,10 +54,18 @@ struct Whole {
     put_stack: PutStackFn,
     /// Of a number, to so many places. Returns how many frames there are, or a number below 0.
     get_stack: GetStackFn,
+    /// Name, mode; 1: of the thread.
+    open_window: WindowFn,
+    /// Its row plus 1, and the kind of mark that it becomes.
+    change_window: extern "C" fn(u32, u32) -> i64,
+    /// Its row plus 1, where its figures go, and how many there is room for.
+    window_figures: WindowFiguresFn,
 }
 
 type SnapshotFn = unsafe extern "C" fn(*const u8, usize) -> i32;
 type MarkFn = unsafe extern "C" fn(*const u8, usize, u32, u32, u32) -> i64;
+type WindowFn = unsafe extern "C" fn(*const u8, usize, u32, u32) -> i64;
+type WindowFiguresFn = unsafe extern "C" fn(u32, *mut u64, usize) -> i64;
 type LabelFn = unsafe extern "C" fn(u32, *const u8, usize, *const u8, usize) -> i64;
 type PutStackFn = unsafe extern "C" fn(*const usize, usize) -> i64;
 type GetStackFn = unsafe extern "C" fn(u32, *mut usize, usize) -> i64;
@@ -91,6 +100,9 @@ static OWN: Whole = Whole {
     in_force: labels_in_force,
     put_stack: own_put_stack,
     get_stack: own_get_stack,
+    open_window: own_open_window,
+    change_window: own_change_window,
+    window_figures: own_window_figures,
 };
 
 const NOTE_NAME: &[u8] = b"heapledger\0";
@@ -172,6 +184,40 @@ unsafe extern "C" fn own_label(
     // SAFETY: the caller's.
     let (key, value) = unsafe { (text(key, key_bytes), text(value, value_bytes)) };
     answer(labels::label(shared, parent, key, value))
+}
+
+/// # Safety
+/// The text must be there.
+unsafe extern "C" fn own_open_window(name: *const u8, bytes: usize, mode: u32, of_own_thread: u32) -> i64 {
+    let Some(shared) = SHARED.get() else { return NotTold::Off.number() };
+    let known = [WindowMode::Leaks, WindowMode::All];
+    let Some(mode) = known.into_iter().find(|known| *known as u32 == mode) else { return NotTold::Unknown.number() };
+    // SAFETY: the caller's.
+    let name = unsafe { text(name, bytes) };
+    answer(windows::start(shared, &NewWindow { name, mode, of_own_thread: of_own_thread != 0 }))
+}
+
+extern "C" fn own_change_window(row_plus_1: u32, kind: u32) -> i64 {
+    let known = [MarkKind::WindowPauses, MarkKind::WindowResumes, MarkKind::WindowStops];
+    let kind = known.into_iter().find(|known| *known as u32 == kind).ok_or(NotTold::Unknown);
+    let shared = SHARED.get().ok_or(NotTold::Off);
+    answer(kind.and_then(|kind| windows::change(shared?, row_plus_1, kind)))
+}
+
+/// # Safety
+/// There must be room for so many figures.
+unsafe extern "C" fn own_window_figures(row_plus_1: u32, into: *mut u64, room: usize) -> i64 {
+    let figures = SHARED.get().ok_or(NotTold::Off).and_then(|shared| windows::figures(shared, row_plus_1));
+    match figures {
+        Ok(figures) => {
+            for (index, word) in figures.words().into_iter().enumerate().take(room) {
+                // SAFETY: the caller's.
+                unsafe { into.add(index).write(word) };
+            }
+            0
+        }
+        Err(why) => why.number(),
+    }
 }
 
 extern "C" fn own_put_in_force(label: u32) -> i64 {
@@ -260,6 +306,39 @@ impl Way {
     pub fn put_in_force(&'static self, label: u32) -> Result<u32, NotTold> {
         let put: extern "C" fn(u32) -> i64 = self.later(offset_of!(Whole, put_in_force)).ok_or(NotTold::Off)?;
         NotTold::check(put(label))
+    }
+
+    /// Opens a window: [`windows::start`].
+    ///
+    /// # Errors
+    /// If it is not open.
+    pub fn open_window(&'static self, new: &NewWindow) -> Result<u32, NotTold> {
+        let open: WindowFn = self.later(offset_of!(Whole, open_window)).ok_or(NotTold::Off)?;
+        let (first, bytes) = (new.name.as_ptr(), new.name.len());
+        // SAFETY: the name is there.
+        NotTold::check(unsafe { open(first, bytes, new.mode as u32, u32::from(new.of_own_thread)) })
+    }
+
+    /// Pauses a window, resumes or stops it: [`windows::change`].
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn change_window(&'static self, row_plus_1: u32, kind: MarkKind) -> Result<(), NotTold> {
+        let at = offset_of!(Whole, change_window);
+        let change: extern "C" fn(u32, u32) -> i64 = self.later(at).ok_or(NotTold::Off)?;
+        NotTold::check(change(row_plus_1, kind as u32)).map(drop)
+    }
+
+    /// What a window has seen: [`windows::figures`].
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn window_figures(&'static self, row_plus_1: u32) -> Result<Figures, NotTold> {
+        let ask: WindowFiguresFn = self.later(offset_of!(Whole, window_figures)).ok_or(NotTold::Off)?;
+        let mut words = Figures::default().words();
+        // SAFETY: there is room for so many.
+        NotTold::check(unsafe { ask(row_plus_1, words.as_mut_ptr(), words.len()) })?;
+        Ok(Figures::of(words))
     }
 
     /// The label in force in the calling thread.

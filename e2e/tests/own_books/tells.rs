@@ -1,4 +1,4 @@
-//! What a program tells of itself: marks, labels, and questions about them.
+//! What a program tells of itself: marks, labels, windows, and questions about them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::{kill, only_finished, only_ledger, programs, standing};
 const BEFORE: u64 = 12_345;
 const AFTER: u64 = 54_321;
 const LATER: u64 = 23_456;
-/// And outside of a labelled future.
+/// And by another thread, outside of a labelled future.
 const OUTSIDE: u64 = 34_567;
 
 /// It runs by itself, doing this.
@@ -32,7 +32,7 @@ fn tells(scratch: &Scratch, profile: &'static str, what: &str) -> Result<Command
 fn asked(ledger: &Path, question: &[&str]) -> Result<Vec<u64>> {
     let blocks = read("dump", ledger, question)?;
     let sizes = blocks.iter().filter(|line| line["type"] == "block").filter_map(|line| line["size"].as_u64());
-    let mut known: Vec<u64> = sizes.filter(|size| [BEFORE, AFTER, LATER].contains(size)).collect();
+    let mut known: Vec<u64> = sizes.filter(|size| [BEFORE, AFTER, LATER, OUTSIDE].contains(size)).collect();
     known.sort_unstable();
     Ok(known)
 }
@@ -92,8 +92,8 @@ fn marks_reach_the_recorder_of_run() -> Result {
 fn two_threads_may_call_each_while_recording_toggles() -> Result {
     let scratch = Scratch::new();
     let mut held = standing(&mut tells(&scratch, "release", "hammers")?)?;
-    // More marks than there is room for.
-    let lost = ["marks_lost".to_owned()];
+    // More marks and windows than there is room for, perhaps.
+    let lost = ["marks_lost", "windows_lost"].map(str::to_owned);
     check_totals(&Stats::of(only_ledger(&scratch)?)?, &lost)?;
     held.goes_on()?;
     held.running.finish(PATIENCE)?.good()?;
@@ -142,6 +142,32 @@ fn blocks_have_the_labels_of_their_scopes_and_futures() -> Result {
     let program = programs("dev")?.join("tells");
     let mut held = standing(&mut under_run(&scratch, "one", &[], &program, &["labels".to_owned()]))?;
     check_labels(&live_of_run(&scratch)?)?;
+    held.goes_on()?;
+    held.running.finish(PATIENCE)?.good().map(drop)
+}
+
+fn check_windows(ledger: &Path) -> Result {
+    check_totals(&Stats::of(ledger)?, &[])?;
+    for (window, expected) in [("load", &[OUTSIDE, AFTER][..]), ("own", &[LATER, AFTER])] {
+        let found = asked(ledger, &["--window", window])?;
+        check!(found == expected, "{window}: {found:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn windows_hold_what_was_allocated_in_them() -> Result {
+    for profile in ["dev", "release"] {
+        let scratch = Scratch::new();
+        kill(standing(&mut tells(&scratch, profile, "windows")?)?)?;
+        check_windows(&only_ledger(&scratch)?)?;
+        let [finished] = &recover(&scratch)?[..] else { return Err("not one ledger was recovered".into()) };
+        check_windows(finished)?;
+    }
+    let scratch = Scratch::new();
+    let program = programs("dev")?.join("tells");
+    let mut held = standing(&mut under_run(&scratch, "one", &[], &program, &["windows".to_owned()]))?;
+    check_windows(&live_of_run(&scratch)?)?;
     held.goes_on()?;
     held.running.finish(PATIENCE)?.good().map(drop)
 }

@@ -18,3 +18,5 @@ mod model;
 mod sequence;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod switch;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod windows;

@@ -73,7 +73,8 @@ fn hammers() {
 /// All that is refused.
 fn fails() {
     let _kept = keeps();
-    for path in ["", "no/such/directory/x.hl", "/proc/x.hl", "/dev/null", "a\0b", &"x".repeat(600), "directory", "link"] {
+    for path in ["", "no/such/directory/x.hl", "/proc/x.hl", "/dev/null", "a\0b", &"x".repeat(600), "directory", "link"]
+    {
         let refused = heapledger::snapshot(path);
         assert!(refused.is_err(), "{path:?}: {refused:?}");
     }

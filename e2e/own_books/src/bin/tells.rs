@@ -1,4 +1,4 @@
-//! A program that tells what it does: marks, scopes, labels. Its first argument says which.
+//! A program that tells what it does: marks, scopes, labels, windows. Its first argument says which.
 
 use std::alloc::System;
 use std::hint::black_box;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::{env, process, thread};
 
-use heapledger::{Heapledger, LabelFuture, Recording};
+use heapledger::{Error, Heapledger, LabelFuture, Recording, Window, WindowOptions};
 
 #[global_allocator]
 static HEAP: Heapledger<System> = Heapledger::system();
@@ -127,11 +127,38 @@ fn labels() {
     drop((without, with_both, in_future, outside));
 }
 
+fn windows() {
+    let before = block(BEFORE_BYTES);
+    let window = Window::start("load").expect("there is room");
+    let own = Window::start_with("own", WindowOptions::new().of_this_thread()).expect("there is room");
+    let in_window = block(AFTER_BYTES);
+    let elsewhere = thread::spawn(|| block(OUTSIDE_BYTES)).join().expect("it ends");
+    window.pause().expect("it is open");
+    assert_eq!(window.pause(), Err(Error::NotSo));
+    let paused = block(LATER_BYTES);
+    window.resume().expect("it is paused");
+    let figures = window.figures().expect("there is one");
+    assert!(figures.live_bytes >= (AFTER_BYTES + OUTSIDE_BYTES) as u64 && figures.live_blocks >= 2, "{figures:?}");
+    in_child(|| {
+        assert_eq!(window.figures(), Err(Error::Off));
+        assert!(Window::start("child").is_err());
+    });
+    let own = own.stop().expect("it is open");
+    assert!(own.live_bytes < (AFTER_BYTES + LATER_BYTES + OUTSIDE_BYTES) as u64, "{own:?}");
+    assert!(own.live_bytes >= (AFTER_BYTES + LATER_BYTES) as u64, "{own:?}");
+    hold();
+    drop((before, in_window, elsewhere, paused, window));
+}
+
 /// Two threads for each call, while recording toggles.
 fn hammers() {
     const ROUNDS: usize = 3_000;
     let (is_over, is_set) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let calls: [fn(usize) -> bool; 4] = [
+    let calls: [fn(usize) -> bool; 5] = [
+        |round| {
+            round % 100 == 0
+                && Window::start("window").is_ok_and(|window| window.pause().is_ok() && window.figures().is_ok())
+        },
         |round| heapledger::label("round", ["one", "two", "three"][round % 3]).is_in_force(),
         |round| heapledger::mark(["one", "two", "three"][round % 3]),
         |round| heapledger::mark_thread(["one", "two", "three"][round % 3]),
@@ -148,7 +175,8 @@ fn hammers() {
                 }
             }
         };
-        let hammers: Vec<_> = calls.iter().flat_map(|call| [*call, *call]).map(|call| scope.spawn(hammer(call))).collect();
+        let hammers: Vec<_> =
+            calls.iter().flat_map(|call| [*call, *call]).map(|call| scope.spawn(hammer(call))).collect();
         let toggles = scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 heapledger::pause();
@@ -171,6 +199,7 @@ fn main() {
     assert_eq!(heapledger::recording(), Recording::On);
     match what.as_str() {
         "marks" => marks(),
+        "windows" => windows(),
         "labels" => labels(),
         "hammers" => hammers(),
         other => panic!("{other:?}"),
