@@ -138,7 +138,7 @@ pub use counting::{stats, thread_stats};
 pub use error::Error;
 pub use faults::{Failing, Fault, fail, fail_all};
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
-pub use mark::{Scope, mark, mark_thread, scope};
+pub use mark::{ScopeGuard, mark, mark_thread, scope};
 pub use options::{AtExit, Options};
 pub use region::{Region, ThreadRegion, region, thread_region};
 #[cfg(feature = "std")]

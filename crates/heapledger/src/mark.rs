@@ -85,7 +85,7 @@ pub fn mark_thread(name: &str) -> bool {
 /// A part of the program's run, from where it was made to where it is dropped. See [`scope`].
 #[derive(Debug)]
 #[must_use = "the scope ends where this is dropped"]
-pub struct Scope {
+pub struct ScopeGuard {
     /// The row of the mark where it began, plus 1; `None`: that is not in the ledger.
     begun: Option<u32>,
 }
@@ -105,18 +105,18 @@ pub struct Scope {
 /// # heapledger::discard();
 /// # }
 /// ```
-pub fn scope(name: &str) -> Scope {
-    Scope { begun: here::begin(name) }
+pub fn scope(name: &str) -> ScopeGuard {
+    ScopeGuard { begun: here::begin(name) }
 }
 
-impl Scope {
+impl ScopeGuard {
     /// Whether its beginning is in the ledger: see [`mark`].
     pub fn is_recorded(&self) -> bool {
         self.begun.is_some()
     }
 }
 
-impl Drop for Scope {
+impl Drop for ScopeGuard {
     fn drop(&mut self) {
         if let Some(begun) = self.begun {
             here::end(begun);

@@ -16,7 +16,7 @@ use crate::marks::{self, NewMark, NotTold};
 use crate::once::Noted;
 use crate::shared::Shared;
 use crate::switch::Recording;
-use crate::windows::{self, Figures, NewWindow};
+use crate::windows::{self, NewWindow, WindowSums};
 use core::ffi::CStr;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -333,12 +333,12 @@ impl Way {
     ///
     /// # Errors
     /// If there is none.
-    pub fn window_figures(&'static self, row_plus_1: u32) -> Result<Figures, NotTold> {
+    pub fn window_figures(&'static self, row_plus_1: u32) -> Result<WindowSums, NotTold> {
         let ask: WindowFiguresFn = self.later(offset_of!(Whole, window_figures)).ok_or(NotTold::Off)?;
-        let mut words = Figures::default().words();
+        let mut words = WindowSums::default().words();
         // SAFETY: there is room for so many.
         NotTold::check(unsafe { ask(row_plus_1, words.as_mut_ptr(), words.len()) })?;
-        Ok(Figures::of(words))
+        Ok(WindowSums::of(words))
     }
 
     /// The label in force in the calling thread.

@@ -27,7 +27,7 @@ use heapledger_linux::token::Token;
 pub(crate) const WINDOWS_MAX: usize = 256;
 /// Words of a window in the ledger.
 const WINDOW_WORDS: usize = 15;
-/// Where the figures begin in them, which are in the order of [`Figures`].
+/// Where the figures begin in them, which are in the order of [`WindowSums`].
 const FIGURES_AT: usize = 4;
 /// A window is started and resumed so often at most.
 const SPANS_MAX: usize = 32;
@@ -55,7 +55,7 @@ pub struct Windows {
 /// What a window has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Figures {
+pub struct WindowSums {
     /// Blocks allocated in it.
     pub allocations: u64,
     /// Frees since it was started, of its blocks or others.
@@ -76,9 +76,9 @@ pub struct Figures {
     pub peak_error: u64,
 }
 
-const FIGURES: usize = size_of::<Figures>() / 8;
+const FIGURES: usize = size_of::<WindowSums>() / 8;
 
-impl Figures {
+impl WindowSums {
     /// In the order of their fields.
     pub fn words(&self) -> [u64; FIGURES] {
         [
@@ -94,8 +94,8 @@ impl Figures {
         ]
     }
 
-    /// Undoes [`Figures::words`].
-    pub fn of(words: [u64; FIGURES]) -> Figures {
+    /// Undoes [`WindowSums::words`].
+    pub fn of(words: [u64; FIGURES]) -> WindowSums {
         let [
             allocations,
             frees,
@@ -107,7 +107,7 @@ impl Figures {
             peak_bytes,
             peak_error,
         ] = words;
-        Figures {
+        WindowSums {
             allocations,
             frees,
             bytes_allocated,
@@ -324,7 +324,7 @@ pub fn change(shared: &'static Shared, row_plus_1: u32, kind: MarkKind) -> Resul
 ///
 /// # Errors
 /// If there is none, or nothing is recorded any more.
-pub fn figures(shared: &'static Shared, row_plus_1: u32) -> Result<Figures, NotTold> {
+pub fn figures(shared: &'static Shared, row_plus_1: u32) -> Result<WindowSums, NotTold> {
     if !hooks::follows(shared) {
         return Err(NotTold::Off);
     }
@@ -339,7 +339,7 @@ pub fn figures(shared: &'static Shared, row_plus_1: u32) -> Result<Figures, NotT
             for (word, noted) in words.iter_mut().zip(row.iter().skip(FIGURES_AT)) {
                 *word = noted.load(Ordering::Acquire);
             }
-            return Ok(Figures::of(words));
+            return Ok(WindowSums::of(words));
         }
         _ => return Err(NotTold::Unknown),
     };
@@ -349,7 +349,7 @@ pub fn figures(shared: &'static Shared, row_plus_1: u32) -> Result<Figures, NotT
 }
 
 /// Writes figures into the ledger.
-fn note(shared: &Shared, row_plus_1: u32, figures: &Figures, state: WindowState) {
+fn note(shared: &Shared, row_plus_1: u32, figures: &WindowSums, state: WindowState) {
     let windows = shared.ledger().section(SectionKind::Windows);
     let row: &[AtomicU64; WINDOW_WORDS] = windows.element(u64::from(row_plus_1).wrapping_sub(1));
     for (place, value) in row.iter().skip(FIGURES_AT).zip(figures.words()) {
@@ -362,7 +362,7 @@ fn note(shared: &Shared, row_plus_1: u32, figures: &Figures, state: WindowState)
     let _ = first.fetch_update(Ordering::AcqRel, Ordering::Relaxed, change);
 }
 
-fn count(shared: &Shared, kept: &Kept) -> Figures {
+fn count(shared: &Shared, kept: &Kept) -> WindowSums {
     let thread = word(kept, THREAD);
     let is_open = word(kept, STATE) == WindowState::Started as u64;
     let opened = Totals::at(kept, OPENED);
@@ -375,7 +375,7 @@ fn count(shared: &Shared, kept: &Kept) -> Figures {
     // Not more than it has allocated, nor than ever lived at a time.
     let global = |counter| shared.ledger().global(counter).load(Ordering::Relaxed);
     let ever = global(GlobalCounter::PeakBytes).saturating_add(global(GlobalCounter::PeakError));
-    Figures {
+    WindowSums {
         allocations,
         frees,
         bytes_allocated,
@@ -447,6 +447,6 @@ mod tests {
         assert_eq!((words[FIGURES_AT], words[FIGURES_AT + FIGURES - 1]), (1, 9));
         let mut figures = [0; FIGURES];
         figures.copy_from_slice(&words[FIGURES_AT..FIGURES_AT + FIGURES]);
-        assert_eq!(Figures::of(figures).words(), figures);
+        assert_eq!(WindowSums::of(figures).words(), figures);
     }
 }
