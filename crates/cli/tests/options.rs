@@ -4,8 +4,8 @@ mod common;
 
 use common::{Scratch, heapledger, output};
 use heapledger_format::mark::MarkKind;
-use heapledger_format::{Entry, FreedEntry, Kind, LabelId};
-use heapledger_testing::Builder;
+use heapledger_format::{ByteOrder, Entry, FreedEntry, Kind, LabelId, WordSize};
+use heapledger_testing::{Builder, everything};
 use serde_json::Value;
 
 const LEDGER: &str = "x.hl";
@@ -472,4 +472,13 @@ fn what_a_program_tells_of_its_blocks_is_shown() {
     let lines = json(&scratch, &["history", "--group-by", "label.user", "--where", "event == free", LEDGER]);
     let bytes = lines.iter().filter(|line| line["type"] == "group").map(|group| group["bytes"].as_u64());
     assert_eq!(bytes.collect::<Vec<_>>(), [33, 22].map(Some));
+}
+
+#[test]
+fn accounts_are_rows_of_totals_as_csv() {
+    let scratch = Scratch::new("options-accounts");
+    everything(ByteOrder::Little, WordSize::W64).write(&scratch.cwd().join(LEDGER)).expect("written");
+    let (code, out, _) = ran(&scratch, &["stats", "--csv", LEDGER]);
+    // Two blocks were freed by another thread, which has not added them to the account yet.
+    assert!(code == Some(0) && out.contains("\naccount,0,main / brk,40,22,18,4900\r\n"), "{out}");
 }

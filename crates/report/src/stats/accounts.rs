@@ -4,7 +4,7 @@ use std::io;
 
 use heapledger_analysis::Summary;
 use heapledger_format::account::{Account, WITHOUT_ROW};
-use heapledger_source::HeapFigures;
+use heapledger_source::{HeapFigures, Thread};
 use serde::Serialize;
 
 use super::text::Fields;
@@ -12,8 +12,18 @@ use crate::form::units::{Figures, counted};
 use crate::{Cell, Column, Paint, Table, TableForm, TableStyle};
 
 /// The row of an account's thread; `None`: those without one.
-fn thread_row(account: &Account) -> Option<u32> {
+pub(super) fn thread_row(account: &Account) -> Option<u32> {
     (account.thread != WITHOUT_ROW).then(|| account.thread.saturating_sub(1))
+}
+
+/// `main / brk heap`.
+pub(super) fn name(summary: &Summary, account: &Account) -> String {
+    let of_row = |thread: &&Thread| Some(thread.row) == thread_row(account);
+    let thread = summary.threads.iter().filter_map(|totals| totals.thread.as_ref()).find(of_row);
+    let thread = thread.map_or("without a row", |thread| thread.name.as_str());
+    let heap = summary.heaps.iter().find(|totals| totals.heap.row == account.heap);
+    let heap = heap.map_or_else(|| account.heap.to_string(), |totals| totals.heap.name.clone());
+    format!("{thread} / {heap}")
 }
 
 /// Writes the accounts, if there are any.

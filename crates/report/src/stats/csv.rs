@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::StatsReport;
+use super::{StatsReport, accounts};
 use crate::record::columns::folded;
 use crate::{Cell, Column, Table, TableForm};
 
-/// Writes the totals, functions, threads, heaps and call sites, a row each; the first column says which.
+/// Writes the totals, functions, threads, heaps, accounts and call sites, a row each; the first column says which.
 pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
     let StatsReport { summary, top, .. } = *report;
     let columns = vec![
@@ -45,6 +45,11 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
     for totals in &summary.heaps {
         let (heap, live) = (&totals.heap, [totals.live_blocks, totals.live_bytes]);
         row("heap", Some(heap.row), Some(heap.name.clone()), [None, None], live)?;
+    }
+    for account in &summary.accounts {
+        let frees = account.frees.0.saturating_add(account.frees_by_others.0);
+        let (calls, live) = ([account.allocations.0, frees].map(Some), [account.blocks.0, account.bytes.0]);
+        row("account", accounts::thread_row(account), Some(accounts::name(summary, account)), calls, live)?;
     }
     for (totals, stack) in summary.sites.top.iter().zip(top) {
         row("stack", Some(totals.site.0), Some(folded(stack)), [None, None], [totals.blocks, totals.bytes])?;
