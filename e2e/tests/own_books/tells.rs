@@ -1,15 +1,16 @@
 //! What a program tells of itself: marks, labels, windows, and questions about them.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use heapledger_e2e::ledger::{Stats, check_totals, read};
 use heapledger_e2e::process::PATIENCE;
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::command;
+use heapledger_e2e::tools::{command, find};
 use heapledger_e2e::tracked::{recover, under_run};
-use heapledger_e2e::{Result, check};
+use heapledger_e2e::{Result, check, process, skip};
 use heapledger_source::Ledger;
 
 use crate::{kill, only_finished, only_ledger, programs, standing};
@@ -170,4 +171,32 @@ fn windows_hold_what_was_allocated_in_them() -> Result {
     check_windows(&live_of_run(&scratch)?)?;
     held.goes_on()?;
     held.running.finish(PATIENCE)?.good().map(drop)
+}
+
+/// Instructions of a pair: of the segment with the fewest. What is done by the clock falls into others, see `instructions.rs`.
+fn pair(valgrind: &Path, what: &str) -> Result<f64> {
+    let scratch = Scratch::new();
+    let counts = scratch.path("callgrind.out");
+    let mut run = command(valgrind);
+    run.args(["--tool=callgrind", "--combine-dumps=yes", "--dump-before=segment"]);
+    run.arg(format!("--callgrind-out-file={}", counts.display())).arg(programs("release")?.join("tells")).arg(what);
+    run.current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
+    process::run_within(&mut run, PATIENCE)?.good()?;
+    let text = fs::read_to_string(&counts).map_err(|error| error.to_string())?;
+    let totals: Vec<f64> = text.lines().filter_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok()).collect();
+    check!(totals.len() == 22, "callgrind has counted {} segments", totals.len());
+    // The first is the start, and what is done once for a call path; the last the end.
+    Ok(totals[4..21].iter().copied().fold(f64::INFINITY, f64::min) / 1_000.0)
+}
+
+#[test]
+fn a_label_costs_at_most_ten_instructions() -> Result {
+    let Some(valgrind) = find(&["valgrind"]) else {
+        skip("labels", "valgrind is not installed");
+        return Ok(());
+    };
+    let (without, with) = (pair(&valgrind, "pairs")?, pair(&valgrind, "labelled-pairs")?);
+    println!("a pair takes {without:.1} instructions, {with:.1} with a label");
+    check!(with - without <= 10.0, "a pair takes {without:.1} instructions, {with:.1} with a label");
+    Ok(())
 }

@@ -194,12 +194,34 @@ fn hammers() {
     hold();
 }
 
+/// Says to a counter of instructions where it is.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn segment() {
+    black_box(());
+}
+
+/// Blocks that begin and end, in segments of so many.
+fn pairs(is_labelled: bool) {
+    let label = is_labelled.then(|| heapledger::label("route", "/x"));
+    assert!(label.as_ref().is_none_or(heapledger::LabelGuard::is_in_force));
+    for _ in 0..20 {
+        segment();
+        for _ in 0..1_000 {
+            drop(block(100));
+        }
+    }
+    segment();
+}
+
 fn main() {
     let what = env::args().nth(1).unwrap_or_default();
     assert_eq!(heapledger::recording(), Recording::On);
     match what.as_str() {
         "marks" => marks(),
         "windows" => windows(),
+        "pairs" => pairs(false),
+        "labelled-pairs" => pairs(true),
         "labels" => labels(),
         "hammers" => hammers(),
         other => panic!("{other:?}"),
