@@ -28,8 +28,8 @@ const FREES: usize = 2;
 const FREED_BYTES: usize = 3;
 const FAILURES: usize = 4;
 
-/// What one thread has done. (Where a word has 32 bits, sums of bytes do, too.)
-#[repr(align(64))]
+/// What one thread has done. (Where a word has 32 bits, sums of bytes do, too.) Its size is a power of two, for speed.
+#[repr(align(512))]
 struct Cell {
     figures: [AtomicUsize; 5],
     /// Highest live bytes since the innermost open region of the thread began.
@@ -162,7 +162,6 @@ fn highest(one: usize, other: usize) -> usize {
 }
 
 /// The calling thread's cell, if it has one or can get one.
-#[inline(always)]
 fn own() -> Option<&'static Cell> {
     let word = thread_word::get();
     match CELLS_OF_THREADS.get(word.wrapping_sub(1)) {
@@ -203,9 +202,16 @@ fn take_over(from: usize, thread: u32, process: u32) -> Option<usize> {
     })
 }
 
-/// Adds to figures of the calling thread.
+/// The calling thread's cell, if it has one already: what nearly every call meets.
 #[inline(always)]
-fn note(more: [(usize, usize); 2]) -> Option<&'static Cell> {
+fn known() -> Option<&'static Cell> {
+    CELLS_OF_THREADS.get(thread_word::get().wrapping_sub(1))
+}
+
+/// Adds to two figures of a thread that has no cell yet, or can have none.
+#[cold]
+#[inline(never)]
+fn note_elsewhere(more: [(usize, usize); 2]) {
     let cell = own();
     for (figure, more) in more {
         let Some(word) = cell.unwrap_or(&SHARED).figures.get(figure) else { continue };
@@ -214,38 +220,60 @@ fn note(more: [(usize, usize); 2]) -> Option<&'static Cell> {
             None => _ = word.fetch_add(more, Ordering::Relaxed),
         }
     }
-    cell
+    if let Some(cell) = cell {
+        cell.note_highest();
+    }
+}
+
+#[inline(always)]
+fn note_allocation(bytes: usize) {
+    match known() {
+        Some(cell) => {
+            add(&cell.figures[ALLOCATIONS], 1);
+            add(&cell.figures[ALLOCATED_BYTES], bytes);
+            cell.note_highest();
+        }
+        None => note_elsewhere([(ALLOCATIONS, 1), (ALLOCATED_BYTES, bytes)]),
+    }
+}
+
+#[inline(always)]
+fn note_free(bytes: usize) {
+    match known() {
+        Some(cell) => {
+            add(&cell.figures[FREES], 1);
+            add(&cell.figures[FREED_BYTES], bytes);
+        }
+        None => note_elsewhere([(FREES, 1), (FREED_BYTES, bytes)]),
+    }
 }
 
 /// A call gave a block.
 #[inline(always)]
 pub(crate) fn allocated(bytes: usize) {
-    if let Some(cell) = note([(ALLOCATIONS, 1), (ALLOCATED_BYTES, bytes)]) {
-        cell.note_highest();
-    }
+    note_allocation(bytes);
     marks_of_live::grow(bytes);
 }
 
 /// A call gave none.
 #[cold]
+#[inline(never)]
 pub(crate) fn failed() {
-    note([(FAILURES, 1), (FAILURES, 0)]);
+    note_elsewhere([(FAILURES, 1), (FAILURES, 0)]);
 }
 
 /// A block is given back.
 #[inline(always)]
 pub(crate) fn freed(bytes: usize) {
-    note([(FREES, 1), (FREED_BYTES, bytes)]);
+    note_free(bytes);
     marks_of_live::shrink(bytes);
 }
 
 /// A block is another one now: one call that gave, and one block given back.
 #[inline(always)]
 pub(crate) fn resized(old_bytes: usize, new_bytes: usize) {
-    note([(FREES, 1), (FREED_BYTES, old_bytes)]);
-    if let Some(cell) = note([(ALLOCATIONS, 1), (ALLOCATED_BYTES, new_bytes)]) {
-        cell.note_highest();
-    }
+    note_free(old_bytes);
+    note_allocation(new_bytes);
     if new_bytes >= old_bytes {
         marks_of_live::grow(new_bytes.wrapping_sub(old_bytes));
     } else {
