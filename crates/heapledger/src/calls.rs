@@ -8,7 +8,7 @@ use crate::entry::{CallFrame, ReallocFrame};
 use crate::state::{self, ON};
 use crate::watched;
 use heapledger_format::Kind;
-use heapledger_process::errors::Refused;
+use heapledger_process::errors::FailedCall;
 use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::shared::SHARED;
@@ -22,7 +22,7 @@ fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
 fn book_block(thread: Option<Ready>, frame: &CallFrame, kind: Kind, address: usize) {
     let [_, size, align, ..] = frame.args;
     match address {
-        0 => hooks::call_failed(&SHARED, &frame.registers, &Refused::new(kind, size, align)),
+        0 => hooks::call_failed(&SHARED, &frame.registers, &FailedCall::new(kind, size, align)),
         _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(kind, address, size)),
     }
 }
@@ -84,7 +84,7 @@ fn resized_slowly(frame: &ReallocFrame, block: usize) {
 fn resize(frame: &ReallocFrame, block: usize) -> ReallocEnd<'_> {
     let [_, old, _, align, new_size, _] = frame.call.args;
     let new = (block != 0).then(|| new_block(Kind::RUST_REALLOC, block, new_size));
-    let refused = Refused { block: old, ..Refused::new(Kind::RUST_REALLOC, new_size, align) };
+    let refused = FailedCall { block: old, ..FailedCall::new(Kind::RUST_REALLOC, new_size, align) };
     ReallocEnd { begun: &frame.kept, by: Kind::RUST_REALLOC, new, frees: false, refused }
 }
 

@@ -8,7 +8,7 @@ use heapledger_format::errors::ErrorKind;
 use heapledger_format::{Kind, session};
 use heapledger_process::code;
 use heapledger_process::entry;
-use heapledger_process::errors::Refused;
+use heapledger_process::errors::FailedCall;
 use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::options::Request;
@@ -307,7 +307,7 @@ fn failed_inside(hook: usize, frame: &Caller) {
 
 /// What a call asked for that gave no block, and why that was refused, if its arguments tell.
 #[inline(always)]
-fn refused(hooked: &Hooked, frame: &Caller) -> Refused {
+fn refused(hooked: &Hooked, frame: &Caller) -> FailedCall {
     let size = size_asked(hooked.shape, frame);
     let is_array = hooked.kind == Kind::REALLOCARRAY;
     let items = match hooked.shape {
@@ -333,7 +333,7 @@ fn refused(hooked: &Hooked, frame: &Caller) -> Refused {
         _ if is_array => (ErrorKind::ReallocarrayOverflow, items),
         _ => (ErrorKind::CallocOverflow, items),
     };
-    Refused { why, kind: hooked.kind, size, alignment, operands, block }
+    FailedCall { why, kind: hooked.kind, size, alignment, operands, block }
 }
 
 /// Of the functions that take one; else 0.

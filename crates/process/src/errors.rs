@@ -25,7 +25,7 @@ const SITES: [usize; 2] = [15, 18];
 
 /// A call that gave no block.
 #[derive(Clone, Copy, Debug)]
-pub struct Refused {
+pub struct FailedCall {
     /// Why, as far as its arguments tell.
     pub why: ErrorKind,
     /// The function.
@@ -40,10 +40,10 @@ pub struct Refused {
     pub block: usize,
 }
 
-impl Refused {
+impl FailedCall {
     /// Of so many bytes.
-    pub fn new(kind: Kind, size: usize, alignment: usize) -> Refused {
-        Refused { why: ErrorKind::FailedAllocation, kind, size, alignment, operands: [0, 0], block: 0 }
+    pub fn new(kind: Kind, size: usize, alignment: usize) -> FailedCall {
+        FailedCall { why: ErrorKind::FailedAllocation, kind, size, alignment, operands: [0, 0], block: 0 }
     }
 }
 
@@ -109,7 +109,7 @@ impl Access<'_> {
     /// A call gave no block; `site` is that of the call.
     #[cold]
     #[inline(never)]
-    pub(crate) fn refused(&mut self, refused: &Refused, site: Site) {
+    pub(crate) fn refused(&mut self, refused: &FailedCall, site: Site) {
         let (shared, thread) = (self.shared, self.state.row);
         let label = self.state.thread().label.load(Ordering::Relaxed);
         let time = shared.now().max(1);

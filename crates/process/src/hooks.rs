@@ -219,7 +219,7 @@ fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: us
 
 /// An allocation function returned no block.
 #[cold]
-pub fn call_failed(shared: &'static Shared, registers: &Registers, refused: &errors::Refused) {
+pub fn call_failed(shared: &'static Shared, registers: &Registers, refused: &errors::FailedCall) {
     if shared.switch.get() == Recording::Paused {
         return;
     }
@@ -235,7 +235,7 @@ pub fn call_failed(shared: &'static Shared, registers: &Registers, refused: &err
 
 /// A call inside of another one has failed, which may not come back to say so, because it throws.
 #[cold]
-pub fn call_failed_inside(shared: &'static Shared, registers: &Registers, refused: &errors::Refused) {
+pub fn call_failed_inside(shared: &'static Shared, registers: &Registers, refused: &errors::FailedCall) {
     if let Some(state) = ThreadState::of_this_thread() {
         state.failed_inside.store(state.calling.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -295,7 +295,7 @@ pub struct ReallocEnd<'a> {
     /// Whether it was called with a size at which it frees.
     pub frees: bool,
     /// What is to be entered if it gave none.
-    pub refused: errors::Refused,
+    pub refused: errors::FailedCall,
 }
 
 /// After the real `realloc`, if the thread may enter at once. Otherwise nothing is done, and [`realloc_ends_slowly`] has to be called:
@@ -360,7 +360,7 @@ fn reallocated(mut access: Access, registers: &Registers, end: &ReallocEnd) {
 /// Compiled once, and not into each hook.
 #[cold]
 #[inline(never)]
-fn realloc_failed(access: &mut Access, registers: &Registers, refused: &errors::Refused) {
+fn realloc_failed(access: &mut Access, registers: &Registers, refused: &errors::FailedCall) {
     let site = site_of(access, registers, true);
     access.refused(refused, site);
 }

@@ -3,7 +3,7 @@
 
 use heapledger_format::errors::ErrorKind;
 use heapledger_format::{Kind, TallyCounter};
-use heapledger_process::errors::Refused;
+use heapledger_process::errors::FailedCall;
 use heapledger_process::hooks::{self, NewBlock, ReallocEnd, Usable};
 use heapledger_process::options::Request;
 use heapledger_process::switch::Recording;
@@ -21,7 +21,7 @@ fn new_block(block: &Block) -> NewBlock {
 }
 
 /// What a call that fails is said to be.
-pub(crate) const REFUSED: Refused = Refused {
+pub(crate) const REFUSED: FailedCall = FailedCall {
     why: ErrorKind::FailedAllocation,
     kind: Kind::REALLOC,
     size: 7,
