@@ -375,6 +375,10 @@ impl Ledger {
     /// storage yet is taken out of the address space, all but a share for it of `reserved` bytes. It is mapped again when
     /// the ledger grows. `is_child`: this is a forked child, which records nothing.
     pub fn give_address_room(&self, bytes_max: u64, reserved: u64, is_child: bool) {
+        // Calls that give no block come when there is no room for the ledger either: a page for them is had now.
+        if !is_child && self.section(SectionKind::Errors).backed() == 0 {
+            self.grow(self.section(SectionKind::Errors), 1);
+        }
         // In a child nobody grows; who held the token in its parent is not there to give it back.
         let growing = if is_child { None } else { self.growing.take() };
         let Some(mapping) = self.mapping.as_ref().filter(|_| is_child || growing.is_some()) else { return };
