@@ -13,7 +13,7 @@ use std::string::String;
 const SHOWN: usize = 10;
 
 /// The code in question runs, or has run.
-struct Scope {
+struct Assertion {
     region: ThreadRegion,
     since: Option<ledger::Moment>,
 }
@@ -26,15 +26,15 @@ enum About {
 }
 
 #[track_caller]
-fn begin(name: &str) -> Scope {
+fn begin(name: &str) -> Assertion {
     let region: Result<ThreadRegion, Error> = thread_region();
     match region {
-        Ok(region) => Scope { region, since: ledger::Moment::now() },
+        Ok(region) => Assertion { region, since: ledger::Moment::now() },
         Err(error) => fail(&format!("{name}: {error}")),
     }
 }
 
-impl Scope {
+impl Assertion {
     /// What is said of the blocks; empty if nobody knows more.
     fn blocks(&self, about: About) -> String {
         let Some(since) = &self.since else {
@@ -63,16 +63,16 @@ fn fail(message: &str) -> ! {
 #[doc(hidden)]
 #[track_caller]
 pub fn no_leak<T>(code: impl FnOnce() -> T) {
-    let scope = begin("assert_no_leak!");
+    let assertion = begin("assert_no_leak!");
     drop(code());
-    let stats = scope.region.stats();
+    let stats = assertion.region.stats();
     if stats.allocations == 0 {
         return;
     }
     let counted = (stats.blocks().max(0) as u64, stats.bytes().max(0) as u64);
-    let (blocks, bytes) = scope.since.as_ref().and_then(ledger::Moment::left).unwrap_or(counted);
+    let (blocks, bytes) = assertion.since.as_ref().and_then(ledger::Moment::left).unwrap_or(counted);
     if blocks > 0 {
-        let named = scope.blocks(About::Left);
+        let named = assertion.blocks(About::Left);
         let left = number_of(blocks, "block is", "blocks are");
         fail(&format!("assert_no_leak!: {left} left, {bytes} bytes{named}"));
     }
@@ -82,11 +82,11 @@ pub fn no_leak<T>(code: impl FnOnce() -> T) {
 #[doc(hidden)]
 #[track_caller]
 pub fn no_alloc<T>(code: impl FnOnce() -> T) -> T {
-    let scope = begin("assert_no_alloc!");
+    let assertion = begin("assert_no_alloc!");
     let value = code();
-    let Stats { allocations, allocated_bytes, .. } = scope.region.stats();
+    let Stats { allocations, allocated_bytes, .. } = assertion.region.stats();
     if allocations > 0 {
-        let blocks = scope.blocks(About::Allocated);
+        let blocks = assertion.blocks(About::Allocated);
         let allocated = number_of(allocations, "block was", "blocks were");
         fail(&format!("assert_no_alloc!: {allocated} allocated, {allocated_bytes} bytes{blocks}"));
     }
@@ -97,11 +97,11 @@ pub fn no_alloc<T>(code: impl FnOnce() -> T) -> T {
 #[doc(hidden)]
 #[track_caller]
 pub fn max_alloc<T>(bytes_max: u64, code: impl FnOnce() -> T) -> T {
-    let scope = begin("assert_max_alloc!");
+    let assertion = begin("assert_max_alloc!");
     let value = code();
-    let peak = scope.region.stats().peak_bytes;
+    let peak = assertion.region.stats().peak_bytes;
     if peak > bytes_max {
-        let blocks = scope.blocks(About::Allocated);
+        let blocks = assertion.blocks(About::Allocated);
         fail(&format!("assert_max_alloc!: {peak} bytes at once, where {bytes_max} are allowed{blocks}"));
     }
     value

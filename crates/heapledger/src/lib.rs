@@ -134,7 +134,7 @@ pub mod stack;
 
 pub use allocator::Heapledger;
 pub use control::{Recording, discard, pause, recording, resume, start, stop};
-pub use counting::{stats, thread_stats};
+pub use counting::thread_stats;
 pub use error::Error;
 pub use faults::{Failing, Fault, fail, fail_all};
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
@@ -144,5 +144,5 @@ pub use region::{Region, ThreadRegion, region, thread_region};
 #[cfg(feature = "std")]
 pub use snapshot::snapshot;
 pub use snapshot::{NotWritten, snapshot_to};
-pub use stats::Stats;
+pub use stats::{Stats, stats};
 pub use window::{Window, WindowFigures, WindowOptions};

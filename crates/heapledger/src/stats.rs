@@ -1,6 +1,8 @@
 //! Figures: what was allocated and freed.
 #![forbid(unsafe_code)]
 
+use crate::{Error, counting, marks_of_live};
+
 /// What was allocated and freed: by the program, by a thread, in a region.
 ///
 /// A `realloc` counts as one allocation and one free.
@@ -41,4 +43,35 @@ impl Stats {
     pub const fn bytes(&self) -> i64 {
         self.allocated_bytes.wrapping_sub(self.freed_bytes) as i64
     }
+}
+
+/// What the program has done, all its threads, since its first call.
+///
+/// Counted are the calls that come to a [`Heapledger`](crate::Heapledger) that was made with
+/// [`Options::counting`](crate::Options::counting) or [`Options::counted`](crate::Options::counted). What other threads do at
+/// this very moment may be in it or not.
+///
+/// ```
+/// use heapledger::{Heapledger, Options};
+/// use std::alloc::System;
+///
+/// #[global_allocator]
+/// static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().counting());
+///
+/// fn main() -> Result<(), heapledger::Error> {
+///     let before = heapledger::stats()?;
+///     let kept = vec![0u8; 1_000_000];
+///     let now = heapledger::stats()?;
+///     assert!(now.bytes() >= before.bytes() + 1_000_000);
+///     drop(kept);
+///     assert!(heapledger::stats()?.peak_bytes >= 1_000_000);
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+/// If calls are not counted from the first on, or no `Heapledger` is the program's allocator.
+pub fn stats() -> Result<Stats, Error> {
+    counting::counts_all()?;
+    Ok(counting::sums_since(&[0; 5], marks_of_live::peak()))
 }
