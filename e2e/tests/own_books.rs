@@ -190,6 +190,9 @@ fn at_its_end_it_is_finished_by_itself() -> Result {
         let finished = only_finished(&scratch, "heapledger.own_books.")?;
         let stats = Stats::of(&finished)?;
         check_totals(&stats, &[])?;
+        let said = read("stats", &finished, &[])?;
+        let notes = said.last().ok_or("nothing is said")?["notes"].to_string();
+        check!(!notes.contains("stopped"), "its end is taken for an early stop: {notes}");
         let freed = |stats: &Stats| stats.number("frees");
         check!(freed(&stats) >= freed(&live) + 3, "{} frees, and {} before the last", freed(&stats), freed(&live));
         // What was kept was freed at the end, and is in the history with its stack.

@@ -48,7 +48,7 @@ static DISCARDED: AtomicBool = AtomicBool::new(false);
 
 /// Stops, and removes the ledger, unless somebody else takes care of it.
 pub(crate) fn discard() {
-    start::stop(&SHARED);
+    start::stop(&SHARED, start::Stops::Early);
     look();
     if !is_finished_by_others() {
         DISCARDED.store(true, Ordering::Relaxed);
@@ -202,7 +202,7 @@ fn end() {
     if at_exit == AtExit::Keep || DISCARDED.load(Ordering::Relaxed) {
         return;
     }
-    start::stop(&SHARED);
+    start::stop(&SHARED, start::Stops::AtEnd);
     look();
     if at_exit == AtExit::Remove || finish(&ASKED.get().unwrap_or_default()).is_ok() {
         start::remove(&SHARED);

@@ -27,7 +27,7 @@ mod here {
     }
 
     pub(super) fn stop() {
-        start::stop(&SHARED);
+        start::stop(&SHARED, start::Stops::Early);
         begin::look();
     }
 

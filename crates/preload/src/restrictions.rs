@@ -87,7 +87,7 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
             }
         }
         Restriction::Counter => start::avoid_counter(&SHARED),
-        Restriction::SystemCalls => start::stop(&SHARED),
+        Restriction::SystemCalls => start::stop(&SHARED, start::Stops::Early),
         Restriction::Locks { flags } if flags & MCL_CURRENT != 0 => room::memory_is_locked(&SHARED),
         _ => {}
     }

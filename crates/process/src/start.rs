@@ -107,8 +107,17 @@ pub fn stay_off(shared: &'static Shared, reason: &[u8]) {
     }
 }
 
-/// The program is about to forbid itself all system calls: nothing can be recorded any more.
-pub fn stop(shared: &'static Shared) {
+/// Why recording stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stops {
+    /// The program goes on: it says so, or forbids itself all system calls. The ledger tells readers.
+    Early,
+    /// The program ends.
+    AtEnd,
+}
+
+/// Nothing will be recorded any more.
+pub fn stop(shared: &'static Shared, when: Stops) {
     if shared.phase.load(Ordering::Acquire) != Phase::On as u8 {
         return;
     }
@@ -117,7 +126,9 @@ pub fn stop(shared: &'static Shared) {
     } else if shared.pid.load(Ordering::Relaxed) == syscall::getpid() {
         // A child that shares our memory (`vfork`) has not spoken for us.
         shared.phase.store(Phase::Off as u8, Ordering::Release);
-        shared.ledger().set_state(State::Stopped);
+        if when == Stops::Early {
+            shared.ledger().set_state(State::Stopped);
+        }
         shared.switch.stop();
     }
 }

@@ -119,7 +119,7 @@ fn follow() {
     let ended: &[(u64, &str)] = &[(1, ""), (2, ""), (3, "route=/x"), (4, "step=parse route=/x"), (8, "route=/x")];
     expect(&open_own_ledger().read(), "live", live, ended);
 
-    start::stop(&SHARED);
+    start::stop(&SHARED, start::Stops::Early);
     let copy = format!("{}/copy.hl", directory());
     finish::finish(&SHARED, &CString::new(copy.clone()).expect("a path")).expect("there is room");
     let copy = Ledger::open(&copy).expect("a ledger");

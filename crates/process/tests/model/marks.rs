@@ -225,7 +225,7 @@ fn bounded() {
     assert!(long.starts_with(&marks[0].0) && marks[0].0.len() == 4094, "{} bytes", marks[0].0.len());
     assert_eq!(marks[1].0, "");
     begin(0x1000, 1);
-    heapledger_process::start::stop(&SHARED);
+    heapledger_process::start::stop(&SHARED, heapledger_process::start::Stops::Early);
     assert_eq!(set("too late", false), Err(NotTold::Off));
 }
 

@@ -128,7 +128,7 @@ fn pauses() {
     resume(&mut model);
     steps(&mut model, &mut Random(ring as u64), 4000);
     // Nobody goes on from off.
-    heapledger_process::start::stop(&SHARED);
+    heapledger_process::start::stop(&SHARED, heapledger_process::start::Stops::Early);
     assert!(!SHARED.switch.pause() && !SHARED.switch.resume());
     let before = open_own_ledger().read().tallies().expect("tallies").get(TallyCounter::Allocations);
     begin(&Block { kind: Kind::MALLOC, address: 0x9000, size: 1, actual: Some(8) });

@@ -45,8 +45,8 @@ pub fn sentence(note: &Note) -> String {
             sections.join(", ")
         ),
         Note::Full => "The ledger ran out of room: frees were followed, new blocks were not entered.".to_owned(),
-        Note::Stopped => "Recording stopped before the program ended: there was no memory for it, or the program forbade itself \
-                          all system calls (seccomp's strict mode)."
+        Note::Stopped => "Recording stopped before the program ended: the program said so, there was no memory for it, or the \
+                          program forbade itself all system calls (seccomp's strict mode)."
             .to_owned(),
         Note::HistoryCut { asked, room, max_ledger } => {
             let more = match max_ledger {
