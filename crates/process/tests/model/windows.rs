@@ -122,7 +122,7 @@ fn bounded() {
     // Each time that it is not resumed it stays paused.
     assert_eq!(lost, 300 - 255 + 1);
     begin(0x1000, 1);
-    heapledger_process::start::stop(&SHARED);
+    heapledger_process::start::stop(&SHARED, heapledger_process::start::Stops::Early);
     assert_eq!((open("late", false), figures(&SHARED, window)), (Err(NotTold::Off), Err(NotTold::Off)));
 }
 
