@@ -8,9 +8,9 @@
 use core::arch::global_asm;
 use core::ops::Range;
 
-// The section is there, and has ends, even where nobody puts anything into it.
+// The section is there, and has ends, even where nobody puts anything into it: a linker that drops what nobody refers to keeps it.
 global_asm!(
-    ".pushsection heapledger_entry,\"ax\",@progbits",
+    ".pushsection heapledger_entry,\"axR\",@progbits",
     "ud2",
     ".popsection",
     ".hidden __start_heapledger_entry",
