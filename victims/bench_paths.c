@@ -8,7 +8,7 @@
 // What `cargo xtask bench` measures: malloc and free at the ends of 500 call paths through 300 functions.
 // `e2e/tests/instructions.rs` counts from one call of `segment` to the next.
 //
-//     bench_paths MODE DEPTH PAIRS [walk] [time]
+//     bench_paths MODE DEPTH PAIRS [walk] [time] [edge]
 //
 // MODE says how the stack changes from one pair of malloc and free to the next:
 //   same    not at all
@@ -16,7 +16,8 @@
 //   leaf    the same walk with 1 pair at each leaf: about half of the frames are new
 //   random  each pair at the end of a path chosen at random
 // A path has DEPTH functions (at most 40); `main` and what is around it come in addition. `walk` makes the same calls
-// without malloc and free. `time` prints what the loop took, by itself: without start and end of the process.
+// without malloc and free. `edge` puts the stack pointer of the innermost call to the first address of a page (with `same`), below
+// which nothing was touched before. `time` prints what the loop took, by itself: without start and end of the process.
 #include "victim.h"
 #include <alloca.h>
 
@@ -42,9 +43,13 @@ static struct {
 
 static void *pool[POOL];
 
+// The stack pointer of the last call of malloc.
+static uintptr_t innermost;
+
 static void *block(void)
 {
     size_t size = SMALLEST + next_random(&walk.random) % SIZES * STEP;
+    __asm__ volatile("mov %%rsp, %0" : "=r"(innermost));
     uint32_t *p = opaque(malloc(size));
     CHECK(p != NULL);
     *p = walk.random;
@@ -142,17 +147,23 @@ int main(int argc, char **argv)
     const char *mode = argc > 1 ? argv[1] : "burst";
     long depth = arg_number(argc, argv, 2, 20), pairs = arg_number(argc, argv, 3, 3000);
     CHECK(depth >= 2 && depth <= DEPTH_MAX && pairs > 0);
-    int is_walk = 0, is_timed = 0;
+    int is_walk = 0, is_timed = 0, is_edge = 0;
     for (int i = 4; i < argc; i++) {
         is_walk |= strcmp(argv[i], "walk") == 0;
         is_timed |= strcmp(argv[i], "time") == 0;
+        is_edge |= strcmp(argv[i], "edge") == 0;
     }
     make_paths(depth);
     walk.random = 1;
-    walk.pairs_left = pairs;
     walk.allocates = !is_walk;
     for (int i = 0; i < POOL; i++)
         pool[i] = block();
+    if (is_edge) {
+        walk.pairs_left = walk.pairs_at_leaf = 1;
+        walk_paths(0, 1);
+        opaque(alloca((innermost - 16) % 4096 + 1)); // by so much and 15 more
+    }
+    walk.pairs_left = pairs;
 
     uint64_t start_ns = cpu_ns();
     if (strcmp(mode, "same") == 0) {
@@ -173,6 +184,7 @@ int main(int argc, char **argv)
     uint64_t took_ns = cpu_ns() - start_ns;
 
     CHECK(walk.pairs_left == 0);
+    CHECK(!is_edge || innermost % 4096 == 0);
     if (is_timed)
         printf("operations=%ld cpu_ns=%llu\n", pairs, (unsigned long long)took_ns);
     else

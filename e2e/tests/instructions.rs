@@ -22,9 +22,10 @@ use heapledger_e2e::{Result, check, process, skip, victim};
 
 /// How the stack changes between pairs, frames between `main` and the allocation, and most instructions that are
 /// added to a pair. `same`: the stack stays; `burst`: the paths of a tree, four pairs at each leaf; `random`: each pair at
-/// the end of another path.
+/// the end of another path; `edge`: the same stack, whose innermost frame ends where a page does.
 const CEILINGS: &[(&str, u32, f64)] = &[
     ("same", 10, 1200.0),
+    ("edge", 10, 1200.0),
     ("same", 20, 1300.0),
     ("same", 40, 1550.0),
     ("burst", 10, 1600.0),
@@ -111,7 +112,8 @@ fn count(valgrind: &Path, program: &Path, (mode, depth): (&str, u32), tracked: b
         ["--tool=callgrind", "--combine-dumps=yes", "--dump-before=segment"].map(str::to_owned).to_vec();
     arguments.push(format!("--callgrind-out-file={}", counts.display()));
     arguments.push(program.to_string_lossy().into_owned());
-    arguments.extend([mode.to_owned(), depth.to_string(), pairs.to_string()]);
+    let more = if mode == "edge" { ["same", "edge"] } else { [mode, ""] };
+    arguments.extend([more[0], &depth.to_string(), &pairs.to_string(), more[1]].map(str::to_owned));
     let mut run: Command;
     if tracked {
         run = by_hand(&scratch, &[], valgrind, &arguments);

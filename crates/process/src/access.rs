@@ -93,6 +93,14 @@ pub enum Refused {
     NoState,
 }
 
+/// Where the caller stands: at the word in which the return address of its call lay. That is the lowest word of the stack that
+/// unwinding may read, so it belongs to the range that can be read, also where the stack pointer itself is the first address
+/// of a page: stacks would never be known again there.
+#[inline(always)]
+fn standing(registers: &Registers) -> usize {
+    (registers.sp as usize).wrapping_sub(8)
+}
+
 impl<'hook> Access<'hook> {
     /// Enters with the state of a thread that is known to have one, in a process that records. `None`: [`Access::enter`] finds
     /// out why not.
@@ -103,7 +111,7 @@ impl<'hook> Access<'hook> {
         registers: &Registers,
         sign: &'hook Sign,
     ) -> Option<Self> {
-        let stack_pointer = registers.sp as usize;
+        let stack_pointer = standing(registers);
         if (!state.stands_on_own(stack_pointer) || state.guard.load(Ordering::Relaxed) != 0)
             && !state.has_room_elsewhere(shared, stack_pointer)
         {
@@ -148,7 +156,7 @@ impl<'hook> Access<'hook> {
     #[cold]
     #[inline(never)]
     pub fn enter(shared: &'static Shared, registers: &Registers, sign: &'hook Sign) -> Result<Self, Refused> {
-        let stack_pointer = registers.sp as usize;
+        let stack_pointer = standing(registers);
         if shared.phase.load(Ordering::Acquire) != Phase::On as u8 {
             return Err(Refused::Off);
         }
@@ -202,7 +210,7 @@ impl<'hook> Access<'hook> {
         state: &'static ThreadState,
         registers: &Registers,
     ) -> Result<&'static ThreadState, Refused> {
-        let stack_pointer = registers.sp as usize;
+        let stack_pointer = standing(registers);
         let tid = syscall::gettid();
         if tid != state.tid.get() {
             let other = match shared.threads.by_tid(tid) {
