@@ -30,9 +30,11 @@ fn block(bytes: usize) -> Vec<u8> {
 
 /// Stands still until somebody lets us go on, or kills us.
 fn hold() {
+    // Its memory is allocated now: nothing moves once somebody has been told.
+    let mut input = std::io::stdin();
     let mut out = std::io::stdout();
     out.write_all(b".").and_then(|()| out.flush()).expect("somebody listens");
-    let _ = std::io::stdin().read(&mut [0]);
+    let _ = input.read(&mut [0]);
 }
 
 /// Begins what it is given in a forked child, which must come to its end.
