@@ -63,15 +63,23 @@ impl Own {
     }
 }
 
-/// The thread's lease begins while the mark is set, or was had before.
-fn a_mark_divides(must: bool, leased_before: bool) {
+/// When the thread's lease begins.
+#[derive(Clone, Copy, PartialEq)]
+enum Leased {
+    /// While the mark is set.
+    Meanwhile,
+    /// Before.
+    Before,
+}
+
+fn a_mark_divides(must: bool, leased: Leased) {
     check(3, move || {
         let shared = Shared::new();
         let (thread, marker) = (Arc::clone(&shared), Arc::clone(&shared));
         let works = move || {
             let mut own = Own::default();
             let first = own.number(&thread, must);
-            if leased_before {
+            if leased == Leased::Before {
                 thread.ended.store(first + 1, Ordering::Release);
             }
             if let Some(mark) = thread.marked.load(Ordering::Acquire).checked_sub(1) {
@@ -95,15 +103,15 @@ fn a_mark_divides(must: bool, leased_before: bool) {
 /// passed over.
 #[test]
 fn what_begins_after_a_mark_has_a_higher_number() {
-    a_mark_divides(false, false);
-    a_mark_divides(false, true);
+    a_mark_divides(false, Leased::Meanwhile);
+    a_mark_divides(false, Leased::Before);
 }
 
 /// The same where somebody else was faster too often, and what was seen is not looked at any more.
 #[test]
 fn what_begins_after_a_mark_has_a_higher_number_whoever_was_faster() {
-    a_mark_divides(true, false);
-    a_mark_divides(true, true);
+    a_mark_divides(true, Leased::Meanwhile);
+    a_mark_divides(true, Leased::Before);
 }
 
 /// Two marks and a thread: fails as the first.
