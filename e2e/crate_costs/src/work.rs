@@ -1,7 +1,7 @@
 //! What all programs here do.
 //!
 //! - `pairs N`: N blocks of 8 bytes, each freed at once, at the bottom of 20 frames.
-//! - `json OBJECTS`: a text of so many objects is parsed, at eight blocks each, and freed again. Prints the nanoseconds that takes.
+//! - `json OBJECTS`: a text of so many objects is parsed, at seven blocks each, and freed again. Prints the nanoseconds that takes.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -21,7 +21,7 @@ fn pairs(levels: usize, count: usize) -> usize {
     count
 }
 
-/// Objects of four names (a block each), a text, a vector of two, and the map's node.
+/// Objects of three names (a block each), a text, a vector with a text in it, and the map's node.
 fn text(objects: usize) -> String {
     let mut text = String::from("[");
     for number in 0..objects {
