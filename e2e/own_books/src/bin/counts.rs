@@ -19,6 +19,8 @@ static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 static ALLOCATED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static FREES: AtomicUsize = AtomicUsize::new(0);
 static FREED_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// One word, so that nobody sees one half of what another thread does: a peak would be off by all that is allocated meanwhile.
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 static FROM_ARRAY: AtomicBool = AtomicBool::new(false);
@@ -34,13 +36,15 @@ fn is_of_array(block: *mut u8) -> bool {
 impl Counts {
     fn note_allocation(bytes: usize) {
         ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
-        let all = ALLOCATED_BYTES.fetch_add(bytes, Ordering::SeqCst) + bytes;
-        PEAK_BYTES.fetch_max(all.wrapping_sub(FREED_BYTES.load(Ordering::SeqCst)), Ordering::SeqCst);
+        ALLOCATED_BYTES.fetch_add(bytes, Ordering::SeqCst);
+        let live = LIVE_BYTES.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        PEAK_BYTES.fetch_max(live, Ordering::SeqCst);
     }
 
     fn note_free(bytes: usize) {
         FREES.fetch_add(1, Ordering::SeqCst);
         FREED_BYTES.fetch_add(bytes, Ordering::SeqCst);
+        LIVE_BYTES.fetch_sub(bytes, Ordering::SeqCst);
     }
 
     fn stats() -> (u64, u64, u64, u64) {
