@@ -7,7 +7,7 @@
 //! A thread's live bytes are what it allocated less what it freed; they can be less than nothing.
 #![forbid(unsafe_code)]
 
-use crate::marks_of_live;
+use crate::live;
 use crate::state::{self, Want};
 use crate::thread_word;
 use crate::{Error, Stats};
@@ -252,7 +252,7 @@ fn note_free(bytes: usize) {
 #[inline(always)]
 pub(crate) fn allocated(bytes: usize) {
     note_allocation(bytes);
-    marks_of_live::grow(bytes);
+    live::grow(bytes);
 }
 
 /// A call gave none.
@@ -266,7 +266,7 @@ pub(crate) fn failed() {
 #[inline(always)]
 pub(crate) fn freed(bytes: usize) {
     note_free(bytes);
-    marks_of_live::shrink(bytes);
+    live::shrink(bytes);
 }
 
 /// A block is another one now: one call that gave, and one block given back.
@@ -275,9 +275,9 @@ pub(crate) fn resized(old_bytes: usize, new_bytes: usize) {
     note_free(old_bytes);
     note_allocation(new_bytes);
     if new_bytes >= old_bytes {
-        marks_of_live::grow(new_bytes.wrapping_sub(old_bytes));
+        live::grow(new_bytes.wrapping_sub(old_bytes));
     } else {
-        marks_of_live::shrink(old_bytes.wrapping_sub(new_bytes));
+        live::shrink(old_bytes.wrapping_sub(new_bytes));
     }
 }
 

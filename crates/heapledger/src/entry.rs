@@ -159,6 +159,33 @@ macro_rules! go_on_if_known {
     };
 }
 
+/// Tells of the real call's result, in `rax`, and returns what comes of that. `$tells` takes the frame and the result.
+macro_rules! tells_and_returns {
+    ($tells:literal) => {
+        concat!(
+            "mov rdi, rsp
+        mov rsi, rax
+        call ",
+            $tells,
+            "
+        leave
+        .cfi_def_cfa rsp, 8
+        ret"
+        )
+    };
+}
+
+/// Goes on at `9:` with no block if the call is to fail.
+macro_rules! asks_first {
+    () => {
+        "mov rdi, rsp
+        call {asks}
+        test al, al
+        mov eax, 0
+        je 9f"
+    };
+}
+
 macro_rules! alloc_entry {
     ($(#[$doc:meta])* $name:ident: $kind:ident) => {
         $(#[$doc])*
@@ -186,12 +213,7 @@ macro_rules! alloc_entry {
                 ".cfi_remember_state",
                 save_call_frame!(112),
                 "call rcx",
-                "mov rdi, rsp",
-                "mov rsi, rax",
-                "call {gave}",
-                "leave",
-                ".cfi_def_cfa rsp, 8",
-                "ret",
+                tells_and_returns!("{gave}"),
                 ".cfi_restore_state",
                 "4:",
                 "jmp rcx",
@@ -217,22 +239,13 @@ macro_rules! alloc_entry {
                 save_call_frame!(112),
                 save_arguments!(),
                 "test byte ptr [rip + {state}], {asked}
-                je 8f
-                mov rdi, rsp
-                call {asks}
-                test al, al
-                mov eax, 0
-                je 9f",
+                je 8f",
+                asks_first!(),
                 load_arguments!(),
                 "8:",
                 "call rcx",
                 "9:",
-                "mov rdi, rsp",
-                "mov rsi, rax",
-                "call {tells}",
-                "leave",
-                ".cfi_def_cfa rsp, 8",
-                "ret",
+                tells_and_returns!("{tells}"),
                 ".cfi_restore_state",
                 ".cfi_endproc",
                 state = sym STATE,
@@ -365,12 +378,7 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
         "call {resizes}",
         load_arguments!(),
         "call [rsp + 40]",
-        "mov rdi, rsp",
-        "mov rsi, rax",
-        "call {resized}",
-        "leave",
-        ".cfi_def_cfa rsp, 8",
-        "ret",
+        tells_and_returns!("{resized}"),
         ".cfi_restore_state",
         "5:",
         "test byte ptr [rip + {state}], {base}",
@@ -399,21 +407,12 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
         "7:",
         save_call_frame!(144),
         save_arguments!(),
-        "mov [rsp + 40], r9
-        mov rdi, rsp
-        call {asks}
-        test al, al
-        mov eax, 0
-        je 9f",
+        "mov [rsp + 40], r9",
+        asks_first!(),
         load_arguments!(),
         "call [rsp + 40]",
         "9:",
-        "mov rdi, rsp",
-        "mov rsi, rax",
-        "call {tells}",
-        "leave",
-        ".cfi_def_cfa rsp, 8",
-        "ret",
+        tells_and_returns!("{tells}"),
         ".cfi_endproc",
         state = sym STATE,
         off = const OFF,

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::counting::{self, Begun};
-use crate::marks_of_live::Highest;
+use crate::live::Highest;
 use crate::state::{self, Want};
 use crate::{Error, Stats};
 use core::marker::PhantomData;

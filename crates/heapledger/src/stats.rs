@@ -1,7 +1,7 @@
 //! Figures: what was allocated and freed.
 #![forbid(unsafe_code)]
 
-use crate::{Error, counting, marks_of_live};
+use crate::{Error, counting, live};
 
 /// What was allocated and freed: by the program, by a thread, in a region.
 ///
@@ -73,5 +73,5 @@ impl Stats {
 /// If calls are not counted from the first on, or no `Heapledger` is the program's allocator.
 pub fn stats() -> Result<Stats, Error> {
     counting::counts_all()?;
-    Ok(counting::sums_since(&[0; 5], marks_of_live::peak()))
+    Ok(counting::sums_since(&[0; 5], live::peak()))
 }

@@ -78,48 +78,34 @@ pub struct WindowSums {
 
 const FIGURES: usize = size_of::<WindowSums>() / 8;
 
-impl WindowSums {
-    /// In the order of their fields.
-    pub fn words(&self) -> [u64; FIGURES] {
-        [
-            self.allocations,
-            self.frees,
-            self.bytes_allocated,
-            self.bytes_freed,
-            self.live_blocks,
-            self.live_bytes,
-            self.peak_records,
-            self.peak_bytes,
-            self.peak_error,
-        ]
-    }
+/// All fields, in the order in which they lie in the ledger.
+macro_rules! as_words {
+    ($($field:ident),*) => {
+        impl WindowSums {
+            /// In the order of their fields.
+            pub fn words(&self) -> [u64; FIGURES] {
+                [$(self.$field),*]
+            }
 
-    /// Undoes [`WindowSums::words`].
-    pub fn of(words: [u64; FIGURES]) -> WindowSums {
-        let [
-            allocations,
-            frees,
-            bytes_allocated,
-            bytes_freed,
-            live_blocks,
-            live_bytes,
-            peak_records,
-            peak_bytes,
-            peak_error,
-        ] = words;
-        WindowSums {
-            allocations,
-            frees,
-            bytes_allocated,
-            bytes_freed,
-            live_blocks,
-            live_bytes,
-            peak_records,
-            peak_bytes,
-            peak_error,
+            /// Undoes [`WindowSums::words`].
+            pub fn of([$($field),*]: [u64; FIGURES]) -> WindowSums {
+                WindowSums { $($field),* }
+            }
         }
-    }
+    };
 }
+
+as_words!(
+    allocations,
+    frees,
+    bytes_allocated,
+    bytes_freed,
+    live_blocks,
+    live_bytes,
+    peak_records,
+    peak_bytes,
+    peak_error
+);
 
 /// A window that is to be opened.
 #[derive(Clone, Copy, Debug)]

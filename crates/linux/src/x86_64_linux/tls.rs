@@ -28,90 +28,61 @@ global_asm!(
     ".popsection",
 );
 
-/// The calling thread's word; 0 before the first [`set`].
-#[inline(always)]
-pub fn get() -> usize {
-    let value: usize;
-    // SAFETY: reads the word declared above, which exists as long as the thread does.
-    unsafe {
-        asm!(
-            "mov {v}, qword ptr [rip + heapledger_thread_word@GOTTPOFF]",
-            "mov {v}, qword ptr fs:[{v}]",
-            v = out(reg) value, options(nostack, preserves_flags, readonly)
-        );
-    }
-    value
+/// How a word that is declared above is read and set.
+macro_rules! word {
+    ($symbol:literal, $(#[$get_doc:meta])* $get:ident, $(#[$set_doc:meta])* $set:ident) => {
+        $(#[$get_doc])*
+        #[inline(always)]
+        pub fn $get() -> usize {
+            let value: usize;
+            // SAFETY: reads a word declared above, which exists as long as the thread does.
+            unsafe {
+                asm!(
+                    concat!("mov {v}, qword ptr [rip + ", $symbol, "@GOTTPOFF]"),
+                    "mov {v}, qword ptr fs:[{v}]",
+                    v = out(reg) value, options(nostack, preserves_flags, readonly)
+                );
+            }
+            value
+        }
+
+        $(#[$set_doc])*
+        #[inline(always)]
+        pub fn $set(value: usize) {
+            // SAFETY: writes a word declared above, which belongs to the calling thread alone.
+            unsafe {
+                asm!(
+                    concat!("mov {t}, qword ptr [rip + ", $symbol, "@GOTTPOFF]"),
+                    "mov qword ptr fs:[{t}], {v}",
+                    t = out(reg) _, v = in(reg) value, options(nostack, preserves_flags)
+                );
+            }
+        }
+    };
 }
 
-/// Sets the calling thread's word.
-#[inline(always)]
-pub fn set(value: usize) {
-    // SAFETY: writes the word declared above, which belongs to the calling thread alone.
-    unsafe {
-        asm!(
-            "mov {t}, qword ptr [rip + heapledger_thread_word@GOTTPOFF]",
-            "mov qword ptr fs:[{t}], {v}",
-            t = out(reg) _, v = in(reg) value, options(nostack, preserves_flags)
-        );
-    }
-}
-
-/// The calling thread's second word: bytes until the next sample, 0 where nothing is sampled. The hooks' entry points count
-/// it down by its symbol, `heapledger_thread_gap`.
-#[inline(always)]
-pub fn gap() -> usize {
-    let value: usize;
-    // SAFETY: as in `get`.
-    unsafe {
-        asm!(
-            "mov {v}, qword ptr [rip + heapledger_thread_gap@GOTTPOFF]",
-            "mov {v}, qword ptr fs:[{v}]",
-            v = out(reg) value, options(nostack, preserves_flags, readonly)
-        );
-    }
-    value
-}
-
-/// Sets the calling thread's second word.
-#[inline(always)]
-pub fn set_gap(value: usize) {
-    // SAFETY: as in `set`.
-    unsafe {
-        asm!(
-            "mov {t}, qword ptr [rip + heapledger_thread_gap@GOTTPOFF]",
-            "mov qword ptr fs:[{t}], {v}",
-            t = out(reg) _, v = in(reg) value, options(nostack, preserves_flags)
-        );
-    }
-}
-
-/// The calling thread's third word: where its calls are counted, if they are.
-#[inline(always)]
-pub fn count() -> usize {
-    let value: usize;
-    // SAFETY: as in `get`.
-    unsafe {
-        asm!(
-            "mov {v}, qword ptr [rip + heapledger_thread_count@GOTTPOFF]",
-            "mov {v}, qword ptr fs:[{v}]",
-            v = out(reg) value, options(nostack, preserves_flags, readonly)
-        );
-    }
-    value
-}
-
-/// Sets the calling thread's third word.
-#[inline(always)]
-pub fn set_count(value: usize) {
-    // SAFETY: as in `set`.
-    unsafe {
-        asm!(
-            "mov {t}, qword ptr [rip + heapledger_thread_count@GOTTPOFF]",
-            "mov qword ptr fs:[{t}], {v}",
-            t = out(reg) _, v = in(reg) value, options(nostack, preserves_flags)
-        );
-    }
-}
+word!(
+    "heapledger_thread_word",
+    /// The calling thread's word; 0 before the first [`set`].
+    get,
+    /// Sets the calling thread's word.
+    set
+);
+word!(
+    "heapledger_thread_gap",
+    /// The calling thread's second word: bytes until the next sample, 0 where nothing is sampled. The hooks' entry points count
+    /// it down by its symbol, `heapledger_thread_gap`.
+    gap,
+    /// Sets the calling thread's second word.
+    set_gap
+);
+word!(
+    "heapledger_thread_count",
+    /// The calling thread's third word: where its calls are counted, if they are.
+    count,
+    /// Sets the calling thread's third word.
+    set_count
+);
 
 /// The thread pointer: address of the thread's control block, what glibc's `pthread_self` returns.
 #[inline(always)]

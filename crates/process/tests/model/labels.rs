@@ -6,40 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use heapledger_format::{Kind, SectionKind, TallyCounter};
-use heapledger_process::hooks::{self, NewBlock, ReallocEnd, Usable};
+use heapledger_process::hooks;
 use heapledger_process::labels::{self as told, in_force, label};
 use heapledger_process::marks::NotTold;
 use heapledger_process::options::Request;
 use heapledger_process::{finish, start};
 use heapledger_source::Ledger;
-use heapledger_unwind::Registers;
 
+use crate::calls::{begin, end, reallocate, registers};
 use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};
 use crate::model::Subject as _;
-use crate::switch::REFUSED;
-
-fn registers(here: &u8) -> Registers {
-    Registers { sp: &raw const *here as u64, ..Registers::default() }
-}
-
-fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
-    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart: false }
-}
-
-fn begin(address: usize, size: usize) {
-    hooks::block_begins(&SHARED, hooks::ready(&SHARED), &registers(&0), &new_block(Kind::MALLOC, address, size));
-}
-
-fn end(address: usize) {
-    hooks::block_ends(&SHARED, hooks::ready(&SHARED), &registers(&0), address, Kind::FREE);
-}
-
-fn reallocate(old: usize, address: usize, size: usize) {
-    let begun = hooks::realloc_begins(&SHARED, &registers(&0), old);
-    let new = Some(new_block(Kind::REALLOC, address, size));
-    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false, refused: REFUSED };
-    assert!(hooks::realloc_ends(&SHARED, &registers(&0), &end));
-}
 
 fn make(parent: u32, key: &str, value: &str) -> Result<u32, NotTold> {
     label(&SHARED, parent, key.as_bytes(), value.as_bytes())

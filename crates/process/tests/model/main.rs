@@ -5,6 +5,8 @@
 mod accounts;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod anew;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod calls;
 mod chip;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod labels;

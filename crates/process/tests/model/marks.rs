@@ -6,27 +6,15 @@ use std::thread;
 use heapledger_format::mark::{Mark, MarkKind, reach};
 use heapledger_format::record::Options;
 use heapledger_format::{Entry, Kind, TallyCounter};
-use heapledger_process::hooks::{self, NewBlock, ReallocEnd, Usable};
+use heapledger_process::hooks::{self, ReallocEnd};
 use heapledger_process::marks::{NewMark, NotTold, mark};
 use heapledger_process::options::Request;
 use heapledger_source::Ledger;
-use heapledger_unwind::Registers;
 
+use crate::calls::{begin, new_block, registers};
 use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};
 use crate::model::Subject as _;
 use crate::switch::REFUSED;
-
-fn registers(here: &u8) -> Registers {
-    Registers { sp: &raw const *here as u64, ..Registers::default() }
-}
-
-fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
-    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart: false }
-}
-
-fn begin(address: usize, size: usize) {
-    hooks::block_begins(&SHARED, hooks::ready(&SHARED), &registers(&0), &new_block(Kind::MALLOC, address, size));
-}
 
 fn set(name: &str, of_own_thread: bool) -> Result<u32, NotTold> {
     mark(&SHARED, &NewMark { kind: MarkKind::Mark, name: name.as_bytes(), about: 0, of_own_thread })

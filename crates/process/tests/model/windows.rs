@@ -2,29 +2,15 @@
 
 use std::thread;
 
+use heapledger_format::TallyCounter;
 use heapledger_format::mark::{MarkKind, WindowMode, WindowState};
-use heapledger_format::{Kind, TallyCounter};
-use heapledger_process::hooks::{self, NewBlock, Usable};
 use heapledger_process::marks::NotTold;
 use heapledger_process::options::Request;
 use heapledger_process::windows::{NewWindow, change, figures, start};
-use heapledger_unwind::Registers;
 
+use crate::calls::{begin, end};
 use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};
 use crate::model::Subject as _;
-
-fn registers(here: &u8) -> Registers {
-    Registers { sp: &raw const *here as u64, ..Registers::default() }
-}
-
-fn begin(address: usize, size: usize) {
-    let block = NewBlock { kind: Kind::MALLOC, address, size, usable: Usable::Known(0), heap: 0, is_apart: false };
-    hooks::block_begins(&SHARED, hooks::ready(&SHARED), &registers(&0), &block);
-}
-
-fn end(address: usize) {
-    hooks::block_ends(&SHARED, hooks::ready(&SHARED), &registers(&0), address, Kind::FREE);
-}
 
 fn open(name: &str, of_own_thread: bool) -> Result<u32, NotTold> {
     start(&SHARED, &NewWindow { name: name.as_bytes(), mode: WindowMode::Leaks, of_own_thread })

@@ -1,16 +1,16 @@
-//! Live bytes of all threads, their peak, and marks that tell when they pass something.
+//! Live bytes of all threads, their peak, and that of each region of the program that is open.
 //!
-//! Calls compare live bytes with two limits and no more. What is above the upper one is looked at here: it is a new peak, of the
-//! program or of a region.
+//! Calls compare live bytes with one limit and no more. What is above it is looked at here: it is a new peak, of the program or of
+//! a region.
 //!
-//! The upper limit is never higher than the peak, so it is the peak where there are no other marks. Who sets it anew looks
-//! afterwards whether a mark has come or gone meanwhile, and then does it again.
+//! The limit is never higher than the peak, so it is the peak where no region is open. Who sets it anew looks afterwards whether
+//! a region has begun or ended meanwhile, and then does it again.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering};
 
-/// Marks at the same time.
-const MARKS: usize = 32;
+/// Regions at the same time.
+const REGIONS: usize = 32;
 
 /// Each in a line of its own: the first is written at each call.
 #[repr(align(128))]
@@ -21,12 +21,12 @@ static LIVE: Apart = Apart(AtomicIsize::new(0));
 static ABOVE: Apart = Apart(AtomicIsize::new(0));
 /// The peak, unless [`ABOVE`] is higher.
 static PEAK: AtomicIsize = AtomicIsize::new(0);
-/// Which marks are used, a bit each.
+/// Which regions are open, a bit each.
 static USED: AtomicU32 = AtomicU32::new(0);
-/// Goes on whenever one is set or taken away.
+/// Goes on whenever one begins or ends.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// Highest live bytes since a region began.
-static HIGHEST: [AtomicIsize; MARKS] = [const { AtomicIsize::new(0) }; MARKS];
+static HIGHEST: [AtomicIsize; REGIONS] = [const { AtomicIsize::new(0) }; REGIONS];
 
 /// There are so many more.
 #[inline(always)]
@@ -47,7 +47,7 @@ pub(crate) fn shrink(bytes: usize) {
 fn rose(live: isize) {
     if USED.load(Ordering::SeqCst) == 0 {
         ABOVE.0.fetch_max(live, Ordering::SeqCst);
-        // Somebody who has set a mark meanwhile must not be passed over.
+        // Somebody who has begun a region meanwhile must not be passed over.
         if USED.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -57,7 +57,7 @@ fn rose(live: isize) {
 
 fn used() -> impl Iterator<Item = usize> {
     let used = USED.load(Ordering::SeqCst);
-    (0..MARKS).filter(move |index| used >> index & 1 != 0)
+    (0..REGIONS).filter(move |index| used >> index & 1 != 0)
 }
 
 #[cold]
@@ -126,7 +126,7 @@ impl Drop for Highest {
     }
 }
 
-/// A vacant mark.
+/// A vacant place.
 fn take() -> Option<usize> {
     let mut used = USED.load(Ordering::SeqCst);
     loop {
