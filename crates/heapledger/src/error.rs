@@ -56,7 +56,7 @@ impl fmt::Display for Error {
             Error::Unsupported => "this is not x86-64 Linux",
             Error::NotCounted => "calls are not counted from the first on",
             Error::TooMany => "there are as many already as there can be",
-            Error::Off => "nothing is recorded in this process",
+            Error::Off => "nothing is recorded in this process; `heapledger::start()` says why",
             Error::NoRoom => "there is no room for it in the ledger",
             Error::Busy => "the thread is in the middle of an allocation, or another one does the same",
             Error::NotSo => "it is not in a state for that, or another thread's",

@@ -21,7 +21,9 @@ pub enum NotWritten {
 impl fmt::Display for NotWritten {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotWritten::NotRecorded => f.write_str("nothing is recorded in this process"),
+            NotWritten::NotRecorded => {
+                f.write_str("nothing is recorded in this process; `heapledger::start()` says why")
+            }
             NotWritten::Path => f.write_str("the path is empty, too long, or has a zero byte"),
             NotWritten::TooOld => f.write_str("the recorder of this process is too old to write snapshots"),
             #[cfg(feature = "std")]
