@@ -399,11 +399,18 @@ pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &Caller, block: usize) -
     block
 }
 
+/// [`before_call`] of a function that no second half follows: its stub keeps no room for one on the program's stack.
+#[cold]
+#[inline(never)]
+fn before_free(hook: usize, caller: &Caller) -> usize {
+    before_call(hook, &mut CallFrame::of(*caller))
+}
+
 /// What precedes `free`; returns the real one, to which the stub jumps.
-pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &mut CallFrame) -> usize {
+pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
     let function = next::known(HOOK);
     let Some(thread) = hooks::ready(&SHARED).filter(|_| function != 0) else {
-        return before_call(HOOK, frame); // the first call of all, or of a thread, or nothing is recorded
+        return before_free(HOOK, frame); // the first call of all, or of a thread, or nothing is recorded
     };
     let block = argument(frame, 0);
     if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))

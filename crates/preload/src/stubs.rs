@@ -30,7 +30,8 @@ impl BookedBy {
     pub(crate) const NOBODY: BookedBy = BookedBy(2);
 }
 
-/// What a stub knows of its caller. Where it calls [`crate::calls::gave`] its frame ends here.
+/// What a stub knows of its caller. Where it calls [`crate::calls::gave`] or [`crate::calls::frees`] its frame ends here.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Caller {
     pub(crate) args: [usize; 4],
@@ -50,6 +51,13 @@ pub(crate) struct CallFrame {
 }
 
 const _: () = assert!(size_of::<Caller>() == 96 && size_of::<CallFrame>() == 160);
+
+impl CallFrame {
+    /// Of a caller, with nothing in it yet.
+    pub(crate) fn of(caller: Caller) -> CallFrame {
+        CallFrame { caller, kept: Default::default(), booked_by: BookedBy::ANOTHER, enclosing: Default::default() }
+    }
+}
 
 impl core::ops::Deref for CallFrame {
     type Target = Caller;
@@ -255,19 +263,7 @@ macro_rules! block_stub {
                 "ret",
                 ".cfi_restore_state",
                 "2:",
-                crate::stubs::save_call_frame!(160),
-                "mov edi, {index}",
-                "mov rsi, rsp",
-                "call {before_call}",
-                crate::stubs::restore_arguments!(),
-                "call rax",
-                "mov edi, {index}",
-                "mov rsi, rsp",
-                "mov rdx, rax",
-                "call {after_call}",
-                "leave",
-                ".cfi_def_cfa rsp, 8",
-                "ret",
+                crate::stubs::call!(),
                 ".cfi_endproc",
                 index = const $index,
                 direct = sym crate::next::DIRECT,
@@ -295,7 +291,7 @@ macro_rules! free_stub {
                 "je 4f",
                 "jmp rax",
                 "4:",
-                crate::stubs::save_call_frame!(160),
+                crate::stubs::save_call_frame!(96),
                 "mov rdi, rsp",
                 "call {frees}",
                 crate::stubs::restore_arguments!(),

@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::account::WITHOUT_ROW;
 use heapledger_format::record::THREAD_OTHER;
 use heapledger_format::{SectionKind, TallyCounter};
+use heapledger_linux::apart;
 use heapledger_recorder::backend::{Backend as _, Slot};
 
 /// Most accounts of a ledger.
@@ -138,9 +139,14 @@ impl Accounts {
 
     /// The account of a thread and a heap, which is made if there is none.
     fn find_or_make(&self, ledger: &Ledger, thread: u32, heap: u8) -> Option<Found> {
-        if let Some(found) = self.find(thread, heap) {
-            return Some(found);
+        match self.find(thread, heap) {
+            Some(found) => Some(found),
+            // The ledger grows far below the hook: from here on it is not the program's stack that this takes.
+            None => apart::result_of(None, || self.make(ledger, thread, heap)),
         }
+    }
+
+    fn make(&self, ledger: &Ledger, thread: u32, heap: u8) -> Option<Found> {
         let account = ledger.lease(SectionKind::Accounts, 1)?;
         let inbox = ledger.lease(SectionKind::AccountFrees, 1)?;
         let fresh = Found { account, inbox };
@@ -264,7 +270,8 @@ impl Access<'_> {
             let rows = ledger.section(SectionKind::AccountFrees);
             // Half of all rows are for new accounts.
             let has_room = rows.used() < rows.capacity() / 2;
-            let first = has_room.then(|| ledger.lease(SectionKind::AccountFrees, NOTED_MAX as u64)).flatten();
+            let lease = || ledger.lease(SectionKind::AccountFrees, NOTED_MAX as u64);
+            let first = apart::result_of(None, || has_room.then(lease).flatten());
             books.first_row = first.map_or(0, |first| first.wrapping_add(1));
         }
         let (Some(first), Some(noted)) = (books.first_row.checked_sub(1), books.noted.get_mut(index)) else {

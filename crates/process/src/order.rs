@@ -257,10 +257,19 @@ impl Access<'_> {
     }
 }
 
-/// Leases numbers, with the time. If nobody has leased any since, the old lease goes on, and no number is left out.
+/// Leases numbers, with the time. One after the other, not one inside of the other: that takes less stack.
 #[cold]
 #[inline(never)]
 fn new_lease(shared: &Shared, mut state: Entered) -> bool {
+    let Some(now) = take_lease(shared, state.again()) else { return false };
+    after_lease(shared, state, now);
+    true
+}
+
+/// Leases numbers, and tells the time in ticks; `None`: there are no more. If nobody has leased any since, the old lease goes on, and
+/// no number is left out.
+#[inline(never)]
+fn take_lease(shared: &Shared, mut state: Entered) -> Option<u64> {
     let counter = shared.ledger().global(GlobalCounter::NextNumber);
     let has_time = shared.settings().options.has(Options::TIME);
     let is_short = has_time && shared.threads.in_use() <= FEW_THREADS;
@@ -275,7 +284,7 @@ fn new_lease(shared: &Shared, mut state: Entered) -> bool {
         if end.wrapping_add(more) > NUMBER_MAX {
             state.count(TallyCounter::NumbersUnused, unused);
             (state.next_number, state.end_number) = (0, 0);
-            return false;
+            return None;
         }
         tries = tries.wrapping_add(1);
         let step = (&state.thread().step, moment.coarse_ns());
@@ -296,8 +305,7 @@ fn new_lease(shared: &Shared, mut state: Entered) -> bool {
     if has_time {
         state.ticks = now.min(TIME_MAX);
     }
-    after_lease(shared, state, now);
-    true
+    Some(now)
 }
 
 /// What is looked after now and then.

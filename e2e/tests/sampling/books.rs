@@ -48,6 +48,23 @@ fn every_victim_is_sampled() -> Result {
     Ok(())
 }
 
+/// Where blocks are sampled, rare work comes at any later call, not at the first ones: it takes no more of the program's stack.
+#[test]
+fn rare_work_takes_little_stack() -> Result {
+    let program = victim::named("stack_need")?.build()?;
+    for interval in ["50", "200", "1000", "5000"] {
+        for accounts in [&[][..], &["--accounts"]] {
+            for _ in 0..3 {
+                let scratch = Scratch::new();
+                let options = [&["--sample", interval], accounts].concat();
+                let run = run_cleanly(&scratch, &mut under_run(&scratch, "x", &options, &program, &[]))?;
+                run.good().map_err(|error| format!("{options:?}: {error}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Blocks for which there is no room any more are counted one by one, by their function as by their loss, and not for as many
 /// as each would have stood for.
 #[test]

@@ -276,12 +276,14 @@ pub struct SignalsBlocked {
 
 impl SignalsBlocked {
     /// Blocks every signal of the calling thread until dropped.
+    #[inline(always)]
     pub fn new() -> Self {
         const SETMASK: usize = 2;
-        let all = u64::MAX;
-        let mut old = 0u64;
-        let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const all as usize, &raw mut old as usize, 8, 0, 0]);
-        SignalsBlocked { old }
+        let all: &'static u64 = &u64::MAX;
+        let mut blocked = SignalsBlocked { old: 0 };
+        let old = &raw mut blocked.old as usize;
+        let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const *all as usize, old, 8, 0, 0]);
+        blocked
     }
 }
 

@@ -6,26 +6,33 @@ use heapledger_format::{Entry, Kind, LabelId, Site, TallyCounter};
 /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
 #[cfg_attr(target_arch = "x86_64", inline(always))]
 pub fn begin<B: Backend>(backend: &mut B, block: &Begun) -> bool {
+    let Some((slot, at)) = reserve(backend, block) else { return false };
+    record(backend, block, slot, at)
+}
+
+/// What a block needs before it can be entered: a slot, a number, and the time. If there is none, that is counted.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
+pub(super) fn reserve<B: Backend>(backend: &mut B, block: &Begun) -> Option<(Slot, (Number, Ticks))> {
     let kind = block.kind;
     let Some(slot) = backend.take_slot() else {
-        return backend.aside(|backend| not_entered(backend, kind, None));
+        backend.aside(|backend| not_entered(backend, kind, None));
+        return None;
     };
     let Some(number) = backend.number_of(block) else {
-        return backend.aside(|backend| not_entered(backend, kind, Some(slot)));
+        backend.aside(|backend| not_entered(backend, kind, Some(slot)));
+        return None;
     };
-    let time = backend.now();
-    record(backend, block, slot, (number, time))
+    Some((slot, (number, backend.now())))
 }
 
 #[cold]
 #[inline(never)]
-fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<Slot>) -> bool {
+fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<Slot>) {
     if let Some(slot) = slot {
         backend.release_slot(slot);
     }
     backend.count_call(kind, true, 1);
     backend.count(TallyCounter::LostNoRecord, 1);
-    false
 }
 
 /// Fills a slot with the record of a block, lets its address lead there, and counts the call.

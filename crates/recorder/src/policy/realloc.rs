@@ -2,7 +2,7 @@
 //!
 //! Before the real call the block is taken out of the index ([`detach`]); after it, [`settle`] decides what it came to.
 
-use super::block::{begin, close, displaced, record, retire, unknown};
+use super::block::{close, displaced, record, reserve, retire, unknown};
 use crate::backend::{Backend, Begun, Ended, Inserted, Number, Slot, Ticks};
 use heapledger_format::record::LATER_MAX;
 use heapledger_format::{Kind, Site, TallyCounter};
@@ -86,7 +86,9 @@ pub fn settle<B: Backend>(
         (Reallocated::Gave(block), None) => begin_unknown(backend, block, by),
         (Reallocated::Freed, Some(detached)) => {
             let ended = Ended { by, site: site(backend) };
+            backend.expect_history();
             close_detached(backend, &detached, &ended);
+            backend.expected_history();
             false
         }
         (Reallocated::Freed, None) => {
@@ -103,11 +105,18 @@ pub fn settle<B: Backend>(
     }
 }
 
-/// Only the new block is known.
-#[inline(never)]
+/// Only the new block is known. One after the other: that takes less stack.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 fn begin_unknown<B: Backend>(backend: &mut B, block: &Begun, by: Kind) -> bool {
     unknown(backend, by);
-    begin(backend, block)
+    let Some((slot, begins)) = reserve_unknown(backend, block) else { return false };
+    record_anew(backend, slot, &begins, block)
+}
+
+#[inline(never)]
+fn reserve_unknown<B: Backend>(backend: &mut B, block: &Begun) -> Option<(Slot, Begins)> {
+    let (slot, (number, time)) = reserve(backend, block)?;
+    Some((slot, Begins { number, time }))
 }
 
 #[inline(never)]
