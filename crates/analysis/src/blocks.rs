@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use heapledger_format::record::{EXCESS_ESCAPE, RECORD_WORDS, THREAD_OTHER};
-use heapledger_format::{Entry, LabelId, Site};
+use heapledger_format::record::{EXCESS_ESCAPE, RECORD_WORDS};
+use heapledger_format::{Entry, LabelId, Site, ThreadRow};
 
 use crate::query::SortKeys;
 
@@ -72,7 +72,7 @@ fn pack(entry: &Entry) -> [u64; RECORD_WORDS] {
     if entry.number == u64::MAX {
         return [0; RECORD_WORDS];
     }
-    let mut words = Entry { thread: entry.thread.or(Some(THREAD_OTHER)), ..*entry }.pack();
+    let mut words = Entry { thread: entry.thread.or(Some(ThreadRow::OTHER)), ..*entry }.pack();
     words[FLAGS] |= if entry.heap.is_none() { NO_HEAP } else { 0 };
     words[FLAGS] |= if entry.time.is_none() { NO_TIME } else { 0 };
     words[3] |= if entry.actual.is_none() { EXCESS_ESCAPE << 44 } else { 0 };
@@ -81,7 +81,7 @@ fn pack(entry: &Entry) -> [u64; RECORD_WORDS] {
 
 fn unpack(words: &[u64; RECORD_WORDS]) -> Option<Entry> {
     let mut entry = Entry::unpack(words)?;
-    entry.thread = entry.thread.filter(|row| *row != THREAD_OTHER);
+    entry.thread = entry.thread.filter(|row| *row != ThreadRow::OTHER);
     entry.heap = entry.heap.filter(|_| words[FLAGS] & NO_HEAP == 0);
     entry.time = entry.time.filter(|_| words[FLAGS] & NO_TIME == 0);
     Some(entry)
@@ -260,8 +260,8 @@ impl<'k> FirstBlocks<'k> {
 
 #[cfg(test)]
 mod tests {
-    use heapledger_format::Kind;
     use heapledger_format::record::{ADDRESS_MAX, NUMBER_MAX, SIZE_ESCAPE, TIME_MAX};
+    use heapledger_format::{Kind, Ticks};
 
     use super::*;
 
@@ -281,9 +281,9 @@ mod tests {
                 actual: size.filter(|_| bit(3)).map(|size| size.saturating_add(if rare { seed >> 32 } else { 8 })),
                 kind: if rare { Kind(200) } else { Kind::MALLOC },
                 site: Site(seed as u32),
-                thread: bit(4).then_some(if rare { 70_000 } else { (seed >> 30 & 0xff) as u32 }),
+                thread: bit(4).then_some(if rare { ThreadRow(70_000) } else { ThreadRow((seed >> 30 & 0xff) as u32) }),
                 heap: bit(5).then_some(seed as u8),
-                time: bit(6).then_some(if rare { seed } else { seed >> 20 }),
+                time: bit(6).then_some(if rare { Ticks(seed) } else { Ticks(seed >> 20) }),
                 label: LabelId(if seed >> 47 & 7 == 3 { seed as u32 } else { 0 }),
             });
         }
@@ -299,9 +299,9 @@ mod tests {
             actual: Some(24),
             kind: Kind::CALLOC,
             site: Site(7),
-            thread: Some(1),
+            thread: Some(ThreadRow(1)),
             heap: Some(0),
-            time: Some(9),
+            time: Some(Ticks(9)),
             ..Entry::NONE
         };
         let mut run = BlockRun::default();
@@ -310,7 +310,7 @@ mod tests {
             Entry { number: NUMBER_MAX, address: ADDRESS_MAX, time: Some(TIME_MAX), site: Site(u32::MAX), ..plain },
             Entry { actual: None, thread: None, heap: None, time: None, ..plain },
             Entry { size: None, actual: None, ..plain },
-            Entry { heap: Some(255), thread: Some(THREAD_OTHER - 1), ..plain },
+            Entry { heap: Some(255), thread: Some(ThreadRow(ThreadRow::OTHER.0 - 1)), ..plain },
         ];
         packable.iter().for_each(|entry| run.push(entry));
         assert!(run.whole.is_empty(), "{:?}", run.whole);
@@ -323,8 +323,8 @@ mod tests {
             Entry { actual: Some(7), ..plain },
             Entry { size: None, ..plain },
             Entry { kind: Kind(64), ..plain },
-            Entry { thread: Some(THREAD_OTHER), ..plain },
-            Entry { time: Some(TIME_MAX + 1), ..plain },
+            Entry { thread: Some(ThreadRow::OTHER), ..plain },
+            Entry { time: Some(Ticks(TIME_MAX.0 + 1)), ..plain },
         ];
         others.iter().for_each(|entry| run.push(entry));
         assert_eq!(run.whole, others);

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use heapledger_format::GlobalCounter;
 use heapledger_format::session::process as key;
+use heapledger_format::{GlobalCounter, Ticks};
 use heapledger_source::{Ledger, SourceError};
 
 /// What ticks mean, and when the ledger was looked at.
@@ -11,8 +11,8 @@ use heapledger_source::{Ledger, SourceError};
 pub struct Clock {
     tick_ns: u64,
     start_unix_ns: u64,
-    /// The moment that ages are counted to, in ticks.
-    end_ticks: u64,
+    /// The moment that ages are counted to.
+    end: Ticks,
 }
 
 impl Clock {
@@ -26,7 +26,7 @@ impl Clock {
         let tick_ns = u64::from(header.tick_ns);
         let last = header.global(GlobalCounter::LastTime);
         let ended = ledger.process().number(key::WALL_NS).and_then(|wall| wall.checked_div(tick_ns));
-        let end_ticks = if ledger.is_running() {
+        let end = Ticks(if ledger.is_running() {
             let now = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_nanos();
             let now = u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(header.start_unix_ns);
             now.checked_div(tick_ns).unwrap_or(last).max(last)
@@ -34,28 +34,28 @@ impl Clock {
             let taken = ledger.moment_unix_ns().map(|at| at.saturating_sub(header.start_unix_ns));
             let taken = taken.and_then(|ns| ns.checked_div(tick_ns));
             last.max(ended.or(taken).unwrap_or(0))
-        };
-        Ok(Clock { tick_ns, start_unix_ns: header.start_unix_ns, end_ticks })
+        });
+        Ok(Clock { tick_ns, start_unix_ns: header.start_unix_ns, end })
     }
 
     /// Nanoseconds since the ledger began; `None` if ticks have no known length.
-    pub fn ns(&self, ticks: u64) -> Option<u64> {
-        (self.tick_ns != 0).then(|| ticks.saturating_mul(self.tick_ns))
+    pub fn ns(&self, time: Ticks) -> Option<u64> {
+        (self.tick_ns != 0).then(|| time.0.saturating_mul(self.tick_ns))
     }
 
-    /// How long ago that was, in ticks.
-    pub fn age_ticks(&self, ticks: u64) -> u64 {
-        self.end_ticks.saturating_sub(ticks)
+    /// How long ago that was.
+    pub fn age(&self, time: Ticks) -> Ticks {
+        self.end.since(time)
     }
 
     /// How long ago that was, in nanoseconds.
-    pub fn age_ns(&self, ticks: u64) -> Option<u64> {
-        self.ns(self.age_ticks(ticks))
+    pub fn age_ns(&self, time: Ticks) -> Option<u64> {
+        self.ns(self.age(time))
     }
 
     /// How long was recorded, in nanoseconds.
     pub fn span_ns(&self) -> Option<u64> {
-        self.ns(self.end_ticks)
+        self.ns(self.end)
     }
 
     /// When the ledger began, in nanoseconds since 1970; `None` if unknown.

@@ -1,6 +1,6 @@
 //! Live blocks by kind, thread, heap and call site, added up in one pass.
 
-use heapledger_format::{Entry, Kind};
+use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
 use heapledger_source::{Ledger, SourceError};
 
 use crate::extents::Extents;
@@ -27,9 +27,9 @@ pub(crate) struct Counts {
     /// Bytes that the blocks really have.
     pub(crate) actual: u64,
     pub(crate) sizes_unknown: u64,
-    pub(crate) last_time: u64,
+    pub(crate) last_time: Ticks,
     /// What the last blocks had in common, which is nearly always much: they are added up first by themselves.
-    run: (Kind, Option<u8>, Option<u32>),
+    run: (Kind, Option<u8>, Option<ThreadRow>),
     run_sum: Amount,
 }
 
@@ -48,7 +48,7 @@ impl Counts {
             all: Estimate::default(),
             actual: 0,
             sizes_unknown: 0,
-            last_time: 0,
+            last_time: Ticks(0),
             run: (Kind(0), None, None),
             run_sum: Amount::default(),
         }
@@ -81,7 +81,7 @@ impl Counts {
         if let Some(heap) = heap.and_then(|heap| self.heaps.get_mut(usize::from(heap))) {
             heap.join(sum);
         }
-        match thread.map(|row| row as usize).filter(|row| *row < THREAD_ROWS) {
+        match thread.map(|row| row.0 as usize).filter(|row| *row < THREAD_ROWS) {
             Some(row) => amount::at(&mut self.threads, row).join(sum),
             None => self.without_thread.join(sum),
         }
@@ -105,7 +105,7 @@ impl Fold<Entry> for Counts {
             *of_heap = of_heap.saturating_add(actual);
         }
         self.sizes_unknown += u64::from(entry.size.is_none());
-        self.last_time = self.last_time.max(entry.time.unwrap_or(0));
+        self.last_time = self.last_time.max(entry.time.unwrap_or_default());
         let run = (entry.kind, entry.heap, entry.thread);
         if run != self.run {
             self.end_run();

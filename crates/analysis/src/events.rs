@@ -1,6 +1,6 @@
 //! The history: allocations and frees in the order in which they happened, of one ledger or of several of one run.
 
-use heapledger_format::{Entry, FreedEntry, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::{Ledger, Shown, SourceError};
 
 use crate::fold::{Act, Fold, fold};
@@ -45,8 +45,8 @@ impl Event {
         }
     }
 
-    /// When it happened, in ticks.
-    pub fn time(&self) -> Option<u64> {
+    /// When it happened.
+    pub fn time(&self) -> Option<Ticks> {
         match &self.kind {
             EventKind::Allocation { .. } => self.block.time,
             EventKind::Free(freed) => freed.time,
@@ -54,7 +54,7 @@ impl Event {
     }
 
     /// Who did it: the row of the thread.
-    pub fn thread(&self) -> Option<u32> {
+    pub fn thread(&self) -> Option<ThreadRow> {
         match &self.kind {
             EventKind::Allocation { .. } => self.block.thread,
             EventKind::Free(freed) => freed.thread,
@@ -92,14 +92,14 @@ impl Event {
         const FREE: u8 = 0;
         const ALLOCATION: u8 = 1;
         const FREE_BEHIND: u8 = 2;
-        let began = (self.block.time.unwrap_or(0), self.block.number);
-        let own = (self.time().unwrap_or(0), self.number());
+        let began = (self.block.time.unwrap_or_default(), self.block.number);
+        let own = (self.time().unwrap_or_default(), self.number());
         let ((time, number), half) = match self.kind {
             EventKind::Allocation { .. } => (began, ALLOCATION),
             EventKind::Free(_) if own <= began => (began, FREE_BEHIND),
             EventKind::Free(_) => (own, FREE),
         };
-        (time, number, half, self.block.number)
+        (time.0, number, half, self.block.number)
     }
 }
 

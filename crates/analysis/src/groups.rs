@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use heapledger_format::{CodeId, Entry, Site};
+use heapledger_format::{CodeId, Entry, Site, Ticks};
 use heapledger_source::{Ledger, SourceError};
 
 use self::parts::{Looked, Parts, Raw, Total};
@@ -53,10 +53,10 @@ pub struct Group {
     pub bytes_error: u64,
     /// The size of the largest.
     pub largest: Option<u64>,
-    /// When the oldest was allocated, in ticks.
-    pub oldest: Option<u64>,
-    /// When the youngest was allocated, in ticks.
-    pub youngest: Option<u64>,
+    /// When the oldest was allocated.
+    pub oldest: Option<Ticks>,
+    /// When the youngest was allocated.
+    pub youngest: Option<Ticks>,
     /// The call stack that holds most of them, or where stacks were not told apart, that of the largest.
     pub site: Site,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use heapledger_format::account::Account;
 use heapledger_format::record::Options;
-use heapledger_format::{GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_format::{GlobalCounter, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::{Heap, Ledger, SourceError, Storage, Tallies, Thread};
 
 use crate::chosen::Chosen;
@@ -289,7 +289,7 @@ impl Summary {
             Peak {
                 bytes: recorded,
                 blocks: header.global(GlobalCounter::PeakBlocks),
-                time_ns: clock.ns(header.global(GlobalCounter::PeakTime)),
+                time_ns: clock.ns(Ticks(header.global(GlobalCounter::PeakTime))),
                 error_bytes: header.global(GlobalCounter::PeakError),
             }
         } else {
@@ -337,7 +337,7 @@ impl Summary {
         let mut left = counts.threads.clone();
         let mut threads: Vec<ThreadTotals> = Vec::new();
         for thread in ledger.threads()? {
-            let sum = left.get_mut(thread.row as usize).map(std::mem::take).unwrap_or_default();
+            let sum = left.get_mut(thread.row.0 as usize).map(std::mem::take).unwrap_or_default();
             threads.push(ThreadTotals { thread: Some(thread), live_blocks: sum.blocks, live_bytes: sum.bytes });
         }
         for sum in left {
@@ -346,8 +346,8 @@ impl Summary {
         if others.blocks != 0 {
             threads.push(ThreadTotals { thread: None, live_blocks: others.blocks, live_bytes: others.bytes });
         }
-        threads
-            .sort_by_key(|totals| (!totals.live_bytes, totals.thread.as_ref().map_or(u32::MAX, |thread| thread.row)));
+        let last = ThreadRow(u32::MAX);
+        threads.sort_by_key(|totals| (!totals.live_bytes, totals.thread.as_ref().map_or(last, |thread| thread.row)));
         Ok(threads)
     }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Filter, GroupOrder};
 use heapledger_analysis::{Clock, GroupKey, Groups, Holders, Names, Selection, Sort};
-use heapledger_format::{Entry, Kind, Site};
+use heapledger_format::{Entry, Kind, Site, ThreadRow, Ticks};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
@@ -60,9 +60,9 @@ fn builder() -> (Builder, [Site; 3]) {
             actual: Some(128),
             kind: if number % 2 == 0 { Kind::MALLOC } else { Kind::CALLOC },
             site: stacks[(number % 3) as usize],
-            thread: [Some(0), Some(1), None][(number / 100) as usize],
+            thread: [Some(ThreadRow(0)), Some(ThreadRow(1)), None][(number / 100) as usize],
             heap: Some(0),
-            time: Some(1000 + number),
+            time: Some(Ticks(1000 + number)),
             ..Entry::NONE
         });
     }
@@ -128,7 +128,7 @@ fn a_group_knows_its_extremes_and_its_stack() {
     let worker = &groups.groups[2];
     assert_eq!(
         (worker.blocks, worker.largest, worker.oldest, worker.youngest),
-        (100, Some(112), Some(1100), Some(1199))
+        (100, Some(112), Some(Ticks(1100)), Some(Ticks(1199)))
     );
     let groups = made.groups("stack", "size == 16 and number < 4", "oldest", 0);
     assert_eq!(groups.filter.as_deref(), Some("size == 16 and number < 4"));

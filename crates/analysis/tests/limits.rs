@@ -7,7 +7,7 @@ use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::{
     Clock, Evidence, Figure, Finding, Growth, Holders, Leaked, Limits, MatchingBlocks, Names, Summary, Verdict, check,
 };
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
@@ -33,9 +33,9 @@ fn whole() -> Builder {
             actual: None,
             kind: Kind::MALLOC,
             site: if number == 0 { Site::NONE } else { site },
-            thread: Some(0),
+            thread: Some(ThreadRow(0)),
             heap: Some(0),
-            time: Some(number),
+            time: Some(Ticks(number)),
             ..Entry::NONE
         };
         if number < LIVE_BLOCKS {
@@ -47,8 +47,8 @@ fn whole() -> Builder {
                 number: number + 20,
                 by,
                 site,
-                thread: Some(0),
-                time: Some(50),
+                thread: Some(ThreadRow(0)),
+                time: Some(Ticks(50)),
                 later: 0,
             });
         }

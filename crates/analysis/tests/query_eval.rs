@@ -8,7 +8,7 @@ use heapledger_analysis::query::{Evaluator, Filter, Scope, SortKeys, Subject};
 use heapledger_analysis::{Clock, Event, EventKind, Holders, Names, Selection};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::record::Options;
-use heapledger_format::{Entry, FreedEntry, Kind, Site};
+use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 use heapledger_testing::{Builder, everything};
@@ -82,9 +82,9 @@ fn block(number: u64, site: Site) -> Entry {
         actual: Some((number * 100).next_multiple_of(64)),
         kind: if number.is_multiple_of(5) { Kind::NEW_ARRAY } else { Kind::MALLOC },
         site,
-        thread: if number == 9 { None } else { Some(number as u32 % 3) },
+        thread: if number == 9 { None } else { Some(ThreadRow(number as u32 % 3)) },
         heap: Some(0),
-        time: Some(number * 1_000_000),
+        time: Some(Ticks(number * 1_000_000)),
         ..Entry::NONE
     }
 }
@@ -141,8 +141,8 @@ fn events_are_chosen_by_what_happened() {
         later: 0,
         by: Kind::DELETE,
         site: Site(1),
-        thread: Some(1),
-        time: Some(20_500_000),
+        thread: Some(ThreadRow(1)),
+        time: Some(Ticks(20_500_000)),
     };
     builder.freed(freed);
     let made = Made::new("events", &builder);

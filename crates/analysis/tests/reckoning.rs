@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
 use heapledger_analysis::{Clock, Event, EventKind, Events, Holders, Names, Note, Selection, Sort, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::{Builder, sample};
@@ -68,9 +68,9 @@ fn heaps_reach_as_far_as_their_blocks() {
         actual: None,
         kind: Kind::MALLOC,
         site: Site::NONE,
-        thread: Some(0),
+        thread: Some(ThreadRow(0)),
         heap: Some(1),
-        time: Some(2000),
+        time: Some(Ticks(2000)),
         ..Entry::NONE
     });
     let made = Made::new("extents", &builder);
@@ -109,7 +109,7 @@ fn ages_of_a_copy_count_to_its_moment() {
         bytes[14] |= 8;
         let copy = open(&bytes).summary(0);
         assert_eq!((copy.clock.span_ns(), copy.identity.copied), (Some(span_ns), true));
-        assert_eq!(copy.clock.age_ns(88_000_000), Some(span_ns - 88_000_000_000));
+        assert_eq!(copy.clock.age_ns(Ticks(88_000_000)), Some(span_ns - 88_000_000_000));
         assert_eq!(copy.identity.copied_unix_ns.map(|at| at.to_string()).as_deref(), copied);
         assert_eq!(copy.seen.notes.contains(&Note::CopiedSometime), copied.is_none());
     }
@@ -163,22 +163,22 @@ fn events_are_in_order_and_realloc_frees_first() {
         actual: Some(8),
         kind: Kind::REALLOC,
         site: Site::NONE,
-        thread: Some(0),
+        thread: Some(ThreadRow(0)),
         heap: None,
         time: Some(time),
         ..Entry::NONE
     };
     let mut builder = Builder::new();
     // 1 becomes 5 by realloc; 9 was taken by another thread earlier than 2.
-    builder.entry(block(5, 50)).entry(block(2, 20)).entry(block(9, 19));
+    builder.entry(block(5, Ticks(50))).entry(block(2, Ticks(20))).entry(block(9, Ticks(19)));
     builder.freed(FreedEntry {
-        block: block(1, 10),
+        block: block(1, Ticks(10)),
         number: 5,
         later: 0,
         by: Kind::REALLOC,
         site: Site::NONE,
-        thread: Some(1),
-        time: Some(50),
+        thread: Some(ThreadRow(1)),
+        time: Some(Ticks(50)),
     });
     builder.tally(TallyCounter::Frees, 3).tally(TallyCounter::Allocations, 3);
     let made = Made::new("events", &builder);

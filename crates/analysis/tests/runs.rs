@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use heapledger_analysis::{Event, EventKind, EventList, Events, Lives, Wanted, in_order};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::Ledger;
 use heapledger_testing::Builder;
 
@@ -29,12 +29,31 @@ impl Files {
 }
 
 fn block(number: u64, address: u64, kind: Kind) -> Entry {
-    let (size, actual, time) = (Some(100), Some(104), Some(number * 10));
-    Entry { number, address, size, actual, kind, site: Site::NONE, thread: Some(0), heap: Some(0), time, ..Entry::NONE }
+    let (size, actual, time) = (Some(100), Some(104), Some(Ticks(number * 10)));
+    Entry {
+        number,
+        address,
+        size,
+        actual,
+        kind,
+        site: Site::NONE,
+        thread: Some(ThreadRow(0)),
+        heap: Some(0),
+        time,
+        ..Entry::NONE
+    }
 }
 
 fn freed(block: Entry, by: Kind, number: u64) -> FreedEntry {
-    FreedEntry { block, number, later: 0, by, site: Site::NONE, thread: Some(0), time: Some(number * 10) }
+    FreedEntry {
+        block,
+        number,
+        later: 0,
+        by,
+        site: Site::NONE,
+        thread: Some(ThreadRow(0)),
+        time: Some(Ticks(number * 10)),
+    }
 }
 
 /// A ledger after so many numbers, with the frees of `ring`, of `frees` that there were.
@@ -233,7 +252,7 @@ fn a_free_that_seems_to_come_first_comes_behind_its_allocation() {
         .entry(block(150, 0x9000, Kind::MALLOC))
         .freed(freed(block(100, 0x1000, Kind::MALLOC), Kind::FREE, 90))
         .freed(freed(block(200, 0x2000, Kind::MALLOC), Kind::FREE, 120))
-        .freed(FreedEntry { time: Some(50), ..freed(block(110, 0x3000, Kind::MALLOC), Kind::FREE, 300) });
+        .freed(FreedEntry { time: Some(Ticks(50)), ..freed(block(110, 0x3000, Kind::MALLOC), Kind::FREE, 300) });
     let ledger = files.open("first", &builder);
     let expected =
         ["freed 100", "free 90", "freed 110", "free 300", "live 150", "freed 200", "free 120"].map(str::to_owned);

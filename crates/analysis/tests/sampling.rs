@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use heapledger_analysis::{Clock, Events, Memory, Note, Private, Sampled, Selection, Sort, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::sample::{STEP, next_gap, scramble, weight};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Builder, sample};
 
@@ -47,15 +47,23 @@ fn block(number: u64, size: u64) -> Entry {
         actual: Some(size + 8),
         kind: if number.is_multiple_of(2) { Kind::MALLOC } else { Kind::NEW },
         site: Site::NONE,
-        thread: Some(number as u32 % 2),
+        thread: Some(ThreadRow(number as u32 % 2)),
         heap: Some(0),
-        time: Some(number),
+        time: Some(Ticks(number)),
         ..Entry::NONE
     }
 }
 
 fn freed(block: Entry, number: u64) -> FreedEntry {
-    FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread: Some(0), time: Some(number) }
+    FreedEntry {
+        block,
+        number,
+        later: 0,
+        by: Kind::FREE,
+        site: Site::NONE,
+        thread: Some(ThreadRow(0)),
+        time: Some(Ticks(number)),
+    }
 }
 
 #[test]

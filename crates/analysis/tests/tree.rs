@@ -8,7 +8,7 @@ use heapledger_analysis::tree::{
 };
 use heapledger_analysis::{Clock, Holders, Names, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, Kind, Site};
+use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
 use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::{Builder, sample};
@@ -31,7 +31,7 @@ impl Made {
     fn add(&self, builder: &mut TreeBuilder<'_>, side: Side, threads: Threads) {
         let symbolizer = Symbolizer::new(Options::default());
         let mut names = Names::new(&self.1, symbolizer, SourceReader::new(None)).expect("readable");
-        let thread = |row: Option<u32>| format!("thread {row:?}");
+        let thread = |row: Option<ThreadRow>| format!("thread {:?}", row.map(|row| row.0));
         builder.add(side, &self.1, &self.sums(threads), &mut names, &thread).expect("readable");
     }
 
@@ -90,9 +90,9 @@ fn block(number: u64, site: Site, size: u64) -> Entry {
         actual: Some(size),
         kind: Kind::MALLOC,
         site,
-        thread: Some(number as u32 % 2),
+        thread: Some(ThreadRow(number as u32 % 2)),
         heap: None,
-        time: Some(number),
+        time: Some(Ticks(number)),
         ..Entry::NONE
     }
 }
@@ -103,7 +103,7 @@ fn freed(block: Entry) -> FreedEntry {
         later: 0,
         by: Kind::FREE,
         site: Site::NONE,
-        thread: Some(0),
+        thread: Some(ThreadRow(0)),
         time: block.time,
         block,
     }

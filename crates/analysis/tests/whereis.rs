@@ -1,7 +1,7 @@
 //! Addresses are found in one pass as they would be one by one.
 
 use heapledger_analysis::whereis::{Found, KnownAddresses};
-use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::Ledger;
 use heapledger_testing::Builder;
 
@@ -13,15 +13,23 @@ fn entry(number: u64, address: u64, size: u64, actual: Option<u64>) -> Entry {
         actual,
         kind: Kind::MALLOC,
         site: Site::NONE,
-        thread: Some(0),
+        thread: Some(ThreadRow(0)),
         heap: Some(0),
-        time: Some(number),
+        time: Some(Ticks(number)),
         ..Entry::NONE
     }
 }
 
 fn freed(block: Entry, number: u64) -> FreedEntry {
-    FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread: Some(0), time: Some(number) }
+    FreedEntry {
+        block,
+        number,
+        later: 0,
+        by: Kind::FREE,
+        site: Site::NONE,
+        thread: Some(ThreadRow(0)),
+        time: Some(Ticks(number)),
+    }
 }
 
 fn open(name: &str, builder: &Builder) -> Ledger {

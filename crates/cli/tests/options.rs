@@ -4,7 +4,7 @@ mod common;
 
 use common::{Scratch, heapledger, output};
 use heapledger_format::mark::MarkKind;
-use heapledger_format::{ByteOrder, Entry, FreedEntry, Kind, LabelId, WordSize};
+use heapledger_format::{ByteOrder, Entry, FreedEntry, Kind, LabelId, ThreadRow, Ticks, WordSize};
 use heapledger_testing::{Builder, everything};
 use serde_json::Value;
 
@@ -27,10 +27,10 @@ fn numbered(step: u64) -> Builder {
         builder.thread(1, 4242 + row, 0x7f00, name, [10, 10, 0]);
     }
     for index in 0..10u64 {
-        let (kind, heap, thread) = (Kind::MALLOC, Some(0), Some((index % 2) as u32));
+        let (kind, heap, thread) = (Kind::MALLOC, Some(0), Some(ThreadRow((index % 2) as u32)));
         let size = Some((index + 1) * 1000);
         let (number, address) = (index * step, 0x1000 + index * 0x4000);
-        let time = Some(index * 1000);
+        let time = Some(Ticks(index * 1000));
         builder.entry(Entry {
             number,
             address,
@@ -44,11 +44,19 @@ fn numbered(step: u64) -> Builder {
             ..Entry::NONE
         });
         let (number, address, size) = ((10 + index) * step, 0x10_0000 + index * 64, Some(index + 1));
-        let (kind, time) = (Kind::CALLOC, Some((10 + index) * 1000));
+        let (kind, time) = (Kind::CALLOC, Some(Ticks((10 + index) * 1000)));
         let block =
             Entry { number, address, size, actual: Some(24), kind, site: made, thread, heap, time, ..Entry::NONE };
-        let (number, time) = ((20 + index) * step, Some((20 + index) * 1000));
-        builder.freed(FreedEntry { block, number, later: 0, by: Kind::FREE, site: ended, thread: Some(2), time });
+        let (number, time) = ((20 + index) * step, Some(Ticks((20 + index) * 1000)));
+        builder.freed(FreedEntry {
+            block,
+            number,
+            later: 0,
+            by: Kind::FREE,
+            site: ended,
+            thread: Some(ThreadRow(2)),
+            time,
+        });
     }
     builder
 }

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::{Scratch, finish, heapledger, output};
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, Kind, Site};
+use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
 use heapledger_testing::{Builder, everything};
 use serde_json::Value;
 
@@ -96,7 +96,7 @@ fn ledger(blocks: u64) -> Builder {
     builder.process("program", "schöner").process("args", "schöner\u{2028}\n--laut");
     for number in 0..blocks {
         let (size, actual, kind) = (Some(24 + number % 7), Some(40), Kind::MALLOC);
-        let (thread, heap, time) = (Some(0), Some(0), Some(number * 10));
+        let (thread, heap, time) = (Some(ThreadRow(0)), Some(0), Some(Ticks(number * 10)));
         let block = Entry {
             number,
             address: 0x1000 + number * 64,
@@ -372,7 +372,7 @@ fn a_filter_leaves_the_totals_of_ecosmdd_alone() {
             // Blocks at one address are one block.
             let number = address / 0x1000;
             let size = Some(if address == 0x2000 || address == 0x4000 { 20_000 } else { 100 });
-            let (kind, thread, heap) = (Kind::MALLOC, Some(0), Some(0));
+            let (kind, thread, heap) = (Kind::MALLOC, Some(ThreadRow(0)), Some(0));
             builder.entry(Entry {
                 number,
                 address,
@@ -382,7 +382,7 @@ fn a_filter_leaves_the_totals_of_ecosmdd_alone() {
                 site: Site::NONE,
                 thread,
                 heap,
-                time: Some(0),
+                time: Some(Ticks(0)),
                 ..Entry::NONE
             });
         }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use common::{Scratch, finish, heapledger, output};
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_testing::{Builder, everything};
 
 /// What is tried: every command with text for people, in every shape that it has. `a.hl` and `b.hl` are of one run,
@@ -108,7 +108,8 @@ fn ledger(blocks: u64, program: &str, id: u8) -> Builder {
     for number in 0..blocks {
         let size = Some(if number % 9 == 0 { 123_456_789_012 } else { 24 + number % 7 });
         let (kind, site) = (Kind::NEW_ARRAY_ALIGN_NOTHROW, sites[number as usize % sites.len()]);
-        let (thread, heap, time) = (Some(number as u32 % 12), Some(number as u8 % 2), Some(number * 100_001));
+        let (thread, heap, time) =
+            (Some(ThreadRow(number as u32 % 12)), Some(number as u8 % 2), Some(Ticks(number * 100_001)));
         let block = Entry {
             number: 10_000_000 + number,
             address: 0x1000 + number * 64,
@@ -166,7 +167,7 @@ fn named(scratch: &Scratch) -> Builder {
     builder.process("program", "long-names");
     for number in 0..100 {
         let (size, actual) = (Some(number * 100), Some(number * 100 + 8));
-        let (thread, heap, time) = (Some(0), Some(0), Some(number));
+        let (thread, heap, time) = (Some(ThreadRow(0)), Some(0), Some(Ticks(number)));
         builder.entry(Entry {
             number,
             address: 0x1000 + number * 0x1000,

@@ -1,16 +1,14 @@
 //! Who holds how much of which heap.
 
 use crate::element::{Word, published};
-
-/// In place of a row plus 1: all threads that have no row.
-pub const WITHOUT_ROW: u32 = u32::MAX;
+use crate::ids::ThreadRowPlus1;
 
 published! {
     /// An element of `accounts`: a thread and a heap that ever met. A block is on the account of the thread that allocated
     /// it, until it is freed by whomever.
     Account by thread {
-        /// Row in `threads` plus 1, or [`WITHOUT_ROW`]; the commit word.
-        thread: u32,
+        /// The thread, or all [without a row](ThreadRowPlus1::WITHOUT_ROW); the commit word.
+        thread: ThreadRowPlus1,
         /// Row in `heaps`.
         heap: u32,
         /// Bytes asked for in its blocks.
@@ -35,8 +33,8 @@ published! {
     FreedOfOthers by account {
         /// Row in `accounts` plus 1; the commit word.
         account: u32,
-        /// Who freed: row in `threads` plus 1, or [`WITHOUT_ROW`].
-        thread: u32,
+        /// Who freed, or all [without a row](ThreadRowPlus1::WITHOUT_ROW).
+        thread: ThreadRowPlus1,
         /// Blocks.
         blocks: Word,
         /// Bytes asked for in these.

@@ -1,6 +1,7 @@
 //! Elements as values: one list of fields gives the type, its places, how it is read and how it is written.
 
 use crate::bytes::{Codec, WordSize};
+use crate::ids::{Site, ThreadRowPlus1, Ticks};
 
 /// A part of an element.
 pub(crate) trait Value: Copy + Default {
@@ -32,6 +33,26 @@ number!(u8, 1);
 number!(u16, 2);
 number!(u32, 4);
 number!(u64, 8);
+
+macro_rules! number_of_its_own {
+    ($type:ident, $number:ty) => {
+        impl Value for $type {
+            fn bytes(word: WordSize) -> usize {
+                <$number>::bytes(word)
+            }
+            fn get(codec: Codec, element: &[u8], at: usize) -> Self {
+                $type(<$number>::get(codec, element, at))
+            }
+            fn put(self, codec: Codec, element: &mut [u8], at: usize) -> bool {
+                self.0.put(codec, element, at)
+            }
+        }
+    };
+}
+
+number_of_its_own!(ThreadRowPlus1, u32);
+number_of_its_own!(Site, u32);
+number_of_its_own!(Ticks, u64);
 
 /// A number of the ledger's word size; written, it stays at the highest one that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -131,14 +152,14 @@ macro_rules! published {
             /// Reads an element; `None` if it is vacant or being written. What lies beyond its end is 0.
             pub fn read(codec: $crate::bytes::Codec, element: &[u8]) -> Option<$name> {
                 let value = <$name as $crate::element::Value>::get(codec, element, 0);
-                (value.$commit != 0).then_some(value)
+                (value.$commit != Default::default()).then_some(value)
             }
 
             /// Writes an element, its commit word first to 0 and last to its value. Returns whether there was room for all
             /// of it; what there is no room for is left out.
             pub fn write(&self, codec: $crate::bytes::Codec, element: &mut [u8]) -> bool {
                 use $crate::element::Value;
-                let hidden = $name { $commit: 0, ..*self };
+                let hidden = $name { $commit: Default::default(), ..*self };
                 let whole = hidden.put(codec, element, 0);
                 self.$commit.put(codec, element, $name::commit_at(codec.word)) && whole
             }

@@ -1,6 +1,7 @@
 //! What was found or refused: one element holds all that a report says of it.
 
 use crate::element::{named, parts, published};
+use crate::ids::{Site, ThreadRowPlus1, Ticks};
 
 named! {
     /// What is wrong, by the names that scripts know.
@@ -157,12 +158,12 @@ named! {
 parts! {
     /// A stack of an error, with its thread and time.
     ErrorStack {
-        /// When, in ticks; 0 not known.
-        time: u64,
+        /// When; 0 not known.
+        time: Ticks,
         /// Call site, 0 none.
-        site: u32,
-        /// Row in `threads` plus 1; 0 not known.
-        thread: u32,
+        site: Site,
+        /// The thread, if it is known.
+        thread: ThreadRowPlus1,
         /// A [`StackTag`]; 0: there is no such stack.
         tag: u16,
         /// 0.
@@ -180,9 +181,9 @@ parts! {
         /// Bytes asked for.
         bytes: u64,
         /// Call site of its allocation, 0 none.
-        site: u32,
-        /// Who allocated it: row in `threads` plus 1; 0 not known.
-        thread: u32,
+        site: Site,
+        /// Who allocated it, if that is known.
+        thread: ThreadRowPlus1,
     }
 }
 
@@ -226,10 +227,10 @@ published! {
         freed: u64,
         /// How often the same was found again.
         repeats: u64,
-        /// When it was found first, in ticks, at least 1.
-        first_time: u64,
+        /// When it was found first, at least 1.
+        first_time: Ticks,
         /// When it was found last.
-        last_time: u64,
+        last_time: Ticks,
         /// Up to three stacks.
         stacks: [ErrorStack; 3],
         /// Bytes at `address` as they were to be.

@@ -49,7 +49,7 @@ pub use counter::{GlobalCounter, TallyCounter};
 pub use element::Word;
 pub use header::MAGIC;
 pub use header::{FormatError, Header};
-pub use ids::{CodeId, LabelId, Site};
+pub use ids::{CodeId, LabelId, Site, ThreadRow, ThreadRowPlus1, Ticks};
 pub use kind::Kind;
 pub use layout::{Field, RecordLayout};
 pub use record::{Entry, FreedEntry};

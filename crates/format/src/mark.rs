@@ -1,6 +1,7 @@
 //! Moments that a program names, and the trace windows between them.
 
 use crate::element::{named, published};
+use crate::ids::{ThreadRowPlus1, Ticks};
 
 named! {
     /// What a mark is.
@@ -27,14 +28,14 @@ published! {
     Mark by number {
         /// Its sequence number plus 1; the commit word.
         number: u64,
-        /// When it was set, in ticks.
-        time: u64,
+        /// When it was set.
+        time: Ticks,
         /// Where its name lies in `strings`.
         name_at: u32,
         /// Bytes of the name.
         name_bytes: u32,
-        /// Who set it: row in `threads` plus 1.
-        thread: u32,
+        /// Who set it.
+        thread: ThreadRowPlus1,
         /// A [`MarkKind`].
         kind: u16,
         /// One of [`reach`].
@@ -89,8 +90,8 @@ published! {
         name_at: u32,
         /// Bytes of the name.
         name_bytes: u32,
-        /// The one thread that it is of: row in `threads` plus 1; 0: all.
-        thread: u32,
+        /// The one thread that it is of; none is named: all.
+        thread: ThreadRowPlus1,
         /// How often it was started; its figures are since the last time.
         starts: u32,
         /// Records that there is room for in a buffer of the program's; 0: its blocks are those of the ledger.

@@ -14,7 +14,7 @@
 //! ```
 
 use crate::bytes::{Codec, WordSize};
-use crate::ids::{LabelId, Site};
+use crate::ids::{LabelId, Site, ThreadRow, Ticks};
 use crate::kind::Kind;
 use crate::layout::{Field, Figures, RecordLayout, mask};
 use crate::sample;
@@ -34,12 +34,12 @@ pub struct Entry {
     pub kind: Kind,
     /// Call site.
     pub site: Site,
-    /// Row in `threads`; `None` if not recorded or the thread has no row.
-    pub thread: Option<u32>,
+    /// `None` if not recorded or the thread has no row.
+    pub thread: Option<ThreadRow>,
     /// Row in `heaps`.
     pub heap: Option<u8>,
-    /// Ticks since the ledger began.
-    pub time: Option<u64>,
+    /// When it was allocated.
+    pub time: Option<Ticks>,
     /// What was in force when it was allocated. Records of the default packing have no room for it: it lies beside them.
     pub label: LabelId,
 }
@@ -59,9 +59,9 @@ pub struct FreedEntry {
     /// Call site of the free.
     pub site: Site,
     /// Who freed.
-    pub thread: Option<u32>,
+    pub thread: Option<ThreadRow>,
     /// When it was freed.
-    pub time: Option<u64>,
+    pub time: Option<Ticks>,
 }
 
 /// Words of a default 64-bit record.
@@ -76,14 +76,12 @@ pub const STEADY: usize = 4;
 pub const NUMBER_MAX: u64 = mask(48) - 1;
 /// Addresses are 48 bits wide; blocks above are counted, not entered.
 pub const ADDRESS_MAX: u64 = mask(48);
-/// Thread rows are 16 bits wide; this value stands for every thread without a row.
-pub const THREAD_OTHER: u32 = 0xFFFF;
 /// A size of this or more is kept in the `wide` section.
 pub const SIZE_ESCAPE: u64 = mask(32);
 /// An excess of this or more is kept in the `wide` section.
 pub const EXCESS_ESCAPE: u64 = mask(20);
 /// A time of this or more saturates (203 days of microseconds).
-pub const TIME_MAX: u64 = mask(44);
+pub const TIME_MAX: Ticks = Ticks(mask(44));
 /// In the history a label is 20 bits wide; this value stands for a label with a higher number.
 pub const LABEL_OTHER: u32 = mask(20) as u32;
 /// Where it stands in its word.
@@ -161,12 +159,12 @@ impl Entry {
     #[inline]
     pub fn pack(&self) -> [u64; RECORD_WORDS] {
         let size = self.size.unwrap_or(SIZE_ESCAPE).min(SIZE_ESCAPE);
-        let thread = u64::from(self.thread.unwrap_or(0).min(THREAD_OTHER));
+        let thread = u64::from(self.thread.unwrap_or(ThreadRow(0)).min(ThreadRow::OTHER).0);
         [
             self.number.wrapping_add(1) & mask(48) | thread << 48,
             self.address & mask(48) | (u64::from(self.kind.0) & 63) << 48 | u64::from(self.heap.unwrap_or(0)) << 56,
             size | u64::from(self.site.0) << 32,
-            self.time.unwrap_or(0).min(TIME_MAX) | self.excess().min(EXCESS_ESCAPE) << 44,
+            self.time.unwrap_or_default().min(TIME_MAX).0 | self.excess().min(EXCESS_ESCAPE) << 44,
         ]
     }
 
@@ -205,9 +203,9 @@ impl Entry {
             actual: size.zip(excess).map(|(size, excess)| size.wrapping_add(excess)),
             kind: Kind((words[1] >> 48 & 63) as u8),
             site: Site((words[2] >> 32) as u32),
-            thread: Some((words[0] >> 48) as u32),
+            thread: Some(ThreadRow((words[0] >> 48) as u32)),
             heap: Some((words[1] >> 56) as u8),
-            time: Some(words[3] & mask(44)),
+            time: Some(Ticks(words[3] & mask(44))),
             label: LabelId::NONE,
         })
     }
@@ -251,9 +249,9 @@ impl Entry {
             actual: size.zip(excess).map(|(size, excess)| size.saturating_add(excess)),
             kind: Kind(record.figure(Field::Kind).unwrap_or(0) as u8),
             site: Site(record.figure(Field::Site).unwrap_or(0) as u32),
-            thread: record.unescaped(Field::Thread).map(|row| row as u32),
+            thread: record.unescaped(Field::Thread).map(|row| ThreadRow(row as u32)),
             heap: record.figure(Field::Heap).map(|row| row as u8),
-            time: record.figure(Field::Time),
+            time: record.figure(Field::Time).map(Ticks),
             label: LabelId(record.figure(Field::Label).unwrap_or(0) as u32),
         })
     }
@@ -278,7 +276,7 @@ impl Entry {
         Entry {
             actual: self.actual.filter(|_| has(Field::Excess)),
             site: if has(Field::Site) { self.site } else { Site::NONE },
-            thread: self.thread.filter(|row| has(Field::Thread) && *row != THREAD_OTHER),
+            thread: self.thread.filter(|row| has(Field::Thread) && *row != ThreadRow::OTHER),
             heap: self.heap.filter(|_| has(Field::Heap)),
             time: self.time.filter(|_| has(Field::Time)),
             ..self
@@ -291,7 +289,7 @@ impl Entry {
     pub fn steady(&self) -> [Option<u64>; STEADY] {
         [
             Some(u64::from(self.kind.0)),
-            self.thread.map(u64::from),
+            self.thread.map(|row| u64::from(row.0)),
             self.heap.map(u64::from),
             Some(u64::from(self.label.0)),
         ]
@@ -304,7 +302,7 @@ impl Entry {
         let [kind, thread, heap, label] = steady;
         Entry {
             kind: Kind(kind.unwrap_or(0) as u8),
-            thread: thread.map(|row| row as u32),
+            thread: thread.map(|row| ThreadRow(row as u32)),
             heap: heap.map(|row| row as u8),
             label: LabelId(label.unwrap_or(0) as u32),
             ..self
@@ -353,9 +351,9 @@ impl Entry {
             layout.put(codec, bytes, Field::Excess, excess);
         }
         layout.put(codec, bytes, Field::Site, u64::from(self.site.0));
-        layout.put(codec, bytes, Field::Thread, self.thread.map_or(u64::MAX, u64::from));
+        layout.put(codec, bytes, Field::Thread, self.thread.map_or(u64::MAX, |row| u64::from(row.0)));
         layout.put(codec, bytes, Field::Heap, u64::from(self.heap.unwrap_or(0)));
-        layout.put(codec, bytes, Field::Time, self.time.unwrap_or(0));
+        layout.put(codec, bytes, Field::Time, self.time.unwrap_or_default().0);
         layout.put(codec, bytes, Field::Label, u64::from(self.label.0));
         layout.put(codec, bytes, Field::Number, self.number.wrapping_add(1));
         wide
@@ -374,18 +372,19 @@ impl FreedEntry {
     pub fn pack(&self) -> [u64; HISTORY_WORDS] {
         let block = self.block.pack();
         let by = (self.by, self.later);
-        let end = Self::pack_end(self.number, by, self.site, self.thread.unwrap_or(0), self.time.unwrap_or(0));
+        let (thread, time) = (self.thread.unwrap_or(ThreadRow(0)), self.time.unwrap_or_default());
+        let end = Self::pack_end(self.number, by, self.site, thread, time);
         let label = u64::from(self.block.label.0.min(LABEL_OTHER)) << 44;
         [block[0], block[1], block[2], block[3], end[0], end[1], end[2] | label, self.block.history_figure()]
     }
 
     /// Words 4 to 6: what is added to a record when its block is freed.
     #[inline(always)]
-    pub fn pack_end(number: u64, (by, later): (Kind, u32), site: Site, thread: u32, time: u64) -> [u64; 3] {
+    pub fn pack_end(number: u64, (by, later): (Kind, u32), site: Site, thread: ThreadRow, time: Ticks) -> [u64; 3] {
         [
-            number.wrapping_add(1) & mask(48) | u64::from(thread.min(THREAD_OTHER)) << 48,
+            number.wrapping_add(1) & mask(48) | u64::from(thread.min(ThreadRow::OTHER).0) << 48,
             u64::from(site.0) | (u64::from(by.0) & 63) << 32 | u64::from(later) << 38,
-            time.min(TIME_MAX),
+            time.min(TIME_MAX).0,
         ]
     }
 
@@ -409,8 +408,8 @@ impl FreedEntry {
             later: entry.figure(Field::FreedLater).unwrap_or(0) as u32,
             by: Kind::ended_by(entry.figure(Field::FreedBy).unwrap_or(0) as u8),
             site: Site(entry.figure(Field::FreedSite).unwrap_or(0) as u32),
-            thread: entry.unescaped(Field::FreedThread).map(|row| row as u32),
-            time: entry.figure(Field::FreedTime),
+            thread: entry.unescaped(Field::FreedThread).map(|row| ThreadRow(row as u32)),
+            time: entry.figure(Field::FreedTime).map(Ticks),
         })
     }
 
@@ -445,8 +444,8 @@ impl FreedEntry {
             later: if has(Field::FreedLater) { (by >> 38) as u32 } else { 0 },
             by: Kind::ended_by((by >> 32 & 63) as u8),
             site: Site(by as u32),
-            thread: Some((end >> 48) as u32).filter(|row| *row != THREAD_OTHER),
-            time: Some(time & mask(44)),
+            thread: Some(ThreadRow((end >> 48) as u32)).filter(|row| *row != ThreadRow::OTHER),
+            time: Some(Ticks(time & mask(44))),
         })
     }
 
@@ -457,8 +456,8 @@ impl FreedEntry {
         layout.put(codec, bytes, Field::FreedBy, u64::from(self.by.number()));
         layout.put(codec, bytes, Field::FreedLater, u64::from(self.later));
         layout.put(codec, bytes, Field::FreedSite, u64::from(self.site.0));
-        layout.put(codec, bytes, Field::FreedThread, self.thread.map_or(u64::MAX, u64::from));
-        layout.put(codec, bytes, Field::FreedTime, self.time.unwrap_or(0));
+        layout.put(codec, bytes, Field::FreedThread, self.thread.map_or(u64::MAX, |row| u64::from(row.0)));
+        layout.put(codec, bytes, Field::FreedTime, self.time.unwrap_or_default().0);
         layout.put(codec, bytes, Field::FreedLabel, u64::from(self.block.label.0));
         let wide = match self.block.size {
             Some(size) if layout.all_ones(Field::Size).is_some_and(|limit| size >= limit) => size,

@@ -392,6 +392,8 @@ element! {
 
 /// States of a thread's row: the two low bits of the word. Those above say of a thread that is gone when that was noticed.
 pub mod thread_state {
+    use crate::ids::Ticks;
+
     /// No thread.
     pub const VACANT: u32 = 0;
     /// Not known to be gone.
@@ -410,19 +412,19 @@ pub mod thread_state {
         word & ((1 << BITS) - 1)
     }
 
-    /// The word of a thread that was gone at this time, in ticks; rounded up.
-    pub const fn gone_by(ticks: u64) -> u32 {
-        let units = (ticks >> UNIT).saturating_add(1);
+    /// The word of a thread that was gone at this time; rounded up.
+    pub const fn gone_by(time: Ticks) -> u32 {
+        let units = (time.0 >> UNIT).saturating_add(1);
         let most = (u32::MAX >> BITS) as u64;
         let units = if units < most { units } else { most };
         GONE | (units as u32) << BITS
     }
 
-    /// By when a thread with this word was gone, in ticks; `None` if it is not or nobody noted it.
-    pub const fn ended_by(word: u32) -> Option<u64> {
+    /// By when a thread with this word was gone; `None` if it is not or nobody noted it.
+    pub const fn ended_by(word: u32) -> Option<Ticks> {
         match word >> BITS {
             0 => None,
-            units if of(word) == GONE => Some((units as u64) << UNIT),
+            units if of(word) == GONE => Some(Ticks((units as u64) << UNIT)),
             _ => None,
         }
     }
@@ -437,6 +439,7 @@ pub const THREAD_NAME_BYTES: usize = 16;
 mod tests {
     use super::pc;
     use super::thread_state::{ALIVE, AT_EXIT, GONE, VACANT, ended_by, gone_by, of};
+    use crate::ids::Ticks;
 
     #[test]
     fn marks_are_no_code_addresses() {
@@ -453,10 +456,10 @@ mod tests {
     #[test]
     fn the_end_of_a_thread_is_kept_rounded_up() {
         for ticks in [0, 1, 16_383, 16_384, 400_000, 1 << 30, (1 << 44) - 20_000] {
-            let by = ended_by(gone_by(ticks)).expect("a time");
-            assert!(by > ticks && by - ticks <= 16_384 && of(gone_by(ticks)) == GONE, "{ticks}: {by}");
+            let by = ended_by(gone_by(Ticks(ticks))).expect("a time").0;
+            assert!(by > ticks && by - ticks <= 16_384 && of(gone_by(Ticks(ticks))) == GONE, "{ticks}: {by}");
         }
-        assert_eq!(of(gone_by(u64::MAX)), GONE);
+        assert_eq!(of(gone_by(Ticks(u64::MAX))), GONE);
         assert_eq!([VACANT, ALIVE, GONE, AT_EXIT].map(ended_by), [None; 4]);
         assert_eq!(ended_by(AT_EXIT | 4 << 2), None);
     }

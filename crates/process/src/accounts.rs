@@ -13,9 +13,7 @@ use crate::ledger::Ledger;
 use crate::private::{Alone, Run};
 use crate::state::{HEAPS_MAX, ThreadBooks};
 use core::sync::atomic::{AtomicU64, Ordering};
-use heapledger_format::account::WITHOUT_ROW;
-use heapledger_format::record::THREAD_OTHER;
-use heapledger_format::{SectionKind, TallyCounter};
+use heapledger_format::{SectionKind, TallyCounter, ThreadRow, ThreadRowPlus1};
 use heapledger_linux::apart;
 use heapledger_recorder::backend::{Backend as _, Slot};
 
@@ -96,13 +94,14 @@ fn freed_row(ledger: &Ledger, row: u64) -> &FreedWords {
 
 /// Not 0, and no more than 25 bits.
 #[inline(always)]
-fn key(thread: u32, heap: u8) -> u32 {
-    (thread << 8 | u32::from(heap)).wrapping_add(1)
+fn key(thread: ThreadRow, heap: u8) -> u32 {
+    (thread.0 << 8 | u32::from(heap)).wrapping_add(1)
 }
 
 /// As it stands in the ledger.
-fn row_plus_1(thread: u32) -> u64 {
-    if thread == THREAD_OTHER { u64::from(WITHOUT_ROW) } else { u64::from(thread).wrapping_add(1) }
+fn row_plus_1(thread: ThreadRow) -> u64 {
+    let named = if thread == ThreadRow::OTHER { ThreadRowPlus1::WITHOUT_ROW } else { thread.into() };
+    u64::from(named.0)
 }
 
 impl Accounts {
@@ -133,12 +132,12 @@ impl Accounts {
         self.index.unmap(alone);
     }
 
-    fn find(&self, thread: u32, heap: u8) -> Option<Found> {
+    fn find(&self, thread: ThreadRow, heap: u8) -> Option<Found> {
         folding::find(self.index.all(), key(thread, heap)).map(Found::of)
     }
 
     /// The account of a thread and a heap, which is made if there is none.
-    fn find_or_make(&self, ledger: &Ledger, thread: u32, heap: u8) -> Option<Found> {
+    fn find_or_make(&self, ledger: &Ledger, thread: ThreadRow, heap: u8) -> Option<Found> {
         match self.find(thread, heap) {
             Some(found) => Some(found),
             // The ledger grows far below the hook: from here on it is not the program's stack that this takes.
@@ -146,7 +145,7 @@ impl Accounts {
         }
     }
 
-    fn make(&self, ledger: &Ledger, thread: u32, heap: u8) -> Option<Found> {
+    fn make(&self, ledger: &Ledger, thread: ThreadRow, heap: u8) -> Option<Found> {
         let account = ledger.lease(SectionKind::Accounts, 1)?;
         let inbox = ledger.lease(SectionKind::AccountFrees, 1)?;
         let fresh = Found { account, inbox };
@@ -196,7 +195,7 @@ impl Access<'_> {
         let (shared, thread) = (self.shared, self.state.row);
         let ledger = shared.ledger();
         let found = shared.accounts.find_or_make(ledger, thread, heap);
-        if thread == THREAD_OTHER {
+        if thread == ThreadRow::OTHER {
             match found {
                 Some(found) => folding::begins_shared(found.words(ledger), amount),
                 None => self.state.count(TallyCounter::AccountsLost, 1),
@@ -227,7 +226,7 @@ impl Access<'_> {
     #[inline(always)]
     pub(crate) fn take_off_account(&mut self, slot: Slot, amount: Amount) {
         let [commit, address, ..] = self.shared.record(slot);
-        let thread = (commit.load(Ordering::Relaxed) >> 48) as u32;
+        let thread = ThreadRow((commit.load(Ordering::Relaxed) >> 48) as u32);
         let heap = (address.load(Ordering::Relaxed) >> 56) as u8;
         match self.state.accounts.own.get(usize::from(heap)) {
             Some(Some(own)) if thread == self.state.row => folding::ends(own, amount),
@@ -236,10 +235,10 @@ impl Access<'_> {
     }
 
     #[inline(never)]
-    fn take_off_anothers(&mut self, thread: u32, heap: u8, amount: Amount) {
+    fn take_off_anothers(&mut self, thread: ThreadRow, heap: u8, amount: Amount) {
         let ledger = self.shared.ledger();
         let key = key(thread, heap);
-        let index = ((thread ^ u32::from(heap) << 2) as usize) % NOTED_MAX;
+        let index = ((thread.0 ^ u32::from(heap) << 2) as usize) % NOTED_MAX;
         let books = &mut self.state.accounts;
         let is_noted = books.noted.get(index).is_some_and(|noted| noted.key == key);
         if is_noted || self.take_row(thread, heap, index, amount) {
@@ -252,13 +251,13 @@ impl Access<'_> {
     /// Lets one of the thread's rows be of another account from now on. False if what was freed is on that already, or lost with it.
     #[cold]
     #[inline(never)]
-    fn take_row(&mut self, thread: u32, heap: u8, index: usize, amount: Amount) -> bool {
+    fn take_row(&mut self, thread: ThreadRow, heap: u8, index: usize, amount: Amount) -> bool {
         let ledger = self.shared.ledger();
         // One that found no room was counted.
         let Some(found) = self.shared.accounts.find(thread, heap) else { return false };
         let own_row = self.state.row;
-        if thread == THREAD_OTHER {
-            folding::ends_shared(found.words(ledger), amount, own_row == THREAD_OTHER);
+        if thread == ThreadRow::OTHER {
+            folding::ends_shared(found.words(ledger), amount, own_row == ThreadRow::OTHER);
             return false;
         }
         if thread == own_row {

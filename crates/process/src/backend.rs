@@ -16,8 +16,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::header::State;
 use heapledger_format::record::{FREED_LABEL_SHIFT, Options, RECORD_WORDS};
 use heapledger_format::section::thread;
-use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, sample};
-use heapledger_recorder::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot, Ticks};
+use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, ThreadRow, Ticks, sample};
+use heapledger_recorder::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot};
 
 /// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
 const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
@@ -137,7 +137,7 @@ impl Access<'_> {
             None => self.aside(|access| access.wide_figure(slot)),
         };
         let Freed { number, later, ended: Ended { by, site }, time } = *freed;
-        let end = FreedEntry::pack_end(number.0, (by, later), site, self.state.row, time.0);
+        let end = FreedEntry::pack_end(number.0, (by, later), site, self.state.row, time);
         let label = match self.shared.labels.is_used() {
             true => u64::from(self.shared.label_of(slot).load(Ordering::Relaxed)),
             false => 0,
@@ -208,7 +208,7 @@ impl<'hook> Backend for Access<'hook> {
     #[inline(always)]
     fn now(&mut self) -> Ticks {
         // It was read with the lease of the number.
-        Ticks(self.state.ticks)
+        self.state.ticks
     }
 
     #[inline(always)]
@@ -233,7 +233,7 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn thread(&mut self) -> Option<u32> {
+    fn thread(&mut self) -> Option<ThreadRow> {
         Some(self.state.row)
     }
 

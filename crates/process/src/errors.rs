@@ -6,8 +6,7 @@ use crate::ledger::{CODEC, Ledger};
 use crate::section::Section;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::errors::{ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag};
-use heapledger_format::record::THREAD_OTHER;
-use heapledger_format::{Kind, SectionKind, Site, TallyCounter};
+use heapledger_format::{Kind, SectionKind, Site, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
 use heapledger_linux::apart;
 use heapledger_linux::token::Token;
 
@@ -86,7 +85,7 @@ fn found_again(section: &Section, entry: &ErrorEntry) -> bool {
     let [first, second, _] = entry.stacks;
     let is_same = |words: &[AtomicU64; WORDS]| {
         let word = |index: usize| words.get(index).map_or(0, |word| word.load(Ordering::Acquire));
-        word(0) as u16 == entry.kind && SITES.map(|index| word(index) as u32) == [first.site, second.site]
+        word(0) as u16 == entry.kind && SITES.map(|index| word(index) as u32) == [first.site.0, second.site.0]
     };
     let there = section.used().min(section.backed());
     let known = (0..there).map(|row| section.element::<WORDS>(row)).find(|words| is_same(words));
@@ -94,15 +93,15 @@ fn found_again(section: &Section, entry: &ErrorEntry) -> bool {
         && let (Some(repeats), Some(last)) = (words.get(REPEATS), words.get(LAST_TIME))
     {
         repeats.fetch_add(1, Ordering::Relaxed);
-        last.fetch_max(entry.last_time, Ordering::Relaxed);
+        last.fetch_max(entry.last_time.0, Ordering::Relaxed);
     }
     known.is_some()
 }
 
 /// A stack of an error: who was there.
-pub(crate) fn stack(tag: StackTag, site: Site, thread: u32, time: u64) -> ErrorStack {
-    let thread = if thread == THREAD_OTHER { 0 } else { thread.wrapping_add(1) };
-    ErrorStack { time: time.max(1), site: site.0, thread, tag: tag as u16, ..ErrorStack::default() }
+pub(crate) fn stack(tag: StackTag, site: Site, thread: ThreadRow, time: Ticks) -> ErrorStack {
+    let thread = if thread == ThreadRow::OTHER { ThreadRowPlus1::NONE } else { thread.into() };
+    ErrorStack { time: time.max(Ticks(1)), site, thread, tag: tag as u16, ..ErrorStack::default() }
 }
 
 impl Access<'_> {
@@ -112,7 +111,7 @@ impl Access<'_> {
     pub(crate) fn refused(&mut self, refused: &FailedCall, site: Site) {
         let (shared, thread) = (self.shared, self.state.row);
         let label = self.state.thread().label.load(Ordering::Relaxed);
-        let time = shared.now().max(1);
+        let time = shared.now().max(Ticks(1));
         let is_seen = refused.why != ErrorKind::FailedAllocation;
         let entered = apart::result_of(false, || {
             shared.errors.enter(
@@ -152,9 +151,9 @@ mod tests {
     #[test]
     fn words_are_where_the_format_has_them() {
         assert_eq!(ErrorEntry::bytes(WordSize::W64), ERROR_BYTES);
-        let sites = [77, 88].map(|site| ErrorStack { site, ..ErrorStack::default() });
+        let sites = [Site(77), Site(88)].map(|site| ErrorStack { site, ..ErrorStack::default() });
         let stacks = [sites[0], sites[1], ErrorStack::default()];
-        let entry = ErrorEntry { kind: 5, repeats: 66, last_time: 99, stacks, ..ErrorEntry::default() };
+        let entry = ErrorEntry { kind: 5, repeats: 66, last_time: Ticks(99), stacks, ..ErrorEntry::default() };
         let mut bytes = [0; ERROR_BYTES];
         assert!(entry.write(CODEC, &mut bytes));
         let word = |index: usize| u64::from_ne_bytes(*bytes[index * 8..].first_chunk().expect("a word"));

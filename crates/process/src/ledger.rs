@@ -32,7 +32,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, State};
 use heapledger_format::section::{self, SectionKind, SectionRow};
-use heapledger_format::{GlobalCounter, TallyCounter, counter, record};
+use heapledger_format::{GlobalCounter, TallyCounter, ThreadRow, counter, record};
 use heapledger_linux::apart;
 use heapledger_linux::memory::FileMapping;
 use heapledger_linux::token::Token;
@@ -115,7 +115,7 @@ const PLANS: [Plan; SECTIONS] = [
     Plan {
         kind: SectionKind::Threads,
         element_bytes: section::thread::bytes(WordSize::W64),
-        room: room(16, 64, record::THREAD_OTHER as u64),
+        room: room(16, 64, ThreadRow::OTHER.0 as u64),
     },
     Plan { kind: SectionKind::Tallies, element_bytes: counter::TALLY_WORDS * 8, room: room(8, 16, 1 << 15) },
     Plan { kind: SectionKind::Labels, element_bytes: 16, room: room(64, 64, LABELS_MAX) },

@@ -9,9 +9,9 @@ use crate::shared::Shared;
 use crate::switch::Recording;
 use core::sync::atomic::{Ordering, fence};
 use heapledger_format::bytes::WordSize;
-use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS, THREAD_OTHER};
+use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS};
 use heapledger_format::section::{module, pc};
-use heapledger_format::{Entry, GlobalCounter, SectionKind, Site};
+use heapledger_format::{Entry, GlobalCounter, SectionKind, Site, ThreadRow};
 use heapledger_unwind::Registers;
 
 /// Most frames of a stack that are told.
@@ -21,7 +21,7 @@ pub const FRAMES_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The thread's row.
-    pub row: u32,
+    pub row: ThreadRow,
     /// All that the thread does from now on has this number or a higher one.
     pub number: u64,
 }
@@ -35,7 +35,7 @@ pub fn position(shared: &'static Shared) -> Option<Position> {
     let registers = Registers { sp: &raw const sign as u64, ..Registers::default() };
     let access = Access::enter(shared, &registers, &sign).ok()?;
     let options = shared.settings().options;
-    if shared.sampling.is_on() || !options.has(Options::THREAD) || access.state.row >= THREAD_OTHER {
+    if shared.sampling.is_on() || !options.has(Options::THREAD) || access.state.row >= ThreadRow::OTHER {
         return None;
     }
     let (next, end) = (access.state.next_number, access.state.end_number);

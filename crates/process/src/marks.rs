@@ -22,7 +22,7 @@ use crate::windows;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::mark::{Mark, MarkKind, reach};
 use heapledger_format::record::{NUMBER_MAX, Options};
-use heapledger_format::{GlobalCounter, SectionKind, TallyCounter};
+use heapledger_format::{GlobalCounter, SectionKind, TallyCounter, ThreadRowPlus1, Ticks};
 use heapledger_linux::{apart, syscall};
 use heapledger_unwind::Registers;
 
@@ -150,7 +150,7 @@ fn set(
     let (number, time) = if new.of_own_thread {
         let mut access = Access::enter(shared, registers, sign).map_err(|_| NotTold::Busy)?;
         let number = access.number_from(0).ok_or(NotTold::NoRoom)?;
-        (number, if access.state.ticks == 0 { shared.now() } else { access.state.ticks })
+        (number, if access.state.ticks == Ticks(0) { shared.now() } else { access.state.ticks })
     } else {
         divide(shared).ok_or(NotTold::NoRoom)?
     };
@@ -159,7 +159,7 @@ fn set(
         time,
         name_at: name.at,
         name_bytes: u32::from(name.bytes),
-        thread: state.map_or(0, |state| state.row_plus_1.get()),
+        thread: state.map_or(ThreadRowPlus1::NONE, |state| state.row_plus_1.get()),
         kind: new.kind as u16,
         reach: if new.of_own_thread { reach::OWN_THREAD } else { reach::ALL_THREADS },
         about: new.about,
@@ -172,7 +172,7 @@ fn set(
 }
 
 /// Divides what all threads have begun so far from what they will begin: the number between, and the time.
-fn divide(shared: &Shared) -> Option<(u64, u64)> {
+fn divide(shared: &Shared) -> Option<(u64, Ticks)> {
     let counter = shared.ledger().global(GlobalCounter::NextNumber);
     // Threads that read no clock look how far the counter is.
     let passed = if shared.settings().options.has(Options::TIME) { 0 } else { OLD_LEASE };

@@ -24,7 +24,7 @@ use crate::state::{Entered, ThreadBooks};
 use crate::threads::refresh_name;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::record::{NUMBER_MAX, Options, TIME_MAX};
-use heapledger_format::{Entry, GlobalCounter, TallyCounter};
+use heapledger_format::{Entry, GlobalCounter, TallyCounter, Ticks};
 use heapledger_recorder::backend::{Begun, Slot};
 
 /// Numbers that a thread leases at once.
@@ -269,7 +269,7 @@ fn new_lease(shared: &Shared, mut state: Entered) -> bool {
 /// Leases numbers, and tells the time in ticks; `None`: there are no more. If nobody has leased any since, the old lease goes on, and
 /// no number is left out.
 #[inline(never)]
-fn take_lease(shared: &Shared, mut state: Entered) -> Option<u64> {
+fn take_lease(shared: &Shared, mut state: Entered) -> Option<Ticks> {
     let counter = shared.ledger().global(GlobalCounter::NextNumber);
     let has_time = shared.settings().options.has(Options::TIME);
     let is_short = has_time && shared.threads.in_use() <= FEW_THREADS;
@@ -309,10 +309,10 @@ fn take_lease(shared: &Shared, mut state: Entered) -> Option<u64> {
 }
 
 /// What is looked after now and then.
-fn after_lease(shared: &Shared, mut state: Entered, now: u64) {
+fn after_lease(shared: &Shared, mut state: Entered, now: Ticks) {
     let last = shared.ledger().global(GlobalCounter::LastTime);
-    if last.load(Ordering::Relaxed) < now {
-        last.store(now, Ordering::Relaxed);
+    if last.load(Ordering::Relaxed) < now.0 {
+        last.store(now.0, Ordering::Relaxed);
     }
     state.leases = state.leases.wrapping_add(1);
     if state.leases.is_power_of_two() || state.leases.is_multiple_of(LOOK_EVERY) {
@@ -322,7 +322,7 @@ fn after_lease(shared: &Shared, mut state: Entered, now: u64) {
     let made = state.cache.counters().made;
     state.count(TallyCounter::RulesMade, made.wrapping_sub(state.rules_counted));
     state.rules_counted = made;
-    shared.measure_now_and_then(now.wrapping_mul(u64::from(TICK_NS)));
+    shared.measure_now_and_then(now.0.wrapping_mul(u64::from(TICK_NS)));
 }
 
 #[cfg(test)]

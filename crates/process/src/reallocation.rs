@@ -1,8 +1,9 @@
 //! What is remembered between the two halves of a `realloc` hook.
 #![forbid(unsafe_code)]
 
+use heapledger_format::Ticks;
 use heapledger_format::record::{ADDRESS_MAX, TIME_MAX};
-use heapledger_recorder::backend::{Number, Slot, Ticks};
+use heapledger_recorder::backend::{Number, Slot};
 use heapledger_recorder::policy::Detached;
 
 /// A block taken out of the index while the real `realloc` runs, in three words on the hook's stack. All zeros: none.
@@ -19,7 +20,7 @@ pub struct Reallocation {
 impl Reallocation {
     pub(crate) fn of(detached: Detached) -> Reallocation {
         let (slot, address, number, time) = detached.into_parts();
-        let (number, time) = (number.0, time.0.min(TIME_MAX));
+        let (number, time) = (number.0, time.min(TIME_MAX).0);
         Reallocation { slot: (u64::from(slot.0) + 1) | time << 32, address: address | (time >> 32) << 48, number }
     }
 
@@ -37,7 +38,7 @@ mod tests {
     #[test]
     fn what_is_detached_is_kept_in_three_words() {
         for parts in
-            [(0, 0, 0, 0), (u32::MAX - 1, ADDRESS_MAX, (1 << 48) - 1, TIME_MAX), (7, 0x7f12_3456_7890, 99, 1 << 33)]
+            [(0, 0, 0, 0), (u32::MAX - 1, ADDRESS_MAX, (1 << 48) - 1, TIME_MAX.0), (7, 0x7f12_3456_7890, 99, 1 << 33)]
         {
             let (slot, address, number, time) = parts;
             let parts = (Slot(slot), address, Number(number), Ticks(time));

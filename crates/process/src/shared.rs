@@ -26,7 +26,7 @@ use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::heap;
-use heapledger_format::{GlobalCounter, SectionKind};
+use heapledger_format::{GlobalCounter, SectionKind, Ticks};
 use heapledger_linux::clock::Clock;
 use heapledger_linux::{apart, syscall};
 use heapledger_recorder::backend::Slot;
@@ -40,9 +40,9 @@ pub const TICK_NS: u32 = 1000;
 
 /// The ledger's ticks in so many nanoseconds.
 #[inline(always)]
-pub fn ticks(ns: u64) -> u64 {
+pub fn ticks(ns: u64) -> Ticks {
     const NS: u64 = TICK_NS as u64;
-    ns / NS
+    Ticks(ns / NS)
 }
 /// Updates that a thread may keep to itself.
 pub const PENDING_UPDATES_MAX: u32 = 256;
@@ -211,7 +211,7 @@ impl Shared {
 
     /// Ticks since the ledger began.
     #[inline]
-    pub fn now(&self) -> u64 {
+    pub fn now(&self) -> Ticks {
         ticks(self.clock.now_ns())
     }
 
@@ -315,7 +315,7 @@ impl Shared {
         let peak = ledger.global(GlobalCounter::PeakBytes);
         peak.fetch_max(bytes as u64, Ordering::Relaxed);
         let (time, blocks) = (state.ticks, state.folded_blocks.wrapping_add(state.pending_blocks));
-        ledger.global(GlobalCounter::PeakTime).store(time, Ordering::Relaxed);
+        ledger.global(GlobalCounter::PeakTime).store(time.0, Ordering::Relaxed);
         ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);
     }
 

@@ -10,7 +10,7 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::section::{THREAD_NAME_BYTES, thread};
-use heapledger_format::{Kind, TallyCounter};
+use heapledger_format::{Kind, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
 use heapledger_recorder::backend::Slot;
@@ -89,7 +89,7 @@ pub struct ThreadState {
     /// Kernel id of the thread that owns this state.
     pub tid: Cell<u32>,
     /// Its row in the ledger plus 1; 0: it has none.
-    pub row_plus_1: Cell<u32>,
+    pub row_plus_1: Cell<ThreadRowPlus1>,
     /// The label in force, 0 for none. A handler leaves it as it was.
     pub label: AtomicU32,
     /// Up to when its lease of numbers lasts. Others may end it.
@@ -141,7 +141,7 @@ pub struct ThreadBooks {
     /// Number of this state plus 1.
     pub number_plus_1: u32,
     /// Its row in the ledger.
-    pub row: u32,
+    pub row: ThreadRow,
     /// Code unloadings at the time the rule cache was last flushed.
     pub generation: u32,
     /// The first number that was taken from the lease, or will be.
@@ -171,7 +171,7 @@ pub struct ThreadBooks {
     /// What the next gap between samples is drawn from; 0: none has been drawn.
     pub random: u64,
     /// When the numbers were leased, in ticks; 0 if times are not recorded.
-    pub ticks: u64,
+    pub ticks: Ticks,
     /// Vacant slots in `slots`.
     pub slot_count: u32,
     /// Next entry of the history that is leased.
@@ -352,7 +352,7 @@ impl Entered<'_> {
     /// Gives the thread its row in the ledger, which was leased for it; `None`: there is none (any more).
     pub(crate) fn set_row(&mut self, row: Option<&'static Row>) {
         self.row_words = row;
-        self.thread().row_plus_1.set(0);
+        self.thread().row_plus_1.set(ThreadRowPlus1::NONE);
         self.counts = row.unwrap_or(&self.thread().no_row);
     }
 

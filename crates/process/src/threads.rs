@@ -15,7 +15,7 @@ use crate::state::{Entered, NewState, ThreadState, change_row};
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{thread, thread_state};
-use heapledger_format::{SectionKind, TallyCounter, record};
+use heapledger_format::{SectionKind, TallyCounter, ThreadRow};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
 
@@ -180,22 +180,22 @@ fn activate(shared: &'static Shared, mut state: Entered, who: Who, stack_pointer
     // Nothing is known of the process yet: the first update is folded in at once.
     (state.folded_bytes, state.folded_blocks, state.headroom) = (0, 0, i64::MAX);
     state.pending_updates = PENDING_UPDATES_MAX;
-    state.row = record::THREAD_OTHER;
+    state.row = ThreadRow::OTHER;
     let mut element = [0; thread::bytes(WordSize::W64)];
     let mut put = |field: fn(WordSize) -> usize, width, value| {
         CODEC.put(&mut element, field(WordSize::W64), width, value);
     };
     put(thread::id, 4, u64::from(who.tid));
     put(thread::handle, 8, tls::thread_pointer() as u64);
-    put(thread::started, 8, shared.now());
+    put(thread::started, 8, shared.now().0);
     match shared.ledger().enter(SectionKind::Threads, &element) {
         Some(row) => {
             let words = shared.ledger().section(SectionKind::Threads).element(row);
             state.set_row(Some(words));
             // The state last: without one a row is nobody's.
             change_row(words, None, thread_state::ALIVE);
-            state.row = row as u32;
-            thread.row_plus_1.set(state.row.wrapping_add(1));
+            state.row = ThreadRow(row as u32);
+            thread.row_plus_1.set(state.row.into());
         }
         None => state.count(TallyCounter::ThreadsUnnamed, 1),
     }

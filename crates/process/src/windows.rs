@@ -20,7 +20,7 @@ use heapledger_format::counter::TALLY_WORDS;
 use heapledger_format::mark::{MarkKind, Window, WindowMode, WindowState};
 use heapledger_format::record::RECORD_WORDS;
 use heapledger_format::section::{thread, wide};
-use heapledger_format::{Entry, GlobalCounter, SectionKind, TallyCounter, sample};
+use heapledger_format::{Entry, GlobalCounter, SectionKind, TallyCounter, ThreadRowPlus1, sample};
 use heapledger_linux::token::Token;
 
 /// Most windows of a run.
@@ -203,9 +203,12 @@ pub fn start(shared: &'static Shared, new: &NewWindow) -> Result<u32, NotTold> {
         return Err(NotTold::Off);
     }
     let thread = if new.of_own_thread {
-        own_state(shared).map(|state| state.row_plus_1.get()).filter(|row| *row != 0).ok_or(NotTold::NoRoom)
+        own_state(shared)
+            .map(|state| state.row_plus_1.get())
+            .filter(|row| *row != ThreadRowPlus1::NONE)
+            .ok_or(NotTold::NoRoom)
     } else {
-        Ok(0)
+        Ok(ThreadRowPlus1::NONE)
     };
     let started = thread.and_then(|thread| open(shared, new, thread));
     if matches!(started, Err(NotTold::NoRoom)) {
@@ -214,7 +217,7 @@ pub fn start(shared: &'static Shared, new: &NewWindow) -> Result<u32, NotTold> {
     started
 }
 
-fn open(shared: &'static Shared, new: &NewWindow, thread: u32) -> Result<u32, NotTold> {
+fn open(shared: &'static Shared, new: &NewWindow, thread: ThreadRowPlus1) -> Result<u32, NotTold> {
     let ledger = shared.ledger();
     let name = shared.texts.enter(ledger, new.name).ok_or(NotTold::NoRoom)?;
     shared.windows.kept.get_or_map().ok_or(NotTold::NoRoom)?;
@@ -222,9 +225,9 @@ fn open(shared: &'static Shared, new: &NewWindow, thread: u32) -> Result<u32, No
     let row_plus_1 = (row as u32).wrapping_add(1);
     let kept = shared.windows.kept(row_plus_1).ok_or(NotTold::NoRoom)?;
     let _changing = shared.windows.changing.take().ok_or(NotTold::Busy)?;
-    set(kept, THREAD, thread.into());
+    set(kept, THREAD, thread.0.into());
     let number = mark(shared, MarkKind::WindowStarts, row_plus_1, new.name, thread)?;
-    Totals::now(shared, thread.into()).keep(kept, OPENED);
+    Totals::now(shared, thread.0.into()).keep(kept, OPENED);
     add_bound(kept, number);
     set(kept, STATE, WindowState::Started as u64);
     let window = Window {
@@ -243,8 +246,14 @@ fn open(shared: &'static Shared, new: &NewWindow, thread: u32) -> Result<u32, No
 }
 
 /// Sets a mark of a window; its number.
-fn mark(shared: &'static Shared, kind: MarkKind, about: u32, name: &[u8], thread: u32) -> Result<u64, NotTold> {
-    let row = marks::mark(shared, &NewMark { kind, name, about, of_own_thread: thread != 0 })?;
+fn mark(
+    shared: &'static Shared,
+    kind: MarkKind,
+    about: u32,
+    name: &[u8],
+    thread: ThreadRowPlus1,
+) -> Result<u64, NotTold> {
+    let row = marks::mark(shared, &NewMark { kind, name, about, of_own_thread: thread != ThreadRowPlus1::NONE })?;
     marks::number_of(shared, row).ok_or(NotTold::Unknown)
 }
 
@@ -264,8 +273,8 @@ pub fn change(shared: &'static Shared, row_plus_1: u32, kind: MarkKind) -> Resul
         return Err(NotTold::Off);
     }
     let kept = shared.windows.kept(row_plus_1).ok_or(NotTold::Unknown)?;
-    let thread = word(kept, THREAD) as u32;
-    if thread != 0 && own_state(shared).is_none_or(|state| state.row_plus_1.get() != thread) {
+    let thread = ThreadRowPlus1(word(kept, THREAD) as u32);
+    if thread != ThreadRowPlus1::NONE && own_state(shared).is_none_or(|state| state.row_plus_1.get() != thread) {
         return Err(NotTold::Unknown);
     }
     let changing = shared.windows.changing.take().ok_or(NotTold::Busy)?;
@@ -288,7 +297,7 @@ pub fn change(shared: &'static Shared, row_plus_1: u32, kind: MarkKind) -> Resul
     }
     let counter = shared.ledger().global(GlobalCounter::NextNumber);
     let number = set_mark.unwrap_or_else(|_| counter.load(Ordering::Acquire));
-    let totals = Totals::now(shared, thread.into());
+    let totals = Totals::now(shared, thread.0.into());
     if next == WindowState::Started {
         let frees = word(kept, OPENED.wrapping_add(2));
         totals.keep(kept, OPENED);
@@ -400,7 +409,7 @@ fn live(shared: &Shared, kept: &Kept) -> (u64, u64) {
         records.copy_words(first, &mut words);
         fence(Ordering::Acquire);
         let Some(entry) = Entry::unpack(&words).filter(|_| records.word(first) == words[0]) else { continue };
-        if is_its(entry.number) && (thread == 0 || entry.thread.map(u64::from) == thread.checked_sub(1)) {
+        if is_its(entry.number) && (thread == 0 || entry.thread.map(|row| u64::from(row.0)) == thread.checked_sub(1)) {
             let size = entry.size.or_else(|| huge(shared, entry.number)).unwrap_or(0);
             let weight = sample::weight(entry.size.unwrap_or(u64::MAX), entry.number, shared.settings().sample);
             blocks = blocks.wrapping_add(weight);

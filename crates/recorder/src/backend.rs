@@ -1,6 +1,6 @@
 //! What the policy needs of a kind of target, and what it tells it.
 
-use heapledger_format::{Entry, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 
 /// What became of [`Backend::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +27,6 @@ impl Number {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Slot(pub u32);
-
-/// Ticks since the ledger began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(transparent)]
-pub struct Ticks(pub u64);
 
 /// By how much the live heap grows; below 0: shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +75,7 @@ pub trait Backend {
         number
     }
     /// The calling thread's row.
-    fn thread(&mut self) -> Option<u32>;
+    fn thread(&mut self) -> Option<ThreadRow>;
     /// A vacant slot.
     fn take_slot(&mut self) -> Option<Slot>;
     /// Gives a vacant slot back.

@@ -48,7 +48,7 @@ use config::Plan;
 use core::sync::atomic::{Ordering, compiler_fence};
 use heapledger_format::header::{State, at, counter_at};
 use heapledger_format::record::Options;
-use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter, WordSize};
+use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks, WordSize};
 
 /// What the ledger tells its surroundings. A debugger can as well set a breakpoint on these functions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,7 +101,7 @@ pub struct ChipLedger<'a> {
     /// Rows of tasks in use.
     tasks_used: u32,
     /// The row of the task that is calling.
-    task: Option<u32>,
+    task: Option<ThreadRow>,
     live_blocks: u32,
     /// The clock's reading when the ledger began.
     started: u32,
@@ -251,7 +251,7 @@ impl<'a> ChipLedger<'a> {
         self.task = caller.task.and_then(|handle| self.task_row(handle));
         let result = change(self);
         let now = self.time();
-        self.set_global(GlobalCounter::LastTime, now);
+        self.set_global(GlobalCounter::LastTime, now.0);
         compiler_fence(Ordering::SeqCst);
         self.put(at::BUSY, 2, 0);
         if let Some(done) = self.notices.update_done {
@@ -261,11 +261,11 @@ impl<'a> ChipLedger<'a> {
     }
 
     /// Ticks since the ledger began: the clock's 32 bits, and how often they went round.
-    fn time(&mut self) -> u64 {
+    fn time(&mut self) -> Ticks {
         let (last, rounds) = self.ticks;
         let ticks = (self.clock)().wrapping_sub(self.started);
         self.ticks = (ticks, if ticks < last { rounds.wrapping_add(1) } else { rounds });
-        u64::from(self.ticks.1) << 32 | u64::from(ticks)
+        Ticks(u64::from(self.ticks.1) << 32 | u64::from(ticks))
     }
 
     fn get(&self, place: usize, width: usize) -> u64 {

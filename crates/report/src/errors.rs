@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use heapledger_analysis::Seen;
-use heapledger_format::Kind;
 use heapledger_format::errors::{Direction, ErrorEntry, ErrorKind, ErrorStack, StackTag, Whereabouts};
+use heapledger_format::{Kind, Ticks};
 use heapledger_source::{FoundError, Labels};
 
 use crate::{Context, Ending, Form, Report, ReportError, Stacks};
@@ -122,9 +122,9 @@ fn stack_name(stack: &ErrorStack) -> String {
     }
 }
 
-/// A time of an error, in ticks, if it is known.
-fn ticks(time: u64) -> Option<u64> {
-    (time != 0).then_some(time)
+/// A time of an error, if it is known.
+fn known(time: Ticks) -> Option<Ticks> {
+    (time != Ticks(0)).then_some(time)
 }
 
 /// Bytes that count, of those expected or found.

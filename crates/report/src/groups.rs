@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use heapledger_analysis::fields::{Field, Unit};
 use heapledger_analysis::{Group, GroupKey, Groups, NamedFrame, NamedStack, Seen};
+use heapledger_format::{ThreadRow, Ticks};
 use serde::Serialize;
 use serde::ser::SerializeMap;
 
@@ -216,7 +217,7 @@ impl Serialize for Keys<'_> {
                 GroupKey::Stack(site) => map.serialize_entry(by.name(), &site.0)?,
                 GroupKey::Figure(field, row) if field.unit() == Unit::Thread => {
                     let row = row.and_then(|row| u32::try_from(row).ok());
-                    map.serialize_entry(by.name(), &thread(context, row))?;
+                    map.serialize_entry(by.name(), &thread(context, row.map(ThreadRow)))?;
                 }
                 GroupKey::Told(_, text) => map.serialize_entry(by.name(), &text.as_deref())?,
                 GroupKey::Figure(..) => map.serialize_entry(by.name(), &group_cell(key, context))?,
@@ -282,8 +283,8 @@ fn json(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
         bytes_error: estimated.then_some(groups.total_bytes_error),
     };
     line(out, &HeaderLine::new(command, &context.ledger, groups.sampled).with(more))?;
-    let ns = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.ns(ticks));
-    let age = |ticks: Option<u64>| ticks.and_then(|ticks| context.clock.age_ns(ticks));
+    let ns = |time: Option<Ticks>| time.and_then(|time| context.clock.ns(time));
+    let age = |time: Option<Ticks>| time.and_then(|time| context.clock.age_ns(time));
     for (group, stack) in groups.groups.iter().zip(stacks) {
         let object = GroupLine {
             r#type: "group",

@@ -12,7 +12,7 @@ use heapledger_analysis::{
     Clock, Event, Events, NamedFrame, NamedStack, Note, Sampling, Sections, Selection, Sort, Summary,
 };
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_report::ecos::{EcosSide, Records, diff_gone, diff_head, diff_new};
 use heapledger_report::{Abilities, Context, Form, Format, Paint, Report, Stacks, StatsReport};
 use heapledger_source::{Ledger, SourceError};
@@ -87,7 +87,7 @@ impl Target {
         let (kind, size, actual) = what;
         let site = self.builder.stack(&[(Some(0), by.1.0)]);
         self.places.insert(site, by.1);
-        let (size, actual, thread, time) = (Some(size), Some(actual), Some(by.0), Some(time));
+        let (size, actual, thread, time) = (Some(size), Some(actual), Some(ThreadRow(by.0)), Some(Ticks(time)));
         Entry { number, address, size, actual, kind, site, thread, heap: Some(0), time, ..Entry::NONE }
     }
 
@@ -99,7 +99,15 @@ impl Target {
     fn freed(&mut self, block: Entry, by: Kind, number: u64, time: u64, (thread, place): (u32, Place)) {
         let site = self.builder.stack(&[(Some(0), place.0)]);
         self.places.insert(site, place);
-        self.builder.freed(FreedEntry { block, number, later: 0, by, site, thread: Some(thread), time: Some(time) });
+        self.builder.freed(FreedEntry {
+            block,
+            number,
+            later: 0,
+            by,
+            site,
+            thread: Some(ThreadRow(thread)),
+            time: Some(Ticks(time)),
+        });
     }
 
     fn open(&self) -> (Ledger, Context) {

@@ -1,7 +1,7 @@
 //! What of the history an earlier copy shows.
 
 use heapledger_format::header::flag;
-use heapledger_format::{FreedEntry, GlobalCounter, Header};
+use heapledger_format::{FreedEntry, GlobalCounter, Header, Ticks};
 
 use crate::Ledger;
 
@@ -12,7 +12,7 @@ use crate::Ledger;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     below: u64,
-    until: u64,
+    until: Ticks,
 }
 
 impl Shown {
@@ -23,7 +23,7 @@ impl Shown {
         }
         Shown {
             below: header.global(GlobalCounter::HistoryShown),
-            until: header.global(GlobalCounter::HistoryShownTime),
+            until: Ticks(header.global(GlobalCounter::HistoryShownTime)),
         }
     }
 

@@ -11,7 +11,7 @@ use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::section::{
     BUILD_ID_BYTES_MAX, THREAD_NAME_BYTES, heap, heap_figures, heap_state, module, thread, thread_state,
 };
-use heapledger_format::{Kind, SectionKind, TallyCounter};
+use heapledger_format::{Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
 
 use crate::SourceError;
 use crate::ledger::Ledger;
@@ -42,18 +42,18 @@ pub enum ThreadState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Row in the table; records name a thread by it.
-    pub row: u32,
+    pub row: ThreadRow,
     /// Whether it is still there.
     pub state: ThreadState,
     /// Kernel thread id, or the task's number.
     pub id: u32,
     /// What the program knows it by.
     pub handle: u64,
-    /// First seen, in ticks.
-    pub started: u64,
-    /// If it is gone and that was noted: a time by which it had ended, in ticks. Not long before, as a rule: other threads
+    /// First seen.
+    pub started: Ticks,
+    /// If it is gone and that was noted: a time by which it had ended. Not long before, as a rule: other threads
     /// look now and then.
-    pub ended_by: Option<u64>,
+    pub ended_by: Option<Ticks>,
     /// Its name, perhaps empty.
     pub name: String,
     /// Blocks that it allocated.
@@ -104,8 +104,8 @@ pub struct HeapFigures {
     pub free_blocks: Option<u64>,
     /// Calls that it could not serve.
     pub failures: Option<u64>,
-    /// When all that was noted, in ticks.
-    pub noted: Option<u64>,
+    /// When all that was noted.
+    pub noted: Option<Ticks>,
 }
 
 impl HeapFigures {
@@ -123,7 +123,7 @@ impl HeapFigures {
             blocks: get(heap_figures::blocks),
             free_blocks: get(heap_figures::free_blocks),
             failures: get(heap_figures::failures),
-            noted: get(heap_figures::noted),
+            noted: get(heap_figures::noted).map(Ticks),
         })
     }
 }
@@ -197,11 +197,11 @@ impl Ledger {
             let name = bytes.get(name_at..name_at + THREAD_NAME_BYTES).unwrap_or(&[]);
             let name = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
             Ok(Some(Thread {
-                row,
+                row: ThreadRow(row),
                 state,
                 id: get(thread::id) as u32,
                 handle: get(thread::handle),
-                started: get(thread::started),
+                started: Ticks(get(thread::started)),
                 ended_by: thread_state::ended_by(word),
                 name: String::from_utf8_lossy(name).into_owned(),
                 allocations: get(thread::allocations),

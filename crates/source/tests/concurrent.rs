@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use heapledger_format::bytes::Codec;
-use heapledger_format::{ByteOrder, Entry, Kind, LabelId, SectionKind, Site, WordSize};
+use heapledger_format::{ByteOrder, Entry, Kind, LabelId, SectionKind, Site, ThreadRow, Ticks, WordSize};
 use heapledger_source::Ledger;
 use heapledger_testing::Builder;
 
@@ -26,9 +26,9 @@ fn block(number: u64) -> Entry {
         actual: Some(size + (mixed >> 20 & 0xffff)),
         kind: Kind((1 + mixed % 9) as u8),
         site: Site((mixed >> 13) as u32),
-        thread: Some((mixed >> 7 & 0xff) as u32),
+        thread: Some(ThreadRow((mixed >> 7 & 0xff) as u32)),
         heap: Some((mixed >> 3) as u8),
-        time: Some(mixed >> 21 & 0xff_ffff_ffff),
+        time: Some(Ticks(mixed >> 21 & 0xff_ffff_ffff)),
         label: LabelId(label(number)),
     }
 }

@@ -1,6 +1,6 @@
 //! A finished ledger has its history in the order of frees, in whatever order the ring had it.
 
-use heapledger_format::{Entry, FreedEntry, Kind, Site};
+use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
 use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Builder, Scratch};
 
@@ -12,12 +12,20 @@ fn freed(number: u64) -> FreedEntry {
         actual: Some(24),
         kind: Kind::MALLOC,
         site: Site::NONE,
-        thread: Some(0),
+        thread: Some(ThreadRow(0)),
         heap: Some(0),
-        time: Some(number),
+        time: Some(Ticks(number)),
         ..Entry::NONE
     };
-    FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread: Some(0), time: Some(number) }
+    FreedEntry {
+        block,
+        number,
+        later: 0,
+        by: Kind::FREE,
+        site: Site::NONE,
+        thread: Some(ThreadRow(0)),
+        time: Some(Ticks(number)),
+    }
 }
 
 /// What `ring` holds after it was finished.

@@ -9,7 +9,7 @@ use heapledger_format::errors::{
 use heapledger_format::label::Label;
 use heapledger_format::mark::{Mark, MarkKind, Window, WindowMode, WindowState, reach};
 use heapledger_format::section::label_column;
-use heapledger_format::{Entry, Kind, LabelId, SectionKind, Word};
+use heapledger_format::{Entry, Kind, LabelId, SectionKind, Site, ThreadRowPlus1, Ticks, Word};
 
 use crate::ledger::{Builder, sample};
 
@@ -78,7 +78,7 @@ impl Builder {
             let (name_at, name_bytes) = self.text(name);
             let (reach, thread) = own.map_or((reach::ALL_THREADS, 1), |thread| (reach::OWN_THREAD, thread + 1));
             let (number, kind, about) = (number + 1, *kind as u16, *about);
-            Mark { number, name_at, name_bytes, thread, kind, reach, about, ..Mark::default() }
+            Mark { number, name_at, name_bytes, thread: ThreadRowPlus1(thread), kind, reach, about, ..Mark::default() }
         };
         let marks: Vec<Mark> = marks.iter().map(mark).collect();
         let window = |name: &&str| {
@@ -128,10 +128,10 @@ fn windows(builder: &mut Builder, codec: Codec) {
     let ((name_at, name_bytes), (other_at, other_bytes)) = (builder.text("warm"), builder.text("requests"));
     let mark = |number: u64, kind: MarkKind, about: u32| Mark {
         number: number + 1,
-        time: number * 1_500,
+        time: Ticks(number * 1_500),
         name_at,
         name_bytes,
-        thread: 1,
+        thread: ThreadRowPlus1(1),
         kind: kind as u16,
         reach: 0,
         about,
@@ -151,7 +151,7 @@ fn windows(builder: &mut Builder, codec: Codec) {
         depth: 16,
         name_at: other_at,
         name_bytes: other_bytes,
-        thread: 0,
+        thread: ThreadRowPlus1(0),
         starts: 1,
         capacity: 0,
         allocations: 19,
@@ -172,7 +172,13 @@ fn windows(builder: &mut Builder, codec: Codec) {
 
 fn errors(builder: &mut Builder, codec: Codec) {
     let ((function_at, function_bytes), (around_at, around_bytes)) = (builder.text("memcpy"), builder.text([0x5a; 64]));
-    let stack = |tag: StackTag, time| ErrorStack { time, site: 2, thread: 1, tag: tag as u16, ..ErrorStack::default() };
+    let stack = |tag: StackTag, time| ErrorStack {
+        time,
+        site: Site(2),
+        thread: ThreadRowPlus1(1),
+        tag: tag as u16,
+        ..ErrorStack::default()
+    };
     let overflow = ErrorEntry {
         kind: ErrorKind::BufferOverflow as u16,
         found_by: FoundBy::Canary as u8,
@@ -187,9 +193,13 @@ fn errors(builder: &mut Builder, codec: Codec) {
         block: 0x1000_0040,
         block_bytes: 4,
         allocated: 2,
-        first_time: 200_000,
-        last_time: 200_000,
-        stacks: [stack(StackTag::Allocation, 1_500), stack(StackTag::Access, 200_000), ErrorStack::default()],
+        first_time: Ticks(200_000),
+        last_time: Ticks(200_000),
+        stacks: [
+            stack(StackTag::Allocation, Ticks(1_500)),
+            stack(StackTag::Access, Ticks(200_000)),
+            ErrorStack::default(),
+        ],
         expected: [0x78, 0x56, 0xad, 0xba, 0, 0, 0, 0],
         found: [0x78, 0x56, 0xad, 0, 0, 0, 0, 0],
         around_address: 0x1000_0020,
@@ -197,7 +207,10 @@ fn errors(builder: &mut Builder, codec: Codec) {
         around_bytes,
         function_at,
         function_bytes,
-        neighbours: [Neighbour { address: 0x1000_0000, bytes: 1, site: 1, thread: 2 }, Neighbour::default()],
+        neighbours: [
+            Neighbour { address: 0x1000_0000, bytes: 1, site: Site(1), thread: ThreadRowPlus1(2) },
+            Neighbour::default(),
+        ],
         compared: 4,
         ..ErrorEntry::default()
     };
@@ -209,8 +222,8 @@ fn errors(builder: &mut Builder, codec: Codec) {
         block_bytes: 1 << 20,
         operands: [1024, 1024],
         repeats: 2,
-        first_time: 1,
-        last_time: 90_000,
+        first_time: Ticks(1),
+        last_time: Ticks(90_000),
         ..ErrorEntry::default()
     };
     let bytes = ErrorEntry::bytes(codec.word);
@@ -221,12 +234,25 @@ fn errors(builder: &mut Builder, codec: Codec) {
 fn accounts(builder: &mut Builder, codec: Codec) {
     let account = |thread: u32, heap: u32, figures: [u64; 7]| {
         let [bytes, peak_bytes, blocks, peak_blocks, allocations, frees, frees_by_others] = figures.map(Word);
-        Account { thread, heap, bytes, peak_bytes, blocks, peak_blocks, allocations, frees, frees_by_others }
+        Account {
+            thread: ThreadRowPlus1(thread),
+            heap,
+            bytes,
+            peak_bytes,
+            blocks,
+            peak_blocks,
+            allocations,
+            frees,
+            frees_by_others,
+        }
     };
     let rows = [account(1, 0, [5_000, 9_000, 20, 25, 40, 15, 5]), account(2, 1, [600, 600, 6, 6, 6, 0, 0])];
     let bytes = elements(&rows, Account::bytes(codec.word), |account, out| account.write(codec, out));
     builder.section(SectionKind::Accounts as u16, Account::bytes(codec.word), bytes);
-    let rows = [FreedOfOthers { account: 1, thread: 2, blocks: Word(2), bytes: Word(100) }, FreedOfOthers::default()];
+    let rows = [
+        FreedOfOthers { account: 1, thread: ThreadRowPlus1(2), blocks: Word(2), bytes: Word(100) },
+        FreedOfOthers::default(),
+    ];
     let bytes = elements(&rows, FreedOfOthers::bytes(codec.word), |freed, out| freed.write(codec, out));
     builder.section(SectionKind::AccountFrees as u16, FreedOfOthers::bytes(codec.word), bytes);
 }

@@ -11,7 +11,9 @@ use heapledger_format::label::Label;
 use heapledger_format::layout::{Field, RecordLayout};
 use heapledger_format::record::{Options, labelled_layout_64, layout_64};
 use heapledger_format::section::{SectionRow, heap, module, pc, site, thread, wide};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, LabelId, SectionKind, Site, TallyCounter};
+use heapledger_format::{
+    Entry, FreedEntry, GlobalCounter, Kind, LabelId, SectionKind, Site, TallyCounter, ThreadRow, Ticks,
+};
 
 const PAGE: usize = 4096;
 
@@ -97,9 +99,9 @@ impl Builder {
             actual: Some(size.next_multiple_of(16) + 8),
             kind: Kind::MALLOC,
             site: Site::NONE,
-            thread: Some(0),
+            thread: Some(ThreadRow(0)),
             heap: Some(0),
-            time: Some(number * 1000),
+            time: Some(Ticks(number * 1000)),
             ..Entry::NONE
         })
     }
@@ -438,9 +440,9 @@ pub fn sample(order: ByteOrder, word: WordSize) -> Builder {
             actual: Some((1 + number * 7).next_multiple_of(16) + 8),
             kind: Kind::ALL[1 + number as usize % 17],
             site: sites.get(number as usize % 7).copied().unwrap_or_default(),
-            thread: Some(number as u32 % 3).filter(|_| number % 11 != 0),
+            thread: Some(ThreadRow(number as u32 % 3)).filter(|_| number % 11 != 0),
             heap: Some((number % 2) as u8),
-            time: Some(number * 1_500),
+            time: Some(Ticks(number * 1_500)),
             ..Entry::NONE
         };
         match number {
@@ -454,8 +456,8 @@ pub fn sample(order: ByteOrder, word: WordSize) -> Builder {
                     later: 0,
                     by: if number % 2 == 0 { Kind::FREE } else { Kind::DELETE_SIZED },
                     site: sites[2],
-                    thread: Some(1),
-                    time: Some(200_000 + number),
+                    thread: Some(ThreadRow(1)),
+                    time: Some(Ticks(200_000 + number)),
                 })
             }
         };

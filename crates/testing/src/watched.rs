@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use heapledger_format::{Entry, GlobalCounter, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks};
 
 use crate::{Builder, Scratch};
 
@@ -46,9 +46,9 @@ impl Watched {
             actual: Some(size),
             kind: Kind::MALLOC,
             site: self.sites[site],
-            thread: Some(thread),
+            thread: Some(ThreadRow(thread)),
             heap: None,
-            time: Some(self.next * 1000),
+            time: Some(Ticks(self.next * 1000)),
             ..Entry::NONE
         });
         self.next += 1;

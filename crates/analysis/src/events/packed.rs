@@ -1,7 +1,7 @@
 //! Events that follow each other, as bytes: of each, what differs from the one before it. Nothing is lost, whatever the
 //! figures are; events of a program, in order, take 10 to 25 bytes each.
 
-use heapledger_format::{Entry, FreedEntry, Kind, Site};
+use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
 
 use super::{Event, EventKind};
 
@@ -121,7 +121,7 @@ fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
     block.size.into_iter().for_each(|size| put(bytes, size));
     block.actual.into_iter().for_each(|actual| put_near(bytes, block.size.unwrap_or(0), actual));
     put_near(bytes, u64::from(before.block.site.0), u64::from(block.site.0));
-    block.time.into_iter().for_each(|time| put_near(bytes, before.time().unwrap_or(0), time));
+    block.time.into_iter().for_each(|time| put_near(bytes, before.time().unwrap_or_default().0, time.0));
     // What the free says of the block is what the event says of it.
     if let Some(freed) = event.end() {
         let [number, time] = end_near(before, event);
@@ -133,8 +133,8 @@ fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
         bytes.push(freed.by.0);
         put_near(bytes, number, freed.number);
         put_near(bytes, u64::from(before.site().0), u64::from(freed.site.0));
-        freed.thread.into_iter().for_each(|thread| put(bytes, u64::from(thread)));
-        freed.time.into_iter().for_each(|at| put_near(bytes, time, at));
+        freed.thread.into_iter().for_each(|thread| put(bytes, u64::from(thread.0)));
+        freed.time.into_iter().for_each(|at| put_near(bytes, time, at.0));
         if freed.later != 0 {
             put(bytes, u64::from(freed.later));
         }
@@ -144,7 +144,7 @@ fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
 /// What number and time of a free are near to: those of the event before, or of the allocation if that is the event.
 fn end_near(before: &Event, event: &Event) -> [u64; 2] {
     let near = if matches!(event.kind, EventKind::Free(_)) { before } else { event };
-    [near.number(), near.time().unwrap_or(0)]
+    [near.number(), near.time().unwrap_or_default().0]
 }
 
 fn take_byte(bytes: &mut &[u8]) -> Option<u8> {
@@ -167,20 +167,20 @@ fn take_event(bytes: &mut &[u8], before: &Event) -> Option<Event> {
     let size = if has(flag::SIZE) { Some(take(bytes)?) } else { None };
     let actual = if has(flag::ACTUAL) { Some(take_near(bytes, size.unwrap_or(0))?) } else { None };
     let site = Site(take_near(bytes, u64::from(before.block.site.0))? as u32);
-    let time = if has(flag::TIME) { Some(take_near(bytes, before.time().unwrap_or(0))?) } else { None };
+    let time = if has(flag::TIME) { Some(Ticks(take_near(bytes, before.time().unwrap_or_default().0)?)) } else { None };
     let block = Entry { number, address, size, actual, site, time, ..Entry::NONE }.with_steady(steady);
     let mut event = Event { block, kind: EventKind::Allocation { freed: None } };
     if !has(flag::FREE | flag::FREED) {
         return Some(event);
     }
     let near = if has(flag::FREE) { before } else { &event };
-    let [number, time] = [near.number(), near.time().unwrap_or(0)];
+    let [number, time] = [near.number(), near.time().unwrap_or_default().0];
     let flags = take_byte(bytes)?;
     let by = Kind(take_byte(bytes)?);
     let number = take_near(bytes, number)?;
     let site = Site(take_near(bytes, u64::from(before.site().0))? as u32);
-    let thread = if flags & end_flag::THREAD != 0 { Some(take(bytes)? as u32) } else { None };
-    let time = if flags & end_flag::TIME != 0 { Some(take_near(bytes, time)?) } else { None };
+    let thread = if flags & end_flag::THREAD != 0 { Some(ThreadRow(take(bytes)? as u32)) } else { None };
+    let time = if flags & end_flag::TIME != 0 { Some(Ticks(take_near(bytes, time)?)) } else { None };
     let later = if flags & end_flag::LATER != 0 { take(bytes)? as u32 } else { 0 };
     let freed = FreedEntry { block, number, later, by, site, thread, time };
     event.kind = if has(flag::FREE) { EventKind::Free(freed) } else { EventKind::Allocation { freed: Some(freed) } };
@@ -220,7 +220,7 @@ pub(super) mod tests {
                 size: some(0, any()),
                 actual: some(1, any()),
                 site: Site(any() as u32),
-                time: some(4, any()),
+                time: some(4, any()).map(Ticks),
                 ..Entry::NONE.with_steady(steady)
             };
             let freed = FreedEntry {
@@ -229,8 +229,8 @@ pub(super) mod tests {
                 later: any() as u32,
                 by: Kind(any() as u8),
                 site: Site(any() as u32),
-                thread: some(3, any()).map(|row| row as u32),
-                time: some(2, any()),
+                thread: some(3, any()).map(|row| ThreadRow(row as u32)),
+                time: some(2, any()).map(Ticks),
             };
             let kind = match bits >> 40 & 3 {
                 0 => EventKind::Allocation { freed: None },
@@ -248,7 +248,10 @@ pub(super) mod tests {
         let mut spare = Vec::new();
         let run = EventRun::of(events.iter(), &mut spare);
         assert!(run.iter().eq(events.iter().copied()));
-        assert!(events.iter().any(|event| event.block.thread == Some(1)) && events.iter().any(|e| e.time().is_none()));
+        assert!(
+            events.iter().any(|event| event.block.thread == Some(ThreadRow(1)))
+                && events.iter().any(|e| e.time().is_none())
+        );
         assert_eq!(EventRun::of([].iter(), &mut spare).iter().next(), None);
         // Bytes that end early end the run, and nothing else.
         let cut = EventRun { bytes: run.bytes[..run.bytes.len() - 1].into() };
@@ -258,11 +261,19 @@ pub(super) mod tests {
     #[test]
     fn what_follows_each_other_is_small() {
         let events = (0..1000u64).map(|number| {
-            let (size, thread) = (Some(16 + number % 50), Some(number as u32 / 100));
+            let (size, thread) = (Some(16 + number % 50), Some(ThreadRow(number as u32 / 100)));
             let address = 0x5555_0000_0000 + number * 64 % 4096;
             let site = Site(7 + number as u32 % 90);
-            let block =
-                Entry { number, address, size, actual: size, time: Some(number / 3), thread, site, ..NONE.block };
+            let block = Entry {
+                number,
+                address,
+                size,
+                actual: size,
+                time: Some(Ticks(number / 3)),
+                thread,
+                site,
+                ..NONE.block
+            };
             Event { block, kind: EventKind::Allocation { freed: None } }
         });
         let events: Vec<Event> = events.collect();

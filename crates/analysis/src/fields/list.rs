@@ -106,7 +106,7 @@ fields! {
             .json([6, 7], "number", "its place in the order of all events, from 0")
             .ends(["alloc_number", "free_number"]);
     /// Time since the ledger began.
-    Time, |asked| asked.ticks(),
+    Time, |asked| asked.time().map(|time| time.0),
         row(&["time"], Unit::Time, TIME)
             .condition(6, "`10s` `250ms` `2h`", "since the ledger began; units `ns us ms s m h d`, and `ticks` of the ledger's clock")
             .event(3)
@@ -116,7 +116,7 @@ fields! {
             .json([7, 8], "time_ns", "when")
             .ends(["alloc_time", "free_time"]);
     /// How long ago.
-    Age, |asked| asked.ticks(),
+    Age, |asked| asked.time().map(|time| time.0),
         row(&["age"], Unit::Age, TIME)
             .condition(7, "the same", "how long ago, counted to now if the program runs, else to the end of the recording")
             .event(4)
@@ -125,12 +125,12 @@ fields! {
             .json([8, 0], "age_ns", "how long ago")
             .own();
     /// How long the block lived.
-    Lifetime, |asked| asked.lifetime_ticks(),
+    Lifetime, |asked| asked.lifetime().map(|span| span.0),
         row(&["lifetime"], Unit::Span, LIFETIME)
             .condition(8, "the same", "history only: how long the block lived, where its free is known")
             .event(19);
     /// The thread: its row or its name.
-    Thread, |asked| asked.thread().map(u64::from),
+    Thread, |asked| asked.thread().map(|row| u64::from(row.0)),
         row(&["thread"], Unit::Thread, THREAD)
             .condition(9, "`3`, `\"worker-3\"`", "row of the thread (as `stats` lists them), or its name; see below")
             .event(5)

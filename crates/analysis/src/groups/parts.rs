@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use heapledger_format::{Entry, Site};
+use heapledger_format::{Entry, Site, Ticks};
 
 use crate::fields::{Field, GROUP_FIGURES, Unit};
 use crate::query::Subject;
@@ -66,13 +66,13 @@ impl std::hash::Hasher for Mixer {
 pub(super) struct Total {
     pub(super) amount: Estimate,
     pub(super) largest: Option<u64>,
-    pub(super) oldest: Option<u64>,
-    pub(super) youngest: Option<u64>,
+    pub(super) oldest: Option<Ticks>,
+    pub(super) youngest: Option<Ticks>,
     /// The stack that holds most, and how many bytes.
     pub(super) top: (u64, Site),
 }
 
-fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+fn least(one: Option<Ticks>, other: Option<Ticks>) -> Option<Ticks> {
     one.into_iter().chain(other).min()
 }
 

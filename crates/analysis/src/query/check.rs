@@ -160,9 +160,9 @@ fn check_rows(test: &Test, ledger: &Ledger) -> Result<(), Unsupported> {
     }
     // A table that cannot be read is told of by whoever reads it for its names.
     let threads = ledger.threads().unwrap_or_default();
-    for id in numbers().filter(|id| threads.iter().all(|thread| u64::from(thread.row) != *id)) {
+    for id in numbers().filter(|id| threads.iter().all(|thread| u64::from(thread.row.0) != *id)) {
         if let Some(thread) = threads.iter().find(|thread| u64::from(thread.id) == id) {
-            return Err(Unsupported::ThreadId { id, row: thread.row });
+            return Err(Unsupported::ThreadId { id, row: thread.row.0 });
         }
     }
     Ok(())

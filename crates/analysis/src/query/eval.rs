@@ -1,6 +1,6 @@
 //! Deciding for blocks and events.
 
-use heapledger_format::{Entry, FreedEntry, Kind, Site};
+use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
 use heapledger_source::{Ledger, SourceError};
 
 use super::expr::Filter;
@@ -57,14 +57,14 @@ impl<'e> Subject<'e> {
 
     /// Who did it: the row of the thread.
     #[inline]
-    pub fn thread(&self) -> Option<u32> {
+    pub fn thread(&self) -> Option<ThreadRow> {
         self.end().map_or(self.block.thread, |free| free.thread)
     }
 
     /// On whose account the block is, and of which heap: the row of the thread above 32 bits, that of the heap in them.
     #[inline]
     pub fn account(&self) -> Option<u64> {
-        Some(u64::from(self.block.thread.unwrap_or(u32::MAX)) << 32 | u64::from(self.block.heap?))
+        Some(u64::from(self.block.thread.map_or(u32::MAX, |row| row.0)) << 32 | u64::from(self.block.heap?))
     }
 
     /// By which function.
@@ -79,16 +79,16 @@ impl<'e> Subject<'e> {
         self.end().map_or(self.block.site, |free| free.site)
     }
 
-    /// When, in ticks.
+    /// When.
     #[inline]
-    pub fn ticks(&self) -> Option<u64> {
+    pub fn time(&self) -> Option<Ticks> {
         self.end().map_or(self.block.time, |free| free.time)
     }
 
-    /// How long the block lived, in ticks.
+    /// How long the block lived.
     #[inline]
-    pub fn lifetime_ticks(&self) -> Option<u64> {
-        Some(self.free?.time?.saturating_sub(self.block.time?))
+    pub fn lifetime(&self) -> Option<Ticks> {
+        Some(self.free?.time?.since(self.block.time?))
     }
 
     /// Whether it is a free.
@@ -107,7 +107,7 @@ impl<'e> Subject<'e> {
     #[inline]
     fn measured(&self, field: Field, clock: &Clock) -> Option<u64> {
         let figure = field.figure(self);
-        if field.unit() == Unit::Age { figure.map(|ticks| clock.age_ticks(ticks)) } else { figure }
+        if field.unit() == Unit::Age { figure.map(|ticks| clock.age(Ticks(ticks)).0) } else { figure }
     }
 
     fn row(&self, field: Field) -> Option<u32> {
@@ -339,7 +339,7 @@ impl<'a> Evaluator<'a> {
             Condition::Number(field, test) => {
                 let figure = subject.measured(*field, &self.clock);
                 let is_time = field.kind() == Type::Time;
-                let figure = if is_time { figure.and_then(|ticks| self.clock.ns(ticks)) } else { figure };
+                let figure = if is_time { figure.and_then(|ticks| self.clock.ns(Ticks(ticks))) } else { figure };
                 Some(figure.is_some_and(|figure| test.holds(figure)))
             }
             Condition::Ticks(field, test) => {

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use heapledger_format::ThreadRow;
 use heapledger_format::mark::{Mark, MarkKind, reach};
 use heapledger_source::{Ledger, NamedRow, SourceError};
 
@@ -21,7 +22,7 @@ pub(crate) struct Moments {
     /// In order; none touches another.
     spans: Vec<Span>,
     /// Of threads of which more is known: by row.
-    threads: BTreeMap<u32, Vec<Span>>,
+    threads: BTreeMap<ThreadRow, Vec<Span>>,
 }
 
 /// Whether it names a moment by itself: those of windows say when these were open.
@@ -30,9 +31,9 @@ fn is_moment(mark: &Mark) -> bool {
     of(MarkKind::Mark) || of(MarkKind::ScopeBegins) || of(MarkKind::ScopeEnds)
 }
 
-/// The one thread that a mark divides the events of; `None`: it divides all.
-fn thread_of(mark: &Mark) -> Option<u32> {
-    (mark.reach == reach::OWN_THREAD).then(|| mark.thread.saturating_sub(1))
+/// Whether a mark divides the events of the thread that set it, and of others nothing is said.
+fn of_one_thread(mark: &Mark) -> bool {
+    mark.reach == reach::OWN_THREAD
 }
 
 /// What marks or windows of a ledger are called.
@@ -55,16 +56,17 @@ pub(super) fn in_order(ledger: &Ledger) -> Result<Vec<NamedRow<Mark>>, SourceErr
 }
 
 /// The threads that set marks of their own.
-pub(super) fn own_threads(marks: &[NamedRow<Mark>]) -> BTreeSet<u32> {
-    marks.iter().filter_map(|mark| thread_of(&mark.entry)).collect()
+pub(super) fn own_threads(marks: &[NamedRow<Mark>]) -> BTreeSet<ThreadRow> {
+    let own = marks.iter().filter(|mark| of_one_thread(&mark.entry));
+    own.filter_map(|mark| mark.entry.thread.row()).collect()
 }
 
 /// The numbers of a thread's events that come behind each mark, up to the next: with where the mark is in `marks`, which are
 /// in order.
-pub(super) fn behind_marks(marks: &[NamedRow<Mark>], thread: Option<u32>) -> Vec<(Span, u32)> {
+pub(super) fn behind_marks(marks: &[NamedRow<Mark>], thread: Option<ThreadRow>) -> Vec<(Span, u32)> {
     let reaching = marks.iter().zip(0u32..);
-    let reaching = reaching.filter(|(mark, _)| thread_of(&mark.entry).is_none_or(|own| Some(own) == thread));
-    let reaching: Vec<_> = reaching.collect();
+    let reaches = |mark: &Mark| !of_one_thread(mark) || thread.is_some() && mark.thread.row() == thread;
+    let reaching: Vec<_> = reaching.filter(|(mark, _)| reaches(&mark.entry)).collect();
     let ends = reaching.iter().skip(1).map(|(mark, _)| before(&mark.entry)).chain([u64::MAX]);
     reaching.iter().zip(ends).map(|((mark, at), end)| ((after(&mark.entry), end), *at)).collect()
 }
@@ -73,7 +75,7 @@ pub(super) fn behind_marks(marks: &[NamedRow<Mark>], thread: Option<u32>) -> Vec
 pub(super) struct WindowOpen {
     pub(super) name: String,
     /// The one thread that it is of.
-    pub(super) thread: Option<u32>,
+    pub(super) thread: Option<ThreadRow>,
     pub(super) spans: Vec<Span>,
 }
 
@@ -84,7 +86,7 @@ pub(super) fn windows_open(ledger: &Ledger) -> Result<Vec<WindowOpen>, SourceErr
     marks.sort_by_key(|mark| mark.entry.number);
     let open = windows.into_iter().map(|window| WindowOpen {
         name: window.name,
-        thread: window.entry.thread.checked_sub(1),
+        thread: window.entry.thread.row(),
         spans: spans_of(window.row, &marks),
     });
     Ok(open.collect())
@@ -107,7 +109,7 @@ impl Moments {
 
     /// Those of marks, which are in order.
     fn of_marks(field: Field, marks: &[NamedRow<Mark>], accepts: &dyn Fn(&str) -> bool) -> Moments {
-        let spans = |thread: Option<u32>| -> Vec<Span> {
+        let spans = |thread: Option<ThreadRow>| -> Vec<Span> {
             let behind = behind_marks(marks, thread).into_iter();
             let accepted = |at: u32| marks.get(at as usize).is_some_and(|mark| accepts(&mark.name));
             let mut spans: Vec<Span> = behind.filter(|(_, at)| accepted(*at)).map(|(span, _)| span).collect();
@@ -140,7 +142,7 @@ impl Moments {
 
     /// Whether an event of this number and thread is meant.
     #[inline]
-    pub(crate) fn has(&self, number: u64, thread: Option<u32>) -> bool {
+    pub(crate) fn has(&self, number: u64, thread: Option<ThreadRow>) -> bool {
         let spans = thread.and_then(|thread| self.threads.get(&thread)).unwrap_or(&self.spans);
         let after = spans.partition_point(|(from, _)| *from <= number);
         after.checked_sub(1).and_then(|at| spans.get(at)).is_some_and(|(_, to)| number < *to)
@@ -193,41 +195,66 @@ fn merged(mut spans: Vec<Span>) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heapledger_format::ThreadRowPlus1;
 
-    fn mark(number: u64, name: &str, kind: MarkKind, own: Option<u32>, about: u32) -> NamedRow<Mark> {
-        let (reach, thread) = own.map_or((reach::ALL_THREADS, 1), |thread| (reach::OWN_THREAD, thread + 1));
+    fn mark(number: u64, name: &str, kind: MarkKind, own: Option<ThreadRow>, about: u32) -> NamedRow<Mark> {
+        let (reach, thread) =
+            own.map_or((reach::ALL_THREADS, ThreadRowPlus1(1)), |row| (reach::OWN_THREAD, row.into()));
         let entry = Mark { number: number + 1, kind: kind as u16, reach, thread, about, ..Mark::default() };
         NamedRow { row: number as u32, name: name.to_owned(), entry }
     }
 
-    fn named(number: u64, name: &str, own: Option<u32>) -> NamedRow<Mark> {
+    fn named(number: u64, name: &str, own: Option<ThreadRow>) -> NamedRow<Mark> {
         mark(number, name, MarkKind::Mark, own, 0)
     }
 
     #[test]
     fn marks_divide_the_events_of_those_threads_that_they_reach() {
+        let seventh = Some(ThreadRow(7));
         let marks = [
             named(10, "a", None),
             named(20, "b", None),
-            named(30, "a", Some(7)),
+            named(30, "a", seventh),
             named(40, "a", None),
-            named(50, "b", Some(7)),
+            named(50, "b", seventh),
         ];
         let of = |field, name: &'static str| Moments::of_marks(field, &marks, &move |other| other == name);
         assert_eq!(of(Field::Mark, "a").spans, [(11, 20), (41, u64::MAX)]);
-        assert_eq!(of(Field::Mark, "a").threads[&7], [(11, 20), (31, 40), (41, 50)], "one mark follows the other");
+        assert_eq!(
+            of(Field::Mark, "a").threads[&ThreadRow(7)],
+            [(11, 20), (31, 40), (41, 50)],
+            "one mark follows the other"
+        );
         assert_eq!(of(Field::Since, "a").spans, [(41, u64::MAX)], "the last that is called so");
         let since = of(Field::Since, "b");
         assert_eq!(
-            (since.spans.as_slice(), since.threads[&7].as_slice()),
+            (since.spans.as_slice(), since.threads[&ThreadRow(7)].as_slice()),
             (&[(21, u64::MAX)][..], &[(51, u64::MAX)][..])
         );
-        for (number, thread, is_since) in
-            [(20, None, false), (21, None, true), (21, Some(1), true), (49, Some(7), false), (51, Some(7), true)]
-        {
+        for (number, thread, is_since) in [
+            (20, None, false),
+            (21, None, true),
+            (21, Some(ThreadRow(1)), true),
+            (49, seventh, false),
+            (51, seventh, true),
+        ] {
             assert_eq!(since.has(number, thread), is_since, "{number} {thread:?}");
         }
         assert_eq!(of(Field::Mark, "c").spans, []);
+    }
+
+    #[test]
+    fn a_mark_of_one_thread_without_a_row_divides_no_events() {
+        let mut own = named(10, "a", Some(ThreadRow(0)));
+        own.entry.thread = ThreadRowPlus1::NONE;
+        let marks = [own, named(20, "b", None)];
+        assert_eq!(own_threads(&marks), BTreeSet::new());
+        for thread in [None, Some(ThreadRow(0)), Some(ThreadRow(u32::MAX - 1))] {
+            assert_eq!(behind_marks(&marks, thread), [((21, u64::MAX), 1)], "{thread:?}");
+            for field in [Field::Mark, Field::Since] {
+                assert!(!Moments::of_marks(field, &marks, &|name| name == "a").has(15, thread), "{field:?} {thread:?}");
+            }
+        }
     }
 
     #[test]
@@ -243,7 +270,7 @@ mod tests {
             of(30, WindowResumes, 0),
             of(40, WindowStops, 0),
         ];
-        let of_windows = |rows: &[(u32, Option<u32>)]| {
+        let of_windows = |rows: &[(u32, Option<ThreadRow>)]| {
             Moments::of_windows(rows.iter().map(|(row, thread)| WindowOpen {
                 name: String::new(),
                 thread: *thread,
@@ -253,7 +280,8 @@ mod tests {
         assert_eq!(of_windows(&[(0, None)]).spans, [(11, 20), (31, 40)]);
         assert_eq!(of_windows(&[(1, None)]).spans, [(16, u64::MAX)], "nobody has stopped it");
         assert_eq!(of_windows(&[(0, None), (1, None)]).spans, [(11, u64::MAX)]);
-        let own = of_windows(&[(0, Some(3))]);
-        assert!(own.has(12, Some(3)) && !own.has(25, Some(3)) && !own.has(12, Some(4)) && !own.has(12, None));
+        let third = Some(ThreadRow(3));
+        let own = of_windows(&[(0, third)]);
+        assert!(own.has(12, third) && !own.has(25, third) && !own.has(12, Some(ThreadRow(4))) && !own.has(12, None));
     }
 }

@@ -11,7 +11,7 @@ use crate::fields::{Field, Unit};
 /// The rows of the table that a field's figures are rows of, with their names.
 pub(crate) fn named(field: Field, ledger: &Ledger) -> Result<Vec<(u32, String)>, SourceError> {
     Ok(match field.unit() {
-        Unit::Thread => ledger.threads()?.into_iter().map(|thread| (thread.row, thread.name)).collect(),
+        Unit::Thread => ledger.threads()?.into_iter().map(|thread| (thread.row.0, thread.name)).collect(),
         Unit::Heap => ledger.heaps()?.into_iter().map(|heap| (heap.row, heap.name)).collect(),
         Unit::Mark | Unit::Window => moments::names(field, ledger)?,
         Unit::Label => label_names(field, ledger)?,

@@ -190,7 +190,7 @@ impl fmt::Display for SortKeys {
 
 #[cfg(test)]
 mod tests {
-    use heapledger_format::Site;
+    use heapledger_format::{Site, ThreadRow, Ticks};
 
     use super::*;
 
@@ -225,7 +225,7 @@ mod tests {
             "number" => one.number.cmp(&other.number),
             "time" => one.time.cmp(&other.time),
             "age" => other.time.cmp(&one.time),
-            "thread" => one.thread.unwrap_or(u32::MAX).cmp(&other.thread.unwrap_or(u32::MAX)),
+            "thread" => one.thread.is_none().cmp(&other.thread.is_none()).then(one.thread.cmp(&other.thread)),
             "kind" => (one.kind.name(), one.kind.0).cmp(&(other.kind.name(), other.kind.0)),
             "heap" => one.heap.cmp(&other.heap),
             "site" => one.site.cmp(&other.site),
@@ -245,9 +245,9 @@ mod tests {
             actual: size.map(|size| size + number % 3),
             kind,
             site: Site((number % 4) as u32),
-            thread: Some((number % 5) as u32).filter(|row| *row != 4),
+            thread: Some(ThreadRow((number % 5) as u32)).filter(|row| row.0 != 4),
             heap: Some((number % 3) as u8).filter(|row| *row != 2),
-            time: Some(number / 3).filter(|time| *time != 5),
+            time: Some(Ticks(number / 3)).filter(|time| time.0 != 5),
             ..Entry::NONE
         };
         let kinds = [Kind::MALLOC, Kind::CALLOC, Kind::FREE, Kind(200), Kind(201)];

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use heapledger_format::ThreadRow;
 use heapledger_source::{Ledger, SourceError};
 
 use super::moments::{self, Span};
@@ -13,14 +14,14 @@ pub(crate) struct Timeline {
     values: Vec<Vec<String>>,
     /// In order, none within another, each with its value.
     spans: Vec<(Span, u32)>,
-    threads: BTreeMap<u32, Vec<(Span, u32)>>,
+    threads: BTreeMap<ThreadRow, Vec<(Span, u32)>>,
 }
 
 impl Timeline {
     /// The last mark before an event.
     pub(crate) fn of_marks(ledger: &Ledger) -> Result<Timeline, SourceError> {
         let marks = moments::in_order(ledger)?;
-        let spans = |thread: Option<u32>| moments::behind_marks(&marks, thread);
+        let spans = |thread: Option<ThreadRow>| moments::behind_marks(&marks, thread);
         let values = marks.iter().map(|mark| vec![mark.name.clone()]).collect();
         let own = moments::own_threads(&marks).into_iter().map(|thread| (thread, spans(Some(thread)))).collect();
         Ok(Timeline { values, spans: spans(None), threads: own })
@@ -30,7 +31,7 @@ impl Timeline {
     pub(crate) fn of_windows(ledger: &Ledger) -> Result<Timeline, SourceError> {
         let open = moments::windows_open(ledger)?;
         let mut timeline = Timeline::default();
-        let own: BTreeSet<u32> = open.iter().filter_map(|window| window.thread).collect();
+        let own: BTreeSet<ThreadRow> = open.iter().filter_map(|window| window.thread).collect();
         for thread in own.into_iter().map(Some).chain([None]) {
             let all = open.iter().filter(|window| window.thread.is_none() || window.thread == thread);
             let all: Vec<(Span, &str)> =
@@ -72,7 +73,7 @@ impl Timeline {
 
     /// What holds for an event of this number and thread: a number for [`Timeline::names`].
     #[inline]
-    pub(crate) fn value(&self, number: u64, thread: Option<u32>) -> Option<u32> {
+    pub(crate) fn value(&self, number: u64, thread: Option<ThreadRow>) -> Option<u32> {
         let own = thread.filter(|_| !self.threads.is_empty()).and_then(|thread| self.threads.get(&thread));
         let spans = own.unwrap_or(&self.spans);
         let after = spans.partition_point(|((from, _), _)| *from <= number);
@@ -138,7 +139,7 @@ mod tests {
                 for name in NAMES {
                     let test = TextTest::OneOf([name.to_owned()].into());
                     let chosen = Moments::new(*field, &test, &ledger).expect("read");
-                    let threads = [None, Some(0), Some(1), Some(2)];
+                    let threads = [None, Some(0), Some(1), Some(2)].map(|row| row.map(ThreadRow));
                     for (number, thread) in (0..number + 5).flat_map(|number| threads.map(|thread| (number, thread))) {
                         let shown = timeline.value(number, thread).map_or(&[][..], |value| timeline.names(value));
                         let is_shown = shown.iter().any(|shown| shown == name);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use heapledger_format::CodeId;
+use heapledger_format::{CodeId, ThreadRow};
 use heapledger_source::{Ledger, SourceError};
 
 use super::{Amounts, CallTree, GUESSED, Interner, Level, LevelKind, Side, SiteSums, TreeNode};
@@ -78,7 +78,7 @@ impl<'a> TreeBuilder<'a> {
         ledger: &Ledger,
         sums: &SiteSums,
         names: &mut Names<'_>,
-        thread: &dyn Fn(Option<u32>) -> String,
+        thread: &dyn Fn(Option<ThreadRow>) -> String,
     ) -> Result<(), SourceError> {
         self.by_thread |= sums.by_thread;
         let mut known: HashMap<(u32, CodeId), usize> = HashMap::new();

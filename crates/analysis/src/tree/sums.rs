@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use heapledger_format::{Entry, FreedEntry, SectionKind, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, SectionKind, Site, TallyCounter, ThreadRow};
 use heapledger_source::{Ledger, SourceError};
 
 use super::Amounts;
@@ -19,7 +19,7 @@ const SITES_MORE: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteSum {
     /// The row of the thread that allocated; `None` if it has none, or threads are not told apart.
-    pub thread: Option<u32>,
+    pub thread: Option<ThreadRow>,
     /// The site: a whole stack. 0: no stack.
     pub site: Site,
     /// What it holds.
@@ -67,7 +67,7 @@ struct Holdings {
     /// Sites from here on are not believed.
     limit: usize,
     places: Vec<Amounts>,
-    threads: HashMap<(Option<u32>, Site), Amounts>,
+    threads: HashMap<(Option<ThreadRow>, Site), Amounts>,
     total: Amounts,
     samples: u64,
 }
@@ -113,7 +113,7 @@ impl Holdings {
         let threads = self.threads.into_iter();
         let threads = threads.map(|((thread, site), amounts)| SiteSum { thread, site, amounts });
         let mut sites: Vec<SiteSum> = places.chain(threads).filter(|sum| !sum.amounts.is_zero()).collect();
-        sites.sort_unstable_by_key(|sum| (sum.thread.map_or(u64::MAX, u64::from), sum.site));
+        sites.sort_unstable_by_key(|sum| (sum.thread.map_or(u64::MAX, |row| u64::from(row.0)), sum.site));
         sites
     }
 }
@@ -249,7 +249,7 @@ mod tests {
             let (mut one, mut parts) = (fresh(), [fresh(), fresh()]);
             for number in 0..200u64 {
                 let site = Site((number * 7 % 60) as u32);
-                let thread = (!number.is_multiple_of(5)).then_some(number as u32 % 3);
+                let thread = (!number.is_multiple_of(5)).then_some(ThreadRow(number as u32 % 3));
                 let block = Entry {
                     number,
                     address: 0x1000,

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use heapledger_format::{Entry, GlobalCounter, Kind, Site, TallyCounter};
+use heapledger_format::{Entry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::{Ledger, SourceError, Thread};
 
 use super::mark::{Mark, SeenNumbers};
@@ -24,7 +24,7 @@ pub struct CellKey {
     /// The call site; 0: none.
     pub site: Site,
     /// The row of the thread.
-    pub thread: Option<u32>,
+    pub thread: Option<ThreadRow>,
     /// The function that allocated.
     pub kind: Kind,
 }
@@ -38,10 +38,10 @@ pub struct Cell {
     pub live: Amount,
     /// Those that came after the mark; none without a mark.
     pub young: Amount,
-    /// When the first of them was allocated, in ticks; of the young ones if there is a mark and any are young.
-    pub oldest: Option<u64>,
+    /// When the first of them was allocated; of the young ones if there is a mark and any are young.
+    pub oldest: Option<Ticks>,
     /// When the last of them was allocated.
-    pub newest: Option<u64>,
+    pub newest: Option<Ticks>,
 }
 
 impl Cell {

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use heapledger_format::Ticks;
+
 use super::{Cell, CellKey, Sample, per_second};
 use crate::Amount;
 
@@ -23,10 +25,10 @@ pub struct Row<G> {
     pub growth_bytes: i64,
     /// By how many blocks it grew since the base.
     pub growth_blocks: i64,
-    /// When the oldest of its blocks was allocated, in ticks; of the young ones if there are any.
-    pub oldest: Option<u64>,
+    /// When the oldest of its blocks was allocated; of the young ones if there are any.
+    pub oldest: Option<Ticks>,
     /// When the newest was.
-    pub newest: Option<u64>,
+    pub newest: Option<Ticks>,
     /// Cells that it has now.
     pub cells: u64,
 }
@@ -89,7 +91,7 @@ pub fn rows<G: Copy + Eq + Hash>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapledger_format::{Kind, Site};
+    use heapledger_format::{Kind, Site, ThreadRow};
     use std::sync::Arc;
 
     fn held(blocks: u64, bytes: u64) -> Amount {
@@ -97,8 +99,8 @@ mod tests {
     }
 
     fn cell(site: Site, thread: u32, live: Amount, young: Amount, ages: [u64; 2]) -> Cell {
-        let key = CellKey { site, thread: Some(thread), kind: Kind::MALLOC };
-        Cell { key, live, young, oldest: Some(ages[0]), newest: Some(ages[1]) }
+        let key = CellKey { site, thread: Some(ThreadRow(thread)), kind: Kind::MALLOC };
+        Cell { key, live, young, oldest: Some(Ticks(ages[0])), newest: Some(Ticks(ages[1])) }
     }
 
     fn sample(at_ns: u64, cells: Vec<Cell>) -> Sample {
@@ -129,7 +131,7 @@ mod tests {
         assert_eq!((rows[0].live, rows[0].cells), (held(5, 320), 2));
         assert_eq!((rows[0].bytes_per_second, rows[0].blocks_per_second), (Some(110.0), Some(1.5)));
         assert_eq!((rows[0].growth_bytes, rows[0].growth_blocks), (310, 4));
-        assert_eq!((rows[0].oldest, rows[0].newest), (Some(2), Some(9)));
+        assert_eq!((rows[0].oldest, rows[0].newest), (Some(Ticks(2)), Some(Ticks(9))));
         assert_eq!((rows[1].growth_bytes, rows[1].bytes_per_second), (8, Some(4.0)));
         assert_eq!((rows[2].live, rows[2].growth_bytes, rows[2].growth_blocks), (held(0, 0), -40, -4));
     }
@@ -138,7 +140,7 @@ mod tests {
     fn the_first_reading_has_no_rates_and_no_growth() {
         let now = sample(7, vec![cell(Site(1), 0, held(4, 300), Amount::default(), [5, 9])]);
         let rows = rows(&now, None, None, |key| key.thread);
-        assert_eq!((rows[0].group, rows[0].bytes_per_second, rows[0].growth_bytes), (0, None, 0));
+        assert_eq!((rows[0].group, rows[0].bytes_per_second, rows[0].growth_bytes), (ThreadRow(0), None, 0));
     }
 
     #[test]
@@ -153,7 +155,7 @@ mod tests {
             ],
         );
         let rows = rows(&now, None, None, |_| Some(()));
-        assert_eq!((rows[0].oldest, rows[0].newest, rows[0].young.blocks), (Some(60), Some(71), 3));
+        assert_eq!((rows[0].oldest, rows[0].newest, rows[0].young.blocks), (Some(Ticks(60)), Some(Ticks(71)), 3));
     }
 
     #[test]

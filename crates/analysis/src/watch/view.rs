@@ -1,6 +1,6 @@
 //! How somebody wants to see a ledger that is watched, and the rows that are to be seen then.
 
-use heapledger_format::{Kind, Site, TallyCounter};
+use heapledger_format::{Kind, Site, TallyCounter, ThreadRow};
 use heapledger_source::Thread;
 
 use super::names::UNNAMED;
@@ -50,7 +50,7 @@ pub enum RowId {
     /// A call site.
     Site(Site),
     /// A row of the threads; `None`: threads without one.
-    Thread(Option<u32>),
+    Thread(Option<ThreadRow>),
     /// A function of the malloc family.
     Kind(Kind),
 }
@@ -112,7 +112,7 @@ impl Readings {
     }
 
     /// A thread that has this row, as the newest totals know it.
-    pub fn thread(&self, row: u32) -> Option<&Thread> {
+    pub fn thread(&self, row: ThreadRow) -> Option<&Thread> {
         self.totals.as_ref()?.threads.iter().find(|thread| thread.row == row)
     }
 

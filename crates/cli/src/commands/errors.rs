@@ -47,7 +47,7 @@ fn show(args: &ErrorsArgs) -> Result<()> {
     errors.truncate(errors.len() - left_out);
     let of_stacks = errors.iter().flat_map(|error| error.entry.stacks.map(|stack| stack.site));
     let of_neighbours = errors.iter().flat_map(|error| error.entry.neighbours.map(|neighbour| neighbour.site));
-    let sites = of_stacks.chain(of_neighbours).map(Site).filter(|site| *site != Site::NONE);
+    let sites = of_stacks.chain(of_neighbours).filter(|site| *site != Site::NONE);
     let mut names = args.naming.name(ledger, sites, true)?;
     let (labels, seen) = (&ledger.labels()?, Seen::of(ledger, 0)?);
     let left_out = left_out as u64;

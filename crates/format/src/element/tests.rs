@@ -1,5 +1,6 @@
 //! Elements of the sections that programs fill themselves, byte for byte, in both byte orders and word sizes.
 
+use crate::ids::{Site, ThreadRowPlus1, Ticks};
 use std::fmt::Debug;
 use std::format;
 use std::string::String;
@@ -7,7 +8,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::Value;
-use crate::account::{Account, FreedOfOthers, WITHOUT_ROW};
+use crate::account::{Account, FreedOfOthers};
 use crate::bytes::{ByteOrder, Codec, WordSize};
 use crate::element::Word;
 use crate::errors::{Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag, Whereabouts};
@@ -152,10 +153,10 @@ fn labels() {
 fn marks() {
     let mark = Mark {
         number: 0x1001,
-        time: 0x20002,
+        time: Ticks(0x20002),
         name_at: 0x11,
         name_bytes: 0x12,
-        thread: 3,
+        thread: ThreadRowPlus1(3),
         kind: MarkKind::WindowStarts as u16,
         reach: reach::OWN_THREAD,
         about: 0x15,
@@ -172,7 +173,7 @@ fn windows() {
         depth: 16,
         name_at: 0x21,
         name_bytes: 0x22,
-        thread: 7,
+        thread: ThreadRowPlus1(7),
         starts: 2,
         capacity: 0x100,
         allocations: 0x101,
@@ -193,7 +194,7 @@ fn windows() {
 #[test]
 fn accounts() {
     let account = Account {
-        thread: 3,
+        thread: ThreadRowPlus1(3),
         heap: 1,
         bytes: Word(0x1000),
         peak_bytes: Word(0x1001),
@@ -204,14 +205,13 @@ fn accounts() {
         frees_by_others: Word(0x1006),
     };
     all_ways(account, &ACCOUNT, Account::write, Account::read);
-    let freed = FreedOfOthers { account: 9, thread: 2, blocks: Word(0x31), bytes: Word(0x3200) };
+    let freed = FreedOfOthers { account: 9, thread: ThreadRowPlus1(2), blocks: Word(0x31), bytes: Word(0x3200) };
     all_ways(freed, &FREED, FreedOfOthers::write, FreedOfOthers::read);
 
     let left = account.less(&FreedOfOthers { bytes: Word(0x10), ..freed });
     assert_eq!((left.blocks, left.bytes), (Word(0x1002 - 0x31), Word(0x1000 - 0x10)));
     assert_eq!((left.frees, left.frees_by_others), (account.frees, Word(0x1006 + 0x31)));
     assert_eq!(left.less(&FreedOfOthers { bytes: Word(u64::MAX), ..freed }).bytes, Word(0), "it may lag");
-    assert_ne!(WITHOUT_ROW, 0);
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn a_word_stays_at_the_highest_that_fits() {
 fn errors() {
     let stack = |time, tag, custom| ErrorStack {
         time,
-        site: 0x40 + u32::from(tag),
-        thread: 0x50 + u32::from(tag),
+        site: Site(0x40 + u32::from(tag)),
+        thread: ThreadRowPlus1(0x50 + u32::from(tag)),
         tag,
         unused: 0,
         custom,
@@ -235,8 +235,8 @@ fn errors() {
     let neighbour = |index: u32| Neighbour {
         address: 0x7000 + u64::from(index),
         bytes: 0x60 + u64::from(index),
-        site: 0x70 + index,
-        thread: 0x80 + index,
+        site: Site(0x70 + index),
+        thread: ThreadRowPlus1(0x80 + index),
     };
     let error = ErrorEntry {
         kind: ErrorKind::BufferOverflow as u16,
@@ -257,12 +257,12 @@ fn errors() {
         allocated: 0x91,
         freed: 0x92,
         repeats: 3,
-        first_time: 0x1111,
-        last_time: 0x2222,
+        first_time: Ticks(0x1111),
+        last_time: Ticks(0x2222),
         stacks: [
-            stack(0xa1, StackTag::Allocation as u16, 0),
-            stack(0xa2, StackTag::Free as u16, 0),
-            stack(0xa3, StackTag::Custom as u16, 0x99),
+            stack(Ticks(0xa1), StackTag::Allocation as u16, 0),
+            stack(Ticks(0xa2), StackTag::Free as u16, 0),
+            stack(Ticks(0xa3), StackTag::Custom as u16, 0x99),
         ],
         expected: [0x78, 0x56, 0xad, 0xba, 0, 0, 0, 0],
         found: [0x78, 0, 0xad, 0xba, 1, 2, 3, 4],
@@ -286,7 +286,7 @@ fn errors() {
     let mut short = [0u8; 136];
     assert!(!error.write(codec, &mut short));
     let read = ErrorEntry::read(codec, &short).expect("an error");
-    assert_eq!((read.kind, read.block_bytes, read.last_time), (22, 16, 0x2222));
+    assert_eq!((read.kind, read.block_bytes, read.last_time), (22, 16, Ticks(0x2222)));
     assert_eq!(read.stacks, [error.stacks[0], ErrorStack::default(), ErrorStack::default()]);
     assert_eq!(read.neighbours, [Neighbour::default(); 2]);
 }

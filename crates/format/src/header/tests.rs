@@ -1,7 +1,7 @@
 //! Headers, written and read again, forged and cut.
 
 use super::*;
-use crate::ids::Site;
+use crate::ids::{Site, ThreadRow, Ticks};
 use crate::layout::Field;
 use crate::record::{Entry, layout_64};
 use crate::section::{SectionKind, site};
@@ -144,9 +144,9 @@ fn the_smallest_ledger_fits_a_chip() {
             actual: Some(number as u64 + 8),
             kind: crate::Kind::MALLOC,
             site: Site(number as u32),
-            thread: Some(1),
+            thread: Some(ThreadRow(1)),
             heap: None,
-            time: Some(number as u64),
+            time: Some(Ticks(number as u64)),
             ..Entry::NONE
         };
         let place = records_at + number * RECORD_BYTES;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bytes::ByteOrder;
+use crate::ids::{Site, ThreadRow, Ticks};
 
 fn bytes_of<const N: usize>(words: [u64; N]) -> std::vec::Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -17,9 +18,9 @@ fn sample() -> Entry {
         actual: Some(104),
         kind: Kind::NEW_ARRAY,
         site: Site(0xdead_beef),
-        thread: Some(513),
+        thread: Some(ThreadRow(513)),
         heap: Some(2),
-        time: Some(12_345_678),
+        time: Some(Ticks(12_345_678)),
         ..Entry::NONE
     }
 }
@@ -40,8 +41,8 @@ fn the_fast_packing_is_what_the_descriptors_say() {
         later: 0,
         by: Kind::DELETE_ARRAY,
         site: Site(9),
-        thread: Some(3),
-        time: Some(99),
+        thread: Some(ThreadRow(3)),
+        time: Some(Ticks(99)),
     };
     assert_eq!(FreedEntry::read(&layout, CODEC, &bytes_of(freed.pack())), Some(freed));
     let mut slow = [0u8; 64];
@@ -61,7 +62,7 @@ fn every_narrow_field_at_its_edge() {
         actual: Some(SIZE_ESCAPE - 1 + EXCESS_ESCAPE - 1),
         kind: Kind(63),
         site: Site(u32::MAX),
-        thread: Some(THREAD_OTHER - 1),
+        thread: Some(ThreadRow(ThreadRow::OTHER.0 - 1)),
         heap: Some(255),
         time: Some(TIME_MAX),
         ..Entry::NONE
@@ -77,16 +78,23 @@ fn every_narrow_field_at_its_edge() {
     assert!(padded.is_wide());
     assert_eq!(read(&padded).map(|e| (e.size, e.actual)), Some((Some(1), None)));
 
-    let crowd = Entry { thread: Some(THREAD_OTHER + 1), ..last };
+    let crowd = Entry { thread: Some(ThreadRow(ThreadRow::OTHER.0 + 1)), ..last };
     assert_eq!(read(&crowd).map(|e| e.thread), Some(None), "a thread without a row");
 
-    let late = Entry { time: Some(TIME_MAX + 1), ..last };
+    let late = Entry { time: Some(Ticks(TIME_MAX.0 + 1)), ..last };
     assert_eq!(read(&late).and_then(|e| e.time), Some(TIME_MAX), "time saturates");
 
     // A history entry keeps the figure that the record had to put elsewhere.
     for block in [huge, padded] {
-        let freed =
-            FreedEntry { block, number: 1, later: 0, by: Kind::FREE, site: Site::NONE, thread: None, time: Some(0) };
+        let freed = FreedEntry {
+            block,
+            number: 1,
+            later: 0,
+            by: Kind::FREE,
+            site: Site::NONE,
+            thread: None,
+            time: Some(Ticks(0)),
+        };
         let back = FreedEntry::read(&layout, CODEC, &bytes_of(freed.pack())).expect("an entry");
         assert_eq!(back.block.size, block.size);
         if block.size != Some(SIZE_ESCAPE) {
@@ -108,6 +116,6 @@ fn what_is_switched_off_is_not_described() {
     let layout = layout_64(Options(Options::THREAD));
     let entry = Entry::read(&layout, CODEC, &bytes_of(sample().pack())).expect("an entry");
     assert_eq!((entry.time, entry.actual, entry.heap, entry.site), (None, None, None, Site::NONE));
-    assert_eq!((entry.thread, entry.size), (Some(513), Some(100)));
+    assert_eq!((entry.thread, entry.size), (Some(ThreadRow(513)), Some(100)));
     assert!(!layout.has(Field::FreedNumber));
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use heapledger_format::TallyCounter;
-use heapledger_format::account::{Account, WITHOUT_ROW};
+use heapledger_format::account::Account;
+use heapledger_format::{TallyCounter, ThreadRowPlus1};
 use heapledger_source::Ledger;
 
 /// Compares accounts with the records, one by one, and with the counters; none are there where none are kept. Nobody is inside a call.
@@ -17,7 +17,7 @@ pub(crate) fn expect_agreement(ledger: &Ledger, what: &str) -> Vec<Account> {
     let mut records = ledger.records();
     while let Some(entries) = records.next_chunk().expect("records") {
         for entry in entries {
-            let whose = entry.thread.map_or(WITHOUT_ROW, |row| row + 1);
+            let whose = entry.thread.map_or(ThreadRowPlus1::WITHOUT_ROW, ThreadRowPlus1::from);
             let (blocks, bytes) = held.entry((whose, u32::from(entry.heap.unwrap_or(0)))).or_insert((0, 0));
             (*blocks, *bytes) = (*blocks + 1, *bytes + entry.size.expect("a size"));
         }
@@ -175,7 +175,8 @@ mod threads {
             start_recording();
             rounds(50, 12, 30, 1);
             let accounts = expect_agreement(&open_own_ledger().read(), "threads without a row");
-            let others = accounts.iter().find(|account| account.thread == heapledger_format::account::WITHOUT_ROW);
+            let others =
+                accounts.iter().find(|account| account.thread == heapledger_format::ThreadRowPlus1::WITHOUT_ROW);
             let others = others.expect("their account");
             assert!(others.allocations.0 > 500 && others.frees.0 > 0, "{others:?}");
             assert_eq!(lost(), 0);

@@ -5,7 +5,7 @@ use std::thread;
 
 use heapledger_format::mark::{Mark, MarkKind, reach};
 use heapledger_format::record::Options;
-use heapledger_format::{Entry, Kind, TallyCounter};
+use heapledger_format::{Entry, Kind, TallyCounter, ThreadRowPlus1, Ticks};
 use heapledger_process::hooks::{self, ReallocEnd};
 use heapledger_process::marks::{NewMark, NotTold, mark};
 use heapledger_process::options::Request;
@@ -38,10 +38,10 @@ fn all(ledger: &Ledger) -> Vec<Entry> {
 }
 
 /// The number and the time of the one live block of this size.
-fn block_of(ledger: &Ledger, size: u64) -> (u64, u64) {
+fn block_of(ledger: &Ledger, size: u64) -> (u64, Ticks) {
     let found: Vec<Entry> = all(ledger).into_iter().filter(|entry| entry.size == Some(size)).collect();
     assert_eq!(found.len(), 1, "blocks of {size} bytes");
-    (found[0].number, found[0].time.unwrap_or(0))
+    (found[0].number, found[0].time.unwrap_or(Ticks(0)))
 }
 
 fn counted(counter: TallyCounter) -> u64 {
@@ -87,7 +87,7 @@ fn divide() {
     assert_eq!(marks[4].1.about, load);
     for (index, (_, mark)) in marks.iter().enumerate() {
         assert_eq!(mark.reach, if index == 0 { reach::OWN_THREAD } else { reach::ALL_THREADS });
-        assert_eq!(mark.thread, 1, "who set it");
+        assert_eq!(mark.thread, ThreadRowPlus1(1), "who set it");
     }
     let order = [1, 0, 2, 0, 3, 0, 5, 0, 6, 0, 7];
     let mut next = marks.iter();

@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use heapledger_format::TallyCounter;
 use heapledger_format::mark::{MarkKind, WindowMode, WindowState};
+use heapledger_format::{TallyCounter, ThreadRowPlus1};
 use heapledger_process::marks::NotTold;
 use heapledger_process::options::Request;
 use heapledger_process::windows::{NewWindow, change, figures, start};
@@ -77,7 +77,10 @@ fn see() {
     assert_eq!(states, [("all", WindowState::Stopped as u32), ("own", WindowState::Started as u32)]);
     let entry = windows[0].entry;
     assert_eq!([entry.allocations, entry.bytes_allocated, entry.frees, entry.live_blocks, entry.live_bytes], last);
-    assert_eq!((entry.thread, windows[1].entry.thread, entry.starts, entry.capacity), (0, 1, 1, 0));
+    assert_eq!(
+        (entry.thread, windows[1].entry.thread, entry.starts, entry.capacity),
+        (ThreadRowPlus1(0), ThreadRowPlus1(1), 1, 0)
+    );
     let marks = ledger.marks().expect("marks");
     let of_all: Vec<_> =
         marks.iter().filter(|mark| mark.entry.about == all).map(|mark| (mark.name.as_str(), mark.entry.kind)).collect();

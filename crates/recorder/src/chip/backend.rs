@@ -2,12 +2,12 @@
 
 use super::ChipLedger;
 use super::config::SectionPlace;
-use crate::backend::{Backend, Change, Ended, Freed, Inserted, Measure, Number, Slot, Ticks};
+use crate::backend::{Backend, Change, Ended, Freed, Inserted, Measure, Number, Slot};
 use heapledger_format::header::{State, at};
 use heapledger_format::layout::Field;
 use heapledger_format::record::Options;
 use heapledger_format::section::thread;
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
 
 /// The highest number: plus 1 it is the highest commit word.
 const NUMBER_MAX: u64 = u32::MAX as u64 - 1;
@@ -32,7 +32,7 @@ impl ChipLedger<'_> {
 
 impl Backend for ChipLedger<'_> {
     fn now(&mut self) -> Ticks {
-        Ticks(if self.plan.options.has(Options::TIME) { self.time() } else { 0 })
+        if self.plan.options.has(Options::TIME) { self.time() } else { Ticks(0) }
     }
 
     fn number(&mut self) -> Option<Number> {
@@ -44,7 +44,7 @@ impl Backend for ChipLedger<'_> {
         Some(Number(number))
     }
 
-    fn thread(&mut self) -> Option<u32> {
+    fn thread(&mut self) -> Option<ThreadRow> {
         self.task
     }
 
@@ -102,7 +102,7 @@ impl Backend for ChipLedger<'_> {
         }
         let Some(block) = self.load(slot) else { return };
         let Freed { number, later, ended: Ended { by, site }, time } = *freed;
-        let (number, time) = (number.0, Some(time.0));
+        let (number, time) = (number.0, Some(time));
         let freed = FreedEntry { block, number, later, by, site, thread: self.thread(), time };
         let entry = element(self.region, ring, self.ring_next);
         freed.write(&self.plan.layout, self.plan.codec, entry);

@@ -2,7 +2,7 @@
 
 use super::{Caller, ChipLedger};
 use heapledger_format::section::{THREAD_NAME_BYTES, thread, thread_state};
-use heapledger_format::{SectionKind, TallyCounter, WordSize};
+use heapledger_format::{SectionKind, TallyCounter, ThreadRow, WordSize};
 
 const WORD: WordSize = WordSize::W32;
 
@@ -13,7 +13,7 @@ impl ChipLedger<'_> {
         self.update(&Caller::default(), |ledger| {
             ledger.end_task(handle); // one of that handle that nobody took leave of
             let Some(row) = ledger.new_task_row(handle) else { return false };
-            let element = ledger.plan.tasks.element(row);
+            let element = ledger.plan.tasks.element(row.0);
             ledger.put(element.wrapping_add(thread::id(WORD)), 4, u64::from(id));
             let name = name.as_bytes();
             ledger.copy(element.wrapping_add(thread::name(WORD)), name.get(..THREAD_NAME_BYTES).unwrap_or(name));
@@ -28,19 +28,23 @@ impl ChipLedger<'_> {
 
     fn end_task(&mut self, handle: u32) {
         if let Some(row) = self.known_task_row(handle) {
-            self.put(self.plan.tasks.element(row).wrapping_add(thread::state(WORD)), 4, u64::from(thread_state::GONE));
+            self.put(
+                self.plan.tasks.element(row.0).wrapping_add(thread::state(WORD)),
+                4,
+                u64::from(thread_state::GONE),
+            );
         }
     }
 
-    fn known_task_row(&self, handle: u32) -> Option<u32> {
-        (0..self.tasks_used).find(|row| {
-            let element = self.plan.tasks.element(*row);
+    fn known_task_row(&self, handle: u32) -> Option<ThreadRow> {
+        (0..self.tasks_used).map(ThreadRow).find(|row| {
+            let element = self.plan.tasks.element(row.0);
             self.get(element.wrapping_add(thread::state(WORD)), 4) == u64::from(thread_state::ALIVE)
                 && self.get(element.wrapping_add(thread::handle(WORD)), 4) == u64::from(handle)
         })
     }
 
-    fn new_task_row(&mut self, handle: u32) -> Option<u32> {
+    fn new_task_row(&mut self, handle: u32) -> Option<ThreadRow> {
         let row = self.tasks_used;
         if row == self.plan.tasks.count {
             if self.plan.tasks.count != 0 {
@@ -52,21 +56,21 @@ impl ChipLedger<'_> {
         let element = self.plan.tasks.element(row);
         let now = self.time();
         self.put(element.wrapping_add(thread::handle(WORD)), 4, u64::from(handle));
-        self.put(element.wrapping_add(thread::started(WORD)), 4, now.min(u64::from(u32::MAX)));
+        self.put(element.wrapping_add(thread::started(WORD)), 4, now.0.min(u64::from(u32::MAX)));
         self.put(element.wrapping_add(thread::state(WORD)), 4, u64::from(thread_state::ALIVE));
         self.set_used(SectionKind::Threads, self.tasks_used);
-        Some(row)
+        Some(ThreadRow(row))
     }
 
     /// The row of the calling task.
-    pub(super) fn task_row(&mut self, handle: u32) -> Option<u32> {
+    pub(super) fn task_row(&mut self, handle: u32) -> Option<ThreadRow> {
         self.known_task_row(handle).or_else(|| self.new_task_row(handle))
     }
 
     /// Adds to a counter of the calling task's row.
     pub(super) fn add_to_task(&mut self, field: fn(WordSize) -> usize, amount: u64) {
         if let Some(row) = self.task {
-            let place = self.plan.tasks.element(row).wrapping_add(field(WORD));
+            let place = self.plan.tasks.element(row.0).wrapping_add(field(WORD));
             self.put(place, 4, self.get(place, 4).wrapping_add(amount));
         }
     }

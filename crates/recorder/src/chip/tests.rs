@@ -5,7 +5,7 @@ use super::*;
 use core::cell::Cell;
 use heapledger_format::bytes::{ByteOrder, Codec};
 use heapledger_format::section::site;
-use heapledger_format::{Entry, FreedEntry, Header, SectionKind, Site};
+use heapledger_format::{Entry, FreedEntry, Header, SectionKind, Site, ThreadRow, Ticks};
 use std::println;
 use std::vec;
 use std::vec::Vec;
@@ -170,7 +170,7 @@ fn every_switch_and_byte_order_reads_back() {
             assert_eq!((entry.number, entry.size, entry.kind), (1, Some(5), Kind::MALLOC));
             assert_eq!(entry.thread, None, "called from no task");
             assert_eq!(entry.actual, on(Options::ACTUAL_SIZE).then_some(8));
-            assert_eq!(entry.time, on(Options::TIME).then_some(7));
+            assert_eq!(entry.time, on(Options::TIME).then_some(Ticks(7)));
             assert_eq!(stack(&ledger, entry.site).len(), if on(Options::STACK) { 2 } else { 0 });
             let history = freed(&ledger);
             assert_eq!(history.len(), usize::from(on(Options::HISTORY)));
@@ -178,8 +178,8 @@ fn every_switch_and_byte_order_reads_back() {
                 assert_eq!((freed.number, freed.by, freed.block.number), (2, Kind::CFREE, 0));
                 assert_eq!((freed.block.address, freed.block.size), (0xFFFF_FFF8, Some(u64::from(u32::MAX) - 1)));
                 assert_eq!(freed.block.heap, on(Options::HEAP).then_some(1));
-                assert_eq!([freed.thread, freed.block.thread], [on(Options::THREAD).then_some(0); 2]);
-                assert_eq!(freed.time, on(Options::TIME).then_some(9));
+                assert_eq!([freed.thread, freed.block.thread], [on(Options::THREAD).then_some(ThreadRow(0)); 2]);
+                assert_eq!(freed.time, on(Options::TIME).then_some(Ticks(9)));
                 assert_eq!(freed.site != Site::NONE, on(Options::STACK));
             }
         }
@@ -242,7 +242,7 @@ fn tasks_keep_their_rows_and_a_full_table_is_counted() {
     ledger.task_ends(0x100);
     ledger.allocated(&block(32, 1), &by(0x100)); // another task with the handle of the first
     ledger.allocated(&block(40, 1), &by(0x300));
-    let rows: Vec<_> = entries(&ledger).iter().map(|entry| entry.thread).collect();
+    let rows: Vec<_> = entries(&ledger).iter().map(|entry| entry.thread.map(|row| row.0)).collect();
     assert_eq!(rows, [Some(0), Some(1), Some(0), Some(2), None]);
     let header = Header::parse(ledger.bytes()).expect("a header");
     assert_eq!(header.tally(TallyCounter::ThreadsUnnamed), 1);
@@ -257,7 +257,7 @@ fn time_goes_on_where_the_clock_goes_round() {
         NOW.set(now);
         ledger.allocated(&block(8, 1), &caller(&[]));
         let times: Vec<_> = entries(&ledger).iter().map(|entry| entry.time).collect();
-        assert_eq!(times, [Some(u64::from(time))], "all ones: at least that much");
+        assert_eq!(times, [Some(Ticks(u64::from(time)))], "all ones: at least that much");
         ledger.freed(8, Kind::FREE, &caller(&[]));
     }
 }

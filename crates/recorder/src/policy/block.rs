@@ -1,7 +1,7 @@
 //! A block begins, and ends.
 
-use crate::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot, Ticks};
-use heapledger_format::{Entry, Kind, LabelId, Site, TallyCounter};
+use crate::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot};
+use heapledger_format::{Entry, Kind, LabelId, Site, TallyCounter, Ticks};
 
 /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
 #[cfg_attr(target_arch = "x86_64", inline(always))]
@@ -47,7 +47,7 @@ pub(super) fn record<B: Backend>(backend: &mut B, block: &Begun, slot: Slot, (nu
         site: block.site,
         thread: backend.thread(),
         heap: Some(block.heap),
-        time: Some(time.0),
+        time: Some(time),
         label: LabelId::NONE,
     };
     backend.publish(slot, &entry);

@@ -3,9 +3,9 @@
 //! Before the real call the block is taken out of the index ([`detach`]); after it, [`settle`] decides what it came to.
 
 use super::block::{close, displaced, record, reserve, retire, unknown};
-use crate::backend::{Backend, Begun, Ended, Inserted, Number, Slot, Ticks};
+use crate::backend::{Backend, Begun, Ended, Inserted, Number, Slot};
 use heapledger_format::record::LATER_MAX;
-use heapledger_format::{Kind, Site, TallyCounter};
+use heapledger_format::{Kind, Site, TallyCounter, Ticks};
 
 /// A block taken out of the index while `realloc` decides over it. Readers still see its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

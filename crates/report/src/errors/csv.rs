@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use heapledger_format::Site;
+use heapledger_format::Ticks;
 use heapledger_format::errors::{FoundAt, FoundBy};
 
-use super::{ErrorsReport, called, direction, given_by, kind_name, stack_name, stacks, ticks};
+use super::{ErrorsReport, called, direction, given_by, kind_name, known, stack_name, stacks};
 use crate::record::frames::callers;
 use crate::{Cell, Column, ReportError, Table, TableForm};
 
@@ -24,10 +24,10 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
         let text = |text: Option<String>| text.map_or(Cell::Nothing, Cell::Text);
         let word = |word: Option<&str>| text(word.map(str::to_owned));
         let address = |address: u64| if address == 0 { Cell::Nothing } else { Cell::Address(address) };
-        let time = |time: u64| Cell::maybe(ticks(time).and_then(|ticks| context.clock.ns(ticks)), Cell::Span);
+        let time = |time: Ticks| Cell::maybe(known(time).and_then(|ticks| context.clock.ns(ticks)), Cell::Span);
         let mut told = Vec::new();
         for stack in stacks(error) {
-            told.push(format!("{}: {}", stack_name(stack), callers(&report.names.stack(Site(stack.site))?)));
+            told.push(format!("{}: {}", stack_name(stack), callers(&report.names.stack(stack.site)?)));
         }
         table.row(&[
             Cell::Plain(found.row.into()),

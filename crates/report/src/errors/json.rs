@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use heapledger_format::errors::{ErrorStack, FoundAt, FoundBy, Neighbour, Whereabouts};
-use heapledger_format::{LabelId, Site};
+use heapledger_format::{LabelId, Site, Ticks};
 use heapledger_source::FoundError;
 use serde::Serialize;
 
-use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, stack_name, stacks, ticks};
+use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, known, stack_name, stacks};
 use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, line, thread};
 use crate::{Context, Report, ReportError};
 
@@ -71,8 +71,8 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
     let mut lines = StackLines::default();
     for found in report.errors {
         let neighbours = found.entry.neighbours.iter().map(|neighbour| neighbour.site);
-        for site in stacks(&found.entry).map(|stack| stack.site).chain(neighbours).filter(|site| *site != 0) {
-            lines.line(out, report.names, Site(site))?;
+        for site in stacks(&found.entry).map(|stack| stack.site).chain(neighbours).filter(|site| *site != Site(0)) {
+            lines.line(out, report.names, site)?;
         }
         let label = Some(report.labels.text(LabelId(found.entry.label))).filter(|label| !label.is_empty());
         line(out, &error_line(report.context, found, label))?;
@@ -84,20 +84,20 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
 fn error_line<'a>(context: &'a Context, found: &'a FoundError, label: Option<String>) -> ErrorLine<'a> {
     let error = &found.entry;
     let address = |address: u64| (address != 0).then_some(Hex(address));
-    let ns = |time: u64| ticks(time).and_then(|ticks| context.clock.ns(ticks));
+    let ns = |time: Ticks| known(time).and_then(|ticks| context.clock.ns(ticks));
     let bytes = |bytes: &[u8]| (!bytes.is_empty()).then(|| hex(bytes));
     let stack = |stack: &ErrorStack| ErrorStackJson {
         of: stack_name(stack),
         time_ns: ns(stack.time),
-        thread: thread(context, stack.thread.checked_sub(1)),
-        site: stack.site,
+        thread: thread(context, stack.thread.row()),
+        site: stack.site.0,
     };
     let neighbour = |neighbour: &Neighbour| {
         address(neighbour.address).map(|address| NeighbourJson {
             address,
             bytes: neighbour.bytes,
-            site: neighbour.site,
-            thread: thread(context, neighbour.thread.checked_sub(1)),
+            site: neighbour.site.0,
+            thread: thread(context, neighbour.thread.row()),
         })
     };
     let [before, after] = &error.neighbours;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 
 use heapledger_analysis::{NamedFrame, Note, Sampled, Seen};
-use heapledger_format::Site;
+use heapledger_format::{Site, ThreadRow};
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 
@@ -163,10 +163,10 @@ pub(crate) struct ThreadJson<'a> {
     name: Option<&'a str>,
 }
 
-pub(crate) fn thread(context: &Context, row: Option<u32>) -> Option<ThreadJson<'_>> {
+pub(crate) fn thread(context: &Context, row: Option<ThreadRow>) -> Option<ThreadJson<'_>> {
     row.map(|row| {
         let thread = context.threads.get(&row);
-        ThreadJson { row, id: thread.map(|thread| thread.id), name: thread.map(|thread| thread.name.as_str()) }
+        ThreadJson { row: row.0, id: thread.map(|thread| thread.id), name: thread.map(|thread| thread.name.as_str()) }
     })
 }
 

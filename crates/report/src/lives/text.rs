@@ -120,7 +120,7 @@ fn life_text(
         Some(ns) => format!(", time {}", clock(ns)),
         None => format!(", time {ticks} ticks"),
     });
-    let lived = freed.time.zip(block.time).and_then(|(end, begin)| context.clock.ns(end.saturating_sub(begin)));
+    let lived = freed.time.zip(block.time).and_then(|(end, begin)| context.clock.ns(end.since(begin)));
     let lived = lived.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
     let (heading, by, number) = (paint.strong(heading), freed.by, freed.number);
     let text = format!("{by}, number {number}{}{lived}{went}", when.unwrap_or_default());

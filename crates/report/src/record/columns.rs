@@ -3,7 +3,7 @@
 use heapledger_analysis::fields::{Field, Unit};
 use heapledger_analysis::query::Subject;
 use heapledger_analysis::{GroupKey, Holders, NamedFrame, NamedStack};
-use heapledger_format::Kind;
+use heapledger_format::{Kind, ThreadRow, Ticks};
 
 use crate::record::frames::short_name;
 use crate::{Cell, Column, Context};
@@ -45,7 +45,7 @@ pub(crate) fn cell(
 
 /// A figure in a cell.
 fn figure_cell(field: Field, figure: Option<u64>, context: &Context) -> Cell {
-    let ns = |ticks: u64| context.clock.ns(ticks);
+    let ns = |ticks: u64| context.clock.ns(Ticks(ticks));
     let Some(figure) = figure else { return Cell::Nothing };
     let row = u32::try_from(figure).unwrap_or(u32::MAX);
     let word = |word: &str| Cell::Text(word.to_owned());
@@ -54,10 +54,10 @@ fn figure_cell(field: Field, figure: Option<u64>, context: &Context) -> Cell {
         Unit::Bytes => Cell::Bytes(figure),
         Unit::Weight => Cell::Count(figure),
         Unit::Time => ns(figure).map_or_else(|| Cell::Text(format!("{figure} ticks")), Cell::Clock),
-        Unit::Age => Cell::maybe(context.clock.age_ns(figure), Cell::Span),
+        Unit::Age => Cell::maybe(context.clock.age_ns(Ticks(figure)), Cell::Span),
         Unit::Span => Cell::maybe(ns(figure), Cell::Span),
         Unit::Thread => {
-            Cell::Named(row, context.threads.get(&row).map(|thread| thread.name.clone()).unwrap_or_default())
+            Cell::Named(row, context.threads.get(&ThreadRow(row)).map(|thread| thread.name.clone()).unwrap_or_default())
         }
         Unit::Heap => Cell::Named(row, context.heaps.get(&row).map(|heap| heap.name.clone()).unwrap_or_default()),
         Unit::Kind => Cell::Text(Kind(figure as u8).to_string()),
@@ -72,7 +72,7 @@ fn figure_cell(field: Field, figure: Option<u64>, context: &Context) -> Cell {
 /// `3 worker / brk heap`.
 fn account(figure: u64, context: &Context) -> String {
     let (row, heap) = ((figure >> 32) as u32, figure as u32);
-    let thread = match context.threads.get(&row) {
+    let thread = match context.threads.get(&ThreadRow(row)) {
         _ if row == u32::MAX => "without a row".to_owned(),
         Some(thread) if !thread.name.is_empty() => format!("{row} {}", thread.name),
         _ => row.to_string(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Subject;
 use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling, Told};
-use heapledger_format::Entry;
+use heapledger_format::{Entry, ThreadRow, Ticks};
 use heapledger_source::{Heap, Thread};
 
 use crate::form::fit::width;
@@ -24,7 +24,7 @@ pub struct Context {
     /// Its clock.
     pub clock: Clock,
     /// Threads by row.
-    pub threads: HashMap<u32, Thread>,
+    pub threads: HashMap<ThreadRow, Thread>,
     /// Heaps by row.
     pub heaps: HashMap<u32, Heap>,
     /// What the program told of its blocks.
@@ -63,17 +63,17 @@ pub(crate) fn actual_size(asked: u64, actual: u64) -> String {
 }
 
 /// `, time 3.960 s, age 12.1 s`, as far as it is known.
-pub(crate) fn time(at: &Clock, ticks: Option<u64>, with_age: bool) -> String {
-    let Some(ticks) = ticks else { return String::new() };
-    match (at.ns(ticks), at.age_ns(ticks)) {
+pub(crate) fn time(at: &Clock, moment: Option<Ticks>, with_age: bool) -> String {
+    let Some(moment) = moment else { return String::new() };
+    match (at.ns(moment), at.age_ns(moment)) {
         (Some(ns), Some(age)) if with_age => format!(", time {}, age {}", clock(ns), span(age)),
         (Some(ns), _) => format!(", time {}", clock(ns)),
-        (None, _) => format!(", time {ticks} ticks"),
+        (None, _) => format!(", time {moment} ticks"),
     }
 }
 
 /// `  By thread 3, 4242 worker-3`, if threads are recorded.
-pub(crate) fn thread(out: &mut dyn Write, context: &Context, row: Option<u32>, recorded: bool) -> io::Result<()> {
+pub(crate) fn thread(out: &mut dyn Write, context: &Context, row: Option<ThreadRow>, recorded: bool) -> io::Result<()> {
     match row {
         Some(row) => match context.threads.get(&row) {
             Some(thread) if thread.name.is_empty() => writeln!(out, "  By thread {row}, {}", thread.id),

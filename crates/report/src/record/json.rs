@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use heapledger_analysis::fields::{Field, JsonObject, Unit};
 use heapledger_analysis::query::Subject;
-use heapledger_format::Kind;
+use heapledger_format::{Kind, ThreadRow, Ticks};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -33,9 +33,11 @@ impl<'a> FieldsJson<'a> {
         match field.unit() {
             Unit::Address => map.serialize_entry(key, &figure.map(Hex)),
             Unit::Bytes | Unit::Number => map.serialize_entry(key, &figure),
-            Unit::Time | Unit::Span => map.serialize_entry(key, &figure.and_then(|ticks| context.clock.ns(ticks))),
-            Unit::Age => map.serialize_entry(key, &figure.and_then(|ticks| context.clock.age_ns(ticks))),
-            Unit::Thread => map.serialize_entry(key, &thread(context, row)),
+            Unit::Time | Unit::Span => {
+                map.serialize_entry(key, &figure.and_then(|ticks| context.clock.ns(Ticks(ticks))))
+            }
+            Unit::Age => map.serialize_entry(key, &figure.and_then(|ticks| context.clock.age_ns(Ticks(ticks)))),
+            Unit::Thread => map.serialize_entry(key, &thread(context, row.map(ThreadRow))),
             Unit::Heap => map.serialize_entry(key, &row.map(|row| heap(context, row))),
             Unit::Kind => map.serialize_entry(key, &figure.map(|kind| function(Kind(kind as u8)))),
             Unit::Weight if context.sampling.is_on() => {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use heapledger_analysis::fields::{Field, Unit};
 use heapledger_analysis::query::Subject;
 use heapledger_analysis::{Event, EventKind, NamedFrame, NamedStack};
-use heapledger_format::{Entry, Kind};
+use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
 use heapledger_source::Thread;
 
 use crate::form::units::clean;
@@ -23,8 +23,8 @@ pub(crate) struct Record<'a> {
     pub(crate) block: &'a Entry,
     pub(crate) by: Kind,
     pub(crate) number: u64,
-    pub(crate) time: Option<u64>,
-    pub(crate) thread: Option<u32>,
+    pub(crate) time: Option<Ticks>,
+    pub(crate) thread: Option<ThreadRow>,
     pub(crate) freed: bool,
     pub(crate) stack: &'a NamedStack,
 }

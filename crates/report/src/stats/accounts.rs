@@ -3,7 +3,7 @@
 use std::io;
 
 use heapledger_analysis::Summary;
-use heapledger_format::account::{Account, WITHOUT_ROW};
+use heapledger_format::account::Account;
 use heapledger_source::{HeapFigures, Thread};
 use serde::Serialize;
 
@@ -11,14 +11,9 @@ use super::text::Fields;
 use crate::form::units::{Figures, counted};
 use crate::{Cell, Column, Paint, Table, TableForm, TableStyle};
 
-/// The row of an account's thread; `None`: those without one.
-pub(super) fn thread_row(account: &Account) -> Option<u32> {
-    (account.thread != WITHOUT_ROW).then(|| account.thread.saturating_sub(1))
-}
-
 /// `main / brk heap`.
 pub(super) fn name(summary: &Summary, account: &Account) -> String {
-    let of_row = |thread: &&Thread| Some(thread.row) == thread_row(account);
+    let of_row = |thread: &&Thread| Some(thread.row) == account.thread.row();
     let thread = summary.threads.iter().filter_map(|totals| totals.thread.as_ref()).find(of_row);
     let thread = thread.map_or("without a row", |thread| thread.name.as_str());
     let heap = summary.heaps.iter().find(|totals| totals.heap.row == account.heap);
@@ -49,7 +44,7 @@ pub(super) fn text(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()>
     for account in &summary.accounts {
         let heap = summary.heaps.iter().find(|totals| totals.heap.row == account.heap);
         let heap = heap.map_or_else(|| account.heap.to_string(), |totals| totals.heap.name.clone());
-        let thread = thread_row(account).map_or_else(|| "without a row".to_owned(), |row| row.to_string());
+        let thread = account.thread.row().map_or_else(|| "without a row".to_owned(), |row| row.to_string());
         table.row(&[
             Cell::Text(thread),
             Cell::Text(heap),
@@ -131,7 +126,7 @@ impl HeapFiguresJson {
 pub(super) fn json(summary: &Summary) -> Vec<AccountJson> {
     let all = if summary.chosen.is_some() { &[] } else { summary.accounts.as_slice() };
     let accounts = all.iter().map(|account| AccountJson {
-        thread: thread_row(account),
+        thread: account.thread.row().map(|row| row.0),
         heap: account.heap,
         bytes: account.bytes.0,
         peak_bytes: account.peak_bytes.0,

@@ -40,7 +40,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
         // What a thread called is known of all blocks together only.
         let calls = thread.filter(|_| summary.chosen.is_none());
         let calls = [calls.map(|thread| thread.allocations), calls.map(|thread| thread.frees)];
-        row("thread", thread.map(|thread| thread.row), thread.map(|thread| thread.name.clone()), calls, live)?;
+        row("thread", thread.map(|thread| thread.row.0), thread.map(|thread| thread.name.clone()), calls, live)?;
     }
     for totals in &summary.heaps {
         let (heap, live) = (&totals.heap, [totals.live_blocks, totals.live_bytes]);
@@ -49,7 +49,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
     for account in &summary.accounts {
         let frees = account.frees.0.saturating_add(account.frees_by_others.0);
         let (calls, live) = ([account.allocations.0, frees].map(Some), [account.blocks.0, account.bytes.0]);
-        row("account", accounts::thread_row(account), Some(accounts::name(summary, account)), calls, live)?;
+        row("account", account.thread.row().map(|row| row.0), Some(accounts::name(summary, account)), calls, live)?;
     }
     for (totals, stack) in summary.sites.top.iter().zip(top) {
         row("stack", Some(totals.site.0), Some(folded(stack)), [None, None], [totals.blocks, totals.bytes])?;

@@ -274,7 +274,7 @@ fn threads(summary: &Summary) -> Vec<ThreadTotalsJson<'_>> {
         let thread = totals.thread.as_ref();
         let all = thread.filter(|_| summary.chosen.is_none());
         ThreadTotalsJson {
-            row: thread.map(|thread| thread.row),
+            row: thread.map(|thread| thread.row.0),
             id: thread.map(|thread| thread.id),
             handle: thread.map(|thread| Hex(thread.handle)),
             name: thread.map(|thread| thread.name.as_str()),

@@ -354,7 +354,7 @@ fn thread(totals: &ThreadTotals, summary: &Summary) -> Vec<Cell> {
             let name = Cell::Text(thread.name.clone());
             // All that a thread allocated is known of all blocks together only.
             let allocations = if summary.chosen.is_some() { Cell::Nothing } else { Cell::Count(thread.allocations) };
-            let known = [Cell::Plain(thread.row.into()), name, Cell::Plain(thread.id.into()), allocations];
+            let known = [Cell::Plain(thread.row.0.into()), name, Cell::Plain(thread.id.into()), allocations];
             (known, [Cell::Text(state), Cell::Address(thread.handle)])
         }
         None => {

@@ -2,7 +2,7 @@
 
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::watch::{Motion, Readings, RowFigure, RowId, View};
-use heapledger_format::Kind;
+use heapledger_format::{Kind, ThreadRow};
 
 use super::testing::{Made, view};
 use super::*;
@@ -57,7 +57,7 @@ fn order_filter_and_part() {
     assert_eq!(shown(&|view| view.reverse = true), ["library.so+0x10", "program+0x40"]);
     assert_eq!(shown(&|view| view.filter = "LIBRARY".to_owned()), ["library.so+0x10"]);
     assert_eq!(shown(&|view| view.filter = "zzz".to_owned()), [""; 0]);
-    let thread = (Field::Thread, RowId::Thread(Some(1)));
+    let thread = (Field::Thread, RowId::Thread(Some(ThreadRow(1))));
     assert_eq!(shown(&|view| view.within = vec![thread]), ["library.so+0x10"]);
     assert_eq!(shown(&|view| view.order = Some(RowFigure::Oldest)), ["library.so+0x10", "program+0x40"]);
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::tree::{Amounts, LevelKind, Measure};
+use heapledger_format::ThreadRow;
 use heapledger_source::Thread;
 use serde::Serialize;
 
@@ -118,7 +119,7 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<u6
 }
 
 /// What a thread is called where it is a level of a tree.
-pub fn thread_name(row: Option<u32>, thread: Option<&Thread>) -> String {
+pub fn thread_name(row: Option<ThreadRow>, thread: Option<&Thread>) -> String {
     match (row, thread) {
         (None, _) => "no thread recorded".to_owned(),
         (Some(row), Some(thread)) if thread.name.is_empty() => format!("thread {row}, {}", thread.id),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use heapledger_format::Site;
+use heapledger_format::{Site, ThreadRow, Ticks};
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
 
@@ -38,9 +38,9 @@ fn entry(number: u64, site: u32, thread: u32, size: u64) -> Entry {
         actual: Some(size + 8),
         kind: Kind::MALLOC,
         site: Site(site),
-        thread: Some(thread),
+        thread: Some(ThreadRow(thread)),
         heap: Some(0),
-        time: Some(number * 10),
+        time: Some(Ticks(number * 10)),
         ..Entry::NONE
     }
 }
@@ -65,7 +65,9 @@ fn blocks_are_added_up_by_site_thread_and_kind() {
     let seen: Vec<_> = sample
         .cells
         .iter()
-        .map(|cell| (cell.key.site.0, cell.key.thread, cell.key.kind, cell.live.blocks, cell.live.bytes))
+        .map(|cell| {
+            (cell.key.site.0, cell.key.thread.map(|row| row.0), cell.key.kind, cell.live.blocks, cell.live.bytes)
+        })
         .collect();
     assert_eq!(
         seen,
@@ -79,7 +81,7 @@ fn blocks_are_added_up_by_site_thread_and_kind() {
     );
     assert_eq!(sample.live, Amount { samples: 6, blocks: 6, bytes: 73 });
     assert_eq!(sample.young, Amount::default());
-    assert_eq!((sample.cells[1].oldest, sample.cells[1].newest), (Some(0), Some(20)));
+    assert_eq!((sample.cells[1].oldest, sample.cells[1].newest), (Some(Ticks(0)), Some(Ticks(20))));
     let large = read(&builder, None, "size >= 20");
     assert_eq!(large.live, Amount { samples: 2, blocks: 2, bytes: 50 });
 }
@@ -95,10 +97,13 @@ fn what_came_after_the_mark_is_young() {
     let sample = read(&builder, Some(&mark), "size >= 0");
     assert_eq!(sample.live, Amount { samples: 5, blocks: 5, bytes: 122 });
     assert_eq!(sample.young, Amount { samples: 3, blocks: 3, bytes: 12 });
-    let mixed =
-        sample.cells.iter().find(|cell| cell.key.site == Site(1) && cell.key.thread == Some(0)).expect("a cell");
+    let mixed = sample
+        .cells
+        .iter()
+        .find(|cell| cell.key.site == Site(1) && cell.key.thread == Some(ThreadRow(0)))
+        .expect("a cell");
     assert_eq!((mixed.live.bytes, mixed.young.bytes), (114, 4));
-    assert_eq!(mixed.oldest, Some(50_010), "the age is that of the young ones");
+    assert_eq!(mixed.oldest, Some(Ticks(50_010)), "the age is that of the young ones");
 }
 
 #[test]

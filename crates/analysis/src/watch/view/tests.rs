@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use heapledger_format::ThreadRow;
+
 use super::*;
 use crate::watch::{Cell, FoundNames, FrameLabels, Sample, SiteName};
 
@@ -11,7 +13,7 @@ fn readings(cells: &[(u32, u32, u64)]) -> Readings {
     let held = |bytes| Amount { samples: 1, blocks: 1, bytes };
     let cell = |(site, thread, bytes): &(u32, u32, u64)| Cell {
         live: held(*bytes),
-        ..Cell::none(CellKey { site: Site(*site), thread: Some(*thread), kind: Kind::MALLOC })
+        ..Cell::none(CellKey { site: Site(*site), thread: Some(ThreadRow(*thread)), kind: Kind::MALLOC })
     };
     let cells = Arc::new(cells.iter().map(cell).collect());
     readings.add_sample(Arc::new(Sample { cells, ..Sample::default() }), "");
@@ -50,7 +52,10 @@ fn the_table_is_as_the_view_wants_it() {
     assert_eq!(shown(&readings, |view| view.by = Field::Stack)[2], (RowId::Site(Site(7)), 1));
     assert_eq!(shown(&readings, |view| view.by = Field::Kind), [(RowId::Kind(Kind::MALLOC), 28)]);
     let part = |view: &mut View| (view.by, view.within) = (Field::Thread, vec![(Field::Function, label(1))]);
-    assert_eq!(shown(&readings, part), [(RowId::Thread(Some(0)), 10), (RowId::Thread(Some(1)), 5)]);
+    assert_eq!(
+        shown(&readings, part),
+        [(RowId::Thread(Some(ThreadRow(0))), 10), (RowId::Thread(Some(ThreadRow(1))), 5)]
+    );
 }
 
 #[test]

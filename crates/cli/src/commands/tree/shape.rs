@@ -8,6 +8,7 @@ use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Scope;
 use heapledger_analysis::tree::{CallTree, Measure, SameFunction, Side, SiteSums, Threads, TreeBuilder};
 use heapledger_analysis::{Clock, Note, Seen};
+use heapledger_format::ThreadRow;
 use heapledger_report::thread_name;
 use heapledger_source::{Ledger, Thread};
 
@@ -107,9 +108,9 @@ impl ShapeArgs {
                 self.filter.tell_unknown(ledger, &mut names)?;
             }
             find_names(&mut names, sums.sites.iter().map(|sum| sum.site), false)?;
-            let threads: HashMap<u32, Thread> =
+            let threads: HashMap<ThreadRow, Thread> =
                 ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
-            let thread = |row: Option<u32>| thread_name(row, row.and_then(|row| threads.get(&row)));
+            let thread = |row: Option<ThreadRow>| thread_name(row, row.and_then(|row| threads.get(&row)));
             builder.add(side, ledger, &sums, &mut names, &thread)?;
             let mut notes = Seen::of(ledger, sums.in_flight)?.notes;
             notes.extend(names.notes());
