@@ -193,6 +193,7 @@ pub const fn counter_at(word: WordSize, index: usize) -> usize {
 }
 
 /// Where the element `index` of a table lies.
+#[inline(always)]
 const fn nth(first: usize, index: usize, element_bytes: usize) -> usize {
     first.saturating_add(index.saturating_mul(element_bytes))
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use heapledger_format::record::SIZE_ESCAPE;
+use heapledger_format::header::flag;
+use heapledger_format::layout::Field;
 use heapledger_format::{Entry, GlobalCounter, Kind, TallyCounter};
 use heapledger_recorder::policy::Reallocated;
 use heapledger_source::Ledger;
@@ -194,9 +195,10 @@ impl Model {
             freed.extend(entries.iter().map(|entry| (entry.number, entry.by, read(&entry.block))));
         }
         let mut expected = self.freed[self.freed.len().saturating_sub(self.ring)..].to_vec();
+        let escape = ledger.header().layout.all_ones(Field::Size).expect("sizes");
         for (_, _, (_, block)) in &mut expected {
             // A history entry has one place for a figure that does not fit, and the size comes first.
-            block.actual = block.actual.filter(|_| block.size < SIZE_ESCAPE);
+            block.actual = block.actual.filter(|_| block.size < escape);
         }
         for frees in [&mut freed, &mut expected] {
             frees.sort_by_key(|(number, _, (begun, _))| (*number, *begun));
@@ -225,7 +227,8 @@ impl Model {
         assert_eq!(tallies.get(TallyCounter::Allocations) - tallies.get(TallyCounter::Frees), self.live.len() as u64);
         // Where there are threads, each keeps a little to itself; the peak is exact all the same.
         let lag = global(GlobalCounter::LiveBytes).abs_diff(self.live_bytes());
-        let may_lag = if ledger.header().codec.word.bytes() == 8 { PENDING_BYTES_MAX } else { 0 };
+        let has_threads = ledger.header().flags & flag::PUBLISHED_SINGLY != 0;
+        let may_lag = if has_threads { PENDING_BYTES_MAX } else { 0 };
         assert!(lag <= may_lag, "{what}: live bytes lag by {lag}");
         assert_eq!(global(GlobalCounter::PeakBytes), self.peak, "{what}: peak");
         assert_eq!(global(GlobalCounter::PeakError), 0, "{what}");

@@ -1,43 +1,35 @@
 //! The ledger as the policy sees it.
 
 use super::ChipLedger;
-use super::config::SectionPlace;
+use super::memory::{clear, figure, fill, set};
+use super::shape::{Fixed, Shape};
+use super::word::Word;
 use crate::backend::{Backend, Change, Ended, Freed, Inserted, Measure, Number, Slot};
+use core::borrow::BorrowMut;
 use heapledger_format::header::{State, at};
-use heapledger_format::layout::Field;
-use heapledger_format::record::Options;
+use heapledger_format::layout::mask;
 use heapledger_format::section::thread;
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{Entry, GlobalCounter, Kind, TallyCounter, ThreadRow, Ticks};
 
-/// The highest number: plus 1 it is the highest commit word.
-const NUMBER_MAX: u64 = u32::MAX as u64 - 1;
-
-/// The bytes of one element.
-fn element(region: &mut [u8], section: SectionPlace, index: u32) -> &mut [u8] {
-    let start = section.element(index);
-    region.get_mut(start..start.wrapping_add(section.element_bytes)).unwrap_or(&mut [])
-}
-
-impl ChipLedger<'_> {
-    fn set_field(&mut self, slot: Slot, field: Field, value: u64) {
-        let record = element(self.region, self.plan.records, slot.0);
-        self.plan.layout.put(self.plan.codec, record, field, value);
+impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
+    fn record_mut(&mut self, slot: Slot) -> &mut [S::Word] {
+        self.words_mut(self.places.records.element(slot.0, S::RECORD_WORDS), S::RECORD_WORDS)
     }
 
-    fn load(&mut self, slot: Slot) -> Option<Entry> {
-        let record = element(self.region, self.plan.records, slot.0);
-        Entry::read(&self.plan.layout, self.plan.codec, record)
+    pub(super) fn address_in(&self, slot: Slot) -> u64 {
+        let at = self.places.records.element(slot.0, S::RECORD_WORDS);
+        figure::<S>(self.words(at, S::RECORD_WORDS), S::ADDRESS)
     }
 }
 
-impl Backend for ChipLedger<'_> {
+impl<S: Shape, R: BorrowMut<[S::Word]>> Backend for ChipLedger<S, R> {
     fn now(&mut self) -> Ticks {
-        if self.plan.options.has(Options::TIME) { self.time() } else { Ticks(0) }
+        self.time()
     }
 
     fn number(&mut self) -> Option<Number> {
         let number = self.global(GlobalCounter::NextNumber);
-        if number > NUMBER_MAX {
+        if number > S::NUMBER_MAX {
             return None;
         }
         self.set_global(GlobalCounter::NextNumber, number.wrapping_add(1));
@@ -48,46 +40,69 @@ impl Backend for ChipLedger<'_> {
         self.task
     }
 
-    /// Vacant slots hang on each other by their address words.
+    /// Vacant slots hang on each other by their addresses.
     fn take_slot(&mut self) -> Option<Slot> {
         if let Some(slot) = self.free.checked_sub(1).map(Slot) {
             self.free = self.address_in(slot) as u32;
             return Some(slot);
         }
-        if self.slots_used == self.plan.records.count {
+        if self.slots_used == self.places.records.count {
             self.set_state(State::Full);
             return None;
         }
         self.slots_used = self.slots_used.wrapping_add(1);
-        self.set_used(SectionKind::Records, self.slots_used);
+        self.put(S::RECORDS_USED_AT, S::WORD_BYTES, u64::from(self.slots_used));
         Some(Slot(self.slots_used.wrapping_sub(1)))
     }
 
     fn release_slot(&mut self, slot: Slot) {
-        self.set_field(slot, Field::Address, u64::from(self.free));
+        let next = self.free;
+        let record = self.record_mut(slot);
+        clear::<S>(record, S::ADDRESS);
+        fill::<S>(record, S::ADDRESS, u64::from(next));
         self.free = slot.0.wrapping_add(1);
-        if self.get(at::STATE, 1) == State::Full as u64 {
+        if self.get(at::STATE, 1).widen() == State::Full as u64 {
             self.set_state(State::Recording);
         }
     }
 
+    /// The commit word comes first as 0, and last as what it is.
     fn publish(&mut self, slot: Slot, entry: &Entry) {
-        let record = element(self.region, self.plan.records, slot.0);
-        if entry.write(&self.plan.layout, self.plan.codec, record) {
+        let size = entry.size.unwrap_or(u64::MAX);
+        let excess = entry.actual.map(|actual| actual.saturating_sub(size));
+        let record = self.record_mut(slot);
+        set::<S>(record, S::NUMBER, 0);
+        set::<S>(record, S::ADDRESS, entry.address);
+        set::<S>(record, S::SIZE, size);
+        set::<S>(record, S::TIME, entry.time.map_or(0, |time| time.0));
+        set::<S>(record, S::EXCESS, excess.unwrap_or(0));
+        set::<S>(record, S::SITE, u64::from(entry.site.0));
+        set::<S>(record, S::KIND, u64::from(entry.kind.number()));
+        set::<S>(record, S::THREAD, entry.thread.map_or(u64::MAX, |row| u64::from(row.0)));
+        set::<S>(record, S::HEAP, u64::from(entry.heap.unwrap_or(0)));
+        fill::<S>(record, S::NUMBER, entry.number.wrapping_add(1));
+        let is_escaped = S::EXCESS.width_bits != 0 && excess.is_some_and(|excess| excess >= mask(S::EXCESS.width_bits));
+        if is_escaped || size >= mask(S::SIZE.width_bits) {
             // There is no section for figures that do not fit.
             self.add_tally(TallyCounter::WideLost, 1);
         }
     }
 
     fn measure(&mut self, slot: Slot) -> Option<Measure> {
-        Some(Measure { bytes: self.load(slot)?.size.unwrap_or(0), weight: 1 })
+        let record = self.record_mut(slot);
+        let size = figure::<S>(record, S::SIZE);
+        let is_known = size != mask(S::SIZE.width_bits);
+        (figure::<S>(record, S::NUMBER) != 0).then_some(Measure { bytes: if is_known { size } else { 0 }, weight: 1 })
     }
 
     fn vacate(&mut self, slot: Slot) {
-        self.set_field(slot, Field::Number, 0);
+        clear::<S>(self.record_mut(slot), S::NUMBER);
     }
 
     fn insert(&mut self, address: u64, slot: Slot) -> Inserted {
+        if address > mask(S::ADDRESS.width_bits) {
+            return Inserted::Full;
+        }
         self.index_insert(address, slot)
     }
 
@@ -96,27 +111,36 @@ impl Backend for ChipLedger<'_> {
     }
 
     fn history(&mut self, slot: Slot, freed: &Freed) {
-        let ring = self.plan.history;
-        if ring.count == 0 {
+        let ring = self.places.history;
+        if !S::HAS_HISTORY || ring.count == 0 {
             return;
         }
-        let Some(block) = self.load(slot) else { return };
-        let Freed { number, later, ended: Ended { by, site }, time } = *freed;
-        let (number, time) = (number.0, Some(time));
-        let freed = FreedEntry { block, number, later, by, site, thread: self.thread(), time };
-        let entry = element(self.region, ring, self.ring_next);
-        freed.write(&self.plan.layout, self.plan.codec, entry);
+        let Freed { number, ended: Ended { by, site }, time, .. } = *freed;
+        let task = self.task;
+        let record_at = self.places.records.element(slot.0, S::RECORD_WORDS);
+        let within = (self.ring_next as usize).wrapping_mul(S::HISTORY_WORDS);
+        // The ring lies behind the records.
+        let Some((before, behind)) = self.region.borrow_mut().split_at_mut_checked(ring.at) else { return };
+        let record = before.get(record_at..record_at.wrapping_add(S::RECORD_WORDS)).unwrap_or(&[]);
+        let entry = behind.get_mut(within..within.wrapping_add(S::HISTORY_WORDS)).unwrap_or(&mut []);
+        set::<S>(entry, S::FREED_NUMBER, 0);
+        for (to, from) in entry.iter_mut().zip(record) {
+            *to = *from;
+        }
+        set::<S>(entry, S::FREED_TIME, time.0);
+        set::<S>(entry, S::FREED_SITE, u64::from(site.0));
+        set::<S>(entry, S::FREED_BY, u64::from(by.number()));
+        set::<S>(entry, S::FREED_THREAD, task.map_or(u64::MAX, |row| u64::from(row.0)));
+        fill::<S>(entry, S::FREED_NUMBER, number.0.wrapping_add(1));
         self.add_tally(TallyCounter::HistoryEntered, 1);
         self.ring_next = self.ring_next.wrapping_add(1);
         if self.ring_next > self.ring_used {
             self.ring_used = self.ring_next;
-            self.set_used(SectionKind::History, self.ring_used);
+            self.put(S::HISTORY_USED_AT, S::WORD_BYTES, u64::from(self.ring_used));
         }
         if self.ring_next == ring.count {
             self.ring_next = 0;
-            if let Some(full) = self.notices.history_full {
-                full();
-            }
+            S::history_full();
         }
     }
 

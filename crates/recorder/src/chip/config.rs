@@ -1,14 +1,9 @@
-//! What a chip's ledger holds, and where: sizes chosen by the caller, places reckoned from them.
+//! How much a chip's ledger has room for, chosen by the caller, and where its sections lie.
 
-use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
-use heapledger_format::header::rows_at;
-use heapledger_format::layout::{Field, RecordLayout};
-use heapledger_format::record::Options;
-use heapledger_format::section::{heap, row, site, thread};
-use heapledger_format::{GlobalCounter, TallyCounter};
-
-const WORD: WordSize = WordSize::W32;
-const WORD_BYTES: usize = 4;
+use super::shape::{Fixed, Shape};
+use super::word::Word;
+use heapledger_format::SectionKind;
+use heapledger_format::section::{heap, pc, site, thread};
 
 /// A heap of the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,18 +11,15 @@ pub struct HeapDescription<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its lowest address.
-    pub low: u32,
+    pub low: u64,
     /// One past its highest address.
-    pub high: u32,
+    pub high: u64,
 }
 
-/// Sizes and switches of a ledger. A count of 0 leaves the section and its fields out, and so does a
-/// switch that is off.
+/// How much there is room for. A count for what the [`Shape`] leaves out is not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config<'a> {
-    /// What is recorded beside address, size, number and kind.
-    pub options: Options,
-    /// Live blocks that there is room for.
+    /// Live blocks.
     pub records: u32,
     /// Nodes of the call-site trie; the first stands for no stack.
     pub sites: u32,
@@ -47,8 +39,6 @@ pub struct Config<'a> {
     pub tick_ns: u32,
     /// Identity of the build, or of this run of it.
     pub id: [u8; 16],
-    /// Byte order of the ledger; [`ByteOrder::NATIVE`] unless a test wants another.
-    pub order: ByteOrder,
 }
 
 /// Why there is no ledger.
@@ -62,8 +52,8 @@ pub enum ChipError {
         /// Bytes that the region has.
         given: usize,
     },
-    /// There must be room for one record at least.
-    NoRecords,
+    /// There must be room for at least one of what the shape records (two nodes of the trie). The name of the setting.
+    TooFew(&'static str),
     /// More of something than the layout can hold. The name of the setting.
     TooMany(&'static str),
 }
@@ -74,7 +64,7 @@ impl core::fmt::Display for ChipError {
             ChipError::TooSmall { needed, given } => {
                 write!(f, "the ledger needs {needed} bytes and the region has {given}")
             }
-            ChipError::NoRecords => f.write_str("a ledger needs room for at least one record"),
+            ChipError::TooFew(setting) => write!(f, "the ledger needs room for more: {setting}"),
             ChipError::TooMany(setting) => write!(f, "the ledger cannot hold so many: {setting}"),
         }
     }
@@ -85,14 +75,12 @@ impl core::error::Error for ChipError {}
 /// Most records, sites and history entries: far more than a 32-bit address space has room for.
 const ELEMENTS_MAX: u32 = 1 << 24;
 const TASKS_MAX: u32 = 0xFFFE;
-const HEAPS_MAX: usize = 256;
+const HEAPS_MAX: u32 = 256;
 
 impl<'a> Config<'a> {
-    /// The smallest useful ledger: who holds which block. Add to it: `Config { history: 64, ..Config::minimal(100, 200) }`
-    /// and the switch in [`Config::options`].
+    /// For a ledger of who holds which block. Add to it what else its shape records: `Config { history: 64, ..Config::minimal(100, 200) }`.
     pub const fn minimal(records: u32, sites: u32) -> Config<'a> {
         Config {
-            options: Options(Options::STACK),
             records,
             sites,
             history: 0,
@@ -103,242 +91,174 @@ impl<'a> Config<'a> {
             machine: 0,
             tick_ns: 0,
             id: [0; 16],
-            order: ByteOrder::NATIVE,
         }
     }
 
-    /// Bytes that the ledger needs.
-    pub const fn bytes(&self) -> usize {
-        Plan::new(self).bytes
+    /// Words that a ledger of this shape needs: the length of its region.
+    pub const fn words<S: Shape>(&self) -> usize {
+        Plan::new::<S>(self).bytes.div_ceil(S::WORD_BYTES)
     }
 
     /// Bytes of its header, descriptors and section table.
-    pub const fn header_bytes(&self) -> usize {
-        Plan::new(self).header_bytes
+    pub const fn header_bytes<S: Shape>(&self) -> usize {
+        Plan::new::<S>(self).header_bytes
     }
 
-    /// Whether the layout can hold so much.
-    pub(super) const fn check(&self) -> Result<(), ChipError> {
-        if self.records == 0 {
-            return Err(ChipError::NoRecords);
+    /// Whether a ledger of this shape can hold so much.
+    pub(super) const fn check<S: Shape>(&self) -> Result<(), ChipError> {
+        const fn least(first: u32, second: u32) -> u32 {
+            if first < second { first } else { second }
         }
-        if self.records > ELEMENTS_MAX {
-            return Err(ChipError::TooMany("records"));
-        }
-        if self.sites > ELEMENTS_MAX {
-            return Err(ChipError::TooMany("sites"));
-        }
-        if self.history > ELEMENTS_MAX {
-            return Err(ChipError::TooMany("history"));
-        }
-        if self.tasks > TASKS_MAX {
-            return Err(ChipError::TooMany("tasks"));
-        }
-        if self.heaps.len() > HEAPS_MAX {
-            return Err(ChipError::TooMany("heaps"));
+        let heaps = self.heaps.len() as u32;
+        let limits = [
+            ("records", true, self.records, 1, least(S::RECORDS_MAX, ELEMENTS_MAX)),
+            ("sites", S::HAS_STACKS, self.sites, 2, least(S::SITES_MAX, ELEMENTS_MAX)),
+            ("history", S::HAS_HISTORY, self.history, 1, ELEMENTS_MAX),
+            ("tasks", S::HAS_TASKS, self.tasks, 1, least(S::TASKS_MAX, TASKS_MAX)),
+            ("heaps", S::HAS_HEAPS, heaps, 1, least(S::HEAPS_MAX, HEAPS_MAX)),
+        ];
+        let mut at = 0usize;
+        while at < limits.len() {
+            #[expect(clippy::indexing_slicing, reason = "below the array's length")]
+            let (name, is_recorded, count, at_least, at_most) = limits[at];
+            if is_recorded && count < at_least {
+                return Err(ChipError::TooFew(name));
+            }
+            if is_recorded && count > at_most {
+                return Err(ChipError::TooMany(name));
+            }
+            at = at.wrapping_add(1);
         }
         Ok(())
     }
-
-    /// The switches that are on and whose section has room.
-    const fn effective(&self) -> Options {
-        let mut options = self.options.0;
-        if self.sites < 2 {
-            options &= !Options::STACK;
-        }
-        if self.history == 0 {
-            options &= !Options::HISTORY;
-        }
-        if self.tasks == 0 {
-            options &= !Options::THREAD;
-        }
-        if self.heaps.is_empty() {
-            options &= !Options::HEAP;
-        }
-        Options(options)
-    }
 }
 
-/// Where a section lies.
+/// Where a section lies: its first word, and how many elements it has.
 #[derive(Clone, Copy)]
 pub(super) struct SectionPlace {
     pub(super) at: usize,
     pub(super) count: u32,
-    pub(super) element_bytes: usize,
 }
 
 impl SectionPlace {
-    const NONE: SectionPlace = SectionPlace { at: 0, count: 0, element_bytes: 0 };
+    const NONE: SectionPlace = SectionPlace { at: 0, count: 0 };
 
-    /// Where an element begins.
-    pub(super) const fn element(&self, index: u32) -> usize {
-        self.at.wrapping_add((index as usize).wrapping_mul(self.element_bytes))
+    /// The word with which an element of so many words begins.
+    #[inline(always)]
+    pub(super) const fn element(&self, index: u32, words: usize) -> usize {
+        self.at.wrapping_add((index as usize).wrapping_mul(words))
     }
+}
+
+/// The sections that change as blocks come and go.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    pub(super) records: SectionPlace,
+    pub(super) history: SectionPlace,
+    pub(super) sites: SectionPlace,
+    pub(super) codes: SectionPlace,
+    pub(super) index: SectionPlace,
+    pub(super) tasks: SectionPlace,
 }
 
 /// Where everything lies.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
-    pub(super) codec: Codec,
-    pub(super) options: Options,
-    pub(super) layout: RecordLayout,
-    pub(super) depth: u16,
-    pub(super) globals: usize,
-    pub(super) counters: usize,
-    pub(super) sections: usize,
-    pub(super) header_bytes: usize,
-    pub(super) records: SectionPlace,
-    pub(super) history: SectionPlace,
-    pub(super) sites: SectionPlace,
-    pub(super) index: SectionPlace,
-    pub(super) tasks: SectionPlace,
+    pub(super) places: Places,
     pub(super) heaps: SectionPlace,
     pub(super) strings: SectionPlace,
     pub(super) process: SectionPlace,
+    pub(super) sections: usize,
+    pub(super) header_bytes: usize,
     pub(super) bytes: usize,
 }
 
+/// Bytes of an element of `tasks`, filled up to whole words.
+pub(super) const fn task_bytes<S: Shape>() -> usize {
+    thread::bytes(S::Word::SIZE).next_multiple_of(S::WORD_BYTES)
+}
+
+/// The same of `heaps`.
+pub(super) const fn heap_bytes<S: Shape>() -> usize {
+    heap::bytes(S::Word::SIZE).next_multiple_of(S::WORD_BYTES)
+}
+
 impl Plan {
-    #[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
-    pub(super) const fn new(config: &Config) -> Plan {
-        let options = config.effective();
-        let Fields { layout, count, record_words, history_words } = fields(options, config);
-        // Counters above can only move in a ledger that has what they count.
-        let last = if options.has(Options::THREAD) { TallyCounter::ThreadsUnnamed } else { TallyCounter::FailedCalls };
-        let history = if options.has(Options::HISTORY) { config.history } else { 0 };
-        // A debugger that carries the history off notes how far it came.
-        let globals = if history == 0 { GlobalCounter::SMALL_COUNT } else { GlobalCounter::HISTORY_COUNT };
-        let counters = globals.wrapping_add(last as usize).wrapping_add(1);
-        let sites = if options.has(Options::STACK) { config.sites } else { 0 };
-        let tasks = if options.has(Options::THREAD) { config.tasks } else { 0 };
-        let heaps = if options.has(Options::HEAP) { config.heaps.len() } else { 0 };
+    #[expect(clippy::indexing_slicing, reason = "below the lengths that are compared with")]
+    pub(super) const fn new<S: Shape>(config: &Config) -> Plan {
+        const fn if_wanted(is_wanted: bool, count: u32) -> u32 {
+            if is_wanted { count } else { 0 }
+        }
+        let heaps = if_wanted(S::HAS_HEAPS, config.heaps.len() as u32);
         let mut strings = 0usize;
         let mut heap = 0;
-        while heap < heaps {
+        while heap < heaps as usize {
             strings = strings.saturating_add(config.heaps[heap].name.len());
             heap = heap.wrapping_add(1);
         }
-        let counts = [config.records, history, sites, tasks, heaps as u32, strings as u32, config.process.len() as u32];
-        // Records and index are always there.
+        let history = if_wanted(S::HAS_HISTORY, config.history);
+        let sites = if_wanted(S::HAS_STACKS, config.sites);
+        let codes = if_wanted(S::HAS_CODES, config.sites);
+        let tasks = if_wanted(S::HAS_TASKS, config.tasks);
+        let counts = [config.records, history, sites, codes, tasks, heaps, strings as u32, config.process.len() as u32];
+        // The index is always there.
         let mut sections = 1usize;
         let mut at = 0;
         while at < counts.len() {
             sections = sections.wrapping_add((counts[at] != 0) as usize);
             at = at.wrapping_add(1);
         }
-        let first_row = rows_at(WORD, counters, count);
-        let header_bytes = first_row.wrapping_add(sections.wrapping_mul(row::bytes(WORD)));
-        let mut plan = Plan {
-            codec: Codec { order: config.order, word: WORD },
-            options,
-            layout,
-            depth: config.depth,
-            globals,
-            counters,
-            sections,
-            header_bytes,
-            records: SectionPlace::NONE,
-            history: SectionPlace::NONE,
-            sites: SectionPlace::NONE,
-            index: SectionPlace::NONE,
-            tasks: SectionPlace::NONE,
-            heaps: SectionPlace::NONE,
-            strings: SectionPlace::NONE,
-            process: SectionPlace::NONE,
-            bytes: header_bytes,
+        let header_bytes = S::ROWS_AT.wrapping_add(sections.wrapping_mul(S::ROW_BYTES));
+        let word_bytes = S::WORD_BYTES;
+        let mut end = header_bytes;
+        let places = Places {
+            records: place(&mut end, word_bytes, config.records, S::RECORD_WORDS.wrapping_mul(word_bytes)),
+            history: place(&mut end, word_bytes, history, S::HISTORY_WORDS.wrapping_mul(word_bytes)),
+            sites: place(&mut end, word_bytes, sites, site::BYTES),
+            codes: place(&mut end, word_bytes, codes, pc::BYTES),
+            // A quarter more cells than records keeps chains short; one more cell ends every search.
+            index: place(
+                &mut end,
+                word_bytes,
+                config.records.saturating_add(config.records / 4).saturating_add(1),
+                S::CELL_BYTES,
+            ),
+            tasks: place(&mut end, word_bytes, tasks, task_bytes::<S>()),
         };
-        plan.records = plan.place(config.records, record_words.wrapping_mul(WORD_BYTES));
-        plan.history = plan.place(history, history_words.wrapping_mul(WORD_BYTES));
-        plan.sites = plan.place(sites, site::BYTES);
-        // A quarter more cells than records keeps chains short; one more cell ends every search.
-        let cell_bytes = if config.records < 0xFFFF { 2 } else { 4 };
-        plan.index = plan.place(config.records.saturating_add(config.records / 4).saturating_add(1), cell_bytes);
-        plan.tasks = plan.place(tasks, thread::bytes(WORD));
-        plan.heaps = plan.place(heaps as u32, heap::bytes(WORD));
-        plan.strings = plan.place(strings as u32, 1);
-        plan.process = plan.place(config.process.len() as u32, 1);
-        plan
+        let heaps = place(&mut end, word_bytes, heaps, heap_bytes::<S>());
+        let strings = place(&mut end, word_bytes, strings as u32, 1);
+        let process = place(&mut end, word_bytes, config.process.len() as u32, 1);
+        Plan { places, heaps, strings, process, sections, header_bytes, bytes: end }
     }
 
-    const fn place(&mut self, count: u32, element_bytes: usize) -> SectionPlace {
-        let at = self.bytes.next_multiple_of(WORD_BYTES);
-        if count == 0 {
-            return SectionPlace::NONE;
-        }
-        self.bytes = at.saturating_add((count as usize).saturating_mul(element_bytes));
-        SectionPlace { at, count, element_bytes }
+    /// The sections in the order of the table: kind, place, bytes of an element, and whether all elements are in use. Records, history
+    /// and tasks are handed out one by one, and a reader looks no further.
+    pub(super) fn sections<S: Shape>(&self) -> [(SectionKind, SectionPlace, usize, bool); 9] {
+        let places = &self.places;
+        let record_bytes = S::RECORD_WORDS.wrapping_mul(S::WORD_BYTES);
+        let history_bytes = S::HISTORY_WORDS.wrapping_mul(S::WORD_BYTES);
+        [
+            (SectionKind::Records, places.records, record_bytes, false),
+            (SectionKind::History, places.history, history_bytes, false),
+            (SectionKind::Sites, places.sites, site::BYTES, true),
+            (SectionKind::Pcs, places.codes, pc::BYTES, true),
+            (SectionKind::Index, places.index, S::CELL_BYTES, true),
+            (SectionKind::Threads, places.tasks, task_bytes::<S>(), false),
+            (SectionKind::Heaps, self.heaps, heap_bytes::<S>(), true),
+            (SectionKind::Strings, self.strings, 1, true),
+            (SectionKind::Process, self.process, 1, true),
+        ]
     }
 }
 
-/// Bits that the numbers 0 to `max` need; at least 1.
-const fn bits(max: u32) -> u8 {
-    if max == 0 { 1 } else { u32::BITS.wrapping_sub(max.leading_zeros()) as u8 }
-}
-
-/// Most words of a history entry: fifteen fields, each in a word of its own.
-const WORDS_MAX: usize = 15;
-
-struct Fields {
-    layout: RecordLayout,
-    count: usize,
-    record_words: usize,
-    history_words: usize,
-}
-
-/// Puts each field that is wanted into the first word with room for it, those of a history entry
-/// behind the record.
-#[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
-const fn fields(options: Options, config: &Config) -> Fields {
-    let site = bits(config.sites.saturating_sub(1));
-    // All ones stand for a task without a row.
-    let task = bits(config.tasks);
-    let heap = bits(config.heaps.len().saturating_sub(1) as u32);
-    const HISTORY: u32 = Options::HISTORY;
-    // Whole words first: then the order of the fields is also their place.
-    let wanted = [
-        (Field::Number, 32, 0),
-        (Field::Address, 32, 0),
-        (Field::Size, 32, 0),
-        (Field::Time, 32, Options::TIME),
-        (Field::Excess, 16, Options::ACTUAL_SIZE),
-        (Field::Site, site, Options::STACK),
-        (Field::Kind, 6, 0),
-        (Field::Thread, task, Options::THREAD),
-        (Field::Heap, heap, Options::HEAP),
-        (Field::FreedNumber, 32, HISTORY),
-        (Field::FreedTime, 32, HISTORY | Options::TIME),
-        (Field::FreedSite, site, HISTORY | Options::STACK),
-        (Field::FreedBy, 6, HISTORY),
-        (Field::FreedThread, task, HISTORY | Options::THREAD),
-    ];
-    let mut layout = RecordLayout::empty(WORD);
-    let mut used = [0u8; WORDS_MAX];
-    let (mut first, mut words, mut record_words) = (0, 0, 0);
-    let (mut at, mut count) = (0, 0usize);
-    while at < wanted.len() {
-        let (field, width, needs) = wanted[at];
-        at = at.wrapping_add(1);
-        if matches!(field, Field::FreedNumber) {
-            record_words = words;
-            first = words;
-        }
-        if options.0 & needs != needs {
-            continue;
-        }
-        let mut word = first;
-        while word < WORDS_MAX && used[word].wrapping_add(width) > 32 {
-            word = word.wrapping_add(1);
-        }
-        if let Some(more) =
-            layout.with(field as u8, width, (word.wrapping_mul(32) as u16).wrapping_add(used[word] as u16))
-        {
-            layout = more;
-            count = count.wrapping_add(1);
-        }
-        used[word] = used[word].wrapping_add(width);
-        if word >= words {
-            words = word.wrapping_add(1);
-        }
+/// Gives a section its place behind all others.
+#[inline]
+const fn place(end: &mut usize, word_bytes: usize, count: u32, element_bytes: usize) -> SectionPlace {
+    if count == 0 {
+        return SectionPlace::NONE;
     }
-    Fields { layout, count, record_words, history_words: words }
+    let within = word_bytes.wrapping_sub(1);
+    let at = end.wrapping_add(within) & !within;
+    *end = at.saturating_add((count as usize).saturating_mul(element_bytes));
+    SectionPlace { at: at.wrapping_shr(word_bytes.trailing_zeros()), count }
 }

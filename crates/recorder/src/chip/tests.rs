@@ -3,7 +3,9 @@
 
 use super::*;
 use core::cell::Cell;
-use heapledger_format::bytes::{ByteOrder, Codec};
+use core::marker::PhantomData;
+use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
+use heapledger_format::record::Options;
 use heapledger_format::section::site;
 use heapledger_format::{Entry, FreedEntry, Header, SectionKind, Site, ThreadRow, Ticks};
 use std::println;
@@ -15,21 +17,52 @@ std::thread_local! {
     static NOTICES: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-fn clock() -> u32 {
-    NOW.get()
+/// What the ledger of 100 records in 4 KiB is.
+struct Minimal;
+
+impl Shape for Minimal {
+    type Word = u32;
+    const SITES_MAX: u32 = 256;
 }
 
-fn block(address: u32, size: u32) -> NewBlock {
+/// With these options, in this byte order, with that word.
+struct Switched<const OPTIONS: u32, const IS_BIG: bool, W>(PhantomData<W>);
+
+impl<const OPTIONS: u32, const IS_BIG: bool, W: Word> Shape for Switched<OPTIONS, IS_BIG, W> {
+    type Word = W;
+    const OPTIONS: Options = Options(OPTIONS);
+    const SITES_MAX: u32 = 50;
+    const TASKS_MAX: u32 = 3;
+    const ORDER: ByteOrder = if IS_BIG { ByteOrder::Big } else { ByteOrder::Little };
+
+    fn ticks() -> u32 {
+        NOW.get()
+    }
+    fn update_done() {
+        NOTICES.set((NOTICES.get().0 + 1, NOTICES.get().1));
+    }
+    fn history_full() {
+        NOTICES.set((NOTICES.get().0, NOTICES.get().1 + 1));
+    }
+}
+
+type Everything = Switched<63, false, u32>;
+
+fn full() -> ChipLedger<Everything, Vec<u32>> {
+    ChipLedger::new(vec![0; FULL.words::<Everything>()], &FULL).expect("room")
+}
+
+fn block<W: Word>(address: u64, size: u64) -> NewBlock<W> {
     NewBlock {
         kind: Kind::MALLOC,
-        address,
-        size,
-        actual: Some(size.checked_next_multiple_of(8).unwrap_or(size)),
+        address: W::cut(address),
+        size: W::cut(size),
+        actual: Some(W::cut(size.checked_next_multiple_of(8).unwrap_or(size))),
         heap: 0,
     }
 }
 
-fn caller(frames: &[u32]) -> Caller<'_> {
+fn caller<W>(frames: &[W]) -> Caller<'_, W> {
     Caller { frames, task: None }
 }
 
@@ -39,7 +72,6 @@ const HEAPS: &[HeapDescription] = &[
 ];
 
 const FULL: Config = Config {
-    options: Options::ALL,
     history: 8,
     tasks: 3,
     heaps: HEAPS,
@@ -56,35 +88,46 @@ fn elements<'a>(bytes: &'a [u8], header: &Header, kind: SectionKind) -> impl Ite
     bytes[row.offset as usize..end].chunks_exact(row.element_bytes.max(1) as usize)
 }
 
-fn entries(ledger: &ChipLedger) -> Vec<Entry> {
-    let header = Header::parse(ledger.bytes()).expect("a header");
-    elements(ledger.bytes(), &header, SectionKind::Records)
+fn read<S: Shape, R: BorrowMut<[S::Word]>>(ledger: &ChipLedger<S, R>) -> (Vec<u8>, Header) {
+    let bytes: Vec<u8> = ledger.bytes().collect();
+    let header = Header::parse(&bytes).expect("a header");
+    (bytes, header)
+}
+
+fn entries<S: Shape, R: BorrowMut<[S::Word]>>(ledger: &ChipLedger<S, R>) -> Vec<Entry> {
+    let (bytes, header) = read(ledger);
+    elements(&bytes, &header, SectionKind::Records)
         .filter_map(|element| Entry::read(&header.layout, header.codec, element))
         .collect()
 }
 
-fn freed(ledger: &ChipLedger) -> Vec<FreedEntry> {
-    let header = Header::parse(ledger.bytes()).expect("a header");
-    elements(ledger.bytes(), &header, SectionKind::History)
+fn freed<S: Shape, R: BorrowMut<[S::Word]>>(ledger: &ChipLedger<S, R>) -> Vec<FreedEntry> {
+    let (bytes, header) = read(ledger);
+    elements(&bytes, &header, SectionKind::History)
         .filter_map(|element| FreedEntry::read(&header.layout, header.codec, element))
         .collect()
 }
 
-fn stack(ledger: &ChipLedger, Site(mut node): Site) -> Vec<u32> {
-    let header = Header::parse(ledger.bytes()).expect("a header");
-    let nodes: Vec<&[u8]> = elements(ledger.bytes(), &header, SectionKind::Sites).collect();
+fn stack<S: Shape, R: BorrowMut<[S::Word]>>(ledger: &ChipLedger<S, R>, Site(mut node): Site) -> Vec<u64> {
+    let (bytes, header) = read(ledger);
+    let nodes: Vec<&[u8]> = elements(&bytes, &header, SectionKind::Sites).collect();
+    let pcs: Vec<&[u8]> = elements(&bytes, &header, SectionKind::Pcs).collect();
     let mut codes = Vec::new();
     while node != 0 {
         let element = nodes[node as usize];
-        codes.push(header.codec.u32(element, site::CODE));
+        let code = header.codec.u32(element, site::CODE);
+        codes.push(match header.codec.word {
+            WordSize::W32 => u64::from(code),
+            WordSize::W64 => header.codec.u64(pcs[code as usize], 0),
+        });
         node = header.codec.u32(element, site::PARENT);
     }
     codes
 }
 
 /// Enters blocks until `sites` overflows; returns how many stacks found room.
-fn stacks_that_fit(config: &Config, region: &mut [u8], frames: impl Fn(u32) -> [u32; 4]) -> u32 {
-    let mut ledger = ChipLedger::new(region, config, clock, Notices::default()).expect("room");
+fn stacks_that_fit(config: &Config, region: &mut [u32], frames: impl Fn(u32) -> [u32; 4]) -> u32 {
+    let mut ledger = ChipLedger::<Minimal, _>::new(region, config).expect("room");
     let mut fit = 0;
     for number in 0..10_000 {
         let frames = frames(number);
@@ -95,36 +138,36 @@ fn stacks_that_fit(config: &Config, region: &mut [u8], frames: impl Fn(u32) -> [
         ledger.freed(0x2000_0000, Kind::FREE, &caller(&frames));
         fit += 1;
     }
-    let header = Header::parse(ledger.bytes()).expect("a header");
-    assert_eq!(header.tally(TallyCounter::SitesFull), 1);
+    assert_eq!(read(&ledger).1.tally(TallyCounter::SitesFull), 1);
     fit
 }
 
 #[test]
 fn a_minimal_ledger_of_100_records_fits_in_4_kib() {
     const RECORDS: u32 = 100;
-    const BYTES: usize = 4096;
+    const WORDS: usize = 1024;
     const SITES: u32 = {
-        let rest = BYTES - Config::minimal(RECORDS, 2).bytes();
+        let rest = (WORDS - Config::minimal(RECORDS, 2).words::<Minimal>()) * 4;
         2 + (rest / site::BYTES) as u32
     };
     const CONFIG: Config = Config::minimal(RECORDS, SITES);
-    const { assert!(CONFIG.bytes() <= BYTES && CONFIG.header_bytes() <= 256) };
-    let mut region = [0u8; BYTES];
+    const { assert!(CONFIG.words::<Minimal>() <= WORDS && CONFIG.header_bytes::<Minimal>() <= 256) };
+    let mut region = [0u32; WORDS];
 
-    let mut ledger = ChipLedger::new(&mut region, &CONFIG, clock, Notices::default()).expect("room");
+    let mut ledger = ChipLedger::<Minimal, _>::new(&mut region[..], &CONFIG).expect("room");
     for number in 0..RECORDS {
-        assert!(ledger.allocated(&block(0x2000_0000 + number * 16, number), &caller(&[0x100 + number, 0x50])));
+        let block = block(0x2000_0000 + u64::from(number) * 16, number.into());
+        assert!(ledger.allocated(&block, &caller(&[0x100 + number, 0x50])));
     }
     assert!(!ledger.allocated(&block(0x2000_4000, 1), &caller(&[0x100])), "the 101st");
-    let header = Header::parse(ledger.bytes()).expect("a header");
-    assert_eq!(usize::from(header.codec.u16(ledger.bytes(), at::HEADER_BYTES)), CONFIG.header_bytes());
+    let (bytes, header) = read(&ledger);
+    assert_eq!(usize::from(header.codec.u16(&bytes, at::HEADER_BYTES)), CONFIG.header_bytes::<Minimal>());
     assert_eq!((header.tally(TallyCounter::LostNoRecord), header.state), (1, State::Full));
     assert_eq!(header.global(GlobalCounter::LiveBytes), (0..100).sum::<u64>());
     let live = entries(&ledger);
     assert_eq!(live.len(), 100);
     for (entry, number) in live.iter().zip(0..) {
-        assert_eq!((entry.address, entry.size), (0x2000_0000 + u64::from(number) * 16, Some(u64::from(number))));
+        assert_eq!((entry.address, entry.size), (0x2000_0000 + number * 16, Some(number)));
         assert_eq!(stack(&ledger, entry.site), [0x100 + number, 0x50]);
     }
 
@@ -133,84 +176,157 @@ fn a_minimal_ledger_of_100_records_fits_in_4_kib() {
     println!(
         "minimal 32-bit ledger: {} bytes of header, {RECORDS} records, {} bytes in all; \
          distinct 4-deep stacks beside them: {apart} with no frame in common, {alike} that differ in the innermost",
-        CONFIG.header_bytes(),
-        CONFIG.bytes(),
+        CONFIG.header_bytes::<Minimal>(),
+        CONFIG.words::<Minimal>() * 4,
     );
     assert!(apart >= 50 && alike >= 200, "{apart} {alike}");
 }
 
-#[test]
-fn every_switch_and_byte_order_reads_back() {
-    for switches in 0..64 {
-        for order in [ByteOrder::Little, ByteOrder::Big] {
-            let config = Config { options: Options(switches), order, ..FULL };
-            // One byte off: nothing may depend on the region's alignment.
-            let mut region = vec![0xAA; config.bytes() + 1];
-            NOW.set(1000);
-            let mut ledger = ChipLedger::new(&mut region[1..], &config, clock, Notices::default()).expect("room");
-            NOW.set(1007);
-            let on = |option| Options(switches).has(option);
-            assert_eq!(ledger.task_begins(0x2000_7000, 9, "a name that is too long"), on(Options::THREAD));
-            let caller = Caller { frames: &[0x111, 0x222], task: Some(0x2000_7000) };
-            let new = NewBlock { heap: 1, ..block(0xFFFF_FFF8, u32::MAX - 1) };
-            assert!(ledger.allocated(&new, &caller));
-            assert!(ledger.allocated(&block(0x2000_0008, 5), &Caller { task: None, ..caller }));
-            NOW.set(1009);
-            assert!(ledger.freed(0xFFFF_FFF8, Kind::CFREE, &caller));
+/// A block at the end of memory lives and dies, another lives.
+fn reads_back<const OPTIONS: u32, const IS_BIG: bool, W: Word>() {
+    type Chip<const OPTIONS: u32, const IS_BIG: bool, W> = ChipLedger<Switched<OPTIONS, IS_BIG, W>, Vec<W>>;
+    let words = FULL.words::<Switched<OPTIONS, IS_BIG, W>>();
+    NOW.set(1000);
+    let region = vec![W::cut(0xAAAA_AAAA); words];
+    let mut ledger = Chip::<OPTIONS, IS_BIG, W>::new(region, &FULL).expect("room");
+    NOW.set(1007);
+    let on = |option| Options(OPTIONS).has(option);
+    let is_wide = W::SIZE == WordSize::W64;
+    let task = W::cut(0xABCD_EF01_2000_7000);
+    // The highest address and size that a record has room for, and code as high as addresses go.
+    let (highest, largest) = if is_wide { ((1 << 48) - 8, (1 << 48) - 2) } else { (0xFFFF_FFF8, 0xFFFF_FFFE) };
+    let code = if is_wide { 0x7F12_3456_0111 } else { 0x111 };
+    assert_eq!(ledger.task_begins(task, 9, "a name that is too long"), on(Options::THREAD));
+    let frames = [W::cut(code), W::cut(0x222)];
+    let caller = Caller { frames: &frames, task: Some(task) };
+    assert!(ledger.allocated(&NewBlock { heap: 1, ..block(highest, largest) }, &caller));
+    assert!(ledger.allocated(&block(0x2000_0008, 5), &Caller { task: None, ..caller }));
+    NOW.set(1009);
+    assert!(ledger.freed(W::cut(highest), Kind::CFREE, &caller));
 
-            let header = Header::parse(ledger.bytes()).expect("a header");
-            assert_eq!((header.codec, header.busy), (Codec { order, word: WordSize::W32 }, 0));
-            assert_eq!((header.options, header.machine, header.tick_ns), (Options(switches), 40, 1_000_000));
-            assert_eq!(header.bytes(), config.header_bytes());
-            for pair in header.sections().windows(2) {
-                assert!(pair[0].offset + pair[0].capacity * u64::from(pair[0].element_bytes) <= pair[1].offset);
-            }
-            let live = entries(&ledger);
-            let [entry] = live.as_slice() else { panic!("{live:?}") };
-            assert_eq!((entry.number, entry.size, entry.kind), (1, Some(5), Kind::MALLOC));
-            assert_eq!(entry.thread, None, "called from no task");
-            assert_eq!(entry.actual, on(Options::ACTUAL_SIZE).then_some(8));
-            assert_eq!(entry.time, on(Options::TIME).then_some(Ticks(7)));
-            assert_eq!(stack(&ledger, entry.site).len(), if on(Options::STACK) { 2 } else { 0 });
-            let history = freed(&ledger);
-            assert_eq!(history.len(), usize::from(on(Options::HISTORY)));
-            if let [freed] = history.as_slice() {
-                assert_eq!((freed.number, freed.by, freed.block.number), (2, Kind::CFREE, 0));
-                assert_eq!((freed.block.address, freed.block.size), (0xFFFF_FFF8, Some(u64::from(u32::MAX) - 1)));
-                assert_eq!(freed.block.heap, on(Options::HEAP).then_some(1));
-                assert_eq!([freed.thread, freed.block.thread], [on(Options::THREAD).then_some(ThreadRow(0)); 2]);
-                assert_eq!(freed.time, on(Options::TIME).then_some(Ticks(9)));
-                assert_eq!(freed.site != Site::NONE, on(Options::STACK));
-            }
-        }
+    let (_, header) = read(&ledger);
+    let order = if IS_BIG { ByteOrder::Big } else { ByteOrder::Little };
+    assert_eq!((header.codec, header.busy), (Codec { order, word: W::SIZE }, 0));
+    assert_eq!((header.options, header.machine, header.tick_ns), (Options(OPTIONS), 40, 1_000_000));
+    assert_eq!(header.bytes(), FULL.header_bytes::<Switched<OPTIONS, IS_BIG, W>>());
+    assert_eq!(header.global(GlobalCounter::LastTime), if on(Options::TIME) { 9 } else { 0 });
+    for pair in header.sections().windows(2) {
+        assert!(pair[0].offset + pair[0].capacity * u64::from(pair[0].element_bytes) <= pair[1].offset);
     }
+    let live = entries(&ledger);
+    let [entry] = live.as_slice() else { panic!("{live:?}") };
+    assert_eq!((entry.number, entry.size, entry.kind), (1, Some(5), Kind::MALLOC));
+    assert_eq!(entry.thread, None, "called from no task");
+    assert_eq!(entry.actual, on(Options::ACTUAL_SIZE).then_some(8));
+    assert_eq!(entry.time, on(Options::TIME).then_some(Ticks(7)));
+    assert_eq!(entry.heap, on(Options::HEAP).then_some(0));
+    let expected: &[u64] = if on(Options::STACK) { &[code, 0x222] } else { &[] };
+    assert_eq!(stack(&ledger, entry.site), expected);
+    let history = freed(&ledger);
+    assert_eq!(history.len(), usize::from(on(Options::HISTORY)));
+    if let [freed] = history.as_slice() {
+        assert_eq!((freed.number, freed.by, freed.block.number), (2, Kind::CFREE, 0));
+        assert_eq!((freed.block.address, freed.block.size), (highest, Some(largest)));
+        assert_eq!((freed.block.kind, freed.later), (Kind::MALLOC, 0));
+        assert_eq!(freed.block.heap, on(Options::HEAP).then_some(1));
+        assert_eq!([freed.thread, freed.block.thread], [on(Options::THREAD).then_some(ThreadRow(0)); 2]);
+        assert_eq!([freed.block.time, freed.time], [7, 9].map(|time| on(Options::TIME).then_some(Ticks(time))));
+        assert_eq!(stack(&ledger, freed.site), expected);
+        assert_eq!(freed.site, freed.block.site);
+    }
+}
+
+macro_rules! with_options {
+    ($each:ident, $big:literal, $word:ty: $($options:literal)*) => { $($each::<$options, $big, $word>();)* };
+}
+
+#[test]
+fn every_switch_reads_back() {
+    with_options!(reads_back, false, u32:
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+        32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
+}
+
+#[test]
+fn every_word_and_byte_order_reads_back() {
+    with_options!(reads_back, true, u32: 0 1 2 4 8 16 32 63);
+    with_options!(reads_back, false, u64: 0 1 2 4 8 16 32 9 17 24 26 28 47 62 63);
+    with_options!(reads_back, true, u64: 0 1 2 4 8 16 32 9 17 24 26 28 47 62 63);
 }
 
 #[test]
 fn a_region_that_is_too_small_is_refused() {
-    let mut region = vec![0u8; FULL.bytes() - 1];
-    let error = ChipLedger::new(&mut region, &FULL, clock, Notices::default()).err();
-    assert_eq!(error, Some(ChipError::TooSmall { needed: FULL.bytes(), given: FULL.bytes() - 1 }));
-    let many = Config { tasks: 0x1_0000, ..FULL };
-    assert_eq!(ChipLedger::new(&mut [], &many, clock, Notices::default()).err(), Some(ChipError::TooMany("tasks")));
-    let none = Config { records: 0, ..FULL };
-    assert_eq!(ChipLedger::new(&mut [], &none, clock, Notices::default()).err(), Some(ChipError::NoRecords));
+    let needed = FULL.words::<Everything>() * 4 - 3;
+    let error = |region: &mut [u32], config: &Config| ChipLedger::<Everything, &mut [u32]>::new(region, config).err();
+    let mut region = vec![0u32; FULL.words::<Everything>() - 1];
+    let Some(ChipError::TooSmall { needed: said, given }) = error(&mut region, &FULL) else { panic!("not refused") };
+    assert_eq!((given, said.next_multiple_of(4)), (region.len() * 4, needed.next_multiple_of(4)));
+    let config = |change: fn(&mut Config)| {
+        let mut config = FULL;
+        change(&mut config);
+        error(&mut [], &config)
+    };
+    assert_eq!(config(|config| config.tasks = 4), Some(ChipError::TooMany("tasks")));
+    assert_eq!(config(|config| config.sites = 51), Some(ChipError::TooMany("sites")));
+    assert_eq!(config(|config| config.records = 0xFFFF), Some(ChipError::TooMany("records")));
+    assert_eq!(config(|config| config.records = 0), Some(ChipError::TooFew("records")));
+    assert_eq!(config(|config| config.sites = 1), Some(ChipError::TooFew("sites")));
+    assert_eq!(config(|config| config.history = 0), Some(ChipError::TooFew("history")));
+    assert_eq!(config(|config| config.heaps = &[]), Some(ChipError::TooFew("heaps")));
+}
+
+#[test]
+fn what_a_shape_leaves_out_needs_no_room() {
+    type Bare = Switched<0, false, u64>;
+    let bare = Config::minimal(20, 0);
+    assert_eq!(FULL.words::<Bare>(), Config { process: FULL.process, ..bare }.words::<Bare>());
+    let none = ChipLedger::<Bare, _>::new(vec![0; bare.words::<Bare>()], &bare).expect("room");
+    assert!(read(&none).1.section(SectionKind::Sites).is_none());
+}
+
+#[test]
+fn two_ledgers_know_nothing_of_each_other() {
+    type Wide = Switched<63, false, u64>;
+    let wide = || ChipLedger::<Wide, _>::new(vec![0; FULL.words::<Wide>()], &FULL).expect("room");
+    let (mut first, mut second, mut third) = (wide(), wide(), full());
+    assert!(first.allocated(&block(0x7F00_0000_0010, 100), &caller(&[0x5555_0000_1234])));
+    assert!(second.allocated(&block(0x7F00_0000_0010, 200), &caller(&[0x5555_0000_5678])));
+    assert!(third.allocated(&block(0x10, 300), &caller(&[0x1234])));
+    assert!(first.freed(0x7F00_0000_0010, Kind::FREE, &caller(&[])));
+    assert!(!first.freed(0x7F00_0000_0010, Kind::FREE, &caller(&[])));
+    assert!(second.freed(0x7F00_0000_0010, Kind::FREE, &caller(&[])));
+    assert_eq!((freed(&first)[0].block.size, freed(&second)[0].block.size), (Some(100), Some(200)));
+    assert_eq!(stack(&second, freed(&second)[0].block.site), [0x5555_0000_5678]);
+    assert_eq!(entries(&third)[0].size, Some(300));
+    for (header, unknown) in [(read(&first).1, 1), (read(&second).1, 0), (read(&third).1, 0)] {
+        assert_eq!(header.tally(TallyCounter::UnknownFrees), unknown);
+    }
+}
+
+#[test]
+fn code_and_blocks_that_are_too_high_are_counted() {
+    type Wide = Switched<63, false, u64>;
+    let mut ledger = ChipLedger::<Wide, _>::new(vec![0; FULL.words::<Wide>()], &FULL).expect("room");
+    assert!(!ledger.allocated(&block(1 << 48, 8), &caller(&[0x1000])));
+    assert!(!ledger.freed(1 << 48, Kind::FREE, &caller(&[0x1000])));
+    assert!(ledger.allocated(&block(0x1000, 8), &caller(&[0x1000, 1 << 48])));
+    assert!(ledger.allocated(&block(0x2000, 8), &caller(&[0])));
+    let (_, header) = read(&ledger);
+    let tally = |counter| header.tally(counter);
+    assert_eq!((tally(TallyCounter::LostNoIndex), tally(TallyCounter::SitesFull)), (1, 2));
+    assert!(entries(&ledger).iter().all(|entry| entry.site == Site::NONE));
 }
 
 #[test]
 fn the_ring_keeps_the_last_frees_and_says_when_it_is_full() {
-    let notices = Notices {
-        update_done: Some(|| NOTICES.set((NOTICES.get().0 + 1, NOTICES.get().1))),
-        history_full: Some(|| NOTICES.set((NOTICES.get().0, NOTICES.get().1 + 1))),
-    };
-    let mut region = vec![0u8; FULL.bytes()];
-    let mut ledger = ChipLedger::new(&mut region, &FULL, clock, notices).expect("room");
+    NOTICES.set((0, 0));
+    let mut ledger = full();
     for number in 0..20 {
         ledger.allocated(&block(0x2000_0000 + number * 8, number), &caller(&[1]));
-        ledger.freed(0x2000_0000 + number * 8, Kind::FREE, &caller(&[2]));
+        ledger.freed(0x2000_0000 + number as u32 * 8, Kind::FREE, &caller(&[2]));
         let mut sizes: Vec<u64> = freed(&ledger).iter().filter_map(|freed| freed.block.size).collect();
         sizes.sort_unstable();
-        let expected: Vec<u64> = (u64::from(number + 1).saturating_sub(8)..=u64::from(number)).collect();
+        let expected: Vec<u64> = ((number + 1).saturating_sub(8)..=number).collect();
         assert_eq!(sizes, expected);
     }
     assert_eq!(NOTICES.get(), (40, 2));
@@ -218,23 +334,21 @@ fn the_ring_keeps_the_last_frees_and_says_when_it_is_full() {
 
 #[test]
 fn actual_sizes_and_numbers_that_do_not_fit_are_counted() {
-    let mut region = vec![0u8; FULL.bytes()];
-    let mut ledger = ChipLedger::new(&mut region, &FULL, clock, Notices::default()).expect("room");
+    let mut ledger = full();
     let wide = NewBlock { actual: Some(0x1_0000 + 8), ..block(8, 8) };
     ledger.allocated(&wide, &caller(&[]));
     ledger.set_global(GlobalCounter::NextNumber, u64::from(u32::MAX) - 1);
     assert!(ledger.allocated(&block(16, 1), &caller(&[])), "the last number");
     assert!(!ledger.allocated(&block(24, 1), &caller(&[])));
     assert!(ledger.freed(16, Kind::FREE, &caller(&[])), "frees are followed all the same");
-    let header = Header::parse(ledger.bytes()).expect("a header");
+    let (_, header) = read(&ledger);
     assert_eq!((header.tally(TallyCounter::WideLost), header.tally(TallyCounter::LostNoRecord)), (1, 1));
     assert_eq!(entries(&ledger)[0].actual, None);
 }
 
 #[test]
 fn tasks_keep_their_rows_and_a_full_table_is_counted() {
-    let mut region = vec![0u8; FULL.bytes()];
-    let mut ledger = ChipLedger::new(&mut region, &FULL, clock, Notices::default()).expect("room");
+    let mut ledger = full();
     let by = |task| Caller { frames: &[1], task: Some(task) };
     for (at, task) in [(8, 0x100), (16, 0x200), (24, 0x100)] {
         ledger.allocated(&block(at, 1), &by(task));
@@ -244,15 +358,14 @@ fn tasks_keep_their_rows_and_a_full_table_is_counted() {
     ledger.allocated(&block(40, 1), &by(0x300));
     let rows: Vec<_> = entries(&ledger).iter().map(|entry| entry.thread.map(|row| row.0)).collect();
     assert_eq!(rows, [Some(0), Some(1), Some(0), Some(2), None]);
-    let header = Header::parse(ledger.bytes()).expect("a header");
+    let (_, header) = read(&ledger);
     assert_eq!(header.tally(TallyCounter::ThreadsUnnamed), 1);
 }
 
 #[test]
 fn time_goes_on_where_the_clock_goes_round() {
-    let mut region = vec![0u8; FULL.bytes()];
     NOW.set(u32::MAX - 1);
-    let mut ledger = ChipLedger::new(&mut region, &FULL, clock, Notices::default()).expect("room");
+    let mut ledger = full();
     for (now, time) in [(u32::MAX - 1, 0), (3, 5), (u32::MAX - 2, u32::MAX), (u32::MAX, u32::MAX)] {
         NOW.set(now);
         ledger.allocated(&block(8, 1), &caller(&[]));
@@ -266,16 +379,15 @@ fn time_goes_on_where_the_clock_goes_round() {
 fn the_index_survives_any_order_of_removals() {
     let config = Config::minimal(60, 2);
     for seed in 1..200u32 {
-        let mut region = vec![0u8; config.bytes()];
-        let mut ledger = ChipLedger::new(&mut region, &config, clock, Notices::default()).expect("room");
+        let mut ledger = ChipLedger::<Minimal, _>::new(vec![0; config.words::<Minimal>()], &config).expect("room");
         let mut random = seed;
         let mut live = Vec::new();
-        for step in 0..400 {
+        for step in 0..400u32 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             if live.len() < 60 && random >> 31 == 0 {
                 let address = 0x2000_0000 + (random >> 8) % 4096 * 8;
                 if !live.contains(&address) {
-                    assert!(ledger.allocated(&block(address, step), &caller(&[])));
+                    assert!(ledger.allocated(&block(address.into(), step.into()), &caller(&[])));
                     live.push(address);
                 }
             } else if !live.is_empty() {
