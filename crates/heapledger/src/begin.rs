@@ -7,6 +7,7 @@ use crate::state::{self, OFF, ON};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use heapledger_format::record;
+use heapledger_linux::loader;
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
 use heapledger_linux::syscall::{self, Errno};
@@ -138,7 +139,7 @@ pub(crate) fn now() -> Result<(), Error> {
 fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
     let request = Request { begins_late: is_late, ..request(options) }.under_environment();
     let heaps: &[&[u8]] = &[b"Rust's global allocator"];
-    let hooks = Hooks { next: c"", cxx: c"", heaps, tells_of_memory: false };
+    let hooks = Hooks { next: c"", cxx: c"", heaps, tells_of_memory: false, begins_late: true };
     FINISHED_BY_OTHERS.store(request.session.is_some(), Ordering::Relaxed);
     let begun = start::start(&SHARED, &hooks, &request).map_err(error);
     let found = match &begun {
@@ -226,6 +227,18 @@ fn finish(options: &Options) -> Result<(), Errno> {
     }
     finish::finish(&SHARED, path.c_str())
 }
+
+/// A library with this crate inside is never unloaded: of a recorder threads keep what lies in it, and of a library whose threads
+/// have words of a fixed place the loader loses that place unless libraries go in the order in which they came. Here it holds its
+/// lock anyway.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        let _ = loader::stay_loaded();
+    }
+    at_load
+};
 
 #[used]
 #[unsafe(link_section = ".fini_array")]

@@ -63,10 +63,17 @@
 //! crate steps back: it passes calls on, and [`pause`], [`resume`], [`recording`], [marks](mark()), [labels](label()) and [windows](Window) speak to that one. There is one ledger
 //! in a process.
 //!
+//! # In libraries that are loaded
+//!
+//! A library with this crate inside (`cdylib`) may be opened by a program with or without it, and by several threads. It stays
+//! loaded when it is closed: a recorder cannot go. Where several copies of this crate are in one process, whoever allocates first
+//! records, and the others step back as under `heapledger run`: they pass calls on, so blocks of *their* module are not in the ledger, and
+//! [marks](mark()), [labels](label()) and all else speak to the one that records. (`links` keeps two versions from one module.)
+//!
 //! # What it does not see
 //!
 //! Blocks that C libraries allocate for themselves, since those do not come here. A program that unloads libraries (`dlclose`) and
-//! loads others can find old functions in new stacks. Before a program forbids itself system calls (`seccomp`), it calls
+//! loads others at the same addresses can find old functions in new stacks. Before a program forbids itself system calls (`seccomp`), it calls
 //! [`stop`]. A forked child is not recorded.
 //!
 //! # Where it works

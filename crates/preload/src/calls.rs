@@ -41,7 +41,7 @@ fn begin() {
     let other = [basename];
     let heaps = if next::is_glibc() { GLIBC_HEAPS } else { &other[..] };
     let request = Request::of_environment();
-    let hooks = Hooks { next: name, cxx: next::cxx_module_name(), heaps, tells_of_memory: true };
+    let hooks = Hooks { next: name, cxx: next::cxx_module_name(), heaps, tells_of_memory: true, begins_late: false };
     let started = start::start(&SHARED, &hooks, &request);
     if started != Err(NotStarted::Again) && !request.unknown.bytes().is_empty() {
         start::complain(&[session::VARIABLE.as_bytes(), b": not understood: ", request.unknown.bytes()]);

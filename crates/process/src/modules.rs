@@ -8,7 +8,7 @@
 
 use crate::ledger::{CODEC, Ledger};
 use crate::once::Appended;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{BUILD_ID_BYTES_MAX, module, pc};
@@ -44,6 +44,8 @@ pub struct Modules {
     seen: Appended<SeenModule, KNOWN_MAX>,
     generation: AtomicU32,
     finder: CodeFinder,
+    /// Whether somebody tells when code is unloaded.
+    is_told: AtomicBool,
     loader: [AtomicUsize; 2],
     loader_entry: AtomicUsize,
     own: [AtomicUsize; 2],
@@ -69,14 +71,17 @@ impl Modules {
             ),
             generation: AtomicU32::new(0),
             finder: CodeFinder::new(),
+            is_told: AtomicBool::new(true),
             loader: [const { AtomicUsize::new(0) }; 2],
             loader_entry: AtomicUsize::new(0),
             own: [const { AtomicUsize::new(0) }; 2],
         }
     }
 
-    /// Finds the loader's function. False if there is none.
-    pub fn start(&self) -> bool {
+    /// Finds the loader's function. False if there is none. Where nobody tells when code is unloaded, the loader is asked whenever
+    /// an address is looked up.
+    pub fn start(&self, is_told: bool) -> bool {
+        self.is_told.store(is_told, Ordering::Relaxed);
         if !self.finder.start() {
             return false;
         }
@@ -134,7 +139,8 @@ impl Modules {
                 continue;
             }
             let seen = seen_plus_1.load(Ordering::Acquire);
-            if seen == now_plus_1 {
+            let is_told = self.is_told.load(Ordering::Relaxed);
+            if seen == now_plus_1 && is_told {
                 return Some(known);
             }
             if seen != 0 && self.still_there(known) {
@@ -142,6 +148,10 @@ impl Modules {
                 return Some(known);
             }
             seen_plus_1.store(0, Ordering::Release);
+            if seen == now_plus_1 {
+                // What others have learnt about it is believed no longer, from their next call on.
+                self.next_generation();
+            }
         }
         apart::result_of(None, || self.add(ledger?, address, now_plus_1))
     }

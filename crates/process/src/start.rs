@@ -47,6 +47,8 @@ pub struct Hooks<'a> {
     /// Whether it says of all memory that the program unmaps or protects ([`Shared::memory_changes`]): what is known of a stack
     /// that is not the thread's own is believed no longer than until then; else not at all.
     pub tells_of_memory: bool,
+    /// Whether it may begin late, when others load and unload libraries: nothing is unloaded while it looks at what is loaded.
+    pub begins_late: bool,
 }
 
 /// Why nothing is recorded.
@@ -176,20 +178,14 @@ fn set_up(
         }
         return Err(NotStarted::OfAnother);
     }
-    // They come to life in the middle of the first `malloc`, and do not bear that somebody allocates or asks meanwhile. (`run`
-    // tells by the file; this is for what was preloaded by hand, and for what a program becomes.)
-    if let Some(sanitizer) = SANITIZERS.iter().find(|sanitizer| loader::is_defined(sanitizer.symbol.as_bytes())) {
-        note_unrecorded(request, session);
-        return Err(NotStarted::Sanitizer(sanitizer.name.as_bytes()));
+    let mut looked = Err(NotStarted::NoMemory);
+    let mut look = || looked = look_around(shared, request, session, hooks.tells_of_memory);
+    if hooks.begins_late {
+        loader::while_list_stands(&mut look)
+    } else {
+        look()
     }
-    if !shared.modules.start() {
-        let why: &[u8] =
-            if loader::is_glibc() { b"this glibc is older than 2.35" } else { b"this program is not built for glibc" };
-        return Err(NotStarted::Library(why));
-    }
-    if !ways::claim(shared.modules.finder()) {
-        return Err(NotStarted::Elsewhere);
-    }
+    looked?;
     let keeps_accounts = request.accounts != Accounting::None && request.options.has(Options::THREAD);
     let settings = Settings {
         options: request.options,
@@ -204,9 +200,6 @@ fn set_up(
         notes_children: request.notes_children || request.session.is_some(),
     };
     shared.settings.change(starting, |early| *early = settings);
-    // The loader notes where it was entered; what the kernel says is another stack under valgrind.
-    let first_stack_end = loader::first_stack_end().unwrap_or_else(|| process::start_stack() as usize);
-    shared.first_stack_end.store(first_stack_end, Ordering::Relaxed);
     let start_unix_ns = shared.clock.start();
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
     let opened = Opening { request, session, id, start_unix_ns };
@@ -241,6 +234,28 @@ fn set_up(
     }
     ledger.set_state(State::Recording);
     ledger.open_for_readers();
+    Ok(())
+}
+
+/// Looks at the modules of the process: whether it can be recorded, and by us.
+fn look_around(shared: &'static Shared, request: &Request, session: u64, is_told: bool) -> Result<(), NotStarted> {
+    // They come to life in the middle of the first `malloc`, and do not bear that somebody allocates or asks meanwhile. (`run`
+    // tells by the file; this is for what was preloaded by hand, and for what a program becomes.)
+    if let Some(sanitizer) = SANITIZERS.iter().find(|sanitizer| loader::is_defined(sanitizer.symbol.as_bytes())) {
+        note_unrecorded(request, session);
+        return Err(NotStarted::Sanitizer(sanitizer.name.as_bytes()));
+    }
+    if !shared.modules.start(is_told) {
+        let why: &[u8] =
+            if loader::is_glibc() { b"this glibc is older than 2.35" } else { b"this program is not built for glibc" };
+        return Err(NotStarted::Library(why));
+    }
+    if !ways::claim(shared.modules.finder()) {
+        return Err(NotStarted::Elsewhere);
+    }
+    // The loader notes where it was entered; what the kernel says is another stack under valgrind.
+    let first_stack_end = loader::first_stack_end().unwrap_or_else(|| process::start_stack() as usize);
+    shared.first_stack_end.store(first_stack_end, Ordering::Relaxed);
     Ok(())
 }
 

@@ -19,7 +19,7 @@ unsafe extern "C" {
 /// The status of a child that came to its end: one that panics has another.
 const DONE: i32 = 42;
 
-const HOOKS: Hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"], tells_of_memory: true };
+const HOOKS: Hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"], tells_of_memory: true, begins_late: false };
 
 fn block(address: u64) -> Block {
     Block { kind: Kind::MALLOC, address, size: 100, actual: Some(104) }
