@@ -458,7 +458,7 @@ fn what_a_program_tells_of_its_blocks_is_shown() {
     assert_eq!(order("label,number"), "0 40 80 10 50 90 30 70 20 60 ");
     assert_eq!(order("mark:desc,number"), "90 70 80 40 50 60 0 10 20 30 ");
     let lines = shown(&scratch, &["dump", "--where", "number in (40, 70)", "-f", "%s %L after %M", LEDGER]);
-    assert_eq!(lines, "40 ? after warm\n70 route=/b user=7 after load\n");
+    assert_eq!(lines, "40 - after warm\n70 route=/b user=7 after load\n");
     let text = shown(&scratch, &["dump", "--where", "number == 30", LEDGER]);
     assert!(text.contains("\n  Labelled route=/b user=7\n"), "{text}");
 

@@ -6,27 +6,31 @@ use core::future::Future;
 use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use heapledger_format::LabelId;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod here {
+    use super::LabelId;
     use heapledger_process::ways;
 
-    pub(super) fn make(key: &str, value: &str) -> Option<u32> {
+    pub(super) fn make(key: &str, value: &str) -> Option<LabelId> {
         let way = ways::recorder()?;
         way.label(way.in_force(), key.as_bytes(), value.as_bytes()).ok()
     }
 
-    pub(super) fn put_in_force(label: u32) -> Option<u32> {
+    pub(super) fn put_in_force(label: LabelId) -> Option<LabelId> {
         ways::recorder()?.put_in_force(label).ok()
     }
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod here {
-    pub(super) fn make(_: &str, _: &str) -> Option<u32> {
+    use super::LabelId;
+
+    pub(super) fn make(_: &str, _: &str) -> Option<LabelId> {
         None
     }
-    pub(super) fn put_in_force(_: u32) -> Option<u32> {
+    pub(super) fn put_in_force(_: LabelId) -> Option<LabelId> {
         None
     }
 }
@@ -36,7 +40,7 @@ mod here {
 #[must_use = "the label is in force until this is dropped"]
 pub struct LabelGuard {
     /// The label that was in force before; `None`: this one never was.
-    before: Option<u32>,
+    before: Option<LabelId>,
     /// It concerns one thread.
     of_thread: PhantomData<*const ()>,
 }
@@ -46,7 +50,8 @@ pub struct LabelGuard {
 ///
 /// Labels stand within each other: a block has that of the innermost guard, and those around it; of one key the innermost counts.
 /// The same pairs are stored once; a ledger has room for about 100,000 different ones, and what finds none is counted:
-/// blocks have the label around it then. Keys and values above 4,095 bytes are cut. An empty key is no label.
+/// blocks have the label around it then. Keys and values above 4,095 bytes are cut. An empty key is no label. Each pair
+/// takes its place for good: what differs at each call (the number of a request) is no label.
 ///
 /// For futures, which go from thread to thread, see [`LabelFuture`]: do not hold a guard across an `.await`.
 ///
@@ -74,7 +79,7 @@ pub fn label(key: &str, value: &str) -> LabelGuard {
 }
 
 impl LabelGuard {
-    fn of(label: Option<u32>) -> LabelGuard {
+    fn of(label: Option<LabelId>) -> LabelGuard {
         LabelGuard { before: label.and_then(here::put_in_force), of_thread: PhantomData }
     }
 
@@ -96,7 +101,7 @@ impl Drop for LabelGuard {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Labelled<F> {
-    label: Option<u32>,
+    label: Option<LabelId>,
     future: F,
 }
 

@@ -266,7 +266,7 @@ impl<'hook> Backend for Access<'hook> {
         let words: [u64; RECORD_WORDS] = entry.pack();
         // The slot's commit word is 0: it was vacated, perhaps by another thread, or is fresh.
         if self.shared.labels.is_used() {
-            self.shared.put_label(slot, self.state.thread().label.load(Ordering::Relaxed));
+            self.shared.put_label(slot, self.state.thread().label());
         }
         publication::publish(self.shared.record(slot), 0, &words);
     }

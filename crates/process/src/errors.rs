@@ -110,7 +110,7 @@ impl Access<'_> {
     #[inline(never)]
     pub(crate) fn refused(&mut self, refused: &FailedCall, site: Site) {
         let (shared, thread) = (self.shared, self.state.row);
-        let label = self.state.thread().label.load(Ordering::Relaxed);
+        let label = self.state.thread().label().0;
         let time = shared.now().max(Ticks(1));
         let is_seen = refused.why != ErrorKind::FailedAllocation;
         let entered = apart::result_of(false, || {

@@ -20,7 +20,7 @@ use crate::shared::Shared;
 use crate::state::ThreadState;
 use crate::texts::{self, TextAt};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use heapledger_format::{SectionKind, TallyCounter};
+use heapledger_format::{LabelId, SectionKind, TallyCounter};
 use heapledger_linux::token::Token;
 use heapledger_recorder::backend::Slot;
 
@@ -103,23 +103,23 @@ impl Shared {
 
     /// The block that is about to be entered in a vacant slot has this label.
     #[inline(always)]
-    pub(crate) fn put_label(&self, slot: Slot, label: u32) {
+    pub(crate) fn put_label(&self, slot: Slot, label: LabelId) {
         publication::before_changing();
-        self.label_of(slot).store(label, Ordering::Relaxed);
+        self.label_of(slot).store(label.0, Ordering::Relaxed);
     }
 }
 
-/// The number of a label around which `parent` is in force, 0 for none.
+/// The number of a label around which `parent` is in force.
 ///
 /// # Errors
 /// If it finds no room, which is counted, nothing is recorded, there is no such parent, or the key is empty.
-pub fn label(shared: &'static Shared, parent: u32, key: &[u8], value: &[u8]) -> Result<u32, NotTold> {
+pub fn label(shared: &'static Shared, parent: LabelId, key: &[u8], value: &[u8]) -> Result<LabelId, NotTold> {
     if !hooks::follows(shared) {
         hooks::note_fork(shared);
         return Err(NotTold::Off);
     }
     let ledger = shared.ledger();
-    if key.is_empty() || u64::from(parent) >= ledger.section(SectionKind::Labels).used().max(1) {
+    if key.is_empty() || u64::from(parent.0) >= ledger.section(SectionKind::Labels).used().max(1) {
         return Err(NotTold::Unknown);
     }
     enter(shared, parent, key, value).ok_or_else(|| {
@@ -128,7 +128,7 @@ pub fn label(shared: &'static Shared, parent: u32, key: &[u8], value: &[u8]) -> 
     })
 }
 
-fn enter(shared: &Shared, parent: u32, key: &[u8], value: &[u8]) -> Option<u32> {
+fn enter(shared: &Shared, parent: LabelId, key: &[u8], value: &[u8]) -> Option<LabelId> {
     let ledger = shared.ledger();
     let (key, value) = (shared.texts.enter(ledger, key)?, shared.texts.enter(ledger, value)?);
     let words = words_of(parent, key, value);
@@ -143,21 +143,21 @@ fn enter(shared: &Shared, parent: u32, key: &[u8], value: &[u8]) -> Option<u32> 
                 Some(label) => label,
                 None => *made.insert(make(shared, &words)?),
             };
-            match place.compare_exchange(0, label, Ordering::AcqRel, Ordering::Acquire) {
+            match place.compare_exchange(0, label.0, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(label),
                 Err(other) => there = other,
             }
         }
         let known: &[AtomicU64; LABEL_WORDS] = ledger.section(SectionKind::Labels).element(u64::from(there));
         if known.iter().zip(words).all(|(known, own)| known.load(Ordering::Acquire) == own) {
-            return Some(there);
+            return Some(LabelId(there));
         }
     }
     made.or_else(|| make(shared, &words))
 }
 
 /// Enters a label that is not there.
-fn make(shared: &Shared, words: &[u64; LABEL_WORDS]) -> Option<u32> {
+fn make(shared: &Shared, words: &[u64; LABEL_WORDS]) -> Option<LabelId> {
     let ledger = shared.ledger();
     if !shared.labels.begin(ledger) {
         return None;
@@ -166,38 +166,38 @@ fn make(shared: &Shared, words: &[u64; LABEL_WORDS]) -> Option<u32> {
     let row = ledger.lease(SectionKind::Labels, 1).filter(|row| *row != 0);
     let row = row.or_else(|| ledger.lease(SectionKind::Labels, 1))?;
     publication::publish::<LABEL_WORDS>(ledger.section(SectionKind::Labels).element(row), COMMIT, words);
-    u32::try_from(row).ok()
+    u32::try_from(row).ok().map(LabelId)
 }
 
 /// An element of `labels`.
-fn words_of(parent: u32, key: TextAt, value: TextAt) -> [u64; LABEL_WORDS] {
+fn words_of(parent: LabelId, key: TextAt, value: TextAt) -> [u64; LABEL_WORDS] {
     [
-        u64::from(parent) | u64::from(key.at) << 32,
+        u64::from(parent.0) | u64::from(key.at) << 32,
         u64::from(value.at) | u64::from(key.bytes) << 32 | u64::from(value.bytes) << 48,
     ]
 }
 
-/// What the calling thread begins has this label from now on, 0 for none. Returns the one that was in force.
+/// What the calling thread begins has this label from now on. Returns the one that was in force.
 ///
 /// # Errors
 /// If nothing is recorded, or there is no such label.
-pub fn put_in_force(shared: &'static Shared, label: u32) -> Result<u32, NotTold> {
+pub fn put_in_force(shared: &'static Shared, label: LabelId) -> Result<LabelId, NotTold> {
     if !hooks::follows(shared) {
         return Err(NotTold::Off);
     }
-    if label != 0 && u64::from(label) >= shared.ledger().section(SectionKind::Labels).used() {
+    if label != LabelId::NONE && u64::from(label.0) >= shared.ledger().section(SectionKind::Labels).used() {
         return Err(NotTold::Unknown);
     }
     let state = ThreadState::of_this_thread().or_else(|| own_state(shared)).ok_or(NotTold::NoRoom)?;
     // Only this thread writes: a handler that comes in between leaves what it found.
-    let before = state.label.load(Ordering::Relaxed);
-    state.label.store(label, Ordering::Relaxed);
+    let before = state.label();
+    state.label.store(label.0, Ordering::Relaxed);
     Ok(before)
 }
 
-/// The label in force in the calling thread; 0: none.
-pub fn in_force() -> u32 {
-    ThreadState::of_this_thread().map_or(0, |state| state.label.load(Ordering::Relaxed))
+/// The label in force in the calling thread.
+pub fn in_force() -> LabelId {
+    ThreadState::of_this_thread().map_or(LabelId::NONE, ThreadState::label)
 }
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_label_lies_as_the_format_says() {
         let (key, value) = (TextAt { at: 5, bytes: 6 }, TextAt { at: 7, bytes: 8 });
-        let words = words_of(3, key, value);
+        let words = words_of(LabelId(3), key, value);
         let bytes = words.map(u64::to_ne_bytes);
         let expected = Label { parent: 3, key_at: 5, value_at: 7, key_bytes: 6, value_bytes: 8 };
         assert_eq!(Label::read(CODEC, bytes.as_flattened()), Some(expected));

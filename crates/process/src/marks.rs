@@ -163,7 +163,7 @@ fn set(
         kind: new.kind as u16,
         reach: if new.of_own_thread { reach::OWN_THREAD } else { reach::ALL_THREADS },
         about: new.about,
-        label: state.map_or(0, |state| state.label.load(Ordering::Relaxed)),
+        label: state.map_or(0, |state| state.label().0),
     };
     let mut bytes = [0; MARK_WORDS * 8];
     mark.write(CODEC, &mut bytes);

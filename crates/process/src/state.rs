@@ -10,7 +10,7 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::section::{THREAD_NAME_BYTES, thread};
-use heapledger_format::{Kind, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
+use heapledger_format::{Kind, LabelId, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
 use heapledger_recorder::backend::Slot;
@@ -273,6 +273,12 @@ impl ThreadState {
         let holds = native.holds(stack_pointer);
         self.native.set(native);
         holds
+    }
+
+    /// The label in force.
+    #[inline(always)]
+    pub(crate) fn label(&self) -> LabelId {
+        LabelId(self.label.load(Ordering::Relaxed))
     }
 
     /// Where it lies.

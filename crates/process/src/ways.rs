@@ -20,8 +20,8 @@ use crate::windows::{self, NewWindow, WindowSums};
 use core::ffi::CStr;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
-use heapledger_format::Site;
 use heapledger_format::mark::{MarkKind, WindowMode};
+use heapledger_format::{LabelId, Site};
 use heapledger_linux::loader::{self, CodeFinder, Module};
 use heapledger_linux::syscall::Errno;
 
@@ -183,7 +183,7 @@ unsafe extern "C" fn own_label(
     let Some(shared) = SHARED.get() else { return NotTold::Off.number() };
     // SAFETY: the caller's.
     let (key, value) = unsafe { (text(key, key_bytes), text(value, value_bytes)) };
-    answer(labels::label(shared, parent, key, value))
+    answer(labels::label(shared, LabelId(parent), key, value).map(|label| label.0))
 }
 
 /// # Safety
@@ -221,11 +221,17 @@ unsafe extern "C" fn own_window_figures(row_plus_1: u32, into: *mut u64, room: u
 }
 
 extern "C" fn own_put_in_force(label: u32) -> i64 {
-    answer(SHARED.get().ok_or(NotTold::Off).and_then(|shared| labels::put_in_force(shared, label)))
+    answer(
+        SHARED
+            .get()
+            .ok_or(NotTold::Off)
+            .and_then(|shared| labels::put_in_force(shared, LabelId(label)))
+            .map(|before| before.0),
+    )
 }
 
 extern "C" fn labels_in_force() -> u32 {
-    if SHARED.get().is_some() { labels::in_force() } else { 0 }
+    if SHARED.get().is_some() { labels::in_force().0 } else { 0 }
 }
 
 /// # Safety
@@ -293,19 +299,20 @@ impl Way {
     ///
     /// # Errors
     /// If it has none.
-    pub fn label(&'static self, parent: u32, key: &[u8], value: &[u8]) -> Result<u32, NotTold> {
+    pub fn label(&'static self, parent: LabelId, key: &[u8], value: &[u8]) -> Result<LabelId, NotTold> {
         let label: LabelFn = self.later(offset_of!(Whole, label)).ok_or(NotTold::Off)?;
         // SAFETY: the texts are there.
-        NotTold::check(unsafe { label(parent, key.as_ptr(), key.len(), value.as_ptr(), value.len()) })
+        let made = unsafe { label(parent.0, key.as_ptr(), key.len(), value.as_ptr(), value.len()) };
+        NotTold::check(made).map(LabelId)
     }
 
     /// Puts a label in force in the calling thread: [`labels::put_in_force`].
     ///
     /// # Errors
     /// If it is not.
-    pub fn put_in_force(&'static self, label: u32) -> Result<u32, NotTold> {
+    pub fn put_in_force(&'static self, label: LabelId) -> Result<LabelId, NotTold> {
         let put: extern "C" fn(u32) -> i64 = self.later(offset_of!(Whole, put_in_force)).ok_or(NotTold::Off)?;
-        NotTold::check(put(label))
+        NotTold::check(put(label.0)).map(LabelId)
     }
 
     /// Opens a window: [`windows::start`].
@@ -342,8 +349,9 @@ impl Way {
     }
 
     /// The label in force in the calling thread.
-    pub fn in_force(&'static self) -> u32 {
-        self.later::<extern "C" fn() -> u32>(offset_of!(Whole, in_force)).map_or(0, |in_force| in_force())
+    pub fn in_force(&'static self) -> LabelId {
+        let in_force = self.later::<extern "C" fn() -> u32>(offset_of!(Whole, in_force));
+        LabelId(in_force.map_or(0, |in_force| in_force()))
     }
 
     /// Keeps a stack: [`depot::put`].

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use heapledger_format::{Kind, SectionKind, TallyCounter};
+use heapledger_format::{Kind, LabelId, SectionKind, TallyCounter};
 use heapledger_process::hooks;
 use heapledger_process::labels::{self as told, in_force, label};
 use heapledger_process::marks::NotTold;
@@ -17,11 +17,13 @@ use crate::calls::{begin, end, reallocate, registers};
 use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};
 use crate::model::Subject as _;
 
-fn make(parent: u32, key: &str, value: &str) -> Result<u32, NotTold> {
+const NONE: LabelId = LabelId::NONE;
+
+fn make(parent: LabelId, key: &str, value: &str) -> Result<LabelId, NotTold> {
     label(&SHARED, parent, key.as_bytes(), value.as_bytes())
 }
 
-fn put_in_force(label: u32) -> Result<u32, NotTold> {
+fn put_in_force(label: LabelId) -> Result<LabelId, NotTold> {
     told::put_in_force(&SHARED, label)
 }
 
@@ -59,24 +61,24 @@ fn follow() {
     if std::env::var_os(RING).is_none() {
         return;
     }
-    assert_eq!(make(0, "key", "value"), Err(NotTold::Off));
+    assert_eq!(make(NONE, "key", "value"), Err(NotTold::Off));
     start_as(&Request::of_environment());
     begin(0x1000, 1);
     begin(0x2000, 2);
     let column = SHARED.ledger().section(SectionKind::LabelColumn);
-    assert_eq!((column.used(), in_force()), (0, 0), "labels have storage before there are any");
-    let route = make(0, "route", "/x").expect("there is room");
+    assert_eq!((column.used(), in_force()), (0, NONE), "labels have storage before there are any");
+    let route = make(NONE, "route", "/x").expect("there is room");
     let step = make(route, "step", "parse").expect("there is room");
-    assert_eq!(make(0, "route", "/x"), Ok(route), "the same again");
+    assert_eq!(make(NONE, "route", "/x"), Ok(route), "the same again");
     assert!(make(route, "route", "/x").expect("there is room") != route);
-    assert_eq!((make(99, "a", "b"), make(0, "", "b")), (Err(NotTold::Unknown), Err(NotTold::Unknown)));
-    assert_eq!(put_in_force(99), Err(NotTold::Unknown));
-    assert_eq!(put_in_force(route), Ok(0));
+    assert_eq!((make(LabelId(99), "a", "b"), make(NONE, "", "b")), (Err(NotTold::Unknown), Err(NotTold::Unknown)));
+    assert_eq!(put_in_force(LabelId(99)), Err(NotTold::Unknown));
+    assert_eq!(put_in_force(route), Ok(NONE));
     begin(0x3000, 3);
     assert_eq!(put_in_force(step), Ok(route));
     begin(0x4000, 4);
     thread::spawn(|| {
-        assert_eq!(in_force(), 0, "a label is its thread's");
+        assert_eq!(in_force(), NONE, "a label is its thread's");
         begin(0x5000, 5);
     })
     .join()
@@ -84,11 +86,11 @@ fn follow() {
     end(0x3000);
     end(0x1000);
     // A slot that is used again.
-    assert_eq!(put_in_force(0), Ok(step));
+    assert_eq!(put_in_force(NONE), Ok(step));
     end(0x4000);
     begin(0x6000, 6);
     begin(0x7000, 7);
-    assert_eq!(put_in_force(route), Ok(0));
+    assert_eq!(put_in_force(route), Ok(NONE));
     reallocate(0x2000, 0x8000, 8);
     reallocate(0x8000, 0x8000, 9);
     let live: &[(u64, &str)] = &[(5, ""), (6, ""), (7, ""), (9, "route=/x")];
@@ -125,14 +127,14 @@ fn threads() {
     start_as(&Request::of_environment());
     let is_over = AtomicBool::new(false);
     let works = |worker: usize| {
-        let mut own: Vec<u32> = Vec::new();
+        let mut own: Vec<LabelId> = Vec::new();
         let address = |block: usize| ((worker + 1) << 40) + block * 32;
         for block in 0..BLOCKS {
             if block % 1000 == 500 {
-                own.push(make(0, "label", &(own.len() + 1).to_string()).expect("there is room"));
+                own.push(make(NONE, "label", &(own.len() + 1).to_string()).expect("there is room"));
             }
             let choice = if own.is_empty() { 0 } else { block % (own.len() + 1) };
-            put_in_force(choice.checked_sub(1).map_or(0, |index| own[index])).expect("it is there");
+            put_in_force(choice.checked_sub(1).map_or(NONE, |index| own[index])).expect("it is there");
             begin(address(block), 100 + choice);
             if block % 3 != 0 {
                 hooks::block_ends(
@@ -188,14 +190,34 @@ fn bounded() {
         return;
     }
     start_as(&Request::of_environment());
-    let count = 300_000;
-    let first = make(0, "request", "0").expect("there is room");
-    let there = (0..count).filter(|number| make(0, "request", &number.to_string()).is_ok()).count();
-    assert!((10_000..count).contains(&there), "{there} labels");
+    const COUNT: usize = 1_000_000;
+    let first = make(NONE, "request", "0").expect("there is room");
+    // What is no text, what is too long, what is empty.
+    let odd = |key: &[u8], value: &[u8]| label(&SHARED, NONE, key, value).expect("there is room");
+    let long = [b'x'; 10_000];
+    let odd = [odd(b"\xFF\xC3", b"\x80\0\xE2\x82"), odd(&long, &long), odd(b"empty", b"")];
+    for (size, own) in (20..).zip(odd) {
+        put_in_force(own).expect("it is there");
+        begin(0x1_0000 * size, size);
+    }
+    let there: usize = thread::scope(|scope| {
+        let worker = |own: usize| {
+            let is_there = move |number: &usize| make(NONE, "request", &number.to_string()).is_ok();
+            move || (0..COUNT).skip(own).step_by(2).filter(is_there).count()
+        };
+        let workers = [0, 1].map(|own| scope.spawn(worker(own)));
+        workers.into_iter().map(|worker| worker.join().expect("it ends")).sum()
+    });
+    assert!((10_000..COUNT).contains(&there), "{there} labels");
     let ledger = open_own_ledger().read();
-    assert_eq!(ledger.tallies().expect("tallies").get(TallyCounter::LabelsLost), (count - there) as u64);
-    assert!(ledger.labels().expect("labels").count() >= there);
-    assert_eq!(make(0, "request", "0"), Ok(first), "it is still known");
+    assert_eq!(ledger.tallies().expect("tallies").get(TallyCounter::LabelsLost), (COUNT - there) as u64);
+    let known = ledger.labels().expect("labels");
+    assert!(known.count() >= there);
+    assert_eq!(known.text(odd[0]), "\u{FFFD}\u{FFFD}=\u{FFFD}\0\u{FFFD}");
+    assert_eq!(known.text(odd[1]).len(), 2 * 4095 + 1);
+    assert_eq!(known.text(odd[2]), "empty=");
+    assert_eq!(labels(&ledger)[0].len(), 3, "blocks have them");
+    assert_eq!(make(NONE, "request", "0"), Ok(first), "it is still known");
     // There is room for modules all the same.
     let strings = SHARED.ledger().section(SectionKind::Strings);
     assert!(strings.used() <= strings.capacity() / 2);

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use heapledger_analysis::fields::{Field, Unit};
 use heapledger_analysis::query::Subject;
 use heapledger_analysis::{Event, EventKind, NamedFrame, NamedStack};
-use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
+use heapledger_format::{Entry, Kind, LabelId, ThreadRow, Ticks};
 use heapledger_source::Thread;
 
 use crate::form::units::clean;
@@ -15,6 +15,8 @@ use crate::record::frames::{Context, full_name, place};
 
 /// What is written where the ledger does not say.
 const UNKNOWN: &str = "?";
+/// What is written where the ledger says that there is none: no label, no mark before. As in columns.
+const NOTHING: &str = "-";
 
 /// A live block, or one half of its life: what happened, when, by whom.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +98,9 @@ pub(crate) fn write(out: &mut dyn Write, format: &Format, context: &Context, rec
                 (Unit::Address, Some(address)) => write!(out, "{address:#010x}")?,
                 (Unit::Kind, _) => out.write_all(function(record.by).as_bytes())?,
                 _ if field.is_told() => {
-                    let text = context.told.text_of(field, &record.subject).unwrap_or(Cow::Borrowed(UNKNOWN));
+                    let is_known = field.unit() != Unit::Label || record.block.label != LabelId::UNKNOWN;
+                    let nothing = if is_known { NOTHING } else { UNKNOWN };
+                    let text = context.told.text_of(field, &record.subject).unwrap_or(Cow::Borrowed(nothing));
                     out.write_all(clean(&text).as_bytes())?;
                 }
                 (Unit::Weight, _) => number(out, Some(context.sampling.weight(record.block)))?,
