@@ -1,5 +1,7 @@
 //! A program with the crate `heapledger` inside (`e2e/own_books`), built as users build theirs.
 
+#[path = "own_books/moments.rs"]
+mod moments;
 #[path = "own_books/tells.rs"]
 mod tells;
 

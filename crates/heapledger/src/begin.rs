@@ -51,7 +51,7 @@ static DISCARDED: AtomicBool = AtomicBool::new(false);
 pub(crate) fn discard() {
     start::stop(&SHARED, start::Stops::Early);
     look();
-    if !is_finished_by_others() {
+    if FOUND.load(Ordering::Acquire) == BEGUN && !is_finished_by_others() {
         DISCARDED.store(true, Ordering::Relaxed);
         start::remove(&SHARED);
     }

@@ -101,12 +101,12 @@ pub fn start() -> Result<(), Error> {
     here::begin_now()
 }
 
-/// Stops recording for good. The ledger stays as it is.
+/// Stops recording for good. The ledger stays as it is. If nothing has begun, nothing is done.
 pub fn stop() {
     here::stop();
 }
 
-/// Stops recording for good, and removes the ledger, unless `heapledger run` waits for it.
+/// Stops recording for good, and removes the ledger, unless `heapledger run` waits for it. If nothing has begun, nothing is done.
 pub fn discard() {
     here::discard();
 }

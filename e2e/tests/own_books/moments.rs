@@ -1,0 +1,44 @@
+//! The crate's functions, called at odd moments.
+
+use heapledger_e2e::ledger::{Stats, check_totals};
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::command;
+use heapledger_e2e::{Result, check, process};
+
+use crate::{only_finished, programs};
+
+/// The program calls all of it then, and comes to its end; its ledger can be read.
+fn comes_to_its_end(profile: &'static str, what: &str) -> Result {
+    let scratch = Scratch::new();
+    let mut run = command(programs(profile)?.join("moments"));
+    run.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
+    let said = process::run(&mut run)?.good().map_err(|error| format!("{profile} {what}: {error}"))?.out();
+    check!(said.ends_with("after\n") && said.starts_with("exit\n") == (what == "exit"), "{profile} {what}: {said:?}");
+    check!(scratch.unfinished().is_empty(), "{profile} {what} leaves behind {:?}", scratch.unfinished());
+    let _ = std::fs::remove_file(scratch.path("moment.hl"));
+    // Marks and windows have not room for all.
+    let lost = ["marks_lost", "windows_lost", "signal_handler_allocations"].map(str::to_owned);
+    check_totals(&Stats::of(only_finished(&scratch, "heapledger.moments.")?)?, &lost)
+}
+
+#[test]
+fn after_the_exit_has_begun() -> Result {
+    comes_to_its_end("dev", "exit")?;
+    comes_to_its_end("release-abort", "exit")
+}
+
+#[test]
+fn in_destructors_of_threads() -> Result {
+    comes_to_its_end("dev", "thread_ends")
+}
+
+#[test]
+fn in_children_of_a_program_with_threads() -> Result {
+    comes_to_its_end("release", "forks")
+}
+
+#[test]
+fn in_a_signal_handler_on_a_stack_of_its_own() -> Result {
+    comes_to_its_end("dev", "signals")?;
+    comes_to_its_end("release", "signals")
+}
