@@ -54,6 +54,32 @@ fn two_fold_while_the_owner_takes_over() {
     });
 }
 
+/// A reader that follows what was freed, from the row where it was noted to the inbox and to the account, never passes it over. Fails if
+/// a row, or the inbox, is lessened before all can see where its amount has gone: relaxed.
+#[test]
+fn what_is_on_its_way_is_seen() {
+    check(3, || {
+        let shared = Arc::new(Shared { account: zeros(), inbox: zeros(), rows: [zeros(), zeros()] });
+        folding::begins(&shared.account, amount(9));
+        folding::note(&shared.rows[0], amount(2));
+        let pushes = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || folding::push(&shared.rows[0], &shared.inbox))
+        };
+        let pulls = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || folding::pull(&shared.account, &shared.inbox))
+        };
+        for (in_row, in_account) in [(1, 3), (2, 1)] {
+            let freed = [&shared.rows[0], &shared.inbox].map(|row| row[in_row].load(Ordering::Acquire));
+            let held = shared.account[in_account].load(Ordering::Relaxed) - freed[0] - freed[1];
+            let expected = if in_row == 1 { 7 } else { 700 };
+            assert!(held <= expected, "{held} are held, as if nobody had freed any");
+        }
+        [pushes, pulls].into_iter().for_each(|thread| thread.join().expect("it ends"));
+    });
+}
+
 /// Two threads without a row make the account that they share. Fails if the slot is stored into.
 #[test]
 fn one_account_is_made() {

@@ -104,19 +104,23 @@ impl Ledger {
     /// If the file can no longer be read.
     pub fn accounts(&self) -> Result<Vec<Account>, SourceError> {
         let codec = self.header().codec;
+        // Of a program that goes on: first what was freed of others' accounts, since that moves on into these, and is not passed over so.
+        let mut freed = Vec::new();
+        let bytes = FreedOfOthers::bytes(codec.word);
+        self.each_row(SectionKind::AccountFrees, bytes, ACCOUNTS_MAX, &mut |_, element| {
+            freed.extend(FreedOfOthers::read(codec, element));
+            Ok(())
+        })?;
         let mut accounts: BTreeMap<u32, Account> = BTreeMap::new();
         self.each_row(SectionKind::Accounts, Account::bytes(codec.word), ACCOUNTS_MAX, &mut |row, element| {
             accounts.extend(Account::read(codec, element).map(|account| (row, account)));
             Ok(())
         })?;
-        let bytes = FreedOfOthers::bytes(codec.word);
-        self.each_row(SectionKind::AccountFrees, bytes, ACCOUNTS_MAX, &mut |_, element| {
-            let Some(freed) = FreedOfOthers::read(codec, element) else { return Ok(()) };
+        for freed in freed {
             if let Some(account) = accounts.get_mut(&(freed.account - 1)) {
                 *account = account.less(&freed);
             }
-            Ok(())
-        })?;
+        }
         Ok(accounts.into_values().collect())
     }
 
