@@ -7,6 +7,8 @@
 use crate::Options;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::entry;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use crate::spacing::Spacing;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 use crate::watched;
 use core::alloc::{GlobalAlloc, Layout};
@@ -16,11 +18,26 @@ use std::alloc::System;
 /// An allocator around another one, which records each block in the ledger of the process.
 ///
 /// There is one ledger in a process, however many of these there are. See the [crate](crate) for an example.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C)]
 pub struct Heapledger<A> {
-    options: Options,
+    heap: Heap,
     allocator: A,
+}
+
+/// What is known of one without knowing the allocator inside.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Heap {
+    pub(crate) options: Options,
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    pub(crate) spacing: Spacing,
+}
+
+impl<A: Default + 'static> Default for Heapledger<A> {
+    fn default() -> Self {
+        Heapledger::new(A::default())
+    }
 }
 
 #[cfg(feature = "std")]
@@ -31,7 +48,7 @@ impl Heapledger<System> {
     }
 }
 
-impl<A> Heapledger<A> {
+impl<A: 'static> Heapledger<A> {
     /// Around an allocator. Records all blocks, from the first on.
     ///
     /// ```
@@ -43,14 +60,23 @@ impl<A> Heapledger<A> {
     /// # fn main() { heapledger::discard(); }
     /// ```
     pub const fn new(allocator: A) -> Self {
-        Heapledger { options: Options::new(), allocator }
+        Heapledger::with(allocator, Options::new())
     }
 
     /// Around an allocator, in a way of the program's own.
     pub const fn with(allocator: A, options: Options) -> Self {
-        Heapledger { options, allocator }
+        Heapledger {
+            heap: Heap {
+                options,
+                #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+                spacing: Spacing::of::<A>(),
+            },
+            allocator,
+        }
     }
+}
 
+impl<A> Heapledger<A> {
     /// The allocator inside.
     pub const fn inner(&self) -> &A {
         &self.allocator
@@ -163,23 +189,23 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
     }
 }
 
-// What `entry` takes for the options of any of these, before it knows for which allocator it is called.
+// What `entry` takes for the heap of any of these, and its options: it does not know for which allocator it is called.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-const _: () = assert!(core::mem::offset_of!(Heapledger<()>, options) == 0);
+const _: () = assert!(core::mem::offset_of!(Heapledger<()>, heap.options) == 0);
 
 /// Elsewhere calls are counted, and nothing is recorded.
 // SAFETY: every call goes on to an allocator that keeps the contract, at most once, with the same arguments.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        watched::begins(&self.options);
+        watched::begins(&self.heap.options);
         // SAFETY: the program's own call.
         let block = if watched::is_made() { unsafe { self.allocator.alloc(layout) } } else { core::ptr::null_mut() };
         watched::gave(block as usize, layout.size());
         block
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        watched::begins(&self.options);
+        watched::begins(&self.heap.options);
         // SAFETY: the program's own call.
         let block =
             if watched::is_made() { unsafe { self.allocator.alloc_zeroed(layout) } } else { core::ptr::null_mut() };
@@ -192,7 +218,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
         unsafe { self.allocator.dealloc(block, layout) }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        watched::begins(&self.options);
+        watched::begins(&self.heap.options);
         // SAFETY: the program's own call.
         let new = if watched::is_made() {
             unsafe { self.allocator.realloc(block, layout, new_size) }

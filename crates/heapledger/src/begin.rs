@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::counting;
 use crate::options::{AtExit, Begins, Options};
+use crate::spacing;
 use crate::state::{self, OFF, ON};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -140,6 +141,7 @@ fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
     let request = Request { begins_late: is_late, ..request(options) }.under_environment();
     let heaps: &[&[u8]] = &[b"Rust's global allocator"];
     let hooks = Hooks { next: c"", cxx: c"", heaps, tells_of_memory: false, begins_late: true };
+    spacing::look();
     FINISHED_BY_OTHERS.store(request.session.is_some(), Ordering::Relaxed);
     let begun = start::start(&SHARED, &hooks, &request).map_err(error);
     let found = match &begun {

@@ -13,9 +13,11 @@ use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::shared::SHARED;
 
-/// What blocks come from: there is one heap, and nobody tells how long its blocks really are, or how far apart.
-fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
-    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart: false }
+/// What blocks come from: there is one heap in the ledger, and nobody tells how long its blocks really are.
+#[inline(always)]
+fn new_block(frame: &CallFrame, kind: Kind, address: usize, size: usize) -> NewBlock {
+    let is_apart = frame.heap().spacing.is_apart();
+    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart }
 }
 
 #[inline(always)]
@@ -23,7 +25,7 @@ fn book_block(thread: Option<Ready>, frame: &CallFrame, kind: Kind, address: usi
     let [_, size, align, ..] = frame.args;
     match address {
         0 => hooks::call_failed(&SHARED, &frame.registers, &FailedCall::new(kind, size, align)),
-        _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(kind, address, size)),
+        _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(frame, kind, address, size)),
     }
 }
 
@@ -83,7 +85,7 @@ fn resized_slowly(frame: &ReallocFrame, block: usize) {
 #[inline(always)]
 fn resize(frame: &ReallocFrame, block: usize) -> ReallocEnd<'_> {
     let [_, old, _, align, new_size, _] = frame.call.args;
-    let new = (block != 0).then(|| new_block(Kind::RUST_REALLOC, block, new_size));
+    let new = (block != 0).then(|| new_block(&frame.call, Kind::RUST_REALLOC, block, new_size));
     let refused = FailedCall { block: old, ..FailedCall::new(Kind::RUST_REALLOC, new_size, align) };
     ReallocEnd { begun: &frame.kept, by: Kind::RUST_REALLOC, new, frees: false, refused }
 }

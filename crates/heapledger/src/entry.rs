@@ -13,6 +13,7 @@ use heapledger_process::shared::{SHARED, Shared};
 use heapledger_unwind::Registers;
 
 use crate::Options;
+use crate::allocator::Heap;
 use crate::state::{ASKED, BASE, COUNTING, OFF, STATE, WATCHED};
 
 /// What an entry knows of its caller.
@@ -22,6 +23,16 @@ pub(crate) struct CallFrame {
     pub(crate) args: [usize; 6],
     /// The registers as they will be when the entry has returned.
     pub(crate) registers: Registers,
+}
+
+impl CallFrame {
+    /// The heap that is called.
+    #[inline(always)]
+    pub(crate) fn heap(&self) -> &Heap {
+        let [heap, ..] = self.args;
+        // SAFETY: each entry is called with the address of a `Heapledger`, which begins with this and is there while its method runs.
+        unsafe { &*(heap as *const Heap) }
+    }
 }
 
 /// What the entry of `realloc` leaves on its stack.
@@ -45,6 +56,7 @@ macro_rules! save_call_frame {
         sub rsp, ",
             $bytes,
             "
+        mov [rsp], rdi
         mov [rsp + 8], rsi
         mov [rsp + 16], rdx
         mov rax, [rbp + 8]
@@ -65,8 +77,7 @@ macro_rules! save_call_frame {
 /// Saves the arguments that [`save_call_frame`] does not, up to the fifth.
 macro_rules! save_arguments {
     () => {
-        "mov [rsp], rdi
-        mov [rsp + 24], rcx
+        "mov [rsp + 24], rcx
         mov [rsp + 32], r8"
     };
 }

@@ -122,6 +122,8 @@ mod mark;
 mod options;
 mod region;
 mod snapshot;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod spacing;
 mod state;
 mod stats;
 mod thread_word;
