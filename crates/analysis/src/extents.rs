@@ -67,6 +67,13 @@ impl Extents {
         parts.fold(0u64, |sum, (_, (low, high))| sum.saturating_add(high - low))
     }
 
+    /// Whether there are regions in a heap's range where it has no live block.
+    pub(crate) fn is_scattered(&self, heap: &Heap) -> bool {
+        let Some(last) = heap.high.checked_sub(1).filter(|last| heap.low < *last) else { return false };
+        let between = (last >> REGION_SHIFT) - (heap.low >> REGION_SHIFT);
+        between >= self.regions.keys().filter(|(row, _)| u32::from(*row) == heap.row).count().max(1) as u64
+    }
+
     pub(crate) fn join(&mut self, mut other: Extents) {
         self.end_run();
         other.end_run();
@@ -86,5 +93,40 @@ impl Extents {
         heap.low = if known { heap.low.min(*low) } else { *low };
         heap.high = if known { heap.high.max(*high) } else { *high };
         heap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapledger_format::{Kind, LabelId, Site};
+
+    fn heap(low: u64, high: u64) -> Heap {
+        Heap { row: 3, name: String::new(), low, high, capabilities: 0, gone: false, figures: None }
+    }
+
+    #[test]
+    fn a_heap_is_scattered_where_it_has_gaps_of_a_region() {
+        let mut extents = Extents::new();
+        for address in [0x5555_0000_0000, 0x5555_0400_0000] {
+            extents.add(&Entry {
+                number: 1,
+                address,
+                size: Some(100),
+                actual: None,
+                kind: Kind::MALLOC,
+                site: Site::NONE,
+                thread: None,
+                heap: Some(3),
+                time: None,
+                label: LabelId::NONE,
+            });
+        }
+        extents.end_run();
+        assert!(!extents.is_scattered(&heap(0x5555_0000_0000, 0x5555_0400_0064)));
+        assert!(extents.is_scattered(&heap(0x5555_0000_0000, 0x5555_0800_0001)));
+        assert!(extents.is_scattered(&heap(0x5555_0000_0000, 0x7fff_0000_0000)));
+        assert!(!extents.is_scattered(&heap(0, 0)), "nothing is known of its range");
+        assert_eq!(extents.bytes_in_regions(3), 200);
     }
 }

@@ -48,12 +48,20 @@ pub struct HeapTotals {
     /// Bytes asked for in them.
     pub live_bytes: u64,
     /// What of the heap is known to be there, if that is not all between its ends: of glibc's arenas what lies between the
-    /// first and the last live block of each, of large mappings what they take.
+    /// first and the last live block of each, of large mappings what they take, of others with wide gaps as of arenas.
     pub parts_bytes: Option<u64>,
 }
 
+impl HeapTotals {
+    /// Whether its name is a plural.
+    pub fn is_several(&self) -> bool {
+        matches!(self.heap.name.as_str(), ARENAS | MAPPINGS)
+    }
+}
+
 /// What glibc keeps in front of a block, and in front of one that is a mapping of its own.
-const HEADERS: [(&str, u64); 3] = [("brk heap", 8), (ARENAS, 8), (MAPPINGS, 16)];
+const HEADERS: [(&str, u64); 3] = [(BRK, 8), (ARENAS, 8), (MAPPINGS, 16)];
+const BRK: &str = "brk heap";
 const ARENAS: &str = "arenas";
 const MAPPINGS: &str = "large mappings";
 
@@ -359,7 +367,9 @@ impl Summary {
             let parts_bytes = match heap.name.as_str() {
                 ARENAS => Some(counts.extents.bytes_in_regions(heap.row)),
                 MAPPINGS => Some(actual.saturating_add(sum.blocks.saturating_mul(header(MAPPINGS).unwrap_or(0)))),
-                _ => None,
+                BRK => None,
+                // What another allocator has lies wherever the kernel put it.
+                _ => counts.extents.is_scattered(&heap).then(|| counts.extents.bytes_in_regions(heap.row)),
             };
             HeapTotals { heap, live_blocks: sum.blocks, live_bytes: sum.bytes, parts_bytes }
         });

@@ -181,14 +181,12 @@ pub(crate) fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
             let heap = &totals.heap;
             let name = if heap.name.is_empty() { format!("heap {}", heap.row) } else { clean(&heap.name).into_owned() };
             let live = figures.counted(totals.live_blocks, "block", "blocks");
+            let holds = if totals.is_several() { "hold" } else { "holds" };
             let live = match totals.live_blocks {
                 // Which heap a block lies in is no part of its record.
                 _ if !summary.options.has(Options::HEAP) => String::new(),
-                0 => format!(", {} {}", if totals.parts_bytes.is_some() { "hold" } else { "holds" }, figures.nothing()),
-                _ => {
-                    let holds = if totals.parts_bytes.is_some() { "hold" } else { "holds" };
-                    format!(", {holds} {} in {live}", figures.bytes(totals.live_bytes))
-                }
+                0 => format!(", {holds} {}", figures.nothing()),
+                _ => format!(", {holds} {} in {live}", figures.bytes(totals.live_bytes)),
             };
             let live = live + &accounts::heap(heap.figures.as_ref(), figures);
             let (low, high) = (heap.low, heap.high);
