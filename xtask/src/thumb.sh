@@ -74,7 +74,7 @@ compile() {
 compile format heapledger_format
 compile unwind heapledger_unwind
 compile recorder heapledger_recorder --extern heapledger_format
-# Without `std` the crate for programs passes calls on there; what records on Linux is empty.
+# Without `std` the crate for programs records with the backend for chips; what records on Linux is empty.
 compile linux heapledger_linux
 compile process heapledger_process --extern heapledger_format
-compile heapledger heapledger --extern heapledger_format
+compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder

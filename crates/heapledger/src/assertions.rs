@@ -10,6 +10,7 @@ use std::format;
 use std::string::String;
 
 /// Blocks that a message tells of.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const SHOWN: usize = 10;
 
 /// The code in question runs, or has run.

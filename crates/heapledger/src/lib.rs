@@ -78,19 +78,20 @@
 //!
 //! # Where it works
 //!
-//! On x86-64 Linux with glibc 2.35 or later. Elsewhere [`Heapledger`] passes all calls on to the allocator inside, and
-//! nothing is recorded; counting ([`Options::counting`]) and regions work everywhere.
+//! On x86-64 Linux with glibc 2.35 or later. On other systems (macOS, Windows, other processors) [`Heapledger`] passes all calls on to the
+//! allocator inside, and nothing is recorded: they have counting only ([`Options::counting`]), with regions. What [`chip`] has
+//! works everywhere.
 //!
 //! # Without `std`
 //!
 //! With `default-features = false` the crate needs `core` and nothing else. On Linux the same is recorded; what is missing is what names
-//! things of `std` (`Heapledger::system`, and `snapshot`, for which there is [`snapshot_to`]). It compiles for targets without an
-//! operating system, where it passes calls on: a firmware's allocator can be wrapped in it already, and nothing is recorded there yet.
+//! things of `std` (`Heapledger::system`, and `snapshot`, for which there is [`snapshot_to`]). On targets without an operating system
+//! [`chip::Heapledger`] keeps the ledger in a region of the firmware's own memory; the allocator of this page passes calls on there.
 //!
 //! # Safety
 //! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
-//! them, in assembly, `begin` keeps what was asked for, `label` pins a future inside of another one; `registers` and [`stack`]
-//! read what a stack begins with. All else forbids it.
+//! them, in assembly, [`chip`] lends a ledger in memory, `begin` keeps what was asked for, `label` pins a future inside of another
+//! one; `registers` and [`stack`] read what a stack begins with. All else forbids it.
 #![no_std]
 #![cfg_attr(
     not(test),
@@ -111,6 +112,7 @@ mod allocator;
 #[cfg(feature = "std")]
 #[doc(hidden)]
 pub mod assertions;
+pub mod chip;
 mod control;
 mod counting;
 mod depot;

@@ -231,6 +231,11 @@ impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
         self.update(&Caller::default(), |ledger| ledger.add_tally(TallyCounter::FailedCalls, 1));
     }
 
+    /// So many blocks began while nobody could enter them.
+    pub fn calls_missed(&mut self, blocks: u32) {
+        self.update(&Caller::default(), |ledger| ledger.add_tally(TallyCounter::LostBusy, u64::from(blocks)));
+    }
+
     /// Recording has ended for good: a reader is told so. Nothing keeps the ledger from going on.
     pub fn stop(&mut self) {
         self.set_state(State::Stopped);

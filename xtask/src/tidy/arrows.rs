@@ -12,7 +12,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("recorder", &["format"]),
     ("process", &["format", "linux", "recorder", "unwind"]),
     ("preload", &["format", "linux", "process", "unwind"]),
-    ("heapledger", &["format", "linux", "process", "unwind"]),
+    ("heapledger", &["format", "linux", "process", "recorder", "unwind"]),
     // Outside of them.
     ("source", &["format"]),
     ("symbols", &[]),

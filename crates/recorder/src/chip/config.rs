@@ -105,7 +105,10 @@ impl<'a> Config<'a> {
     }
 
     /// Whether a ledger of this shape can hold so much.
-    pub(super) const fn check<S: Shape>(&self) -> Result<(), ChipError> {
+    ///
+    /// # Errors
+    /// If there is to be less of something than a ledger needs, or more than its layout can hold.
+    pub const fn check<S: Shape>(&self) -> Result<(), ChipError> {
         const fn least(first: u32, second: u32) -> u32 {
             if first < second { first } else { second }
         }

@@ -13,6 +13,8 @@ mod sealed {
 pub trait Word: sealed::Sealed + Copy + Ord + core::fmt::Debug + Default + 'static {
     /// Its size.
     const SIZE: WordSize;
+    /// Nothing.
+    const ZERO: Self;
     /// From a number, whose upper bits are cut off.
     fn cut(number: u64) -> Self;
     /// As a number.
@@ -44,6 +46,7 @@ macro_rules! word {
     ($type:ty, $size:ident) => {
         impl Word for $type {
             const SIZE: WordSize = WordSize::$size;
+            const ZERO: Self = 0;
             #[inline(always)]
             fn cut(number: u64) -> Self {
                 number as $type

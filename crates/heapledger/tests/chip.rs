@@ -1,0 +1,129 @@
+//! A program whose allocator keeps a ledger in a region of memory: here of one with an operating system, to see that the books agree.
+
+use std::alloc::System;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, hint, process, thread};
+
+use heapledger::chip::{Board, Caller, Config, Heapledger, NewBlock, Options, Region, Shape, Word};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
+use heapledger_source::Ledger;
+
+struct Program;
+
+impl Shape for Program {
+    type Word = usize_word::Address;
+    const OPTIONS: Options = Options(Options::STACK | Options::HISTORY);
+}
+
+mod usize_word {
+    #[cfg(target_pointer_width = "64")]
+    pub(crate) type Address = u64;
+    #[cfg(target_pointer_width = "32")]
+    pub(crate) type Address = u32;
+}
+
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: one at a time.
+unsafe impl Board for Program {
+    const CONFIG: Config<'static> = Config { history: 4000, ..Config::minimal(4000, 64) };
+
+    fn alone<T>(work: impl FnOnce() -> T) -> T {
+        while IS_TAKEN.swap(true, Ordering::Acquire) {
+            hint::spin_loop();
+        }
+        let result = work();
+        IS_TAKEN.store(false, Ordering::Release);
+        result
+    }
+
+    fn stack(frames: &mut [Self::Word; heapledger::chip::FRAMES_MAX]) -> usize {
+        frames[..2].copy_from_slice(&[0x1234, 0x5678]);
+        2
+    }
+}
+
+const WORDS: usize = Program::CONFIG.words::<Program>();
+static LEDGER: Region<Program, WORDS> = Region::new();
+
+#[global_allocator]
+static HEAP: Heapledger<System, Program, WORDS> = Heapledger::new(System, &LEDGER);
+
+// Another one with the same region.
+static OTHER: Heapledger<System, Program, WORDS> = Heapledger::new(System, &LEDGER);
+
+/// What the ledger holds now.
+fn read() -> (Ledger, Vec<Entry>, Vec<FreedEntry>) {
+    let mut region: Vec<u64> = Vec::with_capacity(WORDS);
+    HEAP.with(|ledger| region.extend(ledger.region().iter().map(|word| word.widen()))).expect("a ledger");
+    let bytes: Vec<u8> = region.iter().flat_map(|word| word.to_ne_bytes()[..size_of::<usize>()].to_vec()).collect();
+    let path = PathBuf::from(format!("{}/chip-{}.ram", env!("CARGO_TARGET_TMPDIR"), process::id()));
+    fs::write(&path, bytes).expect("a file");
+    let ledger = Ledger::open(&path).expect("a ledger");
+    let _ = fs::remove_file(&path);
+    let (mut live, mut freed) = (Vec::new(), Vec::new());
+    let mut records = ledger.records();
+    while let Some(chunk) = records.next_chunk().expect("records") {
+        live.extend_from_slice(chunk);
+    }
+    drop(records);
+    let mut history = ledger.freed();
+    while let Some(chunk) = history.next_chunk().expect("a history") {
+        freed.extend_from_slice(chunk);
+    }
+    drop(history);
+    (ledger, live, freed)
+}
+
+#[test]
+fn what_is_live_is_in_the_region() {
+    let kept = vec![1u8; 4321];
+    let gone = vec![2u8; 5432];
+    let gone_at = gone.as_ptr() as u64;
+    drop(gone);
+    let mut grown = Vec::<u8>::with_capacity(100_003);
+    let first_at = grown.as_ptr() as u64;
+    grown.reserve_exact(900_007);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..300).for_each(|size| drop(hint::black_box(vec![0u8; size]))));
+        }
+    });
+    HEAP.with(|ledger| {
+        let of_a_pool = NewBlock { kind: Kind::POOL_ALLOC, address: 0x1000, size: 77, actual: None, heap: 0 };
+        assert!(ledger.allocated(&of_a_pool, &Caller { frames: &[0x99], task: None }));
+    });
+    assert!(OTHER.with(|_| ()).is_none(), "a region has two ledgers");
+
+    let (ledger, live, freed) = read();
+    assert_eq!(ledger.header().codec.word.bytes(), size_of::<usize>());
+    let at = |address: u64| live.iter().find(|entry| entry.address == address).copied();
+    let entry = at(kept.as_ptr() as u64).expect("a block that lives");
+    assert_eq!((entry.size, entry.kind), (Some(4321), Kind::RUST_ALLOC));
+    let stack = ledger.stack(entry.site).expect("a stack");
+    let codes: Vec<u64> =
+        stack.codes.iter().map(|code| ledger.code(*code).expect("a code").expect("known").offset).collect();
+    assert_eq!(codes, [0x1234, 0x5678]);
+    let entry = at(grown.as_ptr() as u64).expect("a block that grew");
+    assert_eq!((entry.size, entry.kind), (Some(900_007), Kind::RUST_REALLOC));
+    assert_eq!(at(0x1000).expect("a block of a pool").kind, Kind::POOL_ALLOC);
+    let ended = |address: u64, size| {
+        freed
+            .iter()
+            .find(|freed| freed.block.address == address && freed.block.size == Some(size))
+            .map(|freed| freed.by)
+    };
+    assert_eq!(ended(gone_at, 5432), Some(Kind::RUST_DEALLOC));
+    assert_eq!(ended(first_at, 100_003), Some(Kind::RUST_REALLOC));
+    let tallies = ledger.tallies().expect("tallies");
+    let tally = |counter| tallies.get(counter);
+    assert_eq!(tally(TallyCounter::Allocations) - tally(TallyCounter::Frees), live.len() as u64);
+    let bytes: u64 = live.iter().filter_map(|entry| entry.size).sum();
+    assert_eq!(ledger.global(GlobalCounter::LiveBytes).expect("a counter"), bytes);
+    for lost in
+        [TallyCounter::LostBusy, TallyCounter::LostNoRecord, TallyCounter::UnknownFrees, TallyCounter::Displaced]
+    {
+        assert_eq!(tally(lost), 0, "{}", lost.name());
+    }
+}
