@@ -1,8 +1,8 @@
 //! A program without an operating system keeps its books in a region of its own memory.
 //!
-//! [`Heapledger`](crate::Heapledger) needs a Linux process. This one, [`chip::Heapledger`](Heapledger), needs `core` and what a [`Board`] says: how to
+//! [`Heapledger`](crate::Heapledger) needs a Linux process. [`ChipAllocator`] needs `core` and what a [`Board`] says: how to
 //! run without being interrupted, and, if that shall be recorded, what time it is, which task runs and who calls. All that it
-//! knows lies in a [`Region`]. A debugger, or whatever brings the memory out of the device, saves the region or the whole RAM to a
+//! knows lies in a [`ChipRegion`]. A debugger, or whatever brings the memory out of the device, saves the region or the whole RAM to a
 //! file, and `heapledger dump FILE` reads it; with `gdb/heapledger.gdb` gdb does both.
 //!
 //! ```
@@ -35,10 +35,10 @@
 //!
 //! // The name by which gdb finds it.
 //! #[unsafe(export_name = "heapledger_ledger")]
-//! static LEDGER: chip::Region<Firmware, WORDS> = chip::Region::new();
+//! static LEDGER: chip::ChipRegion<Firmware, WORDS> = chip::ChipRegion::new();
 //!
 //! #[global_allocator]
-//! static HEAP: chip::Heapledger<Inner, Firmware, WORDS> = chip::Heapledger::new(Inner, &LEDGER);
+//! static HEAP: chip::ChipAllocator<Inner, Firmware, WORDS> = chip::ChipAllocator::new(Inner, &LEDGER);
 //!
 //! fn main() {
 //!     let kept = Box::new(7u64);
@@ -49,17 +49,16 @@
 //! ```
 //!
 //! Several such allocators can be in one program, each with a region of its own. A program that calls its allocator otherwise (a pool,
-//! C code) enters blocks by hand: [`Heapledger::with`] lends the ledger.
+//! C code) enters blocks by hand: [`ChipAllocator::with`] lends the ledger.
 //!
 //! # Safety
 //! A room with `unsafe`: it passes calls on to the allocator inside, and lends the books to one at a time.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::{Cell, UnsafeCell};
-use heapledger_format::Kind;
 use heapledger_recorder::policy::Reallocated;
 
-pub use heapledger_format::record::Options;
+pub use heapledger_format::{Kind, record::Options};
 pub use heapledger_recorder::chip::{Caller, ChipError, ChipLedger, Config, HeapDescription, NewBlock, Shape, Word};
 
 /// Most frames of a call stack.
@@ -75,7 +74,7 @@ pub unsafe trait Board: Shape {
     const CONFIG: Config<'static>;
 
     /// Runs `work` alone, and once: with interrupts off, say. It is short, and calls nothing of the program but what [`Shape`] asks for and
-    /// what [`Heapledger::with`] is given. If those allocate, this is called within itself.
+    /// what [`ChipAllocator::with`] is given. If those allocate, this is called within itself.
     fn alone<T>(work: impl FnOnce() -> T) -> T;
 
     /// The handle of the task that runs; `None` in an interrupt, or where there are no tasks.
@@ -95,24 +94,24 @@ pub unsafe trait Board: Shape {
 
 /// Memory for a ledger. Its first bytes are the ledger's.
 #[repr(C)]
-pub struct Region<B: Board, const WORDS: usize> {
+pub struct ChipRegion<B: Board, const WORDS: usize> {
     words: UnsafeCell<[B::Word; WORDS]>,
     is_taken: Cell<bool>,
 }
 
 // SAFETY: `take` alone looks at it, which is only called alone.
-unsafe impl<B: Board, const WORDS: usize> Sync for Region<B, WORDS> {}
+unsafe impl<B: Board, const WORDS: usize> Sync for ChipRegion<B, WORDS> {}
 
-impl<B: Board, const WORDS: usize> Default for Region<B, WORDS> {
+impl<B: Board, const WORDS: usize> Default for ChipRegion<B, WORDS> {
     fn default() -> Self {
-        Region::new()
+        ChipRegion::new()
     }
 }
 
-impl<B: Board, const WORDS: usize> Region<B, WORDS> {
+impl<B: Board, const WORDS: usize> ChipRegion<B, WORDS> {
     /// Nothing but zeros: it takes no place in the program's image.
     pub const fn new() -> Self {
-        Region { words: UnsafeCell::new([B::Word::ZERO; WORDS]), is_taken: Cell::new(false) }
+        ChipRegion { words: UnsafeCell::new([B::Word::ZERO; WORDS]), is_taken: Cell::new(false) }
     }
 
     /// The memory, for the first who asks.
@@ -129,7 +128,7 @@ impl<B: Board, const WORDS: usize> Region<B, WORDS> {
     }
 }
 
-/// The ledger of a [`Heapledger`], as [`Heapledger::with`] lends it.
+/// The ledger of a [`ChipAllocator`], as [`ChipAllocator::with`] lends it.
 pub type Ledger<B> = ChipLedger<B, &'static mut [<B as Shape>::Word]>;
 
 /// What the first call finds, and what it makes of it.
@@ -143,9 +142,9 @@ enum Books<B: Board> {
 /// An allocator around another one, which records each block in a region of memory. See the [module](self) for an example.
 ///
 /// The ledger begins with the first call: before `main`, if that is where it comes from.
-pub struct Heapledger<A, B: Board, const WORDS: usize> {
+pub struct ChipAllocator<A, B: Board, const WORDS: usize> {
     allocator: A,
-    region: &'static Region<B, WORDS>,
+    region: &'static ChipRegion<B, WORDS>,
     books: UnsafeCell<Books<B>>,
     /// Somebody has the books: what is called from within cannot have them too.
     are_lent: Cell<bool>,
@@ -154,7 +153,7 @@ pub struct Heapledger<A, B: Board, const WORDS: usize> {
 }
 
 // SAFETY: books and what belongs to them are only looked at by what `Board::alone` runs.
-unsafe impl<A: Sync, B: Board, const WORDS: usize> Sync for Heapledger<A, B, WORDS> {}
+unsafe impl<A: Sync, B: Board, const WORDS: usize> Sync for ChipAllocator<A, B, WORDS> {}
 
 /// The books are back when this is dropped.
 struct Lent<'a>(&'a Cell<bool>);
@@ -165,27 +164,27 @@ impl Drop for Lent<'_> {
     }
 }
 
-impl<A, B: Board, const WORDS: usize> Heapledger<A, B, WORDS> {
+impl<A, B: Board, const WORDS: usize> ChipAllocator<A, B, WORDS> {
     /// Around an allocator, with a region that no other one has: a second one records nothing. A region that is too small for
     /// [`Board::CONFIG`] does not compile.
     ///
     /// ```compile_fail
-    /// # use heapledger::chip::{Board, Config, Heapledger, Region, Shape};
+    /// # use heapledger::chip::{Board, ChipAllocator, ChipRegion, Config, Shape};
     /// # struct Firmware;
     /// # impl Shape for Firmware { type Word = u64; }
     /// # unsafe impl Board for Firmware {
     /// #     const CONFIG: Config<'static> = Config::minimal(500, 300);
     /// #     fn alone<T>(work: impl FnOnce() -> T) -> T { work() }
     /// # }
-    /// static LEDGER: Region<Firmware, 100> = Region::new();
-    /// static HEAP: Heapledger<(), Firmware, 100> = Heapledger::new((), &LEDGER);
+    /// static LEDGER: ChipRegion<Firmware, 100> = ChipRegion::new();
+    /// static HEAP: ChipAllocator<(), Firmware, 100> = ChipAllocator::new((), &LEDGER);
     /// ```
-    pub const fn new(allocator: A, region: &'static Region<B, WORDS>) -> Self {
+    pub const fn new(allocator: A, region: &'static ChipRegion<B, WORDS>) -> Self {
         const {
             assert!(B::CONFIG.check::<B>().is_ok(), "the ledger cannot hold what the board's CONFIG asks for");
             assert!(B::CONFIG.words::<B>() <= WORDS, "the region has less than CONFIG.words()");
         }
-        Heapledger {
+        ChipAllocator {
             allocator,
             region,
             books: UnsafeCell::new(Books::NotBegun),
@@ -260,7 +259,7 @@ fn new_block<B: Board>(kind: Kind, block: *mut u8, bytes: usize) -> NewBlock<B::
 }
 
 // SAFETY: every call goes on to an allocator that keeps the contract, once, with the same arguments.
-unsafe impl<A: GlobalAlloc, B: Board, const WORDS: usize> GlobalAlloc for Heapledger<A, B, WORDS> {
+unsafe impl<A: GlobalAlloc, B: Board, const WORDS: usize> GlobalAlloc for ChipAllocator<A, B, WORDS> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the program's own call.
         let block = unsafe { self.allocator.alloc(layout) };

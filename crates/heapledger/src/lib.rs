@@ -86,7 +86,7 @@
 //!
 //! With `default-features = false` the crate needs `core` and nothing else. On Linux the same is recorded; what is missing is what names
 //! things of `std` (`Heapledger::system`, and `snapshot`, for which there is [`snapshot_to`]). On targets without an operating system
-//! [`chip::Heapledger`] keeps the ledger in a region of the firmware's own memory; the allocator of this page passes calls on there.
+//! [`chip::ChipAllocator`] keeps the ledger in a region of the firmware's own memory; the allocator of this page passes calls on there.
 //!
 //! # Safety
 //! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, hint, process, thread};
 
-use heapledger::chip::{Board, Caller, Config, Heapledger, NewBlock, Options, Region, Shape, Word};
+use heapledger::chip::{Board, Caller, ChipAllocator, ChipRegion, Config, NewBlock, Options, Shape, Word};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_source::Ledger;
 
@@ -45,13 +45,13 @@ unsafe impl Board for Program {
 }
 
 const WORDS: usize = Program::CONFIG.words::<Program>();
-static LEDGER: Region<Program, WORDS> = Region::new();
+static LEDGER: ChipRegion<Program, WORDS> = ChipRegion::new();
 
 #[global_allocator]
-static HEAP: Heapledger<System, Program, WORDS> = Heapledger::new(System, &LEDGER);
+static HEAP: ChipAllocator<System, Program, WORDS> = ChipAllocator::new(System, &LEDGER);
 
 // Another one with the same region.
-static OTHER: Heapledger<System, Program, WORDS> = Heapledger::new(System, &LEDGER);
+static OTHER: ChipAllocator<System, Program, WORDS> = ChipAllocator::new(System, &LEDGER);
 
 /// What the ledger holds now.
 fn read() -> (Ledger, Vec<Entry>, Vec<FreedEntry>) {
