@@ -30,8 +30,11 @@ struct Map {
 }
 
 impl Cells for Map {
-    fn granule(&self, address: u64, _make: bool) -> Option<&AtomicU32> {
+    fn granule(&self, address: u64) -> Option<&AtomicU32> {
         self.granules.get((address >> GRANULE_BITS) as usize)
+    }
+    fn granule_or_new(&self, address: u64) -> Option<&AtomicU32> {
+        self.granule(address)
     }
     fn child(&self, node: u32, index: usize) -> Option<&AtomicU32> {
         self.nodes.get((node & !IS_NODE) as usize)?.get(index)

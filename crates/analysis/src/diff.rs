@@ -445,12 +445,12 @@ impl Diff {
 
     /// Stacks that grew or are new: how many, and by how many bytes in all.
     pub fn growth(&self) -> (u64, i64) {
-        self.sum(true)
+        self.sum(ChangeKind::is_up)
     }
 
     /// Stacks that shrank or are gone: how many, and by how many bytes in all (not above 0).
     pub fn shrinkage(&self) -> (u64, i64) {
-        self.sum(false)
+        self.sum(|kind| !kind.is_up())
     }
 
     /// The stacks to show of those that grew, and of those that shrank, so many of each (0: all): most change first.
@@ -461,9 +461,8 @@ impl Diff {
         [grown, shrunk]
     }
 
-    fn sum(&self, up: bool) -> (u64, i64) {
-        let of = |change: &&Change| change.kind.is_up() == up;
-        let changes = self.changes.iter().filter(of);
+    fn sum(&self, counts: fn(ChangeKind) -> bool) -> (u64, i64) {
+        let changes = self.changes.iter().filter(|change| counts(change.kind));
         changes.fold((0, 0), |(count, bytes), change| (count + 1, bytes.saturating_add(change.bytes())))
     }
 }

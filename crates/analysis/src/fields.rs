@@ -314,6 +314,14 @@ fn firsts(names: &'static FieldNames) -> impl Iterator<Item = &'static str> {
     names.iter().filter_map(|(_, names)| names.first().copied())
 }
 
+fn letters(capital_of: fn(char) -> String) -> String {
+    let letters = ROWS.iter().filter_map(|(_, row)| row.letter).map(|(letter, called, has_capital)| {
+        let capital = if has_capital { capital_of(letter) } else { String::new() };
+        format!("{letter}{capital} {called}")
+    });
+    letters.collect::<Vec<_>>().join(", ")
+}
+
 impl Field {
     fn row(self) -> &'static FieldRow {
         match self {
@@ -350,10 +358,15 @@ impl Field {
         firsts(&COLUMNS)
     }
 
-    /// What blocks, or else events, are added up by: the names.
-    pub fn groups(of_events: bool) -> impl Iterator<Item = &'static str> {
-        let groups = GROUPS.iter().filter(move |(field, _)| of_events || !field.is_of_events());
+    /// What blocks are added up by: the names.
+    pub fn block_groups() -> impl Iterator<Item = &'static str> {
+        let groups = GROUPS.iter().filter(|(field, _)| !field.is_of_events());
         groups.filter_map(|(_, names)| names.first().copied())
+    }
+
+    /// What events are added up by: the names.
+    pub fn event_groups() -> impl Iterator<Item = &'static str> {
+        firsts(&GROUPS)
     }
 
     /// What the rows of a live view may be by, each with its name in their heading and what a row is then.
@@ -387,14 +400,14 @@ impl Field {
         placed(|_, row| row.conversion.map(|(place, letter, written)| (place, (letter, written)))).into_iter()
     }
 
-    /// The letters of the classic manner of sorting: `p address, n size`, or with `capitals` where these are letters too
-    /// `p P address, n N size`.
-    pub fn letters(capitals: bool) -> String {
-        let letters = ROWS.iter().filter_map(|(_, row)| row.letter).map(|(letter, called, capital)| {
-            let more = if capitals && capital { format!(" {}", letter.to_ascii_uppercase()) } else { String::new() };
-            format!("{letter}{more} {called}")
-        });
-        letters.collect::<Vec<_>>().join(", ")
+    /// The letters of the classic manner of sorting: `p address, n size`.
+    pub fn letters() -> String {
+        letters(|_| String::new())
+    }
+
+    /// The same with capitals, where these are letters too: `p P address, n N size`.
+    pub fn letters_and_capitals() -> String {
+        letters(|letter| format!(" {}", letter.to_ascii_uppercase()))
     }
 
     /// The field of conditions that has that name.

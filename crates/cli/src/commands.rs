@@ -30,7 +30,7 @@ mod whereis;
 
 pub(crate) use form::FormArgs;
 pub(crate) use frames_args::FramesArgs;
-pub(crate) use naming::{NamingArgs, find_names};
+pub(crate) use naming::{NamingArgs, SourceText, find_names};
 use opened::refresh;
 pub(crate) use opened::{LedgerArgs, LimitArgs, Opened, ViewArgs};
 use present::unless_pipe_closed;

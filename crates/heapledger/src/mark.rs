@@ -7,26 +7,37 @@ mod here {
     use heapledger_process::marks::NewMark;
     use heapledger_process::ways;
 
-    fn set(kind: MarkKind, name: &str, about: u32, of_own_thread: bool) -> Option<u32> {
-        ways::recorder()?.mark(&NewMark { kind, name: name.as_bytes(), about, of_own_thread }).ok()
+    fn set(new: &NewMark) -> Option<u32> {
+        ways::recorder()?.mark(new).ok()
     }
 
-    pub(super) fn mark(name: &str, of_own_thread: bool) -> bool {
-        set(MarkKind::Mark, name, 0, of_own_thread).is_some()
+    fn of_all_threads(kind: MarkKind, name: &str) -> NewMark<'_> {
+        NewMark { kind, name: name.as_bytes(), about: 0, of_own_thread: false }
+    }
+
+    pub(super) fn mark(name: &str) -> bool {
+        set(&of_all_threads(MarkKind::Mark, name)).is_some()
+    }
+
+    pub(super) fn mark_thread(name: &str) -> bool {
+        set(&NewMark { of_own_thread: true, ..of_all_threads(MarkKind::Mark, name) }).is_some()
     }
 
     pub(super) fn begin(name: &str) -> Option<u32> {
-        set(MarkKind::ScopeBegins, name, 0, false)
+        set(&of_all_threads(MarkKind::ScopeBegins, name))
     }
 
     pub(super) fn end(begun: u32) {
-        let _ = set(MarkKind::ScopeEnds, "", begun, false);
+        let _ = set(&NewMark { about: begun, ..of_all_threads(MarkKind::ScopeEnds, "") });
     }
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod here {
-    pub(super) fn mark(_: &str, _: bool) -> bool {
+    pub(super) fn mark(_: &str) -> bool {
+        false
+    }
+    pub(super) fn mark_thread(_: &str) -> bool {
         false
     }
     pub(super) fn begin(_: &str) -> Option<u32> {
@@ -59,7 +70,7 @@ mod here {
 /// # }
 /// ```
 pub fn mark(name: &str) -> bool {
-    here::mark(name, false)
+    here::mark(name)
 }
 
 /// Names this moment of the calling thread: it divides what this thread does, and nothing is said of others. It costs
@@ -79,7 +90,7 @@ pub fn mark(name: &str) -> bool {
 /// # }
 /// ```
 pub fn mark_thread(name: &str) -> bool {
-    here::mark(name, true)
+    here::mark_thread(name)
 }
 
 /// A part of the program's run, from where it was made to where it is dropped. See [`scope`].

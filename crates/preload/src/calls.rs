@@ -131,7 +131,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
     let Some(hooked) = HOOKED.get(hook) else { return function };
     if hooked.shape == Shape::Unloads {
         // Also where nothing is recorded: C++ calls are passed on there too.
-        code::unloads(&SHARED, false);
+        code::unloads(&SHARED);
         next::unloading_begins();
         return function;
     }
@@ -192,7 +192,7 @@ fn book_end(frame: &CallFrame, block: usize, by: Kind) {
 pub(crate) extern "C" fn after_call(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return result };
     if hooked.shape == Shape::Unloads {
-        code::unloads(&SHARED, true);
+        code::unloaded(&SHARED);
         next::unloading_ends();
     }
     if frame.booked_by != BookedBy::THIS {

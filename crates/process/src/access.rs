@@ -43,7 +43,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use heapledger_format::{TallyCounter, sample};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{apart, syscall, tls};
-use heapledger_recorder::backend::Backend;
+use heapledger_recorder::backend::{Backend, CallEffect};
 use heapledger_unwind::Registers;
 
 /// A mark on the stack of a hook that is inside the recorder. If control leaves the hook by a jump, other
@@ -282,13 +282,13 @@ impl Drop for Access<'_> {
 
 /// Counts something for a thread that could not enter.
 #[cold]
-pub fn count_refused(shared: &'static Shared, refused: Refused, began: bool) {
-    let counter = match (refused, began) {
+pub fn count_refused(shared: &'static Shared, refused: Refused, effect: CallEffect) {
+    let counter = match (refused, effect) {
         (Refused::Off, _) => return,
-        (Refused::Busy, true) => TallyCounter::LostBusy,
-        (Refused::Busy, false) => TallyCounter::FreesBusy,
-        (Refused::NoState, true) => TallyCounter::LostNoThread,
-        (Refused::NoState, false) => TallyCounter::UnknownFrees,
+        (Refused::Busy, CallEffect::Gives) => TallyCounter::LostBusy,
+        (Refused::Busy, CallEffect::Takes) => TallyCounter::FreesBusy,
+        (Refused::NoState, CallEffect::Gives) => TallyCounter::LostNoThread,
+        (Refused::NoState, CallEffect::Takes) => TallyCounter::UnknownFrees,
     };
     count_apart(shared, counter);
 }

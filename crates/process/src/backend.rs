@@ -17,7 +17,7 @@ use heapledger_format::header::State;
 use heapledger_format::record::{FREED_LABEL_SHIFT, Options, RECORD_WORDS};
 use heapledger_format::section::thread;
 use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, ThreadRow, Ticks, sample};
-use heapledger_recorder::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot};
+use heapledger_recorder::backend::{Backend, Begun, CallEffect, Change, Ended, Freed, Inserted, Measure, Number, Slot};
 
 /// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
 const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
@@ -396,8 +396,8 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn count_call(&mut self, kind: Kind, began: bool, amount: u64) {
-        self.state.thread().count_call(kind, began, amount);
+    fn count_call(&mut self, kind: Kind, effect: CallEffect, amount: u64) {
+        self.state.thread().count_call(kind, effect, amount);
     }
 
     #[inline(always)]

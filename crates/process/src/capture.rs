@@ -10,6 +10,7 @@ use core::cell::Cell;
 use heapledger_format::{CodeId, Site, TallyCounter};
 use heapledger_linux::apart;
 use heapledger_linux::stack::StackRange;
+use heapledger_recorder::backend::CallEffect;
 use heapledger_unwind::{
     Candidate, End, Environment, Lookup, PackedWords, Registers, Remembered, Rule, RuleCache, Shape, Strategy, Walk,
     Word, resolve, take, walk, walk_in_full,
@@ -163,10 +164,9 @@ pub fn set_check(check: &'static Check) {
     CHECK.set(check);
 }
 
-/// The call site that leads to `registers`; none if there is no room for it. `gives` says whether the call gives a block
-/// or takes one.
+/// The call site that leads to `registers`; none if there is no room for it.
 #[inline(always)]
-pub fn capture(shared: &Shared, state: Entered, registers: &Registers, gives: bool) -> Site {
+pub fn capture(shared: &Shared, state: Entered, registers: &Registers, effect: CallEffect) -> Site {
     let generation = shared.modules.generation();
     // A stack on the alternate stack is not among them: its stack pointer is not.
     // Of a stack that is not the thread's own nobody knows the end, nor when it goes: nothing of it is remembered.
@@ -179,23 +179,23 @@ pub fn capture(shared: &Shared, state: Entered, registers: &Registers, gives: bo
     {
         return remembered(thread, &found);
     }
-    capture_anew(shared, state, registers, gives)
+    capture_anew(shared, state, registers, effect)
 }
 
 /// The call site of a stack that is not the one last taken from such a place. One after the other, not one inside of the other: that
 /// takes less stack.
 #[cold]
 #[inline(never)]
-fn capture_anew(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> Site {
+fn capture_anew(shared: &Shared, mut state: Entered, registers: &Registers, effect: CallEffect) -> Site {
     if let Some(site) = capture_elsewhere(shared, state.again(), registers) {
         return site;
     }
-    if !take_steps(shared, state.again(), registers, gives) {
+    if !take_steps(shared, state.again(), registers, effect) {
         return capture_apart(shared, state, registers);
     }
-    match intern(shared, state.again(), gives) {
-        Some(site) => remember(shared, state, registers, gives, site),
-        None => without_room(state, gives),
+    match intern(shared, state.again(), effect) {
+        Some(site) => remember(shared, state, registers, effect, site),
+        None => without_room(state, effect),
     }
 }
 
@@ -241,7 +241,7 @@ fn capture_apart(shared: &Shared, state: Entered, registers: &Registers) -> Site
 
 /// Walks as far as the stack is new; the result is in the books. `false`: it has to be taken whole.
 #[inline(never)]
-fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) -> bool {
+fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, effect: CallEffect) -> bool {
     let generation = shared.modules.generation();
     if state.generation != generation {
         state.forget_code();
@@ -255,7 +255,7 @@ fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, gives:
     let reuse = settings.reuse && thread.native.get().is_own();
     let strategy = settings.unwind.strategy();
     let ThreadBooks { last, fresh, cache, taken, .. } = &mut *state;
-    let stacks = (&*last_of(last, gives), &mut **fresh);
+    let stacks = (&*last_of(last, effect), &mut **fresh);
     let Some(new) = take(&surroundings, cache, stacks, registers, strategy, reuse) else { return false };
     if new.end != End::Outermost || new.guessed_from.is_some() {
         let outermost = new.fresh.checked_sub(1).and_then(|last| fresh.get(last));
@@ -269,16 +269,16 @@ fn take_steps(shared: &Shared, mut state: Entered, registers: &Registers, gives:
 
 /// Remembers the stack that was taken and leads to a call site.
 #[inline(never)]
-fn remember(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool, site: Site) -> Site {
+fn remember(shared: &Shared, mut state: Entered, registers: &Registers, effect: CallEffect, site: Site) -> Site {
     let (thread, generation) = (state.thread(), state.generation);
     let ThreadBooks { last, cache, memo, taken, .. } = &mut *state;
     if taken.keeps && memo.pays() {
         let surroundings = Surroundings::new(shared, &thread.native, None);
-        let last = last_of(last, gives);
+        let last = last_of(last, effect);
         memo.keep(&surroundings, cache, (last, taken.kept.wrapping_add(taken.fresh)), registers, stamp(generation));
     }
     if site != Site::NONE && is_checked(shared) {
-        check_taken(shared, state, registers, gives);
+        check_taken(shared, state, registers, effect);
     }
     site
 }
@@ -286,8 +286,8 @@ fn remember(shared: &Shared, mut state: Entered, registers: &Registers, gives: b
 /// There is no call site for the stack that was taken.
 #[cold]
 #[inline(never)]
-fn without_room(mut state: Entered, gives: bool) -> Site {
-    last_of(&mut state.last, gives).forget();
+fn without_room(mut state: Entered, effect: CallEffect) -> Site {
+    last_of(&mut state.last, effect).forget();
     state.count(TallyCounter::SitesFull, 1);
     Site::NONE
 }
@@ -299,10 +299,10 @@ fn is_checked(shared: &Shared) -> bool {
 
 /// The call site of the stack that was taken, in the trie: only frames that are new are looked up.
 #[inline(never)]
-fn intern(shared: &Shared, mut state: Entered, gives: bool) -> Option<Site> {
+fn intern(shared: &Shared, mut state: Entered, effect: CallEffect) -> Option<Site> {
     let generation = state.generation;
     let ThreadBooks { last, fresh, taken, .. } = &mut *state;
-    let last = last_of(last, gives);
+    let last = last_of(last, effect);
     let mut site = Site(last.node(taken.kept));
     if taken.fresh == 0 {
         return Some(site);
@@ -411,10 +411,10 @@ fn check_remembered(shared: &Shared, mut state: Entered, registers: &Registers) 
 /// Compares a stack that was taken by steps, or in part.
 #[cold]
 #[inline(never)]
-fn check_taken(shared: &Shared, mut state: Entered, registers: &Registers, gives: bool) {
+fn check_taken(shared: &Shared, mut state: Entered, registers: &Registers, effect: CallEffect) {
     let thread = state.thread();
     let ThreadBooks { last, fresh, taken, pcs, .. } = &mut *state;
-    let last = last_of(last, gives);
+    let last = last_of(last, effect);
     let depth = taken.kept.wrapping_add(taken.fresh);
     let fresh = fresh.iter().take(taken.fresh).map(|frame| frame.pc);
     for (place, pc) in pcs.iter_mut().zip(fresh.chain(last.pcs().take(taken.kept).rev())) {

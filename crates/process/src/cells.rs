@@ -38,8 +38,10 @@ pub trait Addresses {
 
 /// Where cells lie.
 pub trait Cells {
-    /// The cell of a granule; `None` if there is none and, with `make`, none can be had.
-    fn granule(&self, address: u64, make: bool) -> Option<&AtomicU32>;
+    /// The cell of a granule, if there is one yet.
+    fn granule(&self, address: u64) -> Option<&AtomicU32>;
+    /// The cell of a granule, which is made if there is none; `None` if none can be had.
+    fn granule_or_new(&self, address: u64) -> Option<&AtomicU32>;
     /// A cell of a node.
     fn child(&self, node: u32, index: usize) -> Option<&AtomicU32>;
     /// A node of so many cells, all 0; its number has [`IS_NODE`] set.
@@ -104,7 +106,7 @@ pub fn remove_alone(cell: &AtomicU32, records: &impl Addresses, address: u64) ->
 /// Lets `address` lead to `slot`, whose record is complete.
 #[inline]
 pub fn insert(cells: &impl Cells, records: &impl Addresses, address: u64, slot: Slot) -> Insert {
-    let Some(cell) = cells.granule(address, true) else { return Insert::Full };
+    let Some(cell) = cells.granule_or_new(address) else { return Insert::Full };
     let seen = Some(cell.load(Ordering::Relaxed)).filter(|seen| is_vacant(*seen)).unwrap_or(0);
     match cell.compare_exchange(seen, cell_of(slot), Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Insert::Done,
@@ -188,7 +190,7 @@ pub fn remove(
     address: u64,
     remains: &impl Fn(Slot) -> u32,
 ) -> Option<Slot> {
-    let first = cells.granule(address, false)?;
+    let first = cells.granule(address)?;
     let mut cell = first;
     let mut depth = 0;
     loop {

@@ -46,11 +46,16 @@ pub fn is_bound_past_us(shared: &'static Shared) {
     }
 }
 
-/// Code is about to be unloaded, or (`done`) has just been: known code addresses are no longer trusted.
-pub fn unloads(shared: &'static Shared, done: bool) {
-    // Twice: what is looked up while the module goes must not be believed afterwards.
+/// Code is about to be unloaded: known code addresses are no longer trusted.
+pub fn unloads(shared: &'static Shared) {
     shared.modules.next_generation();
-    if done && follows(shared) {
+}
+
+/// Code has just been unloaded.
+pub fn unloaded(shared: &'static Shared) {
+    // Once more: what was looked up while the module went must not be believed from now on.
+    shared.modules.next_generation();
+    if follows(shared) {
         shared.ledger().global(GlobalCounter::Generation).fetch_add(1, Ordering::Relaxed);
     }
 }

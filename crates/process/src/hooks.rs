@@ -40,7 +40,7 @@ use core::sync::atomic::Ordering;
 use heapledger_format::record::Options;
 use heapledger_format::{Kind, Site, TallyCounter};
 use heapledger_linux::{apart, tls};
-use heapledger_recorder::backend::{Begun, Ended};
+use heapledger_recorder::backend::{Begun, CallEffect, Ended};
 use heapledger_recorder::policy::{self, Reallocated};
 use heapledger_unwind::Registers;
 
@@ -71,9 +71,9 @@ pub enum Usable {
 }
 
 #[inline(always)]
-fn site_of(access: &mut Access, registers: &Registers, gives: bool) -> Site {
+fn site_of(access: &mut Access, registers: &Registers, effect: CallEffect) -> Site {
     if access.shared.settings().options.has(Options::STACK) {
-        capture(access.shared, access.state.again(), registers, gives)
+        capture(access.shared, access.state.again(), registers, effect)
     } else {
         Site::NONE
     }
@@ -99,7 +99,7 @@ fn describe_begin(access: &mut Access, registers: &Registers, block: &NewBlock) 
         address: block.address as u64,
         size: block.size as u64,
         actual: wanted.then_some(actual as u64),
-        site: site_of(access, registers, true),
+        site: site_of(access, registers, CallEffect::Gives),
         heap: block.heap,
     }
 }
@@ -108,7 +108,7 @@ fn describe_begin(access: &mut Access, registers: &Registers, block: &NewBlock) 
 fn describe_end(access: &mut Access, registers: &Registers, by: Kind) -> Ended {
     // The stack of a free is only kept in the history.
     let wanted = access.shared.history.is_on();
-    Ended { by, site: if wanted { site_of(access, registers, false) } else { Site::NONE } }
+    Ended { by, site: if wanted { site_of(access, registers, CallEffect::Takes) } else { Site::NONE } }
 }
 
 /// Whether blocks are entered in this process at this moment.
@@ -184,7 +184,7 @@ fn block_begins_slowly(shared: &'static Shared, registers: &Registers, block: Ne
 fn block_begins_on(shared: &'static Shared, registers: &Registers, block: &NewBlock, sign: &Sign) {
     match Access::enter(shared, registers, sign) {
         Ok(access) => book_begin(access, registers, block),
-        Err(refused) => count_refused(shared, refused, true),
+        Err(refused) => count_refused(shared, refused, CallEffect::Gives),
     }
 }
 
@@ -213,7 +213,7 @@ fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: us
     let sign = Sign::new();
     apart::run(&mut || match Access::enter(shared, registers, &sign) {
         Ok(access) => book_end(access, registers, address, by),
-        Err(refused) => count_refused(shared, refused, false),
+        Err(refused) => count_refused(shared, refused, CallEffect::Takes),
     });
 }
 
@@ -227,7 +227,7 @@ pub fn call_failed(shared: &'static Shared, registers: &Registers, refused: &err
     apart::run(&mut || {
         if let Ok(mut access) = Access::enter(shared, registers, &sign) {
             access.state.count(TallyCounter::FailedCalls, 1);
-            let site = site_of(&mut access, registers, true);
+            let site = site_of(&mut access, registers, CallEffect::Gives);
             access.refused(refused, site);
         }
     });
@@ -326,7 +326,7 @@ fn reallocated_on(shared: &'static Shared, registers: &Registers, sign: &Sign, e
     match Access::enter(shared, registers, sign) {
         Ok(access) => reallocated(access, registers, end),
         Err(refused) if end.new.is_some() && shared.switch.get() != Recording::Paused => {
-            count_refused(shared, refused, true);
+            count_refused(shared, refused, CallEffect::Gives);
         }
         Err(_) => {}
     }
@@ -361,7 +361,7 @@ fn reallocated(mut access: Access, registers: &Registers, end: &ReallocEnd) {
 #[cold]
 #[inline(never)]
 fn realloc_failed(access: &mut Access, registers: &Registers, refused: &errors::FailedCall) {
-    let site = site_of(access, registers, true);
+    let site = site_of(access, registers, CallEffect::Gives);
     access.refused(refused, site);
 }
 

@@ -173,7 +173,7 @@ impl Index {
     /// The cell of an address, if there is one yet. It stays for good.
     #[inline(always)]
     pub fn cell(&self, address: u64) -> Option<&AtomicU32> {
-        self.granule(address, false)
+        self.granule(address)
     }
 
     /// Starts to load what [`Index::remove`] will need, while something else is done.
@@ -193,14 +193,24 @@ impl Index {
     }
 }
 
+#[inline(always)]
+fn cell_of(leaf: &Leaf, address: u64) -> Option<&AtomicU32> {
+    leaf.get(((address & ((1 << LEAF_BITS) - 1)) >> GRANULE_BITS) as usize)
+}
+
 impl Cells for Index {
     #[inline(always)]
-    fn granule(&self, address: u64, make: bool) -> Option<&AtomicU32> {
+    fn granule(&self, address: u64) -> Option<&AtomicU32> {
+        cell_of(self.leaf(address)?, address)
+    }
+
+    #[inline(always)]
+    fn granule_or_new(&self, address: u64) -> Option<&AtomicU32> {
         let leaf = match self.leaf(address) {
-            None if make => self.new_leaf(address)?,
-            known => known?,
+            None => self.new_leaf(address)?,
+            Some(leaf) => leaf,
         };
-        leaf.get(((address & ((1 << LEAF_BITS) - 1)) >> GRANULE_BITS) as usize)
+        cell_of(leaf, address)
     }
 
     fn child(&self, node: u32, index: usize) -> Option<&AtomicU32> {

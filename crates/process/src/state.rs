@@ -13,7 +13,7 @@ use heapledger_format::section::{THREAD_NAME_BYTES, thread};
 use heapledger_format::{Kind, LabelId, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
-use heapledger_recorder::backend::Slot;
+use heapledger_recorder::backend::{CallEffect, Slot};
 use heapledger_unwind::{FrameNote, Fresh, Head, LastStack, Memo, RuleCache, Taken, Word};
 
 use crate::accounts::AccountBooks;
@@ -225,8 +225,14 @@ pub struct Entered<'hook> {
 
 /// The last stack of a call that gave a block, or of one that took one.
 #[inline(always)]
-pub fn last_of<'a>([taking, giving]: &'a mut [LastStack<'static>; 2], gives: bool) -> &'a mut LastStack<'static> {
-    if gives { giving } else { taking }
+pub fn last_of<'a>(
+    [taking, giving]: &'a mut [LastStack<'static>; 2],
+    effect: CallEffect,
+) -> &'a mut LastStack<'static> {
+    match effect {
+        CallEffect::Gives => giving,
+        CallEffect::Takes => taking,
+    }
 }
 
 impl ThreadState {
@@ -292,10 +298,10 @@ impl ThreadState {
         self.add(counter as usize, amount);
     }
 
-    /// Counts so many calls that gave (`began`) or took a block.
+    /// Counts so many calls that gave or took a block.
     #[inline(always)]
-    pub fn count_call(&self, kind: Kind, began: bool, amount: u64) {
-        let half = if began { 0 } else { KIND_LIMIT };
+    pub fn count_call(&self, kind: Kind, effect: CallEffect, amount: u64) {
+        let half = if effect == CallEffect::Gives { 0 } else { KIND_LIMIT };
         self.add(TALLY_KINDS_AT.wrapping_add(half).wrapping_add(usize::from(kind.0) % KIND_LIMIT), amount);
     }
 

@@ -13,6 +13,15 @@ pub enum Inserted {
     Full,
 }
 
+/// What a call does to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEffect {
+    /// The program gets one.
+    Gives,
+    /// It gives one back.
+    Takes,
+}
+
 /// A sequence number: the order of beginnings and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
@@ -111,8 +120,8 @@ pub trait Backend {
     fn history(&mut self, slot: Slot, freed: &Freed);
     /// Adds to a counter.
     fn count(&mut self, counter: TallyCounter, amount: u64);
-    /// Counts so many calls that gave (`began`) or took a block.
-    fn count_call(&mut self, kind: Kind, began: bool, amount: u64);
+    /// Counts so many calls that gave or took a block.
+    fn count_call(&mut self, kind: Kind, effect: CallEffect, amount: u64);
     /// Follows live bytes and blocks, and with them the peak.
     fn live(&mut self, change: Change, time: Ticks);
 }

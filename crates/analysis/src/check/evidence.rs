@@ -45,7 +45,8 @@ impl Evidence {
     ) -> Result<Evidence, SourceError> {
         let unseen = if allow_losses { Vec::new() } else { unseen(&summary) };
         let named = held.as_ref().is_some_and(|held| held.by_name);
-        let doubtful = unseen.iter().map(|note| doubtful_blocks(note, named)).max().unwrap_or(0);
+        let doubtful = |note| if named { doubtful_names(note) } else { 0 }.max(doubtful_blocks(note));
+        let doubtful = unseen.iter().map(doubtful).max().unwrap_or(0);
         let largest = Largest::of(ledger, doubtful)?;
         let variance = if summary.sampled.is_some() { variance(ledger)? } else { None };
         let variance = variance.unwrap_or_else(|| typical_weight(&summary));
@@ -219,8 +220,11 @@ impl Evidence {
         let doubt = Doubt::WithoutStack { blocks };
         range.add(&doubt, [Off::By(own), Off::By(of(bytes, blocks).saturating_sub(own))]);
         let sampled = summary.sampled.is_some();
-        for note in self.unseen.iter().filter(|note| doubtful_blocks(note, true) > doubtful_blocks(note, false)) {
-            let number = doubtful_blocks(note, true);
+        for note in &self.unseen {
+            let number = doubtful_names(note);
+            if number == 0 {
+                continue;
+            }
             let bytes = || self.largest.bytes(number).unwrap_or(u64::MAX);
             let most = if sampled { u64::MAX } else { of(bytes(), number) };
             range.add(&Doubt::Unseen(note.clone()), [Off::By(most.min(range.found)), Off::By(most.min(rest))]);
@@ -257,15 +261,20 @@ pub(super) fn without_stack(blocks: u64, bytes: u64, sites: &[SiteTotals]) -> (u
     })
 }
 
-/// Of how many blocks that live a note says something which could be another way; `named`: if names are asked for.
-fn doubtful_blocks(note: &Note, named: bool) -> u64 {
+/// Of how many blocks that live a note says that their names could be others.
+fn doubtful_names(note: &Note) -> u64 {
     match note {
-        Note::Loss(TallyCounter::FreesBusy, number) => *number,
-        Note::Loss(TallyCounter::StacksCut | TallyCounter::StacksBroken | TallyCounter::StacksGuessed, number)
-            if named =>
-        {
+        Note::Loss(TallyCounter::StacksCut | TallyCounter::StacksBroken | TallyCounter::StacksGuessed, number) => {
             *number
         }
+        _ => 0,
+    }
+}
+
+/// Of how many blocks that live a note says something else which could be another way.
+fn doubtful_blocks(note: &Note) -> u64 {
+    match note {
+        Note::Loss(TallyCounter::FreesBusy, number) => *number,
         Note::Busy => 1,
         Note::Unaccounted { blocks, .. } if *blocks < 0 => blocks.unsigned_abs(),
         _ => 0,

@@ -126,7 +126,7 @@ impl SortKeys {
     /// If it cannot be understood: what, and where.
     pub fn classic(text: &str) -> Result<SortKeys, SyntaxError> {
         let mut keys: Vec<SortKey> = Vec::new();
-        let meant = format!("expected letters of: {}", Field::letters(true));
+        let meant = format!("expected letters of: {}", Field::letters_and_capitals());
         if text.is_empty() {
             return Err(SyntaxError::new("no sort key", text, 0..0).help(&meant));
         }

@@ -112,12 +112,13 @@ fn like<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> 
     nearest(name, near).map(str::to_owned)
 }
 
-fn unknown(field: Field, asked: Asked, names: &[&str], listed: bool) -> Unknown {
+/// Of `names`, so many are listed.
+fn unknown(field: Field, asked: Asked, names: &[&str], listed: usize) -> Unknown {
     let near = match &asked {
         Asked::Name(name) => like(name, names.iter().copied()),
         _ => None,
     };
-    let shown = names.iter().take(if listed { SHOWN } else { 0 }).map(|name| format!("\"{}\"", short(name)));
+    let shown = names.iter().take(listed).map(|name| format!("\"{}\"", short(name)));
     Unknown { field, asked, near, known: (shown.collect(), names.len()) }
 }
 
@@ -148,7 +149,7 @@ impl Filter {
                     _ => rows.iter().any(|(_, name)| text.holds(name)),
                 };
                 if !there && !rows.is_empty() {
-                    found.push(unknown(test.field, asked, &known, true));
+                    found.push(unknown(test.field, asked, &known, SHOWN));
                 }
             }
         }
@@ -165,7 +166,7 @@ impl Filter {
                         .as_ref()
                         .is_some_and(|started| of_path(&text, &started.name) || of_path(&text, &started.file))
                 {
-                    found.push(unknown(test.field, asked, &known, true));
+                    found.push(unknown(test.field, asked, &known, SHOWN));
                 }
             }
         }
@@ -197,7 +198,7 @@ impl Filter {
         let files: Vec<&str> = files.iter().map(|path| path.rsplit('/').next().unwrap_or_default()).collect();
         found.extend(left.into_iter().map(|(field, asked, _)| {
             let known = if field == Field::File { &files } else { &functions };
-            unknown(field, asked, known, false)
+            unknown(field, asked, known, 0)
         }));
         Ok(found)
     }

@@ -87,7 +87,7 @@ impl<'a> TreeBuilder<'a> {
             let mut node = 0;
             if sums.by_thread {
                 let level = Level { kind: LevelKind::Thread, name: thread(sum.thread).into(), module: None };
-                node = self.child(node, &level, true);
+                node = self.real_child(node, &level);
             }
             let first = node;
             let stack = ledger.stack(sum.site)?;
@@ -108,7 +108,7 @@ impl<'a> TreeBuilder<'a> {
             if node == first {
                 let name = if stack.codes.is_empty() { "code without a stack" } else { "hidden functions" };
                 let level = Level { kind: LevelKind::NoStack, name: name.into(), module: None };
-                node = self.child(node, &level, true);
+                node = self.real_child(node, &level);
             }
             self.nodes[node as usize].own[side as usize] += sum.amounts;
         }
@@ -142,7 +142,7 @@ impl<'a> TreeBuilder<'a> {
                     self.places.pop();
                 }
             } else {
-                to = self.child(to, &level, !frame.inlined);
+                to = if frame.inlined { self.child(to, &level) } else { self.real_child(to, &level) };
             }
             outer = Some(level);
             let file = frame.file.as_ref().map(|file| self.files.id(file));
@@ -173,7 +173,14 @@ impl<'a> TreeBuilder<'a> {
         }
     }
 
-    fn child(&mut self, parent: u32, level: &Level, real: bool) -> u32 {
+    /// What is no inlined function, in some stack at least.
+    fn real_child(&mut self, parent: u32, level: &Level) -> u32 {
+        let node = self.child(parent, level);
+        self.real[node as usize] = true;
+        node
+    }
+
+    fn child(&mut self, parent: u32, level: &Level) -> u32 {
         let level = self.levels.id(level);
         let next = self.nodes.len() as u32;
         let node = *self.below.entry((parent, level)).or_insert(next);
@@ -182,7 +189,6 @@ impl<'a> TreeBuilder<'a> {
             self.nodes.push(TreeNode { parent, level, depth, ..TreeNode::default() });
             self.real.push(false);
         }
-        self.real[node as usize] |= real;
         node
     }
 

@@ -12,7 +12,8 @@ use heapledger_source::Ledger;
 use super::form::Records;
 use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, Usage};
 use super::{
-    FormArgs, FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh, unless_pipe_closed,
+    FormArgs, FramesArgs, LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, SourceText, find_names, refresh,
+    unless_pipe_closed,
 };
 
 mod tables;
@@ -111,7 +112,11 @@ fn show_blocks(args: &DumpArgs, opened: Opened) -> Result<()> {
     let (selection, mut names) = select(args, &ledger, &context)?;
     refresh(&ledger, &mut context)?;
     let form = args.form.get();
-    find_names(&mut names, selection.blocks.sites().filter(|_| form.needs_names()), form.needs_source_text())?;
+    find_names(
+        &mut names,
+        selection.blocks.sites().filter(|_| form.needs_names()),
+        SourceText::shown_if(form.needs_source_text()),
+    )?;
     let seen = Seen::of(&ledger, selection.in_flight)?;
     let (context, selection) = (&context, &selection);
     let mut report = BlocksReport { context, threads_recorded, selection, names: &mut names, seen };

@@ -6,7 +6,7 @@ use heapledger_format::Site;
 use heapledger_report::ErrorsReport;
 
 use super::form::Tables;
-use super::{FormArgs, LedgerArgs, NamingArgs, unless_pipe_closed};
+use super::{FormArgs, LedgerArgs, NamingArgs, SourceText, unless_pipe_closed};
 
 /// Arguments of `errors`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,7 @@ fn show(args: &ErrorsArgs) -> Result<()> {
     let of_stacks = errors.iter().flat_map(|error| error.entry.stacks.map(|stack| stack.site));
     let of_neighbours = errors.iter().flat_map(|error| error.entry.neighbours.map(|neighbour| neighbour.site));
     let sites = of_stacks.chain(of_neighbours).filter(|site| *site != Site::NONE);
-    let mut names = args.naming.name(ledger, sites, true)?;
+    let mut names = args.naming.name(ledger, sites, SourceText::Shown)?;
     let (labels, seen) = (&ledger.labels()?, Seen::of(ledger, 0)?);
     let left_out = left_out as u64;
     let mut report = ErrorsReport { context, errors: &errors, left_out, labels, names: &mut names, seen };

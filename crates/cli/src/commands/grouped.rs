@@ -8,7 +8,7 @@ use heapledger_report::{Form, GroupsReport};
 use heapledger_source::{Ledger, SourceError};
 
 use super::standard::{FilterArgs, GroupArgs};
-use super::{LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, find_names, refresh};
+use super::{LedgerArgs, LimitArgs, NamingArgs, Opened, Progress, SourceText, find_names, refresh};
 
 /// Groups shown to a person who did not say how many.
 const GROUPS: usize = 20;
@@ -45,7 +45,7 @@ pub(super) fn show(
     }
     let mut stacks = Vec::new();
     if *args.form == Form::Json || by.contains(&Field::Stack) {
-        find_names(&mut names, groups.groups.iter().map(|group| group.site), true)?;
+        find_names(&mut names, groups.groups.iter().map(|group| group.site), SourceText::Shown)?;
         stacks = groups.groups.iter().map(|group| names.stack(group.site)).collect::<Result<_, _>>()?;
     }
     let mut seen = Seen::of(&ledger, groups.in_flight)?;

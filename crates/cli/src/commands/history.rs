@@ -11,7 +11,7 @@ use heapledger_source::Ledger;
 
 use super::ledgers::open_run;
 use super::standard::Usage;
-use super::{Opened, Progress, find_names, refresh, unless_pipe_closed};
+use super::{Opened, Progress, SourceText, find_names, refresh, unless_pipe_closed};
 use crate::say;
 
 mod args;
@@ -66,7 +66,7 @@ fn names<'a>(args: &HistoryArgs, filter: Evaluator<'a>, sites: impl Iterator<Ite
     let form = args.form.get();
     let mut names = filter.into_names();
     names.pass_over(args.frames.passing());
-    find_names(&mut names, sites.filter(|_| form.needs_names()), form.needs_source_text())?;
+    find_names(&mut names, sites.filter(|_| form.needs_names()), SourceText::shown_if(form.needs_source_text()))?;
     Ok(names)
 }
 

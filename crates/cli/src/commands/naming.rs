@@ -86,22 +86,36 @@ impl NamingArgs {
         self.names(ledger, self.symbolizer_with(ledger, Transfers::quiet))
     }
 
-    /// Names of all stacks that will be shown; with the text of source lines, if wanted.
+    /// Names of all stacks that will be shown.
     pub(crate) fn name<'a>(
         &self,
         ledger: &'a Ledger,
         sites: impl Iterator<Item = Site>,
-        source_text: bool,
+        text: SourceText,
     ) -> Result<Names<'a>> {
         let mut names = self.no_names(ledger)?;
-        find_names(&mut names, sites, source_text)?;
+        find_names(&mut names, sites, text)?;
         Ok(names)
     }
 }
 
+/// Whether lines of a program's source will be shown: their files are read only then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SourceText {
+    Shown,
+    NotShown,
+}
+
+impl SourceText {
+    pub(crate) fn shown_if(shown: bool) -> SourceText {
+        if shown { SourceText::Shown } else { SourceText::NotShown }
+    }
+}
+
 /// Finds names of all that will be shown.
-pub(crate) fn find_names(names: &mut Names<'_>, sites: impl Iterator<Item = Site>, source_text: bool) -> Result<()> {
+pub(crate) fn find_names(names: &mut Names<'_>, sites: impl Iterator<Item = Site>, text: SourceText) -> Result<()> {
     let mut progress = Progress::new("finding names");
-    names.resolve(sites, NamingOptions { source_text, deadline: None }, &mut |part| progress.show(part))?;
+    let options = NamingOptions { source_text: text == SourceText::Shown, deadline: None };
+    names.resolve(sites, options, &mut |part| progress.show(part))?;
     Ok(())
 }

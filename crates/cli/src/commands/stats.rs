@@ -9,7 +9,7 @@ use heapledger_report::{Form, StatsReport};
 use super::form::Totals;
 use super::standard::{FilterArgs, Usage};
 
-use super::{FormArgs, LedgerArgs, NamingArgs, Progress, find_names, unless_pipe_closed};
+use super::{FormArgs, LedgerArgs, NamingArgs, Progress, SourceText, find_names, unless_pipe_closed};
 
 /// Threads shown to a person who did not ask for all.
 const THREADS: usize = 40;
@@ -67,7 +67,7 @@ fn show(args: &StatsArgs) -> Result<()> {
     if summary.live_blocks == 0 && summary.chosen.as_ref().is_some_and(|chosen| chosen.blocks == 0) {
         args.filter.tell_unknown(ledger, &mut names)?;
     }
-    find_names(&mut names, sites.iter().copied(), args.form.is_json())?;
+    find_names(&mut names, sites.iter().copied(), SourceText::shown_if(args.form.is_json()))?;
     let stacks = sites.iter().map(|site| names.stack(*site)).collect::<Result<Vec<_>, _>>()?;
     summary.seen.notes.extend(names.notes());
     let mut report = StatsReport {

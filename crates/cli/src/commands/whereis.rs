@@ -9,7 +9,7 @@ use heapledger_report::WhereisReport;
 
 use super::form::Tables;
 use super::standard::Usage;
-use super::{FormArgs, LedgerArgs, NamingArgs, Progress, refresh, unless_pipe_closed};
+use super::{FormArgs, LedgerArgs, NamingArgs, Progress, SourceText, refresh, unless_pipe_closed};
 use crate::args;
 
 /// Earlier lives shown unless told otherwise.
@@ -73,7 +73,7 @@ fn show(args: &WhereisArgs) -> Result<bool> {
     drop(progress);
     refresh(&opened.ledger, &mut opened.context)?;
     let (ledger, context) = (&opened.ledger, &opened.context);
-    let mut names = args.naming.name(ledger, places.sites().into_iter(), true)?;
+    let mut names = args.naming.name(ledger, places.sites().into_iter(), SourceText::Shown)?;
     let seen = Seen::of(ledger, places.in_flight)?;
     let threads_recorded = opened.threads_recorded;
     let mut report = WhereisReport { context, threads_recorded, places: &places, names: &mut names, seen };

@@ -58,12 +58,24 @@ impl Pager {
         wanted.then(|| Pager { command, columns, lines, state: State::Held(HeldText::default()) })
     }
 
-    /// Ends the waiting for more: the pager, or the terminal itself.
-    fn begin(&mut self, paged: bool) -> io::Result<()> {
-        let State::Held(held) = &mut self.state else { return Ok(()) };
+    /// What there is; more of it goes to the terminal itself. `None`: nothing is held back any more.
+    fn end_waiting(&mut self) -> Option<Vec<u8>> {
+        let State::Held(held) = &mut self.state else { return None };
         let text = std::mem::take(&mut held.text);
         self.state = State::Direct(BufWriter::with_capacity(BUFFER, io::stdout()));
-        if paged && let Ok((child, stdin)) = start(&self.command) {
+        Some(text)
+    }
+
+    /// Shows what there is, and all that follows, without a pager.
+    fn show_directly(&mut self) -> io::Result<()> {
+        let Some(text) = self.end_waiting() else { return Ok(()) };
+        self.write_all(&text)
+    }
+
+    /// The same in the pager, if that can be started.
+    fn page(&mut self) -> io::Result<()> {
+        let Some(text) = self.end_waiting() else { return Ok(()) };
+        if let Ok((child, stdin)) = start(&self.command) {
             // Ctrl-C is for the pager: it goes to both, and the terminal must not be given back under it.
             sys::ignore(libc::SIGINT);
             sys::ignore(libc::SIGQUIT);
@@ -130,7 +142,7 @@ impl Write for Pager {
             State::Held(held) => {
                 // The last line of the screen is the shell's next prompt.
                 if held.add(bytes, self.columns) >= self.lines {
-                    self.begin(true)?;
+                    self.page()?;
                 }
                 Ok(bytes.len())
             }
@@ -142,7 +154,7 @@ impl Write for Pager {
 
     /// Shows what there is: whoever flushes wants it to be seen.
     fn flush(&mut self) -> io::Result<()> {
-        self.begin(false)?;
+        self.show_directly()?;
         match &mut self.state {
             State::Held(_) | State::Running(_, None) => Ok(()),
             State::Direct(out) => out.flush(),

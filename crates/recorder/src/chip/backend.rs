@@ -4,7 +4,7 @@ use super::ChipLedger;
 use super::memory::{clear, figure, fill, set};
 use super::shape::{Fixed, Shape};
 use super::word::Word;
-use crate::backend::{Backend, Change, Ended, Freed, Inserted, Measure, Number, Slot};
+use crate::backend::{Backend, CallEffect, Change, Ended, Freed, Inserted, Measure, Number, Slot};
 use core::borrow::BorrowMut;
 use heapledger_format::header::{State, at};
 use heapledger_format::layout::mask;
@@ -155,7 +155,7 @@ impl<S: Shape, R: BorrowMut<[S::Word]>> Backend for ChipLedger<S, R> {
     }
 
     /// Calls per function would take 512 bytes: they are left out.
-    fn count_call(&mut self, _kind: Kind, _began: bool, _amount: u64) {}
+    fn count_call(&mut self, _kind: Kind, _effect: CallEffect, _amount: u64) {}
 
     fn live(&mut self, Change { bytes, blocks }: Change, time: Ticks) {
         let live = self.global(GlobalCounter::LiveBytes).saturating_add_signed(bytes);

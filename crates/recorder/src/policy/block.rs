@@ -1,6 +1,6 @@
 //! A block begins, and ends.
 
-use crate::backend::{Backend, Begun, Change, Ended, Freed, Inserted, Measure, Number, Slot};
+use crate::backend::{Backend, Begun, CallEffect, Change, Ended, Freed, Inserted, Measure, Number, Slot};
 use heapledger_format::{Entry, Kind, LabelId, Site, TallyCounter, Ticks};
 
 /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
@@ -31,7 +31,7 @@ fn not_entered<B: Backend>(backend: &mut B, kind: Kind, slot: Option<Slot>) {
     if let Some(slot) = slot {
         backend.release_slot(slot);
     }
-    backend.count_call(kind, true, 1);
+    backend.count_call(kind, CallEffect::Gives, 1);
     backend.count(TallyCounter::LostNoRecord, 1);
 }
 
@@ -58,13 +58,13 @@ pub(super) fn record<B: Backend>(backend: &mut B, block: &Begun, slot: Slot, (nu
             backend.vacate(slot);
             backend.release_slot(slot);
             // Losses are counted one by one, for however many blocks a sample would have stood.
-            backend.count_call(block.kind, true, 1);
+            backend.count_call(block.kind, CallEffect::Gives, 1);
             backend.count(TallyCounter::LostNoIndex, 1);
             return false;
         }
     }
     let weight = backend.weigh(block, number);
-    backend.count_call(block.kind, true, weight);
+    backend.count_call(block.kind, CallEffect::Gives, weight);
     let bytes = block.size.wrapping_mul(weight);
     backend.count(TallyCounter::Allocations, weight);
     backend.count(TallyCounter::BytesAllocated, bytes);
@@ -97,7 +97,7 @@ pub fn end<B: Backend>(backend: &mut B, address: u64, ended: &Ended) -> bool {
 /// Counts a free of a block that the ledger does not know.
 pub(super) fn unknown<B: Backend>(backend: &mut B, by: Kind) {
     if backend.counts_unknown() {
-        backend.count_call(by, false, 1);
+        backend.count_call(by, CallEffect::Takes, 1);
         backend.count(TallyCounter::UnknownFrees, 1);
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn retire<B: Backend>(
     let Some(Measure { bytes, weight }) = backend.measure(slot) else { return };
     backend.history(slot, &Freed { number, later, ended: *ended, time });
     let bytes = bytes.wrapping_mul(weight);
-    backend.count_call(ended.by, false, weight);
+    backend.count_call(ended.by, CallEffect::Takes, weight);
     backend.count(TallyCounter::Frees, weight);
     backend.count(TallyCounter::BytesFreed, bytes);
     backend.live(Change { bytes: (bytes as i64).wrapping_neg(), blocks: (weight as i64).wrapping_neg() }, time);

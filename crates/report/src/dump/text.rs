@@ -78,7 +78,7 @@ pub(super) fn end(
 
 /// Writes where the estimates of a report come from, and an empty line.
 pub(crate) fn sampled(out: &mut dyn Write, paint: Paint, from: Sampled, what: &str) -> io::Result<()> {
-    let text = paint.figures(true).sampled(from, what);
+    let text = paint.estimated_figures().sampled(from, what);
     writeln!(out, "{} {}\n", paint.strong("Sampled   :"), paint.lines(&text, 12, 12))
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn block_text(
     stack: &NamedStack,
 ) -> io::Result<()> {
     let address = context.paint.strong(format!("{:#010x}", block.address));
-    let time = frames::time(&context.clock, block.time, true);
+    let time = frames::time_and_age(&context.clock, block.time);
     let (size, weight) = (frames::size(block), frames::weight(context, block));
     let text = format!(": {} {size}{weight}, number {}{time}", block.kind, block.number);
     writeln!(out, "{address} {}", context.paint.lines(&text, address_width(block.address) + 1, 2))?;

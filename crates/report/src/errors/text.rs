@@ -43,7 +43,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
         let label = report.labels.text(LabelId(found.entry.label));
         error(&mut out, context, found, &label)?;
         for stack in stacks(&found.entry) {
-            let time = frames::time(&context.clock, known(stack.time), true);
+            let time = frames::time_and_age(&context.clock, known(stack.time));
             writeln!(out, "{}{time}", stack_name(stack))?;
             frames::thread(&mut out, context, stack.thread.row(), false)?;
             let named = report.names.stack(stack.site)?;
@@ -70,13 +70,13 @@ fn error(out: &mut dyn Write, context: &Context, found: &FoundError, label: &str
     let by = FoundBy::from_number(error.found_by).map(|by| format!("by {}", by.name()));
     let at = FoundAt::from_number(error.found_at).map(|at| format!("at {}", at.name()));
     let how: Vec<String> = by.into_iter().chain(at).collect();
-    let first = frames::time(&context.clock, known(error.first_time), true);
+    let first = frames::time_and_age(&context.clock, known(error.first_time));
     let how = format!("{}{first}", how.join(", "));
     if !how.is_empty() {
         field("Detected", how.trim_start_matches(", "))?;
     }
     if error.repeats != 0 {
-        let last = frames::time(&context.clock, known(error.last_time), false);
+        let last = frames::time(&context.clock, known(error.last_time));
         field("Again", &format!("{}{last}", counted(error.repeats, "time", "times")))?;
     }
     if let Some(called) = called(found) {

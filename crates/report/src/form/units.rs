@@ -35,6 +35,11 @@ impl Paint {
         Figures { estimated, exact_bytes: self.exact_bytes }
     }
 
+    /// How estimates are written.
+    pub fn estimated_figures(self) -> Figures {
+        self.figures(true)
+    }
+
     /// How figures are written that are no estimates.
     pub fn exact_figures(self) -> Figures {
         self.figures(false)

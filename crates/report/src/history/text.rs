@@ -52,7 +52,7 @@ fn event_text(
         EventKind::Free(entry) => (entry.by, "", format!(", allocated by {} as number {}", block.kind, block.number)),
     };
     let address = context.paint.strong(format!("{:#010x}", block.address));
-    let time = frames::time(&context.clock, event.time(), false);
+    let time = frames::time(&context.clock, event.time());
     let (actual, weight) = (actual.unwrap_or_default(), frames::weight(context, block));
     let number = event.number();
     let (head, tail) =

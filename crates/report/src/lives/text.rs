@@ -94,7 +94,7 @@ fn life_text(
         None if life.is_moved() => ", of nothing, or of a block that the history no longer has".to_owned(),
         None => String::new(),
     };
-    let time = frames::time(&context.clock, block.time, false);
+    let time = frames::time(&context.clock, block.time);
     let heading = paint.strong("Allocated :");
     let text = format!("number {}{time}{came}", block.number);
     writeln!(out, "  {heading} {}", paint.lines(&text, HEADING, HEADING))?;

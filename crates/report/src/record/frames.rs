@@ -38,7 +38,7 @@ pub struct Context {
 /// `, stands for ~40,330 blocks`, if blocks were sampled.
 pub(crate) fn weight(context: &Context, block: &Entry) -> String {
     if context.sampling.is_on() {
-        let figures = context.paint.figures(true);
+        let figures = context.paint.estimated_figures();
         format!(", stands for {}", figures.counted(context.sampling.weight(block), "block", "blocks"))
     } else {
         String::new()
@@ -62,14 +62,18 @@ pub(crate) fn actual_size(asked: u64, actual: u64) -> String {
     format!(", actual size {} (+{})", plain_bytes(actual), count(actual.saturating_sub(asked)))
 }
 
+/// `, time 3.960 s`, as far as it is known.
+pub(crate) fn time(at: &Clock, moment: Option<Ticks>) -> String {
+    moment.map_or(String::new(), |moment| match at.ns(moment) {
+        Some(ns) => format!(", time {}", clock(ns)),
+        None => format!(", time {moment} ticks"),
+    })
+}
+
 /// `, time 3.960 s, age 12.1 s`, as far as it is known.
-pub(crate) fn time(at: &Clock, moment: Option<Ticks>, with_age: bool) -> String {
-    let Some(moment) = moment else { return String::new() };
-    match (at.ns(moment), at.age_ns(moment)) {
-        (Some(ns), Some(age)) if with_age => format!(", time {}, age {}", clock(ns), span(age)),
-        (Some(ns), _) => format!(", time {}", clock(ns)),
-        (None, _) => format!(", time {moment} ticks"),
-    }
+pub(crate) fn time_and_age(at: &Clock, moment: Option<Ticks>) -> String {
+    let age = moment.and_then(|moment| at.age_ns(moment));
+    time(at, moment) + &age.map_or(String::new(), |age| format!(", age {}", span(age)))
 }
 
 /// `  By thread 3, 4242 worker-3`, if threads are recorded.

@@ -11,7 +11,7 @@ use heapledger_format::Site;
 use heapledger_source::Ledger;
 
 use super::CheckArgs;
-use crate::commands::NamingArgs;
+use crate::commands::{NamingArgs, SourceText};
 
 /// Why blocks of the C and the C++ library do not count.
 const BY_DESIGN: &str = "kept by the C or C++ library by design (--all-leaks counts it)";
@@ -64,7 +64,7 @@ impl<'a> Naming<'a> {
                 names.resolve(wanted, NamingOptions::default(), &mut |_| {})?;
                 names
             }
-            None => self.args.name(self.ledger, wanted, false)?,
+            None => self.args.name(self.ledger, wanted, SourceText::NotShown)?,
         };
         Ok(self.names.insert(names))
     }
@@ -109,7 +109,7 @@ fn grown_stacks(
     sites: &[SiteTotals],
     names: &mut Names<'_>,
 ) -> Result<Vec<Responsible>> {
-    let mut old_names = args.naming.name(old, before.sites().iter().map(|totals| totals.site), false)?;
+    let mut old_names = args.naming.name(old, before.sites().iter().map(|totals| totals.site), SourceText::NotShown)?;
     let old_stacks: Result<Vec<_>, _> =
         before.sites().iter().map(|totals| old_names.stack(totals.site).map(|stack| (stack, *totals))).collect();
     let mut grown = grown(sites, &old_stacks?, |site| names.stack(site))?;

@@ -59,7 +59,7 @@ pub(crate) struct DiffArgs {
     #[arg(help = format!(
         "Compare sums by one or several of {}; fn, file and module are those of the function that holds a block [default: by \
          call stack]",
-        listed(Field::groups(false).filter(|name| *name != Field::Stack.name()))
+        listed(Field::block_groups().filter(|name| *name != Field::Stack.name()))
     ))]
     #[arg(short, long, value_name = "LIST", conflicts_with = "blocks")]
     #[arg(value_parser = proposed(groups), hide_possible_values = true)]

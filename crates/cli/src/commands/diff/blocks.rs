@@ -8,7 +8,7 @@ use heapledger_report::{Compared, DiffBlocks};
 
 use super::DiffArgs;
 use super::stacks::{Read, by_side};
-use crate::commands::{Opened, Progress, find_names, refresh};
+use crate::commands::{Opened, Progress, SourceText, find_names, refresh};
 
 /// Blocks of each list that are shown to a person who did not say how many.
 const BLOCKS: usize = 100;
@@ -38,7 +38,7 @@ pub(super) fn show(
     let mut names = filters.map(Evaluator::into_names);
     for side in [1, 0] {
         let sites = only[side].blocks.sites().filter(|_| form.needs_names());
-        find_names(&mut names[side], sites, form.needs_source_text())?;
+        find_names(&mut names[side], sites, SourceText::shown_if(form.needs_source_text()))?;
     }
     let seen = Seen::of_both([&opened[0].ledger, &opened[1].ledger])?;
     let mut report = DiffBlocks {

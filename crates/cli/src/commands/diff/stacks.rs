@@ -10,7 +10,7 @@ use heapledger_analysis::{Names, Seen};
 use heapledger_report::{Compared, DiffReport, DiffSide, Stacks};
 
 use super::{DiffArgs, blocks, tell_unknown};
-use crate::commands::{Opened, Progress, find_names};
+use crate::commands::{Opened, Progress, SourceText, find_names};
 
 /// Stacks of each list that are shown to a person who did not say how many.
 pub(super) const STACKS: usize = 10;
@@ -79,8 +79,8 @@ fn read(args: &DiffArgs, [a, b]: [&Opened; 2], by_number: bool, filters: &mut [E
         let after = Census::of(&b.ledger, chosen, Keep::Sums, &mut show)?;
         // Two runs: all stacks are named, and compared by their functions.
         let mut keys = StackKeys::new(&a.ledger.modules()?, &b.ledger.modules()?);
-        find_names(filters[0].names(), before.sites(), args.form.is_json())?;
-        find_names(filters[1].names(), after.sites(), args.form.is_json())?;
+        find_names(filters[0].names(), before.sites(), SourceText::shown_if(args.form.is_json()))?;
+        find_names(filters[1].names(), after.sites(), SourceText::shown_if(args.form.is_json()))?;
         let mut key = |side: usize, site| anyhow::Ok(keys.key(&filters[side.min(1)].names().stack(site)?));
         (Diff::across(&before, &after, &mut key)?, after)
     };
@@ -92,7 +92,11 @@ pub(super) fn name(args: &DiffArgs, names: &mut [Names<'_>; 2], diff: &Diff, lim
     let lists = diff.largest(limit);
     for (side, names) in names.iter_mut().enumerate() {
         let places = lists.iter().flatten().map(|change| change.named_by());
-        find_names(names, places.filter(|place| place.0 == side).map(|place| place.1), args.form.is_json())?;
+        find_names(
+            names,
+            places.filter(|place| place.0 == side).map(|place| place.1),
+            SourceText::shown_if(args.form.is_json()),
+        )?;
     }
     Ok(())
 }

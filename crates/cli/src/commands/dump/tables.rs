@@ -8,7 +8,7 @@ use heapledger_report::BlockTable;
 
 use super::{DumpArgs, select};
 use crate::commands::grouped::{self, Asked};
-use crate::commands::{Opened, find_names, refresh};
+use crate::commands::{Opened, SourceText, find_names, refresh};
 
 /// Blocks as a table.
 pub(super) fn table(args: &DumpArgs, opened: Opened, columns: &[Field]) -> Result<()> {
@@ -17,7 +17,7 @@ pub(super) fn table(args: &DumpArgs, opened: Opened, columns: &[Field]) -> Resul
     let (selection, mut names) = select(args, &ledger, &context)?;
     refresh(&ledger, &mut context)?;
     if columns.iter().any(|column| column.needs_names()) {
-        find_names(&mut names, selection.blocks.sites(), false)?;
+        find_names(&mut names, selection.blocks.sites(), SourceText::NotShown)?;
     }
     let (seen, holders) = (Seen::of(&ledger, selection.in_flight)?, args.filter.holders()?);
     let (context, selection) = (&context, &selection);

@@ -20,12 +20,12 @@ use crate::commands::{FormArgs, FramesArgs, LedgerArgs, LimitArgs, NamingArgs};
     mut_arg("sort", |arg| arg.help(
         format!("{}, those of the event itself where it has them [default: time,number]", sort_help())
     )),
-    mut_arg("group_by", |arg| arg.value_parser(proposed(|| Field::groups(true).collect())).help(
+    mut_arg("group_by", |arg| arg.value_parser(proposed(|| Field::event_groups().collect())).help(
         format!(
             "Add events up by one or several of {}, {} of the event itself; allocations and frees are always told apart. \
              --sort takes {} then",
             Field::Event,
-            listed(Field::groups(false)),
+            listed(Field::block_groups()),
             listed(GroupField::names())
         )
     )),

@@ -9,7 +9,7 @@ use heapledger_source::Ledger;
 
 use super::HistoryArgs;
 use crate::commands::grouped::{self, Asked};
-use crate::commands::{Opened, Progress, find_names, refresh};
+use crate::commands::{Opened, Progress, SourceText, find_names, refresh};
 
 /// Allocations and frees are never one sum.
 pub(super) fn with_event(mut by: Vec<Field>) -> Vec<Field> {
@@ -35,7 +35,7 @@ pub(super) fn table(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, colu
     if events.total == 0 {
         args.filter.tell_unknown(&ledger, &mut names)?;
     }
-    find_names(&mut names, EventTable::sites(columns, &events), false)?;
+    find_names(&mut names, EventTable::sites(columns, &events), SourceText::NotShown)?;
     let (seen, holders) = (Seen::of(&ledger, events.in_flight)?, args.filter.holders()?);
     let (context, holders) = (&context, &holders);
     let mut report = EventTable { context, columns, holders, events: &events, names: &mut names, seen };

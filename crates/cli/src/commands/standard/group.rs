@@ -9,7 +9,7 @@ use crate::commands::proposed::proposed;
 
 /// What blocks are added up by.
 pub(crate) fn groups() -> Vec<&'static str> {
-    Field::groups(false).collect()
+    Field::block_groups().collect()
 }
 
 /// Blocks as a table, or added up.
@@ -19,7 +19,7 @@ pub(crate) struct GroupArgs {
     #[arg(help = format!(
         "Add blocks up by one or several of {}. fn, file and module are those of the function that holds a block; --sort takes \
          {} then",
-        listed(Field::groups(false)),
+        listed(Field::block_groups()),
         listed(GroupField::names())
     ))]
     #[arg(short, long, value_name = "LIST", value_parser = proposed(groups), hide_possible_values = true)]

@@ -27,7 +27,7 @@ pub(crate) struct SortArgs {
     #[arg(help = format!("{} [default: addr]", sort_help()))]
     #[arg(short, long, value_name = "KEYS", value_parser = proposed(sort_keys), hide_possible_values = true)]
     sort: Option<String>,
-    #[arg(help = format!("Short form of --sort in letters, capitals for the reverse: {}", Field::letters(false)))]
+    #[arg(help = format!("Short form of --sort in letters, capitals for the reverse: {}", Field::letters()))]
     #[arg(short = 'S', value_name = "LETTERS", conflicts_with = "sort")]
     letters: Option<String>,
     /// Reverse the order

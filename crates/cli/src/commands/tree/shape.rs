@@ -13,7 +13,7 @@ use heapledger_report::thread_name;
 use heapledger_source::{Ledger, Thread};
 
 use crate::commands::standard::FilterArgs;
-use crate::commands::{NamingArgs, Progress, find_names};
+use crate::commands::{NamingArgs, Progress, SourceText, find_names};
 
 /// How a tree is made, by all commands that show one.
 #[derive(Debug, clap::Args)]
@@ -107,7 +107,7 @@ impl ShapeArgs {
             if ledgers.len() == 1 && sums.sites.is_empty() {
                 self.filter.tell_unknown(ledger, &mut names)?;
             }
-            find_names(&mut names, sums.sites.iter().map(|sum| sum.site), false)?;
+            find_names(&mut names, sums.sites.iter().map(|sum| sum.site), SourceText::NotShown)?;
             let threads: HashMap<ThreadRow, Thread> =
                 ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
             let thread = |row: Option<ThreadRow>| thread_name(row, row.and_then(|row| threads.get(&row)));

@@ -288,23 +288,28 @@ fn cells(app: &App, row: &LookRow, view: &View, marked: bool, theme: Theme, widt
     let used: usize = pieces.iter().map(|(text, _)| text.chars().count()).sum();
     let room = width.saturating_sub(used + 1);
     // Of a path the end says most, of all else the beginning.
-    let from_end = matches!(view.by, Field::File | Field::Module);
-    pieces.push((format!(" {}", fit(&row.label, room, from_end)), theme.plain()));
+    let fit = if matches!(view.by, Field::File | Field::Module) { fit_end } else { fit_start };
+    pieces.push((format!(" {}", fit(&row.label, room)), theme.plain()));
     pieces
 }
 
-/// A text without what is too much of it.
-pub(super) fn fit(text: &str, room: usize, keep_end: bool) -> String {
+/// The beginning of a text, as much as there is room for.
+pub(super) fn fit_start(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(room.saturating_sub(2)).collect();
+    format!("{start}..")
+}
+
+/// The end of a text, as much as there is room for.
+pub(super) fn fit_end(text: &str, room: usize) -> String {
     let length = text.chars().count();
     if length <= room {
-        text.to_owned()
-    } else if keep_end {
-        let end: String = text.chars().skip(length - room.saturating_sub(2)).collect();
-        format!("..{end}")
-    } else {
-        let start: String = text.chars().take(room.saturating_sub(2)).collect();
-        format!("{start}..")
+        return text.to_owned();
     }
+    let end: String = text.chars().skip(length - room.saturating_sub(2)).collect();
+    format!("..{end}")
 }
 
 /// The line with the groups.
@@ -320,7 +325,7 @@ fn groups(lines: &mut Lines<'_>, view: &View) {
 }
 
 fn filter(view: &View, theme: Theme) -> Vec<Piece> {
-    if view.filter.is_empty() { Vec::new() } else { vec![(format!("/{}", fit(&view.filter, 30, true)), theme.set())] }
+    if view.filter.is_empty() { Vec::new() } else { vec![(format!("/{}", fit_end(&view.filter, 30)), theme.set())] }
 }
 
 /// The last line.
@@ -333,7 +338,7 @@ fn keys(app: &App, theme: Theme, width: usize) -> Vec<Piece> {
         let cursor = ("_".to_owned(), theme.chosen());
         let prompt = if typing.condition { "where: " } else { "/" };
         // The end is where one types.
-        let text = fit(&typing.text, width.saturating_sub(prompt.len() + 1), true);
+        let text = fit_end(&typing.text, width.saturating_sub(prompt.len() + 1));
         let mut pieces = vec![(prompt.to_owned(), theme.strong()), (text, theme.plain()), cursor];
         pieces.push(("   ".to_owned(), theme.plain()));
         pieces.extend([key("Enter", "filters"), key("Esc", "drops it")].concat());

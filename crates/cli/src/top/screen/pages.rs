@@ -7,7 +7,7 @@ use heapledger_report::{clean, counted, short_name, span};
 use ratatui::style::Style;
 
 use super::app::App;
-use super::draw::{Lines, fit};
+use super::draw::{Lines, fit_end, fit_start};
 
 /// What the keys do, in the order in which one needs them.
 const HELP: &str = "\
@@ -74,7 +74,7 @@ pub(super) fn stack(lines: &mut Lines<'_>, app: &App, site: Site, title: &[Strin
     let width = usize::from(lines.area.width);
     let path = title.split_last().map_or(&[][..], |(_, path)| path).join(" > ");
     if !path.is_empty() && lines.left() >= 4 {
-        lines.line(&[(fit(&path, width, false), theme.strong())], &[]);
+        lines.line(&[(fit_start(&path, width), theme.strong())], &[]);
     }
     let (held, times) = figures(app, site);
     if lines.left() >= 6 {
@@ -97,7 +97,7 @@ pub(super) fn stack(lines: &mut Lines<'_>, app: &App, site: Site, title: &[Strin
                 if let Some(file) = &frame.file {
                     let line = frame.line.map_or_else(String::new, |line| format!(":{line}"));
                     let place = format!("{}{line}", clean(file));
-                    all.push((format!("{pad}{}", fit(&place, width.saturating_sub(pad.len()), true)), theme.plain()));
+                    all.push((format!("{pad}{}", fit_end(&place, width.saturating_sub(pad.len()))), theme.plain()));
                 }
                 if let Some(source) = &frame.source {
                     let source = clean(source.replace('\t', "    ").trim()).into_owned();
