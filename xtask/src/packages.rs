@@ -52,6 +52,7 @@ pub(crate) const TEST: &[Need] = &[
     command("script", "bsdutils"),
     command("man", "man-db"),
     command("chromium", "chromium"),
+    command("qemu-system-arm", "qemu-system-arm"),
     library("libjemalloc.so.2", "libjemalloc2"),
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];

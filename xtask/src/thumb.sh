@@ -61,7 +61,14 @@ if [ "$have" != "$version" ]; then
     echo "$version" > "$keep/version"
 fi
 
-# `alloc` is not built: a crate that wants it does not compile.
+# Our crates do not see `alloc`: one that wants it does not compile. Firmware has it.
+if ! [ -f "$keep/alloc/liballoc.rlib" ]; then
+    mkdir -p "$keep/alloc"
+    library=$(echo "$usr"/src/rustc-*/library)
+    RUSTC_BOOTSTRAP=1 "$usr/bin/rustc" --crate-type rlib --crate-name alloc --edition 2024 --target $target -Copt-level=1 \
+        -Cpanic=abort -Cforce-frame-pointers=yes -Cembed-bitcode=no -Zforce-unstable-if-unmarked --cap-lints allow \
+        --out-dir "$keep/alloc" "$library/alloc/src/lib.rs"
+fi
 out=$keep/out
 mkdir -p "$out"
 compile() {
@@ -78,3 +85,15 @@ compile recorder heapledger_recorder --extern heapledger_format
 compile linux heapledger_linux
 compile process heapledger_process --extern heapledger_format
 compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder
+
+# Firmware with the crate inside. The linker is the one of rustup's toolchain.
+linker=$(LD_LIBRARY_PATH= rustc --print sysroot)/lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld
+rm -f "$out/firmware"
+if [ -x "$linker" ]; then
+    "$usr/bin/rustc" --crate-name firmware --edition 2024 --target $target -Copt-level=s -Cpanic=abort -Cdebuginfo=1 \
+        -Cforce-frame-pointers=yes -Dwarnings -Clinker="$linker" -Clink-arg="-T$root/e2e/firmware/cortex_m3.ld" --out-dir "$out" \
+        -L "$out" -L "$keep/alloc" --extern heapledger "$root/e2e/firmware/firmware.rs"
+    echo "firmware with heapledger is linked for $target"
+else
+    echo "firmware is not linked: there is no $linker"
+fi

@@ -1,0 +1,148 @@
+//! Firmware with the crate `heapledger` inside (`e2e/firmware`), run by QEMU: what an image of its memory says is what it knows to be live.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use heapledger_e2e::ledger::{Stats, read};
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, is_fresh, root, target};
+use heapledger_e2e::{Result, check, skip};
+use serde_json::{Value, json};
+
+const RAM: usize = 0x2000_0000;
+const RAM_BYTES: usize = 64 << 10;
+/// The bytes before the firmware's own table.
+const MAGIC: &[u8] = b"what is live is:";
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// The firmware that `cargo xtask test thumb` has linked.
+fn firmware() -> Option<PathBuf> {
+    let product = target().join("thumb/out/firmware");
+    let sources = ["crates/heapledger/src/chip.rs", "e2e/firmware/firmware.rs", "e2e/firmware/cortex_m3.ld"];
+    let mut sources: Vec<PathBuf> = sources.iter().map(|path| root().join(path)).collect();
+    let of_directory =
+        |name: &str| fs::read_dir(root().join(name)).into_iter().flatten().flatten().map(|file| file.path());
+    sources.extend(of_directory("crates/recorder/src/chip").filter(|path| !path.ends_with("tests.rs")));
+    sources.extend(of_directory("crates/recorder/src/policy"));
+    if !product.exists() {
+        skip("firmware", "`cargo xtask test thumb` has not linked it here");
+        return None;
+    }
+    if !is_fresh(&product, &sources) {
+        skip("firmware", "`cargo xtask test thumb` has linked it of other sources");
+        return None;
+    }
+    Some(product)
+}
+
+/// A chip, and the line by which it is asked.
+struct Chip(Child);
+
+impl Drop for Chip {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the firmware until it asks for a reset, and saves the memory as it is then.
+fn run(firmware: &Path, image: &Path) -> Result {
+    // What hangs is ended from outside: nobody waits for a line for ever.
+    let mut qemu = command("timeout");
+    qemu.args(["300", "qemu-system-arm", "-machine", "mps2-an385", "-display", "none", "-monitor", "none"]);
+    qemu.args(["-serial", "none", "-semihosting-config", "enable=on,target=native", "-no-reboot", "-no-shutdown"]);
+    // Time goes by instructions: interrupts come at the same ones each time, however busy this machine is.
+    qemu.args(["-icount", "shift=6,sleep=off", "-qmp", "stdio", "-kernel"]).arg(firmware);
+    let child = qemu.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
+    let mut chip = Chip(child.map_err(text)?);
+    let mut asks = chip.0.stdin.take().ok_or("no stdin")?;
+    let mut lines = BufReader::new(chip.0.stdout.take().ok_or("no stdout")?).lines();
+    let mut until = |key: &str| -> Result {
+        for line in lines.by_ref() {
+            let line: Value = serde_json::from_str(&line.map_err(text)?).map_err(text)?;
+            check!(line.get("error").is_none(), "QEMU refuses: {line}");
+            if line.get(key).is_some() && (key != "event" || line["event"] == "STOP") {
+                return Ok(());
+            }
+        }
+        Err(format!("QEMU has ended before it said {key}"))
+    };
+    let mut ask = |what: Value| writeln!(asks, "{what}").map_err(text);
+    until("QMP")?;
+    ask(json!({ "execute": "qmp_capabilities" }))?;
+    until("return")?;
+    until("event")?;
+    let place = json!({ "val": RAM, "size": RAM_BYTES, "filename": image.to_string_lossy() });
+    ask(json!({ "execute": "pmemsave", "arguments": place }))?;
+    until("return")?;
+    ask(json!({ "execute": "quit" }))?;
+    chip.0.wait().map_err(text)?;
+    Ok(())
+}
+
+/// What the firmware knows to be live: sizes and who allocated, by address.
+fn truth(ram: &[u8]) -> Result<BTreeMap<u64, (u64, u64)>> {
+    let at =
+        ram.windows(MAGIC.len()).position(|bytes| bytes == MAGIC).ok_or("the firmware's table is not in its memory")?;
+    let mut words = ram[at + MAGIC.len()..].chunks_exact(4).map(|word| {
+        let bytes: [u8; 4] = word.try_into().unwrap_or_default();
+        u64::from(u32::from_le_bytes(bytes))
+    });
+    let count = words.next().unwrap_or_default() as usize;
+    let words: Vec<u64> = words.take(count * 3).collect();
+    Ok(words.chunks_exact(3).map(|block| (block[0], (block[1], block[2]))).collect())
+}
+
+fn address(value: &Value) -> u64 {
+    let digits = value.as_str().unwrap_or_default().trim_start_matches("0x");
+    u64::from_str_radix(digits, 16).unwrap_or_default()
+}
+
+#[test]
+fn an_image_of_its_memory_says_what_is_live() -> Result {
+    let Some(firmware) = firmware() else { return Ok(()) };
+    if heapledger_e2e::tools::find(&["qemu-system-arm"]).is_none() {
+        skip("firmware", "qemu-system-arm is not installed");
+        return Ok(());
+    }
+    let scratch = Scratch::new();
+    let image = scratch.path("ram.bin");
+    run(&firmware, &image)?;
+    let truth = truth(&fs::read(&image).map_err(text)?)?;
+    check!(truth.len() > 50, "only {} blocks are live", truth.len());
+    check!(truth.values().filter(|(_, who)| *who == 0).count() == 3, "the interrupt keeps other than three blocks");
+
+    let exe = firmware.to_string_lossy();
+    let lines = read("dump", &image, &["--exe", &exe])?;
+    let mut said = BTreeMap::new();
+    for block in lines.iter().filter(|line| line["type"] == "block") {
+        // The rows of tasks are in the order in which the firmware named them.
+        let who = block["thread"]["row"].as_u64().map_or(0, |row| row + 1);
+        let bytes = block["size"].as_u64().unwrap_or_default();
+        said.insert(address(&block["address"]), (bytes, who));
+        let functions: Vec<&str> =
+            block["frames"].as_array().into_iter().flatten().filter_map(|frame| frame["function"].as_str()).collect();
+        let expected = if who == 0 { "Tick" } else { "firmware::" };
+        check!(
+            functions.iter().any(|function| function.starts_with(expected)),
+            "nobody of the firmware is in the stack of {block}"
+        );
+    }
+    check!(said == truth, "live are {truth:x?}, and the ledger says {said:x?}");
+
+    let stats = Stats::of(&image)?;
+    for key in ["lost_busy", "lost_no_record", "unknown_frees", "displaced", "sites_full", "threads_unnamed"] {
+        check!(stats.number(key) == 0, "{key} is {}", stats.number(key));
+    }
+    let (allocations, frees) = (stats.number("allocations"), stats.number("frees"));
+    check!(allocations - frees == truth.len() as u64 && frees > 400, "{allocations} allocations, {frees} frees");
+    let freed = read("history", &image, &[])?.iter().filter(|line| line["event"] == "free").count();
+    check!(freed == 32, "the history has {freed} frees");
+    Ok(())
+}
