@@ -18,7 +18,6 @@ use crate::commands::standard::Usage;
 use crate::commands::{NamingArgs, TopArgs};
 
 mod batch;
-mod finished;
 
 #[cfg(feature = "tui")]
 mod reader;

@@ -34,7 +34,7 @@ fn ledger(scratch: &Scratch, blocks: u64) -> PathBuf {
     for number in 0..blocks {
         builder.block(0x1000 + number * 64, 24);
     }
-    builder.process("program", "größer");
+    builder.process("program", "größer").heap("Größe", 0x1000, 0x100_0000);
     builder.write(&path).expect("written");
     path
 }
@@ -105,9 +105,9 @@ fn a_pager_that_fails_is_no_failure() {
 fn the_locale_says_what_may_be_shown() {
     let scratch = Scratch::new("ascii");
     ledger(&scratch, 2);
-    let stats = |locale: &str, json: bool| {
+    let said = |locale: &str, arguments: &str| {
         let mut command = common::heapledger();
-        command.args(["stats", "x.hl"]).args(json.then_some("--json")).current_dir(scratch.cwd());
+        command.args(arguments.split(' ')).arg("x.hl").current_dir(scratch.cwd());
         for name in ["LC_ALL", "LC_CTYPE"] {
             command.env_remove(name);
         }
@@ -115,10 +115,14 @@ fn the_locale_says_what_may_be_shown() {
         assert!(output.status.success());
         String::from_utf8(output.stdout).expect("UTF-8")
     };
-    assert!(stats("de_DE.UTF-8", false).contains("größer"));
-    let plain = stats("C", false);
+    assert!(said("de_DE.UTF-8", "stats").contains("größer"));
+    let plain = said("C", "stats");
     assert!(plain.is_ascii() && plain.contains(r"gr\u{f6}\u{df}er"), "{plain}");
-    assert_eq!(stats("C", true), stats("de_DE.UTF-8", true), "data does not depend on the locale");
+    for arguments in ["stats --json", "stats --csv"] {
+        let data = said("C", arguments);
+        assert!(!data.is_ascii(), "{arguments}: {data}");
+        assert_eq!(data, said("de_DE.UTF-8", arguments), "{arguments}: data does not depend on the locale");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod end;
 mod error;
 pub mod exec;
 pub mod finish;
+pub mod finished;
 pub mod freeze;
 pub mod keep;
 pub mod live;

@@ -23,11 +23,6 @@ impl<'a> Steps<'a> {
         Steps { form, view, out: None, done: 0 }
     }
 
-    /// The same, to this output.
-    pub(crate) fn to(self, out: Output) -> Steps<'a> {
-        Steps { out: Some(out), ..self }
-    }
-
     /// Writes the next one, to be seen at once.
     pub(crate) fn step(&mut self, report: &mut dyn Stepwise) -> Result<()> {
         self.done += 1;
@@ -59,9 +54,8 @@ impl ViewArgs {
         let pager = if self.no_pager { Paging::Never } else { pager };
         let text = |pager| Output::text(pager, self.color.is_on());
         match form {
-            Form::Json => Output::data(),
+            Form::Json | Form::Csv => Output::data(),
             Form::Lines { .. } => text(pager).open(),
-            Form::Csv => text(Paging::Never),
             _ => text(pager),
         }
     }

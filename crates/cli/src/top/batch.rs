@@ -5,13 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use heapledger_analysis::watch::{Chooser, LookRow, Mark, Reader, Readings, View};
-use heapledger_analysis::{Sampling, Seen};
-use heapledger_report::{Form, Look, LookReport, Namer, ending_words, look_columns, row_label};
+use heapledger_analysis::{Identity, Sampling, Seen};
+use heapledger_launch::finished;
+use heapledger_report::{Look, LookReport, Namer, ending_words, look_columns, row_label};
 
-use super::{Watched, finished};
+use super::Watched;
 use crate::commands::TopArgs;
 use crate::commands::present::Steps;
-use crate::terminal::Output;
 
 /// How long the finished ledger of a program that has just ended is waited for.
 const FINISH_PATIENCE: Duration = Duration::from_secs(2);
@@ -31,10 +31,6 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let name = args.ledger.ledger.to_string_lossy();
     let form = args.form.get();
     let mut out = Steps::new(form, &args.ledger.view);
-    if *form == Form::Csv {
-        // As it is, whatever the locale.
-        out = out.to(Output::data());
-    }
     let (mut shown, mut found, mut in_flight) = (0, false, 0);
     loop {
         let began = Instant::now();
@@ -79,8 +75,8 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
 fn ending(ledger: &heapledger_source::Ledger) -> String {
     let began = Instant::now();
     loop {
-        if let Some(identity) = finished::identity_of(ledger) {
-            return ending_words(&identity);
+        if let Some(finished) = finished::of(ledger) {
+            return ending_words(&Identity::of(&finished));
         }
         if began.elapsed() > FINISH_PATIENCE {
             return String::new();

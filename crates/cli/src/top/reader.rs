@@ -5,13 +5,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use heapledger_analysis::Holders;
 use heapledger_analysis::query::Filter;
 use heapledger_analysis::watch::{Chooser, Mark, Reader, Sample, Totals};
+use heapledger_analysis::{Holders, Identity};
+use heapledger_launch::finished;
 use heapledger_report::ending_words;
 use heapledger_source::{Ledger, SourceError, Tallies};
 
-use super::finished;
 use crate::commands::NamingArgs;
 
 /// Reading all records takes at most one part in so many of the time.
@@ -217,8 +217,8 @@ impl Reading<'_> {
     }
 
     fn look_for_ending(&mut self, tell: &dyn Fn(Report) -> bool) {
-        if let Some(identity) = finished::identity_of(self.ledger) {
-            self.told = ending_words(&identity);
+        if let Some(finished) = finished::of(self.ledger) {
+            self.told = ending_words(&Identity::of(&finished));
             tell(Report::Ended(self.told.clone()));
         }
     }

@@ -1,20 +1,19 @@
-//! The finished ledger of a program that has just ended: it knows how.
+//! The finished ledger of a program that has just ended, found from its live one.
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use heapledger_analysis::Identity;
 use heapledger_format::session::{ending, process as key};
 use heapledger_source::Ledger;
 
 /// Most files that are looked at.
 const FILES_MAX: usize = 256;
 
-/// What the finished form of `live` says of the program's end. `run` puts it where it was started, which is mostly
-/// where the program began, and by default under a name that begins with ours; it is known by its id.
-pub(super) fn identity_of(live: &Ledger) -> Option<Identity> {
+/// The finished ledger of what `live` was. `run` puts it where it was started, which is mostly where the program began, and
+/// by default under a name that begins with ours; it is known by its id.
+pub fn of(live: &Ledger) -> Option<Ledger> {
     let process = live.process();
     let directory = PathBuf::from(OsString::from_vec(process.get(key::CWD)?.to_vec()));
     let usual = format!("heapledger.{}.{}.hl", process.program()?, process.pid()?);
@@ -23,7 +22,7 @@ pub(super) fn identity_of(live: &Ledger) -> Option<Identity> {
     let candidates = std::iter::once(directory.join(usual)).chain(others.take(FILES_MAX));
     candidates.into_iter().find_map(|path| {
         let ledger = Ledger::open(&path).ok()?;
-        (ledger.is_finished() && ledger.header().id == live.header().id).then(|| Identity::of(&ledger))
+        (ledger.is_finished() && ledger.header().id == live.header().id).then_some(ledger)
     })
 }
 
@@ -42,10 +41,10 @@ mod tests {
         let path = base.join("x.hlive");
         builder.write(&path).expect("written");
         let live = Ledger::open(&path).expect("a ledger");
-        assert_eq!(identity_of(&live), None, "the live form itself is not meant");
-        let extra = [("exit", "7".to_owned())];
-        heapledger_source::finish(&live, &base.join("mine.hl"), &extra, &mut |_, _| {}).expect("finished");
-        assert_eq!(identity_of(&live).and_then(|identity| identity.exit), Some(7));
+        assert!(of(&live).is_none(), "the live form itself is not meant");
+        let finished = base.join("mine.hl");
+        heapledger_source::finish(&live, &finished, &[("exit", "7".to_owned())], &mut |_, _| {}).expect("finished");
+        assert_eq!(of(&live).and_then(|ledger| ledger.process().text(key::EXIT)).as_deref(), Some("7"));
         fs::remove_dir_all(&base).expect("removed");
     }
 }
