@@ -44,10 +44,14 @@ fn compare(stats: &Stats, slack: u64) -> Result {
 }
 
 fn to_its_end(name: &str, arguments: &[&str]) -> Result<Stats> {
+    to_its_end_with(&["--accounts"], name, arguments)
+}
+
+fn to_its_end_with(options: &[&str], name: &str, arguments: &[&str]) -> Result<Stats> {
     let scratch = Scratch::new();
     let program = victim::named(name)?.build()?;
     let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-    run_cleanly(&scratch, &mut under_run(&scratch, "x", &["--accounts"], &program, &arguments))?.good()?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", options, &program, &arguments))?.good()?;
     let stats = Stats::of(scratch.path("x.hl"))?;
     check_totals(&stats, &[])?;
     compare(&stats, 0)?;
@@ -65,6 +69,16 @@ fn threads_that_free_each_others_blocks() -> Result {
 #[test]
 fn threads_that_come_and_go() -> Result {
     to_its_end("short_threads", &[]).map(drop)
+}
+
+/// A sample stands for as many blocks on its account as in the totals.
+#[test]
+fn sampled_blocks_weigh_on_accounts_what_they_weigh_elsewhere() -> Result {
+    for (name, arguments) in [("cross_free", &["8", "5000"][..]), ("short_threads", &[])] {
+        let stats = to_its_end_with(&["--accounts", "--sample", "200"], name, arguments)?;
+        check!(stats.0["sampled"].is_object(), "{name} is not sampled: {}", stats.0["sampled"]);
+    }
+    Ok(())
 }
 
 #[test]

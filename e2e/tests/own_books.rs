@@ -2,6 +2,8 @@
 
 #[path = "own_books/moments.rs"]
 mod moments;
+#[path = "own_books/places.rs"]
+mod places;
 #[path = "own_books/tells.rs"]
 mod tells;
 
@@ -239,6 +241,12 @@ fn what_is_surely_a_sample_is_in_a_sampled_ledger() -> Result {
         check!(stats.0["sampled"].is_object(), "it is not sampled: {}", stats.0["sampled"]);
         let small = Blocks::live(&ledger)?.blocks.iter().filter(|block| block.size < 32).count();
         check!(small < 4_000, "{small} small blocks, nearly all that there are");
+        // A sample weighs on its account what it weighs elsewhere.
+        let accounts = stats.0["accounts"].as_array().cloned().unwrap_or_default();
+        for (figure, all) in [("bytes", "live_bytes"), ("blocks", "live_blocks"), ("allocations", "allocations")] {
+            let sum: u64 = accounts.iter().filter_map(|account| account[figure].as_u64()).sum();
+            check!(sum == stats.number(all), "{figure}: {sum} on accounts, {} in all", stats.number(all));
+        }
     }
     Ok(())
 }

@@ -9,28 +9,42 @@ use core::task::{Context, Poll};
 use heapledger_format::LabelId;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod here {
+pub(crate) mod here {
     use super::LabelId;
     use heapledger_process::ways;
 
     pub(super) fn make(key: &str, value: &str) -> Option<LabelId> {
-        let way = ways::recorder()?;
-        way.label(way.in_force(), key.as_bytes(), value.as_bytes()).ok()
+        make_within(in_force(), key, value)
     }
 
-    pub(super) fn put_in_force(label: LabelId) -> Option<LabelId> {
+    pub(crate) fn make_within(around: LabelId, key: &str, value: &str) -> Option<LabelId> {
+        ways::recorder()?.label(around, key.as_bytes(), value.as_bytes()).ok()
+    }
+
+    pub(crate) fn in_force() -> LabelId {
+        ways::recorder().map_or(LabelId::NONE, |way| way.in_force())
+    }
+
+    pub(crate) fn put_in_force(label: LabelId) -> Option<LabelId> {
         ways::recorder()?.put_in_force(label).ok()
     }
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-mod here {
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "for spans"))]
+pub(crate) mod here {
     use super::LabelId;
 
     pub(super) fn make(_: &str, _: &str) -> Option<LabelId> {
         None
     }
-    pub(super) fn put_in_force(_: LabelId) -> Option<LabelId> {
+    pub(crate) fn make_within(_: LabelId, _: &str, _: &str) -> Option<LabelId> {
+        None
+    }
+    pub(crate) fn in_force() -> LabelId {
+        LabelId::NONE
+    }
+    pub(crate) fn put_in_force(_: LabelId) -> Option<LabelId> {
         None
     }
 }

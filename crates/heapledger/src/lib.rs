@@ -43,6 +43,11 @@
 //! threads of other tests do meanwhile. A message names the stacks of the blocks in question. [`fail`] lets calls of a thread fail, to see
 //! what the program does then.
 //!
+//! # With `tracing`
+//!
+//! The feature `tracing` adds `SpanLabels`, a layer for subscribers of that crate: what is allocated while a span is entered is labelled
+//! by its name and by chosen fields, across `.await` too. Without features the crate depends on nothing outside of its project.
+//!
 //! # Which `heapledger` reads it
 //!
 //! Any of the same version or later. (Every later one reads every earlier ledger.)
@@ -126,6 +131,8 @@ mod region;
 mod snapshot;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod spacing;
+#[cfg(feature = "tracing")]
+mod spans;
 mod state;
 mod stats;
 mod thread_word;
@@ -155,5 +162,7 @@ pub use region::{Region, ThreadRegion, region, thread_region};
 #[cfg(feature = "std")]
 pub use snapshot::snapshot;
 pub use snapshot::{NotWritten, snapshot_to};
+#[cfg(feature = "tracing")]
+pub use spans::SpanLabels;
 pub use stats::{Stats, stats};
 pub use window::{Window, WindowFigures, WindowOptions};
