@@ -200,15 +200,19 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         watched::begins(&self.heap.options);
         // SAFETY: the program's own call.
-        let block = if watched::is_made() { unsafe { self.allocator.alloc(layout) } } else { core::ptr::null_mut() };
+        let block =
+            if watched::is_made(&|_| false) { unsafe { self.allocator.alloc(layout) } } else { core::ptr::null_mut() };
         watched::gave(block as usize, layout.size());
         block
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         watched::begins(&self.heap.options);
         // SAFETY: the program's own call.
-        let block =
-            if watched::is_made() { unsafe { self.allocator.alloc_zeroed(layout) } } else { core::ptr::null_mut() };
+        let block = if watched::is_made(&|_| false) {
+            unsafe { self.allocator.alloc_zeroed(layout) }
+        } else {
+            core::ptr::null_mut()
+        };
         watched::gave(block as usize, layout.size());
         block
     }
@@ -220,7 +224,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         watched::begins(&self.heap.options);
         // SAFETY: the program's own call.
-        let new = if watched::is_made() {
+        let new = if watched::is_made(&|_| false) {
             unsafe { self.allocator.realloc(block, layout, new_size) }
         } else {
             core::ptr::null_mut()

@@ -8,6 +8,7 @@ use crate::entry::{CallFrame, ReallocFrame};
 use crate::state::{self, ON};
 use crate::watched;
 use heapledger_format::Kind;
+use heapledger_process::backtrace::leads_through;
 use heapledger_process::errors::FailedCall;
 use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::reallocation::Reallocation;
@@ -104,8 +105,8 @@ fn is_recorded() -> bool {
 }
 
 /// What precedes the real call of a function that gives a block, in a program that is watched. False if it is to fail.
-pub(crate) extern "C" fn watched_asks(_: &CallFrame) -> bool {
-    watched::is_made()
+pub(crate) extern "C" fn watched_asks(frame: &CallFrame) -> bool {
+    watched::is_made(&|code| leads_through(&frame.registers, code))
 }
 
 /// What follows it. Returns the block.
@@ -130,7 +131,7 @@ pub(crate) extern "C" fn watched_frees(frame: &CallFrame) {
 /// What precedes the real `realloc`, in a program that is watched. False if it is to fail.
 pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
     frame.kept = Reallocation::default();
-    let is_made = watched::is_made();
+    let is_made = watched::is_made(&|code| leads_through(&frame.call.registers, code));
     if is_made && is_recorded() {
         resizes(frame);
     }

@@ -39,6 +39,8 @@ pub enum Error {
     Busy,
     /// It is not in a state for that, or another thread's.
     NotSo,
+    /// There is no function at this address, as far as unwind tables say.
+    NoFunction,
 }
 
 impl fmt::Display for Error {
@@ -60,6 +62,7 @@ impl fmt::Display for Error {
             Error::NoRoom => "there is no room for it in the ledger",
             Error::Busy => "the thread is in the middle of an allocation, or another one does the same",
             Error::NotSo => "it is not in a state for that, or another thread's",
+            Error::NoFunction => "there is no function at this address",
         })
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::state::{self, Want};
 use crate::{counting, faults};
+use core::ops::Range;
 
 /// A call comes: the first one of all says what is wanted.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -19,9 +20,9 @@ pub(crate) fn begins(options: &crate::Options) {
     }
 }
 
-/// Whether the call that comes is to be made, or fails.
-pub(crate) fn is_made() -> bool {
-    !(state::wants(Want::Asked) && faults::fails())
+/// Whether the call that comes is to be made, or fails. `is_within` says whether its stack has some code in it.
+pub(crate) fn is_made(is_within: &dyn Fn(&Range<usize>) -> bool) -> bool {
+    !(state::wants(Want::Asked) && faults::fails(is_within))
 }
 
 /// A call has given a block, or none.

@@ -151,9 +151,36 @@ pub fn take(registers: &Registers, how: How, (before, after): (usize, usize), in
     Backtrace { frames, end, guessed_from }
 }
 
+/// The addresses of the function to which this one belongs, as unwind tables say.
+pub fn function_of(address: usize) -> Option<core::ops::Range<usize>> {
+    match Anywhere::at(&Registers::default()).find_table(address as u64) {
+        Lookup::Found(table) => table.function(address as u64).map(|code| code.start as usize..code.end as usize),
+        _ => None,
+    }
+}
+
+/// Whether the stack that leads to `registers` has code of these addresses in it, among its innermost frames.
+#[cold]
+#[inline(never)]
+pub fn leads_through(registers: &Registers, code: &core::ops::Range<usize>) -> bool {
+    const FRAMES: usize = 256;
+    let mut frames = [0; FRAMES];
+    let taken = take(registers, How::Auto, (0, 0), &mut frames);
+    frames.iter().take(taken.frames).any(|frame| code.contains(&frame.wrapping_sub(1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_function_has_its_addresses() {
+        let function = function_of as fn(usize) -> Option<core::ops::Range<usize>> as usize;
+        let code = function_of(function).expect("it has a table");
+        assert!(code.start == function && code.len() > 16 && function_of(code.end - 1) == Some(code.clone()));
+        assert_ne!(function_of(code.end), Some(code));
+        assert_eq!(function_of(&raw const function as usize), None, "a stack");
+    }
 
     #[test]
     fn registers_that_lead_nowhere_are_no_fault() {

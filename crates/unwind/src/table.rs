@@ -98,6 +98,12 @@ impl<'a> Table<'a> {
         self.find(pc).is_ok_and(|description| description.start == pc)
     }
 
+    /// The addresses of the described function, or part of one, to which the instruction at `pc` belongs.
+    pub fn function(&self, pc: u64) -> Option<core::ops::Range<u64>> {
+        let description = self.find(pc).ok()?;
+        Some(description.start..description.start.wrapping_add(description.length))
+    }
+
     fn find(&self, pc: u64) -> Result<Description<'a>, TableError> {
         let header = self.header().ok_or(TableError::Refused)?;
         match header.sorted {
