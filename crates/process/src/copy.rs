@@ -10,7 +10,6 @@ use crate::private::Loan;
 use crate::section::Section;
 use crate::shared::Shared;
 use core::sync::atomic::{Ordering, fence};
-use heapledger_format::counter::TALLY_WORDS;
 use heapledger_format::header::{HEADER_BYTES_MAX, flag};
 use heapledger_format::record::{HISTORY_WORDS, NUMBER_MAX, RECORD_WORDS};
 use heapledger_format::section::{COPIED_FIRST, COPIED_LAST, SectionRow, label_column};
@@ -71,7 +70,7 @@ impl<'a> Copying<'a> {
         let bytes_max = syscall::limit(syscall::LIMIT_FILE_BYTES).unwrap_or(u64::MAX);
         let (words, bytes) = Loan::of(CHUNK_WORDS * 3).zip(Loan::of(CHUNK_BYTES)).ok_or(Errno::NOMEM)?;
         let (in_flight, begun_unix_ns) = (0, start_unix_ns(shared).saturating_add(shared.clock.now_ns()));
-        let before = [TallyCounter::Allocations, TallyCounter::Frees].map(|counter| total(shared, counter));
+        let before = [TallyCounter::Allocations, TallyCounter::Frees].map(|counter| shared.ledger().total(counter));
         Ok(Copying { shared, of, file, at: 0, bytes_max, words, bytes, in_flight, begun_unix_ns, before })
     }
 
@@ -352,14 +351,6 @@ fn copy_header(shared: &Shared, of: CopyOf, rows: &[Option<SectionRow>], page: &
 fn start_unix_ns(shared: &Shared) -> u64 {
     let Some(mut page) = Loan::<u8>::of(HEADER_BYTES_MAX) else { return 0 };
     apart::result_of(0, || header_of(shared, &mut page).map_or(0, |header| header.start_unix_ns))
-}
-
-/// What all threads have counted.
-fn total(shared: &Shared, counter: TallyCounter) -> u64 {
-    let tallies = shared.ledger().section(SectionKind::Tallies);
-    let of_thread = |row: u64| tallies.word((row as usize).wrapping_mul(TALLY_WORDS).wrapping_add(counter as usize));
-    let apart = shared.ledger().apart(counter).map_or(0, |word| word.load(Ordering::Relaxed));
-    (0..tallies.used()).map(of_thread).fold(apart, u64::wrapping_add)
 }
 
 /// Copies elements with a commit word, each of them as a reader takes it: between two looks at that word. One that changes all the

@@ -263,6 +263,16 @@ impl Ledger {
         self.mapping.as_ref().map(|_| self.page.counter(GlobalCounter::COUNT.wrapping_add(counter as usize)))
     }
 
+    /// What all threads, and the header for them, have counted.
+    pub(crate) fn total(&self, counter: TallyCounter) -> u64 {
+        let tallies = self.section(SectionKind::Tallies);
+        let of_state = |state: u64| {
+            tallies.word((state as usize).wrapping_mul(counter::TALLY_WORDS).wrapping_add(counter as usize))
+        };
+        let apart = self.apart(counter).map_or(0, |word| word.load(Ordering::Relaxed));
+        (0..tallies.used()).map(of_state).fold(apart, u64::wrapping_add)
+    }
+
     /// Says what the recorder is doing.
     pub fn set_state(&self, state: State) {
         self.page.set_state(state);

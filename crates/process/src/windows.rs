@@ -16,7 +16,6 @@ use crate::shared::Shared;
 use crate::texts::TextAt;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use heapledger_format::bytes::WordSize;
-use heapledger_format::counter::TALLY_WORDS;
 use heapledger_format::mark::{MarkKind, Window, WindowMode, WindowState};
 use heapledger_format::record::RECORD_WORDS;
 use heapledger_format::section::{thread, wide};
@@ -132,14 +131,8 @@ impl Totals {
             let fields = [thread::allocations, thread::bytes_allocated, thread::frees];
             return Totals(fields.map(|field| threads.word(first.wrapping_add(field(WordSize::W64) / 8))));
         }
-        let tallies = ledger.section(SectionKind::Tallies);
         let counters = [TallyCounter::Allocations, TallyCounter::BytesAllocated, TallyCounter::Frees];
-        Totals(counters.map(|counter| {
-            let of_state =
-                |state: u64| tallies.word((state as usize).wrapping_mul(TALLY_WORDS).wrapping_add(counter as usize));
-            let apart = ledger.apart(counter).map_or(0, |word| word.load(Ordering::Relaxed));
-            (0..tallies.used()).map(of_state).fold(apart, u64::wrapping_add)
-        }))
+        Totals(counters.map(|counter| ledger.total(counter)))
     }
 
     fn at(kept: &Kept, at: usize) -> Totals {

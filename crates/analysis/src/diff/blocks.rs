@@ -6,9 +6,10 @@ use heapledger_source::{Ledger, SourceError};
 use super::NumberSet;
 use super::numbers::Search;
 use crate::Estimate;
-use crate::blocks::{Blocks, FirstBlocks};
+use crate::blocks::Blocks;
 use crate::fold::{Act, Fold, fold};
 use crate::query::{Evaluator, SortKeys};
+use crate::selection::Chosen;
 
 /// Blocks that one ledger has and another has not.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +23,7 @@ pub struct OnlyHere {
 /// Those of them that were found.
 struct Looking<'n, 'k> {
     search: Search<'n>,
-    all: Estimate,
-    first: FirstBlocks<'k>,
+    chosen: Chosen<'k>,
 }
 
 impl Fold<Entry> for Looking<'_, '_> {
@@ -33,14 +33,12 @@ impl Fold<Entry> for Looking<'_, '_> {
     }
 
     #[inline]
-    fn add(&mut self, entry: &Entry, _: Act, weight: u64) {
-        self.all.add(entry, weight);
-        self.first.add(entry);
+    fn add(&mut self, entry: &Entry, act: Act, weight: u64) {
+        self.chosen.add(entry, act, weight);
     }
 
     fn join(&mut self, other: Self) {
-        self.all.join(&other.all);
-        self.first.join(other.first);
+        self.chosen.join(other.chosen);
     }
 }
 
@@ -57,10 +55,9 @@ impl OnlyHere {
         (keys, limit): (&SortKeys, usize),
         progress: &mut dyn FnMut(f32),
     ) -> Result<OnlyHere, SourceError> {
-        let fresh =
-            || Looking { search: other.search(), all: Estimate::default(), first: FirstBlocks::new(keys, limit) };
-        let found = fold(ledger, filter, usize::MAX, &fresh, progress)?.sum;
-        Ok(OnlyHere { blocks: found.first.sorted(), all: found.all })
+        let fresh = || Looking { search: other.search(), chosen: Chosen::none(keys, limit) };
+        let Chosen { all, first } = fold(ledger, filter, usize::MAX, &fresh, progress)?.sum.chosen;
+        Ok(OnlyHere { blocks: first.sorted(), all })
     }
 
     /// Blocks that there are and that are not in the list.
