@@ -80,6 +80,8 @@ pub const ADDRESS_MAX: u64 = mask(48);
 pub const SIZE_ESCAPE: u64 = mask(32);
 /// An excess of this or more is kept in the `wide` section.
 pub const EXCESS_ESCAPE: u64 = mask(20);
+/// Where an excess stands in its word.
+pub const EXCESS_SHIFT: u32 = 44;
 /// A time of this or more saturates (203 days of microseconds).
 pub const TIME_MAX: Ticks = Ticks(mask(44));
 /// In the history a label is 20 bits wide; this value stands for a label with a higher number.
@@ -164,7 +166,7 @@ impl Entry {
             self.number.wrapping_add(1) & mask(48) | thread << 48,
             self.address & mask(48) | (u64::from(self.kind.0) & 63) << 48 | u64::from(self.heap.unwrap_or(0)) << 56,
             size | u64::from(self.site.0) << 32,
-            self.time.unwrap_or_default().min(TIME_MAX).0 | self.excess().min(EXCESS_ESCAPE) << 44,
+            self.time.unwrap_or_default().min(TIME_MAX).0 | self.excess().min(EXCESS_ESCAPE) << EXCESS_SHIFT,
         ]
     }
 
@@ -195,7 +197,7 @@ impl Entry {
     pub fn unpack(words: &[u64; RECORD_WORDS]) -> Option<Entry> {
         let number = (words[0] & mask(48)).checked_sub(1)?;
         let size = Some(words[2] & mask(32)).filter(|size| *size != SIZE_ESCAPE);
-        let excess = Some(words[3] >> 44).filter(|excess| *excess != EXCESS_ESCAPE);
+        let excess = Some(words[3] >> EXCESS_SHIFT).filter(|excess| *excess != EXCESS_ESCAPE);
         Some(Entry {
             number,
             address: words[1] & mask(48),
@@ -219,7 +221,7 @@ impl Entry {
     /// The actual size in a packed record; `None` if a figure is escaped.
     #[inline(always)]
     pub fn packed_actual(words: &[u64; RECORD_WORDS]) -> Option<u64> {
-        let excess = words[3] >> 44;
+        let excess = words[3] >> EXCESS_SHIFT;
         let size = Self::packed_size(words[2])?;
         (excess != EXCESS_ESCAPE).then_some(size.wrapping_add(excess))
     }

@@ -11,14 +11,15 @@ use heapledger_format::Kind;
 use heapledger_process::backtrace::leads_through;
 use heapledger_process::errors::FailedCall;
 use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
+use heapledger_process::layouts::{SaidLayout, Says};
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::shared::SHARED;
 
 /// What blocks come from: there is one heap in the ledger, and nobody tells how long its blocks really are.
 #[inline(always)]
-fn new_block(frame: &CallFrame, kind: Kind, address: usize, size: usize) -> NewBlock {
-    let is_apart = frame.heap().spacing.is_apart();
-    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart }
+fn new_block(frame: &CallFrame, kind: Kind, address: usize, size: usize, align: usize) -> NewBlock {
+    let (usable, is_apart) = (Usable::Known(0), frame.heap().spacing.is_apart());
+    NewBlock { kind, address, size, usable, heap: 0, is_apart, alignment: Some(align) }
 }
 
 #[inline(always)]
@@ -26,7 +27,7 @@ fn book_block(thread: Option<Ready>, frame: &CallFrame, kind: Kind, address: usi
     let [_, size, align, ..] = frame.args;
     match address {
         0 => hooks::call_failed(&SHARED, &frame.registers, &FailedCall::new(kind, size, align)),
-        _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(frame, kind, address, size)),
+        _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(frame, kind, address, size, align)),
     }
 }
 
@@ -41,11 +42,29 @@ pub(crate) extern "C" fn gave<const KIND: u8>(frame: &CallFrame, block: usize) -
     block
 }
 
+/// The arguments of `dealloc` or `realloc`, which of both.
+#[derive(Clone, Copy)]
+struct Returned<'a, const BY: u8>(&'a CallFrame);
+
+impl<const BY: u8> Says for Returned<'_, BY> {
+    #[inline(always)]
+    fn layout(&self) -> Option<SaidLayout> {
+        let [_, _, size, alignment, ..] = self.0.args;
+        Some(SaidLayout { by: Kind(BY), size, alignment })
+    }
+}
+
+#[inline(always)]
+fn block_ends(frame: &CallFrame, thread: Option<Ready>, block: usize) {
+    let says = Returned::<{ Kind::RUST_DEALLOC.0 }>(frame);
+    hooks::block_ends(&SHARED, thread, &frame.registers, block, Kind::RUST_DEALLOC, says);
+}
+
 /// What precedes the real `dealloc`.
 pub(crate) extern "C" fn frees(frame: &CallFrame) {
     let [_, block, ..] = frame.args;
     match hooks::ready(&SHARED) {
-        Some(thread) => hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, Kind::RUST_DEALLOC),
+        Some(thread) => block_ends(frame, Some(thread), block),
         None => frees_otherwise(frame, block),
     }
 }
@@ -55,7 +74,7 @@ pub(crate) extern "C" fn frees(frame: &CallFrame) {
 fn frees_otherwise(frame: &CallFrame, block: usize) {
     if hooks::follows(&SHARED) {
         let thread = hooks::ready_while_paused(&SHARED);
-        hooks::block_ends(&SHARED, thread, &frame.registers, block, Kind::RUST_DEALLOC);
+        block_ends(frame, thread, block);
     } else {
         rests();
     }
@@ -64,7 +83,8 @@ fn frees_otherwise(frame: &CallFrame, block: usize) {
 /// What precedes the real `realloc`.
 pub(crate) extern "C" fn resizes(frame: &mut ReallocFrame) {
     let [_, block, ..] = frame.call.args;
-    frame.kept = hooks::realloc_begins(&SHARED, &frame.call.registers, block);
+    let says = Returned::<{ Kind::RUST_REALLOC.0 }>(&frame.call);
+    frame.kept = hooks::realloc_begins(&SHARED, &frame.call.registers, block, says);
 }
 
 /// What follows the real `realloc`. Returns the block.
@@ -86,7 +106,7 @@ fn resized_slowly(frame: &ReallocFrame, block: usize) {
 #[inline(always)]
 fn resize(frame: &ReallocFrame, block: usize) -> ReallocEnd<'_> {
     let [_, old, _, align, new_size, _] = frame.call.args;
-    let new = (block != 0).then(|| new_block(&frame.call, Kind::RUST_REALLOC, block, new_size));
+    let new = (block != 0).then(|| new_block(&frame.call, Kind::RUST_REALLOC, block, new_size, align));
     let refused = FailedCall { block: old, ..FailedCall::new(Kind::RUST_REALLOC, new_size, align) };
     ReallocEnd { begun: &frame.kept, by: Kind::RUST_REALLOC, new, frees: false, refused }
 }

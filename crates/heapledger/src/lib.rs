@@ -34,6 +34,13 @@
 //!
 //! [`Options::off`] is none of them: one comparison, until the program says [`start`].
 //!
+//! # Wrong layouts
+//!
+//! A block has to be given back, or resized, with the size and alignment that it was asked for with. Whoever does that otherwise, which takes
+//! `unsafe` code, is in the ledger, with the stacks of the allocation and of the free: `heapledger errors FILE|PID`. The call is passed on as it
+//! came. Compared are blocks that are in the ledger (of sampled ones the samples), also while recording is paused; not under
+//! `heapledger run`, whose recorder is not told.
+//!
 //! # Measuring
 //!
 //! [`region`] measures what the program does from one moment to another, [`thread_region`] what one thread does: allocations, frees, what

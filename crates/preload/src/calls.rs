@@ -165,7 +165,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
             if about != 0 {
-                frame.kept = hooks::realloc_begins(&SHARED, &frame.registers, about);
+                frame.kept = hooks::realloc_begins(&SHARED, &frame.registers, about, ());
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
@@ -183,7 +183,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
 /// Not compiled into its caller, on whose stack all other calls stand too.
 #[inline(never)]
 fn book_end(frame: &CallFrame, block: usize, by: Kind) {
-    hooks::block_ends(&SHARED, hooks::ready_while_paused(&SHARED), &frame.registers, block, by);
+    hooks::block_ends(&SHARED, hooks::ready_while_paused(&SHARED), &frame.registers, block, by, ());
 }
 
 /// Second half; returns the result.
@@ -274,7 +274,7 @@ fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBl
     } else {
         (Usable::Known(0), 0)
     };
-    NewBlock { kind: hooked.kind, address, size, usable, heap, is_apart }
+    NewBlock { kind: hooked.kind, address, size, usable, heap, is_apart, alignment: None }
 }
 
 #[inline(always)]
@@ -415,7 +415,7 @@ pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
     let block = argument(frame, 0);
     if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))
     {
-        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, const { hooked_at(HOOK).kind });
+        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, const { hooked_at(HOOK).kind }, ());
     }
     function
 }

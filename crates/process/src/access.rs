@@ -76,10 +76,21 @@ pub struct Access<'hook> {
     pub(crate) shared: &'static Shared,
     pub(crate) state: Entered<'hook>,
     pub(crate) sign: &'hook Sign,
-    /// See [`NewBlock::is_apart`](crate::hooks::NewBlock::is_apart), of the block that is being entered.
-    pub(crate) is_apart: bool,
+    /// Of the block that is being entered or taken out.
+    pub(crate) about: AboutBlock,
     /// Address of the block that is being entered or taken out, and its cell in the index, if it has been looked for.
     pub(crate) cell: Option<(u64, &'static AtomicU32)>,
+}
+
+/// What is known of a block beside what is entered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AboutBlock {
+    /// Nothing.
+    Nothing,
+    /// Of one that is being entered: see [`NewBlock::is_apart`](crate::hooks::NewBlock::is_apart).
+    Apart,
+    /// Of one that is being taken out: its record has an alignment, see [`crate::layouts`].
+    Aligned,
 }
 
 /// Why a hook may not enter.
@@ -129,7 +140,7 @@ impl<'hook> Access<'hook> {
         compiler_fence(Ordering::SeqCst); // a handler of this thread must see the guard before any update
         // SAFETY: the guard is ours from here on, until the access is dropped or left for good.
         let state = unsafe { Entered::new(state) };
-        Access { shared, state, sign, is_apart: false, cell: None }
+        Access { shared, state, sign, about: AboutBlock::Nothing, cell: None }
     }
 
     /// What [`Backend::aside`] does.
@@ -141,15 +152,15 @@ impl<'hook> Access<'hook> {
             shared: &'static Shared,
             state: Entered<'hook>,
             sign: &'hook Sign,
-            is_apart: bool,
+            about: AboutBlock,
             work: impl FnOnce(&mut Access<'hook>) -> R,
         ) -> R {
             // The original gives the access back.
-            let mut copy = ManuallyDrop::new(Access { shared, state, sign, is_apart, cell: None });
+            let mut copy = ManuallyDrop::new(Access { shared, state, sign, about, cell: None });
             work(&mut copy)
         }
         // SAFETY: the original is not used before `with` has returned.
-        with(self.shared, unsafe { self.state.duplicate() }, self.sign, self.is_apart, work)
+        with(self.shared, unsafe { self.state.duplicate() }, self.sign, self.about, work)
     }
 
     /// Enters, if this process records and the thread is not inside already. `sign` lies on the hook's stack.

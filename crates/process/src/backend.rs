@@ -1,13 +1,14 @@
 //! What the policy needs, for a thread that is inside the recorder.
 #![forbid(unsafe_code)]
 
-use crate::access::Access;
+use crate::access::{AboutBlock, Access};
 use crate::cells::{Addresses as _, SLOTS_MAX};
 use crate::chunks::Lease;
 use crate::folding::Amount;
 use crate::history;
 use crate::hooks::NewBlock;
 use crate::index::Insert;
+use crate::layouts;
 use crate::publication;
 use crate::shared::Shared;
 use crate::slots::{BATCH, LOCAL_MAX};
@@ -27,7 +28,7 @@ impl Access<'_> {
     /// Starts to load what entering the block will change, while its stack is taken.
     #[inline(always)]
     pub(crate) fn prepare(&mut self, block: &NewBlock) {
-        self.is_apart = block.is_apart;
+        self.about = if block.is_apart { AboutBlock::Apart } else { AboutBlock::Nothing };
         let cell = self.find_cell(block.address as u64);
         self.shared.index.fetch_cell_soon(cell);
         let next = self.state.slot_count.wrapping_sub(1) as usize;
@@ -132,6 +133,7 @@ impl Access<'_> {
         let entry = self.shared.ledger().section(SectionKind::History).element(entry);
         let block = self.shared.words_of(slot, Ordering::Relaxed);
         let actual = match Entry::packed_actual(&block) {
+            Some(_) if self.about == AboutBlock::Aligned => 0,
             Some(actual) if self.shared.settings().options.has(Options::ACTUAL_SIZE) => actual,
             Some(_) => 0,
             None => self.aside(|access| access.wide_figure(slot)),
@@ -258,12 +260,13 @@ impl<'hook> Backend for Access<'hook> {
     }
 
     #[inline(always)]
-    fn publish(&mut self, slot: Slot, entry: &Entry) {
+    fn publish(&mut self, slot: Slot, entry: &Entry, alignment: u64) {
         if entry.is_wide() {
             let entry = *entry;
             self.aside(move |access| access.wide_put(&entry));
         }
-        let words: [u64; RECORD_WORDS] = entry.pack();
+        let [commit, address, size, time]: [u64; RECORD_WORDS] = entry.pack();
+        let words = [commit, address, size, time | layouts::packed(alignment)];
         // The slot's commit word is 0: it was vacated, perhaps by another thread, or is fresh.
         if self.shared.labels.is_used() {
             self.shared.put_label(slot, self.state.thread().label());
@@ -326,7 +329,7 @@ impl<'hook> Backend for Access<'hook> {
     fn insert(&mut self, address: u64, slot: Slot) -> Inserted {
         self.shared.sampling.note(address);
         let at = (address, self.cell(address));
-        match self.shared.index.insert(self.shared, at, slot, self.is_apart) {
+        match self.shared.index.insert(self.shared, at, slot, self.about == AboutBlock::Apart) {
             Insert::Done => Inserted::Done,
             Insert::Displaced(old) => {
                 self.shared.sampling.forget(address); // the other one's
@@ -344,8 +347,16 @@ impl<'hook> Backend for Access<'hook> {
         let at = (address, self.cell(address));
         // Captured as what it is: an access whose address is known to others lies in memory.
         let (shared, books): (_, &ThreadBooks) = (self.shared, &self.state);
-        let remains = |slot| shared.remains(books, slot);
-        let slot = self.shared.index.remove(self.shared, at, self.shared.threads.is_single(), &remains);
+        let is_single = shared.threads.is_single();
+        // Known when compiling; captured, it would lie in memory.
+        let slot = match self.about {
+            AboutBlock::Nothing | AboutBlock::Apart => {
+                shared.index.remove(shared, at, is_single, &|slot| shared.remains(books, slot, false))
+            }
+            AboutBlock::Aligned => {
+                shared.index.remove(shared, at, is_single, &|slot| shared.remains(books, slot, true))
+            }
+        };
         if slot.is_some() {
             self.shared.sampling.forget(address);
         }

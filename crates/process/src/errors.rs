@@ -57,7 +57,7 @@ impl Errors {
     }
 
     /// Enters an error, or that it was found again. False if there is no room.
-    fn enter(&self, ledger: &Ledger, entry: &ErrorEntry) -> bool {
+    pub(crate) fn enter(&self, ledger: &Ledger, entry: &ErrorEntry) -> bool {
         let section = ledger.section(SectionKind::Errors);
         if found_again(section, entry) {
             return true;
@@ -136,7 +136,7 @@ impl Access<'_> {
         self.count_error(entered);
     }
 
-    fn count_error(&self, entered: bool) {
+    pub(crate) fn count_error(&self, entered: bool) {
         if !entered {
             self.state.count(TallyCounter::ErrorsLost, 1);
         }

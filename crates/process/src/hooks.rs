@@ -32,6 +32,7 @@
 use crate::access::{Access, Sign, count_refused};
 use crate::capture::capture;
 use crate::errors;
+use crate::layouts::Says;
 use crate::reallocation::Reallocation;
 use crate::shared::{Phase, Shared};
 use crate::state::ThreadState;
@@ -59,6 +60,8 @@ pub struct NewBlock {
     pub heap: u8,
     /// Its allocator's blocks are at least 32 bytes apart, so that it has its cell in the index to itself.
     pub is_apart: bool,
+    /// Its alignment, if who gives it back will say so: see [`crate::layouts`].
+    pub alignment: Option<usize>,
 }
 
 /// How many bytes a block really has.
@@ -71,7 +74,7 @@ pub enum Usable {
 }
 
 #[inline(always)]
-fn site_of(access: &mut Access, registers: &Registers, effect: CallEffect) -> Site {
+pub(crate) fn site_of(access: &mut Access, registers: &Registers, effect: CallEffect) -> Site {
     if access.shared.settings().options.has(Options::STACK) {
         capture(access.shared, access.state.again(), registers, effect)
     } else {
@@ -101,6 +104,7 @@ fn describe_begin(access: &mut Access, registers: &Registers, block: &NewBlock) 
         actual: wanted.then_some(actual as u64),
         site: site_of(access, registers, CallEffect::Gives),
         heap: block.heap,
+        alignment: block.alignment.unwrap_or(0) as u64,
     }
 }
 
@@ -190,29 +194,39 @@ fn block_begins_on(shared: &'static Shared, registers: &Registers, block: &NewBl
 
 /// A block ends; called before the real free.
 #[inline(always)]
-pub fn block_ends(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, address: usize, by: Kind) {
+pub fn block_ends(
+    shared: &'static Shared,
+    ready: Option<Ready>,
+    registers: &Registers,
+    address: usize,
+    by: Kind,
+    says: impl Says,
+) {
     let sign = Sign::new();
     match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
-        Some(access) => book_end(access, registers, address, by),
-        None => block_ends_slowly(shared, registers, address, by),
+        Some(access) => book_end(access, registers, address, by, says),
+        None => block_ends_slowly(shared, registers, address, by, says),
     }
 }
 
 #[inline(always)]
-fn book_end(mut access: Access, registers: &Registers, address: usize, by: Kind) {
+fn book_end(mut access: Access, registers: &Registers, address: usize, by: Kind, says: impl Says) {
     if access.shared.sampling.may_hold(address as u64) {
+        access.note_said(says);
         access.prepare_end(address as u64);
         let ended = describe_end(&mut access, registers, by);
-        policy::end(&mut access, address as u64, &ended);
+        policy::end_looked_at(&mut access, address as u64, &ended, |access, slot, number| {
+            access.look_at_layout(slot, says, (registers, Some(number)));
+        });
     }
 }
 
 #[cold]
 #[inline(never)]
-fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: usize, by: Kind) {
+fn block_ends_slowly(shared: &'static Shared, registers: &Registers, address: usize, by: Kind, says: impl Says) {
     let sign = Sign::new();
     apart::run(&mut || match Access::enter(shared, registers, &sign) {
-        Ok(access) => book_end(access, registers, address, by),
+        Ok(access) => book_end(access, registers, address, by, says),
         Err(refused) => count_refused(shared, refused, CallEffect::Takes),
     });
 }
@@ -257,30 +271,38 @@ fn entered<'hook>(shared: &'static Shared, registers: &Registers, sign: &'hook S
 }
 
 /// Before the real `realloc` of a block.
-pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: usize) -> Reallocation {
+pub fn realloc_begins(shared: &'static Shared, registers: &Registers, address: usize, says: impl Says) -> Reallocation {
     if !shared.sampling.may_hold(address as u64) {
         return Reallocation::default();
     }
     let sign = Sign::new();
     match entered(shared, registers, &sign) {
-        Some(access) => detach(access, address),
-        None => realloc_begins_slowly(shared, registers, address),
+        Some(access) => detach(access, registers, address, says),
+        None => realloc_begins_slowly(shared, registers, address, says),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn realloc_begins_slowly(shared: &'static Shared, registers: &Registers, address: usize) -> Reallocation {
+fn realloc_begins_slowly(
+    shared: &'static Shared,
+    registers: &Registers,
+    address: usize,
+    says: impl Says,
+) -> Reallocation {
     let sign = Sign::new();
     apart::result_of(Reallocation::default(), || match Access::enter(shared, registers, &sign) {
-        Ok(access) => detach(access, address),
+        Ok(access) => detach(access, registers, address, says),
         Err(_) => Reallocation::default(),
     })
 }
 
 #[inline(always)]
-fn detach(mut access: Access, address: usize) -> Reallocation {
-    policy::detach(&mut access, address as u64).map_or(Reallocation::default(), Reallocation::of)
+fn detach(mut access: Access, registers: &Registers, address: usize, says: impl Says) -> Reallocation {
+    access.note_said(says);
+    let Some(detached) = policy::detach(&mut access, address as u64) else { return Reallocation::default() };
+    access.look_at_layout(detached.slot(), says, (registers, None));
+    Reallocation::of(detached)
 }
 
 /// A real `realloc` that has returned.

@@ -85,6 +85,8 @@ pub mod index;
 #[cfg(not(feature = "loom"))]
 pub mod labels;
 #[cfg(not(feature = "loom"))]
+pub mod layouts;
+#[cfg(not(feature = "loom"))]
 pub mod ledger;
 #[cfg(not(feature = "loom"))]
 pub mod look;

@@ -16,7 +16,7 @@
 //! [ended it](crate::lease).
 #![forbid(unsafe_code)]
 
-use crate::access::Access;
+use crate::access::{AboutBlock, Access};
 use crate::cells::{self, Addresses as _, IS_GONE};
 use crate::lease;
 use crate::shared::{Shared, TICK_NS, ticks};
@@ -157,18 +157,24 @@ impl Remains {
     }
 }
 
-/// How many bytes the block of a record has, as far as they are known without looking elsewhere.
+/// How many bytes the block of a record has, as far as they are known without looking elsewhere. `is_aligned`: the record has an
+/// alignment where others have how much longer the block is.
 #[inline(always)]
-fn bytes_of(shared: &Shared, slot: Slot) -> u64 {
+fn bytes_of(shared: &Shared, slot: Slot, is_aligned: bool) -> u64 {
     let [_, _, size, time] = shared.record(slot);
-    Entry::packed_actual(&[0, 0, size.load(Ordering::Relaxed), time.load(Ordering::Relaxed)]).unwrap_or(u64::MAX >> 8)
+    let size = size.load(Ordering::Relaxed);
+    let bytes = match is_aligned {
+        true => Entry::packed_size(size),
+        false => Entry::packed_actual(&[0, 0, size, time.load(Ordering::Relaxed)]),
+    };
+    bytes.unwrap_or(u64::MAX >> 8)
 }
 
 impl Shared {
     /// What is to remain in the index of the block in a slot that a thread takes out.
     #[inline(always)]
-    pub(crate) fn remains(&self, state: &ThreadBooks, slot: Slot) -> u32 {
-        Remains::new(state.number_plus_1, state.leases, bytes_of(self, slot)).0
+    pub(crate) fn remains(&self, state: &ThreadBooks, slot: Slot, is_aligned: bool) -> u32 {
+        Remains::new(state.number_plus_1, state.leases, bytes_of(self, slot, is_aligned)).0
     }
 
     /// The number of the block in a slot; 0 if there is none.
@@ -240,7 +246,8 @@ impl Access<'_> {
     pub(crate) fn number_of_end(&mut self, slot: Slot, address: u64) -> Option<u64> {
         let number = self.number_from(self.shared.number_in(slot).wrapping_add(1));
         if !self.shared.threads.is_single() {
-            self.shared.returned.note(address, bytes_of(self.shared, slot), self.state.end_number);
+            let bytes = bytes_of(self.shared, slot, self.about == AboutBlock::Aligned);
+            self.shared.returned.note(address, bytes, self.state.end_number);
         }
         number
     }

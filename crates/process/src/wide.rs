@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::access::Access;
+use crate::access::{AboutBlock, Access};
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::record::Options;
 use heapledger_format::section::wide;
@@ -18,7 +18,7 @@ const ACTUAL: usize = wide::ACTUAL / 8;
 impl Access<'_> {
     /// The record in a slot that this thread owns.
     #[cold]
-    fn load(&self, slot: Slot) -> Option<Entry> {
+    pub(crate) fn load(&self, slot: Slot) -> Option<Entry> {
         let words = self.shared.words_of(slot, Ordering::Acquire);
         let mut entry = Entry::unpack(&words)?;
         if entry.size.is_none() || entry.actual.is_none() {
@@ -33,7 +33,10 @@ impl Access<'_> {
     #[inline(always)]
     pub(crate) fn is_wide(&self, slot: Slot) -> bool {
         let words = self.shared.words_of(slot, Ordering::Relaxed);
-        Entry::packed_actual(&words).is_none()
+        match self.about {
+            AboutBlock::Aligned => Entry::packed_size(words[2]).is_none(),
+            AboutBlock::Nothing | AboutBlock::Apart => Entry::packed_actual(&words).is_none(),
+        }
     }
 
     /// A huge block, whose size may have found no place: then it stands for itself.

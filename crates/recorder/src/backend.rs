@@ -89,8 +89,8 @@ pub trait Backend {
     fn take_slot(&mut self) -> Option<Slot>;
     /// Gives a vacant slot back.
     fn release_slot(&mut self, slot: Slot);
-    /// Makes the record visible: its commit word last.
-    fn publish(&mut self, slot: Slot, entry: &Entry);
+    /// Makes the record visible: its commit word last. `alignment`: see [`Begun::alignment`].
+    fn publish(&mut self, slot: Slot, entry: &Entry, alignment: u64);
     /// A block that begins is in the ledger, and on the calling thread's account, if there are accounts. Returns for how many blocks
     /// of its size it stands: 1, unless the ledger samples.
     fn weigh(&mut self, block: &Begun, number: Number) -> u64 {
@@ -141,6 +141,8 @@ pub struct Begun {
     pub site: Site,
     /// The heap it came from.
     pub heap: u8,
+    /// Its alignment, where who gives it back will say so and records have room for it; else 0.
+    pub alignment: u64,
 }
 
 /// A call that frees.

@@ -260,6 +260,7 @@ impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
             actual: if S::EXCESS.width_bits == 0 { None } else { block.actual.map(Word::widen) },
             site: self.site(caller.frames),
             heap: block.heap,
+            alignment: 0,
         }
     }
 

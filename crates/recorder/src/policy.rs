@@ -11,5 +11,5 @@
 mod block;
 mod realloc;
 
-pub use block::{begin, end};
+pub use block::{begin, end, end_looked_at};
 pub use realloc::{Detached, Reallocated, detach, settle};

@@ -58,15 +58,19 @@ fn given_by(error: &ErrorEntry) -> Option<Kind> {
     (error.given_by != 0).then_some(Kind(error.given_by))
 }
 
+/// Whether a call gave no block.
+fn is_failed_call(error: &ErrorEntry) -> bool {
+    use ErrorKind::{CallocOverflow, FailedAllocation, OutOfMemory};
+    error.kind == FailedAllocation as u16 || (CallocOverflow as u16..=OutOfMemory as u16).contains(&error.kind)
+}
+
 /// The function that was called, if that is known: one that begins blocks where none was given, else one that ends them.
 fn called(found: &FoundError) -> Option<String> {
-    use ErrorKind::{CallocOverflow, FailedAllocation, OutOfMemory};
-    let (kind, number) = (found.entry.kind, found.entry.called);
+    let number = found.entry.called;
     if number == 0 {
         return Some(found.function.clone()).filter(|name| !name.is_empty());
     }
-    let begins = kind == FailedAllocation as u16 || (CallocOverflow as u16..=OutOfMemory as u16).contains(&kind);
-    Some(if begins { Kind(number) } else { Kind::ended_by(number) }.to_string())
+    Some(if is_failed_call(&found.entry) { Kind(number) } else { Kind::ended_by(number) }.to_string())
 }
 
 /// What the operands of an error of this kind are.
@@ -113,7 +117,7 @@ fn stacks(error: &ErrorEntry) -> impl Iterator<Item = &ErrorStack> {
     error.stacks.iter().filter(|stack| stack.tag != 0)
 }
 
-/// Whose stack it is.
+/// Whose stack it is, for scripts.
 fn stack_name(stack: &ErrorStack) -> String {
     match StackTag::from_number(stack.tag) {
         Some(StackTag::Custom) => format!("custom {}", stack.custom),

@@ -65,7 +65,7 @@ mod threads {
         fn block(&self, random: &mut Random) -> Begun {
             let address = 0x7f00_0000_0000 + self.blocks.fetch_add(1, Ordering::Relaxed) * 32;
             let (size, heap) = (random.below(2000), random.below(self.count) as u8);
-            Begun { kind: Kind::MALLOC, address, size, actual: Some(size + 8), site: Site::NONE, heap }
+            Begun { kind: Kind::MALLOC, address, size, actual: Some(size + 8), site: Site::NONE, heap, alignment: 0 }
         }
 
         fn take(&self, random: &mut Random) -> Option<u64> {

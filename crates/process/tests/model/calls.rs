@@ -12,7 +12,7 @@ pub(crate) fn registers(here: &u8) -> Registers {
 }
 
 pub(crate) fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
-    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart: false }
+    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart: false, alignment: None }
 }
 
 pub(crate) fn begin(address: usize, size: usize) {
@@ -20,11 +20,11 @@ pub(crate) fn begin(address: usize, size: usize) {
 }
 
 pub(crate) fn end(address: usize) {
-    hooks::block_ends(&SHARED, hooks::ready(&SHARED), &registers(&0), address, Kind::FREE);
+    hooks::block_ends(&SHARED, hooks::ready(&SHARED), &registers(&0), address, Kind::FREE, ());
 }
 
 pub(crate) fn reallocate(old: usize, address: usize, size: usize) {
-    let begun = hooks::realloc_begins(&SHARED, &registers(&0), old);
+    let begun = hooks::realloc_begins(&SHARED, &registers(&0), old, ());
     let new = Some(new_block(Kind::REALLOC, address, size));
     let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false, refused: REFUSED };
     assert!(hooks::realloc_ends(&SHARED, &registers(&0), &end));

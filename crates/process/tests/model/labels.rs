@@ -143,6 +143,7 @@ fn threads() {
                     &registers(&0),
                     address(block),
                     Kind::FREE,
+                    (),
                 );
             }
         }

@@ -42,6 +42,7 @@ fn begun(block: &Block) -> Begun {
         actual: block.actual,
         site: Site::NONE,
         heap: 0,
+        alignment: 0,
     }
 }
 

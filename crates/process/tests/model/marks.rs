@@ -67,7 +67,7 @@ fn divide() {
     begin(0x3000, 3);
     // In the middle of a `realloc`: what it gives begins when it returns.
     begin(0x4000, 4);
-    let begun = hooks::realloc_begins(&SHARED, &registers(&0), 0x4000);
+    let begun = hooks::realloc_begins(&SHARED, &registers(&0), 0x4000, ());
     set("first", false).expect("there is room");
     let new = Some(new_block(Kind::REALLOC, 0x5000, 5));
     let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false, refused: REFUSED };

@@ -17,7 +17,7 @@ use crate::sequence::Random;
 fn new_block(block: &Block) -> NewBlock {
     let usable = Usable::Known(block.actual.unwrap_or(0) as usize);
     let (address, size) = (block.address as usize, block.size as usize);
-    NewBlock { kind: block.kind, address, size, usable, heap: 0, is_apart: false }
+    NewBlock { kind: block.kind, address, size, usable, heap: 0, is_apart: false, alignment: None }
 }
 
 /// What a call that fails is said to be.
@@ -40,7 +40,7 @@ fn begin(block: &Block) {
 
 fn end(address: u64) {
     let ready = hooks::ready(&SHARED).or_else(|| hooks::ready_while_paused(&SHARED));
-    hooks::block_ends(&SHARED, ready, &registers(&0), address as usize, Kind::FREE);
+    hooks::block_ends(&SHARED, ready, &registers(&0), address as usize, Kind::FREE, ());
 }
 
 fn pause(model: &mut Model) {
@@ -82,7 +82,7 @@ fn steps(model: &mut Model, random: &mut Random, count: u64) {
             }
             _ => {
                 let old = address(random);
-                let begun = hooks::realloc_begins(&SHARED, &registers(&0), old as usize);
+                let begun = hooks::realloc_begins(&SHARED, &registers(&0), old as usize, ());
                 // The word changes while the real function runs.
                 match random.below(4) {
                     0 => pause(model),

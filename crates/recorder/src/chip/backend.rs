@@ -67,7 +67,7 @@ impl<S: Shape, R: BorrowMut<[S::Word]>> Backend for ChipLedger<S, R> {
     }
 
     /// The commit word comes first as 0, and last as what it is.
-    fn publish(&mut self, slot: Slot, entry: &Entry) {
+    fn publish(&mut self, slot: Slot, entry: &Entry, _: u64) {
         let size = entry.size.unwrap_or(u64::MAX);
         let excess = entry.actual.map(|actual| actual.saturating_sub(size));
         let record = self.record_mut(slot);

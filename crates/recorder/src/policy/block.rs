@@ -50,7 +50,7 @@ pub(super) fn record<B: Backend>(backend: &mut B, block: &Begun, slot: Slot, (nu
         time: Some(time),
         label: LabelId::NONE,
     };
-    backend.publish(slot, &entry);
+    backend.publish(slot, &entry, block.alignment);
     match backend.insert(block.address, slot) {
         Inserted::Done => {}
         Inserted::Displaced(old) => backend.aside(|backend| displaced(backend, old, number, time)),
@@ -83,12 +83,24 @@ pub(super) fn displaced<B: Backend>(backend: &mut B, old: Slot, number: Number, 
 /// Takes a block out of the ledger, before the real free. Returns whether the ledger knew it.
 #[cfg_attr(target_arch = "x86_64", inline(always))]
 pub fn end<B: Backend>(backend: &mut B, address: u64, ended: &Ended) -> bool {
+    end_looked_at(backend, address, ended, |_, _, _| {})
+}
+
+/// The same; `look` is shown the slot, in which the record still is, and the number of its end.
+#[cfg_attr(target_arch = "x86_64", inline(always))]
+pub fn end_looked_at<B: Backend>(
+    backend: &mut B,
+    address: u64,
+    ended: &Ended,
+    look: impl FnOnce(&mut B, Slot, Number),
+) -> bool {
     let Some(slot) = backend.remove(address) else {
         let by = ended.by;
         backend.aside(|backend| unknown(backend, by));
         return false;
     };
     let number = backend.number_of_end(slot, address).unwrap_or(Number::LAST);
+    look(backend, slot, number);
     let time = backend.now();
     close(backend, slot, number, ended, time);
     true

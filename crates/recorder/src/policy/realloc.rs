@@ -17,6 +17,11 @@ pub struct Detached {
 }
 
 impl Detached {
+    /// Where its record is.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
     /// Takes it apart, to be kept in raw words between two hooks.
     pub fn into_parts(self) -> (Slot, u64, Number, Ticks) {
         (self.slot, self.address, self.number, self.time)

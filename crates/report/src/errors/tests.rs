@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use heapledger_analysis::{Clock, NamedFrame, NamedStack, Note, Sampling};
 use heapledger_format::Site;
 use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::errors::{FoundAt, FoundBy};
 use heapledger_source::{Ledger, SourceError};
 use heapledger_testing::{Scratch, everything};
 
@@ -26,21 +27,25 @@ impl Stacks for Numbered {
     }
 }
 
+fn context(ledger: &Ledger) -> Context {
+    Context {
+        ledger: "x".to_owned(),
+        parts: Vec::new(),
+        clock: Clock::new(ledger, SystemTime::UNIX_EPOCH).expect("a clock"),
+        threads: ledger.threads().expect("read").into_iter().map(|thread| (thread.row, thread)).collect(),
+        heaps: ledger.heaps().expect("read").into_iter().map(|heap| (heap.row, heap)).collect(),
+        told: Arc::default(),
+        sampling: Sampling::of(ledger),
+        paint: Paint::default(),
+    }
+}
+
 fn written(form: &Form, shown: usize) -> String {
     let scratch = Scratch::new("errors");
     let path = scratch.join("x");
     everything(ByteOrder::Big, WordSize::W32).write(&path).expect("written");
     let ledger = Ledger::open(&path).expect("a ledger");
-    let context = Context {
-        ledger: "x".to_owned(),
-        parts: Vec::new(),
-        clock: Clock::new(&ledger, SystemTime::UNIX_EPOCH).expect("a clock"),
-        threads: ledger.threads().expect("read").into_iter().map(|thread| (thread.row, thread)).collect(),
-        heaps: ledger.heaps().expect("read").into_iter().map(|heap| (heap.row, heap)).collect(),
-        told: Arc::default(),
-        sampling: Sampling::of(&ledger),
-        paint: Paint::default(),
-    };
+    let context = context(&ledger);
     let (errors, labels) = (ledger.errors().expect("read"), ledger.labels().expect("read"));
     let left_out = (errors.len() - shown) as u64;
     let (errors, labels, seen) = (&errors[..shown], &labels, Seen::default());
@@ -62,18 +67,87 @@ fn errors_as_text() {
         "Before    : 0x10000000, 1 B\n",
         "Memory    : 0x10000020  5a 5a ",
         "\n          : 0x10000050  5a ",
-        "\nallocation, time ",
+        "\nallocated, time ",
         "\naccess, time ",
         "site_2",
         "\n\nfailed-allocation\nDetected  : by answer, at call, time ",
         "Again     : 2 times, time ",
-        "Call      : calloc, count 1,024, size 1,024\n",
+        "Call      : calloc, count 1,024, size 1,024\nRequested : 1,048,576 B\n",
     ] {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
     assert!(!text.contains("After") && !text.contains("left out"), "{text}");
     assert!(written(&Form::Text, 1).contains("\n1 error left out (--limit 0 shows all)"));
     assert!(written(&Form::Text, 0).starts_with("No errors"), "none is shown");
+}
+
+/// An error as text, without its stacks but with what is said above them.
+fn told(error: ErrorEntry) -> String {
+    let scratch = Scratch::new("told");
+    let path = scratch.join("x");
+    everything(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
+    let context = context(&Ledger::open(&path).expect("a ledger"));
+    let errors = [FoundError { row: 0, entry: error, around: Vec::new(), function: String::new() }];
+    let (labels, seen) = (&Labels::default(), Seen::default());
+    let mut report =
+        ErrorsReport { context: &context, errors: &errors, left_out: 0, labels, names: &mut Numbered, seen };
+    let mut out = Vec::new();
+    report.write(&Form::Text, &mut out).expect("memory");
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn a_wrong_layout_has_both_and_both_stacks() {
+    let stack =
+        |tag: StackTag, site| ErrorStack { time: Ticks(1), site: Site(site), tag: tag as u16, ..ErrorStack::default() };
+    let error = ErrorEntry {
+        kind: ErrorKind::WrongLayout as u16,
+        found_by: FoundBy::Argument as u8,
+        found_at: FoundAt::Free as u8,
+        given_by: Kind::RUST_ALLOC.number(),
+        called: Kind::RUST_DEALLOC.number(),
+        block: 0x1000,
+        block_bytes: 2048,
+        alignment: 8,
+        operands: [1024, 64],
+        stacks: [stack(StackTag::Allocation, 1), stack(StackTag::Free, 2), ErrorStack::default()],
+        ..ErrorEntry::default()
+    };
+    assert_eq!(
+        told(error),
+        "wrong-layout\n\
+         Detected  : by argument, at free\n\
+         Call      : __rust_dealloc, size given 1,024, alignment given 64\n\
+         Block     : 0x1000, __rust_alloc 2,048 B, aligned to 8\n\
+         allocated, time 0.000001 s, age 300 ms\n\
+         \x20 1) 0x? site_1\n\
+         freed, time 0.000001 s, age 300 ms\n\
+         \x20 1) 0x? site_2\n"
+    );
+    let called = Kind::RUST_REALLOC.number();
+    let resized = told(ErrorEntry { found_at: FoundAt::Realloc as u8, called, ..error });
+    assert!(resized.contains("Call      : __rust_realloc, size given") && resized.contains("\nresized, time "));
+}
+
+#[test]
+fn a_failed_call_says_what_was_requested() {
+    let access = ErrorStack { time: Ticks(1), site: Site(2), tag: StackTag::Access as u16, ..ErrorStack::default() };
+    let stacks = [access, ErrorStack::default(), ErrorStack::default()];
+    let failed = ErrorKind::FailedAllocation as u16;
+    let called = Kind::REALLOC.number();
+    let error =
+        ErrorEntry { kind: failed, called, block: 0x1000, block_bytes: 1 << 40, stacks, ..ErrorEntry::default() };
+    assert_eq!(
+        told(error),
+        "failed-allocation\n\
+         Call      : realloc\n\
+         Requested : 1,099,511,627,776 B\n\
+         Block     : 0x1000, which stays as it is\n\
+         failed call, time 0.000001 s, age 300 ms\n\
+         \x20 1) 0x? site_2\n"
+    );
+    let aligned = told(ErrorEntry { block: 0, alignment: 4096, ..error });
+    assert!(aligned.contains("Requested : 1,099,511,627,776 B, aligned to 4,096\n") && !aligned.contains("Block"));
 }
 
 #[test]

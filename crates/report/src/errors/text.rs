@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 
 use heapledger_format::LabelId;
-use heapledger_format::errors::{Direction, ErrorEntry, FoundAt, FoundBy};
+use heapledger_format::errors::{Direction, ErrorEntry, ErrorStack, FoundAt, FoundBy, StackTag};
 use heapledger_source::FoundError;
 
-use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, operand_names, stack_name, stacks};
-use super::{known, whereabouts};
+use super::{
+    ErrorsReport, called, compared, direction, given_by, hex, is_failed_call, kind_name, known, operand_names,
+    stack_name, stacks, whereabouts,
+};
 use crate::form::fit::Fit;
 use crate::form::notes;
 use crate::form::units::{clean, count, counted, plain_bytes};
@@ -26,7 +28,7 @@ const AROUND_BYTES: usize = 16;
 /// Block     : 0x10000040, malloc 4 B, number 1
 /// Expected  : 78 56 ad ba
 /// Found     : 78 56 ad 00
-/// allocation, time 0.002 s
+/// allocated, time 0.002 s
 ///   By thread 0, 4242 jq
 ///   1) 0x00040ed8 worker2()
 /// ```
@@ -44,7 +46,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
         error(&mut out, context, found, &label)?;
         for stack in stacks(&found.entry) {
             let time = frames::time_and_age(&context.clock, known(stack.time));
-            writeln!(out, "{}{time}", stack_name(stack))?;
+            writeln!(out, "{}{time}", heading(&found.entry, stack))?;
             frames::thread(&mut out, context, stack.thread.row(), false)?;
             let named = report.names.stack(stack.site)?;
             frames::stack(&mut out, &named, context.paint)?;
@@ -82,7 +84,12 @@ fn error(out: &mut dyn Write, context: &Context, found: &FoundError, label: &str
     if let Some(called) = called(found) {
         field("Call", &format!("{called}{}", operands(error)))?;
     }
-    if error.block != 0 || error.block_bytes != 0 {
+    if is_failed_call(error) {
+        field("Requested", &requested(error))?;
+        if error.block != 0 {
+            field("Block", &format!("{:#x}, which stays as it is", error.block))?;
+        }
+    } else if error.block != 0 || error.block_bytes != 0 {
         field("Block", &block(error))?;
     }
     if let Some(heap) = error.heap.checked_sub(1) {
@@ -106,6 +113,23 @@ fn error(out: &mut dyn Write, context: &Context, found: &FoundError, label: &str
         field(if index == 0 { "Memory" } else { "" }, &format!("{address:#x}  {}", hex(bytes)))?;
     }
     Ok(())
+}
+
+/// What is said above a stack.
+fn heading(error: &ErrorEntry, stack: &ErrorStack) -> String {
+    match StackTag::from_number(stack.tag) {
+        Some(StackTag::Allocation) => "allocated".to_owned(),
+        Some(StackTag::Free) if error.found_at == FoundAt::Realloc as u8 => "resized".to_owned(),
+        Some(StackTag::Free) => "freed".to_owned(),
+        Some(StackTag::Access) if is_failed_call(error) => "failed call".to_owned(),
+        _ => stack_name(stack),
+    }
+}
+
+/// `1,024 B, aligned to 64`: what a call asked for that gave no block.
+fn requested(error: &ErrorEntry) -> String {
+    let bytes = plain_bytes(error.block_bytes);
+    if error.alignment == 0 { bytes } else { format!("{bytes}, aligned to {}", count(error.alignment)) }
 }
 
 /// `4 B written at 0x10000044, in a live block`.
@@ -132,7 +156,7 @@ fn block(error: &ErrorEntry) -> String {
     let given = given_by(error).map_or_else(String::new, |kind| format!("{kind} "));
     parts.push(format!("{given}{}", plain_bytes(error.block_bytes)));
     if error.alignment != 0 {
-        parts.push(format!("aligned to {}", error.alignment));
+        parts.push(format!("aligned to {}", count(error.alignment)));
     }
     parts.extend(error.allocated.checked_sub(1).map(|number| format!("number {number}")));
     parts.extend(error.freed.checked_sub(1).map(|number| format!("freed as number {number}")));
