@@ -21,10 +21,15 @@ pub fn under_run(scratch: &Scratch, name: &str, options: &[&str], program: &Path
 /// A command with our library and then others in front of it, in an environment that a shell sets up; only this
 /// process is recorded, as with `run`.
 pub fn by_hand(scratch: &Scratch, behind: &[&Path], program: &Path, arguments: &[String]) -> Command {
+    by_hand_with(scratch, "history=65536", behind, program, arguments)
+}
+
+/// The same with items of `HEAPLEDGER`, separated by commas.
+pub fn by_hand_with(scratch: &Scratch, items: &str, behind: &[&Path], program: &Path, arguments: &[String]) -> Command {
     const SCRIPT: &str = r#"session=$(printf %016x $$)
-        export LD_PRELOAD="$1" HEAPLEDGER="dir=$2,history=$3,pid=$$,session=$session"; shift 3; exec "$@""#;
+        export LD_PRELOAD="$1" HEAPLEDGER="dir=$2,$3,pid=$$,session=$session"; shift 3; exec "$@""#;
     let mut command = command("/bin/sh");
-    command.args(["-c", SCRIPT, "sh"]).arg(preload_list(behind)).arg(scratch.live()).arg("65536");
+    command.args(["-c", SCRIPT, "sh"]).arg(preload_list(behind)).arg(scratch.live()).arg(items);
     command.arg(program).args(arguments).current_dir(scratch.work());
     command
 }

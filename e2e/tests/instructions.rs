@@ -17,7 +17,7 @@ use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::programs::PATIENCE;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger, preload};
-use heapledger_e2e::tracked::{by_hand, recover};
+use heapledger_e2e::tracked::{by_hand, by_hand_with, recover};
 use heapledger_e2e::{Result, check, process, skip, victim};
 
 /// How the stack changes between pairs, frames between `main` and the allocation, and most instructions that are
@@ -33,6 +33,9 @@ const CEILINGS: &[(&str, u32, f64)] = &[
     ("burst", 40, 5000.0),
     ("random", 20, 2300.0),
 ];
+
+/// Most instructions that accounts add to a pair.
+const ACCOUNTS_CEILING: f64 = 44.0;
 
 /// Pairs from one call of the victim's `segment` to the next: a whole walk over its tree.
 const SEGMENT_PAIRS: u64 = 2_000;
@@ -103,8 +106,16 @@ impl Counted {
     }
 }
 
+/// How a program runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Plain,
+    Recorded,
+    WithAccounts,
+}
+
 /// Instructions of a run's segments.
-fn count(valgrind: &Path, program: &Path, (mode, depth): (&str, u32), tracked: bool) -> Result<Counted> {
+fn count(valgrind: &Path, program: &Path, (mode, depth): (&str, u32), way: Way) -> Result<Counted> {
     let scratch = Scratch::new();
     let counts = scratch.path("callgrind.out");
     let pairs = SEGMENTS * SEGMENT_PAIRS;
@@ -115,14 +126,16 @@ fn count(valgrind: &Path, program: &Path, (mode, depth): (&str, u32), tracked: b
     let more = if mode == "edge" { ["same", "edge"] } else { [mode, ""] };
     arguments.extend([more[0], &depth.to_string(), &pairs.to_string(), more[1]].map(str::to_owned));
     let mut run: Command;
-    if tracked {
-        run = by_hand(&scratch, &[], valgrind, &arguments);
-    } else {
-        run = command(valgrind);
-        run.args(&arguments).current_dir(scratch.work());
+    match way {
+        Way::Plain => {
+            run = command(valgrind);
+            run.args(&arguments).current_dir(scratch.work());
+        }
+        Way::Recorded => run = by_hand(&scratch, &[], valgrind, &arguments),
+        Way::WithAccounts => run = by_hand_with(&scratch, "history=65536,accounts=1", &[], valgrind, &arguments),
     }
     process::run_within(&mut run, PATIENCE)?.good()?;
-    if tracked {
+    if way != Way::Plain {
         // valgrind's own start has ledgers, too; the program's is the one with something in it.
         let ledgers = recover(&scratch)?;
         let entered = ledgers.iter().map(|ledger| Ok(Stats::of(ledger)?.number("allocations")));
@@ -157,8 +170,8 @@ fn a_pair_stays_below_its_ceiling() -> Result {
             thread::scope(|scope| {
                 let start = |case: &'static (&'static str, u32, f64)| {
                     let (valgrind, program) = (&valgrind, &program);
-                    let count = move |tracked| count(valgrind, program, (case.0, case.1), tracked);
-                    scope.spawn(move || Ok((count(true)?, count(false)?)))
+                    let count = move |way| count(valgrind, program, (case.0, case.1), way);
+                    scope.spawn(move || Ok((count(Way::Recorded)?, count(Way::Plain)?)))
                 };
                 let running: Vec<_> = some.iter().map(start).collect();
                 let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join();
@@ -179,5 +192,21 @@ fn a_pair_stays_below_its_ceiling() -> Result {
     }
     println!("{table}{too_many}");
     check!(too_many.is_empty(), "some are above their ceilings");
+    Ok(())
+}
+
+#[test]
+fn accounts_stay_below_their_ceiling() -> Result {
+    let Some(valgrind) = find(&["valgrind"]) else {
+        skip("instructions", "valgrind is not installed");
+        return Ok(());
+    };
+    let program = victim::named("bench_paths")?.build()?;
+    let count = |way| count(&valgrind, &program, ("same", 20), way);
+    let (with, without) = (count(Way::WithAccounts)?, count(Way::Recorded)?);
+    let added = with.for_a_pair() - without.for_a_pair();
+    println!("instructions that accounts add to a malloc and a free: {added:.1}, ceiling {ACCOUNTS_CEILING}");
+    check!(added > 20.0, "only {added:.1} were added: are accounts kept?");
+    check!(added <= ACCOUNTS_CEILING, "{added:.1} are too many\n{}", with.explained());
     Ok(())
 }

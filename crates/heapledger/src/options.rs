@@ -162,7 +162,7 @@ impl Options {
     }
 
     /// Whether it is accounted for which thread holds how much, now and at most, and who freed it: `heapledger stats` shows it.
-    /// By default it is; that takes about 55 instructions of a block's thousand.
+    /// By default it is; that takes about 42 instructions of a block's thousand.
     #[must_use]
     pub const fn accounts(self, kept: bool) -> Options {
         Options { accounts: kept, ..self }

@@ -35,8 +35,9 @@ const _: () = assert!(ACCOUNTS_MAX < 1 << ACCOUNT_BITS && FREED_ROWS_MAX <= 1 <<
 
 /// What a thread knows of accounts. All zeros: nothing.
 pub(crate) struct AccountBooks {
-    /// Its own in each of the first heaps; where there is no room for one, a place that takes what is lost.
-    own: [Option<&'static AccountWords>; HEAPS_MAX],
+    /// Its own in each of the first heaps; where there is no room for one, a place that takes what is lost. A place for each number that
+    /// a heap can have, so that nobody has to look whether there is one: no more than the first of them are ever touched.
+    own: [Option<&'static AccountWords>; 1 << u8::BITS],
     inboxes: [Option<&'static FreedWords>; HEAPS_MAX],
     /// Its rows of frees: the first, plus 1.
     first_row: u64,
@@ -58,7 +59,7 @@ const NOBODY: FreedAccount = FreedAccount { key: 0, inbox: 0 };
 impl AccountBooks {
     /// Another thread has these books now, or none. (Its rows of frees stay theirs.)
     pub(crate) fn begin_thread(&mut self) {
-        (self.own, self.inboxes) = ([None; HEAPS_MAX], [None; HEAPS_MAX]);
+        self.own.iter_mut().zip(&mut self.inboxes).for_each(|(own, inbox)| (*own, *inbox) = (None, None));
         (self.noted, self.filled) = ([NOBODY; NOTED_MAX], 0);
     }
 }

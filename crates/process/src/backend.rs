@@ -24,6 +24,13 @@ use heapledger_recorder::backend::{Backend, Begun, CallEffect, Change, Ended, Fr
 const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
 const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
 
+/// For how many blocks a sample stands: see [`sample`].
+#[cold]
+#[inline(never)]
+fn weight(shared: &Shared, bytes: u64, number: Number) -> u64 {
+    sample::weight(bytes, number.0, shared.settings().sample)
+}
+
 impl Access<'_> {
     /// Starts to load what entering the block will change, while its stack is taken.
     #[inline(always)]
@@ -57,15 +64,6 @@ impl Access<'_> {
         match self.cell {
             Some((known, cell)) if known == address => Some(cell),
             _ => self.shared.index.cell(address),
-        }
-    }
-
-    /// See [`sample`].
-    #[inline(always)]
-    fn weight(&self, bytes: u64, number: Number) -> u64 {
-        match self.shared.settings().sample {
-            0 => 1,
-            interval => sample::weight(bytes, number.0, interval),
         }
     }
 
@@ -279,7 +277,11 @@ impl<'hook> Backend for Access<'hook> {
         if self.shared.settings().is_plain {
             return 1;
         }
-        let weight = self.weight(block.size, number);
+        if self.shared.settings().sample == 0 {
+            self.put_on_account(block.heap, Amount { bytes: block.size, blocks: 1 });
+            return 1;
+        }
+        let weight = weight(self.shared, block.size, number);
         if self.shared.accounts.is_on() {
             self.put_on_account(block.heap, Amount { bytes: block.size.wrapping_mul(weight), blocks: weight });
         }
@@ -303,7 +305,11 @@ impl<'hook> Backend for Access<'hook> {
                 if self.shared.settings().is_plain {
                     return Some(Measure { bytes, weight: 1 });
                 }
-                let weight = self.weight(bytes, Number(number));
+                if self.shared.settings().sample == 0 {
+                    self.take_off_account(slot, Amount { bytes, blocks: 1 });
+                    return Some(Measure { bytes, weight: 1 });
+                }
+                let weight = weight(self.shared, bytes, Number(number));
                 self.ends_on_account(slot, bytes, weight);
                 Some(Measure { bytes, weight })
             }

@@ -78,7 +78,8 @@ pub struct Settings {
     pub reuse: bool,
     /// Mean bytes between two samples; 0: every block is entered.
     pub sample: u64,
-    /// Neither sampled nor accounted for: a block stands for itself, and that is all. One look instead of two.
+    /// Neither sampled nor accounted for: a block stands for itself, and that is all. One look instead of two. Where it is not so and
+    /// [`Settings::sample`] is 0, accounts are kept.
     pub is_plain: bool,
     /// See [`Hooks::tells_of_memory`](crate::start::Hooks::tells_of_memory).
     pub tells_of_memory: bool,
