@@ -8,11 +8,11 @@ use crate::state::{self, OFF, ON};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use heapledger_format::record;
-use heapledger_linux::loader;
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
 use heapledger_linux::syscall::{self, Errno};
 use heapledger_linux::text::Text;
+use heapledger_linux::unloading;
 use heapledger_process::options::{Accounting, Request};
 use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks, NotStarted};
@@ -237,7 +237,7 @@ fn finish(options: &Options) -> Result<(), Errno> {
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        let _ = loader::stay_loaded();
+        let _ = unloading::stay_loaded();
     }
     at_load
 };

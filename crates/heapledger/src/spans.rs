@@ -43,7 +43,7 @@ pub struct SpanLabels {
 }
 
 /// The label of a span.
-struct Labelled(LabelId);
+struct SpanLabel(LabelId);
 
 /// A span that a thread is in.
 struct EnteredSpan {
@@ -104,18 +104,18 @@ impl Visit for Fields<'_> {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanLabels {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let around = span.parent().and_then(|parent| parent.extensions().get::<Labelled>().map(|label| label.0));
+        let around = span.parent().and_then(|parent| parent.extensions().get::<SpanLabel>().map(|label| label.0));
         let around = around.unwrap_or_else(|| if span.parent().is_none() { here::in_force() } else { LabelId::NONE });
         let label = here::make_within(around, "span", attributes.metadata().name()).unwrap_or(around);
         let mut fields = Fields { wanted: self.fields, label, text: String::new() };
         attributes.record(&mut fields);
-        span.extensions_mut().insert(Labelled(fields.label));
+        span.extensions_mut().insert(SpanLabel(fields.label));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         let mut extensions = span.extensions_mut();
-        let Some(label) = extensions.get_mut::<Labelled>() else { return };
+        let Some(label) = extensions.get_mut::<SpanLabel>() else { return };
         let mut fields = Fields { wanted: self.fields, label: label.0, text: String::new() };
         values.record(&mut fields);
         label.0 = fields.label;
@@ -128,7 +128,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanLabels {
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        let label = context.span(id).and_then(|span| span.extensions().get::<Labelled>().map(|label| label.0));
+        let label = context.span(id).and_then(|span| span.extensions().get::<SpanLabel>().map(|label| label.0));
         let Some(label) = label else { return };
         // A thread that ends has no place for it, and its blocks have the label of before.
         let _ = ENTERED.try_with(|entered| {

@@ -1,8 +1,8 @@
 //! What the recorder needs of Linux and of glibc's loader, without libc and without allocation.
 //!
 //! Everything here may be called from inside `malloc`, from a signal handler, before any
-//! constructor has run and after every destructor has. Nothing sets `errno`, nothing takes a lock
-//! of the C library, and nothing waits without bound. x86-64 only; on every other target the
+//! constructor has run and after every destructor has. Nothing sets `errno`, nothing but
+//! `unloading` takes a lock of the C library, and nothing waits without bound. x86-64 only; on every other target the
 //! crate is empty.
 #![no_std]
 #![cfg_attr(
@@ -35,6 +35,7 @@ mod x86_64_linux {
     pub mod text;
     pub mod tls;
     pub mod token;
+    pub mod unloading;
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

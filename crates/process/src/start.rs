@@ -34,7 +34,7 @@ use heapledger_format::{GlobalCounter, MAGIC, SectionKind, anchor};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, advice, open_flag};
 use heapledger_linux::text::Text;
-use heapledger_linux::{apart, loader, process};
+use heapledger_linux::{apart, loader, process, unloading};
 
 /// What the library of hooks knows and the ledger should hold.
 pub struct Hooks<'a> {
@@ -181,7 +181,7 @@ fn set_up(
     let mut looked = Err(NotStarted::NoMemory);
     let mut look = || looked = look_around(shared, request, session, hooks.tells_of_memory);
     if hooks.begins_late {
-        loader::while_list_stands(&mut look)
+        unloading::while_list_stands(&mut look)
     } else {
         look()
     }
