@@ -8,12 +8,16 @@ use std::process::{Child, Stdio};
 
 use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, is_fresh, root, target};
-use heapledger_e2e::{Result, check, skip};
+use heapledger_e2e::tools::{command, find, heapledger, is_fresh, root, target};
+use heapledger_e2e::{Result, check, process, skip};
 use serde_json::{Value, json};
 
 const RAM: usize = 0x2000_0000;
 const RAM_BYTES: usize = 64 << 10;
+/// The chip. It stops where a reset is asked for. Time goes by instructions: interrupts come at the same ones each time, however busy
+/// this machine is.
+const QEMU: &str = "qemu-system-arm -machine mps2-an385 -display none -monitor none -serial none \
+                    -semihosting-config enable=on,target=native -no-reboot -no-shutdown -icount shift=6,sleep=off";
 /// The bytes before the firmware's own table.
 const MAGIC: &[u8] = b"what is live is:";
 
@@ -21,8 +25,12 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// The firmware that `cargo xtask test thumb` has linked.
-fn firmware() -> Option<PathBuf> {
+/// The firmware that `cargo xtask test thumb` has linked, if there is all that runs it.
+fn firmware(programs: &[&str]) -> Option<PathBuf> {
+    if let Some(missing) = programs.iter().find(|name| find(&[name]).is_none()) {
+        skip("firmware", &format!("{missing} is not installed"));
+        return None;
+    }
     let product = target().join("thumb/out/firmware");
     let sources = ["crates/heapledger/src/chip.rs", "e2e/firmware/firmware.rs", "e2e/firmware/cortex_m3.ld"];
     let mut sources: Vec<PathBuf> = sources.iter().map(|path| root().join(path)).collect();
@@ -55,10 +63,7 @@ impl Drop for Chip {
 fn run(firmware: &Path, image: &Path) -> Result {
     // What hangs is ended from outside: nobody waits for a line for ever.
     let mut qemu = command("timeout");
-    qemu.args(["300", "qemu-system-arm", "-machine", "mps2-an385", "-display", "none", "-monitor", "none"]);
-    qemu.args(["-serial", "none", "-semihosting-config", "enable=on,target=native", "-no-reboot", "-no-shutdown"]);
-    // Time goes by instructions: interrupts come at the same ones each time, however busy this machine is.
-    qemu.args(["-icount", "shift=6,sleep=off", "-qmp", "stdio", "-kernel"]).arg(firmware);
+    qemu.arg("300").args(QEMU.split(' ')).args(["-qmp", "stdio", "-kernel"]).arg(firmware);
     let child = qemu.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
     let mut chip = Chip(child.map_err(text)?);
     let mut asks = chip.0.stdin.take().ok_or("no stdin")?;
@@ -106,11 +111,7 @@ fn address(value: &Value) -> u64 {
 
 #[test]
 fn an_image_of_its_memory_says_what_is_live() -> Result {
-    let Some(firmware) = firmware() else { return Ok(()) };
-    if heapledger_e2e::tools::find(&["qemu-system-arm"]).is_none() {
-        skip("firmware", "qemu-system-arm is not installed");
-        return Ok(());
-    }
+    let Some(firmware) = firmware(&["qemu-system-arm"]) else { return Ok(()) };
     let scratch = Scratch::new();
     let image = scratch.path("ram.bin");
     run(&firmware, &image)?;
@@ -144,5 +145,43 @@ fn an_image_of_its_memory_says_what_is_live() -> Result {
     check!(allocations - frees == truth.len() as u64 && frees > 400, "{allocations} allocations, {frees} frees");
     let freed = read("history", &image, &[])?.iter().filter(|line| line["event"] == "free").count();
     check!(freed == 32, "the history has {freed} frees");
+    Ok(())
+}
+
+/// Addresses, sizes and numbers of live blocks.
+fn blocks(ledger: &Path) -> Result<Vec<(u64, Value, Value)>> {
+    let lines = read("dump", ledger, &[])?;
+    let blocks = lines.iter().filter(|line| line["type"] == "block");
+    Ok(blocks.map(|block| (address(&block["address"]), block["size"].clone(), block["number"].clone())).collect())
+}
+
+#[test]
+fn a_debugger_carries_the_ledger_off() -> Result {
+    let Some(firmware) = firmware(&["qemu-system-arm", "gdb-multiarch"]) else { return Ok(()) };
+    let scratch = Scratch::new();
+    let remote = format!("target remote | exec {QEMU} -S -gdb stdio -kernel {}", firmware.display());
+    let script = format!("source {}", root().join("gdb/heapledger.gdb").display());
+    let memory = format!("dump binary memory ram.bin {RAM} {}", RAM + RAM_BYTES);
+    let mut gdb = command("gdb-multiarch");
+    gdb.args(["-nx", "-batch", "-q"]).env("HEAPLEDGER_COMMAND", heapledger()).current_dir(scratch.path("."));
+    gdb.env_remove("DEBUGINFOD_URLS");
+    for line in [
+        "set confirm off",
+        &remote,
+        &script,
+        "hbreak firmware::keeps_for_ever",
+        // Into the second task's first turn: the breakpoint is passed so often.
+        "continue",
+        "continue 12",
+        "mdd_dump",
+        &memory,
+        "kill",
+    ] {
+        gdb.args(["-ex", line]);
+    }
+    let ran = process::run(gdb.arg(&firmware))?;
+    check!(ran.out().contains("The ledger is in mddout.0."), "the debugger says {ran}");
+    let (carried, lay) = (blocks(&scratch.path("mddout.0"))?, blocks(&scratch.path("ram.bin"))?);
+    check!(carried == lay && carried.len() > 10, "carried off: {carried:?}; in memory: {lay:?}");
     Ok(())
 }

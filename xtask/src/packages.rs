@@ -35,6 +35,7 @@ pub(crate) const TEST: &[Need] = &[
     command("musl-gcc", "musl-tools"),
     command("nm", "binutils"),
     command("gdb", "gdb"),
+    command("gdb-multiarch", "gdb-multiarch"),
     command("gdbserver", "gdbserver"),
     command("jq", "jq"),
     command("python3", "python3"),
