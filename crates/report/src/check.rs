@@ -1,4 +1,4 @@
-//! Whether limits hold: for people, and in the forms that build servers read.
+//! Whether limits hold: for people, and in the forms that CI systems read.
 
 mod github;
 mod json;

@@ -1,4 +1,4 @@
-//! JUnit, SARIF, GitHub and JSON, as build servers read them.
+//! JUnit, SARIF, GitHub and JSON, as CI systems read them.
 
 use std::fs;
 

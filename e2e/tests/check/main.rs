@@ -1,10 +1,10 @@
-//! `heapledger check` on programs that leak: exit status, reasons, and the forms that build servers read.
+//! `heapledger check` on programs that leak: exit status, reasons, and the forms that CI systems read.
 //!
 //! | module | what |
 //! |---|---|
 //! | `limits` | limits that hold or do not, growth, and figures that are known within an error |
 //! | `losses` | what was lost, damaged or forgotten is no success |
-//! | `forms` | JUnit, SARIF, GitHub and JSON as build servers read them |
+//! | `forms` | JUnit, SARIF, GitHub and JSON as CI systems read them |
 //! | `standards` | what the standards demand of these forms |
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the standards demand of the forms of `check`, and what build servers demand beside them.
+//! What the standards demand of the forms of `check`, and what CI systems demand beside them.
 
 use heapledger_e2e::{Result, check};
 use serde_json::Value;
@@ -16,7 +16,7 @@ assert len(failed) == int(suite.get('failures'))
 print(','.join(case.get('name') for case in cases), ','.join(failed), cases[0].find('failure').text.count('copy_name'))
 ";
 
-/// Reads a report of JUnit's as strictly as build servers do, and prints messages and bodies of failures.
+/// Reads a report of JUnit's as strictly as CI systems do, and prints messages and bodies of failures.
 pub(crate) const READ_STRICTLY: &str = "
 import sys, xml.etree.ElementTree as tree
 suites = tree.parse(sys.argv[1]).getroot()

@@ -8,7 +8,7 @@ use heapledger_source::Ledger;
 
 mod typed;
 
-/// The forms of the reports of a command.
+/// The forms of the reports of a command. Those that only one command has stand with it.
 pub(crate) trait Forms {
     /// All of them; the usual one first.
     const ALL: &'static [Form];
@@ -28,12 +28,6 @@ pub(crate) struct Tables;
 /// Forms of what is a sentence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sentences;
-/// Forms of flame graphs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flames;
-/// Forms of a check.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Checks;
 
 impl Forms for Totals {
     const ALL: &'static [Form] = &[Form::Text, Form::Json, Form::Csv, Form::Ecos];
@@ -50,14 +44,6 @@ impl Forms for Tables {
 
 impl Forms for Sentences {
     const ALL: &'static [Form] = &[Form::Text, Form::Json];
-}
-
-impl Forms for Flames {
-    const ALL: &'static [Form] = &[Form::Html, Form::Svg, Form::Folded, Form::Json];
-}
-
-impl Forms for Checks {
-    const ALL: &'static [Form] = &[Form::Text, Form::Json, Form::Junit, Form::Sarif, Form::Github];
 }
 
 /// In which form a report is written: `--format`, and short ways to say the same.

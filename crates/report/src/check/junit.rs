@@ -1,4 +1,4 @@
-//! JUnit's XML, as build servers read it.
+//! JUnit's XML, as CI systems read it.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ impl CheckReport<'_> {
         let failures = self.count(Verdict::Exceeded);
         let losses = self.losses();
         let open = self.count(Verdict::Uncertain) + usize::from(!losses.is_empty());
-        // Of what nobody knows a build server must not think that it is well, unless it was told so.
+        // Of what nobody knows a CI system must not think that it is well, unless it was told so.
         let (errors, skipped) = if self.lenient { (0, open) } else { (open, 0) };
         let element = if self.lenient { "skipped" } else { "error" };
         let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\"");

@@ -5,11 +5,20 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use heapledger_analysis::{Growth, Limits, Suppressions};
 use heapledger_launch::size::parse_size;
+use heapledger_report::Form;
 
 use super::growth::{USUAL, parse_growth};
-use crate::commands::form::Checks;
+use crate::commands::form::Forms;
 use crate::commands::standard::{FilterArgs, Usage};
 use crate::commands::{FormArgs, LedgerArgs, NamingArgs};
+
+/// Forms of a check.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checks;
+
+impl Forms for Checks {
+    const ALL: &'static [Form] = &[Form::Text, Form::Json, Form::Junit, Form::Sarif, Form::Github];
+}
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
