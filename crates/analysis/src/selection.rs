@@ -58,19 +58,19 @@ impl From<Sort> for SortKeys {
 }
 
 /// What blocks come to: the first of them, and all.
-pub(crate) struct Chosen<'k> {
+pub(crate) struct ChosenBlocks<'k> {
     pub(crate) all: Estimate,
     pub(crate) first: FirstBlocks<'k>,
 }
 
-impl<'k> Chosen<'k> {
+impl<'k> ChosenBlocks<'k> {
     /// None yet, of so many in this order; 0: of all.
-    pub(crate) fn none(keys: &'k SortKeys, limit: usize) -> Chosen<'k> {
-        Chosen { all: Estimate::default(), first: FirstBlocks::new(keys, limit) }
+    pub(crate) fn none(keys: &'k SortKeys, limit: usize) -> ChosenBlocks<'k> {
+        ChosenBlocks { all: Estimate::default(), first: FirstBlocks::new(keys, limit) }
     }
 }
 
-impl Fold<Entry> for Chosen<'_> {
+impl Fold<Entry> for ChosenBlocks<'_> {
     #[inline]
     fn add(&mut self, entry: &Entry, _: Act, weight: u64) {
         self.all.add(entry, weight);
@@ -113,8 +113,8 @@ impl Selection {
         if let Some(filter) = &mut filter {
             filter.prepare_blocks(progress)?;
         }
-        let fresh = || Chosen::none(keys, limit);
-        let Folded { sum: Chosen { all, first }, in_flight } =
+        let fresh = || ChosenBlocks::none(keys, limit);
+        let Folded { sum: ChosenBlocks { all, first }, in_flight } =
             fold(ledger, filter.as_deref_mut(), usize::MAX, &fresh, progress)?;
         Ok(Selection {
             blocks: first.sorted(),

@@ -9,7 +9,7 @@ use crate::Estimate;
 use crate::blocks::Blocks;
 use crate::fold::{Act, Fold, fold};
 use crate::query::{Evaluator, SortKeys};
-use crate::selection::Chosen;
+use crate::selection::ChosenBlocks;
 
 /// Blocks that one ledger has and another has not.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct OnlyHere {
 /// Those of them that were found.
 struct Looking<'n, 'k> {
     search: Search<'n>,
-    chosen: Chosen<'k>,
+    chosen: ChosenBlocks<'k>,
 }
 
 impl Fold<Entry> for Looking<'_, '_> {
@@ -55,8 +55,8 @@ impl OnlyHere {
         (keys, limit): (&SortKeys, usize),
         progress: &mut dyn FnMut(f32),
     ) -> Result<OnlyHere, SourceError> {
-        let fresh = || Looking { search: other.search(), chosen: Chosen::none(keys, limit) };
-        let Chosen { all, first } = fold(ledger, filter, usize::MAX, &fresh, progress)?.sum.chosen;
+        let fresh = || Looking { search: other.search(), chosen: ChosenBlocks::none(keys, limit) };
+        let ChosenBlocks { all, first } = fold(ledger, filter, usize::MAX, &fresh, progress)?.sum.chosen;
         Ok(OnlyHere { blocks: first.sorted(), all })
     }
 
