@@ -9,7 +9,7 @@ use heapledger_analysis::{Identity, Note};
 use heapledger_report::{FlameReport, FlameView, Form, Report, ReportError, clean, limited, sentence};
 use heapledger_source::Ledger;
 
-use super::form::{FormArgs, Forms};
+use super::form::FormArgs;
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
 
@@ -17,15 +17,7 @@ mod facts;
 mod target;
 
 use facts::facts;
-use target::{Target, form_of, free_name};
-
-/// Forms of flame graphs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flames;
-
-impl Forms for Flames {
-    const ALL: &'static [Form] = &[Form::Html, Form::Svg, Form::Folded, Form::Json];
-}
+use target::{Flames, Target, form_of, free_name};
 
 /// Nodes of a page or picture. More than these are more than a screen can show, and a page must stay quick.
 const NODES_MAX: usize = 200_000;

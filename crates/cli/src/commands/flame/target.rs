@@ -14,6 +14,16 @@ use heapledger_launch::output::{Pending, numbered_before_ending, unwritten};
 use heapledger_report::{Form, Paint, clean};
 use heapledger_source::Ledger;
 
+use crate::commands::form::Forms;
+
+/// Forms of flame graphs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flames;
+
+impl Forms for Flames {
+    const ALL: &'static [Form] = &[Form::Html, Form::Svg, Form::Folded, Form::Json];
+}
+
 /// The form that the name of a file asks for.
 pub(super) fn form_of(path: &Path) -> Option<Form> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
