@@ -35,7 +35,6 @@ pub(crate) const TEST: &[Need] = &[
     command("musl-gcc", "musl-tools"),
     command("nm", "binutils"),
     command("gdb", "gdb"),
-    command("gdb-multiarch", "gdb-multiarch"),
     command("gdbserver", "gdbserver"),
     command("jq", "jq"),
     command("python3", "python3"),
@@ -53,10 +52,13 @@ pub(crate) const TEST: &[Need] = &[
     command("script", "bsdutils"),
     command("man", "man-db"),
     command("chromium", "chromium"),
-    command("qemu-system-arm", "qemu-system-arm"),
     library("libjemalloc.so.2", "libjemalloc2"),
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];
+
+/// For tests that are skipped without: a chip, and the debugger that knows it.
+pub(crate) const CHIP: &[Need] =
+    &[command("qemu-system-arm", "qemu-system-arm"), command("gdb-multiarch", "gdb-multiarch")];
 
 /// For measuring: programs, and the tools that we are compared with.
 pub(crate) const BENCH: &[Need] = &[
@@ -117,6 +119,13 @@ pub(crate) fn provide(needs: &[Need]) -> Result {
     }
     let still: Vec<&str> = needs.iter().filter(|need| !need.is_met()).map(|need| need.package).collect();
     if still.is_empty() { Ok(()) } else { Err(format!("installed, yet not found: {}", still.join(" "))) }
+}
+
+/// The same for what is not needed: where it cannot be had, a line says so.
+pub(crate) fn provide_if_possible(needs: &[Need]) {
+    if let Err(reason) = provide(needs) {
+        println!("{reason}; tests that need them are skipped");
+    }
 }
 
 fn install(packages: &[&str]) -> bool {

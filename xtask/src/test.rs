@@ -20,7 +20,7 @@ type Step = fn(Compiler) -> Result<Done>;
 
 /// The steps, in order: what fails soonest comes first.
 const STEPS: &[(&str, Step)] = &[
-    ("packages", |_| packages::provide(packages::TEST).map(|()| Done::Well)),
+    ("packages", packages),
     ("fmt", |_| run_command(&mut cargo(&["fmt", "--all", "--check"])).map(|()| Done::Well)),
     ("tidy", |_| tidy::run(&[]).map(|()| Done::Well)),
     ("clippy", clippy),
@@ -30,6 +30,12 @@ const STEPS: &[(&str, Step)] = &[
     ("e2e", e2e),
     ("loom", loom),
 ];
+
+fn packages(_: Compiler) -> Result<Done> {
+    packages::provide(packages::TEST)?;
+    packages::provide_if_possible(packages::CHIP);
+    Ok(Done::Well)
+}
 
 /// The tests on real programs: they take longest, and come after all that can be known without them.
 const E2E: &str = "e2e";
