@@ -10,7 +10,9 @@ use crate::entry;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::spacing::Spacing;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-use crate::watched;
+use crate::told::EventCall;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+use crate::watched::{self, Block};
 use core::alloc::{GlobalAlloc, Layout};
 #[cfg(feature = "std")]
 use std::alloc::System;
@@ -193,6 +195,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const _: () = assert!(core::mem::offset_of!(Heapledger<()>, heap.options) == 0);
 
+/// A block with its layout.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn block_of(block: *mut u8, layout: Layout) -> Block {
+    Block { address: block as usize, size: layout.size(), align: layout.align() }
+}
+
 /// Elsewhere calls are counted, and nothing is recorded.
 // SAFETY: every call goes on to an allocator that keeps the contract, at most once, with the same arguments.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -202,7 +210,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
         // SAFETY: the program's own call.
         let block =
             if watched::is_made(&|_| false) { unsafe { self.allocator.alloc(layout) } } else { core::ptr::null_mut() };
-        watched::gave(block as usize, layout.size());
+        watched::gave(EventCall::Alloc, block_of(block, layout));
         block
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -213,23 +221,23 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
         } else {
             core::ptr::null_mut()
         };
-        watched::gave(block as usize, layout.size());
+        watched::gave(EventCall::AllocZeroed, block_of(block, layout));
         block
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        watched::frees(block as usize, layout.size());
-        // SAFETY: the program's own call.
-        unsafe { self.allocator.dealloc(block, layout) }
+        if watched::frees(block_of(block, layout)) {
+            // SAFETY: the program's own call.
+            unsafe { self.allocator.dealloc(block, layout) }
+        }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         watched::begins(&self.heap.options);
+        let old = block_of(block, layout);
+        let is_made = watched::is_made(&|_| false) && watched::resizes(old);
         // SAFETY: the program's own call.
-        let new = if watched::is_made(&|_| false) {
-            unsafe { self.allocator.realloc(block, layout, new_size) }
-        } else {
-            core::ptr::null_mut()
-        };
-        watched::gave_anew((block as usize, layout.size()), (new as usize, new_size));
+        let new =
+            if is_made { unsafe { self.allocator.realloc(block, layout, new_size) } } else { core::ptr::null_mut() };
+        watched::gave_anew(old, Block { size: new_size, ..block_of(new, layout) }, is_made);
         new
     }
 }

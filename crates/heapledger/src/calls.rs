@@ -6,7 +6,8 @@
 use crate::begin;
 use crate::entry::{CallFrame, ReallocFrame};
 use crate::state::{self, ON};
-use crate::watched;
+use crate::told::EventCall;
+use crate::watched::{self, Block};
 use heapledger_format::Kind;
 use heapledger_process::backtrace::leads_through;
 use heapledger_process::errors::FailedCall;
@@ -130,40 +131,46 @@ pub(crate) extern "C" fn watched_asks(frame: &CallFrame) -> bool {
 }
 
 /// What follows it. Returns the block.
-pub(crate) extern "C" fn watched_gave<const KIND: u8>(frame: &CallFrame, block: usize) -> usize {
-    let [_, size, ..] = frame.args;
+pub(crate) extern "C" fn watched_gave<const KIND: u8>(frame: &CallFrame, address: usize) -> usize {
+    let [_, size, align, ..] = frame.args;
     if is_recorded() {
-        gave::<KIND>(frame, block);
+        gave::<KIND>(frame, address);
     }
-    watched::gave(block, size);
-    block
+    let call = if Kind(KIND) == Kind::RUST_ALLOC { EventCall::Alloc } else { EventCall::AllocZeroed };
+    watched::gave(call, Block { address, size, align });
+    address
 }
 
-/// What precedes the real `dealloc`, in a program that is watched.
-pub(crate) extern "C" fn watched_frees(frame: &CallFrame) {
-    let [_, block, size, ..] = frame.args;
-    watched::frees(block, size);
-    if is_recorded() {
-        frees(frame);
-    }
-}
-
-/// What precedes the real `realloc`, in a program that is watched. False if it is to fail.
-pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
-    frame.kept = Reallocation::default();
-    let is_made = watched::is_made(&|code| leads_through(&frame.call.registers, code));
+/// What precedes the real `dealloc`, in a program that is watched. False if it is not to be made.
+pub(crate) extern "C" fn watched_frees(frame: &CallFrame) -> bool {
+    let [_, address, size, align, ..] = frame.args;
+    let is_made = watched::frees(Block { address, size, align });
     if is_made && is_recorded() {
-        resizes(frame);
+        frees(frame);
     }
     is_made
 }
 
-/// What follows it. Returns the block.
-pub(crate) extern "C" fn watched_resized(frame: &ReallocFrame, block: usize) -> usize {
-    let [_, old_block, old_size, _, new_size, _] = frame.call.args;
-    if is_recorded() {
-        resized(frame, block);
+/// What precedes the real `realloc`, in a program that is watched. False if it is to fail.
+pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
+    let [_, address, size, align, ..] = frame.call.args;
+    frame.kept = Reallocation::default();
+    let is_made = watched::is_made(&|code| leads_through(&frame.call.registers, code))
+        && watched::resizes(Block { address, size, align });
+    if is_made && is_recorded() {
+        resizes(frame);
     }
-    watched::gave_anew((old_block, old_size), (block, new_size));
-    block
+    frame.is_made = is_made;
+    is_made
+}
+
+/// What follows it. Returns the block.
+pub(crate) extern "C" fn watched_resized(frame: &ReallocFrame, address: usize) -> usize {
+    let [_, old, old_size, align, size, _] = frame.call.args;
+    if is_recorded() {
+        resized(frame, address);
+    }
+    let (old, new) = (Block { address: old, size: old_size, align }, Block { address, size, align });
+    watched::gave_anew(old, new, frame.is_made);
+    address
 }

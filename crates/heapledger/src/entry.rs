@@ -41,6 +41,8 @@ pub(crate) struct ReallocFrame {
     pub(crate) call: CallFrame,
     /// Between both halves.
     pub(crate) kept: Reallocation,
+    /// In a program that is watched: the call is made.
+    pub(crate) is_made: bool,
 }
 
 const _: () = assert!(size_of::<CallFrame>() == 112 && size_of::<ReallocFrame>() <= 144);
@@ -332,11 +334,15 @@ pub(crate) unsafe extern "C-unwind" fn dealloc(
         save_call_frame!(112),
         save_arguments!(),
         "mov rdi, rsp",
-        "call {tells}",
+        "call {tells}
+        test al, al",
         load_arguments!(),
         "leave",
         ".cfi_def_cfa rsp, 8",
+        "je 8f",
         "jmp r8",
+        "8:",
+        "ret",
         ".cfi_endproc",
         state = sym STATE,
         off = const OFF,

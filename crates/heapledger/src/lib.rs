@@ -103,7 +103,7 @@
 //! # Safety
 //! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
 //! them, in assembly, [`chip`] lends a ledger in memory, `begin` keeps what was asked for, `label` pins a future inside of another
-//! one; `registers` and [`stack`] read what a stack begins with. All else forbids it.
+//! one, `told` keeps functions of the program; `registers` and [`stack`] read what a stack begins with. All else forbids it.
 #![no_std]
 #![cfg_attr(
     not(test),
@@ -143,6 +143,7 @@ mod spans;
 mod state;
 mod stats;
 mod thread_word;
+mod told;
 mod watched;
 mod window;
 
@@ -172,4 +173,5 @@ pub use snapshot::{NotWritten, snapshot_to};
 #[cfg(feature = "tracing")]
 pub use spans::SpanLabels;
 pub use stats::{Stats, stats};
+pub use told::{Event, EventCall, Hook, HookFigures, hook_figures, on_alloc, on_free};
 pub use window::{Window, WindowFigures, WindowOptions};

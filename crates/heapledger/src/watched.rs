@@ -1,9 +1,10 @@
-//! What is done beside recording, at each call of a program that asked for it: counting, faults.
+//! What is done beside recording, at each call of a program that asked for it: counting, faults, hooks.
 //!
 //! Entries come here only if something was asked for (`state`), so that it costs nothing where nobody did.
 #![forbid(unsafe_code)]
 
 use crate::state::{self, Want};
+use crate::told::{self, Event, EventCall, When};
 use crate::{counting, faults};
 use core::ops::Range;
 
@@ -25,31 +26,70 @@ pub(crate) fn is_made(is_within: &dyn Fn(&Range<usize>) -> bool) -> bool {
     !(state::wants(Want::Asked) && faults::fails(is_within))
 }
 
+/// Of which block a call is.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    pub(crate) address: usize,
+    pub(crate) size: usize,
+    pub(crate) align: usize,
+}
+
+impl Block {
+    fn told(self, when: When, call: EventCall) {
+        if state::wants(Want::Asked) && self.address != 0 {
+            let Block { address, size, align } = self;
+            told::tell(when, &Event { call, address, size, align });
+        }
+    }
+}
+
+/// Whether a block may be given back or resized: not by a hook that is just told of it.
+fn may_go(block: usize) -> bool {
+    !(state::wants(Want::Asked) && told::refuses(block))
+}
+
 /// A call has given a block, or none.
-pub(crate) fn gave(block: usize, bytes: usize) {
-    if !state::wants(Want::Counted) {
-        return;
-    }
-    match block {
-        0 => counting::failed(),
-        _ => counting::allocated(bytes),
-    }
-}
-
-/// A block is about to be given back.
-pub(crate) fn frees(_block: usize, bytes: usize) {
+pub(crate) fn gave(call: EventCall, block: Block) {
     if state::wants(Want::Counted) {
-        counting::freed(bytes);
+        match block.address {
+            0 => counting::failed(),
+            _ => counting::allocated(block.size),
+        }
     }
+    block.told(When::Gave, call);
 }
 
-/// A call has given a block for another one, or none.
-pub(crate) fn gave_anew((_, old_bytes): (usize, usize), (block, new_bytes): (usize, usize)) {
-    if !state::wants(Want::Counted) {
-        return;
+/// A block is about to be given back. False if it is to stay.
+pub(crate) fn frees(block: Block) -> bool {
+    if !may_go(block.address) {
+        return false;
     }
-    match block {
-        0 => counting::failed(),
-        _ => counting::resized(old_bytes, new_bytes),
+    block.told(When::TakesBack, EventCall::Dealloc);
+    if state::wants(Want::Counted) {
+        counting::freed(block.size);
+    }
+    true
+}
+
+/// A block is about to be resized. False if that is to fail.
+pub(crate) fn resizes(block: Block) -> bool {
+    if !may_go(block.address) {
+        return false;
+    }
+    block.told(When::TakesBack, EventCall::Realloc);
+    true
+}
+
+/// A call has given a block for another one, or none; or it has not been made.
+pub(crate) fn gave_anew(old: Block, new: Block, was_made: bool) {
+    if state::wants(Want::Counted) {
+        match new.address {
+            0 => counting::failed(),
+            _ => counting::resized(old.size, new.size),
+        }
+    }
+    if was_made {
+        let there = if new.address == 0 { old } else { new };
+        there.told(When::Gave, EventCall::Realloc);
     }
 }

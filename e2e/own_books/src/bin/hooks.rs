@@ -1,0 +1,177 @@
+//! A program whose functions are told of its calls. Its argument says what they do.
+
+use std::alloc::{Layout, System, alloc, dealloc, realloc};
+use std::cell::Cell;
+use std::env;
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use heapledger::{Error, Event, EventCall, Fault, Heapledger, Hook, Options};
+
+#[global_allocator]
+static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().history(10_000));
+
+const BYTES: usize = 1234;
+
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size, 32).expect("a layout")
+}
+
+fn takes(size: usize) -> *mut u8 {
+    // SAFETY: its size is not 0.
+    black_box(unsafe { alloc(layout(size)) })
+}
+
+fn gives_back(block: *mut u8, size: usize) {
+    // SAFETY: it was asked for so, once.
+    unsafe { dealloc(block, layout(size)) }
+}
+
+/// What was told of blocks of [`BYTES`] and twice as many.
+static TOLD: Mutex<Vec<(bool, Event)>> = Mutex::new(Vec::new());
+
+fn notes(gave: bool, event: &Event) {
+    if event.size == BYTES || event.size == 2 * BYTES {
+        // It allocates, and nobody is told of that.
+        TOLD.lock().expect("nobody panics").push((gave, *event));
+    }
+}
+
+fn tells() {
+    let hooks = [heapledger::on_alloc(|event| notes(true, event)), heapledger::on_free(|event| notes(false, event))];
+    let hooks = hooks.map(|hook| hook.expect("room"));
+    let block = takes(BYTES);
+    let (small, large) = (layout(BYTES), 2 * BYTES);
+    // SAFETY: it was asked for so.
+    let moved = black_box(unsafe { realloc(block, small, large) });
+    let failing = heapledger::fail(Fault::nth(1)).expect("room");
+    // SAFETY: as above; it fails before anybody is told.
+    assert!(unsafe { realloc(moved, layout(large), 7) }.is_null());
+    drop(failing);
+    gives_back(moved, large);
+    let at = |gave, call, address: *mut u8, size| (gave, call, address as usize, size, 32);
+    let told = TOLD.lock().expect("nobody panics");
+    let told = told.iter().map(|(gave, event)| (*gave, event.call, event.address, event.size, event.align));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            at(true, EventCall::Alloc, block, BYTES),
+            at(false, EventCall::Realloc, block, BYTES),
+            at(true, EventCall::Realloc, moved, large),
+            at(false, EventCall::Dealloc, moved, large),
+        ]
+    );
+    assert!(hooks.iter().all(|hook| hook.calls() > 0 && hook.running() == 0));
+    let (calls, nested) = (hooks.each_ref().map(Hook::calls), heapledger::hook_figures().nested);
+    assert!(nested > 0, "what a hook allocates is told to nobody");
+    gives_back(takes(BYTES), BYTES);
+    assert_eq!(hooks.each_ref().map(Hook::calls), calls, "they are called no longer");
+    drop(hooks);
+    let many: Vec<_> = (0..).map(|_| heapledger::on_free(|_| {})).take_while(Result::is_ok).collect();
+    assert_eq!((many.len(), heapledger::on_alloc(|_| {}).err()), (32, Some(Error::TooMany)));
+}
+
+static ITS_OWN: Mutex<Option<Hook>> = Mutex::new(None);
+
+fn misbehaves() {
+    // It gives back what it is told of, or resizes it.
+    let hook = heapledger::on_alloc(|event| {
+        if event.size == BYTES {
+            gives_back(event.address as *mut u8, BYTES);
+            // SAFETY: it is not done.
+            assert!(unsafe { realloc(event.address as *mut u8, layout(BYTES), 7) }.is_null());
+        }
+    });
+    let block = takes(BYTES);
+    drop(hook.expect("room"));
+    assert_eq!(heapledger::hook_figures().refused, 2);
+    // SAFETY: it is there all the same.
+    unsafe { block.write_bytes(7, BYTES) };
+    let hook = heapledger::on_free(|event| {
+        if event.size == BYTES {
+            gives_back(event.address as *mut u8, BYTES);
+        }
+    });
+    gives_back(block, BYTES);
+    drop(hook.expect("room"));
+    assert_eq!(heapledger::hook_figures().refused, 3);
+
+    // It unregisters itself.
+    let hook = heapledger::on_alloc(|event| {
+        if event.size == BYTES {
+            drop(ITS_OWN.lock().expect("nobody panics").take());
+        }
+    });
+    *ITS_OWN.lock().expect("nobody panics") = Some(hook.expect("room"));
+    gives_back(takes(BYTES), BYTES);
+    assert!(ITS_OWN.lock().expect("nobody panics").is_none());
+
+    if cfg!(panic = "unwind") {
+        let hook = heapledger::on_alloc(|event| assert_ne!(event.size, BYTES, "a hook panics")).expect("room");
+        gives_back(takes(BYTES), BYTES);
+        assert!(hook.has_panicked());
+        let calls = hook.calls();
+        gives_back(takes(BYTES), BYTES);
+        assert_eq!(hook.calls(), calls, "it is not called again");
+    }
+}
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+fn is_alone(_: &Event) {
+    let depth = DEPTH.get();
+    assert_eq!(depth, 0, "called inside of itself");
+    DEPTH.set(depth + 1);
+    drop(black_box(vec![1u8; 50]));
+    CALLS.fetch_add(1, Ordering::Relaxed);
+    DEPTH.set(depth);
+}
+
+/// Threads call, register and unregister, while recording is switched on and off.
+fn hammers() {
+    let threads: Vec<_> = (0..4)
+        .map(|thread| {
+            thread::spawn(move || {
+                let mut round = 0;
+                while !STOP.load(Ordering::Relaxed) || round < 100 {
+                    round += 1;
+                    let hooks = if thread < 2 {
+                        [heapledger::on_alloc(is_alone), heapledger::on_free(is_alone)].map(Result::ok)
+                    } else {
+                        [None, None]
+                    };
+                    for bytes in 1..50 {
+                        gives_back(takes(bytes), bytes);
+                    }
+                    assert!(hooks.iter().flatten().all(|hook| hook.calls() > 0 && !hook.has_panicked()));
+                }
+            })
+        })
+        .collect();
+    for _ in 0..200 {
+        assert!(heapledger::pause());
+        thread::yield_now();
+        assert!(heapledger::resume());
+    }
+    STOP.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    let figures = heapledger::hook_figures();
+    assert!(CALLS.load(Ordering::Relaxed) > 1000 && figures.nested > 0);
+    assert_eq!((figures.left, figures.untold, figures.refused), (0, 0, 0));
+}
+
+fn main() {
+    match env::args().nth(1).unwrap_or_default().as_str() {
+        "tells" => tells(),
+        "misbehaves" => misbehaves(),
+        "hammers" => hammers(),
+        other => panic!("{other:?}"),
+    }
+}

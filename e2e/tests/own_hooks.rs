@@ -1,0 +1,47 @@
+//! Programs with the crate `heapledger` inside (`e2e/own_books`) whose functions are told of their calls.
+
+use heapledger_e2e::ledger::{Stats, check_totals};
+use heapledger_e2e::own_books::programs;
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::command;
+use heapledger_e2e::tracked::under_run;
+use heapledger_e2e::{Result, check, process};
+
+/// The program does this well, its books are right, and nothing is left behind.
+fn does_well(what: &str) -> Result {
+    for profile in ["dev", "release-abort"] {
+        let scratch = Scratch::new();
+        let mut command = command(programs(profile)?.join("hooks"));
+        command.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
+        process::run(&mut command)?.good().map_err(|error| format!("{profile}: {error}"))?;
+        check!(scratch.unfinished().is_empty(), "{profile} leaves behind {:?}", scratch.unfinished());
+        let [ledger] = &scratch.finished()[..] else { return Err(format!("ledgers: {:?}", scratch.finished())) };
+        let stats = Stats::of(ledger)?;
+        check_totals(&stats, &[])?;
+        check!(stats.number("unknown_frees") == 0, "{profile}: {} unknown frees", stats.number("unknown_frees"));
+    }
+    Ok(())
+}
+
+#[test]
+fn hooks_are_told_of_each_call_in_order() -> Result {
+    does_well("tells")
+}
+
+#[test]
+fn hooks_that_misbehave_do_no_harm() -> Result {
+    does_well("misbehaves")
+}
+
+#[test]
+fn hooks_come_and_go_while_recording_is_switched_on_and_off() -> Result {
+    does_well("hammers")
+}
+
+#[test]
+fn hooks_are_told_under_run_too() -> Result {
+    let scratch = Scratch::new();
+    let program = programs("dev")?.join("hooks");
+    process::run(&mut under_run(&scratch, "one", &[], &program, &["tells".to_owned()]))?.good()?;
+    Ok(())
+}
