@@ -160,7 +160,7 @@ pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
     if is_made && is_recorded() {
         resizes(frame);
     }
-    frame.is_made = is_made;
+    frame.is_made = u8::from(is_made);
     is_made
 }
 
@@ -171,6 +171,6 @@ pub(crate) extern "C" fn watched_resized(frame: &ReallocFrame, address: usize) -
         resized(frame, address);
     }
     let (old, new) = (Block { address: old, size: old_size, align }, Block { address, size, align });
-    watched::gave_anew(old, new, frame.is_made);
+    watched::gave_anew(old, new, frame.is_made != 0);
     address
 }

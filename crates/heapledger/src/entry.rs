@@ -41,8 +41,8 @@ pub(crate) struct ReallocFrame {
     pub(crate) call: CallFrame,
     /// Between both halves.
     pub(crate) kept: Reallocation,
-    /// In a program that is watched: the call is made.
-    pub(crate) is_made: bool,
+    /// In a program that is watched: 1, the call is made. (A number, since nobody else sets it.)
+    pub(crate) is_made: u8,
 }
 
 const _: () = assert!(size_of::<CallFrame>() == 112 && size_of::<ReallocFrame>() <= 144);

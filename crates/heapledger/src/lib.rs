@@ -55,6 +55,8 @@
 //! The feature `tracing` adds `SpanLabels`, a layer for subscribers of that crate: what is allocated while a span is entered is labelled
 //! by its name and by chosen fields, across `.await` too. Without features the crate depends on nothing outside of its project.
 //!
+//! [`on_alloc`] and [`on_free`] have functions of the program called for each block that is given, and given back.
+//!
 //! # Which `heapledger` reads it
 //!
 //! Any of the same version or later. (Every later one reads every earlier ledger.)

@@ -49,7 +49,7 @@ type Function = fn(&Event);
 /// Hooks at the same time.
 const HOOKS: usize = 32;
 
-struct Slot {
+struct HookPlace {
     taken: AtomicBool,
     /// Null: nothing is to be called.
     function: AtomicPtr<()>,
@@ -61,7 +61,7 @@ struct Slot {
     panicked: AtomicBool,
 }
 
-static SLOTS: [Slot; HOOKS] = [const { Slot::new() }; HOOKS];
+static SLOTS: [HookPlace; HOOKS] = [const { HookPlace::new() }; HOOKS];
 
 /// Threads that can be inside of hooks at the same time.
 const THREADS: usize = 64;
@@ -104,9 +104,9 @@ pub fn hook_figures() -> HookFigures {
     HookFigures { nested: get(&NESTED), left: get(&LEFT), untold: get(&UNTOLD), refused: get(&REFUSED) }
 }
 
-impl Slot {
-    const fn new() -> Slot {
-        Slot {
+impl HookPlace {
+    const fn new() -> HookPlace {
+        HookPlace {
             taken: AtomicBool::new(false),
             function: AtomicPtr::new(ptr::null_mut()),
             when: AtomicUsize::new(0),
@@ -234,7 +234,7 @@ fn register(when: When, function: Function) -> Result<Hook, Error> {
         _ if thread_word::id() == 0 => return Err(Error::Unsupported),
         _ => {}
     }
-    let claim = |slot: &Slot| !slot.taken.swap(true, Ordering::AcqRel);
+    let claim = |slot: &HookPlace| !slot.taken.swap(true, Ordering::AcqRel);
     let index = SLOTS.iter().position(claim).ok_or(Error::TooMany)?;
     let slot = SLOTS.get(index).ok_or(Error::TooMany)?;
     if !state::join(Want::Asked) {
@@ -309,7 +309,7 @@ pub fn on_free(function: fn(&Event)) -> Result<Hook, Error> {
 }
 
 impl Hook {
-    fn get(&self) -> Option<&'static Slot> {
+    fn get(&self) -> Option<&'static HookPlace> {
         SLOTS.get(self.slot)
     }
 
