@@ -8,6 +8,7 @@
 use crate::{Error, Stats, ThreadRegion, thread_region};
 use std::format;
 use std::string::String;
+use std::vec::Vec;
 
 /// Blocks that a message tells of.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -164,7 +165,8 @@ mod ledger {
                 .output()
                 .ok()?;
             let text = String::from_utf8_lossy(&output.stdout);
-            (output.status.success() && !text.trim().is_empty()).then(|| format!("\n\n{}", text.trim_end()))
+            (output.status.success() && !text.trim().is_empty())
+                .then(|| format!("\n\n{}", super::own_part(text.trim_end())))
         }
 
         /// As modules and offsets.
@@ -192,6 +194,46 @@ mod ledger {
             text
         }
     }
+}
+
+/// Of the stacks in a report what is the program's: without the levels of the standard library in front, and without what has called
+/// the code that was measured. A stack that has nothing else stays as it is.
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    allow(dead_code, reason = "nothing is recorded there")
+)]
+fn own_part(report: &str) -> String {
+    let is_level =
+        |line: &str| line.trim_start().split_once(") 0x").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+    let is_of_a_stack = |line: &str| line.starts_with("  ") && !line.trim_start().starts_with("By ");
+    // Where it lies says so, or else what it is called.
+    let is_place = |line: &&&str| line.trim_start().starts_with('/');
+    let is_its_place = |line: &&str| ["/rustc/", "/rust/deps/"].iter().any(|at| line.trim_start().starts_with(at));
+    let is_its_name = |line: &&str| {
+        let name = line.split_once(" 0x").or(line.split_once("0x")).and_then(|(_, rest)| rest.split_once(' '));
+        let name = name.map_or("", |(_, name)| name.trim_start_matches('<'));
+        ["alloc::", "core::", "std::"].iter().any(|at| name.starts_with(at))
+    };
+    let is_library = |level: &[&str]| {
+        let is_known = level.iter().any(|line| is_place(&line));
+        level.iter().any(|line| line.contains("__rustc::__rust_"))
+            || is_known && level.iter().filter(is_place).all(is_its_place)
+            || !is_known && level.iter().all(is_its_name)
+    };
+    let lines: Vec<&str> = report.lines().collect();
+    let mut own: Vec<&str> = Vec::new();
+    for part in lines.chunk_by(|one, next| is_of_a_stack(one) && is_of_a_stack(next)) {
+        let levels: Vec<&[&str]> = part.chunk_by(|_, next| !is_level(next)).collect();
+        let is_measured = |level: &&&[&str]| !level.iter().any(|line| line.contains("heapledger::assertions::"));
+        let called = levels.iter().take_while(is_measured);
+        let programs: Vec<&&[&str]> = called.skip_while(|level| is_library(level)).collect();
+        if programs.is_empty() || !part.iter().any(|line| is_level(line)) {
+            own.extend(part);
+        } else {
+            own.extend(programs.into_iter().flat_map(|level| level.iter()));
+        }
+    }
+    own.join("\n")
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -305,4 +347,50 @@ macro_rules! assert_max_alloc {
     ($bytes:expr, $code:expr $(,)?) => {
         $crate::assertions::max_alloc($bytes, || $code)
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_part;
+
+    #[test]
+    fn a_message_has_the_programs_part_of_each_stack() {
+        let report = "\
+__rust_alloc 14 B: 0x55a0, number 2520
+  By thread 7, 19663 render
+   1) 0x1 <heapledger::allocator::Heapledger<A> as GlobalAlloc>::alloc (inlined)
+      /home/x/allocator.rs:167
+      0x1 __rustc::__rust_alloc
+      /home/x/tests/heap.rs:4
+   2) 0x2 <alloc::raw_vec::RawVecInner>::try_allocate_in+0x7d (in heap)
+   3) 0x3 render
+      /home/x/src/lib.rs:4
+   4) 0x4 core::ops::call
+      /rustc/5980/library/core/src/ops.rs:5
+   5) 0x5 heapledger::assertions::no_alloc
+      /home/x/assertions.rs:87
+   6) 0x6 main
+
+__rust_alloc 3 B: 0x55b0, number 2521
+  By thread 7, 19663 render
+   1) 0x2 alloc::alloc::alloc
+      /rustc/5980/library/alloc/src/alloc.rs:95
+
+2 blocks";
+        let expected = "\
+__rust_alloc 14 B: 0x55a0, number 2520
+  By thread 7, 19663 render
+   3) 0x3 render
+      /home/x/src/lib.rs:4
+   4) 0x4 core::ops::call
+      /rustc/5980/library/core/src/ops.rs:5
+
+__rust_alloc 3 B: 0x55b0, number 2521
+  By thread 7, 19663 render
+   1) 0x2 alloc::alloc::alloc
+      /rustc/5980/library/alloc/src/alloc.rs:95
+
+2 blocks";
+        assert_eq!(own_part(report), expected);
+    }
 }

@@ -47,7 +47,8 @@
 //! is left, the peak between. They work in each strength, and under `heapledger run`.
 //!
 //! [`assert_no_leak!`], [`assert_no_alloc!`] and [`assert_max_alloc!`] say of a test's own code what it may allocate, whatever the
-//! threads of other tests do meanwhile. A message names the stacks of the blocks in question. [`fail`] lets calls of a thread fail, to see
+//! threads of other tests do meanwhile. A message names the stacks of the blocks in question. (In tests,
+//! [`Options::at_exit`] with [`AtExit::Remove`] leaves no ledger behind.) [`fail`] lets calls of a thread fail, to see
 //! what the program does then.
 //!
 //! # With `tracing`
@@ -75,7 +76,8 @@
 //!
 //! The recorder that `heapledger run` brings then records everything, blocks of C and C++ libraries too. This
 //! crate steps back: it passes calls on, and [`pause`], [`resume`], [`recording`], [marks](mark()), [labels](label()) and [windows](Window) speak to that one. There is one ledger
-//! in a process.
+//! in a process. It sees what comes to `malloc`: around an allocator that has memory of its own (jemalloc, mimalloc, a crate's) the
+//! program's own blocks pass it by, so start such a program without `run`.
 //!
 //! # In libraries that are loaded
 //!
