@@ -1,7 +1,7 @@
 //! Places that threads own, take over and leave behind.
 
 use crate::{check, race};
-use heapledger_process::places::{Claimed, OwnedPlace, Places, Who};
+use heapledger_process::places::{Claimed, OwnedPlace, Places, ThreadIds};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +28,8 @@ impl SettleIn for Claimed<'_> {
     }
 }
 
-fn who(tid: u32) -> Who {
-    Who::new(100, tid).expect("an id")
+fn who(tid: u32) -> ThreadIds {
+    ThreadIds::new(100, tid).expect("an id")
 }
 
 impl Process {
@@ -54,7 +54,7 @@ impl Process {
     }
 
     fn claim_next_gone(&self) -> Option<Claimed<'_>> {
-        let exists = |who: Who| self.exists[who.tid as usize].load(Ordering::Acquire);
+        let exists = |who: ThreadIds| self.exists[who.tid as usize].load(Ordering::Acquire);
         self.places.claim_next_gone(exists).map(|claimed| self.retired(claimed))
     }
 

@@ -155,13 +155,13 @@ impl Capture {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[inline(never)]
     fn take(&self, registers: &heapledger_unwind::Registers, into: &mut [usize]) -> Taken {
-        use heapledger_process::backtrace::{How, take};
+        use heapledger_process::backtrace::{StackMethod, take};
         use heapledger_unwind::End as WalkEnd;
         let how = match self.unwinding {
-            Unwinding::Exact => How::Auto,
-            Unwinding::Fast => How::Fast,
-            Unwinding::Tables => How::Tables,
-            Unwinding::FramePointers => How::FramePointers,
+            Unwinding::Exact => StackMethod::Auto,
+            Unwinding::Fast => StackMethod::Fast,
+            Unwinding::Tables => StackMethod::Tables,
+            Unwinding::FramePointers => StackMethod::FramePointers,
         };
         let taken = take(registers, how, (self.before, self.after), into);
         let end = match taken.end {

@@ -172,7 +172,7 @@ pub fn list(directory: &Path) -> io::Result<Vec<Live>> {
 /// Holds a ledger against another `heapledger` that would finish it at the same time.
 /// As long as the file is open.
 pub fn hold(file: &File, path: &Path) -> Result<(), LaunchError> {
-    sys::lock(file, sys::Whose::Mine).map_err(|problem| match problem {
+    sys::lock(file, sys::LockKind::Exclusive).map_err(|problem| match problem {
         Errno::EWOULDBLOCK => LaunchError::BeingFinished(path.to_owned()),
         other => LaunchError::NotLocked(path.to_owned(), other),
     })

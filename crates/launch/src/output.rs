@@ -15,7 +15,7 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::unistd::{AccessFlags, access, getuid};
 
 use crate::error::LaunchError;
-use crate::sys::{Lock, Whose};
+use crate::sys::{Lock, LockKind};
 
 /// The name of what is being written, in its workplace.
 const TEMPORARY: &str = "ledger";
@@ -137,7 +137,7 @@ pub fn abandoned(path: &Path) -> Option<bool> {
     if fs::read_dir(path).ok()?.any(other) {
         return None;
     }
-    let free = File::open(path).is_ok_and(|place| Lock::take(place, Whose::Mine).is_ok());
+    let free = File::open(path).is_ok_and(|place| Lock::take(place, LockKind::Exclusive).is_ok());
     let gone = owner == std::process::id() || heapledger_source::start_ticks(owner).is_none();
     Some(free && gone)
 }
@@ -187,7 +187,7 @@ impl Pending {
             made = DirBuilder::new().mode(0o700).create(&workplace);
         }
         made?;
-        let lock = File::open(&workplace).ok().and_then(|file| Lock::take(file, Whose::Shared).ok());
+        let lock = File::open(&workplace).ok().and_then(|file| Lock::take(file, LockKind::Shared).ok());
         Ok(Pending { wanted, workplace, _lock: lock })
     }
 

@@ -15,7 +15,7 @@ use nix::unistd::getuid;
 
 use crate::live::{self, Live};
 use crate::output;
-use crate::sys::{Lock, Whose};
+use crate::sys::{Lock, LockKind};
 
 /// How often a sign is put up that somebody takes down at the same moment.
 const TRIES: usize = 100;
@@ -47,7 +47,7 @@ impl Sign {
             let text = format!("{pid} {}\n", heapledger_source::start_ticks(pid).unwrap_or(0));
             let mut out = &file;
             let _ = out.write_all(text.as_bytes());
-            let lock = Lock::take(file, Whose::Mine);
+            let lock = Lock::take(file, LockKind::Exclusive);
             // Taken down between making and locking, by a `recover` that thought it was left over.
             if lock.as_ref().is_ok_and(|lock| !is_at(lock.file(), &path)) {
                 continue;
@@ -81,7 +81,7 @@ pub fn run_of(directory: &Path, session: &str) -> Option<u32> {
     let pid = numbers.next().and_then(|pid| u32::try_from(pid.ok()?).ok()).unwrap_or(0);
     let started = numbers.next().and_then(Result::ok);
     // Shared: two that look at the same time do not take each other for it.
-    match Lock::take(file, Whose::Shared) {
+    match Lock::take(file, LockKind::Shared) {
         Ok(_) => None,
         Err(Errno::EWOULDBLOCK) => Some(pid),
         Err(_) => Some(pid).filter(|pid| started.is_some() && heapledger_source::start_ticks(*pid) == started),

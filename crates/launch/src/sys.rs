@@ -17,11 +17,11 @@ use nix::sys::signal::SigSet;
 #[derive(Debug)]
 pub struct Lock(File);
 
-/// Who may have a lock at the same time.
+/// Who else may have a lock at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum LockKind {
     /// Nobody else.
-    Mine,
+    Exclusive,
     /// Others who take it so.
     Shared,
 }
@@ -31,8 +31,8 @@ impl Lock {
     ///
     /// # Errors
     /// `EWOULDBLOCK` if somebody else has it; whatever else the file system says.
-    pub fn take(file: File, whose: Whose) -> Result<Lock, Errno> {
-        lock(&file, whose).map(|()| Lock(file))
+    pub fn take(file: File, kind: LockKind) -> Result<Lock, Errno> {
+        lock(&file, kind).map(|()| Lock(file))
     }
 
     /// The file.
@@ -45,10 +45,10 @@ impl Lock {
 ///
 /// # Errors
 /// As [`Lock::take`].
-pub fn lock(file: &File, whose: Whose) -> Result<(), Errno> {
-    let how = match whose {
-        Whose::Mine => libc::LOCK_EX,
-        Whose::Shared => libc::LOCK_SH,
+pub fn lock(file: &File, kind: LockKind) -> Result<(), Errno> {
+    let how = match kind {
+        LockKind::Exclusive => libc::LOCK_EX,
+        LockKind::Shared => libc::LOCK_SH,
     };
     // SAFETY: an open descriptor.
     Errno::result(unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) }).map(drop)

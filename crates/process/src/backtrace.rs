@@ -19,14 +19,14 @@ const BELIEVED: usize = 3;
 
 /// How a stack is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum StackMethod {
     /// By unwind tables, and by frame pointers where there are none.
     Auto,
     /// By unwind tables only.
     Tables,
     /// By frame pointers only.
     FramePointers,
-    /// By frame pointers, and as [`How::Auto`] if that finds fewer than three frames.
+    /// By frame pointers, and as [`StackMethod::Auto`] if that finds fewer than three frames.
     Fast,
 }
 
@@ -118,7 +118,7 @@ impl Environment for Anywhere {
 /// Each frame is an address of which the byte before lies in the instruction that was executing.
 #[cold]
 #[inline(never)]
-pub fn take(registers: &Registers, how: How, (before, after): (usize, usize), into: &mut [usize]) -> Backtrace {
+pub fn take(registers: &Registers, how: StackMethod, (before, after): (usize, usize), into: &mut [usize]) -> Backtrace {
     let around = Anywhere::at(registers);
     let mut walk_as = |strategy: Strategy| {
         let (mut seen, mut stored) = (0usize, 0usize);
@@ -138,11 +138,11 @@ pub fn take(registers: &Registers, how: How, (before, after): (usize, usize), in
         (walk, stored)
     };
     let (mut found, mut stored) = walk_as(match how {
-        How::Auto => Strategy::Auto,
-        How::Tables => Strategy::Tables,
-        How::FramePointers | How::Fast => Strategy::FramePointers,
+        StackMethod::Auto => Strategy::Auto,
+        StackMethod::Tables => Strategy::Tables,
+        StackMethod::FramePointers | StackMethod::Fast => Strategy::FramePointers,
     });
-    if how == How::Fast && found.end != End::LimitReached && found.depth < BELIEVED {
+    if how == StackMethod::Fast && found.end != End::LimitReached && found.depth < BELIEVED {
         (found, stored) = walk_as(Strategy::Auto);
     }
     let Walk { end, guessed_from, .. } = found;
@@ -165,7 +165,7 @@ pub fn function_of(address: usize) -> Option<core::ops::Range<usize>> {
 pub fn leads_through(registers: &Registers, code: &core::ops::Range<usize>) -> bool {
     const FRAMES: usize = 256;
     let mut frames = [0; FRAMES];
-    let taken = take(registers, How::Auto, (0, 0), &mut frames);
+    let taken = take(registers, StackMethod::Auto, (0, 0), &mut frames);
     frames.iter().take(taken.frames).any(|frame| code.contains(&frame.wrapping_sub(1)))
 }
 
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn registers_that_lead_nowhere_are_no_fault() {
         let mut frames = [0; 8];
-        for how in [How::Auto, How::Tables, How::FramePointers, How::Fast] {
+        for how in [StackMethod::Auto, StackMethod::Tables, StackMethod::FramePointers, StackMethod::Fast] {
             for (ip, sp, bp) in [(0, 0, 0), (1, 7, 9), (u64::MAX, u64::MAX, u64::MAX - 7), (1, 1 << 46, (1 << 46) + 8)]
             {
                 let taken = take(&Registers { ip, sp, bp, ..Registers::default() }, how, (0, 0), &mut frames);

@@ -23,21 +23,21 @@ const UNFILLED: u64 = 0;
 
 /// A thread, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct ThreadIds {
     /// Its process.
     pub tgid: u32,
     /// Its own id.
     pub tid: u32,
 }
 
-impl Who {
+impl ThreadIds {
     /// Stands for a process of which the kernel did not tell the id.
     pub const TGID_UNKNOWN: u32 = ID_MASK as u32;
 
     /// `None` if the thread's id cannot be one. A process's that cannot be is unknown.
-    pub fn new(tgid: u32, tid: u32) -> Option<Who> {
+    pub fn new(tgid: u32, tid: u32) -> Option<ThreadIds> {
         let is_id = |id: u32| id != 0 && u64::from(id) <= ID_MASK;
-        is_id(tid).then(|| Who { tgid: if is_id(tgid) { tgid } else { Who::TGID_UNKNOWN }, tid })
+        is_id(tid).then(|| ThreadIds { tgid: if is_id(tgid) { tgid } else { ThreadIds::TGID_UNKNOWN }, tid })
     }
 
     fn word(self) -> u64 {
@@ -45,9 +45,9 @@ impl Who {
     }
 
     /// The owner that a word names.
-    fn of(word: u64) -> Option<Who> {
+    fn of(word: u64) -> Option<ThreadIds> {
         let (tgid, tid) = (word >> ID_BITS & ID_MASK, word & ID_MASK);
-        (tgid != 0).then_some(Who { tgid: tgid as u32, tid: tid as u32 })
+        (tgid != 0).then_some(ThreadIds { tgid: tgid as u32, tid: tid as u32 })
     }
 }
 
@@ -104,7 +104,7 @@ impl Claimed<'_> {
     }
 
     /// Whose it is from now on.
-    pub fn settle(self, who: Who) {
+    pub fn settle(self, who: ThreadIds) {
         self.place.word.store(self.word & !WHO_MASK | who.word(), Ordering::Release);
     }
 }
@@ -158,7 +158,7 @@ impl<P: AsRef<[OwnedPlace]>> Places<P> {
     /// The state that a thread owns.
     pub fn state_of(&self, tid: u32) -> Option<usize> {
         let is_its =
-            |place: &&OwnedPlace| Who::of(place.word.load(Ordering::Acquire)).is_some_and(|who| who.tid == tid);
+            |place: &&OwnedPlace| ThreadIds::of(place.word.load(Ordering::Acquire)).is_some_and(|who| who.tid == tid);
         self.counted().iter().find(is_its).map(|place| place.state.load(Ordering::Relaxed))
     }
 
@@ -166,17 +166,17 @@ impl<P: AsRef<[OwnedPlace]>> Places<P> {
     pub fn claim_earlier(&self, tid: u32) -> Option<Claimed<'_>> {
         self.counted().iter().find_map(|place| {
             let seen = place.word.load(Ordering::Acquire);
-            Who::of(seen).filter(|who| who.tid == tid).and_then(|_| place.claim(seen))
+            ThreadIds::of(seen).filter(|who| who.tid == tid).and_then(|_| place.claim(seen))
         })
     }
 
     /// Looks at the next place in turn, and claims it if it has an owner who does not exist any more.
-    pub fn claim_next_gone(&self, exists: impl FnOnce(Who) -> bool) -> Option<Claimed<'_>> {
+    pub fn claim_next_gone(&self, exists: impl FnOnce(ThreadIds) -> bool) -> Option<Claimed<'_>> {
         let counted = self.counted();
         let index = self.cursor.fetch_add(1, Ordering::Relaxed).checked_rem(counted.len())?;
         let place = counted.get(index)?;
         let seen = place.word.load(Ordering::Acquire);
-        let owner = Who::of(seen).filter(|who| who.tgid != Who::TGID_UNKNOWN)?;
+        let owner = ThreadIds::of(seen).filter(|who| who.tgid != ThreadIds::TGID_UNKNOWN)?;
         if exists(owner) { None } else { place.claim(seen) }
     }
 
@@ -213,8 +213,8 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    fn who(tid: u32) -> Who {
-        Who::new(7, tid).expect("an id")
+    fn who(tid: u32) -> ThreadIds {
+        ThreadIds::new(7, tid).expect("an id")
     }
 
     #[test]
@@ -245,11 +245,11 @@ mod tests {
 
     #[test]
     fn ids_that_cannot_be_are_none() {
-        assert_eq!(Who::new(0, 1 << 22), None);
-        assert_eq!(Who::new(5, 0), None);
-        assert_eq!(Who::new(u32::MAX, 8), Some(Who { tgid: Who::TGID_UNKNOWN, tid: 8 }));
+        assert_eq!(ThreadIds::new(0, 1 << 22), None);
+        assert_eq!(ThreadIds::new(5, 0), None);
+        assert_eq!(ThreadIds::new(u32::MAX, 8), Some(ThreadIds { tgid: ThreadIds::TGID_UNKNOWN, tid: 8 }));
         let places = Places::over([const { OwnedPlace::new() }; 1]);
-        let highest = Who::new(1, (1 << 22) - 1).expect("an id");
+        let highest = ThreadIds::new(1, (1 << 22) - 1).expect("an id");
         places.reserve().expect("a place").fill(4).settle(highest);
         assert_eq!(places.state_of(highest.tid), Some(4));
         let claimed = places.claim_next_gone(|who| who != highest).expect("its place");

@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 use crate::ledger::CODEC;
-use crate::places::{Claimed, OwnedPlace, Places, Who};
+use crate::places::{Claimed, OwnedPlace, Places, ThreadIds};
 use crate::private::Alone;
 use crate::shared::{PENDING_UPDATES_MAX, Shared};
 use crate::state::{Entered, NewState, ThreadState, change_row};
@@ -87,7 +87,7 @@ impl Threads {
     #[cold]
     pub fn register(&self, shared: &'static Shared, tid: u32, stack_pointer: usize) -> Option<&'static ThreadState> {
         // A filter of system calls may keep the number from us.
-        let who = Who::new(syscall::getpid(), tid)?;
+        let who = ThreadIds::new(syscall::getpid(), tid)?;
         let mut found = self.places.claim_earlier(tid).map(|claimed| retired(shared, claimed));
         for _ in 0..QUESTIONS.min(self.places.count()) {
             match self.take_over_next_gone(shared) {
@@ -105,7 +105,7 @@ impl Threads {
 
     /// Asks about the next thread in turn; if it is gone, claims its state and ends its affairs.
     fn take_over_next_gone(&self, shared: &Shared) -> Option<Claimed<'_>> {
-        let exists = |who: Who| syscall::thread_exists(who.tgid, who.tid);
+        let exists = |who: ThreadIds| syscall::thread_exists(who.tgid, who.tid);
         self.places.claim_next_gone(exists).map(|claimed| retired(shared, claimed))
     }
 
@@ -157,7 +157,7 @@ impl Default for Threads {
     }
 }
 
-fn activate(shared: &'static Shared, mut state: Entered, who: Who, stack_pointer: usize) {
+fn activate(shared: &'static Shared, mut state: Entered, who: ThreadIds, stack_pointer: usize) {
     let thread = state.thread();
     thread.guard.store(0, Ordering::Relaxed);
     thread.asking.store(0, Ordering::Relaxed);

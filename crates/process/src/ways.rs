@@ -40,7 +40,7 @@ pub struct Way {
 /// What later versions have added to the end, as this one knows it. A function that takes text takes where it begins and how
 /// many bytes it has.
 #[repr(C)]
-struct Whole {
+struct FullWay {
     way: Way,
     /// To a path, of so many bytes with the zero at its end. Returns 0, or the number of an error.
     snapshot: SnapshotFn,
@@ -84,10 +84,10 @@ static SHARED: Noted<Shared> = Noted::new();
 /// The way of who recorded before us.
 static ANOTHER: Noted<Way> = Noted::new();
 
-static OWN: Whole = Whole {
+static OWN: FullWay = FullWay {
     way: Way {
         version: VERSION,
-        bytes: size_of::<Whole>() as u32,
+        bytes: size_of::<FullWay>() as u32,
         claim: AtomicU32::new(NONE),
         recording: own_recording,
         pause: own_pause,
@@ -278,7 +278,7 @@ impl Way {
 
     /// Writes what the ledger holds now to a file: [`finish::snapshot`]. `None` if this recorder is older than that.
     pub fn snapshot(&'static self, path: &CStr) -> Option<Result<(), Errno>> {
-        let snapshot: SnapshotFn = self.later(offset_of!(Whole, snapshot))?;
+        let snapshot: SnapshotFn = self.later(offset_of!(FullWay, snapshot))?;
         // SAFETY: the path is there.
         let why = unsafe { snapshot(path.to_bytes_with_nul().as_ptr(), path.to_bytes_with_nul().len()) };
         Some(if why == 0 { Ok(()) } else { Err(Errno(why)) })
@@ -289,7 +289,7 @@ impl Way {
     /// # Errors
     /// If it is not in the ledger.
     pub fn mark(&'static self, new: &NewMark) -> Result<u32, NotTold> {
-        let mark: MarkFn = self.later(offset_of!(Whole, mark)).ok_or(NotTold::Off)?;
+        let mark: MarkFn = self.later(offset_of!(FullWay, mark)).ok_or(NotTold::Off)?;
         let (first, bytes) = (new.name.as_ptr(), new.name.len());
         // SAFETY: the name is there.
         NotTold::check(unsafe { mark(first, bytes, new.kind as u32, new.about, u32::from(new.of_own_thread)) })
@@ -300,7 +300,7 @@ impl Way {
     /// # Errors
     /// If it has none.
     pub fn label(&'static self, parent: LabelId, key: &[u8], value: &[u8]) -> Result<LabelId, NotTold> {
-        let label: LabelFn = self.later(offset_of!(Whole, label)).ok_or(NotTold::Off)?;
+        let label: LabelFn = self.later(offset_of!(FullWay, label)).ok_or(NotTold::Off)?;
         // SAFETY: the texts are there.
         let made = unsafe { label(parent.0, key.as_ptr(), key.len(), value.as_ptr(), value.len()) };
         NotTold::check(made).map(LabelId)
@@ -311,7 +311,7 @@ impl Way {
     /// # Errors
     /// If it is not.
     pub fn put_in_force(&'static self, label: LabelId) -> Result<LabelId, NotTold> {
-        let put: extern "C" fn(u32) -> i64 = self.later(offset_of!(Whole, put_in_force)).ok_or(NotTold::Off)?;
+        let put: extern "C" fn(u32) -> i64 = self.later(offset_of!(FullWay, put_in_force)).ok_or(NotTold::Off)?;
         NotTold::check(put(label.0)).map(LabelId)
     }
 
@@ -320,7 +320,7 @@ impl Way {
     /// # Errors
     /// If it is not open.
     pub fn open_window(&'static self, new: &NewWindow) -> Result<u32, NotTold> {
-        let open: WindowFn = self.later(offset_of!(Whole, open_window)).ok_or(NotTold::Off)?;
+        let open: WindowFn = self.later(offset_of!(FullWay, open_window)).ok_or(NotTold::Off)?;
         let (first, bytes) = (new.name.as_ptr(), new.name.len());
         // SAFETY: the name is there.
         NotTold::check(unsafe { open(first, bytes, new.mode as u32, u32::from(new.of_own_thread)) })
@@ -331,7 +331,7 @@ impl Way {
     /// # Errors
     /// If it does not.
     pub fn change_window(&'static self, row_plus_1: u32, kind: MarkKind) -> Result<(), NotTold> {
-        let at = offset_of!(Whole, change_window);
+        let at = offset_of!(FullWay, change_window);
         let change: extern "C" fn(u32, u32) -> i64 = self.later(at).ok_or(NotTold::Off)?;
         NotTold::check(change(row_plus_1, kind as u32)).map(drop)
     }
@@ -341,7 +341,7 @@ impl Way {
     /// # Errors
     /// If there is none.
     pub fn window_figures(&'static self, row_plus_1: u32) -> Result<WindowSums, NotTold> {
-        let ask: WindowFiguresFn = self.later(offset_of!(Whole, window_figures)).ok_or(NotTold::Off)?;
+        let ask: WindowFiguresFn = self.later(offset_of!(FullWay, window_figures)).ok_or(NotTold::Off)?;
         let mut words = WindowSums::default().words();
         // SAFETY: there is room for so many.
         NotTold::check(unsafe { ask(row_plus_1, words.as_mut_ptr(), words.len()) })?;
@@ -350,7 +350,7 @@ impl Way {
 
     /// The label in force in the calling thread.
     pub fn in_force(&'static self) -> LabelId {
-        let in_force = self.later::<extern "C" fn() -> u32>(offset_of!(Whole, in_force));
+        let in_force = self.later::<extern "C" fn() -> u32>(offset_of!(FullWay, in_force));
         LabelId(in_force.map_or(0, |in_force| in_force()))
     }
 
@@ -359,7 +359,7 @@ impl Way {
     /// # Errors
     /// If it is not kept.
     pub fn put_stack(&'static self, frames: &[usize]) -> Result<Site, NotKept> {
-        let put: PutStackFn = self.later(offset_of!(Whole, put_stack)).ok_or(NotKept::Off)?;
+        let put: PutStackFn = self.later(offset_of!(FullWay, put_stack)).ok_or(NotKept::Off)?;
         // SAFETY: the frames are there.
         let site = unsafe { put(frames.as_ptr(), frames.len()) };
         u32::try_from(site).map(Site).map_err(|_| NotKept::of(site))
@@ -370,7 +370,7 @@ impl Way {
     /// # Errors
     /// If it is not known.
     pub fn get_stack(&'static self, site: Site, into: &mut [usize]) -> Result<usize, NotKept> {
-        let get: GetStackFn = self.later(offset_of!(Whole, get_stack)).ok_or(NotKept::Off)?;
+        let get: GetStackFn = self.later(offset_of!(FullWay, get_stack)).ok_or(NotKept::Off)?;
         // SAFETY: the places are there, and lent to us alone.
         let count = unsafe { get(site.0, into.as_mut_ptr(), into.len()) };
         usize::try_from(count).map_err(|_| NotKept::of(count))
