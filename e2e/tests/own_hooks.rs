@@ -34,6 +34,11 @@ fn hooks_that_misbehave_do_no_harm() -> Result {
 }
 
 #[test]
+fn hooks_are_told_when_limits_are_passed() -> Result {
+    does_well("limits")
+}
+
+#[test]
 fn hooks_come_and_go_while_recording_is_switched_on_and_off() -> Result {
     does_well("hammers")
 }

@@ -56,7 +56,8 @@
 //! The feature `tracing` adds `SpanLabels`, a layer for subscribers of that crate: what is allocated while a span is entered is labelled
 //! by its name and by chosen fields, across `.await` too. Without features the crate depends on nothing outside of its project.
 //!
-//! [`on_alloc`] and [`on_free`] have functions of the program called for each block that is given, and given back.
+//! [`on_alloc`] and [`on_free`] have functions of the program called for each block that is given, and given back,
+//! [`on_live_above`] when live bytes pass a limit.
 //!
 //! # Which `heapledger` reads it
 //!
@@ -177,5 +178,5 @@ pub use snapshot::{NotWritten, snapshot_to};
 #[cfg(feature = "tracing")]
 pub use spans::SpanLabels;
 pub use stats::{Stats, stats};
-pub use told::{Event, EventCall, Hook, HookFigures, hook_figures, on_alloc, on_free};
+pub use told::{Event, EventCall, Hook, HookFigures, hook_figures, on_alloc, on_free, on_live_above};
 pub use window::{Window, WindowFigures, WindowOptions};

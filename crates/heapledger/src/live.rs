@@ -85,6 +85,11 @@ fn set_limits() {
     }
 }
 
+/// Bytes that live now.
+pub(crate) fn bytes() -> u64 {
+    LIVE.0.load(Ordering::Relaxed).max(0) as u64
+}
+
 /// The program's peak.
 pub(crate) fn peak() -> u64 {
     PEAK.load(Ordering::SeqCst).max(ABOVE.0.load(Ordering::SeqCst)).max(0) as u64

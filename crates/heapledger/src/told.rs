@@ -4,7 +4,7 @@
 //! back. What they allocate is passed on and recorded, and told to nobody: which threads are inside of one is noted in a table.
 
 use crate::state::{self, Want};
-use crate::{Error, thread_word};
+use crate::{Error, counting, live, thread_word};
 use core::mem::transmute;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -42,6 +42,8 @@ pub struct Event {
 pub(crate) enum When {
     Gave = 1,
     TakesBack = 2,
+    /// As `Gave`, if live bytes have passed a limit.
+    LiveAbove = 3,
 }
 
 type Function = fn(&Event);
@@ -55,6 +57,9 @@ struct HookPlace {
     function: AtomicPtr<()>,
     /// A [`When`].
     when: AtomicUsize,
+    /// Of [`When::LiveAbove`], and whether live bytes are above it.
+    limit: AtomicUsize,
+    is_above: AtomicBool,
     calls: AtomicUsize,
     /// How many threads are inside of it.
     running: AtomicUsize,
@@ -110,6 +115,8 @@ impl HookPlace {
             taken: AtomicBool::new(false),
             function: AtomicPtr::new(ptr::null_mut()),
             when: AtomicUsize::new(0),
+            limit: AtomicUsize::new(0),
+            is_above: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
@@ -118,15 +125,27 @@ impl HookPlace {
 
     fn function(&self, when: When) -> Option<Function> {
         let function = self.function.load(Ordering::SeqCst);
-        if function.is_null() || self.when.load(Ordering::Relaxed) != when as usize {
+        let own = self.when.load(Ordering::Relaxed);
+        let is_for = own == when as usize || when == When::Gave && own == When::LiveAbove as usize;
+        if function.is_null() || !is_for {
             return None;
         }
         // SAFETY: it is null, or such a function.
         Some(unsafe { transmute::<*mut (), Function>(function) })
     }
 
+    fn is_above(&self) -> bool {
+        live::bytes() > self.limit.load(Ordering::Relaxed) as u64
+    }
+
+    /// Whether it is not to be told of this call: live bytes have not passed its limit now.
+    fn is_quiet(&self) -> bool {
+        let is_threshold = self.when.load(Ordering::Relaxed) == When::LiveAbove as usize;
+        is_threshold && (!self.is_above() || self.is_above.swap(true, Ordering::Relaxed))
+    }
+
     fn tell(&self, when: When, event: &Event) {
-        if self.function(when).is_none() {
+        if self.function(when).is_none() || self.is_quiet() {
             return;
         }
         self.running.fetch_add(1, Ordering::SeqCst);
@@ -210,6 +229,15 @@ pub(crate) fn tell(when: When, event: &Event) {
     inside.thread.store(0, Ordering::Release);
 }
 
+/// Live bytes have become fewer.
+#[cold]
+#[inline(never)]
+pub(crate) fn fell() {
+    for slot in SLOTS.iter().filter(|slot| slot.is_above.load(Ordering::Relaxed) && !slot.is_above()) {
+        slot.is_above.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Whether a hook gives a block back, or resizes it, that it is just told of: that is not done, and counted.
 #[cold]
 #[inline(never)]
@@ -228,7 +256,7 @@ pub struct Hook {
     slot: usize,
 }
 
-fn register(when: When, function: Function) -> Result<Hook, Error> {
+fn register(when: When, limit: usize, function: Function) -> Result<Hook, Error> {
     match state::base() {
         state::UNSTARTED => return Err(Error::NoAllocator),
         _ if thread_word::id() == 0 => return Err(Error::Unsupported),
@@ -242,6 +270,8 @@ fn register(when: When, function: Function) -> Result<Hook, Error> {
         return Err(Error::TooMany);
     }
     slot.calls.store(0, Ordering::Relaxed);
+    slot.limit.store(limit, Ordering::Relaxed);
+    slot.is_above.store(when == When::LiveAbove && slot.is_above(), Ordering::Relaxed);
     slot.panicked.store(false, Ordering::Relaxed);
     slot.when.store(when as usize, Ordering::Relaxed);
     slot.function.store(function as *mut (), Ordering::SeqCst);
@@ -281,7 +311,7 @@ fn register(when: When, function: Function) -> Result<Hook, Error> {
 /// [`Error::NoAllocator`] if no `Heapledger` is the program's allocator, [`Error::TooMany`] if 32 hooks are there already,
 /// [`Error::Unsupported`] where threads cannot be told apart.
 pub fn on_alloc(function: fn(&Event)) -> Result<Hook, Error> {
-    register(When::Gave, function)
+    register(When::Gave, 0, function)
 }
 
 /// From now on a function is called for each block that is about to be given back, or resized: it is still there. See [`on_alloc`].
@@ -305,7 +335,36 @@ pub fn on_alloc(function: fn(&Event)) -> Result<Hook, Error> {
 /// # Errors
 /// As of [`on_alloc`].
 pub fn on_free(function: fn(&Event)) -> Result<Hook, Error> {
-    register(When::TakesBack, function)
+    register(When::TakesBack, 0, function)
+}
+
+/// From now on a function is called when the program's live bytes have risen above a limit, by the thread whose block it was: once, and
+/// again only when they have been at the limit or below. See [`on_alloc`].
+///
+/// ```
+/// use heapledger::{Heapledger, Options};
+/// use std::alloc::System;
+///
+/// #[global_allocator]
+/// static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().counting());
+///
+/// fn main() -> Result<(), heapledger::Error> {
+///     let hook = heapledger::on_live_above(1_000_000, |event| assert!(event.size > 0))?;
+///     let large = vec![0u8; 2_000_000];
+///     drop(vec![0u8; 2_000_000]);
+///     assert_eq!(hook.calls(), 1);
+///     drop(large);
+///     drop(vec![0u8; 2_000_000]);
+///     assert_eq!(hook.calls(), 2);
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+/// As of [`on_alloc`], and [`Error::NotCounted`] if calls are not counted from the first on: live bytes are known then.
+pub fn on_live_above(bytes: usize, function: fn(&Event)) -> Result<Hook, Error> {
+    counting::counts_all()?;
+    register(When::LiveAbove, bytes, function)
 }
 
 impl Hook {

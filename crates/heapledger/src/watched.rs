@@ -67,6 +67,9 @@ pub(crate) fn frees(block: Block) -> bool {
     block.told(When::TakesBack, EventCall::Dealloc);
     if state::wants(Want::Counted) {
         counting::freed(block.size);
+        if state::wants(Want::Asked) {
+            told::fell();
+        }
     }
     true
 }
@@ -86,6 +89,9 @@ pub(crate) fn gave_anew(old: Block, new: Block, was_made: bool) {
         match new.address {
             0 => counting::failed(),
             _ => counting::resized(old.size, new.size),
+        }
+        if state::wants(Want::Asked) {
+            told::fell();
         }
     }
     if was_made {

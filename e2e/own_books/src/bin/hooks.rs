@@ -11,7 +11,7 @@ use std::thread;
 use heapledger::{Error, Event, EventCall, Fault, Heapledger, Hook, Options};
 
 #[global_allocator]
-static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().history(10_000));
+static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().history(10_000).counted());
 
 const BYTES: usize = 1234;
 
@@ -167,10 +167,34 @@ fn hammers() {
     assert_eq!((figures.left, figures.untold, figures.refused), (0, 0, 0));
 }
 
+const LARGE_BYTES: usize = 4 << 20;
+
+/// Limits are passed up and down, by a new block and by one that grows.
+fn passes_limits() {
+    let live = heapledger::stats().expect("it counts").bytes() as usize;
+    let hooks = [1 << 20, 3 << 20, 16 << 20].map(|above| {
+        heapledger::on_live_above(live + above, |event| assert!(event.size >= LARGE_BYTES || event.size < 1 << 16))
+            .expect("room")
+    });
+    let told = || hooks.each_ref().map(Hook::calls);
+    for round in 1..=10u64 {
+        gives_back(takes(LARGE_BYTES), LARGE_BYTES);
+        assert_eq!(told(), [2 * round - 1, 2 * round - 1, 0]);
+        let block = takes(BYTES);
+        // SAFETY: it was asked for so.
+        let block = black_box(unsafe { realloc(block, layout(BYTES), LARGE_BYTES) });
+        gives_back(takes(LARGE_BYTES), LARGE_BYTES);
+        assert_eq!(told(), [2 * round, 2 * round, 0], "nobody is told again while it is above");
+        gives_back(block, LARGE_BYTES);
+    }
+    assert!(hooks.iter().all(|hook| !hook.has_panicked()));
+}
+
 fn main() {
     match env::args().nth(1).unwrap_or_default().as_str() {
         "tells" => tells(),
         "misbehaves" => misbehaves(),
+        "limits" => passes_limits(),
         "hammers" => hammers(),
         other => panic!("{other:?}"),
     }
