@@ -44,8 +44,8 @@ pub struct Modules {
     seen: Appended<SeenModule, KNOWN_MAX>,
     generation: AtomicU32,
     finder: CodeFinder,
-    /// Whether somebody tells when code is unloaded.
-    is_told: AtomicBool,
+    /// Nobody tells when code is unloaded. All zeros at first, as all of these: what is not costs no room in the library's file.
+    asks: AtomicBool,
     loader: [AtomicUsize; 2],
     loader_entry: AtomicUsize,
     own: [AtomicUsize; 2],
@@ -71,7 +71,7 @@ impl Modules {
             ),
             generation: AtomicU32::new(0),
             finder: CodeFinder::new(),
-            is_told: AtomicBool::new(true),
+            asks: AtomicBool::new(false),
             loader: [const { AtomicUsize::new(0) }; 2],
             loader_entry: AtomicUsize::new(0),
             own: [const { AtomicUsize::new(0) }; 2],
@@ -81,7 +81,7 @@ impl Modules {
     /// Finds the loader's function. False if there is none. Where nobody tells when code is unloaded, the loader is asked whenever
     /// an address is looked up.
     pub fn start(&self, is_told: bool) -> bool {
-        self.is_told.store(is_told, Ordering::Relaxed);
+        self.asks.store(!is_told, Ordering::Relaxed);
         if !self.finder.start() {
             return false;
         }
@@ -139,8 +139,8 @@ impl Modules {
                 continue;
             }
             let seen = seen_plus_1.load(Ordering::Acquire);
-            let is_told = self.is_told.load(Ordering::Relaxed);
-            if seen == now_plus_1 && is_told {
+            let asks = self.asks.load(Ordering::Relaxed);
+            if seen == now_plus_1 && !asks {
                 return Some(known);
             }
             if seen != 0 && self.still_there(known) {
