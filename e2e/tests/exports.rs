@@ -31,6 +31,23 @@ fn hooked() -> Result<BTreeSet<String>> {
     Ok(all)
 }
 
+/// Most bytes of words that begin with another value than zero: those lie in the file, and in the memory of each program. A single one
+/// in the recorder's own takes a megabyte with it. (Constants, and tables of addresses, are elsewhere.)
+const DATA_BYTES_MAX: u64 = 16 << 10;
+
+#[test]
+fn the_recorders_words_are_zeros_at_first() -> Result {
+    let text = process::run(command("readelf").args(["-SW"]).arg(preload()))?.good()?.out();
+    // `  [19] .data  PROGBITS  ADDRESS OFFSET SIZE …`.
+    let size = |line: &str| {
+        let rest = line.split_once("] .data ")?.1;
+        u64::from_str_radix(rest.split_ascii_whitespace().nth(3)?, 16).ok()
+    };
+    let bytes = text.lines().find_map(size).unwrap_or(0);
+    check!(bytes <= DATA_BYTES_MAX, "{bytes} bytes of .data");
+    Ok(())
+}
+
 #[test]
 fn what_is_exported_is_the_list() -> Result {
     let exported: BTreeSet<String> = symbols(&["-D", "--defined-only"])?.into_iter().map(|(_, name)| name).collect();
