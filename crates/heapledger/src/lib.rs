@@ -51,13 +51,13 @@
 //! [`Options::at_exit`] with [`AtExit::Remove`] leaves no ledger behind.) [`fail`] lets calls of a thread fail, to see
 //! what the program does then.
 //!
+//! [`on_alloc`] and [`on_free`] have functions of the program called for each block that is given, and given back,
+//! [`on_live_above`] when live bytes pass a limit.
+//!
 //! # With `tracing`
 //!
 //! The feature `tracing` adds `SpanLabels`, a layer for subscribers of that crate: what is allocated while a span is entered is labelled
 //! by its name and by chosen fields, across `.await` too. Without features the crate depends on nothing outside of its project.
-//!
-//! [`on_alloc`] and [`on_free`] have functions of the program called for each block that is given, and given back,
-//! [`on_live_above`] when live bytes pass a limit.
 //!
 //! # Which `heapledger` reads it
 //!
