@@ -329,7 +329,9 @@ pub(crate) unsafe extern "C-unwind" fn dealloc(
         .cfi_adjust_cfa_offset -8
         jmp {counts}",
         "7:",
-        "test byte ptr [rip + {state}], {watched}",
+        // Not only whether it is watched *now*: what made this call come here may have gone meanwhile, and its block is in the ledger.
+        // Passed on is what comes before the first call of all.
+        "test byte ptr [rip + {state}], {started_or_watched}",
         "je 4b",
         save_call_frame!(112),
         save_arguments!(),
@@ -354,7 +356,7 @@ pub(crate) unsafe extern "C-unwind" fn dealloc(
         second_shift = const SECOND_SHIFT,
         frees = sym crate::calls::frees,
         counting = const COUNTING,
-        watched = const WATCHED,
+        started_or_watched = const BASE | WATCHED,
         counts = sym crate::counting::frees,
         tells = sym crate::calls::watched_frees,
     )

@@ -17,12 +17,7 @@ fn comes_to_its_end(profile: &'static str, what: &str) -> Result {
     check!(scratch.unfinished().is_empty(), "{profile} {what} leaves behind {:?}", scratch.unfinished());
     let _ = std::fs::remove_file(scratch.path("moment.hl"));
     // Marks and windows have not room for all.
-    let mut lost = ["marks_lost", "windows_lost", "signal_handler_allocations"].map(str::to_owned).to_vec();
-    if what == "forks" {
-        // Known, and not understood: in one run of four, where three threads pause and resume while the program forks, an address or
-        // two is given out again whose free was not seen.
-        lost.push("displaced".to_owned());
-    }
+    let lost = ["marks_lost", "windows_lost", "signal_handler_allocations"].map(str::to_owned);
     check_totals(&Stats::of(only_finished(&scratch, "heapledger.moments.")?)?, &lost)
 }
 
@@ -39,7 +34,8 @@ fn in_destructors_of_threads() -> Result {
 
 #[test]
 fn in_children_of_a_program_with_threads() -> Result {
-    comes_to_its_end("release", "forks")
+    // Threads begin and end regions and faults while others free: one run in four showed a free that was passed on without being entered.
+    (0..12).try_for_each(|_| comes_to_its_end("release", "forks"))
 }
 
 #[test]
