@@ -15,9 +15,11 @@ const CONVENTION: &str = concat!(
     r"|^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
     r"|^operator new",
     r"|^<?(?:alloc|core|std|hashbrown)::",
-    r"|^__r(?:ust|dl|g)_|^__rustc::|^<?heapledger::allocator::",
+    // Traits that are the library's own affair, for types of anybody's: `<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem`.
+    r"|^<(?u:.+) as (?:alloc::(?:[a-z_]+::)+|<\[_\]>::[a-z_]+::)(?:Spec[A-Za-z]+|ConvertVec)(?:<(?u:.*)>)?>::",
+    r"|^__r(?:ust|dl|g)_|^__rustc::|^<?heapledger::(?:allocator|entry)::",
     r"|^_Z(?:Z*NK?[VrRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1|n[wa]|5alloc|4core|3std|9hashbrown)",
-    r"|^_RNvC[A-Za-z0-9]*_7___rustc|^_ZN(?:[0-9]+_\$LT\$heapledger\.\.|10heapledger9)allocator",
+    r"|^_RNvC[A-Za-z0-9]*_7___rustc|^_ZN(?:[0-9]+_\$LT\$heapledger\.\.|10heapledger9)allocator|^_ZN10heapledger5entry",
 );
 
 static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
@@ -128,6 +130,12 @@ mod tests {
             "__rustc::__rust_realloc",
             "<heapledger::allocator::Heapledger<A> as core::alloc::global::GlobalAlloc>::alloc",
             "heapledger::allocator::real::alloc",
+            "heapledger::entry::alloc_zeroed",
+            "_ZN10heapledger5entry5alloc17h0123456789abcdefE",
+            "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+            "<T as alloc::slice::hack::ConvertVec>::to_vec",
+            "<u8 as <[_]>::to_vec_in::ConvertVec>::to_vec::<alloc::alloc::Global>",
+            "<alloc::vec::Vec<T> as alloc::vec::spec_from_iter::SpecFromIter<T,I>>::from_iter",
             "_ZN10heapledger9allocator4real5alloc17h0E",
             "_RNvCsfLfy6EI15iL_7___rustc12___rust_alloc",
             "_ZN82_$LT$heapledger..allocator..Heapledger$LT$A$GT$$u20$as$u20$core..alloc..global..GlobalAlloc$GT$5alloc17h0E",
@@ -156,6 +164,10 @@ mod tests {
             "dup2",
             "jv_parse",
             "heapledger::main",
+            "heapledger::entrance::main",
+            "<Order as alloc::string::ToString>::to_string",
+            "<shop::Order as core::fmt::Display>::fmt",
+            "<shop::Order as shop::alloc::Spec>::make",
         ] {
             assert!(holders.holds_name(name), "{name}");
         }
