@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use heapledger_analysis::{Clock, Events, Memory, Note, Private, Sampled, Selection, Sort, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::sample::{STEP, next_gap, scramble, weight};
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{Entry, GlobalCounter, Kind, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::{Ledger, finish};
-use heapledger_testing::{Builder, sample};
+use heapledger_testing::{Builder, freed_at, sample};
 
 /// A ledger, live and finished.
 struct Made(PathBuf, [Ledger; 2]);
@@ -54,18 +54,6 @@ fn block(number: u64, size: u64) -> Entry {
     }
 }
 
-fn freed(block: Entry, number: u64) -> FreedEntry {
-    FreedEntry {
-        block,
-        number,
-        later: 0,
-        by: Kind::FREE,
-        site: Site::NONE,
-        thread: Some(ThreadRow(0)),
-        time: Some(Ticks(number)),
-    }
-}
-
 #[test]
 fn every_sum_is_weighted() {
     const INTERVAL: u64 = 4096;
@@ -84,7 +72,7 @@ fn every_sum_is_weighted() {
     }
     // The weight is that of the block, whatever the number of its free is.
     let gone = [block(50, 64), block(51, 3)];
-    builder.freed(freed(gone[0], 90)).freed(freed(gone[1], 91));
+    builder.freed(freed_at(gone[0], 90)).freed(freed_at(gone[1], 91));
     builder
         .tally(TallyCounter::Frees, 1000)
         .tally(TallyCounter::Allocations, 1000)

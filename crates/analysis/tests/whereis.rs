@@ -1,9 +1,9 @@
 //! Addresses are found in one pass as they would be one by one.
 
 use heapledger_analysis::whereis::{Found, KnownAddresses};
-use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{Entry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::Ledger;
-use heapledger_testing::Builder;
+use heapledger_testing::{Builder, freed_at};
 
 fn entry(number: u64, address: u64, size: u64, actual: Option<u64>) -> Entry {
     Entry {
@@ -17,18 +17,6 @@ fn entry(number: u64, address: u64, size: u64, actual: Option<u64>) -> Entry {
         heap: Some(0),
         time: Some(Ticks(number)),
         ..Entry::NONE
-    }
-}
-
-fn freed(block: Entry, number: u64) -> FreedEntry {
-    FreedEntry {
-        block,
-        number,
-        later: 0,
-        by: Kind::FREE,
-        site: Site::NONE,
-        thread: Some(ThreadRow(0)),
-        time: Some(Ticks(number)),
     }
 }
 
@@ -50,9 +38,9 @@ fn inside_behind_freed_and_nothing() {
     builder.heap("arenas", 0x1000, 0x9000);
     builder.entry(entry(5, 0x1100, 0x30, Some(0x38))).entry(entry(9, 0x1180, 0, Some(0x18)));
     // An address with two lives, and one that began before it.
-    builder.freed(freed(entry(1, 0x1200, 0x40, None), 2));
-    builder.freed(freed(entry(3, 0x11f0, 0x20, None), 4));
-    builder.freed(freed(entry(6, 0x1200, 0x10, None), 8));
+    builder.freed(freed_at(entry(1, 0x1200, 0x40, None), 2));
+    builder.freed(freed_at(entry(3, 0x11f0, 0x20, None), 4));
+    builder.freed(freed_at(entry(6, 0x1200, 0x10, None), 8));
     builder.tally(TallyCounter::Frees, 10);
     let ledger = open("kinds", &builder);
     let places = look(&ledger, &[0x1100, 0x112f, 0x1130, 0x1138, 0x1180, 0x1208, 0x5000, 0x10], 2);

@@ -2,7 +2,7 @@
 
 use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
 use heapledger_source::{Ledger, finish};
-use heapledger_testing::{Builder, Scratch};
+use heapledger_testing::{Builder, Scratch, freed_at};
 
 fn freed(number: u64) -> FreedEntry {
     let block = Entry {
@@ -17,15 +17,7 @@ fn freed(number: u64) -> FreedEntry {
         time: Some(Ticks(number)),
         ..Entry::NONE
     };
-    FreedEntry {
-        block,
-        number,
-        later: 0,
-        by: Kind::FREE,
-        site: Site::NONE,
-        thread: Some(ThreadRow(0)),
-        time: Some(Ticks(number)),
-    }
+    freed_at(block, number)
 }
 
 /// What `ring` holds after it was finished.

@@ -49,6 +49,12 @@ impl Default for Builder {
     }
 }
 
+/// The end of a block: a `free` of thread 0, without a stack, at the tick of its number.
+pub fn freed_at(block: Entry, number: u64) -> FreedEntry {
+    let (thread, time) = (Some(ThreadRow(0)), Some(Ticks(number)));
+    FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread, time }
+}
+
 impl Builder {
     /// An empty ledger of a 64-bit little-endian program.
     pub fn new() -> Builder {

@@ -11,6 +11,6 @@ pub mod scratch;
 pub mod watched;
 
 pub use everything::everything;
-pub use ledger::{Builder, layout_32, sample};
+pub use ledger::{Builder, freed_at, layout_32, sample};
 pub use scratch::Scratch;
 pub use watched::Watched;
