@@ -267,11 +267,10 @@ impl Access<'_> {
         }
         let books = &mut self.state.accounts;
         if books.first_row == 0 {
-            let rows = ledger.section(SectionKind::AccountFrees);
-            // Half of all rows are for new accounts.
-            let has_room = rows.used() < rows.capacity() / 2;
-            let lease = || ledger.lease(SectionKind::AccountFrees, NOTED_MAX as u64);
-            let first = apart::result_of(None, || has_room.then(lease).flatten());
+            // The other half is kept for new accounts.
+            let end_max = ledger.section(SectionKind::AccountFrees).capacity() / 2;
+            let lease = || ledger.lease_within(SectionKind::AccountFrees, NOTED_MAX as u64, end_max);
+            let first = apart::result_of(None, lease);
             books.first_row = first.map_or(0, |first| first.wrapping_add(1));
         }
         let (Some(first), Some(noted)) = (books.first_row.checked_sub(1), books.noted.get_mut(index)) else {

@@ -124,7 +124,8 @@ const PLANS: [Plan; SECTIONS] = [
     Plan {
         kind: SectionKind::AccountFrees,
         element_bytes: size_of::<FreedWords>(),
-        room: room(32, 256, FREED_ROWS_MAX),
+        // Half of them are inboxes, one for each account.
+        room: room(8, 256, FREED_ROWS_MAX),
     },
     Plan { kind: SectionKind::Errors, element_bytes: ERROR_BYTES, room: room(64, 12, ERRORS_MAX) },
     Plan { kind: SectionKind::Windows, element_bytes: 120, room: room(64, 16, WINDOWS_MAX as u64) },
@@ -286,12 +287,17 @@ impl Ledger {
     /// Hands out `count` elements of a section, all with storage behind them. `None` if the
     /// section, the ledger or the file system is full.
     pub fn lease(&self, kind: SectionKind, count: u64) -> Option<u64> {
+        self.lease_within(kind, count, self.section(kind).capacity())
+    }
+
+    /// The same of the first so many elements, the rest of which is kept for others. However many threads ask at once.
+    pub(crate) fn lease_within(&self, kind: SectionKind, count: u64, end_max: u64) -> Option<u64> {
         let section = self.section(kind);
         let used = section.used_word();
         loop {
             let first = used.load(Ordering::Acquire);
             let end = first.wrapping_add(count);
-            if end > section.capacity() || end > section.backed() && !self.grow(section, end) {
+            if end > end_max || end > section.backed() && !self.grow(section, end) {
                 return None;
             }
             if used.compare_exchange_weak(first, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
