@@ -4,7 +4,7 @@
 //! features, and compile them, and all that uses them, twice.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::step::{Result, Tests, cargo, output, root, run_tests};
 
@@ -84,13 +84,27 @@ impl TestProgram {
         self.directory == root().join(directory)
     }
 
-    /// Runs it; `set` says more about the command.
-    pub(crate) fn run(&self, set: impl Fn(&mut Command)) -> Result<Tests> {
-        println!("     Running {}", self.source.strip_prefix(root()).unwrap_or(&self.source).display());
+    /// The path of its source, in the repository.
+    pub(crate) fn source(&self) -> std::borrow::Cow<'_, str> {
+        self.source.strip_prefix(root()).unwrap_or(&self.source).to_string_lossy()
+    }
+
+    fn command(&self, set: impl Fn(&mut Command)) -> Command {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.directory);
         set(&mut command);
-        run_tests(&mut command).map_err(|problem| format!("{problem}; again: cargo test {}", self.alone))
+        command
+    }
+
+    /// Runs it and keeps what it prints.
+    pub(crate) fn quietly(&self, set: impl Fn(&mut Command)) -> Result<Output> {
+        self.command(set).output().map_err(|error| format!("{}: {error}", self.executable.display()))
+    }
+
+    /// Runs it; `set` says more about the command.
+    pub(crate) fn run(&self, set: impl Fn(&mut Command)) -> Result<Tests> {
+        println!("     Running {}", self.source());
+        run_tests(&mut self.command(set)).map_err(|problem| format!("{problem}; again: cargo test {}", self.alone))
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+mod again;
 mod bench;
 mod demo;
 mod faults;
@@ -28,6 +29,7 @@ mod thumb;
 const USAGE: &str = "\
 cargo xtask demo       build heapledger, run a real program under it, leave the report on screen and a ledger
 cargo xtask test       everything that must hold before a change is taken; add the name of a step to run only that
+cargo xtask again      every test again and again, alone and beside load, to find those that pass by a toss; takes a number of rounds
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
 cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
                        of each kind at most (0: all), names of errors and of victims
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["demo"] => demo::run(),
         ["test", only @ ..] => test::run(only),
+        ["again", words @ ..] => again::run(words),
         ["bench", words @ ..] => bench::run(words),
         ["faults", words @ ..] => faults::run(words),
         ["package"] => package::run(),
