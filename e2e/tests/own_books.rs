@@ -14,7 +14,7 @@ use heapledger_e2e::ledger::{Blocks, Stats, check_totals, read};
 use heapledger_e2e::own_books::{PROFILES, programs};
 use heapledger_e2e::process::{Held, PATIENCE, hold};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::command;
+use heapledger_e2e::tools::{command, heapledger};
 use heapledger_e2e::tracked::{recover, under_run};
 use heapledger_e2e::{Result, check, process};
 
@@ -171,7 +171,10 @@ fn what_is_allocated_while_paused_passes_by() -> Result {
     held.goes_on()?;
     held.running.finish(PATIENCE)?.good()?;
     check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
-    let stats = Stats::of(only_finished(&scratch, "heapledger.own_books.")?)?;
+    let finished = only_finished(&scratch, "heapledger.own_books.")?;
+    let told = process::run(command(heapledger()).arg("stats").arg(&finished))?.good()?;
+    check!(told.out().contains(", ended after about "), "it is of its end: {}", told.out());
+    let stats = Stats::of(finished)?;
     check_totals(&stats, &[])?;
     check!(stats.number("unknown_frees") == 0, "{} unknown frees", stats.number("unknown_frees"));
     let threads = stats.0["threads"].as_array().cloned().unwrap_or_default();

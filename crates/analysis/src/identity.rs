@@ -80,6 +80,11 @@ impl RunMarks {
 }
 
 impl Identity {
+    /// Whether it was copied by the program itself, at its end: nothing came after it.
+    pub fn is_of_end(&self) -> bool {
+        self.run.moment.as_deref() == Some(key::AT_END)
+    }
+
     /// What `ledger` says.
     pub fn of(ledger: &Ledger) -> Identity {
         let process = ledger.process();

@@ -125,7 +125,7 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> (Vec<String>, Option<St
     let after = identity.wall_ns.or_else(|| at.span_ns()).map(span);
     let after = |word: &str| after.as_ref().map_or_else(String::new, |after| format!(" {word} {after}"));
     let end = match (identity.exit, identity.signal) {
-        _ if identity.copied => {
+        _ if identity.copied && !identity.is_of_end() => {
             let word = if identity.copied_unix_ns.is_some() { "after" } else { "after at least" };
             format!("as it was when this was copied{}", after(word))
         }
