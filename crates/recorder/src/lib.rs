@@ -7,6 +7,8 @@
 //! - `heapledger-process`, a crate of its own: a shared file mapping, a shadow map, lock-free tables, per-thread state;
 //! - [`chip`]: one region of memory, small hash, plain trie, under the caller's critical section.
 //!
+//! [`trace`] keeps exact books of a while, in memory of the caller's.
+//!
 //! The recorder does not know how a program's allocations reach it, and it never calls the
 //! program's allocator, unwinds, or waits without bound.
 #![no_std]
@@ -31,3 +33,5 @@ pub mod policy;
 pub mod backend;
 
 pub mod chip;
+
+pub mod trace;
