@@ -7,6 +7,7 @@ use crate::begin;
 use crate::entry::{CallFrame, ReallocFrame};
 use crate::state::{self, ON};
 use crate::told::EventCall;
+use crate::trace;
 use crate::watched::{self, Block};
 use heapledger_format::Kind;
 use heapledger_process::backtrace::leads_through;
@@ -136,6 +137,7 @@ pub(crate) extern "C" fn watched_gave<const KIND: u8>(frame: &CallFrame, address
     if is_recorded() {
         gave::<KIND>(frame, address);
     }
+    trace::gave(&frame.registers, address, size);
     let call = if Kind(KIND) == Kind::RUST_ALLOC { EventCall::Alloc } else { EventCall::AllocZeroed };
     watched::gave(call, Block { address, size, align });
     address
@@ -145,8 +147,11 @@ pub(crate) extern "C" fn watched_gave<const KIND: u8>(frame: &CallFrame, address
 pub(crate) extern "C" fn watched_frees(frame: &CallFrame) -> bool {
     let [_, address, size, align, ..] = frame.args;
     let is_made = watched::frees(Block { address, size, align });
-    if is_made && is_recorded() {
-        frees(frame);
+    if is_made {
+        trace::frees(&frame.registers, address);
+        if is_recorded() {
+            frees(frame);
+        }
     }
     is_made
 }
@@ -157,8 +162,11 @@ pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
     frame.kept = Reallocation::default();
     let is_made = watched::is_made(&|code| leads_through(&frame.call.registers, code))
         && watched::resizes(Block { address, size, align });
-    if is_made && is_recorded() {
-        resizes(frame);
+    if is_made {
+        trace::resizes(address);
+        if is_recorded() {
+            resizes(frame);
+        }
     }
     frame.is_made = u8::from(is_made);
     is_made
@@ -169,6 +177,9 @@ pub(crate) extern "C" fn watched_resized(frame: &ReallocFrame, address: usize) -
     let [_, old, old_size, align, size, _] = frame.call.args;
     if is_recorded() {
         resized(frame, address);
+    }
+    if frame.is_made != 0 {
+        trace::gave_anew(&frame.call.registers, old, (address != 0).then_some((address, size)));
     }
     let (old, new) = (Block { address: old, size: old_size, align }, Block { address, size, align });
     watched::gave_anew(old, new, frame.is_made != 0);

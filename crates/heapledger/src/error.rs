@@ -35,6 +35,8 @@ pub enum Error {
     Off,
     /// There is no room for it in the ledger, which counts that.
     NoRoom,
+    /// The buffer has no room for a record, or a record is to have more frames than there can be.
+    TooSmall,
     /// The call came from a signal handler, in the middle of an allocation, or another thread does the same for too long.
     Busy,
     /// It is not in a state for that, or another thread's.
@@ -60,6 +62,7 @@ impl fmt::Display for Error {
             Error::TooMany => "there are as many already as there can be",
             Error::Off => "nothing is recorded in this process; `heapledger::start()` says why",
             Error::NoRoom => "there is no room for it in the ledger",
+            Error::TooSmall => "the buffer has no room for a record",
             Error::Busy => "the thread is in the middle of an allocation, or another one does the same",
             Error::NotSo => "it is not in a state for that, or another thread's",
             Error::NoFunction => "there is no function at this address",

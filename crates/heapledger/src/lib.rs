@@ -54,6 +54,9 @@
 //! [`on_alloc`] and [`on_free`] have functions of the program called for each block that is given, and given back,
 //! [`on_live_above`] when live bytes pass a limit.
 //!
+//! A [`Trace`] keeps exact books of a while in a buffer of the program's own, with or without a ledger: what was allocated meanwhile and lives,
+//! or all of it, with stacks.
+//!
 //! # With `tracing`
 //!
 //! The feature `tracing` adds `SpanLabels`, a layer for subscribers of that crate: what is allocated while a span is entered is labelled
@@ -149,6 +152,7 @@ mod state;
 mod stats;
 mod thread_word;
 mod told;
+mod trace;
 mod watched;
 mod window;
 
@@ -179,4 +183,5 @@ pub use snapshot::{NotWritten, snapshot_to};
 pub use spans::SpanLabels;
 pub use stats::{Stats, stats};
 pub use told::{Event, EventCall, Hook, HookFigures, hook_figures, on_alloc, on_free, on_live_above};
+pub use trace::{NotTraced, Trace, TraceFigures, TraceFree, TraceOptions, TraceRecord, TraceRecords};
 pub use window::{Window, WindowFigures, WindowOptions};

@@ -26,6 +26,7 @@ mod x86_64_linux {
     pub mod clock;
     mod debug_list;
     pub mod fork;
+    pub mod fork_token;
     pub mod loader;
     pub mod memory;
     pub mod process;

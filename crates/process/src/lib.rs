@@ -21,10 +21,10 @@
 //! All tables are memory that is mapped once and never unmapped, zero when fresh, and accessed
 //! through atomics wherever two threads can meet. A [`state::ThreadState`] belongs to one kernel
 //! thread at a time, see [`threads`]; what a hook alone may touch of it, only through [`state::Entered`], which is had by
-//! setting the guard ([`access`]). `unsafe` has eight rooms of its own, which ARCHITECTURE.md names with what each is
+//! setting the guard ([`access`]). `unsafe` has nine rooms of its own, which ARCHITECTURE.md names with what each is
 //! for: [`section`] makes atomic words of the ledger's file, `private` makes tables of our own memory, `once` lends values that
-//! were written before, [`state`] and [`access`] lend a thread's books, [`anew`], [`entry`] and [`ways`] are what their names
-//! say. All other files forbid it.
+//! were written before, [`state`] and [`access`] lend a thread's books, [`traces`] lends a trace, [`anew`], [`entry`] and [`ways`] are what
+//! their names say. All other files forbid it.
 #![no_std]
 #![cfg(any(feature = "loom", all(target_os = "linux", target_arch = "x86_64")))]
 #![cfg_attr(
@@ -130,6 +130,8 @@ pub mod switch;
 pub mod texts;
 #[cfg(not(feature = "loom"))]
 pub mod threads;
+#[cfg(not(feature = "loom"))]
+pub mod traces;
 #[cfg(not(feature = "loom"))]
 pub mod ways;
 #[cfg(not(feature = "loom"))]

@@ -130,10 +130,7 @@ impl<'b> TraceBuffer<'b> {
     /// A trace that is stopped, in words of which the contents do not matter. Of one thread's blocks only, if it is said. `None` if there is
     /// no room for a record, or a record is to have more frames than [`FRAMES_MAX`].
     pub fn new(words: &'b mut [usize], shape: TraceShape, only: Option<u32>) -> Option<TraceBuffer<'b>> {
-        let capacity = words.len().checked_div(shape.record_words())?;
-        if capacity == 0 || shape.frames > FRAMES_MAX {
-            return None;
-        }
+        let capacity = shape.records(words.len()).filter(|records| *records != 0)?;
         let mut trace = TraceBuffer {
             words,
             shape,

@@ -65,6 +65,25 @@ impl ForkWord {
         self.word().is_some_and(change)
     }
 
+    /// Sets it. Returns what it was; `None` if there is no word.
+    pub fn swap(&self, to: u32) -> Option<u32> {
+        self.word().map(|word| word.swap(to, Ordering::AcqRel))
+    }
+
+    /// Waits until it is no longer `expected`, or `milliseconds` have passed, or for no reason.
+    pub fn wait(&self, expected: u32, milliseconds: u32) {
+        if let Some(word) = self.word() {
+            syscall::futex_wait(word, expected, milliseconds);
+        }
+    }
+
+    /// Wakes all who wait.
+    pub fn wake(&self) {
+        if let Some(word) = self.word() {
+            syscall::futex_wake(word);
+        }
+    }
+
     /// Makes it 0 in this process.
     pub fn clear(&self) {
         if let Some(word) = self.word() {

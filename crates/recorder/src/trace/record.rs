@@ -64,6 +64,11 @@ impl TraceShape {
         self.record_words().saturating_mul(records)
     }
 
+    /// Records that so many words have room for; `None` if a record cannot have so many frames.
+    pub const fn records(self, words: usize) -> Option<usize> {
+        if self.frames > FRAMES_MAX { None } else { words.checked_div(self.record_words()) }
+    }
+
     const fn free_thread(self) -> usize {
         at::FRAMES.wrapping_add(self.frames)
     }
