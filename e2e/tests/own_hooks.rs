@@ -29,6 +29,16 @@ fn hooks_are_told_of_each_call_in_order() -> Result {
 }
 
 #[test]
+fn hooks_are_told_whose_call_it_is_and_whether_its_block_is_in_the_ledger() -> Result {
+    does_well("who")
+}
+
+#[test]
+fn hooks_are_told_of_large_requests_granted_or_not() -> Result {
+    does_well("requests")
+}
+
+#[test]
 fn hooks_that_misbehave_do_no_harm() -> Result {
     does_well("misbehaves")
 }
@@ -48,5 +58,13 @@ fn hooks_are_told_under_run_too() -> Result {
     let scratch = Scratch::new();
     let program = programs("dev")?.join("hooks");
     process::run(&mut under_run(&scratch, "one", &[], &program, &["tells".to_owned()]))?.good()?;
+    Ok(())
+}
+
+#[test]
+fn under_run_they_are_told_what_its_recorder_knows() -> Result {
+    let scratch = Scratch::new();
+    let program = programs("dev")?.join("hooks");
+    process::run(&mut under_run(&scratch, "one", &[], &program, &["who".to_owned()]))?.good()?;
     Ok(())
 }

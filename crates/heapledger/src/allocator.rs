@@ -7,10 +7,10 @@
 use crate::Options;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::entry;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+use crate::event::EventCall;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::spacing::Spacing;
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-use crate::told::EventCall;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 use crate::watched::{self, Block};
 use core::alloc::{GlobalAlloc, Layout};

@@ -5,8 +5,8 @@
 
 use crate::begin;
 use crate::entry::{CallFrame, ReallocFrame};
+use crate::event::EventCall;
 use crate::state::{self, ON};
-use crate::told::EventCall;
 use crate::trace;
 use crate::watched::{self, Block};
 use heapledger_format::Kind;

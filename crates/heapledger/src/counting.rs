@@ -208,6 +208,13 @@ fn known() -> Option<&'static Cell> {
     CELLS_OF_THREADS.get(thread_word::get().wrapping_sub(1))
 }
 
+/// The kernel's number of the calling thread, if it has a cell or can get one, and cells are of this process.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) fn thread_of(process: u32) -> Option<u32> {
+    let cell = own()?;
+    (PROCESS.load(Ordering::Relaxed) == process).then(|| cell.owner.load(Ordering::Relaxed))
+}
+
 /// Adds to two figures of a thread that has no cell yet, or can have none.
 #[cold]
 #[inline(never)]

@@ -52,7 +52,7 @@
 //! what the program does then.
 //!
 //! [`on_alloc`] and [`on_free`] have functions of the program called for each block that is given, and given back,
-//! [`on_live_above`] when live bytes pass a limit.
+//! [`on_request_above`] for each that asks for more than so many bytes, granted or not, [`on_live_above`] when live bytes pass a limit.
 //!
 //! A [`Trace`] keeps exact books of a while in a buffer of the program's own, with or without a ledger: what was allocated meanwhile and lives,
 //! or all of it, with stacks.
@@ -137,7 +137,9 @@ mod control;
 mod counting;
 mod depot;
 mod error;
+mod event;
 mod faults;
+mod inside;
 mod label;
 mod live;
 mod mark;
@@ -171,7 +173,9 @@ pub use allocator::Heapledger;
 pub use control::{Recording, discard, pause, recording, resume, start, stop};
 pub use counting::thread_stats;
 pub use error::Error;
+pub use event::{Event, EventCall};
 pub use faults::{Failing, Fault, fail, fail_all};
+pub use inside::{HookFigures, hook_figures};
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
 pub use mark::{ScopeGuard, mark, mark_thread, scope};
 pub use options::{AtExit, Options};
@@ -182,6 +186,6 @@ pub use snapshot::{NotWritten, snapshot_to};
 #[cfg(feature = "tracing")]
 pub use spans::SpanLabels;
 pub use stats::{Stats, stats};
-pub use told::{Event, EventCall, Hook, HookFigures, hook_figures, on_alloc, on_free, on_live_above};
+pub use told::{Hook, on_alloc, on_free, on_live_above, on_request_above};
 pub use trace::{NotTraced, Trace, TraceFigures, TraceFree, TraceOptions, TraceRecord, TraceRecords};
 pub use window::{Window, WindowFigures, WindowOptions};

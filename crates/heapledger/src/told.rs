@@ -3,38 +3,13 @@
 //! They are called outside of the recorder, on the program's stack: after a block was given and entered, and before one is given
 //! back. What they allocate is passed on and recorded, and told to nobody: which threads are inside of one is noted in a table.
 
+use crate::event::{self, Event, EventCall, Stage};
 use crate::state::{self, Want};
-use crate::{Error, counting, live, thread_word};
+use crate::watched::Block;
+use crate::{Error, counting, inside, live, thread_word};
 use core::mem::transmute;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-
-/// What was called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventCall {
-    /// `GlobalAlloc::alloc`.
-    Alloc,
-    /// `GlobalAlloc::alloc_zeroed`.
-    AllocZeroed,
-    /// `GlobalAlloc::dealloc`.
-    Dealloc,
-    /// `GlobalAlloc::realloc`.
-    Realloc,
-}
-
-/// What a hook is told. See [`on_alloc`] and [`on_free`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Event {
-    /// What was called.
-    pub call: EventCall,
-    /// Where the block is.
-    pub address: usize,
-    /// Its bytes.
-    pub size: usize,
-    /// Its alignment.
-    pub align: usize,
-}
 
 /// When a hook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +19,8 @@ pub(crate) enum When {
     TakesBack = 2,
     /// As `Gave`, if live bytes have passed a limit.
     LiveAbove = 3,
+    /// When a call has come back that asked for more than a limit, with a block or without.
+    RequestAbove = 4,
 }
 
 type Function = fn(&Event);
@@ -57,7 +34,7 @@ struct HookPlace {
     function: AtomicPtr<()>,
     /// A [`When`].
     when: AtomicUsize,
-    /// Of [`When::LiveAbove`], and whether live bytes are above it.
+    /// Of [`When::LiveAbove`], and whether live bytes are above it; of [`When::RequestAbove`].
     limit: AtomicUsize,
     is_above: AtomicBool,
     calls: AtomicUsize,
@@ -67,47 +44,6 @@ struct HookPlace {
 }
 
 static SLOTS: [HookPlace; HOOKS] = [const { HookPlace::new() }; HOOKS];
-
-/// Threads that can be inside of hooks at the same time.
-const THREADS: usize = 64;
-
-/// A thread that is inside of a hook.
-struct Inside {
-    /// 0: vacant.
-    thread: AtomicUsize,
-    /// About where its stack was when the hook was called.
-    stack: AtomicUsize,
-    /// The block that it is told of.
-    block: AtomicUsize,
-}
-
-static INSIDE: [Inside; THREADS] =
-    [const { Inside { thread: AtomicUsize::new(0), stack: AtomicUsize::new(0), block: AtomicUsize::new(0) } }; THREADS];
-
-static NESTED: AtomicUsize = AtomicUsize::new(0);
-static LEFT: AtomicUsize = AtomicUsize::new(0);
-static UNTOLD: AtomicUsize = AtomicUsize::new(0);
-static REFUSED: AtomicUsize = AtomicUsize::new(0);
-
-/// What hooks were not told, and what was odd about them, since the program began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HookFigures {
-    /// Calls that hooks made themselves: nobody is told of these.
-    pub nested: u64,
-    /// Hooks that did not come back, by `longjmp` say, as was found out when their thread called again.
-    pub left: u64,
-    /// Calls of which nobody was told because 64 threads were inside of hooks already.
-    pub untold: u64,
-    /// Hooks that gave back, or resized, the block that they were just told of: that was not done.
-    pub refused: u64,
-}
-
-/// See [`HookFigures`].
-pub fn hook_figures() -> HookFigures {
-    let get = |figure: &AtomicUsize| figure.load(Ordering::Relaxed) as u64;
-    HookFigures { nested: get(&NESTED), left: get(&LEFT), untold: get(&UNTOLD), refused: get(&REFUSED) }
-}
 
 impl HookPlace {
     const fn new() -> HookPlace {
@@ -123,10 +59,18 @@ impl HookPlace {
         }
     }
 
-    fn function(&self, when: When) -> Option<Function> {
+    /// What is to be called at this stage of a call of such a size.
+    fn function(&self, stage: Stage, size: usize) -> Option<Function> {
         let function = self.function.load(Ordering::SeqCst);
         let own = self.when.load(Ordering::Relaxed);
-        let is_for = own == when as usize || when == When::Gave && own == When::LiveAbove as usize;
+        let is_for = match stage {
+            _ if own == When::RequestAbove as usize => {
+                matches!(stage, Stage::Gave | Stage::Refused) && size > self.limit.load(Ordering::Relaxed)
+            }
+            Stage::Gave | Stage::Stays => own == When::Gave as usize || own == When::LiveAbove as usize,
+            Stage::TakesBack => own == When::TakesBack as usize,
+            Stage::Refused => false,
+        };
         if function.is_null() || !is_for {
             return None;
         }
@@ -144,13 +88,13 @@ impl HookPlace {
         is_threshold && (!self.is_above() || self.is_above.swap(true, Ordering::Relaxed))
     }
 
-    fn tell(&self, when: When, event: &Event) {
-        if self.function(when).is_none() || self.is_quiet() {
+    fn tell(&self, stage: Stage, event: &Event) {
+        if self.function(stage, event.size).is_none() || self.is_quiet() {
             return;
         }
         self.running.fetch_add(1, Ordering::SeqCst);
         // Who has unregistered it since waits, or does not know that we are here.
-        if let Some(function) = self.function(when) {
+        if let Some(function) = self.function(stage, event.size) {
             self.calls.fetch_add(1, Ordering::Relaxed);
             if !call(function, event) {
                 self.panicked.store(true, Ordering::Relaxed);
@@ -184,49 +128,20 @@ fn call(function: Function, event: &Event) -> bool {
     true
 }
 
-/// Where the calling thread is noted, if it is inside of a hook.
-fn own() -> Option<&'static Inside> {
-    let thread = thread_word::id();
-    INSIDE.iter().find(|inside| inside.thread.load(Ordering::Relaxed) == thread)
-}
-
-/// A place for the calling thread, which is about to be inside of a hook; `None`: it is inside already, or there is none.
-fn enter(stack: usize) -> Option<&'static Inside> {
-    if let Some(own) = own() {
-        // Stacks grow down: what lies above this call encloses it.
-        if stack < own.stack.load(Ordering::Relaxed) {
-            NESTED.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        LEFT.fetch_add(1, Ordering::Relaxed);
-        own.stack.store(stack, Ordering::Relaxed);
-        return Some(own);
-    }
-    let claim =
-        |inside: &&Inside| inside.thread.compare_exchange(0, usize::MAX, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    let Some(own) = INSIDE.iter().find(claim) else {
-        UNTOLD.fetch_add(1, Ordering::Relaxed);
-        return None;
-    };
-    own.stack.store(stack, Ordering::Relaxed);
-    own.thread.store(thread_word::id(), Ordering::Release);
-    Some(own)
-}
-
 /// Tells of a call.
 #[cold]
 #[inline(never)]
-pub(crate) fn tell(when: When, event: &Event) {
-    if !SLOTS.iter().any(|slot| slot.function(when).is_some()) {
+pub(crate) fn tell(stage: Stage, call: EventCall, block: &Block) {
+    if !SLOTS.iter().any(|slot| slot.function(stage, block.size).is_some()) {
         return;
     }
-    let Some(inside) = enter((&raw const *event).addr()) else { return };
-    inside.block.store(event.address, Ordering::Relaxed);
+    let Some(inside) = inside::enter((&raw const *block).addr()) else { return };
+    inside.note_block(block.address);
+    let event = Event::new(stage, call, block);
     for slot in &SLOTS {
-        slot.tell(when, event);
+        slot.tell(stage, &event);
     }
-    inside.block.store(0, Ordering::Relaxed);
-    inside.thread.store(0, Ordering::Release);
+    inside.leave();
 }
 
 /// Live bytes have become fewer.
@@ -236,17 +151,6 @@ pub(crate) fn fell() {
     for slot in SLOTS.iter().filter(|slot| slot.is_above.load(Ordering::Relaxed) && !slot.is_above()) {
         slot.is_above.store(false, Ordering::Relaxed);
     }
-}
-
-/// Whether a hook gives a block back, or resizes it, that it is just told of: that is not done, and counted.
-#[cold]
-#[inline(never)]
-pub(crate) fn refuses(block: usize) -> bool {
-    let is_told = own().is_some_and(|inside| block != 0 && inside.block.load(Ordering::Relaxed) == block);
-    if is_told {
-        REFUSED.fetch_add(1, Ordering::Relaxed);
-    }
-    is_told
 }
 
 /// A function is called as long as this is there. See [`on_alloc`] and [`on_free`].
@@ -269,6 +173,7 @@ fn register(when: When, limit: usize, function: Function) -> Result<Hook, Error>
         slot.taken.store(false, Ordering::Release);
         return Err(Error::TooMany);
     }
+    event::prepare();
     slot.calls.store(0, Ordering::Relaxed);
     slot.limit.store(limit, Ordering::Relaxed);
     slot.is_above.store(when == When::LiveAbove && slot.is_above(), Ordering::Relaxed);
@@ -284,7 +189,7 @@ fn register(when: When, limit: usize, function: Function) -> Result<Hook, Error>
 /// The function may do what it likes. What it allocates is recorded, but nobody is told of that. A block that it gives back although
 /// it was just told of it is not given back. If it panics, that is caught and it is not called again; without the feature `std` the
 /// program ends. Of a `realloc` it is told when there is a new block, or the old one is as it was because there is none: [`on_free`] was
-/// told before that the old one goes.
+/// told before that the old one goes. [`Event::granted`] tells both apart. Of requests that fail [`on_request_above`] tells.
 ///
 /// If it is code of a library that can be unloaded, [`Hook::running`] is asked before, until it says 0.
 ///
@@ -365,6 +270,41 @@ pub fn on_free(function: fn(&Event)) -> Result<Hook, Error> {
 pub fn on_live_above(bytes: usize, function: fn(&Event)) -> Result<Hook, Error> {
     counting::counts_all()?;
     register(When::LiveAbove, bytes, function)
+}
+
+/// From now on a function is called for each request of more than so many bytes, whether it is granted or not: by the thread that
+/// asked, when the allocator has answered. [`Event::granted`] says what came of it; without a block, [`Event::address`] is 0 and
+/// [`Event::size`] what was asked for. A `realloc` asks for its new size. With 0 bytes it is told of every request, and so of all
+/// that fail. See [`on_alloc`].
+///
+/// ```
+/// # use heapledger::Heapledger;
+/// # use std::alloc::System;
+/// # #[global_allocator]
+/// # static HEAP: Heapledger<System> = Heapledger::system();
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// static REFUSED: AtomicUsize = AtomicUsize::new(0);
+///
+/// # fn main() -> Result<(), heapledger::Error> {
+/// let hook = heapledger::on_request_above(1_000_000, |event| {
+///     if !event.granted {
+///         REFUSED.fetch_max(event.size, Ordering::Relaxed);
+///     }
+/// })?;
+/// drop(vec![0u8; 2_000_000]);
+/// assert!(Vec::<u8>::new().try_reserve_exact(usize::MAX / 4).is_err());
+/// assert_eq!((hook.calls(), REFUSED.load(Ordering::Relaxed)), (2, usize::MAX / 4));
+/// # drop(hook);
+/// # heapledger::discard();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As of [`on_alloc`].
+pub fn on_request_above(bytes: usize, function: fn(&Event)) -> Result<Hook, Error> {
+    register(When::RequestAbove, bytes, function)
 }
 
 impl Hook {

@@ -3,9 +3,9 @@
 //! Entries come here only if something was asked for (`state`), so that it costs nothing where nobody did.
 #![forbid(unsafe_code)]
 
+use crate::event::{EventCall, Stage};
 use crate::state::{self, Want};
-use crate::told::{self, Event, EventCall, When};
-use crate::{counting, faults};
+use crate::{counting, faults, inside, told};
 use core::ops::Range;
 
 /// A call comes: the first one of all says what is wanted.
@@ -35,17 +35,21 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    fn told(self, when: When, call: EventCall) {
-        if state::wants(Want::Asked) && self.address != 0 {
-            let Block { address, size, align } = self;
-            told::tell(when, &Event { call, address, size, align });
+    fn told(self, stage: Stage, call: EventCall) {
+        if state::wants(Want::Asked) {
+            told::tell(stage, call, &self);
         }
+    }
+
+    /// Of a call that has come back with this one, or none.
+    fn told_of_request(self, call: EventCall) {
+        self.told(if self.address == 0 { Stage::Refused } else { Stage::Gave }, call);
     }
 }
 
 /// Whether a block may be given back or resized: not by a hook that is just told of it.
 fn may_go(block: usize) -> bool {
-    !(state::wants(Want::Asked) && told::refuses(block))
+    !(state::wants(Want::Asked) && inside::refuses(block))
 }
 
 /// A call has given a block, or none.
@@ -56,7 +60,7 @@ pub(crate) fn gave(call: EventCall, block: Block) {
             _ => counting::allocated(block.size),
         }
     }
-    block.told(When::Gave, call);
+    block.told_of_request(call);
 }
 
 /// A block is about to be given back. False if it is to stay.
@@ -64,7 +68,7 @@ pub(crate) fn frees(block: Block) -> bool {
     if !may_go(block.address) {
         return false;
     }
-    block.told(When::TakesBack, EventCall::Dealloc);
+    block.told(Stage::TakesBack, EventCall::Dealloc);
     if state::wants(Want::Counted) {
         counting::freed(block.size);
         if state::wants(Want::Asked) {
@@ -79,7 +83,7 @@ pub(crate) fn resizes(block: Block) -> bool {
     if !may_go(block.address) {
         return false;
     }
-    block.told(When::TakesBack, EventCall::Realloc);
+    block.told(Stage::TakesBack, EventCall::Realloc);
     true
 }
 
@@ -94,8 +98,8 @@ pub(crate) fn gave_anew(old: Block, new: Block, was_made: bool) {
             told::fell();
         }
     }
-    if was_made {
-        let there = if new.address == 0 { old } else { new };
-        there.told(When::Gave, EventCall::Realloc);
+    new.told_of_request(EventCall::Realloc);
+    if was_made && new.address == 0 {
+        old.told(Stage::Stays, EventCall::Realloc);
     }
 }

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::access::{Access, Sign};
+use crate::cells::{self, Addresses as _};
+use crate::hooks;
 use crate::ledger::CODEC;
 use crate::section::Section;
 use crate::shared::Shared;
@@ -42,6 +44,15 @@ pub fn position(shared: &'static Shared) -> Option<Position> {
     // Of a lease that is used up comes no number any more.
     let counter = shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Acquire);
     Some(Position { row: access.state.row, number: if next < end { next } else { counter } })
+}
+
+/// Whether the block at an address is in the ledger. It is the caller's: nobody enters it or takes it out meanwhile.
+pub fn holds(shared: &Shared, address: u64) -> bool {
+    if !hooks::follows(shared) || !shared.sampling.may_hold(address) {
+        return false;
+    }
+    let held = shared.index.held((address, shared.index.cell(address)));
+    cells::slot_in(held).is_some_and(|slot| shared.address(slot) == address)
 }
 
 /// Tells of each block that a thread has allocated since, and that is live.

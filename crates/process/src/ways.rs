@@ -12,6 +12,7 @@
 use crate::depot::{self, NotKept};
 use crate::finish;
 use crate::labels;
+use crate::look;
 use crate::marks::{self, NewMark, NotTold};
 use crate::once::Noted;
 use crate::shared::Shared;
@@ -60,6 +61,10 @@ struct FullWay {
     change_window: extern "C" fn(u32, u32) -> i64,
     /// Its row plus 1, where its figures go, and how many there is room for.
     window_figures: WindowFiguresFn,
+    /// Nanoseconds since the ledger began; all bits: there is none.
+    now_ns: extern "C" fn() -> u64,
+    /// 1: the block at an address is in the ledger.
+    holds: extern "C" fn(usize) -> u32,
 }
 
 type SnapshotFn = unsafe extern "C" fn(*const u8, usize) -> i32;
@@ -103,6 +108,8 @@ static OWN: FullWay = FullWay {
     open_window: own_open_window,
     change_window: own_change_window,
     window_figures: own_window_figures,
+    now_ns: own_now_ns,
+    holds: own_holds,
 };
 
 const NOTE_NAME: &[u8] = b"heapledger\0";
@@ -130,6 +137,14 @@ extern "C" fn own_pause() -> u32 {
 
 extern "C" fn own_resume() -> u32 {
     u32::from(SHARED.get().is_some_and(|shared| shared.switch.resume()))
+}
+
+extern "C" fn own_now_ns() -> u64 {
+    SHARED.get().map_or(u64::MAX, |shared| shared.clock.now_ns())
+}
+
+extern "C" fn own_holds(address: usize) -> u32 {
+    u32::from(SHARED.get().is_some_and(|shared| look::holds(shared, address as u64)))
 }
 
 /// # Safety
@@ -346,6 +361,18 @@ impl Way {
         // SAFETY: there is room for so many.
         NotTold::check(unsafe { ask(row_plus_1, words.as_mut_ptr(), words.len()) })?;
         Ok(WindowSums::of(words))
+    }
+
+    /// Nanoseconds since the ledger began. `None` if there is none, or this recorder is older than that.
+    pub fn now_ns(&'static self) -> Option<u64> {
+        let now: extern "C" fn() -> u64 = self.later(offset_of!(FullWay, now_ns))?;
+        Some(now()).filter(|now| *now != u64::MAX)
+    }
+
+    /// Whether the block at an address is in the ledger: [`look::holds`].
+    pub fn holds(&'static self, address: usize) -> bool {
+        let holds = self.later::<extern "C" fn(usize) -> u32>(offset_of!(FullWay, holds));
+        holds.is_some_and(|holds| holds(address) != 0)
     }
 
     /// The label in force in the calling thread.

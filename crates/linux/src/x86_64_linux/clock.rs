@@ -52,14 +52,19 @@ impl Clock {
     /// Looks for the vDSO's function and calls this moment 0. Returns the wall clock, in
     /// nanoseconds since 1970.
     pub fn start(&self) -> u64 {
+        self.find();
+        self.start_ns.store(self.raw(), Ordering::Release);
+        syscall::clock(REALTIME)
+    }
+
+    /// Looks for the vDSO's function. A clock that is not started says what the kernel's monotonic clock says.
+    pub fn find(&self) {
         let vdso = loader::modules().find(|module| module.name().to_bytes().starts_with(b"linux-vdso"));
         let function = vdso.and_then(|vdso: Module| vdso.symbol(b"__vdso_clock_gettime"));
         self.function.store(function.map_or(0, |symbol| symbol.address), Ordering::Release);
         if syscall::counter_is_forbidden() {
             self.avoid_counter();
         }
-        self.start_ns.store(self.raw(), Ordering::Release);
-        syscall::clock(REALTIME)
     }
 
     /// From now on the processor's counter is not read: the precise clock is a system call.

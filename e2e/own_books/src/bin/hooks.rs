@@ -190,10 +190,89 @@ fn passes_limits() {
     assert!(hooks.iter().all(|hook| !hook.has_panicked()));
 }
 
+/// The calling thread, as the kernel has it.
+fn own_thread() -> u64 {
+    let link = std::fs::read_link("/proc/thread-self").expect("a thread");
+    link.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number")
+}
+
+fn told_last() -> Event {
+    TOLD.lock().expect("nobody panics").last().expect("it was told").1
+}
+
+/// Whose call it is, when it was, and whether its block is in the ledger.
+fn says_who_and_when() {
+    let hooks = [heapledger::on_alloc(|event| notes(true, event)), heapledger::on_free(|event| notes(false, event))];
+    let hooks = hooks.map(|hook| hook.expect("room"));
+    let block = takes(BYTES);
+    let event = told_last();
+    assert_eq!((event.thread, event.recorded, event.granted), (own_thread(), true, true));
+    assert!(heapledger::pause());
+    let passed_by = takes(BYTES);
+    assert!(!told_last().recorded, "recording is paused");
+    gives_back(block, BYTES);
+    assert!(told_last().recorded, "it came before");
+    assert!(heapledger::resume());
+    gives_back(passed_by, BYTES);
+    assert!(!told_last().recorded);
+    let other = thread::spawn(|| {
+        gives_back(takes(BYTES), BYTES);
+        own_thread()
+    });
+    let other = other.join().expect("it ends");
+    assert_ne!(other, own_thread());
+    assert_eq!(told_last().thread, other);
+    let told = TOLD.lock().expect("nobody panics");
+    assert!(told.len() == 6 && told.is_sorted_by_key(|(_, event)| event.time_ns));
+    drop(hooks);
+}
+
+static REQUESTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
+
+/// Large requests are told of, whatever comes of them.
+fn asks_for_much() {
+    const LIMIT: usize = 1 << 20;
+    REQUESTS.lock().expect("nobody panics").reserve(16);
+    let hook = heapledger::on_request_above(LIMIT, |event| REQUESTS.lock().expect("nobody panics").push(*event));
+    let hook = hook.expect("room");
+    let fails = || heapledger::fail(Fault::nth(1)).expect("room");
+    gives_back(takes(LIMIT), LIMIT);
+    let block = takes(LIMIT + 1);
+    let failing = fails();
+    assert!(takes(LIMIT + 2).is_null());
+    drop(failing);
+    let failing = fails();
+    // SAFETY: it was asked for so, and stays.
+    assert!(unsafe { realloc(block, layout(LIMIT + 1), LIMIT + 3) }.is_null());
+    drop(failing);
+    // The allocator itself has not so much.
+    assert!(takes(usize::MAX / 4).is_null());
+    // SAFETY: it was asked for so.
+    let small = black_box(unsafe { realloc(block, layout(LIMIT + 1), 100) });
+    // SAFETY: as above.
+    let grown = black_box(unsafe { realloc(small, layout(100), LIMIT + 4) });
+    gives_back(grown, LIMIT + 4);
+    assert_eq!(hook.calls(), 5);
+    let told = REQUESTS.lock().expect("nobody panics");
+    let told = told.iter().map(|event| (event.call, event.address, event.size - LIMIT, event.granted, event.recorded));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            (EventCall::Alloc, block as usize, 1, true, true),
+            (EventCall::Alloc, 0, 2, false, false),
+            (EventCall::Realloc, 0, 3, false, false),
+            (EventCall::Alloc, 0, usize::MAX / 4 - LIMIT, false, false),
+            (EventCall::Realloc, grown as usize, 4, true, true),
+        ]
+    );
+}
+
 fn main() {
     match env::args().nth(1).unwrap_or_default().as_str() {
         "tells" => tells(),
         "misbehaves" => misbehaves(),
+        "who" => says_who_and_when(),
+        "requests" => asks_for_much(),
         "limits" => passes_limits(),
         "hammers" => hammers(),
         other => panic!("{other:?}"),

@@ -1,0 +1,99 @@
+//! Which threads are inside of a function that they tell of a call, and what was odd about such functions.
+#![forbid(unsafe_code)]
+
+use crate::thread_word;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads that can be inside of hooks at the same time.
+const THREADS: usize = 64;
+
+/// A thread that is inside of a hook.
+pub(crate) struct Inside {
+    /// 0: vacant.
+    thread: AtomicUsize,
+    /// About where its stack was when the hook was called.
+    stack: AtomicUsize,
+    /// The block that it is told of.
+    block: AtomicUsize,
+}
+
+static INSIDE: [Inside; THREADS] =
+    [const { Inside { thread: AtomicUsize::new(0), stack: AtomicUsize::new(0), block: AtomicUsize::new(0) } }; THREADS];
+
+static NESTED: AtomicUsize = AtomicUsize::new(0);
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+static UNTOLD: AtomicUsize = AtomicUsize::new(0);
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// What hooks were not told, and what was odd about them, since the program began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HookFigures {
+    /// Calls that hooks made themselves: nobody is told of these.
+    pub nested: u64,
+    /// Hooks that did not come back, by `longjmp` say, as was found out when their thread called again.
+    pub left: u64,
+    /// Calls of which nobody was told because 64 threads were inside of hooks already.
+    pub untold: u64,
+    /// Hooks that gave back, or resized, the block that they were just told of: that was not done.
+    pub refused: u64,
+}
+
+/// See [`HookFigures`].
+pub fn hook_figures() -> HookFigures {
+    let get = |figure: &AtomicUsize| figure.load(Ordering::Relaxed) as u64;
+    HookFigures { nested: get(&NESTED), left: get(&LEFT), untold: get(&UNTOLD), refused: get(&REFUSED) }
+}
+
+/// Where the calling thread is noted, if it is inside of a hook.
+fn own() -> Option<&'static Inside> {
+    let thread = thread_word::id();
+    INSIDE.iter().find(|inside| inside.thread.load(Ordering::Relaxed) == thread)
+}
+
+/// A place for the calling thread, which is about to be inside of a hook; `None`: it is inside already, or there is none.
+pub(crate) fn enter(stack: usize) -> Option<&'static Inside> {
+    if let Some(own) = own() {
+        // Stacks grow down: what lies above this call encloses it.
+        if stack < own.stack.load(Ordering::Relaxed) {
+            NESTED.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        LEFT.fetch_add(1, Ordering::Relaxed);
+        own.stack.store(stack, Ordering::Relaxed);
+        return Some(own);
+    }
+    let claim =
+        |inside: &&Inside| inside.thread.compare_exchange(0, usize::MAX, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    let Some(own) = INSIDE.iter().find(claim) else {
+        UNTOLD.fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    own.stack.store(stack, Ordering::Relaxed);
+    own.thread.store(thread_word::id(), Ordering::Release);
+    Some(own)
+}
+
+impl Inside {
+    /// It is about to be told of this block; 0: of none.
+    pub(crate) fn note_block(&self, address: usize) {
+        self.block.store(address, Ordering::Relaxed);
+    }
+
+    /// It has come out.
+    pub(crate) fn leave(&self) {
+        self.block.store(0, Ordering::Relaxed);
+        self.thread.store(0, Ordering::Release);
+    }
+}
+
+/// Whether a hook gives a block back, or resizes it, that it is just told of: that is not done, and counted.
+#[cold]
+#[inline(never)]
+pub(crate) fn refuses(block: usize) -> bool {
+    let is_told = own().is_some_and(|inside| block != 0 && inside.block.load(Ordering::Relaxed) == block);
+    if is_told {
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+    }
+    is_told
+}
