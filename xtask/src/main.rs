@@ -25,6 +25,7 @@ mod spelled;
 mod step;
 mod symbols;
 mod thumb;
+mod tsan;
 
 const USAGE: &str = "\
 cargo xtask demo       build heapledger, run a real program under it, leave the report on screen and a ledger

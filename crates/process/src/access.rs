@@ -286,7 +286,8 @@ impl Drop for Access<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        self.state.thread().guard.store(0, Ordering::Relaxed);
+        // Whoever takes the state over when this thread is gone sees all that was done before.
+        self.state.thread().guard.store(0, Ordering::Release);
         self.sign.0.store(0, Ordering::Relaxed);
     }
 }

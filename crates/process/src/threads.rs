@@ -215,7 +215,11 @@ pub fn refresh_name(state: &mut Entered) {
 }
 
 fn retired<'p>(shared: &Shared, mut claimed: Claimed<'p>) -> Claimed<'p> {
-    retire(shared, Entered::of(&mut claimed));
+    let state = Entered::of(&mut claimed);
+    // The last word of a thread that has gone: what it did before is to be seen here. (That the kernel says it is gone means as much, but
+    // not to a compiler.)
+    state.thread().guard.load(Ordering::Acquire);
+    retire(shared, state);
     claimed
 }
 
