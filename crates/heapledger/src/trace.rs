@@ -241,7 +241,7 @@ impl From<NotTraced> for Error {
 /// use std::alloc::System;
 ///
 /// #[global_allocator]
-/// static HEAP: Heapledger<System> = Heapledger::with(System, Options::off());
+/// static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().off());
 ///
 /// const OPTIONS: TraceOptions = TraceOptions::new().of_this_thread();
 ///
@@ -343,7 +343,7 @@ impl Trace {
     /// # use heapledger::{Error, Heapledger, Options, Trace, TraceOptions};
     /// # use std::alloc::System;
     /// # #[global_allocator]
-    /// # static HEAP: Heapledger<System> = Heapledger::with(System, Options::off());
+    /// # static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().off());
     /// # fn main() -> Result<(), Error> {
     /// # if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) { return Ok(()) }
     /// const OPTIONS: TraceOptions = TraceOptions::new().keeps_freed().of_this_thread();
