@@ -3,9 +3,9 @@
 use heapledger_e2e::ledger::{Stats, check_totals};
 use heapledger_e2e::own_books::programs;
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, heapledger};
+use heapledger_e2e::tools::{command, heapledger, system_library};
 use heapledger_e2e::tracked::under_run;
-use heapledger_e2e::{Result, check, process};
+use heapledger_e2e::{Result, check, process, skip};
 
 /// The program does this well, and leaves nothing behind.
 fn does_well(name: &str, what: &str) -> Result {
@@ -119,6 +119,22 @@ fn while_everything_is_switched_on_and_off_the_books_are_right() -> Result {
             in_ledger >= while_recorded && in_ledger <= failed,
             "{profile}: {in_ledger} failed calls in the ledger, of {failed}, {while_recorded} of them surely"
         );
+    }
+    Ok(())
+}
+
+#[test]
+fn what_the_c_library_says_of_its_heap() -> Result {
+    does_well("counts", "heap")?;
+    let (scratch, program) = (Scratch::new(), programs("release")?.join("counts"));
+    process::run(&mut under_run(&scratch, "heap", &[], &program, &["heap".to_owned()]))?.good()?;
+    match system_library("libjemalloc.so.2") {
+        Some(library) => {
+            let mut command = command(&program);
+            command.arg("other_heap").env("LD_PRELOAD", library);
+            process::run(&mut command)?.good()?;
+        }
+        None => skip("another malloc", "libjemalloc.so.2 is not installed"),
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ pub enum Error {
     Elsewhere,
     /// A sanitizer is linked into the program, which replaces the allocator itself.
     Sanitizer,
-    /// The C library is none that can be followed: glibc 2.35 or later is needed.
+    /// The C library is none that can be followed, or asked: glibc 2.35 or later is needed, and its `malloc`.
     Library,
     /// There can be no ledger: no directory is usable, or there is no room.
     NoLedger,

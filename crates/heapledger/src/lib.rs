@@ -110,7 +110,7 @@
 //!
 //! # Safety
 //! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
-//! them, in assembly, [`chip`] lends a ledger in memory, `begin` keeps what was asked for, `label` pins a future inside of another
+//! them, in assembly, [`chip`] lends a ledger in memory, `begin` keeps what was asked for, `heap` calls a function of the C library, `label` pins a future inside of another
 //! one, `told` keeps functions of the program; `registers` and [`stack`] read what a stack begins with. All else forbids it.
 #![no_std]
 #![cfg_attr(
@@ -139,6 +139,7 @@ mod depot;
 mod error;
 mod event;
 mod faults;
+mod heap;
 mod inside;
 mod label;
 mod live;
@@ -175,6 +176,7 @@ pub use counting::thread_stats;
 pub use error::Error;
 pub use event::{Event, EventCall};
 pub use faults::{Failing, Fault, fail, fail_all};
+pub use heap::{HeapInfo, heap_info};
 pub use inside::{HookFigures, hook_figures};
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
 pub use mark::{ScopeGuard, mark, mark_thread, scope};

@@ -307,6 +307,24 @@ fn signals() {
     agree();
 }
 
+/// What the C library says grows and falls with what is allocated, in small blocks and in one that has a mapping of its own.
+fn heap() {
+    let info = || heapledger::heap_info().expect("the C library's");
+    let before = info();
+    let small: Vec<Vec<u8>> = (0..1000).map(|_| black_box(Vec::with_capacity(1000))).collect();
+    let large: Vec<u8> = black_box(Vec::with_capacity(64 << 20));
+    let full = info();
+    assert_eq!(full.system_bytes, full.in_use_bytes + full.free_bytes);
+    assert_eq!(full.mapped_blocks, before.mapped_blocks + 1);
+    assert!(full.mapped_bytes >= before.mapped_bytes + (64 << 20));
+    let expected = 1_000_000 + (64 << 20);
+    let grown = full.in_use_bytes - before.in_use_bytes;
+    assert!((expected..expected + 100_000).contains(&grown), "{grown} of {expected}");
+    drop((small, large));
+    let after = info();
+    assert!(after.in_use_bytes < before.in_use_bytes + 100_000 && after.mapped_blocks == before.mapped_blocks, "{after:?}");
+}
+
 fn main() {
     match env::args().nth(1).unwrap_or_default().as_str() {
         "threads" => threads(),
@@ -316,6 +334,8 @@ fn main() {
         "peaks" => peaks(),
         "forks" => forks(),
         "signals" => signals(),
+        "heap" => heap(),
+        "other_heap" => assert_eq!(heapledger::heap_info(), Err(Error::Library)),
         other => panic!("{other:?}"),
     }
 }
