@@ -85,17 +85,14 @@ impl<A> Heapledger<A> {
     }
 }
 
-/// How the allocator inside is called, by [`crate::entry`]. Whoever calls promises what `GlobalAlloc` asks for: size and alignment
-/// come from a layout, and go back into one.
+/// Layouts as words, and back. What is compiled here is compiled with the program, and perhaps without optimisation: there, the
+/// standard library's own way takes a hundred instructions.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod real {
-    use super::{GlobalAlloc, Heapledger, Layout};
+mod words {
+    use super::Layout;
     use core::mem::transmute;
 
-    /// Whether a layout is two words, and its size the first of them; else it is made as everybody makes one.
-    ///
-    /// What is compiled here is compiled with the program, and perhaps without optimisation: there, the standard library's own way
-    /// takes a hundred instructions.
+    /// Whether a layout is two words, and its size the first of them; else it is made, and asked, as everybody does.
     const SIZE_IS_FIRST: Option<bool> = {
         const TRIED: Layout = Layout::new::<[u64; 5]>();
         // SAFETY: of the same size, both are words without gaps.
@@ -109,7 +106,7 @@ mod real {
     /// # Safety
     /// They come from a layout.
     #[inline(always)]
-    unsafe fn layout(size: usize, align: usize) -> Layout {
+    pub(super) unsafe fn layout(size: usize, align: usize) -> Layout {
         // SAFETY: the caller's promise; words that one of this size and alignment is made of, as the compiler has found out.
         unsafe {
             match SIZE_IS_FIRST {
@@ -119,6 +116,26 @@ mod real {
             }
         }
     }
+
+    /// Size and alignment.
+    #[inline(always)]
+    pub(super) fn of(layout: Layout) -> (usize, usize) {
+        // SAFETY: of the same size, both are words without gaps.
+        let [first, second] = unsafe { transmute::<Layout, [usize; 2]>(layout) };
+        match SIZE_IS_FIRST {
+            Some(true) => (first, second),
+            Some(false) => (second, first),
+            None => (layout.size(), layout.align()),
+        }
+    }
+}
+
+/// How the allocator inside is called, by [`crate::entry`]. Whoever calls promises what `GlobalAlloc` asks for: size and alignment
+/// come from a layout, and go back into one.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod real {
+    use super::words::layout;
+    use super::{GlobalAlloc, Heapledger};
 
     pub(super) unsafe extern "C-unwind" fn alloc<A: GlobalAlloc>(
         heap: &Heapledger<A>,
@@ -165,29 +182,33 @@ mod real {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let (size, align) = words::of(layout);
         // SAFETY: `real` is of this allocator.
-        unsafe { entry::alloc((&raw const *self).cast(), layout.size(), layout.align(), real::alloc::<A> as *const ()) }
+        unsafe { entry::alloc((&raw const *self).cast(), size, align, real::alloc::<A> as *const ()) }
     }
 
     #[inline(always)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let (size, align) = words::of(layout);
         let real = real::alloc_zeroed::<A> as *const ();
         // SAFETY: as above.
-        unsafe { entry::alloc_zeroed((&raw const *self).cast(), layout.size(), layout.align(), real) }
+        unsafe { entry::alloc_zeroed((&raw const *self).cast(), size, align, real) }
     }
 
     #[inline(always)]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let (size, align) = words::of(layout);
         let real = real::dealloc::<A> as *const ();
         // SAFETY: as above.
-        unsafe { entry::dealloc((&raw const *self).cast(), block, layout.size(), layout.align(), real) }
+        unsafe { entry::dealloc((&raw const *self).cast(), block, size, align, real) }
     }
 
     #[inline(always)]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let (size, align) = words::of(layout);
         let real = real::realloc::<A> as *const ();
         // SAFETY: as above.
-        unsafe { entry::realloc((&raw const *self).cast(), block, layout.size(), layout.align(), new_size, real) }
+        unsafe { entry::realloc((&raw const *self).cast(), block, size, align, new_size, real) }
     }
 }
 
