@@ -89,29 +89,28 @@ pub fn add_to_inbox(inbox: &FreedWords, amount: Amount) {
     bytes.fetch_add(amount.bytes, Ordering::Relaxed);
 }
 
-/// A thread empties a row of its own into an account's inbox. A word at a time: what is killed in between has one twice. Who
-/// sees the row emptied sees the inbox; adding alone needs no order.
+/// A thread empties a row of its own into an account's inbox. A word at a time: what is killed in between has one twice.
 pub fn push(row: &FreedWords, inbox: &FreedWords) {
     for (from, into) in row.iter().zip(inbox).skip(1) {
         let amount = from.load(Ordering::Relaxed);
         if amount != 0 {
-            into.fetch_add(amount, Ordering::Relaxed);
+            into.fetch_add(amount, Ordering::Release);
             from.store(0, Ordering::Release);
         }
     }
 }
 
 /// The owner takes over what its account's inbox says. Others may add to that meanwhile: it is lessened by what was taken, and not
-/// emptied. Who sees it lessened sees the account; nothing follows from what is loaded here but a sum, so that needs no order.
+/// emptied. (No model finds what would go wrong if the loads here, or the addition above, were relaxed; their order costs nothing.)
 pub fn pull(account: &AccountWords, inbox: &FreedWords) {
     let ([_, bytes, _, blocks, .., by_others], [_, freed_blocks, freed_bytes]) = (account, inbox);
-    let gone = freed_blocks.load(Ordering::Relaxed);
+    let gone = freed_blocks.load(Ordering::Acquire);
     if gone != 0 {
         add(blocks, gone.wrapping_neg());
         add(by_others, gone);
         freed_blocks.fetch_sub(gone, Ordering::Release);
     }
-    let gone = freed_bytes.load(Ordering::Relaxed);
+    let gone = freed_bytes.load(Ordering::Acquire);
     if gone != 0 {
         add(bytes, gone.wrapping_neg());
         freed_bytes.fetch_sub(gone, Ordering::Release);
