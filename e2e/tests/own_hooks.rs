@@ -34,6 +34,11 @@ fn hooks_are_told_whose_call_it_is_and_whether_its_block_is_in_the_ledger() -> R
 }
 
 #[test]
+fn hooks_that_jump_away_are_counted_and_do_no_harm() -> Result {
+    does_well("jumps")
+}
+
+#[test]
 fn hooks_are_told_of_large_requests_granted_or_not() -> Result {
     does_well("requests")
 }

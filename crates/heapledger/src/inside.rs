@@ -91,7 +91,11 @@ impl Inside {
 #[cold]
 #[inline(never)]
 pub(crate) fn refuses(block: usize) -> bool {
-    let is_told = own().is_some_and(|inside| block != 0 && inside.block.load(Ordering::Relaxed) == block);
+    // What is called from above the hook is not called by it: that was left by `longjmp`, and the block may be given back.
+    let here = (&raw const block).addr();
+    let is_told = own().is_some_and(|inside| {
+        block != 0 && inside.block.load(Ordering::Relaxed) == block && here < inside.stack.load(Ordering::Relaxed)
+    });
     if is_told {
         REFUSED.fetch_add(1, Ordering::Relaxed);
     }

@@ -267,6 +267,101 @@ fn asks_for_much() {
     );
 }
 
+// As `setjmp` and `longjmp`: `guarded` calls a function, and comes back with 1 if that calls `jump`.
+core::arch::global_asm!(
+    ".pushsection .text",
+    ".type guarded, @function",
+    "guarded:",
+    ".cfi_startproc",
+    "push rbx; push rbp; push r12; push r13; push r14; push r15",
+    "sub rsp, 8",
+    ".cfi_def_cfa_offset 64",
+    ".cfi_offset rbx, -16; .cfi_offset rbp, -24; .cfi_offset r12, -32",
+    ".cfi_offset r13, -40; .cfi_offset r14, -48; .cfi_offset r15, -56",
+    "mov [rip + {place}], rsp",
+    "call rdi",
+    "xor eax, eax",
+    "jmp 2f",
+    "jump:",
+    "mov rsp, [rip + {place}]",
+    "mov eax, 1",
+    "2:",
+    "add rsp, 8",
+    "pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_endproc",
+    ".size guarded, . - guarded",
+    ".popsection",
+    place = sym PLACE,
+);
+static mut PLACE: usize = 0;
+
+unsafe extern "C" {
+    fn guarded(work: extern "C" fn()) -> u32;
+    fn jump() -> !;
+}
+
+static JUMPS: AtomicBool = AtomicBool::new(false);
+/// The block of which the hook was told that jumped.
+static JUMPED_OVER: AtomicUsize = AtomicUsize::new(0);
+
+fn jumps_once(event: &Event) {
+    if event.size == BYTES && JUMPS.swap(false, Ordering::Relaxed) {
+        JUMPED_OVER.store(event.address, Ordering::Relaxed);
+        // SAFETY: it was called by what `guarded` called; what lies between holds nothing that has to be dropped.
+        unsafe { jump() }
+    }
+}
+
+/// Calls a function from far below.
+#[inline(never)]
+fn deep(levels: usize, work: fn()) -> usize {
+    if levels > 0 {
+        return black_box(deep(levels - 1, work) + 1);
+    }
+    work();
+    0
+}
+
+extern "C" fn takes_deep() {
+    deep(20, || _ = takes(BYTES));
+}
+
+extern "C" fn gives_back_deep() {
+    deep(20, || gives_back(JUMPED_OVER.load(Ordering::Relaxed) as *mut u8, BYTES));
+}
+
+/// Hooks that do not come back: each is counted, others are told again, and what was allocated can be given back.
+fn jumps() {
+    const ROUNDS: u64 = 1000;
+    let took = heapledger::on_alloc(jumps_once).expect("a hook");
+    let gave_back = heapledger::on_free(jumps_once).expect("a hook");
+    let before = heapledger::hook_figures();
+    for round in 1..=ROUNDS {
+        JUMPS.store(true, Ordering::Relaxed);
+        // SAFETY: nothing that is jumped over has to be dropped.
+        assert_eq!(unsafe { guarded(takes_deep) }, 1, "{round}: of an allocation");
+        // Deeper than the hook was, it cannot be told from one that goes on.
+        let calls = took.calls();
+        deep(60, || gives_back(takes(100), 100));
+        assert!(took.calls() == calls || heapledger::hook_figures().left > before.left);
+        // The next one from above finds out.
+        let calls = took.calls();
+        gives_back(takes(100), 100);
+        assert_eq!(took.calls(), calls + 1, "{round}: nobody was told after a jump");
+        // A free that a hook jumps out of was none: the block is still there.
+        JUMPS.store(true, Ordering::Relaxed);
+        // SAFETY: as above.
+        assert_eq!(unsafe { guarded(gives_back_deep) }, 1, "{round}: of a free");
+        gives_back(JUMPED_OVER.load(Ordering::Relaxed) as *mut u8, BYTES);
+    }
+    let figures = heapledger::hook_figures();
+    assert_eq!((figures.left - before.left, figures.refused), (2 * ROUNDS, 0), "{figures:?}");
+    // They never come back.
+    assert_eq!((took.running(), gave_back.running()), (ROUNDS, ROUNDS));
+}
+
 fn main() {
     match env::args().nth(1).unwrap_or_default().as_str() {
         "tells" => tells(),
@@ -275,6 +370,7 @@ fn main() {
         "requests" => asks_for_much(),
         "limits" => passes_limits(),
         "hammers" => hammers(),
+        "jumps" => jumps(),
         other => panic!("{other:?}"),
     }
 }
