@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::Result;
-use crate::tools::{products, root};
+use crate::ledger::{Stats, check_totals};
+use crate::scratch::Scratch;
+use crate::tools::{command, products, root};
+use crate::{Result, check};
 
 /// Profiles of its manifest, and where cargo puts what it builds.
 pub const PROFILES: &[(&str, &str)] =
@@ -19,6 +21,28 @@ pub fn programs(profile: &'static str) -> Result<PathBuf> {
     static BUILT: [OnceLock<PathBuf>; PROFILES.len()] = [const { OnceLock::new() }; PROFILES.len()];
     let at = PROFILES.iter().position(|(name, _)| *name == profile).ok_or("no such profile")?;
     Ok(BUILT[at].get_or_init(|| build(profile, PROFILES[at].1)).clone())
+}
+
+/// One of them by itself, doing this, with its ledger below the scratch directory.
+///
+/// # Errors
+/// As of [`programs`].
+pub fn alone(scratch: &Scratch, profile: &'static str, name: &str, words: &[&str]) -> Result<Command> {
+    let mut command = command(programs(profile)?.join(name));
+    command.args(words).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
+    Ok(command)
+}
+
+/// The one ledger that a program has finished is right, and no free in it is of a block that it does not know.
+///
+/// # Errors
+/// If it is not, or there are others.
+pub fn check_books(scratch: &Scratch) -> Result {
+    let [ledger] = &scratch.finished()[..] else { return Err(format!("ledgers: {:?}", scratch.finished())) };
+    let stats = Stats::of(ledger)?;
+    check_totals(&stats, &[])?;
+    check!(stats.number("unknown_frees") == 0, "{} unknown frees", stats.number("unknown_frees"));
+    Ok(())
 }
 
 /// Builds its programs; returns where they lie.

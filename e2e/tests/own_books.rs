@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals, read};
-use heapledger_e2e::own_books::{PROFILES, programs};
+use heapledger_e2e::own_books::{self, PROFILES, programs};
 use heapledger_e2e::process::{Held, PATIENCE, hold};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
@@ -25,9 +25,7 @@ fn program(profile: &'static str) -> Result<PathBuf> {
 
 /// The program by itself, doing this, with its ledger below the scratch directory.
 fn alone(scratch: &Scratch, profile: &'static str, what: &str) -> Result<Command> {
-    let mut command = command(program(profile)?);
-    command.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
-    Ok(command)
+    own_books::alone(scratch, profile, "own_books", &[what])
 }
 
 /// It runs until it stands still.

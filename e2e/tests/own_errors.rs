@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use heapledger_e2e::ledger::{Stats, check_totals};
-use heapledger_e2e::own_books::programs;
+use heapledger_e2e::own_books::{alone, programs};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
 use heapledger_e2e::tracked::under_run;
@@ -12,10 +12,7 @@ use serde_json::Value;
 
 /// The program does this; its finished ledger.
 fn ran(scratch: &Scratch, profile: &'static str, what: &str) -> Result<PathBuf> {
-    let mut command = command(programs(profile)?.join("layouts"));
-    command.arg(what).current_dir(scratch.work());
-    command.env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
-    process::run(&mut command)?.good()?;
+    process::run(&mut alone(scratch, profile, "layouts", &[what])?)?.good()?;
     match &scratch.finished()[..] {
         [one] => Ok(one.clone()),
         other => Err(format!("ledgers: {other:?}")),

@@ -1,9 +1,7 @@
 //! Programs with the crate `heapledger` inside (`e2e/own_books`) whose functions are told of their calls.
 
-use heapledger_e2e::ledger::{Stats, check_totals};
-use heapledger_e2e::own_books::programs;
+use heapledger_e2e::own_books::{alone, check_books, programs};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::command;
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::{Result, check, process};
 
@@ -11,14 +9,10 @@ use heapledger_e2e::{Result, check, process};
 fn does_well(what: &str) -> Result {
     for profile in ["dev", "release-abort"] {
         let scratch = Scratch::new();
-        let mut command = command(programs(profile)?.join("hooks"));
-        command.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
-        process::run(&mut command)?.good().map_err(|error| format!("{profile}: {error}"))?;
+        let ran = process::run(&mut alone(&scratch, profile, "hooks", &[what])?)?;
+        ran.good().map_err(|error| format!("{profile}: {error}"))?;
         check!(scratch.unfinished().is_empty(), "{profile} leaves behind {:?}", scratch.unfinished());
-        let [ledger] = &scratch.finished()[..] else { return Err(format!("ledgers: {:?}", scratch.finished())) };
-        let stats = Stats::of(ledger)?;
-        check_totals(&stats, &[])?;
-        check!(stats.number("unknown_frees") == 0, "{profile}: {} unknown frees", stats.number("unknown_frees"));
+        check_books(&scratch).map_err(|error| format!("{profile}: {error}"))?;
     }
     Ok(())
 }

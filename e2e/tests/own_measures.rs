@@ -1,7 +1,7 @@
 //! Programs that count their own calls with the crate `heapledger` (`e2e/own_books`).
 
 use heapledger_e2e::ledger::{Stats, check_totals};
-use heapledger_e2e::own_books::programs;
+use heapledger_e2e::own_books::{alone, programs};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger, system_library};
 use heapledger_e2e::tracked::under_run;
@@ -11,9 +11,8 @@ use heapledger_e2e::{Result, check, process, skip};
 fn does_well(name: &str, what: &str) -> Result {
     for profile in ["dev", "release", "release-abort"] {
         let scratch = Scratch::new();
-        let mut command = command(programs(profile)?.join(name));
-        command.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
-        process::run(&mut command)?.good().map_err(|error| format!("{profile}: {error}"))?;
+        let ran = process::run(&mut alone(&scratch, profile, name, &[what])?)?;
+        ran.good().map_err(|error| format!("{profile}: {error}"))?;
         check!(scratch.unfinished().is_empty(), "{profile} leaves behind {:?}", scratch.unfinished());
     }
     Ok(())
@@ -57,10 +56,7 @@ fn a_handler_of_signals_that_allocates_is_counted() -> Result {
 /// What it says in its debug build, with so much in `PATH`.
 fn said(what: &str, path: &str) -> Result<String> {
     let scratch = Scratch::new();
-    let mut command = command(programs("dev")?.join("asserts"));
-    command.arg(what).current_dir(scratch.work()).env("PATH", path);
-    command.env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
-    let ran = process::run(&mut command)?.good()?;
+    let ran = process::run(alone(&scratch, "dev", "asserts", &[what])?.env("PATH", path))?.good()?;
     check!(scratch.unfinished().is_empty(), "it leaves behind {:?}", scratch.unfinished());
     Ok(ran.out())
 }
@@ -101,9 +97,7 @@ fn without_the_command_it_has_modules_and_offsets() -> Result {
 fn while_everything_is_switched_on_and_off_the_books_are_right() -> Result {
     for profile in ["dev", "release-abort"] {
         let scratch = Scratch::new();
-        let mut command = command(programs(profile)?.join("hammer"));
-        command.current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
-        let said = process::run(&mut command)?.good()?.out();
+        let said = process::run(&mut alone(&scratch, profile, "hammer", &[])?)?.good()?.out();
         let [failed, while_recorded]: [u64; 2] = {
             let numbers: Vec<u64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
             numbers.try_into().map_err(|_| said.clone())?

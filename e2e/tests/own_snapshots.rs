@@ -5,17 +5,14 @@ use std::path::Path;
 use std::process::Command;
 
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals, read};
-use heapledger_e2e::own_books::programs;
+use heapledger_e2e::own_books::{self, programs};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::command;
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::{Result, check, process};
 use heapledger_source::Ledger;
 
 fn alone(scratch: &Scratch, profile: &'static str, what: &str) -> Result<Command> {
-    let mut command = command(programs(profile)?.join("snapshots"));
-    command.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
-    Ok(command)
+    own_books::alone(scratch, profile, "snapshots", &[what])
 }
 
 /// Each block is in it once: as one that lives, or as one that was freed. Returns how many live.

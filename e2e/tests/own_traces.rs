@@ -1,25 +1,18 @@
 //! Programs with the crate `heapledger` inside (`e2e/own_books`) that trace themselves in buffers of their own.
 
-use heapledger_e2e::ledger::{Stats, check_totals};
-use heapledger_e2e::own_books::programs;
+use heapledger_e2e::own_books::{alone, check_books, programs};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::command;
 use heapledger_e2e::tracked::under_run;
-use heapledger_e2e::{Result, check, process};
+use heapledger_e2e::{Result, process};
 
 /// The program does this well, whatever of its calls is recorded meanwhile, and its books are right.
 fn does_well(what: &str, recorded: &[&str]) -> Result {
     for (profile, recorded) in recorded.iter().flat_map(|recorded| [("dev", recorded), ("release-abort", recorded)]) {
         let scratch = Scratch::new();
-        let mut command = command(programs(profile)?.join("traces"));
-        command.args([what, recorded]).current_dir(scratch.work());
-        command.env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
-        process::run(&mut command)?.good().map_err(|error| format!("{profile}, {recorded}: {error}"))?;
+        let ran = process::run(&mut alone(&scratch, profile, "traces", &[what, recorded])?)?;
+        ran.good().map_err(|error| format!("{profile}, {recorded}: {error}"))?;
         if *recorded == "on" {
-            let [ledger] = &scratch.finished()[..] else { return Err(format!("ledgers: {:?}", scratch.finished())) };
-            let stats = Stats::of(ledger)?;
-            check_totals(&stats, &[])?;
-            check!(stats.number("unknown_frees") == 0, "{profile}: {} unknown frees", stats.number("unknown_frees"));
+            check_books(&scratch).map_err(|error| format!("{profile}: {error}"))?;
         }
     }
     Ok(())

@@ -1,17 +1,16 @@
 //! The crate's functions, called at odd moments.
 
 use heapledger_e2e::ledger::{Stats, check_totals};
+use heapledger_e2e::own_books::alone;
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::command;
 use heapledger_e2e::{Result, check, process};
 
-use crate::{only_finished, programs};
+use crate::only_finished;
 
 /// The program calls all of it then, and comes to its end; its ledger can be read.
 fn comes_to_its_end(profile: &'static str, what: &str) -> Result {
     let scratch = Scratch::new();
-    let mut run = command(programs(profile)?.join("moments"));
-    run.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
+    let mut run = alone(&scratch, profile, "moments", &[what])?;
     let said = process::run(&mut run)?.good().map_err(|error| format!("{profile} {what}: {error}"))?.out();
     check!(said.ends_with("after\n") && said.starts_with("exit\n") == (what == "exit"), "{profile} {what}: {said:?}");
     check!(scratch.unfinished().is_empty(), "{profile} {what} leaves behind {:?}", scratch.unfinished());

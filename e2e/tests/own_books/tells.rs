@@ -13,7 +13,7 @@ use heapledger_e2e::tracked::{recover, under_run};
 use heapledger_e2e::{Result, check, process, skip};
 use heapledger_source::Ledger;
 
-use crate::{kill, only_finished, only_ledger, programs, standing};
+use crate::{kill, only_finished, only_ledger, own_books, programs, standing};
 
 /// Sizes of `tells`: before the first mark, after it, after the last.
 const BEFORE: u64 = 12_345;
@@ -24,9 +24,7 @@ const OUTSIDE: u64 = 34_567;
 
 /// It runs by itself, doing this.
 fn tells(scratch: &Scratch, profile: &'static str, what: &str) -> Result<Command> {
-    let mut command = command(programs(profile)?.join("tells"));
-    command.arg(what).current_dir(scratch.work()).env("HEAPLEDGER", format!("dir={}", scratch.live().display()));
-    Ok(command)
+    own_books::alone(scratch, profile, "tells", &[what])
 }
 
 /// Which of the sizes are among the live blocks that this question leaves.

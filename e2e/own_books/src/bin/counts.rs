@@ -322,7 +322,10 @@ fn heap() {
     assert!((expected..expected + 100_000).contains(&grown), "{grown} of {expected}");
     drop((small, large));
     let after = info();
-    assert!(after.in_use_bytes < before.in_use_bytes + 100_000 && after.mapped_blocks == before.mapped_blocks, "{after:?}");
+    assert!(
+        after.in_use_bytes < before.in_use_bytes + 100_000 && after.mapped_blocks == before.mapped_blocks,
+        "{after:?}"
+    );
 }
 
 fn main() {

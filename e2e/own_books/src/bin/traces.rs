@@ -1,6 +1,9 @@
 //! A program that traces itself in buffers of its own. Its arguments say what it does, and whether its calls are recorded meanwhile.
 
-use std::alloc::{Layout, System, alloc, alloc_zeroed, dealloc, realloc};
+#[path = "../blocks.rs"]
+mod blocks;
+
+use std::alloc::{System, alloc_zeroed, realloc};
 use std::collections::BTreeMap;
 use std::env;
 use std::hint::black_box;
@@ -11,22 +14,10 @@ use std::thread;
 use heapledger::stack::Capture;
 use heapledger::{Error, Fault, Heapledger, Options, Trace, TraceOptions};
 
+use blocks::{gives_back, layout, takes};
+
 #[global_allocator]
 static HEAP: Heapledger<System> = Heapledger::with(System, Options::new());
-
-fn layout(size: usize) -> Layout {
-    Layout::from_size_align(size, 32).expect("a layout")
-}
-
-fn takes(size: usize) -> *mut u8 {
-    // SAFETY: its size is not 0.
-    black_box(unsafe { alloc(layout(size)) })
-}
-
-fn gives_back(block: *mut u8, size: usize) {
-    // SAFETY: it was asked for so, once.
-    unsafe { dealloc(block, layout(size)) }
-}
 
 fn resizes(block: *mut u8, size: usize, to: usize) -> *mut u8 {
     // SAFETY: it was asked for so.
