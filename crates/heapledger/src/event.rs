@@ -41,7 +41,9 @@ pub struct Event {
     /// `CLOCK_MONOTONIC` says. On other systems than x86-64 Linux, since the first event.
     pub time_ns: u64,
     /// Whether the block is in the ledger at this moment: false of one that passed by because recording was paused, or off, or
-    /// because only samples are recorded. (Of one that is about to be given back this says what was.)
+    /// because only samples are recorded. (Of one that is about to be given back this says what was.) In a program
+    /// that itself records nothing ([`Options::off`](crate::Options::off), [`Options::counting`](crate::Options::counting)) it is false under
+    /// `heapledger run`, too.
     pub recorded: bool,
 }
 

@@ -31,7 +31,8 @@ static REFUSED: AtomicUsize = AtomicUsize::new(0);
 pub struct HookFigures {
     /// Calls that hooks made themselves: nobody is told of these.
     pub nested: u64,
-    /// Hooks that did not come back, by `longjmp` say, as was found out when their thread called again.
+    /// Hooks that did not come back, by `longjmp` say, as was found out when their thread called again from a frame above that of the
+    /// hook. Until then it cannot be told whether a call is the hook's, and hooks are told of none (see `nested`).
     pub left: u64,
     /// Calls of which nobody was told because 64 threads were inside of hooks already.
     pub untold: u64,
