@@ -284,8 +284,11 @@ fn what_is_told_is_by_how_much_the_process_grows() -> Result {
             let told = bytes(&stats, "ledger_bytes")? + bytes(&stats, "private_bytes")?;
             let grown = with.saturating_sub(without);
             println!("{what}, {when}: the process has grown by {grown} bytes, and {told} are told");
+            // Measured is now and then, at the latest a second after the last time, at the end, and whenever there are an eighth more
+            // threads. A program that stands still since a moment ago has perhaps grown since: that is seen at its end.
+            let is_of_before = when == "meanwhile" && arguments[0] != "1500" && told < grown;
             check!(
-                told.abs_diff(grown) <= grown / 10 + OTHER_BYTES,
+                is_of_before || told.abs_diff(grown) <= grown / 10 + OTHER_BYTES,
                 "{what}, {when}: the process has grown by {grown} bytes, and {told} are told: {}",
                 stats.0["memory"]
             );

@@ -40,6 +40,7 @@ cargo xtask kill       SIGKILL at random moments, of programs, `run` and `recove
 cargo xtask short      what `heapledger run` itself adds to a program that ends at once
 cargo xtask stress     every victim with threads, signals or forks 2,000 times, on two busy processors
 cargo xtask tidy       the rules of the house that no compiler knows; --map prints what each file is for
+cargo xtask tsan       the model tests under ThreadSanitizer, where a nightly compiler with its sources is installed
 cargo xtask watching   what it costs a program that `heapledger top` watches it
 ";
 
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         ["stress", words @ ..] => stress::run(words),
         ["kill", words @ ..] => kill(words),
         ["tidy", words @ ..] => tidy::run(words),
+        ["tsan"] => tsan::run(),
         ["watching", words @ ..] => watching::run(words),
         _ => {
             print!("{USAGE}");

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::built::{self, Compiler, TestProgram};
 use crate::planted::Planted;
 use crate::step::{Beside, Result, Tests, cargo, children, run as run_command, run_tests, seconds, target};
-use crate::{packages, symbols, thumb, tidy, tsan};
+use crate::{packages, symbols, thumb, tidy};
 
 /// What came of a step that did not fail.
 enum Done {
@@ -29,7 +29,6 @@ const STEPS: &[(&str, Step)] = &[
     ("thumb", |_| thumb::build().map(|built| if built { Done::Well } else { Done::Skipped })),
     ("e2e", e2e),
     ("loom", loom),
-    ("tsan", |_| tsan::run().map(|ran| ran.map_or(Done::Skipped, Done::Tested))),
 ];
 
 fn packages(_: Compiler) -> Result<Done> {

@@ -157,7 +157,15 @@ fn threads() {
             }
         }
     };
+    /// Also if somebody panics: else the one who toggles goes on for ever.
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     thread::scope(|scope| {
+        let ends = Ends(&is_over);
         let workers: Vec<_> = (0..2).map(|worker| scope.spawn(move || works(worker))).collect();
         let toggles = scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
@@ -173,7 +181,7 @@ fn threads() {
         for worker in workers {
             worker.join().expect("it ends");
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         toggles.join().expect("it ends");
     });
     check();
