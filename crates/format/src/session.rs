@@ -279,3 +279,9 @@ pub const SANITIZERS: [Sanitizer; 6] = [
     Sanitizer { name: "MemorySanitizer", library: "msan", symbol: "__msan_init" },
     Sanitizer { name: "MemProf", library: "memprof", symbol: "__memprof_init" },
 ];
+
+/// Whose note it is by which a module says that it has a recorder inside, and leads others to it; without the zero at its end. What it
+/// holds is told where it is written, in the recorder of a Linux process.
+pub const RECORDER_NOTE: &str = "heapledger";
+/// The kind of that note.
+pub const RECORDER_NOTE_KIND: u32 = 0x484C;

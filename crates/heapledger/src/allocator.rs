@@ -34,9 +34,25 @@ pub(crate) struct Heap {
     pub(crate) options: Options,
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub(crate) spacing: Spacing,
+    /// Has the allocator inside give [`TRIED_BLOCKS`] blocks, and take them back.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    pub(crate) try_out: unsafe fn(*const Heap),
 }
 
-impl<A: Default + 'static> Default for Heapledger<A> {
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+impl Heap {
+    /// Has the allocator inside give [`TRIED_BLOCKS`] blocks, and take them back.
+    pub(crate) fn try_out(&self) {
+        // SAFETY: it is the heap of the `Heapledger` that the function is of.
+        unsafe { (self.try_out)(self) };
+    }
+}
+
+/// See [`Heap::try_out`].
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) const TRIED_BLOCKS: usize = 8;
+
+impl<A: GlobalAlloc + Default + 'static> Default for Heapledger<A> {
     fn default() -> Self {
         Heapledger::new(A::default())
     }
@@ -50,7 +66,7 @@ impl Heapledger<System> {
     }
 }
 
-impl<A: 'static> Heapledger<A> {
+impl<A: GlobalAlloc + 'static> Heapledger<A> {
     /// Around an allocator. Records all blocks, from the first on.
     ///
     /// ```
@@ -72,6 +88,8 @@ impl<A: 'static> Heapledger<A> {
                 options,
                 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
                 spacing: Spacing::of::<A>(),
+                #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+                try_out: real::try_out::<A>,
             },
             allocator,
         }
@@ -135,7 +153,24 @@ mod words {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod real {
     use super::words::layout;
-    use super::{GlobalAlloc, Heapledger};
+    use super::{GlobalAlloc, Heap, Heapledger, TRIED_BLOCKS};
+
+    /// # Safety
+    /// It is the heap of a `Heapledger<A>`.
+    pub(super) unsafe fn try_out<A: GlobalAlloc>(heap: *const Heap) {
+        // SAFETY: the caller's; the heap is the first of its fields.
+        let inside = unsafe { &(*heap.cast::<Heapledger<A>>()).allocator };
+        let mut blocks = [core::ptr::null_mut::<u8>(); TRIED_BLOCKS];
+        // SAFETY: of a size that is not 0 and an alignment that is a power of two; what there is goes back once, as it was asked for.
+        unsafe {
+            for block in &mut blocks {
+                *block = inside.alloc(layout(48, 16));
+            }
+            for block in blocks.into_iter().filter(|block| !block.is_null()) {
+                inside.dealloc(block, layout(48, 16));
+            }
+        }
+    }
 
     pub(super) unsafe extern "C-unwind" fn alloc<A: GlobalAlloc>(
         heap: &Heapledger<A>,

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::counting;
 use crate::options::{AtExit, Begins, Options};
 use crate::spacing;
-use crate::state::{self, OFF, ON};
+use crate::state::{self, FORWARDED, OFF, ON};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use heapledger_format::record;
@@ -152,7 +152,12 @@ fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
         }
     };
     FOUND.store(found, Ordering::Release);
-    state::set_base(if begun.is_ok() { ON } else { OFF });
+    state::set_base(match begun {
+        Ok(()) => ON,
+        // It may not see the blocks of the allocator inside.
+        Err(Error::Elsewhere) => FORWARDED,
+        Err(_) => OFF,
+    });
     begun
 }
 

@@ -6,7 +6,8 @@
 use crate::begin;
 use crate::entry::{CallFrame, ReallocFrame};
 use crate::event::EventCall;
-use crate::state::{self, ON};
+use crate::forward;
+use crate::state::{self, FORWARDED, ON};
 use crate::trace;
 use crate::watched::{self, Block};
 use heapledger_format::Kind;
@@ -21,7 +22,7 @@ use heapledger_process::shared::SHARED;
 #[inline(always)]
 fn new_block(frame: &CallFrame, kind: Kind, address: usize, size: usize, align: usize) -> NewBlock {
     let (usable, is_apart) = (Usable::Known(0), frame.heap().spacing.is_apart());
-    NewBlock { kind, address, size, usable, heap: 0, is_apart, alignment: Some(align) }
+    NewBlock { kind, address, size, usable, heap: 0, is_apart, is_inner: false, alignment: Some(align) }
 }
 
 #[inline(always)]
@@ -110,7 +111,7 @@ fn resize(frame: &ReallocFrame, block: usize) -> ReallocEnd<'_> {
     let [_, old, _, align, new_size, _] = frame.call.args;
     let new = (block != 0).then(|| new_block(&frame.call, Kind::RUST_REALLOC, block, new_size, align));
     let refused = FailedCall { block: old, ..FailedCall::new(Kind::RUST_REALLOC, new_size, align) };
-    ReallocEnd { begun: &frame.kept, by: Kind::RUST_REALLOC, new, frees: false, refused }
+    ReallocEnd { begun: &frame.kept, by: Kind::RUST_REALLOC, new, frees: false, is_inner: false, refused }
 }
 
 /// Nothing is entered. If that is because this is a forked child, calls need not come here any more.
@@ -121,11 +122,6 @@ fn rests() {
     begin::look();
 }
 
-/// Whether a call of a watched program comes to the recorder.
-fn is_recorded() -> bool {
-    state::base() == ON
-}
-
 /// What precedes the real call of a function that gives a block, in a program that is watched. False if it is to fail.
 pub(crate) extern "C" fn watched_asks(frame: &CallFrame) -> bool {
     watched::is_made(&|code| leads_through(&frame.registers, code))
@@ -134,8 +130,10 @@ pub(crate) extern "C" fn watched_asks(frame: &CallFrame) -> bool {
 /// What follows it. Returns the block.
 pub(crate) extern "C" fn watched_gave<const KIND: u8>(frame: &CallFrame, address: usize) -> usize {
     let [_, size, align, ..] = frame.args;
-    if is_recorded() {
-        gave::<KIND>(frame, address);
+    match state::base() {
+        ON => _ = gave::<KIND>(frame, address),
+        FORWARDED => forward::gave(frame, Kind(KIND), address),
+        _ => {}
     }
     trace::gave(&frame.registers, address, size);
     let call = if Kind(KIND) == Kind::RUST_ALLOC { EventCall::Alloc } else { EventCall::AllocZeroed };
@@ -149,8 +147,10 @@ pub(crate) extern "C" fn watched_frees(frame: &CallFrame) -> bool {
     let is_made = watched::frees(Block { address, size, align });
     if is_made {
         trace::frees(&frame.registers, address);
-        if is_recorded() {
-            frees(frame);
+        match state::base() {
+            ON => frees(frame),
+            FORWARDED => forward::frees(frame),
+            _ => {}
         }
     }
     is_made
@@ -164,8 +164,10 @@ pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
         && watched::resizes(Block { address, size, align });
     if is_made {
         trace::resizes(address);
-        if is_recorded() {
-            resizes(frame);
+        match state::base() {
+            ON => resizes(frame),
+            FORWARDED => forward::resizes(frame),
+            _ => {}
         }
     }
     frame.is_made = u8::from(is_made);
@@ -175,8 +177,10 @@ pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
 /// What follows it. Returns the block.
 pub(crate) extern "C" fn watched_resized(frame: &ReallocFrame, address: usize) -> usize {
     let [_, old, old_size, align, size, _] = frame.call.args;
-    if is_recorded() {
-        resized(frame, address);
+    match state::base() {
+        ON => _ = resized(frame, address),
+        FORWARDED => forward::resized(frame, address),
+        _ => {}
     }
     if frame.is_made != 0 {
         trace::gave_anew(&frame.call.registers, old, (address != 0).then_some((address, size)));

@@ -80,15 +80,16 @@
 //!
 //! The recorder that `heapledger run` brings then records everything, blocks of C and C++ libraries too. This
 //! crate steps back: it passes calls on, and [`pause`], [`resume`], [`recording`], [marks](mark()), [labels](label()) and [windows](Window) speak to that one. There is one ledger
-//! in a process. It sees what comes to `malloc`: around an allocator that has memory of its own (jemalloc, mimalloc, a crate's) the
-//! program's own blocks pass it by, so start such a program without `run`.
+//! in a process. It sees what comes to `malloc`. Around an allocator that has memory of its own (jemalloc, mimalloc, a crate's) this crate
+//! tells it of the program's blocks, which are in a heap of their own there; which of both it is, is tried out at the first call, with
+//! a few blocks that nobody records. Wrong layouts are found without `run` only.
 //!
 //! # In libraries that are loaded
 //!
 //! A library with this crate inside (`cdylib`) may be opened by a program with or without it, and by several threads. It stays
 //! loaded when it is closed: a recorder cannot go. Where several copies of this crate are in one process, whoever allocates first
-//! records, and the others step back as under `heapledger run`: they pass calls on, so blocks of *their* module are not in the ledger, and
-//! [marks](mark()), [labels](label()) and all else speak to the one that records. (`links` keeps two versions from one module.)
+//! records, and the others step back as under `heapledger run`: they tell it of the blocks of their module, and
+//! [marks](mark()), [labels](label()) and all else speak to it. (`links` keeps two versions from one module.)
 //!
 //! # What it does not see
 //!
@@ -165,6 +166,8 @@ mod begin;
 mod calls;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod entry;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod forward;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod registers;
 

@@ -16,6 +16,12 @@ pub(crate) const OFF: u8 = 1;
     allow(dead_code, reason = "nothing is recorded there")
 )]
 pub(crate) const ON: u8 = 2;
+/// Another recorder is told of calls, which it does not see: see `forward`.
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    allow(dead_code, reason = "nothing is recorded there")
+)]
+pub(crate) const FORWARDED: u8 = 3;
 /// What it is beside what is wanted.
 pub(crate) const BASE: u8 = 3;
 /// Somebody is to be asked before or told after: faults, hooks.
@@ -60,7 +66,8 @@ impl Want {
 
 /// The word with a base, and with the flags that follow from its numbers.
 const fn with_flags(word: usize, base: u8) -> usize {
-    let mut flags = base;
+    // Entries have no way of their own for calls that are forwarded.
+    let mut flags = if base == FORWARDED { base | WATCHED } else { base };
     if Want::Counted.number(word) > 0 {
         flags |= WATCHED | COUNTED;
     }
@@ -139,6 +146,12 @@ mod tests {
     fn entries_tell_what_there_is_by_one_comparison_with_off() {
         let off = OFF as i8;
         assert!((ON as i8) > off && (UNSTARTED as i8) < off);
-        assert!([COUNTING, WATCHED | ASKED | ON, WATCHED | COUNTED].iter().all(|state| (*state as i8) < off));
+        assert_eq!(with_flags(0, FORWARDED) as u8, WATCHED | FORWARDED);
+        assert_eq!(with_flags(with_flags(0, FORWARDED), OFF) as u8, OFF);
+        assert!(
+            [COUNTING, WATCHED | ASKED | ON, WATCHED | COUNTED, WATCHED | FORWARDED]
+                .iter()
+                .all(|state| (*state as i8) < off)
+        );
     }
 }

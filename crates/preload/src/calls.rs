@@ -253,7 +253,14 @@ extern "C" fn resized_slowly(hook: usize, frame: &mut CallFrame, result: usize) 
 fn resize<'f>(hook: usize, hooked: &Hooked, frame: &'f CallFrame, result: usize) -> ReallocEnd<'f> {
     let size = size_asked(hooked.shape, frame);
     let new = (result != 0).then(|| new_block(hook, hooked, result, size));
-    ReallocEnd { begun: &frame.kept, by: hooked.kind, new, frees: size == 0, refused: refused(hooked, frame) }
+    ReallocEnd {
+        begun: &frame.kept,
+        by: hooked.kind,
+        new,
+        frees: size == 0,
+        is_inner: false,
+        refused: refused(hooked, frame),
+    }
 }
 
 /// Whether the real function may call another replaced one for this call's sake. glibc's do not, but a
@@ -274,7 +281,7 @@ fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBl
     } else {
         (Usable::Known(0), 0)
     };
-    NewBlock { kind: hooked.kind, address, size, usable, heap, is_apart, alignment: None }
+    NewBlock { kind: hooked.kind, address, size, usable, heap, is_apart, is_inner: false, alignment: None }
 }
 
 #[inline(always)]

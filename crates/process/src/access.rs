@@ -91,6 +91,8 @@ pub(crate) enum AboutBlock {
     Apart,
     /// Of one that is being taken out: its record has an alignment, see [`crate::layouts`].
     Aligned,
+    /// It is of an allocator inside of the program, see [`crate::inner`].
+    Inner,
 }
 
 /// Why a hook may not enter.
@@ -187,8 +189,7 @@ impl<'hook> Access<'hook> {
             && (is_inside(shared, state, registers) || syscall::on_alternate_stack(stack_pointer))
         {
             // What an allocator allocates for its own answer to our question is not the program's.
-            let own = state.asking.load(Ordering::Relaxed) != 0;
-            return Err(if own { Refused::Off } else { Refused::Busy });
+            return Err(state.refusal());
         } else {
             state.on_alternate.set(false);
         }
@@ -248,8 +249,7 @@ impl<'hook> Access<'hook> {
             // The same one, further down or with its range forgotten.
             // An alternate stack may lie inside the range of this one: a local array of `main`.
             if guard != 0 && (is_inside(shared, state, registers) || syscall::on_alternate_stack(stack_pointer)) {
-                let own = state.asking.load(Ordering::Relaxed) != 0;
-                return Err(if own { Refused::Off } else { Refused::Busy });
+                return Err(state.refusal());
             }
             state.on_alternate.set(false);
         } else if syscall::on_alternate_stack(stack_pointer) {
@@ -348,6 +348,18 @@ impl Access<'_> {
 }
 
 impl ThreadState {
+    /// Why a call is not entered that comes from inside of a hook. What an allocator allocates for its own answer to a question of
+    /// ours is counted for who asks.
+    #[cold]
+    fn refusal(&self) -> Refused {
+        let asked = self.asking.load(Ordering::Relaxed);
+        if asked == 0 {
+            return Refused::Busy;
+        }
+        self.asking.store(asked.saturating_add(1), Ordering::Relaxed);
+        Refused::Off
+    }
+
     /// The thread is on a stack on which it was not before.
     #[cold]
     pub(crate) fn stand_on(&self, shared: &Shared, tid: u32, stack_pointer: usize) {

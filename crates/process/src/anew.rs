@@ -42,6 +42,7 @@ unsafe fn forget(shared: &'static Shared) {
         let alone = Alone::new();
         shared.threads.unmap(shared.depth_limit(), &alone);
         shared.index.unmap(&alone);
+        shared.inner.unmap(&alone);
         shared.sites.unmap(&alone);
         shared.history.unmap(&alone);
         shared.texts.unmap(&alone);

@@ -7,7 +7,7 @@ use crate::chunks::Lease;
 use crate::folding::Amount;
 use crate::history;
 use crate::hooks::NewBlock;
-use crate::index::Insert;
+use crate::index::{Index, Insert};
 use crate::layouts;
 use crate::publication;
 use crate::shared::Shared;
@@ -35,9 +35,13 @@ impl Access<'_> {
     /// Starts to load what entering the block will change, while its stack is taken.
     #[inline(always)]
     pub(crate) fn prepare(&mut self, block: &NewBlock) {
-        self.about = if block.is_apart { AboutBlock::Apart } else { AboutBlock::Nothing };
+        self.about = match block {
+            NewBlock { is_inner: true, .. } => AboutBlock::Inner,
+            NewBlock { is_apart: true, .. } => AboutBlock::Apart,
+            _ => AboutBlock::Nothing,
+        };
         let cell = self.find_cell(block.address as u64);
-        self.shared.index.fetch_cell_soon(cell);
+        self.index().fetch_cell_soon(cell);
         let next = self.state.slot_count.wrapping_sub(1) as usize;
         if let Some(slot) = self.state.slots.get(next) {
             self.shared.fetch_soon(*slot);
@@ -48,12 +52,18 @@ impl Access<'_> {
     #[inline(always)]
     pub(crate) fn prepare_end(&mut self, address: u64) {
         let cell = self.find_cell(address);
-        self.shared.index.fetch_record_soon(self.shared, cell);
+        self.index().fetch_record_soon(self.shared, cell);
+    }
+
+    /// Which index leads to the block that is being entered or taken out.
+    #[inline(always)]
+    pub(crate) fn index(&self) -> &'static Index {
+        if self.about == AboutBlock::Inner { &self.shared.inner } else { &self.shared.index }
     }
 
     #[inline(always)]
     fn find_cell(&mut self, address: u64) -> Option<&'static AtomicU32> {
-        let cell = self.shared.index.cell(address);
+        let cell = self.index().cell(address);
         self.cell = cell.map(|cell| (address, cell));
         cell
     }
@@ -63,7 +73,7 @@ impl Access<'_> {
     pub(crate) fn cell(&self, address: u64) -> Option<&'static AtomicU32> {
         match self.cell {
             Some((known, cell)) if known == address => Some(cell),
-            _ => self.shared.index.cell(address),
+            _ => self.index().cell(address),
         }
     }
 
@@ -335,7 +345,7 @@ impl<'hook> Backend for Access<'hook> {
     fn insert(&mut self, address: u64, slot: Slot) -> Inserted {
         self.shared.sampling.note(address);
         let at = (address, self.cell(address));
-        match self.shared.index.insert(self.shared, at, slot, self.about == AboutBlock::Apart) {
+        match self.index().insert(self.shared, at, slot, self.about == AboutBlock::Apart) {
             Insert::Done => Inserted::Done,
             Insert::Displaced(old) => {
                 self.shared.sampling.forget(address); // the other one's
@@ -362,6 +372,7 @@ impl<'hook> Backend for Access<'hook> {
             AboutBlock::Aligned => {
                 shared.index.remove(shared, at, is_single, &|slot| shared.remains(books, slot, true))
             }
+            AboutBlock::Inner => shared.inner.remove(shared, at, is_single, &|slot| shared.remains(books, slot, false)),
         };
         if slot.is_some() {
             self.shared.sampling.forget(address);

@@ -29,7 +29,7 @@
 //! own code, the body of a C++ operator, or the library behind us under such a mark and about the same thing.
 #![forbid(unsafe_code)]
 
-use crate::access::{Access, Sign, count_refused};
+use crate::access::{AboutBlock, Access, Sign, count_refused};
 use crate::capture::capture;
 use crate::errors;
 use crate::layouts::Says;
@@ -60,6 +60,8 @@ pub struct NewBlock {
     pub heap: u8,
     /// Its allocator's blocks are at least 32 bytes apart, so that it has its cell in the index to itself.
     pub is_apart: bool,
+    /// It is of an allocator inside of the program: see [`crate::inner`].
+    pub is_inner: bool,
     /// Its alignment, if who gives it back will say so: see [`crate::layouts`].
     pub alignment: Option<usize>,
 }
@@ -316,6 +318,8 @@ pub struct ReallocEnd<'a> {
     pub new: Option<NewBlock>,
     /// Whether it was called with a size at which it frees.
     pub frees: bool,
+    /// Whether the block is of an allocator inside of the program: see [`crate::inner`].
+    pub is_inner: bool,
     /// What is to be entered if it gave none.
     pub refused: errors::FailedCall,
 }
@@ -356,6 +360,9 @@ fn reallocated_on(shared: &'static Shared, registers: &Registers, sign: &Sign, e
 
 #[inline(always)]
 fn reallocated(mut access: Access, registers: &Registers, end: &ReallocEnd) {
+    if end.is_inner {
+        access.about = AboutBlock::Inner;
+    }
     let is_paused = access.shared.switch.get() == Recording::Paused;
     if is_paused && end.begun.detached().is_none() {
         return;

@@ -32,6 +32,12 @@ pub struct SaidLayout {
 pub trait Says: Copy {
     /// What is said.
     fn layout(&self) -> Option<SaidLayout>;
+
+    /// Whether the block is one of an [inner](crate::inner) allocator.
+    #[inline(always)]
+    fn is_inner(&self) -> bool {
+        false
+    }
 }
 
 impl Says for () {
@@ -53,6 +59,8 @@ impl Access<'_> {
     pub(crate) fn note_said(&mut self, says: impl Says) {
         if says.layout().is_some() {
             self.about = AboutBlock::Aligned;
+        } else if says.is_inner() {
+            self.about = AboutBlock::Inner;
         }
     }
 

@@ -26,6 +26,7 @@
 use crate::accounts::{ACCOUNTS_MAX, FREED_ROWS_MAX};
 use crate::errors::{ERROR_BYTES, ERRORS_MAX};
 use crate::folding::{AccountWords, FreedWords};
+use crate::heaps;
 use crate::section::{HeaderPage, Section};
 use crate::windows::WINDOWS_MAX;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -105,7 +106,11 @@ const MARKS_MAX: u64 = 1 << 14;
 
 const PLANS: [Plan; SECTIONS] = [
     Plan { kind: SectionKind::Process, element_bytes: 1, room: room(32, 8 << 10, 256 << 10) },
-    Plan { kind: SectionKind::Heaps, element_bytes: section::heap::bytes(WordSize::W64), room: room(64, 8, 64) },
+    Plan {
+        kind: SectionKind::Heaps,
+        element_bytes: section::heap::bytes(WordSize::W64),
+        room: room(64, 8, heaps::ROWS_MAX),
+    },
     Plan {
         kind: SectionKind::Modules,
         element_bytes: section::module::bytes(WordSize::W64),

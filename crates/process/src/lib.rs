@@ -77,11 +77,15 @@ pub mod errors;
 #[cfg(not(feature = "loom"))]
 pub mod finish;
 #[cfg(not(feature = "loom"))]
+pub mod heaps;
+#[cfg(not(feature = "loom"))]
 pub mod history;
 #[cfg(not(feature = "loom"))]
 pub mod hooks;
 #[cfg(not(feature = "loom"))]
 pub mod index;
+#[cfg(not(feature = "loom"))]
+pub mod inner;
 #[cfg(not(feature = "loom"))]
 pub mod labels;
 #[cfg(not(feature = "loom"))]

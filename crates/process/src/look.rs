@@ -51,8 +51,10 @@ pub fn holds(shared: &Shared, address: u64) -> bool {
     if !hooks::follows(shared) || !shared.sampling.may_hold(address) {
         return false;
     }
-    let held = shared.index.held((address, shared.index.cell(address)));
-    cells::slot_in(held).is_some_and(|slot| shared.address(slot) == address)
+    [&shared.index, &shared.inner].into_iter().any(|index| {
+        let held = index.held((address, index.cell(address)));
+        cells::slot_in(held).is_some_and(|slot| shared.address(slot) == address)
+    })
 }
 
 /// Tells of each block that a thread has allocated since, and that is live.

@@ -222,7 +222,7 @@ impl Access<'_> {
             return 0;
         }
         let bytes = block.actual.unwrap_or(block.size);
-        let held = self.shared.index.held((block.address, self.cell(block.address)));
+        let held = self.index().held((block.address, self.cell(block.address)));
         let latest = self.shared.returned.latest(block.address, bytes);
         if latest <= self.state.end_number && cells::slot_in(held).is_none() {
             return 0;

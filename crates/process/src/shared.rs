@@ -154,6 +154,8 @@ pub struct Shared {
     next_measure_if_grown_ns: AtomicU64,
     /// Bytes of the ledger when memory was last measured.
     measured_ledger_bytes: AtomicU64,
+    /// Address to slot, of blocks of [inner](crate::inner) allocators. Last, and untouched where there are none.
+    pub inner: Index,
 }
 
 /// What is shared by the threads of this process.
@@ -190,6 +192,7 @@ impl Shared {
             next_measure_ns: AtomicU64::new(0),
             next_measure_if_grown_ns: AtomicU64::new(0),
             measured_ledger_bytes: AtomicU64::new(0),
+            inner: Index::new(),
         }
     }
 
@@ -248,7 +251,7 @@ impl Shared {
         self.measured_ledger_bytes.store(self.ledger().backed_bytes(), Ordering::Relaxed);
         let states = self.threads.resident_bytes(self.depth_limit(), all);
         let tables = self.sites.resident_bytes();
-        let shadow = self.index.resident_bytes();
+        let shadow = self.index.resident_bytes().wrapping_add(self.inner.resident_bytes());
         let own = self.modules.own_module();
         // Code, constants and tables of the library itself. Of what comes from its file the kernel says whether it is in the page
         // cache; nearly all of it is used.

@@ -14,7 +14,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::ledger::{CODEC, Ledger, PAGE_BYTES};
+use crate::heaps;
+use crate::ledger::{Ledger, PAGE_BYTES};
 use crate::once::Starting;
 use crate::options::{Accounting, Request};
 use crate::place::{Opening, push_ledger_dir, usable_dir};
@@ -25,10 +26,8 @@ use crate::switch::Recording;
 use crate::ways;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
-use heapledger_format::bytes::WordSize;
 use heapledger_format::header::State;
 use heapledger_format::record::Options;
-use heapledger_format::section::heap;
 use heapledger_format::session::{SANITIZERS, ending, process as key};
 use heapledger_format::{GlobalCounter, MAGIC, SectionKind, anchor};
 use heapledger_linux::memory::PATH_BYTES_MAX;
@@ -284,16 +283,8 @@ fn near_file_limit(bytes: u64) -> bool {
 
 fn describe_heaps(ledger: &Ledger, hooks: &Hooks) -> bool {
     hooks.heaps.iter().all(|name| {
-        let mut element = [0; heap::bytes(WordSize::W64)];
-        let mut put = |field: fn(WordSize) -> usize, width, value| {
-            CODEC.put(&mut element, field(WordSize::W64), width, value);
-        };
-        let Some(name_at) = ledger.enter(SectionKind::Strings, name) else { return false };
-        put(heap::name_at, 4, name_at);
-        put(heap::name_bytes, 4, name.len() as u64);
-        put(heap::low, 8, u64::MAX);
-        put(heap::state, 4, 1);
-        ledger.enter(SectionKind::Heaps, &element).is_some()
+        let name_at = ledger.enter(SectionKind::Strings, name);
+        name_at.and_then(|name_at| heaps::enter(ledger, name_at, name.len(), &(0..0), 0)).is_some()
     })
 }
 

@@ -35,7 +35,7 @@ impl Access<'_> {
         let words = self.shared.words_of(slot, Ordering::Relaxed);
         match self.about {
             AboutBlock::Aligned => Entry::packed_size(words[2]).is_none(),
-            AboutBlock::Nothing | AboutBlock::Apart => Entry::packed_actual(&words).is_none(),
+            AboutBlock::Nothing | AboutBlock::Apart | AboutBlock::Inner => Entry::packed_actual(&words).is_none(),
         }
     }
 

@@ -94,6 +94,10 @@ fn programs_with_their_own_allocator() {
     let found = verdict(&scratch.program("built-in", &renamed, &[]));
     assert_eq!(found.why, Some(Why::BuiltInAllocator("je_malloc".into())));
     assert!(found.why.is_some_and(|why| why.partly()));
+    let tells = "__asm__(\".pushsection .note.heapledger,\\\"a\\\",@note; .p2align 2; .long 11, 8, 0x484C;\"\n\
+                 \".asciz \\\"heapledger\\\"; .p2align 2; .quad 0; .popsection\");\n";
+    let with_the_crate = scratch.program("with-the-crate", &format!("{tells}{renamed}"), &[]);
+    assert_eq!(verdict(&with_the_crate).why, None, "it tells of its calls by itself");
     let stripped = scratch.program("stripped", &renamed, &["-s"]);
     assert_eq!(verdict(&stripped).why, None, "nothing is left to tell it by");
 }

@@ -12,7 +12,16 @@ pub(crate) fn registers(here: &u8) -> Registers {
 }
 
 pub(crate) fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
-    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, is_apart: false, alignment: None }
+    NewBlock {
+        kind,
+        address,
+        size,
+        usable: Usable::Known(0),
+        heap: 0,
+        is_apart: false,
+        is_inner: false,
+        alignment: None,
+    }
 }
 
 pub(crate) fn begin(address: usize, size: usize) {
@@ -26,6 +35,6 @@ pub(crate) fn end(address: usize) {
 pub(crate) fn reallocate(old: usize, address: usize, size: usize) {
     let begun = hooks::realloc_begins(&SHARED, &registers(&0), old, ());
     let new = Some(new_block(Kind::REALLOC, address, size));
-    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false, refused: REFUSED };
+    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false, is_inner: false, refused: REFUSED };
     assert!(hooks::realloc_ends(&SHARED, &registers(&0), &end));
 }

@@ -70,7 +70,7 @@ fn divide() {
     let begun = hooks::realloc_begins(&SHARED, &registers(&0), 0x4000, ());
     set("first", false).expect("there is room");
     let new = Some(new_block(Kind::REALLOC, 0x5000, 5));
-    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false, refused: REFUSED };
+    let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees: false, is_inner: false, refused: REFUSED };
     assert!(hooks::realloc_ends(&SHARED, &registers(&0), &end));
     let load = scope(MarkKind::ScopeBegins, "load", 0).expect("there is room");
     begin(0x6000, 6);

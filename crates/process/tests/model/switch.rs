@@ -17,7 +17,7 @@ use crate::sequence::Random;
 fn new_block(block: &Block) -> NewBlock {
     let usable = Usable::Known(block.actual.unwrap_or(0) as usize);
     let (address, size) = (block.address as usize, block.size as usize);
-    NewBlock { kind: block.kind, address, size, usable, heap: 0, is_apart: false, alignment: None }
+    NewBlock { kind: block.kind, address, size, usable, heap: 0, is_apart: false, is_inner: false, alignment: None }
 }
 
 /// What a call that fails is said to be.
@@ -97,7 +97,8 @@ fn steps(model: &mut Model, random: &mut Random, count: u64) {
                     _ if is_taken => (Reallocated::Failed, None, false),
                     _ => (Reallocated::Gave(new), Some(new_block(&new)), false),
                 };
-                let end = ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees, refused: REFUSED };
+                let end =
+                    ReallocEnd { begun: &begun, by: Kind::REALLOC, new, frees, is_inner: false, refused: REFUSED };
                 if !hooks::realloc_ends(&SHARED, &registers(&0), &end) {
                     hooks::realloc_ends_slowly(&SHARED, &registers(&0), &end);
                 }

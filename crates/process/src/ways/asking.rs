@@ -1,0 +1,149 @@
+//! Asking whoever records, who may be another copy of this code, of another version.
+
+use super::{FullWay, GetStackFn, LabelFn, MarkFn, PutStackFn, SnapshotFn, Way, WindowFiguresFn, WindowFn};
+use crate::depot::NotKept;
+use crate::marks::{NewMark, NotTold};
+use crate::switch::Recording;
+use crate::windows::{NewWindow, WindowSums};
+use core::ffi::CStr;
+use core::mem::offset_of;
+use heapledger_format::mark::MarkKind;
+use heapledger_format::{LabelId, Site};
+use heapledger_linux::syscall::Errno;
+
+impl Way {
+    /// What is recorded through it at this moment.
+    pub fn recording(&self) -> Recording {
+        Recording::of((self.recording)())
+    }
+
+    /// From on to paused. False if it was not on.
+    pub fn pause(&self) -> bool {
+        (self.pause)() != 0
+    }
+
+    /// From paused to on. False if it was not paused.
+    pub fn resume(&self) -> bool {
+        (self.resume)() != 0
+    }
+
+    /// What a later version has added at a place; `None` if this one has it not.
+    pub(super) fn later<T: Copy>(&'static self, at: usize) -> Option<T> {
+        let first = &raw const *self as usize;
+        // SAFETY: it says that it has so many bytes, and its address came from its note, or was exposed.
+        (self.bytes as usize >= at.saturating_add(size_of::<T>()))
+            .then(|| unsafe { core::ptr::with_exposed_provenance::<T>(first.wrapping_add(at)).read() })
+    }
+
+    /// Writes what the ledger holds now to a file: [`crate::finish::snapshot`]. `None` if this recorder is older than that.
+    pub fn snapshot(&'static self, path: &CStr) -> Option<Result<(), Errno>> {
+        let snapshot: SnapshotFn = self.later(offset_of!(FullWay, snapshot))?;
+        // SAFETY: the path is there.
+        let why = unsafe { snapshot(path.to_bytes_with_nul().as_ptr(), path.to_bytes_with_nul().len()) };
+        Some(if why == 0 { Ok(()) } else { Err(Errno(why)) })
+    }
+
+    /// Sets a mark: [`crate::marks::mark`].
+    ///
+    /// # Errors
+    /// If it is not in the ledger.
+    pub fn mark(&'static self, new: &NewMark) -> Result<u32, NotTold> {
+        let mark: MarkFn = self.later(offset_of!(FullWay, mark)).ok_or(NotTold::Off)?;
+        let (first, bytes) = (new.name.as_ptr(), new.name.len());
+        // SAFETY: the name is there.
+        NotTold::check(unsafe { mark(first, bytes, new.kind as u32, new.about, u32::from(new.of_own_thread)) })
+    }
+
+    /// The number of a label: [`crate::labels::label`].
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn label(&'static self, parent: LabelId, key: &[u8], value: &[u8]) -> Result<LabelId, NotTold> {
+        let label: LabelFn = self.later(offset_of!(FullWay, label)).ok_or(NotTold::Off)?;
+        // SAFETY: the texts are there.
+        let made = unsafe { label(parent.0, key.as_ptr(), key.len(), value.as_ptr(), value.len()) };
+        NotTold::check(made).map(LabelId)
+    }
+
+    /// Puts a label in force in the calling thread: [`crate::labels::put_in_force`].
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn put_in_force(&'static self, label: LabelId) -> Result<LabelId, NotTold> {
+        let put: extern "C" fn(u32) -> i64 = self.later(offset_of!(FullWay, put_in_force)).ok_or(NotTold::Off)?;
+        NotTold::check(put(label.0)).map(LabelId)
+    }
+
+    /// Opens a window: [`crate::windows::start`].
+    ///
+    /// # Errors
+    /// If it is not open.
+    pub fn open_window(&'static self, new: &NewWindow) -> Result<u32, NotTold> {
+        let open: WindowFn = self.later(offset_of!(FullWay, open_window)).ok_or(NotTold::Off)?;
+        let (first, bytes) = (new.name.as_ptr(), new.name.len());
+        // SAFETY: the name is there.
+        NotTold::check(unsafe { open(first, bytes, new.mode as u32, u32::from(new.of_own_thread)) })
+    }
+
+    /// Pauses a window, resumes or stops it: [`crate::windows::change`].
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn change_window(&'static self, row_plus_1: u32, kind: MarkKind) -> Result<(), NotTold> {
+        let at = offset_of!(FullWay, change_window);
+        let change: extern "C" fn(u32, u32) -> i64 = self.later(at).ok_or(NotTold::Off)?;
+        NotTold::check(change(row_plus_1, kind as u32)).map(drop)
+    }
+
+    /// What a window has seen: [`crate::windows::figures`].
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn window_figures(&'static self, row_plus_1: u32) -> Result<WindowSums, NotTold> {
+        let ask: WindowFiguresFn = self.later(offset_of!(FullWay, window_figures)).ok_or(NotTold::Off)?;
+        let mut words = WindowSums::default().words();
+        // SAFETY: there is room for so many.
+        NotTold::check(unsafe { ask(row_plus_1, words.as_mut_ptr(), words.len()) })?;
+        Ok(WindowSums::of(words))
+    }
+
+    /// Nanoseconds since the ledger began. `None` if there is none, or this recorder is older than that.
+    pub fn now_ns(&'static self) -> Option<u64> {
+        let now: extern "C" fn() -> u64 = self.later(offset_of!(FullWay, now_ns))?;
+        Some(now()).filter(|now| *now != u64::MAX)
+    }
+
+    /// Whether the block at an address is in the ledger: [`crate::look::holds`].
+    pub fn holds(&'static self, address: usize) -> bool {
+        let holds = self.later::<extern "C" fn(usize) -> u32>(offset_of!(FullWay, holds));
+        holds.is_some_and(|holds| holds(address) != 0)
+    }
+
+    /// The label in force in the calling thread.
+    pub fn in_force(&'static self) -> LabelId {
+        let in_force = self.later::<extern "C" fn() -> u32>(offset_of!(FullWay, in_force));
+        LabelId(in_force.map_or(0, |in_force| in_force()))
+    }
+
+    /// Keeps a stack: [`crate::depot::put`].
+    ///
+    /// # Errors
+    /// If it is not kept.
+    pub fn put_stack(&'static self, frames: &[usize]) -> Result<Site, NotKept> {
+        let put: PutStackFn = self.later(offset_of!(FullWay, put_stack)).ok_or(NotKept::Off)?;
+        // SAFETY: the frames are there.
+        let site = unsafe { put(frames.as_ptr(), frames.len()) };
+        u32::try_from(site).map(Site).map_err(|_| NotKept::of(site))
+    }
+
+    /// The frames of a stack: [`crate::depot::get`].
+    ///
+    /// # Errors
+    /// If it is not known.
+    pub fn get_stack(&'static self, site: Site, into: &mut [usize]) -> Result<usize, NotKept> {
+        let get: GetStackFn = self.later(offset_of!(FullWay, get_stack)).ok_or(NotKept::Off)?;
+        // SAFETY: the places are there, and lent to us alone.
+        let count = unsafe { get(site.0, into.as_mut_ptr(), into.len()) };
+        usize::try_from(count).map_err(|_| NotKept::of(count))
+    }
+}
