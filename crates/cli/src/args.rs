@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{FromArgMatches, Parser};
 
 use crate::commands::Command;
-use crate::{help, terminal};
+use crate::{ecosmdd, help, terminal};
 
 pub(crate) use self::run::{OUTPUT, RunArgs};
 
@@ -72,7 +72,7 @@ const TYPED: usize = 200;
 
 /// Reads the command line, or says what is wrong with it: then the exit code.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, ExitCode> {
-    let arguments: Vec<OsString> = arguments.collect();
+    let arguments = ecosmdd::translated(arguments.collect());
     if arguments.len() <= 1 {
         return Err(show(TEACH));
     }

@@ -14,15 +14,18 @@ use heapledger_launch::deep::deep;
 use heapledger_launch::detect::{self, Why};
 use heapledger_launch::end::Left;
 use heapledger_launch::start::{Session, Unready};
+use heapledger_launch::threshold::{Threshold, Thresholds};
 use heapledger_launch::wait::{self, Signals, Start};
 use heapledger_launch::{OWN_FAILURE, exec, live, locate, output, sys};
 
 use self::end::Outcome;
+use self::thresholds::Snapshots;
 use crate::args::RunArgs;
 use crate::say;
 use crate::text::shell;
 
 mod end;
+pub(crate) mod thresholds;
 
 /// How this process is to end.
 pub(crate) enum End {
@@ -145,7 +148,12 @@ fn carry_out(plan: Plan) -> End {
             return without_us(&arguments, &name, start, &reason, tracked);
         }
     };
-    let ended = running.wait(&signals, session.as_mut().map(|session| &mut session.keeper));
+    let mut snapshots = Snapshots::beside(&arguments);
+    let mut take = |passed| snapshots.take(passed);
+    let limits = arguments.snapshot_when.iter().copied().map(Threshold::new).collect();
+    let thresholds = Thresholds::new(limits, &mut take);
+    let ended = running.wait(&signals, session.as_mut().map(|session| &mut session.keeper), thresholds);
+    drop(snapshots);
     signals.drain();
     if let Some(problem) = &ended.unknown {
         say(&format!("how the program ended is not to be found out: {problem}"));

@@ -12,9 +12,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use heapledger_format::Header;
 use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::session::{DIRECTORY, ending};
+use heapledger_format::{GlobalCounter, Header};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::{Whence, getuid, lseek};
 
@@ -162,6 +162,13 @@ impl Keeper {
         }
     }
 
+    /// What the program holds at this moment, as far as its threads have told; `None` if there is no ledger yet.
+    pub fn live_bytes(&self) -> Option<u64> {
+        // What the process has become last has the highest number.
+        let newest = self.kept.iter().max_by_key(|kept| kept.live.image)?;
+        newest.header().map(|header| header.global(GlobalCounter::LiveBytes))
+    }
+
     /// Whether there was a ledger that was removed before it could be opened.
     pub fn missed(&self) -> bool {
         self.missed
@@ -206,14 +213,15 @@ impl Kept {
         }
     }
 
+    fn header(&self) -> Option<Header> {
+        let mut bytes = [0; HEADER_BYTES_MAX];
+        let there = self.file().ok()?.read_at(&mut bytes, 0).ok()?;
+        Header::parse(bytes.get(..there)?).ok()
+    }
+
     /// When its program began, in nanoseconds since 1970; after all others if nothing says so: it got no further.
     fn began_unix_ns(&self) -> u64 {
-        let mut bytes = [0; HEADER_BYTES_MAX];
-        let header = self.file().ok().and_then(|file| {
-            let there = file.read_at(&mut bytes, 0).ok()?;
-            Header::parse(bytes.get(..there)?).ok()
-        });
-        header.map_or(u64::MAX, |header| header.start_unix_ns)
+        self.header().map_or(u64::MAX, |header| header.start_unix_ns)
     }
 
     /// Whether the file was removed while we had it.

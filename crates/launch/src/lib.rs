@@ -26,6 +26,7 @@ mod sha256;
 pub mod size;
 pub mod snapshot;
 pub mod start;
+pub mod threshold;
 pub mod wait;
 
 #[allow(unsafe_code, reason = "notes the state of signals before Rust's runtime changes it")]

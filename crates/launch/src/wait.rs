@@ -26,6 +26,7 @@ use crate::exec::{Invocation, exit_code};
 use crate::keep::{Keeper, LOOK_AGAIN};
 use crate::options::Settings;
 use crate::sys::{self, Forked, Sent, SharedNumber};
+use crate::threshold::Thresholds;
 use crate::{OWN_FAILURE, startup};
 
 /// Between two looks where nothing wakes us.
@@ -174,8 +175,8 @@ impl Start {
 }
 
 impl Running {
-    /// Waits for its end, passing signals on, stopping and continuing with it, and holding its ledgers.
-    pub fn wait(self, signals: &Signals, mut keeper: Option<&mut Keeper>) -> Ended {
+    /// Waits for its end, passing signals on, stopping and continuing with it, holding its ledgers, and looking at what it holds.
+    pub fn wait(self, signals: &Signals, mut keeper: Option<&mut Keeper>, mut thresholds: Thresholds) -> Ended {
         // Tells of signals together with other news. Where there is no descriptor for it, we look now and then.
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let waker = keeper.as_ref().and_then(|_| SignalFd::with_flags(&signals.set, flags).ok());
@@ -198,13 +199,14 @@ impl Running {
                 Ok(None) => {
                     let (limit, news) = keeper.as_ref().map_or((None, None), |keeper| {
                         let patience = if waker.is_some() { keeper.patience() } else { Some(LOOK_AGAIN) };
-                        (patience, keeper.descriptor())
+                        (patience.into_iter().chain(thresholds.patience()).min(), keeper.descriptor())
                     });
                     if let Some(sent) = signals.next_or(limit, waker.as_ref(), news) {
                         self.pass_on(&sent);
                     }
                     if let Some(keeper) = &mut keeper {
                         keeper.look();
+                        thresholds.look(keeper, self.pid);
                     }
                 }
                 // It cannot be: nobody else waits for our child.

@@ -7,9 +7,10 @@ use crate::stubs::{BookedBy, CallFrame, Caller};
 use heapledger_format::errors::ErrorKind;
 use heapledger_format::{Kind, session};
 use heapledger_process::code;
+use heapledger_process::enclosing::{self, Call};
 use heapledger_process::entry;
 use heapledger_process::errors::FailedCall;
-use heapledger_process::hooks::{self, Call, NewBlock, Ready, ReallocEnd, Usable};
+use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::options::Request;
 use heapledger_process::reallocation::Reallocation;
@@ -60,7 +61,8 @@ fn begin() {
 /// operator that a hook has called, or from another library that stands behind us, as part of a call
 /// `about` the same size or block.
 fn is_nested(frame: &Caller, about: usize) -> bool {
-    is_own_call(frame) || hooks::enclosing_call(&SHARED).is_some_and(|enclosing| is_part_of(enclosing, frame, about))
+    is_own_call(frame)
+        || enclosing::enclosing_call(&SHARED).is_some_and(|enclosing| is_part_of(enclosing, frame, about))
 }
 
 #[inline(always)]
@@ -175,7 +177,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         // `realloc` may be made of `malloc` and `free`: both its size and its block.
         let about = [about, size_asked(hooked.shape, frame)];
         let call = Call { stack_pointer: frame.stack_pointer(), about, gap: 0 };
-        frame.enclosing = hooks::call_begins(&SHARED, call);
+        frame.enclosing = enclosing::call_begins(&SHARED, call);
     }
     function
 }
@@ -199,7 +201,7 @@ pub(crate) extern "C" fn after_call(hook: usize, frame: &mut CallFrame, result: 
         return result;
     }
     if may_call_others(hooked) {
-        hooks::call_ends(&SHARED, &frame.enclosing);
+        enclosing::call_ends(&SHARED, &frame.enclosing);
     }
     match hooked.shape {
         Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) != 0 => resized(hook, frame, result),

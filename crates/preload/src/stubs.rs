@@ -47,7 +47,7 @@ pub(crate) struct CallFrame {
     pub(crate) kept: heapledger_process::reallocation::Reallocation,
     pub(crate) booked_by: BookedBy,
     /// The call that encloses this one, to be put back when this one has returned.
-    pub(crate) enclosing: heapledger_process::hooks::Call,
+    pub(crate) enclosing: heapledger_process::enclosing::Call,
 }
 
 const _: () = assert!(size_of::<Caller>() == 96 && size_of::<CallFrame>() == 160);

@@ -25,12 +25,13 @@
 //! One call of the program is one entry, although `operator new` calls `malloc`, `reallocarray` jumps to `realloc`,
 //! and a library that stands behind us may do either in its own way. A hook whose real function may call another
 //! replaced one (`may_call_others`) leaves a mark with its stack address and what it is about, a size, a block or
-//! both (`hooks::call_begins`), and puts the enclosing mark back when it returns. `is_nested` looks at who calls: our
+//! both (`enclosing.rs`), and puts the enclosing mark back when it returns. `is_nested` looks at who calls: our
 //! own code, the body of a C++ operator, or the library behind us under such a mark and about the same thing.
 #![forbid(unsafe_code)]
 
 use crate::access::{AboutBlock, Access, Sign, count_refused};
 use crate::capture::capture;
+use crate::enclosing::{self, Call};
 use crate::errors;
 use crate::layouts::Says;
 use crate::reallocation::Reallocation;
@@ -40,7 +41,7 @@ use crate::switch::Recording;
 use core::sync::atomic::Ordering;
 use heapledger_format::record::Options;
 use heapledger_format::{Kind, Site, TallyCounter};
-use heapledger_linux::{apart, tls};
+use heapledger_linux::apart;
 use heapledger_recorder::backend::{Begun, CallEffect, Ended};
 use heapledger_recorder::policy::{self, Reallocated};
 use heapledger_unwind::Registers;
@@ -145,10 +146,10 @@ pub fn ready_while_paused(shared: &Shared) -> Option<Ready> {
 }
 
 impl Ready {
-    /// As [`enclosing_call`].
+    /// As [`enclosing::enclosing_call`].
     #[inline(always)]
     pub fn enclosing_call(&self) -> Option<Call> {
-        enclosing(self.0)
+        enclosing::of(self.0)
     }
 }
 
@@ -405,84 +406,6 @@ pub fn program_exits(shared: &'static Shared) {
     if let Ok(access) = Access::enter(shared, &registers, &sign) {
         access.shared.threads.note_exit(access.shared);
     }
-}
-
-/// A call of a function of the next allocator that may itself call replaced ones. All zeros: none.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Call {
-    /// Stack address of the hook that makes it.
-    pub stack_pointer: usize,
-    /// What it is about: a size, a block, or both.
-    pub about: [usize; 2],
-    /// Bytes until the thread's next sample, which are put aside as long as the call runs: the calls that it makes for its
-    /// own sake must not count them down too, or its block would have two chances to be a sample.
-    pub gap: usize,
-}
-
-/// Such a call begins: `operator new` will call `malloc`, `operator delete` `free`, `reallocarray` `realloc`,
-/// `about` the same size or block. That second call must not be booked again. Returns the call that
-/// encloses this one.
-#[inline]
-pub fn call_begins(shared: &'static Shared, call: Call) -> Call {
-    if ThreadState::of_this_thread().is_none() {
-        // The thread's very first call: entering once gives it its state.
-        let registers = Registers { sp: call.stack_pointer as u64, ..Registers::default() };
-        let sign = Sign::new();
-        apart::run(&mut || drop(Access::enter(shared, &registers, &sign)));
-    }
-    match ThreadState::of_this_thread().filter(|_| follows(shared)) {
-        Some(state) => {
-            let before = set_call(state, call);
-            let gap = tls::gap();
-            if shared.sampling.is_on() {
-                tls::set_gap(0);
-            }
-            Call { gap, ..before }
-        }
-        None => Call::default(),
-    }
-}
-
-/// It has returned; `enclosing` is in force again. After an exception or a jump nobody says so: a mark can be stale.
-#[inline]
-pub fn call_ends(shared: &'static Shared, enclosing: &Call) {
-    if let Some(state) = ThreadState::of_this_thread().filter(|_| follows(shared)) {
-        set_call(state, *enclosing);
-        if shared.sampling.is_on() {
-            tls::set_gap(enclosing.gap);
-        }
-    }
-}
-
-fn set_call(state: &ThreadState, call: Call) -> Call {
-    let before = Call {
-        stack_pointer: state.calling.load(Ordering::Relaxed),
-        about: [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)],
-        gap: 0,
-    };
-    // Only this thread writes; a handler in between sees no mark rather than half of one.
-    state.calling.store(0, Ordering::Relaxed);
-    state.calling_about[0].store(call.about[0], Ordering::Relaxed);
-    state.calling_about[1].store(call.about[1], Ordering::Relaxed);
-    state.calling.store(call.stack_pointer, Ordering::Relaxed);
-    before
-}
-
-/// The call that encloses this one, if one was begun and not ended.
-#[inline(always)]
-pub fn enclosing_call(shared: &'static Shared) -> Option<Call> {
-    enclosing(ThreadState::of_this_thread()?).filter(|_| follows(shared))
-}
-
-#[inline(always)]
-fn enclosing(state: &ThreadState) -> Option<Call> {
-    let stack_pointer = state.calling.load(Ordering::Relaxed);
-    if stack_pointer == 0 {
-        return None;
-    }
-    let about = [state.calling_about[0].load(Ordering::Relaxed), state.calling_about[1].load(Ordering::Relaxed)];
-    Some(Call { stack_pointer, about, gap: 0 })
 }
 
 /// Nothing is recorded here: if that is because this is a forked child, it says so, once.

@@ -71,6 +71,8 @@ mod copy;
 #[cfg(not(feature = "loom"))]
 pub mod depot;
 #[cfg(not(feature = "loom"))]
+pub mod enclosing;
+#[cfg(not(feature = "loom"))]
 pub mod entry;
 #[cfg(not(feature = "loom"))]
 pub mod errors;

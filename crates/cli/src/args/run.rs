@@ -10,6 +10,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use heapledger_format::session::{Key, LABELS_BYTES_MAX};
 use heapledger_launch::options::{OPTIONS, Settings};
 
+use crate::run::thresholds;
+
 /// Where the ledger goes if nobody says otherwise.
 pub(crate) const OUTPUT: &str = "heapledger.%n.%p.hl";
 
@@ -45,6 +47,8 @@ pub(crate) struct RunArgs {
     pub(crate) preload: Option<PathBuf>,
     /// Whether the ledger is to say which machine it is of.
     pub(crate) machine_id: bool,
+    /// Limits on live bytes: when they are passed, a snapshot is taken.
+    pub(crate) snapshot_when: Vec<u64>,
     /// The recorder's options.
     pub(crate) settings: Settings,
 }
@@ -90,6 +94,16 @@ impl Args for RunArgs {
                     .action(ArgAction::SetTrue)
                     .help("Write bytes exactly at the end, without units"),
             );
+        command = command.arg(
+            Arg::new("snapshot-when")
+                .long("snapshot-when")
+                .value_name("CONDITION")
+                .action(ArgAction::Append)
+                .value_parser(thresholds::parse)
+                .help(
+                    "Take a snapshot when the program holds more than so much: 'live > 1G'; again when it does so after                      it has fallen by an eighth, up to 16 times; repeatable. Looks 20 times a second",
+                ),
+        );
         command = command.arg(
             Arg::new("machine-id")
                 .long("machine-id")
@@ -176,6 +190,7 @@ impl FromArgMatches for RunArgs {
             bytes: matches.get_flag("bytes"),
             preload: matches.get_one::<PathBuf>("preload").cloned(),
             machine_id: matches.get_flag("machine-id"),
+            snapshot_when: matches.get_many("snapshot-when").unwrap_or_default().copied().collect(),
             settings,
         })
     }
