@@ -21,7 +21,8 @@ const PARTS: &[(&str, &[&str])] = &[
     ("linux", &[]),
     ("recorder", &["format"]),
     ("process", &["format", "unwind", "linux", "recorder"]),
-    ("preload", &["format", "unwind", "linux", "process"]),
+    ("api", &["format", "unwind", "linux", "process"]),
+    ("preload", &["format", "unwind", "linux", "process", "api"]),
 ];
 
 /// As in the workspace: a package does not take that along.

@@ -31,6 +31,16 @@ fn hooked() -> Result<BTreeSet<String>> {
     Ok(all)
 }
 
+/// The C API's: lines such as `recording::heapledger_version 1 "…"`.
+fn api() -> Result<BTreeSet<String>> {
+    let path = root().join("crates/api/src/list.rs");
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let name = |line: &str| Some(line.trim().split_once("::")?.1.split(' ').next()?.to_owned());
+    let all: BTreeSet<String> = text.lines().filter_map(name).filter(|name| name.starts_with("heapledger_")).collect();
+    check!(all.len() > 30 && all.contains("heapledger_mark"), "the list was not understood: {all:?}");
+    Ok(all)
+}
+
 /// Most bytes of words that begin with another value than zero: those lie in the file, and in the memory of each program. A single one
 /// in the recorder's own takes a megabyte with it. (Constants, and tables of addresses, are elsewhere.)
 const DATA_BYTES_MAX: u64 = 16 << 10;
@@ -51,7 +61,7 @@ fn the_recorders_words_are_zeros_at_first() -> Result {
 #[test]
 fn what_is_exported_is_the_list() -> Result {
     let exported: BTreeSet<String> = symbols(&["-D", "--defined-only"])?.into_iter().map(|(_, name)| name).collect();
-    let listed = hooked()?;
+    let listed = &hooked()? | &api()?;
     let more: Vec<_> = exported.difference(&listed).collect();
     let less: Vec<_> = listed.difference(&exported).collect();
     check!(

@@ -32,6 +32,8 @@ pub(crate) const DEMO: &[Need] = &[command("jq", "jq")];
 pub(crate) const TEST: &[Need] = &[
     command("gcc", "gcc"),
     command("g++", "g++"),
+    command("clang", "clang"),
+    command("ld.lld", "lld"),
     command("musl-gcc", "musl-tools"),
     command("nm", "binutils"),
     command("gdb", "gdb"),

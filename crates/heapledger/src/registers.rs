@@ -1,8 +1,9 @@
 //! The registers from which a stack is taken: of a caller, or of what a signal has interrupted.
 //!
-//! A room with `unsafe`: reads registers, in assembly, and the kernel's structure of them.
+//! A room with `unsafe`: reads registers, in assembly, and passes on what a handler promises of those that the kernel tells.
 
 use core::ffi::c_void;
+use heapledger_linux::context::{Interrupted, interrupted};
 use heapledger_unwind::Registers;
 
 /// Writes the registers of its caller, as they will be when it has returned.
@@ -31,21 +32,8 @@ pub(crate) extern "C" fn of_caller(into: &mut Registers) {
 /// # Safety
 /// It must be that argument, or what `getcontext` has filled.
 pub(crate) unsafe fn of_context(context: *const c_void) -> Registers {
-    // `ucontext_t`: flags, link and stack come first, and then r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
-    const FIRST: usize = 5;
-    let register = |index: usize| {
-        // SAFETY: the caller's.
-        unsafe { context.cast::<u64>().add(FIRST.wrapping_add(index)).read_unaligned() }
-    };
-    Registers {
-        // The instruction itself was interrupted, and none before it.
-        ip: register(16).wrapping_add(1),
-        sp: register(15),
-        bp: register(10),
-        bx: register(11),
-        r12: register(4),
-        r13: register(5),
-        r14: register(6),
-        r15: register(7),
-    }
+    // SAFETY: the caller's.
+    let Interrupted { ip, sp, bp, bx, r12, r13, r14, r15 } = unsafe { interrupted(context) };
+    // The instruction itself was interrupted, and none before it.
+    Registers { ip: ip.wrapping_add(1), sp, bp, bx, r12, r13, r14, r15 }
 }

@@ -24,6 +24,7 @@ extern crate std;
 mod x86_64_linux {
     pub mod apart;
     pub mod clock;
+    pub mod context;
     mod debug_list;
     pub mod fork;
     pub mod fork_token;

@@ -32,6 +32,8 @@ mod oracle;
 mod restrictions;
 mod stubs;
 
+// Its functions are exported from here.
+use heapledger_api as _;
 use heapledger_process::shared::SHARED;
 
 /// A program that never allocates gets a ledger too, one that says so.

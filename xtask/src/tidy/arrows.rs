@@ -11,7 +11,8 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("linux", &[]),
     ("recorder", &["format"]),
     ("process", &["format", "linux", "recorder", "unwind"]),
-    ("preload", &["format", "linux", "process", "unwind"]),
+    ("api", &["format", "linux", "process", "unwind"]),
+    ("preload", &["api", "format", "linux", "process", "unwind"]),
     ("heapledger", &["format", "linux", "process", "recorder", "unwind"]),
     // Outside of them.
     ("source", &["format"]),

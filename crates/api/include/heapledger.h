@@ -1,0 +1,418 @@
+/* heapledger.h: how a program speaks to heapledger, which records its heap.
+ *
+ * `heapledger run -- PROGRAM` brings these functions along. A program that should also run without it defines HEAPLEDGER_WEAK
+ * before it includes this file: then all calls may stay as they are, answer HEAPLEDGER_E_ABSENT (or nothing) where heapledger is
+ * not there, and cost a look at a pointer. Nothing has to be linked.
+ *
+ *     #define HEAPLEDGER_WEAK
+ *     #include <heapledger.h>
+ *
+ *     heapledger_mark("loaded");
+ *
+ * Answers below 0 are errors, see enum heapledger_errors. All functions may be called at any time, by any thread, in signal handlers and
+ * forked children: where nothing can be done they say so. Names are UTF-8; of longer ones than 4,095 bytes the beginning counts.
+ *
+ * C89 and C++. x86-64 Linux with glibc. Licence: MIT OR Apache-2.0.
+ */
+#ifndef HEAPLEDGER_H
+#define HEAPLEDGER_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this file. */
+#define HEAPLEDGER_API_VERSION 1
+
+#ifdef __GNUC__
+__extension__ typedef unsigned long long heapledger_u64;
+#else
+typedef unsigned long heapledger_u64;
+#endif
+
+/* What heapledger_state() answers. */
+enum heapledger_states { HEAPLEDGER_OFF = 0, HEAPLEDGER_PAUSED = 1, HEAPLEDGER_ON = 2 };
+
+/* Modes of a trace window. */
+enum heapledger_modes { HEAPLEDGER_ALL = 0, HEAPLEDGER_LEAKS = 1 };
+
+/* Answers below 0. */
+enum heapledger_errors {
+    HEAPLEDGER_E_OFF = -1,       /* nothing is recorded in this process */
+    HEAPLEDGER_E_NO_ROOM = -2,   /* the ledger has no room for it; that was counted */
+    HEAPLEDGER_E_BUSY = -3,      /* the thread is in the middle of entering something */
+    HEAPLEDGER_E_UNKNOWN = -4,   /* there is no such thing, or it is over */
+    HEAPLEDGER_E_INVALID = -5,   /* an argument cannot be */
+    HEAPLEDGER_E_ABSENT = -6,    /* the program does not run under heapledger */
+    HEAPLEDGER_E_TOO_SMALL = -7, /* a structure or buffer is too small */
+    HEAPLEDGER_E_NOT_SO = -8     /* it is not so, or is so already */
+};
+
+/* Functions that give blocks, and that take them: what reports call them. */
+enum heapledger_kinds {
+    HEAPLEDGER_KIND_POOL = 0,
+    HEAPLEDGER_KIND_MALLOC = 1,
+    HEAPLEDGER_KIND_CALLOC = 2,
+    HEAPLEDGER_KIND_REALLOC = 3,
+    HEAPLEDGER_KIND_REALLOCARRAY = 4,
+    HEAPLEDGER_KIND_POSIX_MEMALIGN = 5,
+    HEAPLEDGER_KIND_ALIGNED_ALLOC = 6,
+    HEAPLEDGER_KIND_MEMALIGN = 7,
+    HEAPLEDGER_KIND_NEW = 16,
+    HEAPLEDGER_KIND_NEW_ARRAY = 17,
+    HEAPLEDGER_KIND_PV_PORT_MALLOC = 25,
+    HEAPLEDGER_KIND_HEAP_CAPS_MALLOC = 27,
+    HEAPLEDGER_KIND_FREE = 32,
+    HEAPLEDGER_KIND_K_MALLOC = 36,
+    HEAPLEDGER_KIND_DELETE = 40,
+    HEAPLEDGER_KIND_DELETE_ARRAY = 41
+};
+
+/* What a trace window has seen. If blocks are sampled, these are estimates. */
+struct heapledger_figures {
+    size_t size;                    /* of this structure: set by the caller */
+    heapledger_u64 allocations;     /* blocks allocated in it */
+    heapledger_u64 frees;           /* frees since it was opened, of its blocks or others */
+    heapledger_u64 bytes_allocated; /* bytes asked for in its blocks */
+    heapledger_u64 bytes_freed;     /* bytes of its blocks that were freed */
+    heapledger_u64 live_blocks;     /* its blocks that live */
+    heapledger_u64 live_bytes;      /* bytes in these */
+    heapledger_u64 peak_bytes;      /* most bytes that were found to live, when somebody asked */
+    heapledger_u64 peak_error;      /* by how much there may have been more in between */
+};
+
+/* What is kept while a block is resized. Nobody looks inside. */
+struct heapledger_resize {
+    heapledger_u64 kept[4];
+};
+
+#if defined(HEAPLEDGER_WEAK) && defined(__GNUC__) && defined(__x86_64__) && defined(__linux__)
+
+/* Where a function is, or NULL. A weak declaration is not enough: in a program at a fixed address the linker takes it for 0 for
+   good. It is looked up through the table that the loader fills. */
+#define HEAPLEDGER_FIND_(name, function) \
+    __asm__(".weak " #name "\n\tmovq " #name "@GOTPCREL(%%rip), %0" : "=r"(function))
+
+#define HEAPLEDGER_INLINE_ static __inline__ __attribute__((always_inline, unused))
+
+HEAPLEDGER_INLINE_ const char *heapledger_weak_version(void) {
+    const char *(*function)(void);
+    HEAPLEDGER_FIND_(heapledger_version, function);
+    return function ? function() : "";
+}
+HEAPLEDGER_INLINE_ unsigned heapledger_weak_api_version(void) {
+    unsigned (*function)(void);
+    HEAPLEDGER_FIND_(heapledger_api_version, function);
+    return function ? function() : 0;
+}
+HEAPLEDGER_INLINE_ const char *heapledger_weak_error_text(int error) {
+    const char *(*function)(int);
+    HEAPLEDGER_FIND_(heapledger_error_text, function);
+    return function ? function(error) : "the program does not run under heapledger";
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_state(void) {
+    int (*function)(void);
+    HEAPLEDGER_FIND_(heapledger_state, function);
+    return function ? function() : HEAPLEDGER_OFF;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_pause(void) {
+    int (*function)(void);
+    HEAPLEDGER_FIND_(heapledger_pause, function);
+    return function ? function() : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_resume(void) {
+    int (*function)(void);
+    HEAPLEDGER_FIND_(heapledger_resume, function);
+    return function ? function() : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ heapledger_u64 heapledger_weak_now_ns(void) {
+    heapledger_u64 (*function)(void);
+    HEAPLEDGER_FIND_(heapledger_now_ns, function);
+    return function ? function() : (heapledger_u64)-1;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_snapshot(const char *path) {
+    int (*function)(const char *);
+    HEAPLEDGER_FIND_(heapledger_snapshot, function);
+    return function ? function(path) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_is_live(const void *block) {
+    int (*function)(const void *);
+    HEAPLEDGER_FIND_(heapledger_is_live, function);
+    return function ? function(block) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_mark(const char *name) {
+    int (*function)(const char *);
+    HEAPLEDGER_FIND_(heapledger_mark, function);
+    return function ? function(name) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_mark_thread(const char *name) {
+    int (*function)(const char *);
+    HEAPLEDGER_FIND_(heapledger_mark_thread, function);
+    return function ? function(name) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_scope_begin(const char *name) {
+    int (*function)(const char *);
+    HEAPLEDGER_FIND_(heapledger_scope_begin, function);
+    return function ? function(name) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_scope_end(int scope) {
+    int (*function)(int);
+    HEAPLEDGER_FIND_(heapledger_scope_end, function);
+    return function ? function(scope) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_label(int parent, const char *key, const char *value) {
+    int (*function)(int, const char *, const char *);
+    HEAPLEDGER_FIND_(heapledger_label, function);
+    return function ? function(parent, key, value) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_label_set(int label) {
+    int (*function)(int);
+    HEAPLEDGER_FIND_(heapledger_label_set, function);
+    return function ? function(label) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_label_now(void) {
+    int (*function)(void);
+    HEAPLEDGER_FIND_(heapledger_label_now, function);
+    return function ? function() : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_window_open(const char *name, int mode, int of_own_thread) {
+    int (*function)(const char *, int, int);
+    HEAPLEDGER_FIND_(heapledger_window_open, function);
+    return function ? function(name, mode, of_own_thread) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_window_pause(int window) {
+    int (*function)(int);
+    HEAPLEDGER_FIND_(heapledger_window_pause, function);
+    return function ? function(window) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_window_resume(int window) {
+    int (*function)(int);
+    HEAPLEDGER_FIND_(heapledger_window_resume, function);
+    return function ? function(window) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_window_stop(int window) {
+    int (*function)(int);
+    HEAPLEDGER_FIND_(heapledger_window_stop, function);
+    return function ? function(window) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_window_figures(int window, struct heapledger_figures *figures) {
+    int (*function)(int, struct heapledger_figures *);
+    HEAPLEDGER_FIND_(heapledger_window_figures, function);
+    return function ? function(window, figures) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ size_t heapledger_weak_backtrace(void **frames, size_t room, size_t without) {
+    size_t (*function)(void **, size_t, size_t);
+    HEAPLEDGER_FIND_(heapledger_backtrace, function);
+    return function ? function(frames, room, without) : 0;
+}
+HEAPLEDGER_INLINE_ size_t heapledger_weak_backtrace_of(const void *context, void **frames, size_t room, size_t without) {
+    size_t (*function)(const void *, void **, size_t, size_t);
+    HEAPLEDGER_FIND_(heapledger_backtrace_of, function);
+    return function ? function(context, frames, room, without) : 0;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_stack_put(void *const *frames, size_t count) {
+    int (*function)(void *const *, size_t);
+    HEAPLEDGER_FIND_(heapledger_stack_put, function);
+    return function ? function(frames, count) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_stack_get(int stack, void **frames, size_t room) {
+    int (*function)(int, void **, size_t);
+    HEAPLEDGER_FIND_(heapledger_stack_get, function);
+    return function ? function(stack, frames, room) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_heap_begin(const char *name, const void *first, size_t bytes, unsigned capabilities) {
+    int (*function)(const char *, const void *, size_t, unsigned);
+    HEAPLEDGER_FIND_(heapledger_heap_begin, function);
+    return function ? function(name, first, bytes, capabilities) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_heap_end(int heap) {
+    int (*function)(int);
+    HEAPLEDGER_FIND_(heapledger_heap_end, function);
+    return function ? function(heap) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_allocated(int heap, const void *block, size_t bytes, int kind) {
+    int (*function)(int, const void *, size_t, int);
+    HEAPLEDGER_FIND_(heapledger_allocated, function);
+    return function ? function(heap, block, bytes, kind) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_freed(const void *block, int kind) {
+    int (*function)(const void *, int);
+    HEAPLEDGER_FIND_(heapledger_freed, function);
+    return function ? function(block, kind) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_resizing(const void *block, struct heapledger_resize *kept) {
+    int (*function)(const void *, struct heapledger_resize *);
+    HEAPLEDGER_FIND_(heapledger_resizing, function);
+    return function ? function(block, kept) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_resized(struct heapledger_resize *kept, int heap, const void *block, size_t bytes, int kind) {
+    int (*function)(struct heapledger_resize *, int, const void *, size_t, int);
+    HEAPLEDGER_FIND_(heapledger_resized, function);
+    return function ? function(kept, heap, block, bytes, kind) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_refused(int heap, size_t bytes, size_t alignment, int kind) {
+    int (*function)(int, size_t, size_t, int);
+    HEAPLEDGER_FIND_(heapledger_refused, function);
+    return function ? function(heap, bytes, alignment, kind) : HEAPLEDGER_E_ABSENT;
+}
+
+#define heapledger_version heapledger_weak_version
+#define heapledger_api_version heapledger_weak_api_version
+#define heapledger_error_text heapledger_weak_error_text
+#define heapledger_state heapledger_weak_state
+#define heapledger_pause heapledger_weak_pause
+#define heapledger_resume heapledger_weak_resume
+#define heapledger_now_ns heapledger_weak_now_ns
+#define heapledger_snapshot heapledger_weak_snapshot
+#define heapledger_is_live heapledger_weak_is_live
+#define heapledger_mark heapledger_weak_mark
+#define heapledger_mark_thread heapledger_weak_mark_thread
+#define heapledger_scope_begin heapledger_weak_scope_begin
+#define heapledger_scope_end heapledger_weak_scope_end
+#define heapledger_label heapledger_weak_label
+#define heapledger_label_set heapledger_weak_label_set
+#define heapledger_label_now heapledger_weak_label_now
+#define heapledger_window_open heapledger_weak_window_open
+#define heapledger_window_pause heapledger_weak_window_pause
+#define heapledger_window_resume heapledger_weak_window_resume
+#define heapledger_window_stop heapledger_weak_window_stop
+#define heapledger_window_figures heapledger_weak_window_figures
+#define heapledger_backtrace heapledger_weak_backtrace
+#define heapledger_backtrace_of heapledger_weak_backtrace_of
+#define heapledger_stack_put heapledger_weak_stack_put
+#define heapledger_stack_get heapledger_weak_stack_get
+#define heapledger_heap_begin heapledger_weak_heap_begin
+#define heapledger_heap_end heapledger_weak_heap_end
+#define heapledger_allocated heapledger_weak_allocated
+#define heapledger_freed heapledger_weak_freed
+#define heapledger_resizing heapledger_weak_resizing
+#define heapledger_resized heapledger_weak_resized
+#define heapledger_refused heapledger_weak_refused
+
+#else
+
+/* ---- What records ---- */
+
+/* The version of the recorder, as text; empty where there is none. */
+const char *heapledger_version(void);
+
+/* The version of these functions, 1 or higher; 0 where they are absent. It rises when functions are added; none is
+   ever removed or changed. */
+unsigned heapledger_api_version(void);
+
+/* A sentence on an answer below 0. */
+const char *heapledger_error_text(int error);
+
+/* HEAPLEDGER_OFF, HEAPLEDGER_PAUSED or HEAPLEDGER_ON. */
+int heapledger_state(void);
+
+/* New blocks pass by from now on; frees of blocks that are in the ledger are entered. HEAPLEDGER_E_NOT_SO: it was so
+   before. */
+int heapledger_pause(void);
+
+/* New blocks are entered again. */
+int heapledger_resume(void);
+
+/* Nanoseconds since the ledger began, as times in reports; all ones if there is none. */
+heapledger_u64 heapledger_now_ns(void);
+
+/* Writes what the ledger holds now to a file, which heapledger reads as any other; the program goes on. An error of the
+   system is -1000 minus its number. */
+int heapledger_snapshot(const char *path);
+
+/* 1 if the block at this address is in the ledger, else 0. The caller owns it: nobody frees it meanwhile. */
+int heapledger_is_live(const void *block);
+
+/* ---- Moments and labels ---- */
+
+/* Names this moment: `heapledger dump --since NAME` shows what was allocated after it, by whichever thread. */
+int heapledger_mark(const char *name);
+
+/* The same of what the calling thread does; costs other threads nothing. */
+int heapledger_mark_thread(const char *name);
+
+/* A part of the program begins. Gives its number. */
+int heapledger_scope_begin(const char *name);
+
+/* It ends. */
+int heapledger_scope_end(int scope);
+
+/* The number of a label inside of another one (0: of none). The same key and value have the same number. */
+int heapledger_label(int parent, const char *key, const char *value);
+
+/* What the calling thread allocates from now on has this label, and those around it; 0: none. Gives the label that was
+   in force, to be set again after that. */
+int heapledger_label_set(int label);
+
+/* The label of the calling thread; 0: none. */
+int heapledger_label_now(void);
+
+/* ---- Trace windows: what was allocated between two moments ---- */
+
+/* Opens one: HEAPLEDGER_ALL or HEAPLEDGER_LEAKS, of the calling thread only if the last argument is not 0. Gives its
+   number. `heapledger dump --window NAME` shows it. */
+int heapledger_window_open(const char *name, int mode, int of_own_thread);
+
+/* What is allocated from now on is not in it. */
+int heapledger_window_pause(int window);
+
+/* It is in it again. */
+int heapledger_window_resume(int window);
+
+/* It is over. */
+int heapledger_window_stop(int window);
+
+/* What it has seen. `figures->size` has to be sizeof(struct heapledger_figures). */
+int heapledger_window_figures(int window, struct heapledger_figures *figures);
+
+/* ---- Call stacks, without any recording ---- */
+
+/* The stack of the caller, whose frame is the first; leaves out so many of the innermost. Stores up to `room` addresses
+   behind calls and gives how many. Needs no frame pointers, allocates nothing, works anywhere. */
+size_t heapledger_backtrace(void **frames, size_t room, size_t without);
+
+/* The stack that a signal has interrupted: the third argument of a handler with SA_SIGINFO. */
+size_t heapledger_backtrace_of(const void *context, void **frames, size_t room, size_t without);
+
+/* Keeps a stack in the ledger. Gives its number; the same stack has the same one. */
+int heapledger_stack_put(void *const *frames, size_t count);
+
+/* The stack of a number: stores up to `room` frames and gives how many there are. */
+int heapledger_stack_get(int stack, void **frames, size_t room);
+
+/* ---- Allocators of the program's own: pools, arenas, whatever does not come from malloc block by block ---- */
+
+/* Such an allocator begins. Gives the number of its heap, of which there can be some 250. NULL and 0: where its memory
+   lies is not known. Capabilities are the program's affair. */
+int heapledger_heap_begin(const char *name, const void *first, size_t bytes, unsigned capabilities);
+
+/* It is gone. Its row stays, and blocks that are still in it. */
+int heapledger_heap_end(int heap);
+
+/* It has given a block. By which function: one of enum heapledger_kinds, 0 for a pool. Its stack is the caller's. */
+int heapledger_allocated(int heap, const void *block, size_t bytes, int kind);
+
+/* It is about to take one back: called before another thread can get it. */
+int heapledger_freed(const void *block, int kind);
+
+/* It is about to resize one. Always followed by: */
+int heapledger_resizing(const void *block, struct heapledger_resize *kept);
+
+/* It has; NULL: it could not, and the block is as it was. */
+int heapledger_resized(struct heapledger_resize *kept, int heap, const void *block, size_t bytes, int kind);
+
+/* It had no block of so many bytes (alignment 0: of any). `heapledger errors` shows it. */
+int heapledger_refused(int heap, size_t bytes, size_t alignment, int kind);
+
+#endif
+
+/* Whether the functions are there: under `heapledger run`. */
+#define HEAPLEDGER_PRESENT() (heapledger_api_version() != 0)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,190 @@
+//! Heaps and blocks of allocators of the program's own.
+
+use crate::entry::with_registers;
+use crate::error::{ApiError, answer};
+use crate::moments::number;
+use crate::recording::recorder;
+use crate::text::text;
+use core::ffi::{c_char, c_int, c_uint, c_void};
+use heapledger_format::Kind;
+use heapledger_process::reallocation::Reallocation;
+use heapledger_process::ways::InnerBlock;
+use heapledger_unwind::Registers;
+
+/// What is kept while a block is resized: opaque.
+#[repr(C)]
+pub struct Resize {
+    kept: Reallocation,
+    spare: u64,
+}
+
+const _: () = assert!(size_of::<Resize>() == 32);
+
+/// A heap of the program's own; gives its number.
+///
+/// # Safety
+/// The name must be a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapledger_heap_begin(
+    name: *const c_char,
+    first: *const c_void,
+    bytes: usize,
+    capabilities: c_uint,
+) -> c_int {
+    // SAFETY: the caller's.
+    let name = unsafe { text(name) };
+    let first = first as usize;
+    let begin = |name| {
+        let end = first.checked_add(bytes).ok_or(ApiError::INVALID)?;
+        Ok(recorder()?.begin_heap(name, first..end, capabilities)?)
+    };
+    answer(name.and_then(begin))
+}
+
+/// It is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_heap_end(heap: c_int) -> c_int {
+    answer(number(heap).and_then(|heap| Ok(recorder()?.end_heap(heap).map(|()| 0)?)))
+}
+
+/// A block, by whichever function: 0 is that of a pool.
+fn block(heap: c_int, address: *const c_void, bytes: usize, kind: c_int) -> Result<InnerBlock, ApiError> {
+    let kind = giving(kind)?;
+    let heap = u32::from(u8::try_from(heap).map_err(|_| ApiError::INVALID)?);
+    Ok(InnerBlock { address: address as usize, bytes, alignment: 0, kind: u32::from(kind.0), heap })
+}
+
+/// The kind of a function that gives blocks.
+fn giving(kind: c_int) -> Result<Kind, ApiError> {
+    match u8::try_from(kind).map(Kind) {
+        Ok(Kind::NONE) => Ok(Kind::POOL_ALLOC),
+        Ok(kind) if kind.allocates() => Ok(kind),
+        _ => Err(ApiError::INVALID),
+    }
+}
+
+/// The kind of a function that takes blocks back.
+fn taking(kind: c_int) -> Result<Kind, ApiError> {
+    let number = if kind == 0 { Ok(Kind::POOL_ALLOC.0) } else { u8::try_from(kind) };
+    number.map(Kind::ended_by).ok().filter(|kind| kind.frees()).ok_or(ApiError::INVALID)
+}
+
+with_registers! {
+    /// A block was given.
+    ///
+    /// # Safety
+    /// None: nothing is read or stored where it lies.
+    heapledger_allocated(heap: c_int, address: *const c_void, bytes: usize, kind: c_int) -> c_int = allocated
+}
+
+extern "C" fn allocated(
+    heap: c_int,
+    address: *const c_void,
+    bytes: usize,
+    kind: c_int,
+    _: usize,
+    registers: &Registers,
+) -> c_int {
+    answer(block(heap, address, bytes, kind).and_then(|block| {
+        if block.address == 0 {
+            return Err(ApiError::INVALID);
+        }
+        recorder()?.gives(registers, &block);
+        Ok(0)
+    }))
+}
+
+with_registers! {
+    /// A block is about to be given back.
+    ///
+    /// # Safety
+    /// None: nothing is read or stored where it lies.
+    heapledger_freed(address: *const c_void, kind: c_int) -> c_int = freed
+}
+
+extern "C" fn freed(address: *const c_void, kind: c_int, _: usize, _: usize, _: usize, registers: &Registers) -> c_int {
+    answer(taking(kind).and_then(|kind| {
+        recorder()?.takes(registers, address as usize, kind);
+        Ok(0)
+    }))
+}
+
+with_registers! {
+    /// A block is about to be resized: keeps what is needed when it was.
+    ///
+    /// # Safety
+    /// There must be a place for that.
+    heapledger_resizing(address: *const c_void, kept: *mut Resize) -> c_int = resizing
+}
+
+unsafe extern "C" fn resizing(
+    address: *const c_void,
+    kept: *mut Resize,
+    _: usize,
+    _: usize,
+    _: usize,
+    registers: &Registers,
+) -> c_int {
+    if kept.is_null() {
+        return ApiError::INVALID.0;
+    }
+    let way = recorder();
+    let begun = way.map_or_else(|_| Reallocation::default(), |way| way.resizes(registers, address as usize));
+    // SAFETY: the caller's.
+    unsafe { *kept = Resize { kept: begun, spare: 0 } };
+    answer(way.map(|_| 0))
+}
+
+with_registers! {
+    /// It was, or could not be, if the address is null: then it is as it was.
+    ///
+    /// # Safety
+    /// It must be what `heapledger_resizing` has kept, once.
+    heapledger_resized(kept: *mut Resize, heap: c_int, address: *const c_void, bytes: usize, kind: c_int) -> c_int = resized
+}
+
+unsafe extern "C" fn resized(
+    kept: *mut Resize,
+    heap: c_int,
+    address: *const c_void,
+    bytes: usize,
+    kind: c_int,
+    registers: &Registers,
+) -> c_int {
+    if kept.is_null() {
+        return ApiError::INVALID.0;
+    }
+    // SAFETY: the caller's. A second call finds nothing.
+    let begun = unsafe { core::mem::take(&mut (*kept).kept) };
+    // What was taken out goes back, whatever else is wrong.
+    let (wrong, block) = match block(heap, address, bytes, kind) {
+        Ok(block) => (None, block),
+        Err(error) => (Some(error), InnerBlock { kind: u32::from(Kind::POOL_ALLOC.0), ..InnerBlock::default() }),
+    };
+    answer(recorder().and_then(|way| {
+        way.resized(registers, &begun, &block);
+        wrong.map_or(Ok(0), Err)
+    }))
+}
+
+with_registers! {
+    /// There was no block of so many bytes.
+    ///
+    /// # Safety
+    /// None: nothing is read or stored.
+    heapledger_refused(heap: c_int, bytes: usize, alignment: usize, kind: c_int) -> c_int = refused
+}
+
+extern "C" fn refused(
+    heap: c_int,
+    bytes: usize,
+    alignment: usize,
+    kind: c_int,
+    _: usize,
+    registers: &Registers,
+) -> c_int {
+    answer(block(heap, core::ptr::null(), bytes, kind).and_then(|block| {
+        recorder()?.refuses(registers, &InnerBlock { alignment, ..block });
+        Ok(0)
+    }))
+}

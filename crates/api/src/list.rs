@@ -1,0 +1,61 @@
+//! The one list of functions. What the preload library offers, the header and the table of the documentation are compared with it.
+#![forbid(unsafe_code)]
+
+use crate::{blocks, error, moments, recording, stacks, windows};
+
+/// A function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: &'static str,
+    /// Since which version of the API.
+    pub since: u32,
+    /// What it does.
+    pub about: &'static str,
+}
+
+macro_rules! list {
+    ($($module:ident::$name:ident $since:literal $about:literal)*) => {
+        /// All of them, in the order of the header.
+        pub const FUNCTIONS: &[Function] =
+            &[$(Function { name: stringify!($name), since: $since, about: $about }),*];
+
+        /// Each is there.
+        const _: &[fn()] = &[$(|| { let _ = $module::$name; }),*];
+    };
+}
+
+list! {
+    recording::heapledger_version 1 "the version of the recorder, as text"
+    recording::heapledger_api_version 1 "the version of these functions"
+    error::heapledger_error_text 1 "a sentence on an answer below 0"
+    recording::heapledger_state 1 "off, paused or on"
+    recording::heapledger_pause 1 "new blocks pass by; frees are entered"
+    recording::heapledger_resume 1 "new blocks are entered again"
+    recording::heapledger_now_ns 1 "nanoseconds since the ledger began"
+    recording::heapledger_snapshot 1 "writes what the ledger holds now to a file"
+    recording::heapledger_is_live 1 "whether a block is in the ledger"
+    moments::heapledger_mark 1 "names this moment"
+    moments::heapledger_mark_thread 1 "names this moment of the calling thread"
+    moments::heapledger_scope_begin 1 "a part of the program begins"
+    moments::heapledger_scope_end 1 "it ends"
+    moments::heapledger_label 1 "the number of a label"
+    moments::heapledger_label_set 1 "labels what the calling thread allocates from now on"
+    moments::heapledger_label_now 1 "the label of the calling thread"
+    windows::heapledger_window_open 1 "a trace window opens"
+    windows::heapledger_window_pause 1 "it pauses"
+    windows::heapledger_window_resume 1 "it goes on"
+    windows::heapledger_window_stop 1 "it is over"
+    windows::heapledger_window_figures 1 "what it has seen"
+    stacks::heapledger_backtrace 1 "the stack of the caller"
+    stacks::heapledger_backtrace_of 1 "the stack that a signal has interrupted"
+    stacks::heapledger_stack_put 1 "keeps a stack in the ledger, for a number"
+    stacks::heapledger_stack_get 1 "the stack of a number"
+    blocks::heapledger_heap_begin 1 "a heap of the program's own, with a row in the ledger"
+    blocks::heapledger_heap_end 1 "it is gone"
+    blocks::heapledger_allocated 1 "an allocator of the program's own has given a block"
+    blocks::heapledger_freed 1 "it is about to take one back"
+    blocks::heapledger_resizing 1 "it is about to resize one"
+    blocks::heapledger_resized 1 "it has, or could not"
+    blocks::heapledger_refused 1 "it had no block"
+}

@@ -1,0 +1,93 @@
+//! Which recorder there is, and what it does.
+
+use crate::error::{ApiError, answer};
+use crate::text::text;
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use heapledger_linux::memory::PATH_BYTES_MAX;
+use heapledger_linux::text::Text;
+use heapledger_process::switch::Recording;
+use heapledger_process::ways::{self, Way};
+
+/// Of these functions. It rises when some are added; none is ever removed or changed.
+pub const API_VERSION: c_uint = 1;
+
+/// What `heapledger_state` answers.
+pub const STATES: &[(&str, c_int)] = &[("OFF", 0), ("PAUSED", 1), ("ON", 2)];
+
+/// Who records.
+///
+/// # Errors
+/// If nobody does.
+pub(crate) fn recorder() -> Result<&'static Way, ApiError> {
+    ways::recorder().filter(|way| way.recording() != Recording::Off).ok_or(ApiError::OFF)
+}
+
+/// The version of what is recorded with.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_version() -> *const c_char {
+    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => c"",
+    };
+    VERSION.as_ptr()
+}
+
+/// The version of these functions.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_api_version() -> c_uint {
+    API_VERSION
+}
+
+/// What is recorded in this process at this moment.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_state() -> c_int {
+    match ways::recorder().map(|way| way.recording()) {
+        Some(Recording::On) => 2,
+        Some(Recording::Paused) => 1,
+        Some(Recording::Off) | None => 0,
+    }
+}
+
+/// New blocks pass by from now on.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_pause() -> c_int {
+    answer(recorder().and_then(|way| if way.pause() { Ok(0) } else { Err(ApiError::NOT_SO) }))
+}
+
+/// New blocks are entered again.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_resume() -> c_int {
+    answer(recorder().and_then(|way| if way.resume() { Ok(0) } else { Err(ApiError::NOT_SO) }))
+}
+
+/// Nanoseconds since the ledger began; all ones if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_now_ns() -> u64 {
+    recorder().ok().and_then(|way| way.now_ns()).unwrap_or(u64::MAX)
+}
+
+/// Writes what the ledger holds now to a file.
+///
+/// # Safety
+/// The path must be a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapledger_snapshot(path: *const c_char) -> c_int {
+    // SAFETY: the caller's.
+    answer(unsafe { text(path) }.and_then(|path| {
+        let mut zero_ended = Text::<PATH_BYTES_MAX>::new();
+        zero_ended.push(path);
+        if path.is_empty() || zero_ended.is_cut() {
+            return Err(ApiError::INVALID);
+        }
+        match recorder()?.snapshot(zero_ended.c_str()) {
+            Some(written) => written.map(|()| 0).map_err(ApiError::system),
+            None => Err(ApiError::OFF),
+        }
+    }))
+}
+
+/// 1 if the block at this address is in the ledger; the caller must own it.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_is_live(block: *const c_void) -> c_int {
+    answer(recorder().map(|way| u32::from(way.holds(block as usize))))
+}

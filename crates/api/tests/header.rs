@@ -1,0 +1,87 @@
+//! The header, the list of functions and the documentation say the same.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use heapledger_api::error::ERRORS;
+use heapledger_api::list::FUNCTIONS;
+use heapledger_api::recording::{API_VERSION, STATES};
+use heapledger_api::windows::MODES;
+use heapledger_format::Kind;
+
+const HEADER: &str = include_str!("../include/heapledger.h");
+
+/// The part of the header that declares the functions, without those for programs that look for them.
+fn declarations() -> &'static str {
+    HEADER.split_once("\n#else\n\n/* ----").expect("the declarations").1
+}
+
+/// Each `NAME = NUMBER` of the header that begins so, without that beginning.
+fn numbers(prefix: &str) -> Vec<(String, i32)> {
+    let rows = HEADER.split([',', '{', '\n']).filter_map(|row| row.trim().strip_prefix(prefix)?.split_once(" = "));
+    let number = |text: &str| text.split([' ', '}']).next().expect("a word").parse().expect("a number");
+    rows.map(|(name, rest)| (name.to_owned(), number(rest))).collect()
+}
+
+fn owned(rows: &[(&str, i32)]) -> Vec<(String, i32)> {
+    rows.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
+}
+
+#[test]
+fn it_declares_each_function_once_and_no_other() {
+    let declared: Vec<_> = declarations()
+        .lines()
+        .filter(|line| line.ends_with(");") && !line.starts_with("/*"))
+        .map(|line| {
+            let name = line.split('(').next().expect("a name");
+            name.rsplit([' ', '*']).next().expect("a name")
+        })
+        .collect();
+    assert_eq!(declared, FUNCTIONS.iter().map(|function| function.name).collect::<Vec<_>>());
+}
+
+#[test]
+fn programs_that_look_for_them_have_each_under_its_name() {
+    for function in FUNCTIONS {
+        let weak = function.name.replacen("heapledger_", "heapledger_weak_", 1);
+        for line in
+            [format!("#define {} {weak}\n", function.name), format!("HEAPLEDGER_FIND_({}, function);\n", function.name)]
+        {
+            assert_eq!(HEADER.matches(&line).count(), 1, "{line}");
+        }
+        assert!(HEADER.contains(&format!("{weak}(")), "{weak}");
+    }
+    assert_eq!(HEADER.matches("HEAPLEDGER_FIND_(heapledger_").count(), FUNCTIONS.len());
+}
+
+#[test]
+fn numbers_are_ours() {
+    let errors: Vec<_> = ERRORS.iter().map(|(name, number, _)| ((*name).to_owned(), *number)).collect();
+    assert_eq!(numbers("HEAPLEDGER_E_"), errors);
+    for (names, prefix) in [(STATES, "HEAPLEDGER_"), (MODES, "HEAPLEDGER_")] {
+        let known = numbers(prefix);
+        assert!(owned(names).iter().all(|row| known.contains(row)), "{names:?}");
+    }
+    assert!(HEADER.contains(&format!("#define HEAPLEDGER_API_VERSION {API_VERSION}\n")));
+    assert!(FUNCTIONS.iter().all(|function| (1..=API_VERSION).contains(&function.since)));
+}
+
+#[test]
+fn kinds_are_those_of_the_ledger() {
+    let kinds = numbers("HEAPLEDGER_KIND_");
+    assert!(kinds.len() > 10 && kinds.first() == Some(&("POOL".to_owned(), 0)), "{kinds:?}");
+    for (name, number) in kinds.iter().skip(1) {
+        let kind = Kind(u8::try_from(*number).expect("a kind"));
+        let known = kind.name().expect("a name").replace("[]", "_array").to_lowercase();
+        let name = name.to_lowercase().replace("pv_port_", "pvport");
+        assert_eq!(known.to_lowercase(), name, "kind {number}");
+    }
+}
+
+#[test]
+fn the_documentation_has_a_row_for_each() {
+    let documented = include_str!("../../../docs/c-api.md");
+    let rows: Vec<_> = FUNCTIONS
+        .iter()
+        .map(|function| format!("| `{}` | {} | {} |", function.name, function.about, function.since))
+        .collect();
+    assert!(documented.contains(&rows.join("\n")), "docs/c-api.md must hold these rows:\n{}", rows.join("\n"));
+}

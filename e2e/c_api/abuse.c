@@ -1,0 +1,150 @@
+/* Calls everything with what cannot be, and at odd moments. It ends with 0 if nothing crashed and each answer is an error. */
+
+#define _GNU_SOURCE
+#define HEAPLEDGER_WEAK
+#include <heapledger.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(what) do { if (!(what)) { fprintf(stderr, "line %d: %s\n", __LINE__, #what); _exit(1); } } while (0)
+
+/* Each once, with something that could be. */
+static void each(int marks) {
+    void *frames[32];
+    struct heapledger_figures figures;
+    struct heapledger_resize resize;
+    static char pool[64];
+    int window, number;
+    figures.size = sizeof figures;
+    heapledger_version();
+    heapledger_state();
+    heapledger_now_ns();
+    heapledger_is_live(pool);
+    heapledger_label_set(heapledger_label(0, "key", "value"));
+    heapledger_label_set(heapledger_label_now());
+    number = heapledger_stack_put(frames, heapledger_backtrace(frames, 32, 0));
+    heapledger_stack_get(number, frames, 32);
+    heapledger_freed(pool, 0);
+    heapledger_resizing(pool, &resize);
+    heapledger_resized(&resize, 0, NULL, 8, 0);
+    heapledger_refused(0, 8, 0, 0);
+    if (marks) {
+        window = heapledger_window_open("w", HEAPLEDGER_ALL, 1);
+        heapledger_window_figures(window, &figures);
+        heapledger_window_stop(window);
+        heapledger_mark("m");
+        heapledger_scope_end(heapledger_scope_begin("s"));
+    }
+}
+
+static void handler(int signal, siginfo_t *info, void *context) {
+    void *frames[32];
+    (void)signal;
+    (void)info;
+    each(0);
+    CHECK(!HEAPLEDGER_PRESENT() || heapledger_backtrace_of(context, frames, 32, 0) > 0);
+}
+
+static void *allocates(void *unused) {
+    int round;
+    for (round = 0; round < 20000; round++) {
+        void *block = malloc(round % 500);
+        if (round % 1000 == 0) each(1);
+        free(block);
+    }
+    return unused;
+}
+
+static void impossible(void) {
+    struct heapledger_figures figures;
+    struct heapledger_resize resize;
+    void *frames[4];
+    int heap;
+    memset(&figures, 0, sizeof figures);
+    CHECK(heapledger_mark(NULL) < 0);
+    CHECK(heapledger_mark_thread(NULL) < 0);
+    CHECK(heapledger_scope_begin(NULL) < 0);
+    CHECK(heapledger_scope_end(-1) < 0);
+    CHECK(heapledger_scope_end(1 << 30) < 0);
+    CHECK(heapledger_label(0, NULL, "x") < 0 && heapledger_label(0, "x", NULL) < 0 && heapledger_label(-5, "k", "v") < 0);
+    CHECK(heapledger_label_set(-1) < 0);
+    CHECK(heapledger_window_open(NULL, 0, 0) < 0 && heapledger_window_open("w", 7, 0) < 0);
+    CHECK(heapledger_window_pause(-1) < 0 && heapledger_window_stop(1 << 20) < 0);
+    CHECK(heapledger_window_figures(0, NULL) < 0);
+    CHECK(heapledger_window_figures(0, &figures) < 0);
+    figures.size = 8;
+    CHECK(heapledger_window_figures(0, &figures) < 0 && figures.allocations == 0);
+    CHECK(heapledger_snapshot(NULL) < 0 && heapledger_snapshot("") < 0 && heapledger_snapshot("/nowhere/at/all.hl") < 0);
+    CHECK(heapledger_backtrace(NULL, 4, 0) == 0 && heapledger_backtrace(frames, 0, 0) == 0);
+    CHECK(heapledger_backtrace_of(NULL, frames, 4, 0) == 0);
+    CHECK(heapledger_stack_put(NULL, 1) < 0 && heapledger_stack_get(-1, frames, 4) < 0);
+    CHECK(heapledger_stack_get(1 << 30, frames, 4) < 0 && heapledger_stack_get(1, NULL, 4) < 0);
+    frames[0] = NULL;
+    CHECK(heapledger_stack_put(frames, 1) < 0);
+    CHECK(heapledger_heap_begin(NULL, NULL, 0, 0) < 0 && heapledger_heap_begin("h", (void *)-8, 100, 0) < 0);
+    CHECK(heapledger_heap_end(-1) < 0 && heapledger_heap_end(1 << 20) < 0);
+    CHECK(heapledger_allocated(-1, frames, 1, 0) < 0 && heapledger_allocated(1000, frames, 1, 0) < 0);
+    CHECK(heapledger_allocated(0, NULL, 1, 0) < 0 && heapledger_allocated(0, frames, 1, HEAPLEDGER_KIND_FREE) < 0);
+    CHECK(heapledger_freed(frames, 1000) < 0 && heapledger_freed(frames, HEAPLEDGER_KIND_MALLOC) < 0);
+    CHECK(heapledger_resizing(frames, NULL) < 0 && heapledger_resized(NULL, 0, frames, 1, 0) < 0);
+    /* What was taken out goes back, whatever else is wrong. (Of such a size it is there also where blocks are sampled.) */
+    heap = heapledger_heap_begin("pool", NULL, 0, 0);
+    if (heap >= 0) {
+        CHECK(heapledger_allocated(heap, frames, 1 << 30, 0) == 0 && heapledger_is_live(frames) == 1);
+        CHECK(heapledger_resizing(frames, &resize) == 0);
+        CHECK(heapledger_resized(&resize, heap, frames, 1, -3) < 0 && heapledger_is_live(frames) == 1);
+        CHECK(heapledger_resized(&resize, heap, NULL, 1, 0) == 0 && heapledger_is_live(frames) == 1);
+        CHECK(heapledger_freed(frames, 0) == 0 && heapledger_is_live(frames) == 0);
+    }
+    CHECK(strlen(heapledger_error_text(-12345)) > 5 && strlen(heapledger_error_text(5)) > 3);
+}
+
+__attribute__((constructor)) static void early(void) { each(1); }
+__attribute__((destructor)) static void late(void) { each(1); }
+static void at_exit(void) { each(1); }
+
+int main(void) {
+    static char stack[65536];
+    pthread_t threads[3];
+    struct sigaction action;
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    stack_t alternate;
+    int index, status;
+    memset(&action, 0, sizeof action);
+    memset(&alternate, 0, sizeof alternate);
+    atexit(at_exit);
+    impossible();
+
+    alternate.ss_sp = stack;
+    alternate.ss_size = sizeof stack;
+    sigaltstack(&alternate, NULL);
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (index = 0; index < 3; index++) pthread_create(&threads[index], NULL, allocates, NULL);
+    for (index = 0; index < 300; index++) {
+        heapledger_pause();
+        usleep(100);
+        heapledger_resume();
+    }
+    for (index = 0; index < 3; index++) pthread_join(threads[index], NULL);
+    setitimer(ITIMER_REAL, &never, NULL);
+
+    index = fork();
+    if (index == 0) {
+        /* A child is in nobody's ledger. */
+        CHECK(heapledger_state() == HEAPLEDGER_OFF && heapledger_mark("child") < 0);
+        each(1);
+        _exit(0);
+    }
+    CHECK(waitpid(index, &status, 0) == index && status == 0);
+    puts("whole");
+    return 0;
+}

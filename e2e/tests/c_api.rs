@@ -1,0 +1,167 @@
+//! The C API: programs that find it under `heapledger run`, and run without it as well. Their sources are in `e2e/c_api`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
+use heapledger_e2e::process;
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, heapledger, root};
+use heapledger_e2e::tracked::under_run;
+use heapledger_e2e::{Result, check};
+
+/// Compiles one of the programs.
+fn built(scratch: &Scratch, compiler: &str, source: &str, name: &str, options: &[&str]) -> Result<PathBuf> {
+    let program = scratch.path(name);
+    let mut compile = Command::new(compiler);
+    compile.args(["-g", "-pthread", "-I"]).arg(root().join("crates/api/include")).args(options);
+    compile.arg("-o").arg(&program).arg(root().join("e2e/c_api").join(source));
+    process::run(&mut compile)?.good()?;
+    Ok(program)
+}
+
+/// What a program says under `run`, and the ledger.
+fn recorded(scratch: &Scratch, name: &str, program: &Path, words: &[String]) -> Result<(String, PathBuf)> {
+    let ran = process::run(&mut under_run(scratch, name, &[], program, words))?.good()?;
+    Ok((ran.out(), scratch.path(&format!("{name}.hl"))))
+}
+
+/// What a command says of a ledger.
+fn told(ledger: &Path, words: &[&str]) -> Result<String> {
+    Ok(process::run(command(heapledger()).args(words).arg(ledger))?.good()?.out())
+}
+
+/// What each function answers where it is there.
+const THERE: &str = "present 1\nversion 1 1\nstate 2\nmark 0\nmark_thread 0\nscope 1\nwindow 1\nlabel_now 1\nfigures 0 1 1\n\
+                     window_pause 0\nwindow_resume 0\nwindow_stop 0\nwindow_again -4\nscope_end 0\nis_live 1 0\n\
+                     backtrace 1 1\nstack 1 1\nheap 1\nallocated 0\nallocated 0\nfreed 0\nresized 0 0\nnot_resized 0 0\n\
+                     refused 0\npool 0 0 1\nheap_end 0\nheap_end_again -4\npause 0\npaused 1\npause_again -8\nresume 0\n\
+                     resumed 2\nnow 1\nsnapshot 0\ntext the ledger has no room for it\n";
+
+/// And where it is not.
+const ABSENT: &str = "present 0\nversion 0 0\nstate 0\nmark -6\nmark_thread -6\nscope 0\nwindow 0\nlabel_now 0\n\
+                      figures -6 0 0\nwindow_pause -6\nwindow_resume -6\nwindow_stop -6\nwindow_again -6\nscope_end -6\n\
+                      is_live -6 -6\nbacktrace 0 0\nstack 0 0\nheap 0\nallocated -6\nallocated -6\nfreed -6\nresized -6 -6\n\
+                      not_resized -6 -6\nrefused -6\npool -6 -6 -6\nheap_end -6\nheap_end_again -6\npause -6\npaused 0\n\
+                      pause_again -6\nresume -6\nresumed 0\nnow 0\nsnapshot 0\n\
+                      text the program does not run under heapledger\n";
+
+/// Every way to build a program finds the functions under `run`, but a static one, and none finds them elsewhere.
+#[test]
+fn however_a_program_is_built() -> Result {
+    const FORMS: [(&str, &[&str]); 3] =
+        [("pie", &["-fPIE", "-pie"]), ("no-pie", &["-fno-pie", "-no-pie"]), ("static", &["-static"])];
+    let scratch = Scratch::new();
+    let mut all = Vec::new();
+    for compiler in ["gcc", "clang"] {
+        for linker in ["bfd", "gold", "lld"] {
+            for (form, flags) in FORMS {
+                for level in ["-O0", "-O2", "-O2 -flto"] {
+                    // gcc's own form of code that is optimised when it is linked is not lld's.
+                    if !(compiler == "gcc" && linker == "lld" && level.contains("flto")) {
+                        all.push((compiler, linker, form, flags, level));
+                    }
+                }
+            }
+        }
+    }
+    check!(all.len() == 51, "{} ways", all.len());
+    let (scratch, parts) = (&scratch, all.chunks(all.len().div_ceil(2)));
+    thread::scope(|threads| {
+        let tries: Vec<_> = parts
+            .map(|part| {
+                threads.spawn(move || {
+                    for (compiler, linker, form, flags, level) in part {
+                        let name = format!("{compiler}-{linker}-{form}{}", level.replace(' ', ""));
+                        let linker = format!("-fuse-ld={linker}");
+                        let strict = ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror", &linker];
+                        let options = [&strict[..], flags, &level.split(' ').collect::<Vec<_>>()].concat();
+                        let program = built(scratch, compiler, "calls.c", &name, &options)?;
+                        let alone = process::run(&mut command(&program))?.good()?.out();
+                        check!(alone == ABSENT, "{name} alone: {alone}");
+                        let snapshot = scratch.path(&format!("{name}.snapshot.hl")).display().to_string();
+                        // Of a static one `run` says that it is not recorded.
+                        let (said, expected) = if *form == "static" {
+                            let ran = process::run(&mut under_run(scratch, &name, &[], &program, &[]))?.good()?;
+                            (ran.out(), ABSENT)
+                        } else {
+                            (recorded(scratch, &name, &program, &[snapshot])?.0, THERE)
+                        };
+                        check!(said == expected, "{name} under run: {said}");
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        tries.into_iter().try_for_each(|tried| tried.join().map_err(|_| "a panic".to_owned())?)
+    })
+}
+
+#[test]
+fn what_it_is_told_is_in_the_ledger() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "gcc", "calls.c", "calls", &["-O1"])?;
+    let snapshot = scratch.path("snapshot.hl");
+    let (_, ledger) = recorded(&scratch, "calls", &program, &[snapshot.display().to_string()])?;
+    let stats = Stats::of(&ledger)?;
+    check_totals(&stats, &[])?;
+    let live = Blocks::live(&ledger)?;
+    let sizes = [7777, 6666, 333, 200, 100].map(|size| live.blocks.iter().filter(|block| block.size == size).count());
+    check!(sizes == [1, 0, 1, 0, 0], "blocks of 7777, 6666, 333, 200, 100 bytes: {sizes:?}");
+    let pool = live.blocks.iter().find(|block| block.size == 333).ok_or("no block of the pool")?;
+    check!(live.kinds[pool.kind] == "pool_alloc", "a block of a pool by {}", live.kinds[pool.kind]);
+    let frames = &live.stacks[&pool.site];
+    let frame = frames.iter().find(|frame| !frame.inlined).ok_or("no frame")?;
+    check!(frame.names[0] == "main" && frame.file.ends_with("c_api/calls.c"), "{frames:?}");
+
+    let told = |words: &[&str]| told(&ledger, words);
+    let heaps = told(&["dump", "--group-by", "heap", "--csv"])?;
+    check!(heaps.lines().any(|line| line.contains("own pool") && line.contains("333")), "{heaps}");
+    let labels = told(&["dump", "--group-by", "label", "--csv"])?;
+    check!(labels.contains("route=/x"), "{labels}");
+    let window = told(&["dump", "--window", "window", "--csv"])?;
+    check!(window.contains("7777"), "{window}");
+    for mark in ["begun", "mine"] {
+        let since = told(&["dump", "--since", mark, "--csv"])?;
+        check!(since.contains("7777"), "since {mark}: {since}");
+    }
+    let errors = told(&["errors"])?;
+    check!(errors.contains("100,000") && errors.contains("pool_alloc"), "{errors}");
+    check!(Blocks::live(&snapshot)?.blocks.iter().any(|block| block.size == 333), "it is not in the snapshot");
+    Ok(())
+}
+
+/// In signal handlers, constructors, after `exit`, in forked children, from several threads, with what cannot be.
+#[test]
+fn nothing_crashes_whatever_is_asked() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "gcc", "abuse.c", "abuse", &["-O1"])?;
+    let alone = process::run(&mut command(&program))?.good()?.out();
+    check!(alone == "whole\n", "{alone}");
+    for options in [&[][..], &["--sample", "1K"], &["--accounts"], &["--max-ledger", "1M"]] {
+        let name = format!("abuse{}", options.join(""));
+        let ran = process::run(&mut under_run(&scratch, &name, options, &program, &[]))?.good()?;
+        check!(ran.out() == "whole\n", "{options:?}: {}", ran.out());
+        // It frees what it has not told of.
+        check_totals(&Stats::of(&scratch.path(&format!("{name}.hl")))?, &["unknown_frees".to_owned()])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_server_in_cxx_labels_its_requests() -> Result {
+    let scratch = Scratch::new();
+    let options = ["-std=c++14", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"];
+    let program = built(&scratch, "g++", "server.cc", "server", &options)?;
+    process::run(&mut command(&program))?.good()?;
+    let (_, ledger) = recorded(&scratch, "server", &program, &[])?;
+    let sessions = |route: &str| -> Result<usize> {
+        let condition = format!("label.route == \"{route}\" and size == 5555");
+        let found = told(&ledger, &["dump", "--where", &condition, "--limit", "0", "--csv"])?;
+        Ok(found.lines().skip(1).filter(|line| line.contains("5555")).count())
+    };
+    let found = [sessions("/odd")?, sessions("/even")?, sessions("/none")?];
+    check!(found == [15, 15, 0], "sessions: {found:?}");
+    Ok(())
+}
