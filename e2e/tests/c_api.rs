@@ -144,7 +144,7 @@ fn nothing_crashes_whatever_is_asked() -> Result {
         let ran = process::run(&mut under_run(&scratch, &name, options, &program, &[]))?.good()?;
         check!(ran.out() == "whole\n", "{options:?}: {}", ran.out());
         // It frees what it has not told of.
-        check_totals(&Stats::of(&scratch.path(&format!("{name}.hl")))?, &["unknown_frees".to_owned()])?;
+        check_totals(&Stats::of(scratch.path(&format!("{name}.hl")))?, &["unknown_frees".to_owned()])?;
     }
     Ok(())
 }
