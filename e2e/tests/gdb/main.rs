@@ -6,6 +6,7 @@
 //! | `cores` | core dumps in place of a ledger; `whereis` |
 //! | `dumps` | `mdd_dump` and all other commands in gdb, on a process and on a remote target |
 //! | `sessions` | copies in several sessions of gdb: numbers, and what each shows of the history |
+//! | `own` | a program with the crate inside, which gdb runs |
 //! | `memory` | guards that are watched, and a ledger that lies in memory, as firmware's does |
 
 mod tools;
@@ -13,4 +14,5 @@ mod tools;
 mod cores;
 mod dumps;
 mod memory;
+mod own;
 mod sessions;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use heapledger_format::session::Key;
+use heapledger_format::session::{Key, ending};
 use heapledger_launch::size::parse_size;
 use heapledger_launch::threshold::Passed;
 
@@ -17,7 +17,7 @@ use crate::{say, terminal};
 /// This program.
 const OWN: &str = "/proc/self/exe";
 /// A finished ledger is called so.
-const ENDING: &[u8] = b".hl";
+const ENDING: &[u8] = ending::FINISHED.as_bytes();
 
 /// A condition as it is typed: `live > 1G`.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
