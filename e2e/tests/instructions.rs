@@ -35,7 +35,7 @@ const CEILINGS: &[(&str, u32, f64)] = &[
 ];
 
 /// Most instructions that accounts add to a pair.
-const ACCOUNTS_CEILING: f64 = 44.0;
+const ACCOUNTS_CEILING: f64 = 40.0;
 
 /// Pairs from one call of the victim's `segment` to the next: a whole walk over its tree.
 const SEGMENT_PAIRS: u64 = 2_000;

@@ -187,7 +187,12 @@ impl Access<'_> {
     pub(crate) fn put_on_account(&mut self, heap: u8, amount: Amount) {
         match self.state.accounts.own.get(usize::from(heap)) {
             Some(Some(own)) => folding::begins(own, amount),
-            _ => self.aside(|access| access.put_on_new_account(heap, amount)),
+            // What is handed on fits into registers, so that nobody keeps it in memory for the sake of what is rare.
+            _ if amount.blocks == 1 => {
+                let bytes = amount.bytes;
+                self.aside(move |access| access.put_on_new_account(heap, Amount { bytes, blocks: 1 }));
+            }
+            _ => self.aside(move |access| access.put_on_new_account(heap, amount)),
         }
     }
 
@@ -226,17 +231,29 @@ impl Access<'_> {
     /// The block whose record is in a slot is on nobody's account any more.
     #[inline(always)]
     pub(crate) fn take_off_account(&mut self, slot: Slot, amount: Amount) {
-        let [commit, address, ..] = self.shared.record(slot);
-        let thread = ThreadRow((commit.load(Ordering::Relaxed) >> 48) as u32);
-        let heap = (address.load(Ordering::Relaxed) >> 56) as u8;
+        let (thread, heap) = self.whose(slot);
         match self.state.accounts.own.get(usize::from(heap)) {
             Some(Some(own)) if thread == self.state.row => folding::ends(own, amount),
-            _ => self.aside(|access| access.take_off_anothers(thread, heap, amount)),
+            // As above.
+            _ if amount.blocks == 1 => {
+                let bytes = amount.bytes;
+                self.aside(move |access| access.take_off_anothers(slot, Amount { bytes, blocks: 1 }));
+            }
+            _ => self.aside(move |access| access.take_off_anothers(slot, amount)),
         }
     }
 
+    /// The thread that has allocated the block in a slot, and its heap.
+    #[inline(always)]
+    fn whose(&self, slot: Slot) -> (ThreadRow, u8) {
+        let [commit, address, ..] = self.shared.record(slot);
+        let thread = ThreadRow((commit.load(Ordering::Relaxed) >> 48) as u32);
+        (thread, (address.load(Ordering::Relaxed) >> 56) as u8)
+    }
+
     #[inline(never)]
-    fn take_off_anothers(&mut self, thread: ThreadRow, heap: u8, amount: Amount) {
+    fn take_off_anothers(&mut self, slot: Slot, amount: Amount) {
+        let (thread, heap) = self.whose(slot);
         let ledger = self.shared.ledger();
         let key = key(thread, heap);
         let index = ((thread.0 ^ u32::from(heap) << 2) as usize) % NOTED_MAX;
