@@ -62,6 +62,7 @@ static void *allocates(void *unused) {
 }
 
 static void impossible(void) {
+    struct heapledger_c_heap heap_info;
     struct heapledger_figures figures;
     struct heapledger_resize resize;
     void *frames[4];
@@ -80,6 +81,9 @@ static void impossible(void) {
     CHECK(heapledger_window_figures(0, &figures) < 0);
     figures.size = 8;
     CHECK(heapledger_window_figures(0, &figures) < 0 && figures.allocations == 0);
+    CHECK(heapledger_heap_info(NULL) < 0);
+    memset(&heap_info, 0, sizeof heap_info);
+    CHECK(heapledger_heap_info(&heap_info) < 0 && heap_info.in_use_bytes == 0);
     CHECK(heapledger_snapshot(NULL) < 0 && heapledger_snapshot("") < 0 && heapledger_snapshot("/nowhere/at/all.hl") < 0);
     CHECK(heapledger_backtrace(NULL, 4, 0) == 0 && heapledger_backtrace(frames, 0, 0) == 0);
     CHECK(heapledger_backtrace_of(NULL, frames, 4, 0) == 0);

@@ -23,10 +23,12 @@ __attribute__((noinline)) static size_t stack(void **frames, size_t room, size_t
 int main(int count, char **words) {
     void *frames[64] = {0}, *less[64] = {0}, *again[64] = {0};
     struct heapledger_figures figures;
+    struct heapledger_c_heap heap_info;
     struct heapledger_resize kept_of;
     size_t all, fewer;
     int window, heap, scope, number;
     memset(&figures, 0, sizeof figures);
+    memset(&heap_info, 0, sizeof heap_info);
 
     printf("present %d\n", HEAPLEDGER_PRESENT());
     printf("version %d %u\n", strlen(heapledger_version()) > 0, heapledger_api_version());
@@ -74,6 +76,9 @@ int main(int count, char **words) {
     kept = malloc(6666);
     printf("resume %d\n", heapledger_resume());
     printf("resumed %d\n", heapledger_state());
+    heap_info.size = sizeof heap_info;
+    number = heapledger_heap_info(&heap_info);
+    printf("heap_info %d %d\n", number, heap_info.in_use_bytes >= 7777 && heap_info.system_bytes >= heap_info.in_use_bytes);
     printf("now %d\n", heapledger_now_ns() != (heapledger_u64)-1);
     printf("snapshot %d\n", count > 1 ? heapledger_snapshot(words[1]) : 0);
     printf("text %s\n", heapledger_error_text(HEAPLEDGER_E_NO_ROOM));

@@ -37,14 +37,14 @@ const THERE: &str = "present 1\nversion 1 1\nstate 2\nmark 0\nmark_thread 0\nsco
                      window_pause 0\nwindow_resume 0\nwindow_stop 0\nwindow_again -4\nscope_end 0\nis_live 1 0\n\
                      backtrace 1 1\nstack 1 1\nheap 1\nallocated 0\nallocated 0\nfreed 0\nresized 0 0\nnot_resized 0 0\n\
                      refused 0\npool 0 0 1\nheap_end 0\nheap_end_again -4\npause 0\npaused 1\npause_again -8\nresume 0\n\
-                     resumed 2\nnow 1\nsnapshot 0\ntext the ledger has no room for it\n";
+                     resumed 2\nheap_info 0 1\nnow 1\nsnapshot 0\ntext the ledger has no room for it\n";
 
 /// And where it is not.
 const ABSENT: &str = "present 0\nversion 0 0\nstate 0\nmark -6\nmark_thread -6\nscope 0\nwindow 0\nlabel_now 0\n\
                       figures -6 0 0\nwindow_pause -6\nwindow_resume -6\nwindow_stop -6\nwindow_again -6\nscope_end -6\n\
                       is_live -6 -6\nbacktrace 0 0\nstack 0 0\nheap 0\nallocated -6\nallocated -6\nfreed -6\nresized -6 -6\n\
                       not_resized -6 -6\nrefused -6\npool -6 -6 -6\nheap_end -6\nheap_end_again -6\npause -6\npaused 0\n\
-                      pause_again -6\nresume -6\nresumed 0\nnow 0\nsnapshot 0\n\
+                      pause_again -6\nresume -6\nresumed 0\nheap_info -6 0\nnow 0\nsnapshot 0\n\
                       text the program does not run under heapledger\n";
 
 /// Every way to build a program finds the functions under `run`, but a static one, and none finds them elsewhere.

@@ -47,7 +47,8 @@ enum heapledger_errors {
     HEAPLEDGER_E_INVALID = -5,   /* an argument cannot be */
     HEAPLEDGER_E_ABSENT = -6,    /* the program does not run under heapledger */
     HEAPLEDGER_E_TOO_SMALL = -7, /* a structure or buffer is too small */
-    HEAPLEDGER_E_NOT_SO = -8     /* it is not so, or is so already */
+    HEAPLEDGER_E_NOT_SO = -8,    /* it is not so, or is so already */
+    HEAPLEDGER_E_UNSUPPORTED = -9 /* the program's malloc cannot tell that */
 };
 
 /* Functions that give blocks, and that take them: what reports call them. */
@@ -81,6 +82,17 @@ struct heapledger_figures {
     heapledger_u64 live_bytes;      /* bytes in these */
     heapledger_u64 peak_bytes;      /* most bytes that were found to live, when somebody asked */
     heapledger_u64 peak_error;      /* by how much there may have been more in between */
+};
+
+/* What the C library's heap holds, all arenas together. */
+struct heapledger_c_heap {
+    size_t size;             /* of this structure: set by the caller */
+    size_t system_bytes;     /* from the system, mappings of single blocks among them */
+    size_t in_use_bytes;     /* in blocks, with what lies in front of each, and what threads keep ready */
+    size_t free_bytes;       /* from the system, and nobody uses them */
+    size_t releasable_bytes; /* at the end of the main heap: malloc_trim() gives them back */
+    size_t mapped_blocks;    /* large blocks that have a mapping of their own */
+    size_t mapped_bytes;     /* in these */
 };
 
 /* What is kept while a block is resized. Nobody looks inside. */
@@ -141,6 +153,11 @@ HEAPLEDGER_INLINE_ int heapledger_weak_is_live(const void *block) {
     int (*function)(const void *);
     HEAPLEDGER_FIND_(heapledger_is_live, function);
     return function ? function(block) : HEAPLEDGER_E_ABSENT;
+}
+HEAPLEDGER_INLINE_ int heapledger_weak_heap_info(struct heapledger_c_heap *heap) {
+    int (*function)(struct heapledger_c_heap *);
+    HEAPLEDGER_FIND_(heapledger_heap_info, function);
+    return function ? function(heap) : HEAPLEDGER_E_ABSENT;
 }
 HEAPLEDGER_INLINE_ int heapledger_weak_mark(const char *name) {
     int (*function)(const char *);
@@ -267,6 +284,7 @@ HEAPLEDGER_INLINE_ int heapledger_weak_refused(int heap, size_t bytes, size_t al
 #define heapledger_now_ns heapledger_weak_now_ns
 #define heapledger_snapshot heapledger_weak_snapshot
 #define heapledger_is_live heapledger_weak_is_live
+#define heapledger_heap_info heapledger_weak_heap_info
 #define heapledger_mark heapledger_weak_mark
 #define heapledger_mark_thread heapledger_weak_mark_thread
 #define heapledger_scope_begin heapledger_weak_scope_begin
@@ -324,6 +342,10 @@ int heapledger_snapshot(const char *path);
 
 /* 1 if the block at this address is in the ledger, else 0. The caller owns it: nobody frees it meanwhile. */
 int heapledger_is_live(const void *block);
+
+/* What the C library says of its heap (mallinfo2), beside what the ledger knows: what blocks cost, and how much is free. It waits for
+   the locks of the heap: not in a signal handler. `heap->size` has to be sizeof(struct heapledger_c_heap). */
+int heapledger_heap_info(struct heapledger_c_heap *heap);
 
 /* ---- Moments and labels ---- */
 

@@ -41,6 +41,8 @@ errors! {
     TOO_SMALL = -7, c"a structure or buffer is too small";
     /// It is so already.
     NOT_SO = -8, c"it is not so, or is so already";
+    /// The C library does not tell.
+    UNSUPPORTED = -9, c"the program's malloc cannot tell that";
 }
 
 impl ApiError {

@@ -35,6 +35,7 @@ list! {
     recording::heapledger_now_ns 1 "nanoseconds since the ledger began"
     recording::heapledger_snapshot 1 "writes what the ledger holds now to a file"
     recording::heapledger_is_live 1 "whether a block is in the ledger"
+    recording::heapledger_heap_info 1 "what the C library says of its heap"
     moments::heapledger_mark 1 "names this moment"
     moments::heapledger_mark_thread 1 "names this moment of the calling thread"
     moments::heapledger_scope_begin 1 "a part of the program begins"

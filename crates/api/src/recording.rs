@@ -5,8 +5,9 @@ use crate::text::text;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::text::Text;
+use heapledger_process::c_heap::{self, CHeap};
 use heapledger_process::switch::Recording;
-use heapledger_process::ways::{self, Way};
+use heapledger_process::ways::{self, OurMalloc, Way};
 
 /// Of these functions. It rises when some are added; none is ever removed or changed.
 pub const API_VERSION: c_uint = 1;
@@ -91,3 +92,38 @@ pub unsafe extern "C" fn heapledger_snapshot(path: *const c_char) -> c_int {
 pub extern "C" fn heapledger_is_live(block: *const c_void) -> c_int {
     answer(recorder().map(|way| u32::from(way.holds(block as usize))))
 }
+
+/// What the C library's heap holds, all arenas together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct HeapInfo {
+    /// Bytes of this structure, as the caller knows it.
+    pub size: usize,
+    /// What it says.
+    pub heap: [usize; 6],
+}
+
+/// What the C library says of its heap.
+///
+/// # Safety
+/// There must be a structure whose size stands in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapledger_heap_info(info: *mut HeapInfo) -> c_int {
+    if info.is_null() {
+        return ApiError::INVALID.0;
+    }
+    // SAFETY: it begins with its size.
+    let size = unsafe { (*info).size };
+    if size < size_of::<HeapInfo>() {
+        return ApiError::TOO_SMALL.0;
+    }
+    answer(c_heap::info(OurMalloc::PassesOn).ok_or(ApiError::UNSUPPORTED).map(|heap| {
+        let CHeap { system_bytes, in_use_bytes, free_bytes, releasable_bytes, mapped_blocks, mapped_bytes } = heap;
+        let heap = [system_bytes, in_use_bytes, free_bytes, releasable_bytes, mapped_blocks, mapped_bytes];
+        // SAFETY: there is room for it.
+        unsafe { *info = HeapInfo { size, heap } };
+        0
+    }))
+}
+
+const _: () = assert!(size_of::<HeapInfo>() == 56, "a later version has its first size in a constant");

@@ -1,4 +1,5 @@
 //! What the C library says of its heap.
+#![forbid(unsafe_code)]
 
 use crate::Error;
 
@@ -47,60 +48,13 @@ pub fn heap_info() -> Result<HeapInfo, Error> {
 mod here {
     use super::HeapInfo;
     use crate::Error;
-    use core::mem::transmute;
-    use core::sync::atomic::{AtomicUsize, Ordering};
-    use heapledger_process::ways;
-
-    /// `struct mallinfo2` of glibc's `malloc.h`.
-    #[repr(C)]
-    struct Figures {
-        /// From the system, but for mappings.
-        arena: usize,
-        ordblks: usize,
-        smblks: usize,
-        hblks: usize,
-        hblkhd: usize,
-        usmblks: usize,
-        fsmblks: usize,
-        uordblks: usize,
-        fordblks: usize,
-        keepcost: usize,
-    }
-
-    type Function = extern "C" fn() -> Figures;
-
-    /// Where `mallinfo2` is: 0 before somebody has looked, 1 if it is not to be had.
-    static FUNCTION: AtomicUsize = AtomicUsize::new(UNKNOWN);
-    const UNKNOWN: usize = 0;
-    const NONE: usize = 1;
-
-    /// The C library's, if it is that one whose `malloc` answers the program's calls.
-    fn find() -> Option<usize> {
-        let module = ways::answering_module()?;
-        let is_glibc = module.name().to_bytes().ends_with(b"/libc.so.6");
-        is_glibc.then(|| module.symbol(b"mallinfo2")).flatten().map(|symbol| symbol.address)
-    }
-
-    fn function() -> Option<Function> {
-        let mut address = FUNCTION.load(Ordering::Relaxed);
-        if address == UNKNOWN {
-            address = find().unwrap_or(NONE);
-            FUNCTION.store(address, Ordering::Relaxed);
-        }
-        // SAFETY: it is the address of glibc's function of that name, which takes nothing and returns such figures, and stays loaded.
-        (address != NONE).then(|| unsafe { transmute::<usize, Function>(address) })
-    }
+    use heapledger_process::c_heap::{self, CHeap};
+    use heapledger_process::ways::OurMalloc;
 
     pub(super) fn heap_info() -> Result<HeapInfo, Error> {
-        let figures = function().ok_or(Error::Library)?();
-        Ok(HeapInfo {
-            system_bytes: figures.arena.wrapping_add(figures.hblkhd),
-            in_use_bytes: figures.uordblks.wrapping_add(figures.hblkhd),
-            free_bytes: figures.fordblks,
-            releasable_bytes: figures.keepcost,
-            mapped_blocks: figures.hblks,
-            mapped_bytes: figures.hblkhd,
-        })
+        let CHeap { system_bytes, in_use_bytes, free_bytes, releasable_bytes, mapped_blocks, mapped_bytes } =
+            c_heap::info(OurMalloc::Answers).ok_or(Error::Library)?;
+        Ok(HeapInfo { system_bytes, in_use_bytes, free_bytes, releasable_bytes, mapped_blocks, mapped_bytes })
     }
 }
 

@@ -23,7 +23,7 @@
 //! thread at a time, see [`threads`]; what a hook alone may touch of it, only through [`state::Entered`], which is had by
 //! setting the guard ([`access`]). `unsafe` has nine rooms of its own, which ARCHITECTURE.md names with what each is
 //! for: [`section`] makes atomic words of the ledger's file, `private` makes tables of our own memory, `once` lends values that
-//! were written before, [`state`] and [`access`] lend a thread's books, [`traces`] lends a trace, [`anew`], [`entry`] and [`ways`] are what
+//! were written before, [`state`] and [`access`] lend a thread's books, [`traces`] lends a trace, [`c_heap`] calls the C library, [`anew`], [`entry`] and [`ways`] are what
 //! their names say. All other files forbid it.
 #![no_std]
 #![cfg(any(feature = "loom", all(target_os = "linux", target_arch = "x86_64")))]
@@ -62,6 +62,8 @@ pub mod anew;
 mod backend;
 #[cfg(not(feature = "loom"))]
 pub mod backtrace;
+#[cfg(not(feature = "loom"))]
+pub mod c_heap;
 #[cfg(not(feature = "loom"))]
 pub mod capture;
 #[cfg(not(feature = "loom"))]

@@ -168,11 +168,23 @@ fn of_module(finder: &CodeFinder, module: &Module) -> Option<&'static Way> {
     (way.version >= VERSION && way.bytes as usize >= size_of::<Way>()).then_some(way)
 }
 
-/// The module whose `malloc` answers the program's calls: the first that has one, but for another recorder, which passes them on.
-pub fn answering_module() -> Option<Module> {
+/// What a `malloc` of our own module does, if it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OurMalloc {
+    /// It is the program's.
+    Answers,
+    /// It passes calls on.
+    PassesOn,
+}
+
+/// The module whose `malloc` answers the program's calls: the first that has one, but for recorders that pass them on.
+pub fn answering_module(our: OurMalloc) -> Option<Module> {
     let finder = CodeFinder::new();
     finder.start();
-    let is_recorder = |module: &Module| !module.is_us() && of_module(&finder, module).is_some();
+    let is_recorder = |module: &Module| match module.is_us() {
+        true => our == OurMalloc::PassesOn,
+        false => of_module(&finder, module).is_some(),
+    };
     loader::modules().find(|module| module.symbol(b"malloc").is_some() && !is_recorder(module))
 }
 
