@@ -16,7 +16,7 @@ use heapledger_linux::unloading;
 use heapledger_process::options::{Accounting, Request};
 use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks, NotStarted};
-use heapledger_process::{finish, hooks};
+use heapledger_process::{finish, hooks, ways};
 
 /// What the first call of all found out.
 static FOUND: AtomicU8 = AtomicU8::new(0);
@@ -110,6 +110,10 @@ pub(crate) extern "C" fn first_call(options: &Options) -> FirstCall {
         counting::count_all();
     }
     match options.begins {
+        Begins::WhenTold if another_records() => {
+            FOUND.store(found_error(Error::Elsewhere), Ordering::Release);
+            state::set_base(FORWARDED);
+        }
         Begins::WhenTold => {
             FOUND.store(WAITS, Ordering::Release);
             state::set_base(OFF);
@@ -134,6 +138,21 @@ pub(crate) fn now() -> Result<(), Error> {
     }
 }
 
+/// Whether `heapledger run` has brought a recorder, or another library: then this one never begins.
+#[cold]
+#[inline(never)]
+fn another_records() -> bool {
+    let mut found = false;
+    unloading::while_list_stands(&mut || found = ways::find_another());
+    found
+}
+
+/// As [`FOUND`] has it.
+fn found_error(error: Error) -> u8 {
+    let index = ERRORS.iter().position(|known| *known == error).unwrap_or(0);
+    FIRST_ERROR.wrapping_add(index as u8)
+}
+
 /// Not compiled into its callers: what is asked of the recorder takes more than a kilobyte.
 #[cold]
 #[inline(never)]
@@ -146,10 +165,7 @@ fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
     let begun = start::start(&SHARED, &hooks, &request).map_err(error);
     let found = match &begun {
         Ok(()) => BEGUN,
-        Err(error) => {
-            let index = ERRORS.iter().position(|known| known == error).unwrap_or(0);
-            FIRST_ERROR.wrapping_add(index as u8)
-        }
+        Err(error) => found_error(*error),
     };
     FOUND.store(found, Ordering::Release);
     state::set_base(match begun {

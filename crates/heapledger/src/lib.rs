@@ -82,8 +82,7 @@
 //! crate steps back: it passes calls on, and [`pause`], [`resume`], [`recording`], [marks](mark()), [labels](label()) and [windows](Window) speak to that one. There is one ledger
 //! in a process. It sees what comes to `malloc`. Around an allocator that has memory of its own (jemalloc, mimalloc, a crate's) this crate
 //! tells it of the program's blocks, which are in a heap of their own there; which of both it is, is tried out at the first call, with
-//! a few blocks that nobody records. With [`Options::off`] and [`Options::counting`] that is done from [`start`] on, and [marks](mark()) and all
-//! else speak to that recorder from then on. Wrong layouts are found without `run` only.
+//! a few blocks that nobody records. All that is so with [`Options::off`] and [`Options::counting`] too. Wrong layouts are found without `run` only.
 //!
 //! # In libraries that are loaded
 //!

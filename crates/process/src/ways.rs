@@ -188,6 +188,21 @@ pub fn answering_module(our: OurMalloc) -> Option<Module> {
     loader::modules().find(|module| module.symbol(b"malloc").is_some() && !is_recorder(module))
 }
 
+/// Looks whether somebody else records in this process: then [`recorder`] gives that one. For those who do not start themselves.
+pub fn find_another() -> bool {
+    let finder = CodeFinder::new();
+    finder.start();
+    let is_at_work =
+        |way: &&'static Way| way.claim.load(Ordering::SeqCst) == RECORDS && way.recording() != Recording::Off;
+    let mut others =
+        loader::modules().filter(|module| !module.is_us()).filter_map(|module| of_module(&finder, &module));
+    let found = others.find(is_at_work);
+    if let Some(way) = found {
+        ANOTHER.set(way);
+    }
+    found.is_some()
+}
+
 /// We are about to start. False if somebody else records in this process, or is a moment ahead of us.
 pub(crate) fn claim(finder: &CodeFinder) -> bool {
     OWN.way.claim.store(STARTS, Ordering::SeqCst);
