@@ -98,6 +98,19 @@ fn however_a_program_is_built() -> Result {
     })
 }
 
+/// For a system that is not recorded a program is built as well. (It is run here, for want of one.)
+#[test]
+fn a_program_for_another_system_finds_nobody() -> Result {
+    let scratch = Scratch::new();
+    for compiler in ["gcc", "clang"] {
+        let options = ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror", "-U__linux__"];
+        let program = built(&scratch, compiler, "calls.c", compiler, &options)?;
+        let (said, _) = recorded(&scratch, compiler, &program, &[])?;
+        check!(said == ABSENT, "{compiler}: {said}");
+    }
+    Ok(())
+}
+
 #[test]
 fn what_it_is_told_is_in_the_ledger() -> Result {
     let scratch = Scratch::new();

@@ -12,7 +12,7 @@
  * Answers below 0 are errors, see enum heapledger_errors. All functions may be called at any time, by any thread, in signal handlers and
  * forked children: where nothing can be done they say so. Names are UTF-8; of longer ones than 4,095 bytes the beginning counts.
  *
- * C89 and C++. x86-64 Linux with glibc. Licence: MIT OR Apache-2.0.
+ * C89 and C++. What is recorded: programs on x86-64 Linux with glibc. Licence: MIT OR Apache-2.0.
  */
 #ifndef HEAPLEDGER_H
 #define HEAPLEDGER_H
@@ -100,14 +100,23 @@ struct heapledger_resize {
     heapledger_u64 kept[4];
 };
 
-#if defined(HEAPLEDGER_WEAK) && defined(__GNUC__) && defined(__x86_64__) && defined(__linux__)
+#ifdef HEAPLEDGER_WEAK
 
 /* Where a function is, or NULL. A weak declaration is not enough: in a program at a fixed address the linker takes it for 0 for
-   good. It is looked up through the table that the loader fills. */
+   good. It is looked up through the table that the loader fills. On systems that heapledger does not record, it is nowhere. */
+#if defined(__GNUC__) && defined(__x86_64__) && defined(__linux__)
 #define HEAPLEDGER_FIND_(name, function) \
     __asm__(".weak " #name "\n\tmovq " #name "@GOTPCREL(%%rip), %0" : "=r"(function))
+#else
+#define HEAPLEDGER_FIND_(name, function) ((void)((function) = NULL))
+#endif
 
+/* Inlined without optimisation too, so that stacks begin with the caller. */
+#ifdef __GNUC__
 #define HEAPLEDGER_INLINE_ static __inline__ __attribute__((always_inline, unused))
+#else
+#define HEAPLEDGER_INLINE_ static
+#endif
 
 HEAPLEDGER_INLINE_ const char *heapledger_weak_version(void) {
     const char *(*function)(void);
