@@ -98,6 +98,15 @@ fn however_a_program_is_built() -> Result {
     })
 }
 
+/// Who has only the command has the header.
+#[test]
+fn the_command_prints_the_header() -> Result {
+    let printed = process::run(command(heapledger()).arg("header"))?.good()?;
+    let header = std::fs::read(root().join("crates/api/include/heapledger.h")).map_err(|error| error.to_string())?;
+    check!(printed.stdout == header, "it prints {} bytes of {}", printed.stdout.len(), header.len());
+    Ok(())
+}
+
 /// For a system that is not recorded a program is built as well. (It is run here, for want of one.)
 #[test]
 fn a_program_for_another_system_finds_nobody() -> Result {

@@ -15,6 +15,7 @@ mod flame;
 pub(crate) mod form;
 mod frames_args;
 mod grouped;
+mod header;
 mod history;
 mod ledgers;
 pub(crate) mod naming;
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Whereis(whereis::WhereisArgs),
     /// Recover ledgers after a crash of `run`
     Recover(args::RecoverArgs),
+    /// Print the header with which a C program speaks to its recorder
+    Header(header::HeaderArgs),
     /// Print a script with which a shell completes commands and options
     Completions(completions::CompletionsArgs),
     /// Show or write manual pages
@@ -89,6 +92,7 @@ impl Command {
             Command::Snapshot(arguments) => snapshot::run(&arguments).map(success),
             Command::Whereis(arguments) => whereis::run(&arguments),
             Command::Recover(arguments) => recover::run(&arguments),
+            Command::Header(arguments) => header::run(&arguments).map(success),
             Command::Completions(arguments) => completions::run(&arguments).map(success),
             Command::Man(arguments) => man::run(&arguments).map(success),
         };

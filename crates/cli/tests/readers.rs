@@ -301,6 +301,7 @@ fn so_it_is_for_what_is_no_report() {
         &["dump", "--help"],
         &["--version"],
         &["man"],
+        &["header"],
         &["completions", "bash"],
         &["recover", "--list", "."],
     ] {

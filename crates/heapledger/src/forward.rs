@@ -1,8 +1,9 @@
 //! Blocks that another recorder of this process does not see by itself are told to it.
 //!
-//! `heapledger run` follows the program's `malloc`, another copy of this crate (in a library) what goes through that one. An allocator inside that has its memory from there block by block (the system's, or one
-//! around it) is seen; one with memory of its own (jemalloc, mimalloc, a crate's) is not. Which of both it is, is tried out: a few
-//! blocks are asked for, and the other recorder counts the calls that come to it meanwhile.
+//! `heapledger run` follows the program's `malloc`, another copy of this crate (in a library) what goes through that one. An
+//! allocator inside that has its memory from there block by block (the system's, or one around it) is seen; one with memory of its
+//! own (jemalloc, mimalloc, a crate's) is not. Which of both it is, is tried out: a few blocks are asked for, and the other recorder
+//! counts the calls that come to it meanwhile.
 //!
 //! That is done once, for the allocator that is called first while the other one records: a program whose allocators differ in this has the
 //! blocks of the others twice, or not at all.
@@ -47,6 +48,11 @@ fn another_of(frame: &CallFrame) -> Option<&'static Way> {
 fn find_out(frame: &CallFrame) -> Option<&'static Way> {
     let way = ways::recorder()?;
     match way.recording() {
+        _ if !way.knows_inner() => {
+            // It is older than all this.
+            state::set_base(OFF);
+            return None;
+        }
         Recording::Off => {
             state::set_base(OFF);
             return None;
@@ -66,7 +72,7 @@ fn find_out(frame: &CallFrame) -> Option<&'static Way> {
             state::set_base(OFF);
             None
         }
-        // The thread is inside of the recorder, or that is older than the question: another call may know more.
+        // The thread is inside of the recorder: another call may know more.
         None => {
             FOUND.store(UNKNOWN, Ordering::Release);
             None

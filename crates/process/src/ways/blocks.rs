@@ -178,6 +178,11 @@ impl Way {
         NotTold::check(end(row)).map(drop)
     }
 
+    /// Whether it can be told of blocks of inner allocators.
+    pub fn knows_inner(&'static self) -> bool {
+        self.later::<CallsInsideFn>(offset_of!(FullWay, calls_inside)).is_some()
+    }
+
     /// How many calls of the `malloc` that it records come from this thread while `work` runs: [`inner::calls_inside`].
     pub fn calls_inside(&'static self, mut work: impl FnMut()) -> Option<usize> {
         unsafe extern "C" fn call<F: FnMut()>(work: *mut ()) {

@@ -27,11 +27,11 @@ fn calls_each(round: usize) {
     let (first, then) = (layout(round % 300 + 1), layout(round % 700 + 1));
     // SAFETY: layouts are those with which the blocks were allocated.
     unsafe {
-        let block = black_box(if round % 2 == 0 { alloc(first) } else { alloc_zeroed(first) });
+        let block = black_box(if round.is_multiple_of(2) { alloc(first) } else { alloc_zeroed(first) });
         if failed(block) {
             return;
         }
-        assert!(round % 2 == 0 || *block == 0);
+        assert!(round.is_multiple_of(2) || *block == 0);
         *block = 7;
         let new = black_box(realloc(block, first, then.size()));
         let (block, layout) = if failed(new) { (block, first) } else { (new, then) };
