@@ -22,6 +22,8 @@ use heapledger_recorder::backend::{Backend, Begun, CallEffect, Change, Ended, Fr
 
 /// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
 const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
+/// How often a thread asks again for places of records where others are busy with that. Each time it may wait half a second.
+const PATIENCE: u32 = 3;
 const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
 
 /// For how many blocks a sample stands: see [`sample`].
@@ -104,8 +106,13 @@ impl Access<'_> {
                 end <= u64::from(SLOTS_MAX) && shared.labels.covers(ledger, end)
             })
         };
+        let is_short = |kind| shared.ledger().is_short_of(kind, BATCH as u64);
         let first = match lease() {
             Some(first) => first,
+            // Whoever makes the ledger longer takes long, and nobody has said that there is no room.
+            None if ![SectionKind::Records, SectionKind::LabelColumn].into_iter().any(is_short) => {
+                (0..PATIENCE).find_map(|_| lease())?
+            }
             None => {
                 // Live blocks matter more than freed ones.
                 if !shared.history.shrink(shared.ledger()) {

@@ -24,8 +24,13 @@ const LEFT_BITS: u32 = 8;
 pub trait Ring {
     /// Of how many of a chunk's entries the leases have ended; 0 while fresh. There is one for each chunk that it can have.
     fn ended(&self, chunk: u64) -> Option<&AtomicU32>;
-    /// The first of so many entries that nobody had before; `None` if there is no storage.
+    /// The first of so many entries that nobody had before; `None` if there is no storage, or others are at it.
     fn grow(&self, entries: u64) -> Option<u64>;
+    /// Whether there is no storage for so many more, as far as anybody knows.
+    fn is_short_of(&self, entries: u64) -> bool {
+        let _ = entries;
+        true
+    }
     /// How many entries it has grown by.
     fn entries(&self) -> u64;
     /// How many it can have at most.
@@ -57,6 +62,8 @@ pub struct Chunks<const ENTRIES: u64> {
 impl<const ENTRIES: u64> Chunks<ENTRIES> {
     /// How many leased chunks are passed over before a lease is given up.
     const PASSES_MAX: u64 = 16 * ENTRIES;
+    /// How often a thread asks again for more storage where others are at it.
+    const PATIENCE: u32 = 3;
 
     const_unless_loom! {
         /// A ring that grows.
@@ -113,12 +120,20 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
 
     #[inline(never)]
     fn grow(&self, ring: &impl Ring, wanted: u64) -> Option<Lease> {
-        let mut count = wanted;
+        let (mut count, mut tries) = (wanted, 0u32);
         while count > 0 {
             if let Some(first) = ring.grow(count) {
                 return Some(Lease { first, count });
             }
-            count /= 2;
+            if ring.is_short_of(count) {
+                count /= 2;
+                continue;
+            }
+            // Others make it longer, and take long: no reason to make do with what there is for good.
+            tries = tries.wrapping_add(1);
+            if tries > Self::PATIENCE {
+                return None;
+            }
         }
         let _ = self.round.compare_exchange(0, Self::chunk_of(ring.entries()), Ordering::AcqRel, Ordering::Relaxed);
         None
@@ -217,6 +232,8 @@ mod tests {
         held: Vec<Cell<Option<u64>>>,
         frees: Cell<u64>,
         lost: Cell<u64>,
+        /// How often somebody else is at it who makes it longer.
+        busy: Cell<u32>,
     }
 
     impl Ring for Memory {
@@ -224,11 +241,18 @@ mod tests {
             self.ended.get(chunk as usize)
         }
         fn grow(&self, entries: u64) -> Option<u64> {
+            if let Some(busy) = self.busy.get().checked_sub(1) {
+                self.busy.set(busy);
+                return None;
+            }
             let first = self.grown.get();
             (first + entries <= self.entries_max()).then(|| {
                 self.grown.set(first + entries);
                 first
             })
+        }
+        fn is_short_of(&self, entries: u64) -> bool {
+            self.grown.get() + entries > self.entries_max()
         }
         fn entries(&self) -> u64 {
             self.grown.get()
@@ -257,6 +281,7 @@ mod tests {
                 held: (0..chunks * ENTRIES).map(|_| Cell::new(None)).collect(),
                 frees: Cell::new(0),
                 lost: Cell::new(0),
+                busy: Cell::new(0),
             }
         }
 
@@ -354,6 +379,22 @@ mod tests {
             }
             memory.expect_held(&std::format!("round {round}"));
         }
+    }
+
+    #[test]
+    fn who_finds_others_at_it_does_not_make_do_with_what_there_is() {
+        let (memory, mut thread) = (Memory::new(4), Thread::default());
+        for busy in [1, 3, 4, 100] {
+            memory.busy.set(busy);
+            memory.free(&mut thread);
+        }
+        assert_eq!(memory.lost.get(), 2, "only of those who asked as often as they may");
+        memory.busy.set(0);
+        while memory.grown.get() < memory.entries_max() {
+            memory.free(&mut thread);
+        }
+        let held = memory.held.iter().filter(|entry| entry.get().is_some()).count() as u64;
+        assert!(held >= memory.entries_max() - ENTRIES, "{held} entries");
     }
 
     #[test]

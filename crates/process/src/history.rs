@@ -38,6 +38,9 @@ impl Ring for InLedger<'_> {
     fn grow(&self, entries: u64) -> Option<u64> {
         self.ledger.lease(SectionKind::History, entries)
     }
+    fn is_short_of(&self, entries: u64) -> bool {
+        self.ledger.is_short_of(SectionKind::History, entries)
+    }
     fn entries(&self) -> u64 {
         self.ledger.section(SectionKind::History).used()
     }

@@ -329,6 +329,13 @@ impl Ledger {
         }
     }
 
+    /// Whether there is no room for so many elements more, as far as anybody knows: not, if nobody could ask because others were at
+    /// it.
+    pub fn is_short_of(&self, kind: SectionKind, count: u64) -> bool {
+        let section = self.section(kind);
+        section.skips.load(Ordering::Relaxed) != 0 || section.used().wrapping_add(count) > section.capacity()
+    }
+
     #[cold]
     #[inline(never)]
     fn grow(&self, section: &Section, end: u64) -> bool {
