@@ -1,4 +1,5 @@
-/* Calls everything with what cannot be, and at odd moments. It ends with 0 if nothing crashed and each answer is an error. */
+/* Calls everything with what cannot be, and at odd moments. It ends with 0 if nothing crashed and each answer is an error.
+   Its argument: where snapshots go. */
 
 #define _GNU_SOURCE
 #define HEAPLEDGER_WEAK
@@ -43,11 +44,23 @@ static void each(int marks) {
     }
 }
 
+/* Where a snapshot goes, or NULL. */
+static const char *snapshot;
+
 static void handler(int signal, siginfo_t *info, void *context) {
+    static int calls;
+    /* A ledger has room for some 250 windows and heaps; what comes after that is refused. */
+    int call = __sync_add_and_fetch(&calls, 1), heap;
     void *frames[32];
     (void)signal;
     (void)info;
-    each(0);
+    each(call < 100);
+    if (call < 100) {
+        heap = heapledger_heap_begin("of a handler", NULL, 0, 0);
+        CHECK(!HEAPLEDGER_PRESENT() || heap >= 0 || heap == HEAPLEDGER_E_NO_ROOM || heap == HEAPLEDGER_E_BUSY);
+        CHECK(heap < 0 || heapledger_heap_end(heap) == 0);
+    }
+    if (snapshot != NULL && call % 64 == 1) CHECK(heapledger_snapshot(snapshot) == (HEAPLEDGER_PRESENT() ? 0 : HEAPLEDGER_E_ABSENT));
     CHECK(!HEAPLEDGER_PRESENT() || heapledger_backtrace_of(context, frames, 32, 0) > 0);
 }
 
@@ -113,7 +126,7 @@ __attribute__((constructor)) static void early(void) { each(1); }
 __attribute__((destructor)) static void late(void) { each(1); }
 static void at_exit(void) { each(1); }
 
-int main(void) {
+int main(int count, char **words) {
     static char stack[65536];
     pthread_t threads[3];
     struct sigaction action;
@@ -122,6 +135,7 @@ int main(void) {
     int index, status;
     memset(&action, 0, sizeof action);
     memset(&alternate, 0, sizeof alternate);
+    snapshot = count > 1 ? words[1] : NULL;
     atexit(at_exit);
     impossible();
 

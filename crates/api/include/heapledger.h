@@ -26,7 +26,8 @@ extern "C" {
 /* The version of this file. */
 #define HEAPLEDGER_API_VERSION 1
 
-#ifdef __GNUC__
+/* C++98 has no long long: it is taken only where a long is too short. */
+#if defined(__GNUC__) && !defined(__LP64__)
 __extension__ typedef unsigned long long heapledger_u64;
 #else
 typedef unsigned long heapledger_u64;
@@ -103,10 +104,11 @@ struct heapledger_resize {
 #ifdef HEAPLEDGER_WEAK
 
 /* Where a function is, or NULL. A weak declaration is not enough: in a program at a fixed address the linker takes it for 0 for
-   good. It is looked up through the table that the loader fills. On systems that heapledger does not record, it is nowhere. */
-#if defined(__GNUC__) && defined(__x86_64__) && defined(__linux__)
+   good. It is looked up through the table that the loader fills. On systems that heapledger does not record, it is nowhere. The
+   instruction stands there in both forms of assembly, for -masm=intel. */
+#if defined(__GNUC__) && defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
 #define HEAPLEDGER_FIND_(name, function) \
-    __asm__(".weak " #name "\n\tmovq " #name "@GOTPCREL(%%rip), %0" : "=r"(function))
+    __asm__(".weak " #name "\n\t{movq " #name "@GOTPCREL(%%rip), %0|mov %0, qword ptr [rip + " #name "@GOTPCREL]}" : "=r"(function))
 #else
 #define HEAPLEDGER_FIND_(name, function) ((void)((function) = NULL))
 #endif
