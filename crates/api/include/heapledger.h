@@ -120,171 +120,47 @@ struct heapledger_resize {
 #define HEAPLEDGER_INLINE_ static
 #endif
 
-HEAPLEDGER_INLINE_ const char *heapledger_weak_version(void) {
-    const char *(*function)(void);
-    HEAPLEDGER_FIND_(heapledger_version, function);
-    return function ? function() : "";
-}
-HEAPLEDGER_INLINE_ unsigned heapledger_weak_api_version(void) {
-    unsigned (*function)(void);
-    HEAPLEDGER_FIND_(heapledger_api_version, function);
-    return function ? function() : 0;
-}
-HEAPLEDGER_INLINE_ const char *heapledger_weak_error_text(int error) {
-    const char *(*function)(int);
-    HEAPLEDGER_FIND_(heapledger_error_text, function);
-    return function ? function(error) : "the program does not run under heapledger";
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_state(void) {
-    int (*function)(void);
-    HEAPLEDGER_FIND_(heapledger_state, function);
-    return function ? function() : HEAPLEDGER_OFF;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_pause(void) {
-    int (*function)(void);
-    HEAPLEDGER_FIND_(heapledger_pause, function);
-    return function ? function() : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_resume(void) {
-    int (*function)(void);
-    HEAPLEDGER_FIND_(heapledger_resume, function);
-    return function ? function() : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ heapledger_u64 heapledger_weak_now_ns(void) {
-    heapledger_u64 (*function)(void);
-    HEAPLEDGER_FIND_(heapledger_now_ns, function);
-    return function ? function() : (heapledger_u64)-1;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_snapshot(const char *path) {
-    int (*function)(const char *);
-    HEAPLEDGER_FIND_(heapledger_snapshot, function);
-    return function ? function(path) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_is_live(const void *block) {
-    int (*function)(const void *);
-    HEAPLEDGER_FIND_(heapledger_is_live, function);
-    return function ? function(block) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_heap_info(struct heapledger_c_heap *heap) {
-    int (*function)(struct heapledger_c_heap *);
-    HEAPLEDGER_FIND_(heapledger_heap_info, function);
-    return function ? function(heap) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_mark(const char *name) {
-    int (*function)(const char *);
-    HEAPLEDGER_FIND_(heapledger_mark, function);
-    return function ? function(name) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_mark_thread(const char *name) {
-    int (*function)(const char *);
-    HEAPLEDGER_FIND_(heapledger_mark_thread, function);
-    return function ? function(name) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_scope_begin(const char *name) {
-    int (*function)(const char *);
-    HEAPLEDGER_FIND_(heapledger_scope_begin, function);
-    return function ? function(name) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_scope_end(int scope) {
-    int (*function)(int);
-    HEAPLEDGER_FIND_(heapledger_scope_end, function);
-    return function ? function(scope) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_label(int parent, const char *key, const char *value) {
-    int (*function)(int, const char *, const char *);
-    HEAPLEDGER_FIND_(heapledger_label, function);
-    return function ? function(parent, key, value) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_label_set(int label) {
-    int (*function)(int);
-    HEAPLEDGER_FIND_(heapledger_label_set, function);
-    return function ? function(label) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_label_now(void) {
-    int (*function)(void);
-    HEAPLEDGER_FIND_(heapledger_label_now, function);
-    return function ? function() : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_window_open(const char *name, int mode, int of_own_thread) {
-    int (*function)(const char *, int, int);
-    HEAPLEDGER_FIND_(heapledger_window_open, function);
-    return function ? function(name, mode, of_own_thread) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_window_pause(int window) {
-    int (*function)(int);
-    HEAPLEDGER_FIND_(heapledger_window_pause, function);
-    return function ? function(window) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_window_resume(int window) {
-    int (*function)(int);
-    HEAPLEDGER_FIND_(heapledger_window_resume, function);
-    return function ? function(window) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_window_stop(int window) {
-    int (*function)(int);
-    HEAPLEDGER_FIND_(heapledger_window_stop, function);
-    return function ? function(window) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_window_figures(int window, struct heapledger_figures *figures) {
-    int (*function)(int, struct heapledger_figures *);
-    HEAPLEDGER_FIND_(heapledger_window_figures, function);
-    return function ? function(window, figures) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ size_t heapledger_weak_backtrace(void **frames, size_t room, size_t without) {
-    size_t (*function)(void **, size_t, size_t);
-    HEAPLEDGER_FIND_(heapledger_backtrace, function);
-    return function ? function(frames, room, without) : 0;
-}
-HEAPLEDGER_INLINE_ size_t heapledger_weak_backtrace_of(const void *context, void **frames, size_t room, size_t without) {
-    size_t (*function)(const void *, void **, size_t, size_t);
-    HEAPLEDGER_FIND_(heapledger_backtrace_of, function);
-    return function ? function(context, frames, room, without) : 0;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_stack_put(void *const *frames, size_t count) {
-    int (*function)(void *const *, size_t);
-    HEAPLEDGER_FIND_(heapledger_stack_put, function);
-    return function ? function(frames, count) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_stack_get(int stack, void **frames, size_t room) {
-    int (*function)(int, void **, size_t);
-    HEAPLEDGER_FIND_(heapledger_stack_get, function);
-    return function ? function(stack, frames, room) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_heap_begin(const char *name, const void *first, size_t bytes, unsigned capabilities) {
-    int (*function)(const char *, const void *, size_t, unsigned);
-    HEAPLEDGER_FIND_(heapledger_heap_begin, function);
-    return function ? function(name, first, bytes, capabilities) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_heap_end(int heap) {
-    int (*function)(int);
-    HEAPLEDGER_FIND_(heapledger_heap_end, function);
-    return function ? function(heap) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_allocated(int heap, const void *block, size_t bytes, int kind) {
-    int (*function)(int, const void *, size_t, int);
-    HEAPLEDGER_FIND_(heapledger_allocated, function);
-    return function ? function(heap, block, bytes, kind) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_freed(const void *block, int kind) {
-    int (*function)(const void *, int);
-    HEAPLEDGER_FIND_(heapledger_freed, function);
-    return function ? function(block, kind) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_resizing(const void *block, struct heapledger_resize *kept) {
-    int (*function)(const void *, struct heapledger_resize *);
-    HEAPLEDGER_FIND_(heapledger_resizing, function);
-    return function ? function(block, kept) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_resized(struct heapledger_resize *kept, int heap, const void *block, size_t bytes, int kind) {
-    int (*function)(struct heapledger_resize *, int, const void *, size_t, int);
-    HEAPLEDGER_FIND_(heapledger_resized, function);
-    return function ? function(kept, heap, block, bytes, kind) : HEAPLEDGER_E_ABSENT;
-}
-HEAPLEDGER_INLINE_ int heapledger_weak_refused(int heap, size_t bytes, size_t alignment, int kind) {
-    int (*function)(int, size_t, size_t, int);
-    HEAPLEDGER_FIND_(heapledger_refused, function);
-    return function ? function(heap, bytes, alignment, kind) : HEAPLEDGER_E_ABSENT;
-}
+/* A function that answers `absent` where it is not. */
+#define HEAPLEDGER_WEAK_(type, name, parameters, arguments, absent) \
+    HEAPLEDGER_INLINE_ type heapledger_weak_##name parameters { \
+        type(*function) parameters; \
+        HEAPLEDGER_FIND_(heapledger_##name, function); \
+        return function ? function arguments : absent; \
+    }
+
+HEAPLEDGER_WEAK_(const char *, version, (void), (), "")
+HEAPLEDGER_WEAK_(unsigned, api_version, (void), (), 0)
+HEAPLEDGER_WEAK_(const char *, error_text, (int error), (error), "the program does not run under heapledger")
+HEAPLEDGER_WEAK_(int, state, (void), (), HEAPLEDGER_OFF)
+HEAPLEDGER_WEAK_(int, pause, (void), (), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, resume, (void), (), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(heapledger_u64, now_ns, (void), (), (heapledger_u64)-1)
+HEAPLEDGER_WEAK_(int, snapshot, (const char *path), (path), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, is_live, (const void *block), (block), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, heap_info, (struct heapledger_c_heap *heap), (heap), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, mark, (const char *name), (name), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, mark_thread, (const char *name), (name), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, scope_begin, (const char *name), (name), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, scope_end, (int scope), (scope), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, label, (int parent, const char *key, const char *value), (parent, key, value), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, label_set, (int label), (label), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, label_now, (void), (), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, window_open, (const char *name, int mode, int of_own_thread), (name, mode, of_own_thread), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, window_pause, (int window), (window), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, window_resume, (int window), (window), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, window_stop, (int window), (window), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, window_figures, (int window, struct heapledger_figures *figures), (window, figures), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(size_t, backtrace, (void **frames, size_t room, size_t without), (frames, room, without), 0)
+HEAPLEDGER_WEAK_(size_t, backtrace_of, (const void *context, void **frames, size_t room, size_t without), (context, frames, room, without), 0)
+HEAPLEDGER_WEAK_(int, stack_put, (void *const *frames, size_t count), (frames, count), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, stack_get, (int stack, void **frames, size_t room), (stack, frames, room), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, heap_begin, (const char *name, const void *first, size_t bytes, unsigned capabilities), (name, first, bytes, capabilities), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, heap_end, (int heap), (heap), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, allocated, (int heap, const void *block, size_t bytes, int kind), (heap, block, bytes, kind), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, freed, (const void *block, int kind), (block, kind), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, resizing, (const void *block, struct heapledger_resize *kept), (block, kept), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, resized, (struct heapledger_resize *kept, int heap, const void *block, size_t bytes, int kind), (kept, heap, block, bytes, kind), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, refused, (int heap, size_t bytes, size_t alignment, int kind), (heap, bytes, alignment, kind), HEAPLEDGER_E_ABSENT)
 
 #define heapledger_version heapledger_weak_version
 #define heapledger_api_version heapledger_weak_api_version
