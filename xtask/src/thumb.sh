@@ -84,7 +84,8 @@ compile recorder heapledger_recorder --extern heapledger_format
 # Without `std` the crate for programs records with the backend for chips; what records on Linux is empty.
 compile linux heapledger_linux
 compile process heapledger_process --extern heapledger_format
-compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder
+compile watch heapledger_watch --extern heapledger_format
+compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_watch
 
 # Firmware with the crate inside. The linker is the one of rustup's toolchain.
 linker=$(LD_LIBRARY_PATH= rustc --print sysroot)/lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld

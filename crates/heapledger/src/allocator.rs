@@ -7,13 +7,15 @@
 use crate::Options;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::entry;
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-use crate::event::EventCall;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::spacing::Spacing;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-use crate::watched::{self, Block};
+use crate::told;
 use core::alloc::{GlobalAlloc, Layout};
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+use heapledger_format::Kind;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+use heapledger_watch::watched::{self, Block};
 #[cfg(feature = "std")]
 use std::alloc::System;
 
@@ -253,8 +255,23 @@ const _: () = assert!(core::mem::offset_of!(Heapledger<()>, heap.options) == 0);
 
 /// A block with its layout.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-fn block_of(block: *mut u8, layout: Layout) -> Block {
-    Block { address: block as usize, size: layout.size(), align: layout.align() }
+fn block_of(kind: Kind, block: *mut u8, layout: Layout) -> Block {
+    Block { kind, address: block as usize, size: layout.size(), align: layout.align(), heap: 0 }
+}
+
+/// A call comes: the first one of all says what is wanted.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[inline]
+fn begins(options: &Options) {
+    use heapledger_watch::{counting, state};
+
+    if state::base() == state::UNSTARTED {
+        // A second one that comes at the same time is not counted twice, but for the number of those who want it.
+        if options.counts {
+            counting::count_all();
+        }
+        state::set_base(state::OFF);
+    }
 }
 
 /// Elsewhere calls are counted, and nothing is recorded.
@@ -262,38 +279,38 @@ fn block_of(block: *mut u8, layout: Layout) -> Block {
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        watched::begins(&self.heap.options);
+        begins(&self.heap.options);
         // SAFETY: the program's own call.
         let block =
             if watched::is_made(&|_| false) { unsafe { self.allocator.alloc(layout) } } else { core::ptr::null_mut() };
-        watched::gave(EventCall::Alloc, block_of(block, layout));
+        watched::gave(block_of(Kind::RUST_ALLOC, block, layout), told::call);
         block
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        watched::begins(&self.heap.options);
+        begins(&self.heap.options);
         // SAFETY: the program's own call.
         let block = if watched::is_made(&|_| false) {
             unsafe { self.allocator.alloc_zeroed(layout) }
         } else {
             core::ptr::null_mut()
         };
-        watched::gave(EventCall::AllocZeroed, block_of(block, layout));
+        watched::gave(block_of(Kind::RUST_ALLOC_ZEROED, block, layout), told::call);
         block
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if watched::frees(block_of(block, layout)) {
+        if watched::frees(block_of(Kind::RUST_DEALLOC, block, layout), told::call) {
             // SAFETY: the program's own call.
             unsafe { self.allocator.dealloc(block, layout) }
         }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        watched::begins(&self.heap.options);
-        let old = block_of(block, layout);
-        let is_made = watched::is_made(&|_| false) && watched::resizes(old);
+        begins(&self.heap.options);
+        let old = block_of(Kind::RUST_REALLOC, block, layout);
+        let is_made = watched::is_made(&|_| false) && watched::resizes(old, told::call);
         // SAFETY: the program's own call.
         let new =
             if is_made { unsafe { self.allocator.realloc(block, layout, new_size) } } else { core::ptr::null_mut() };
-        watched::gave_anew(old, Block { size: new_size, ..block_of(new, layout) }, is_made);
+        watched::gave_anew(old, Block { size: new_size, ..block_of(old.kind, new, layout) }, is_made, told::call);
         new
     }
 }

@@ -1,10 +1,8 @@
 //! Beginning: at the first call of all, or when the program says so.
 
 use crate::Error;
-use crate::counting;
 use crate::options::{AtExit, Begins, Options};
 use crate::spacing;
-use crate::state::{self, FORWARDED, OFF, ON};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use heapledger_format::record;
@@ -17,6 +15,8 @@ use heapledger_process::options::{Accounting, Request};
 use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks, NotStarted};
 use heapledger_process::{finish, hooks, ways};
+use heapledger_watch::counting;
+use heapledger_watch::state::{self, FORWARDED, OFF, ON};
 
 /// What the first call of all found out.
 static FOUND: AtomicU8 = AtomicU8::new(0);

@@ -5,11 +5,8 @@
 
 use crate::begin;
 use crate::entry::{CallFrame, ReallocFrame};
-use crate::event::EventCall;
 use crate::forward;
-use crate::state::{self, FORWARDED, ON};
-use crate::trace;
-use crate::watched::{self, Block};
+use crate::told;
 use heapledger_format::Kind;
 use heapledger_process::backtrace::leads_through;
 use heapledger_process::errors::FailedCall;
@@ -17,6 +14,9 @@ use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::layouts::{SaidLayout, Says};
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::shared::SHARED;
+use heapledger_watch::state::{self, FORWARDED, ON};
+use heapledger_watch::traces;
+use heapledger_watch::watched::{self, Block};
 
 /// What blocks come from: there is one heap in the ledger, and nobody tells how long its blocks really are.
 #[inline(always)]
@@ -135,18 +135,17 @@ pub(crate) extern "C" fn watched_gave<const KIND: u8>(frame: &CallFrame, address
         FORWARDED => forward::gave(frame, Kind(KIND), address),
         _ => {}
     }
-    trace::gave(&frame.registers, address, size);
-    let call = if Kind(KIND) == Kind::RUST_ALLOC { EventCall::Alloc } else { EventCall::AllocZeroed };
-    watched::gave(call, Block { address, size, align });
+    traces::gave(&frame.registers, address, size);
+    watched::gave(Block { kind: Kind(KIND), address, size, align, heap: 0 }, told::call);
     address
 }
 
 /// What precedes the real `dealloc`, in a program that is watched. False if it is not to be made.
 pub(crate) extern "C" fn watched_frees(frame: &CallFrame) -> bool {
     let [_, address, size, align, ..] = frame.args;
-    let is_made = watched::frees(Block { address, size, align });
+    let is_made = watched::frees(Block { kind: Kind::RUST_DEALLOC, address, size, align, heap: 0 }, told::call);
     if is_made {
-        trace::frees(&frame.registers, address);
+        traces::frees(&frame.registers, address);
         match state::base() {
             ON => frees(frame),
             FORWARDED => forward::frees(frame),
@@ -161,9 +160,9 @@ pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
     let [_, address, size, align, ..] = frame.call.args;
     frame.kept = Reallocation::default();
     let is_made = watched::is_made(&|code| leads_through(&frame.call.registers, code))
-        && watched::resizes(Block { address, size, align });
+        && watched::resizes(Block { kind: Kind::RUST_REALLOC, address, size, align, heap: 0 }, told::call);
     if is_made {
-        trace::resizes(address);
+        traces::resizes(address);
         match state::base() {
             ON => resizes(frame),
             FORWARDED => forward::resizes(frame),
@@ -183,9 +182,10 @@ pub(crate) extern "C" fn watched_resized(frame: &ReallocFrame, address: usize) -
         _ => {}
     }
     if frame.is_made != 0 {
-        trace::gave_anew(&frame.call.registers, old, (address != 0).then_some((address, size)));
+        traces::gave_anew(&frame.call.registers, old, (address != 0).then_some((address, size)));
     }
-    let (old, new) = (Block { address: old, size: old_size, align }, Block { address, size, align });
-    watched::gave_anew(old, new, frame.is_made != 0);
+    let new = Block { kind: Kind::RUST_REALLOC, address, size, align, heap: 0 };
+    let old = Block { address: old, size: old_size, ..new };
+    watched::gave_anew(old, new, frame.is_made != 0, told::call);
     address
 }

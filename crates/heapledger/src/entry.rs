@@ -14,7 +14,7 @@ use heapledger_unwind::Registers;
 
 use crate::Options;
 use crate::allocator::Heap;
-use crate::state::{ASKED, BASE, COUNTING, OFF, STATE, WATCHED};
+use heapledger_watch::state::{ASKED, BASE, COUNTING, OFF, STATE, WATCHED};
 
 /// What an entry knows of its caller.
 #[repr(C)]
@@ -268,7 +268,7 @@ macro_rules! alloc_entry {
                 base = const BASE,
                 counting = const COUNTING,
                 asked = const ASKED,
-                counts = sym crate::counting::gave,
+                counts = sym heapledger_watch::counting::gave,
                 asks = sym crate::calls::watched_asks,
                 tells = sym crate::calls::watched_gave::<{ Kind::$kind.0 }>,
             )
@@ -357,7 +357,7 @@ pub(crate) unsafe extern "C-unwind" fn dealloc(
         frees = sym crate::calls::frees,
         counting = const COUNTING,
         started_or_watched = const BASE | WATCHED,
-        counts = sym crate::counting::frees,
+        counts = sym heapledger_watch::counting::frees,
         tells = sym crate::calls::watched_frees,
     )
 }
@@ -446,7 +446,7 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
         resized = sym crate::calls::resized,
         base = const BASE,
         counting = const COUNTING,
-        counts = sym crate::counting::gave_anew,
+        counts = sym heapledger_watch::counting::gave_anew,
         asks = sym crate::calls::watched_resizes,
         tells = sym crate::calls::watched_resized,
     )

@@ -3,7 +3,8 @@
 //! It is found out only when somebody is about to be told.
 #![forbid(unsafe_code)]
 
-use crate::watched::Block;
+use heapledger_format::Kind;
+use heapledger_watch::hooks::{Stage, Told};
 
 /// What was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,28 +48,26 @@ pub struct Event {
     pub recorded: bool,
 }
 
-/// At which point of a call functions are told of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// It has given this block.
-    Gave,
-    /// It has given none, so that this old block stays.
-    Stays,
-    /// It has given none, of such a size.
-    Refused,
-    /// It is about to give this block back, or to resize it.
-    TakesBack,
+impl EventCall {
+    fn of(kind: Kind) -> EventCall {
+        match kind {
+            Kind::RUST_ALLOC => EventCall::Alloc,
+            Kind::RUST_ALLOC_ZEROED => EventCall::AllocZeroed,
+            Kind::RUST_REALLOC => EventCall::Realloc,
+            _ => EventCall::Dealloc,
+        }
+    }
 }
 
 impl Event {
-    pub(crate) fn new(stage: Stage, call: EventCall, block: &Block) -> Event {
-        let Block { address, size, align } = *block;
+    pub(crate) fn new(told: &Told) -> Event {
+        let address = told.block.address;
         Event {
-            call,
+            call: EventCall::of(told.block.kind),
             address,
-            size,
-            align,
-            granted: !matches!(stage, Stage::Stays | Stage::Refused),
+            size: told.block.size,
+            align: told.block.align,
+            granted: !matches!(told.stage, Stage::Stays | Stage::Refused),
             thread: here::thread(),
             time_ns: here::now_ns(),
             recorded: address != 0 && here::is_recorded(address),
@@ -83,11 +82,11 @@ pub(crate) fn prepare() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod here {
-    use crate::counting;
     use heapledger_linux::clock::Clock;
     use heapledger_linux::fork::ForkWord;
     use heapledger_linux::syscall;
     use heapledger_process::ways;
+    use heapledger_watch::counting;
 
     /// The process that has prepared itself; 0 in its children. Threads' numbers that are kept are not theirs.
     static PROCESS: ForkWord = ForkWord::new();
@@ -119,12 +118,10 @@ mod here {
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod here {
-    use crate::thread_word;
-
     pub(super) fn prepare() {}
 
     pub(super) fn thread() -> u64 {
-        thread_word::id() as u64
+        heapledger_watch::thread_id() as u64
     }
 
     #[cfg(feature = "std")]

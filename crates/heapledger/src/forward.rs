@@ -11,12 +11,12 @@
 
 use crate::allocator::TRIED_BLOCKS;
 use crate::entry::{CallFrame, ReallocFrame};
-use crate::state::{self, OFF};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use heapledger_format::Kind;
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::switch::Recording;
 use heapledger_process::ways::{self, InnerBlock, Way};
+use heapledger_watch::state::{self, OFF};
 
 /// What was found out.
 static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);

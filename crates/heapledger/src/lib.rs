@@ -135,15 +135,12 @@ mod allocator;
 pub mod assertions;
 pub mod chip;
 mod control;
-mod counting;
 mod depot;
 mod error;
 mod event;
 mod faults;
 mod heap;
-mod inside;
 mod label;
-mod live;
 mod mark;
 mod options;
 mod region;
@@ -152,12 +149,9 @@ mod snapshot;
 mod spacing;
 #[cfg(feature = "tracing")]
 mod spans;
-mod state;
 mod stats;
-mod thread_word;
 mod told;
 mod trace;
-mod watched;
 mod window;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -175,12 +169,12 @@ pub mod stack;
 
 pub use allocator::Heapledger;
 pub use control::{Recording, discard, pause, recording, resume, start, stop};
-pub use counting::thread_stats;
 pub use error::Error;
 pub use event::{Event, EventCall};
 pub use faults::{Failing, Fault, fail, fail_all};
 pub use heap::{HeapInfo, heap_info};
-pub use inside::{HookFigures, hook_figures};
+pub use heapledger_watch::Stats;
+pub use heapledger_watch::inside::{HookFigures, hook_figures};
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
 pub use mark::{ScopeGuard, mark, mark_thread, scope};
 pub use options::{AtExit, Options};
@@ -190,7 +184,7 @@ pub use snapshot::snapshot;
 pub use snapshot::{NotWritten, snapshot_to};
 #[cfg(feature = "tracing")]
 pub use spans::SpanLabels;
-pub use stats::{Stats, stats};
+pub use stats::{stats, thread_stats};
 pub use told::{Hook, on_alloc, on_free, on_live_above, on_request_above};
 pub use trace::{NotTraced, Trace, TraceFigures, TraceFree, TraceOptions, TraceRecord, TraceRecords};
 pub use window::{Window, WindowFigures, WindowOptions};

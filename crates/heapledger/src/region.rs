@@ -1,11 +1,11 @@
 //! Measuring what a part of the program does.
 #![forbid(unsafe_code)]
 
-use crate::counting::{self, Begun};
-use crate::live::Highest;
-use crate::state::{self, Want};
 use crate::{Error, Stats};
 use core::marker::PhantomData;
+use heapledger_watch::counting::{self, Begun};
+use heapledger_watch::live::Highest;
+use heapledger_watch::state::{self, Want};
 
 /// What all threads do from some moment on. It ends when it is dropped.
 ///

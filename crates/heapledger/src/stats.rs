@@ -1,47 +1,15 @@
 //! Figures: what was allocated and freed.
 #![forbid(unsafe_code)]
 
-use crate::{Error, counting, live};
+use crate::Error;
+use heapledger_watch::{Stats, counting, live, state};
 
-/// What was allocated and freed: by the program, by a thread, in a region.
-///
-/// A `realloc` counts as one allocation and one free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Calls that gave a block.
-    pub allocations: u64,
-    /// Bytes that they were asked for.
-    pub allocated_bytes: u64,
-    /// Blocks given back.
-    pub frees: u64,
-    /// Their bytes.
-    pub freed_bytes: u64,
-    /// Calls that gave no block.
-    pub failures: u64,
-    /// Most bytes that were allocated and not yet freed at any one time; in a region, and of a thread, more than at the beginning.
-    pub peak_bytes: u64,
-}
-
-impl Stats {
-    /// Blocks allocated and not freed. Fewer than none, if blocks were freed that were allocated before, or elsewhere.
-    ///
-    /// ```
-    /// # use heapledger::Stats;
-    /// assert_eq!(Stats::default().blocks(), 0);
-    /// ```
-    pub const fn blocks(&self) -> i64 {
-        self.allocations.wrapping_sub(self.frees) as i64
-    }
-
-    /// Bytes allocated and not freed; see [`Stats::blocks`].
-    ///
-    /// ```
-    /// # use heapledger::Stats;
-    /// assert_eq!(Stats::default().bytes(), 0);
-    /// ```
-    pub const fn bytes(&self) -> i64 {
-        self.allocated_bytes.wrapping_sub(self.freed_bytes) as i64
+/// Whether calls are counted from the first on.
+pub(crate) fn counts_all() -> Result<(), Error> {
+    match state::base() {
+        state::UNSTARTED => Err(Error::NoAllocator),
+        _ if counting::counts_all() => Ok(()),
+        _ => Err(Error::NotCounted),
     }
 }
 
@@ -72,6 +40,32 @@ impl Stats {
 /// # Errors
 /// If calls are not counted from the first on, or no `Heapledger` is the program's allocator.
 pub fn stats() -> Result<Stats, Error> {
-    counting::counts_all()?;
+    counts_all()?;
     Ok(counting::sums_since(&[0; 5], live::peak()))
+}
+
+/// What the calling thread has done since it began: blocks that it frees count as its frees, whoever allocated them.
+///
+/// ```
+/// # use heapledger::{Heapledger, Options};
+/// # use std::alloc::System;
+/// # #[global_allocator]
+/// # static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().counting());
+/// # fn main() -> Result<(), heapledger::Error> {
+/// let before = heapledger::thread_stats()?;
+/// let kept = Box::new([0u8; 500]);
+/// let now = heapledger::thread_stats()?;
+/// assert_eq!(now.allocations, before.allocations + 1);
+/// assert_eq!(now.bytes(), before.bytes() + 500);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As of [`stats`](crate::stats), and [`Error::TooMany`] if there is no place for this thread's figures: there is one for 1,024 threads at the same
+/// time on x86-64 Linux, for 1,024 altogether on other systems that have threads with words of their own (Linux, macOS, FreeBSD,
+/// Windows with MSVC), for none elsewhere. The program's own figures are exact all the same.
+pub fn thread_stats() -> Result<Stats, Error> {
+    counts_all()?;
+    counting::of_thread().ok_or(Error::TooMany)
 }

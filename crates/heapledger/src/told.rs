@@ -1,113 +1,24 @@
 //! Functions of the program that are told of its calls.
-//!
-//! They are called outside of the recorder, on the program's stack: after a block was given and entered, and before one is given
-//! back. What they allocate is passed on and recorded, and told to nobody: which threads are inside of one is noted in a table.
 
-use crate::event::{self, Event, EventCall, Stage};
-use crate::state::{self, Want};
-use crate::watched::Block;
-use crate::{Error, counting, inside, live, thread_word};
+use crate::stats::counts_all;
+use crate::{Error, Event, event};
 use core::mem::transmute;
-use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-
-/// When a hook is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(crate) enum When {
-    Gave = 1,
-    TakesBack = 2,
-    /// As `Gave`, if live bytes have passed a limit.
-    LiveAbove = 3,
-    /// When a call has come back that asked for more than a limit, with a block or without.
-    RequestAbove = 4,
-}
+use heapledger_watch::hooks::{self, NewHook, Told, When};
+use heapledger_watch::{state, thread_id};
 
 type Function = fn(&Event);
 
-/// Hooks at the same time.
-const HOOKS: usize = 32;
-
-struct HookPlace {
-    taken: AtomicBool,
-    /// Null: nothing is to be called.
-    function: AtomicPtr<()>,
-    /// A [`When`].
-    when: AtomicUsize,
-    /// Of [`When::LiveAbove`], and whether live bytes are above it; of [`When::RequestAbove`].
-    limit: AtomicUsize,
-    is_above: AtomicBool,
-    calls: AtomicUsize,
-    /// How many threads are inside of it.
-    running: AtomicUsize,
-    panicked: AtomicBool,
-}
-
-static SLOTS: [HookPlace; HOOKS] = [const { HookPlace::new() }; HOOKS];
-
-impl HookPlace {
-    const fn new() -> HookPlace {
-        HookPlace {
-            taken: AtomicBool::new(false),
-            function: AtomicPtr::new(ptr::null_mut()),
-            when: AtomicUsize::new(0),
-            limit: AtomicUsize::new(0),
-            is_above: AtomicBool::new(false),
-            calls: AtomicUsize::new(0),
-            running: AtomicUsize::new(0),
-            panicked: AtomicBool::new(false),
-        }
-    }
-
-    /// What is to be called at this stage of a call of such a size.
-    fn function(&self, stage: Stage, size: usize) -> Option<Function> {
-        let function = self.function.load(Ordering::SeqCst);
-        let own = self.when.load(Ordering::Relaxed);
-        let is_for = match stage {
-            _ if own == When::RequestAbove as usize => {
-                matches!(stage, Stage::Gave | Stage::Refused) && size > self.limit.load(Ordering::Relaxed)
-            }
-            Stage::Gave | Stage::Stays => own == When::Gave as usize || own == When::LiveAbove as usize,
-            Stage::TakesBack => own == When::TakesBack as usize,
-            Stage::Refused => false,
-        };
-        if function.is_null() || !is_for {
-            return None;
-        }
-        // SAFETY: it is null, or such a function.
-        Some(unsafe { transmute::<*mut (), Function>(function) })
-    }
-
-    fn is_above(&self) -> bool {
-        live::bytes() > self.limit.load(Ordering::Relaxed) as u64
-    }
-
-    /// Whether it is not to be told of this call: live bytes have not passed its limit now.
-    fn is_quiet(&self) -> bool {
-        let is_threshold = self.when.load(Ordering::Relaxed) == When::LiveAbove as usize;
-        is_threshold && (!self.is_above() || self.is_above.swap(true, Ordering::Relaxed))
-    }
-
-    fn tell(&self, stage: Stage, event: &Event) {
-        if self.function(stage, event.size).is_none() || self.is_quiet() {
-            return;
-        }
-        self.running.fetch_add(1, Ordering::SeqCst);
-        // Who has unregistered it since waits, or does not know that we are here.
-        if let Some(function) = self.function(stage, event.size) {
-            self.calls.fetch_add(1, Ordering::Relaxed);
-            if !call(function, event) {
-                self.panicked.store(true, Ordering::Relaxed);
-                self.function.store(ptr::null_mut(), Ordering::SeqCst);
-            }
-        }
-        self.running.fetch_sub(1, Ordering::SeqCst);
-    }
+/// Calls a hook.
+pub(crate) fn call(told: &Told, data: [usize; 2]) -> bool {
+    let function = core::ptr::with_exposed_provenance::<()>(data[0]);
+    // SAFETY: what [`register`] has put there.
+    let function = unsafe { transmute::<*const (), Function>(function) };
+    returns(function, &Event::new(told))
 }
 
 /// False if it panics: nothing may unwind out of an allocator.
 #[cfg(feature = "std")]
-fn call(function: Function, event: &Event) -> bool {
+fn returns(function: Function, event: &Event) -> bool {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     match catch_unwind(AssertUnwindSafe(|| function(event))) {
@@ -123,64 +34,29 @@ fn call(function: Function, event: &Event) -> bool {
 }
 
 #[cfg(not(feature = "std"))]
-fn call(function: Function, event: &Event) -> bool {
+fn returns(function: Function, event: &Event) -> bool {
     function(event);
     true
-}
-
-/// Tells of a call.
-#[cold]
-#[inline(never)]
-pub(crate) fn tell(stage: Stage, call: EventCall, block: &Block) {
-    if !SLOTS.iter().any(|slot| slot.function(stage, block.size).is_some()) {
-        return;
-    }
-    let Some(inside) = inside::enter((&raw const *block).addr()) else { return };
-    inside.note_block(block.address);
-    let event = Event::new(stage, call, block);
-    for slot in &SLOTS {
-        slot.tell(stage, &event);
-    }
-    inside.leave();
-}
-
-/// Live bytes have become fewer.
-#[cold]
-#[inline(never)]
-pub(crate) fn fell() {
-    for slot in SLOTS.iter().filter(|slot| slot.is_above.load(Ordering::Relaxed) && !slot.is_above()) {
-        slot.is_above.store(false, Ordering::Relaxed);
-    }
 }
 
 /// A function is called as long as this is there. See [`on_alloc`] and [`on_free`].
 #[derive(Debug)]
 #[must_use = "the function is called no longer when it is dropped"]
 pub struct Hook {
-    slot: usize,
+    hook: usize,
 }
 
 fn register(when: When, limit: usize, function: Function) -> Result<Hook, Error> {
     match state::base() {
         state::UNSTARTED => return Err(Error::NoAllocator),
-        _ if thread_word::id() == 0 => return Err(Error::Unsupported),
+        _ if thread_id() == 0 => return Err(Error::Unsupported),
         _ => {}
     }
-    let claim = |slot: &HookPlace| !slot.taken.swap(true, Ordering::AcqRel);
-    let index = SLOTS.iter().position(claim).ok_or(Error::TooMany)?;
-    let slot = SLOTS.get(index).ok_or(Error::TooMany)?;
-    if !state::join(Want::Asked) {
-        slot.taken.store(false, Ordering::Release);
-        return Err(Error::TooMany);
-    }
     event::prepare();
-    slot.calls.store(0, Ordering::Relaxed);
-    slot.limit.store(limit, Ordering::Relaxed);
-    slot.is_above.store(when == When::LiveAbove && slot.is_above(), Ordering::Relaxed);
-    slot.panicked.store(false, Ordering::Relaxed);
-    slot.when.store(when as usize, Ordering::Relaxed);
-    slot.function.store(function as *mut (), Ordering::SeqCst);
-    Ok(Hook { slot: index })
+    let limit = isize::try_from(limit).unwrap_or(isize::MAX);
+    let data = [(function as *const ()).expose_provenance(), 0];
+    let hook = hooks::register(&NewHook { when, limit, again_at: limit, data }).ok_or(Error::TooMany)?;
+    Ok(Hook { hook })
 }
 
 /// From now on a function is called for each block that a [`Heapledger`](crate::Heapledger) gives, by the thread that asked for it, when
@@ -268,7 +144,7 @@ pub fn on_free(function: fn(&Event)) -> Result<Hook, Error> {
 /// # Errors
 /// As of [`on_alloc`], and [`Error::NotCounted`] if calls are not counted from the first on: live bytes are known then.
 pub fn on_live_above(bytes: usize, function: fn(&Event)) -> Result<Hook, Error> {
-    counting::counts_all()?;
+    counts_all()?;
     register(When::LiveAbove, bytes, function)
 }
 
@@ -308,36 +184,25 @@ pub fn on_request_above(bytes: usize, function: fn(&Event)) -> Result<Hook, Erro
 }
 
 impl Hook {
-    fn get(&self) -> Option<&'static HookPlace> {
-        SLOTS.get(self.slot)
-    }
-
     /// How often it was called.
     pub fn calls(&self) -> u64 {
-        self.get().map_or(0, |slot| slot.calls.load(Ordering::Relaxed)) as u64
+        hooks::calls(self.hook).unwrap_or(0)
     }
 
     /// Whether it has panicked, and is not called any more.
     pub fn has_panicked(&self) -> bool {
-        self.get().is_some_and(|slot| slot.panicked.load(Ordering::Relaxed))
+        hooks::has_failed(self.hook)
     }
 
     /// It is called no longer. Returns how many calls of it have not come back yet: ask again until there are none, if its code is to go.
     /// One that was left by `longjmp` never comes back.
     pub fn running(&self) -> u64 {
-        self.get().map_or(0, |slot| {
-            slot.function.store(ptr::null_mut(), Ordering::SeqCst);
-            slot.running.load(Ordering::SeqCst) as u64
-        })
+        hooks::silence(self.hook).unwrap_or(0)
     }
 }
 
 impl Drop for Hook {
     fn drop(&mut self) {
-        if let Some(slot) = self.get() {
-            slot.function.store(ptr::null_mut(), Ordering::SeqCst);
-            state::leave(Want::Asked);
-            slot.taken.store(false, Ordering::Release);
-        }
+        hooks::unregister(self.hook);
     }
 }

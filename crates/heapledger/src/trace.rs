@@ -12,18 +12,9 @@ pub use heapledger_recorder::trace::{TraceFigures, TraceFree, TraceRecord};
 mod here {
     use super::{NotTraced, TraceOptions};
     use crate::Error;
-    use crate::state::{self, Want};
-    use core::sync::atomic::{AtomicUsize, Ordering};
-    use heapledger_process::traces::{NewTrace, NoTrace, SharedTrace};
+    use heapledger_process::traces::{NewTrace, NoTrace};
     use heapledger_recorder::trace::TraceBuffer;
-    use heapledger_unwind::Registers;
-
-    /// Traces at the same time.
-    const PLACES: usize = 8;
-
-    static TRACES: [SharedTrace; PLACES] = [const { SharedTrace::new() }; PLACES];
-    /// How many there are.
-    static OPEN: AtomicUsize = AtomicUsize::new(0);
+    use heapledger_watch::{state, traces};
 
     fn error(why: NoTrace) -> Error {
         match why {
@@ -35,7 +26,7 @@ mod here {
         }
     }
 
-    /// Returns its place.
+    /// Returns its number.
     pub(super) fn start(buffer: &'static mut [usize], options: TraceOptions) -> Result<usize, NotTraced> {
         if state::base() == state::UNSTARTED {
             return Err(NotTraced { error: Error::NoAllocator, buffer });
@@ -45,73 +36,15 @@ mod here {
             without_innermost: options.without_innermost,
             of_own_thread: options.of_this_thread,
         };
-        let mut not_traced = NotTraced { error: Error::TooMany, buffer };
-        if !state::join(Want::Asked) {
-            return Err(not_traced);
-        }
-        for (place, trace) in TRACES.iter().enumerate() {
-            // Before it runs, so that who is told of it comes here.
-            OPEN.fetch_add(1, Ordering::SeqCst);
-            match trace.start(not_traced.buffer, &new) {
-                Ok(()) => return Ok(place),
-                Err((why, buffer)) => not_traced = NotTraced { error: error(why), buffer },
-            }
-            OPEN.fetch_sub(1, Ordering::SeqCst);
-            if not_traced.error != Error::TooMany {
-                break;
-            }
-        }
-        state::leave(Want::Asked);
-        Err(not_traced)
+        traces::start(buffer, &new).map_err(|(why, buffer)| NotTraced { error: error(why), buffer })
     }
 
     pub(super) fn end(place: usize) -> Result<&'static mut [usize], Error> {
-        let buffer = TRACES.get(place).ok_or(Error::NotSo)?.end().map_err(error)?;
-        OPEN.fetch_sub(1, Ordering::SeqCst);
-        state::leave(Want::Asked);
-        Ok(buffer)
+        traces::end(place).map_err(error)
     }
 
     pub(super) fn with<T>(place: usize, f: impl FnOnce(&mut TraceBuffer<'static>) -> T) -> Result<T, Error> {
-        TRACES.get(place).ok_or(Error::NotSo)?.with(f).map_err(error)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn each(tell: impl Fn(&SharedTrace)) {
-        TRACES.iter().for_each(tell);
-    }
-
-    fn is_any_open() -> bool {
-        OPEN.load(Ordering::Relaxed) != 0
-    }
-
-    /// A call has given a block, or none.
-    pub(crate) fn gave(registers: &Registers, address: usize, size: usize) {
-        if is_any_open() && address != 0 {
-            each(|trace| trace.allocated(registers, address, size));
-        }
-    }
-
-    /// A block is about to be given back.
-    pub(crate) fn frees(registers: &Registers, address: usize) {
-        if is_any_open() {
-            each(|trace| trace.freed(registers, address));
-        }
-    }
-
-    /// A block is about to be resized.
-    pub(crate) fn resizes(address: usize) {
-        if is_any_open() {
-            each(|trace| trace.resizes(address));
-        }
-    }
-
-    /// A call has given a block for another one, with its size, or none.
-    pub(crate) fn gave_anew(registers: &Registers, old: usize, new: Option<(usize, usize)>) {
-        if is_any_open() {
-            each(|trace| trace.resized(registers, old, new));
-        }
+        traces::with(place, f).map_err(error)
     }
 }
 
@@ -131,9 +64,6 @@ mod here {
         Err(Error::Unsupported)
     }
 }
-
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) use here::{frees, gave, gave_anew, resizes};
 
 /// What a [`Trace`] keeps.
 ///

@@ -13,7 +13,8 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("process", &["format", "linux", "recorder", "unwind"]),
     ("api", &["format", "linux", "process", "unwind"]),
     ("preload", &["api", "format", "linux", "process", "unwind"]),
-    ("heapledger", &["format", "linux", "process", "recorder", "unwind"]),
+    ("watch", &["format", "linux", "process", "recorder", "unwind"]),
+    ("heapledger", &["format", "linux", "process", "recorder", "unwind", "watch"]),
     // Outside of them.
     ("source", &["format"]),
     ("symbols", &[]),

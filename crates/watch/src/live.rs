@@ -5,7 +5,6 @@
 //!
 //! The limit is never higher than the peak, so it is the peak where no region is open. Who sets it anew looks afterwards whether
 //! a region has begun or ended meanwhile, and then does it again.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering};
 
@@ -30,7 +29,7 @@ static HIGHEST: [AtomicIsize; REGIONS] = [const { AtomicIsize::new(0) }; REGIONS
 
 /// There are so many more.
 #[inline(always)]
-pub(crate) fn grow(bytes: usize) {
+pub fn grow(bytes: usize) {
     let live = LIVE.0.fetch_add(bytes as isize, Ordering::Relaxed).wrapping_add(bytes as isize);
     if live > ABOVE.0.load(Ordering::Relaxed) {
         rose(live);
@@ -39,7 +38,7 @@ pub(crate) fn grow(bytes: usize) {
 
 /// There are so many fewer.
 #[inline(always)]
-pub(crate) fn shrink(bytes: usize) {
+pub fn shrink(bytes: usize) {
     LIVE.0.fetch_sub(bytes as isize, Ordering::Relaxed);
 }
 
@@ -85,26 +84,31 @@ fn set_limits() {
     }
 }
 
+/// The same, which may be less than nothing where not all calls are counted.
+pub fn signed_bytes() -> isize {
+    LIVE.0.load(Ordering::Relaxed)
+}
+
 /// Bytes that live now.
-pub(crate) fn bytes() -> u64 {
+pub fn bytes() -> u64 {
     LIVE.0.load(Ordering::Relaxed).max(0) as u64
 }
 
 /// The program's peak.
-pub(crate) fn peak() -> u64 {
+pub fn peak() -> u64 {
     PEAK.load(Ordering::SeqCst).max(ABOVE.0.load(Ordering::SeqCst)).max(0) as u64
 }
 
 /// A region that follows its own peak.
 #[derive(Debug)]
-pub(crate) struct Highest {
+pub struct Highest {
     index: usize,
     before: isize,
 }
 
 impl Highest {
     /// From now on.
-    pub(crate) fn begin() -> Option<Highest> {
+    pub fn begin() -> Option<Highest> {
         let index = take()?;
         let highest = HIGHEST.get(index)?;
         let before = LIVE.0.load(Ordering::SeqCst);
@@ -117,7 +121,7 @@ impl Highest {
     }
 
     /// How far live bytes were above the beginning.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         let highest = HIGHEST.get(self.index).map_or(0, |highest| highest.load(Ordering::SeqCst));
         highest.wrapping_sub(self.before).max(0) as u64
     }

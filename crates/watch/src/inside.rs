@@ -1,5 +1,4 @@
 //! Which threads are inside of a function that they tell of a call, and what was odd about such functions.
-#![forbid(unsafe_code)]
 
 use crate::thread_word;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 const THREADS: usize = 64;
 
 /// A thread that is inside of a hook.
-pub(crate) struct Inside {
+pub struct Inside {
     /// 0: vacant.
     thread: AtomicUsize,
     /// About where its stack was when the hook was called.
@@ -53,7 +52,7 @@ fn own() -> Option<&'static Inside> {
 }
 
 /// A place for the calling thread, which is about to be inside of a hook; `None`: it is inside already, or there is none.
-pub(crate) fn enter(stack: usize) -> Option<&'static Inside> {
+pub fn enter(stack: usize) -> Option<&'static Inside> {
     if let Some(own) = own() {
         // Stacks grow down: what lies above this call encloses it.
         if stack < own.stack.load(Ordering::Relaxed) {
@@ -77,12 +76,12 @@ pub(crate) fn enter(stack: usize) -> Option<&'static Inside> {
 
 impl Inside {
     /// It is about to be told of this block; 0: of none.
-    pub(crate) fn note_block(&self, address: usize) {
+    pub fn note_block(&self, address: usize) {
         self.block.store(address, Ordering::Relaxed);
     }
 
     /// It has come out.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         self.block.store(0, Ordering::Relaxed);
         self.thread.store(0, Ordering::Release);
     }
@@ -91,7 +90,7 @@ impl Inside {
 /// Whether a hook gives a block back, or resizes it, that it is just told of: that is not done, and counted.
 #[cold]
 #[inline(never)]
-pub(crate) fn refuses(block: usize) -> bool {
+pub fn refuses(block: usize) -> bool {
     // What is called from above the hook is not called by it: that was left by `longjmp`, and the block may be given back.
     let here = (&raw const block).addr();
     let is_told = own().is_some_and(|inside| {

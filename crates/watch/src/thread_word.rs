@@ -1,6 +1,5 @@
 //! The word of a thread that counts: which cell it has. Zero in a new thread, and without a destructor: it is there as long as the
 //! thread allocates.
-#![forbid(unsafe_code)]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod here {
@@ -18,7 +17,7 @@ mod here {
     }
 
     /// Tells the calling thread from all that there are now. 0: they cannot be told apart.
-    pub(crate) fn id() -> usize {
+    pub fn id() -> usize {
         tls::thread_pointer()
     }
 }
@@ -38,7 +37,7 @@ mod here {
     }
 
     /// The address of its word.
-    pub(crate) fn id() -> usize {
+    pub fn id() -> usize {
         WORD.try_with(|word| (&raw const *word).addr()).unwrap_or(0)
     }
 
@@ -73,7 +72,7 @@ mod here {
         usize::MAX
     }
     pub(crate) fn set(_: usize) {}
-    pub(crate) fn id() -> usize {
+    pub fn id() -> usize {
         0
     }
     pub(crate) fn thread_and_process() -> Option<(u32, u32)> {
@@ -84,4 +83,5 @@ mod here {
     }
 }
 
-pub(crate) use here::*;
+pub use here::id;
+pub(crate) use here::{get, has_ended, set, thread_and_process};

@@ -1,46 +1,47 @@
 //! The one word that entries look at first: what becomes of a call.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Its lowest byte is what entries look at; above stand two numbers: who wants calls counted, and who wants to be asked.
-pub(crate) static STATE: AtomicUsize = AtomicUsize::new(UNSTARTED as usize);
+pub static STATE: AtomicUsize = AtomicUsize::new(UNSTARTED as usize);
 
 /// Nobody has called yet.
-pub(crate) const UNSTARTED: u8 = 0;
+pub const UNSTARTED: u8 = 0;
 /// Calls are passed on.
-pub(crate) const OFF: u8 = 1;
+pub const OFF: u8 = 1;
 /// Calls are recorded.
 #[cfg_attr(
     not(all(target_os = "linux", target_arch = "x86_64")),
     allow(dead_code, reason = "nothing is recorded there")
 )]
-pub(crate) const ON: u8 = 2;
+pub const ON: u8 = 2;
 /// Another recorder is told of calls, which it does not see: see `forward`.
 #[cfg_attr(
     not(all(target_os = "linux", target_arch = "x86_64")),
     allow(dead_code, reason = "nothing is recorded there")
 )]
-pub(crate) const FORWARDED: u8 = 3;
+pub const FORWARDED: u8 = 3;
 /// What it is beside what is wanted.
-pub(crate) const BASE: u8 = 3;
+pub const BASE: u8 = 3;
 /// Somebody is to be asked before or told after: faults, hooks.
-pub(crate) const ASKED: u8 = 0x20;
+pub const ASKED: u8 = 0x20;
 /// Calls are counted.
-pub(crate) const COUNTED: u8 = 0x40;
+pub const COUNTED: u8 = 0x40;
 /// One of both. As a signed number this is lower than all that need nothing beside the recorder.
-pub(crate) const WATCHED: u8 = 0x80;
+pub const WATCHED: u8 = 0x80;
 /// What there is where nothing but counting was asked for.
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(dead_code, reason = "for entries in assembly"))]
-pub(crate) const COUNTING: u8 = WATCHED | COUNTED | OFF;
+pub const COUNTING: u8 = WATCHED | COUNTED | OFF;
 
 const NUMBER_BITS: u32 = (usize::BITS - 8) / 2;
 const NUMBER_MAX: usize = (1 << NUMBER_BITS) - 1;
 
 /// One that wants something of each call. It ends by [`leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
+pub enum Want {
+    /// To have calls counted.
     Counted,
+    /// To be asked before, or told after.
     Asked,
 }
 
@@ -82,23 +83,24 @@ const fn base_of(word: usize) -> u8 {
 }
 
 /// What becomes of calls, but for what is wanted beside.
-pub(crate) fn base() -> u8 {
+pub fn base() -> u8 {
     base_of(STATE.load(Ordering::Acquire))
 }
 
 /// The byte that entries look at.
 #[inline(always)]
-pub(crate) fn flags() -> u8 {
+pub fn flags() -> u8 {
     STATE.load(Ordering::Relaxed) as u8
 }
 
-pub(crate) fn set_base(base: u8) {
+/// Says what becomes of calls, but for what is wanted beside.
+pub fn set_base(base: u8) {
     change(|word| Some(with_flags(word, base)));
 }
 
 /// False if there are too many already.
 #[must_use]
-pub(crate) fn join(want: Want) -> bool {
+pub fn join(want: Want) -> bool {
     change(|word| {
         let is_room = want.number(word) < NUMBER_MAX;
         let more = word.wrapping_add(1 << want.shift());
@@ -106,7 +108,8 @@ pub(crate) fn join(want: Want) -> bool {
     })
 }
 
-pub(crate) fn leave(want: Want) {
+/// One that has joined wants nothing any more.
+pub fn leave(want: Want) {
     change(|word| {
         let less = word.wrapping_sub(1 << want.shift());
         (want.number(word) > 0).then(|| with_flags(less, base_of(word)))
@@ -119,7 +122,7 @@ fn change(f: impl FnMut(usize) -> Option<usize>) -> bool {
 
 /// Whether something is wanted of calls at this moment.
 #[inline(always)]
-pub(crate) fn wants(want: Want) -> bool {
+pub fn wants(want: Want) -> bool {
     flags() & want.flag() != 0
 }
 

@@ -5,18 +5,17 @@
 //! on, and the thread remembers from where. Where all cells are taken, threads share one.
 //!
 //! A thread's live bytes are what it allocated less what it freed; they can be less than nothing.
-#![forbid(unsafe_code)]
 
+use crate::Stats;
 use crate::live;
 use crate::state::{self, Want};
 use crate::thread_word;
-use crate::{Error, Stats};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// Threads with a cell of their own at the same time.
 const CELLS: usize = 1024;
 /// Regions of one thread that may be open at the same time.
-pub(crate) const LEVELS: usize = 32;
+const LEVELS: usize = 32;
 /// Cells of ended threads are looked for among so many.
 const LOOKED_AT: usize = 16;
 /// The word of a thread for which there was no cell.
@@ -210,7 +209,7 @@ fn known() -> Option<&'static Cell> {
 
 /// The kernel's number of the calling thread, if it has a cell or can get one, and cells are of this process.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) fn thread_of(process: u32) -> Option<u32> {
+pub fn thread_of(process: u32) -> Option<u32> {
     let cell = own()?;
     (PROCESS.load(Ordering::Relaxed) == process).then(|| cell.owner.load(Ordering::Relaxed))
 }
@@ -257,7 +256,7 @@ fn note_free(bytes: usize) {
 
 /// A call gave a block.
 #[inline(always)]
-pub(crate) fn allocated(bytes: usize) {
+pub fn allocated(bytes: usize) {
     note_allocation(bytes);
     live::grow(bytes);
 }
@@ -265,20 +264,20 @@ pub(crate) fn allocated(bytes: usize) {
 /// A call gave none.
 #[cold]
 #[inline(never)]
-pub(crate) fn failed() {
+pub fn failed() {
     note_elsewhere([(FAILURES, 1), (FAILURES, 0)]);
 }
 
 /// A block is given back.
 #[inline(always)]
-pub(crate) fn freed(bytes: usize) {
+pub fn freed(bytes: usize) {
     note_free(bytes);
     live::shrink(bytes);
 }
 
 /// A block is another one now: one call that gave, and one block given back.
 #[inline(always)]
-pub(crate) fn resized(old_bytes: usize, new_bytes: usize) {
+pub fn resized(old_bytes: usize, new_bytes: usize) {
     note_free(old_bytes);
     note_allocation(new_bytes);
     if new_bytes >= old_bytes {
@@ -290,7 +289,7 @@ pub(crate) fn resized(old_bytes: usize, new_bytes: usize) {
 
 /// The same for entries, after calls of programs that are only counted. Returns the block.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) extern "C" fn gave(bytes: usize, block: usize) -> usize {
+pub extern "C" fn gave(bytes: usize, block: usize) -> usize {
     match block {
         0 => failed(),
         _ => allocated(bytes),
@@ -298,15 +297,15 @@ pub(crate) extern "C" fn gave(bytes: usize, block: usize) -> usize {
     block
 }
 
-/// See [`gave`].
+/// The same of a block that is given back: see [`gave`].
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) extern "C" fn frees(bytes: usize) {
+pub extern "C" fn frees(bytes: usize) {
     freed(bytes);
 }
 
 /// See [`gave`].
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) extern "C" fn gave_anew(old_bytes: usize, new_bytes: usize, block: usize) -> usize {
+pub extern "C" fn gave_anew(old_bytes: usize, new_bytes: usize, block: usize) -> usize {
     match block {
         0 => failed(),
         _ => resized(old_bytes, new_bytes),
@@ -315,14 +314,14 @@ pub(crate) extern "C" fn gave_anew(old_bytes: usize, new_bytes: usize, block: us
 }
 
 /// Calls are counted from now on, for good: the first one is about to be made.
-pub(crate) fn count_all() {
+pub fn count_all() {
     if state::join(Want::Counted) {
         COUNTS_ALL.store(true, Ordering::Release);
     }
 }
 
 /// Figures of all threads, since calls are counted.
-pub(crate) fn sums() -> [usize; 5] {
+pub fn sums() -> [usize; 5] {
     let taken = TAKEN.load(Ordering::Acquire).min(CELLS);
     let cells = CELLS_OF_THREADS.get(..taken).unwrap_or(&[]).iter().chain([&SHARED]);
     let mut sums = [0usize; 5];
@@ -337,7 +336,7 @@ pub(crate) fn sums() -> [usize; 5] {
 }
 
 /// What all have done since `before`.
-pub(crate) fn sums_since(before: &[usize; 5], peak_bytes: u64) -> Stats {
+pub fn sums_since(before: &[usize; 5], peak_bytes: u64) -> Stats {
     let now = sums();
     let [allocations, allocated_bytes, frees, freed_bytes, failures] =
         core::array::from_fn(|index| match (now.get(index), before.get(index)) {
@@ -348,60 +347,37 @@ pub(crate) fn sums_since(before: &[usize; 5], peak_bytes: u64) -> Stats {
 }
 
 /// Whether calls are counted from the first on.
-pub(crate) fn counts_all() -> Result<(), Error> {
-    match state::base() {
-        state::UNSTARTED => Err(Error::NoAllocator),
-        _ if COUNTS_ALL.load(Ordering::Acquire) => Ok(()),
-        _ => Err(Error::NotCounted),
-    }
+pub fn counts_all() -> bool {
+    COUNTS_ALL.load(Ordering::Acquire)
 }
 
-/// What the calling thread has done since it began: blocks that it frees count as its frees, whoever allocated them.
-///
-/// ```
-/// # use heapledger::{Heapledger, Options};
-/// # use std::alloc::System;
-/// # #[global_allocator]
-/// # static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().counting());
-/// # fn main() -> Result<(), heapledger::Error> {
-/// let before = heapledger::thread_stats()?;
-/// let kept = Box::new([0u8; 500]);
-/// let now = heapledger::thread_stats()?;
-/// assert_eq!(now.allocations, before.allocations + 1);
-/// assert_eq!(now.bytes(), before.bytes() + 500);
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-/// As of [`stats`](crate::stats), and [`Error::TooMany`] if there is no place for this thread's figures: there is one for 1,024 threads at the same
-/// time on x86-64 Linux, for 1,024 altogether on other systems that have threads with words of their own (Linux, macOS, FreeBSD,
-/// Windows with MSVC), for none elsewhere. The program's own figures are exact all the same.
-pub fn thread_stats() -> Result<Stats, Error> {
-    counts_all()?;
-    let cell = own().ok_or(Error::TooMany)?;
+/// What the calling thread has done since it began, if there is a place for that.
+pub fn of_thread() -> Option<Stats> {
+    let cell = own()?;
     let before = core::array::from_fn(|index| cell.before.get(index).map_or(0, get));
-    Ok(cell.since(&before, cell.highest_of(0)))
+    Some(cell.since(&before, cell.highest_of(0)))
 }
 
 /// What a region of the calling thread began with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
+pub struct Begun {
     level: usize,
     before: [usize; 5],
 }
 
 /// Begins a region of the calling thread.
-pub(crate) fn begin_region() -> Option<Begun> {
+pub fn begin_region() -> Option<Begun> {
     let cell = own()?;
     Some(Begun { level: cell.begin_region()?, before: cell.figures() })
 }
 
-pub(crate) fn region(begun: &Begun) -> Stats {
+/// What the calling thread has done since then.
+pub fn region(begun: &Begun) -> Stats {
     own().map_or(Stats::default(), |cell| cell.since(&begun.before, cell.highest_of(begun.level)))
 }
 
-pub(crate) fn end_region(begun: &Begun) {
+/// It is over.
+pub fn end_region(begun: &Begun) {
     if let Some(cell) = own() {
         cell.end_region(begun.level);
     }
