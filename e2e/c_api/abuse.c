@@ -29,6 +29,10 @@ static void each(int marks) {
     heapledger_is_live(pool);
     heapledger_label_set(heapledger_label(0, "key", "value"));
     heapledger_label_set(heapledger_label_now());
+    /* Under `run` these are refused. */
+    heapledger_start("begin=now,at-exit=remove");
+    heapledger_stop();
+    heapledger_discard();
     number = heapledger_stack_put(frames, heapledger_backtrace(frames, 32, 0));
     heapledger_stack_get(number, frames, 32);
     heapledger_freed(pool, 0);
@@ -119,6 +123,8 @@ static void impossible(void) {
         CHECK(heapledger_resized(&resize, heap, NULL, 1, 0) == 0 && heapledger_is_live(frames) == 1);
         CHECK(heapledger_freed(frames, 0) == 0 && heapledger_is_live(frames) == 0);
     }
+    CHECK(heapledger_start(NULL) < 0 && heapledger_start("") < 0 && heapledger_start("nonsense,=,x=y") < 0);
+    CHECK(heapledger_stop() < 0 && heapledger_discard() < 0);
     CHECK(strlen(heapledger_error_text(-12345)) > 5 && strlen(heapledger_error_text(5)) > 3);
 }
 

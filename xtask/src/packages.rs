@@ -36,6 +36,7 @@ pub(crate) const TEST: &[Need] = &[
     command("ld.lld", "lld"),
     command("musl-gcc", "musl-tools"),
     command("nm", "binutils"),
+    command("pkg-config", "pkgconf"),
     command("gdb", "gdb"),
     command("gdbserver", "gdbserver"),
     command("jq", "jq"),

@@ -49,7 +49,8 @@ enum heapledger_errors {
     HEAPLEDGER_E_ABSENT = -6,    /* the program does not run under heapledger */
     HEAPLEDGER_E_TOO_SMALL = -7, /* a structure or buffer is too small */
     HEAPLEDGER_E_NOT_SO = -8,    /* it is not so, or is so already */
-    HEAPLEDGER_E_UNSUPPORTED = -9 /* the program's malloc cannot tell that */
+    HEAPLEDGER_E_UNSUPPORTED = -9, /* the program's malloc cannot tell that */
+    HEAPLEDGER_E_IMPOSSIBLE = -10 /* this program cannot be recorded; why was told on standard error */
 };
 
 /* Functions that give blocks, and that take them: what reports call them. */
@@ -100,6 +101,13 @@ struct heapledger_c_heap {
 struct heapledger_resize {
     heapledger_u64 kept[4];
 };
+
+/* A program that is linked with heapledger may define this text, of items of the environment variable HEAPLEDGER, which goes before it:
+   what is recorded from the first call on, where the ledger lies, and what becomes of it. `begin=later`: nothing is recorded before
+   heapledger_start().
+
+       const char heapledger_options[] = "begin=later,at-exit=finish,output=server.hl"; */
+extern const char heapledger_options[];
 
 #ifdef HEAPLEDGER_WEAK
 
@@ -162,6 +170,10 @@ HEAPLEDGER_WEAK_(int, resizing, (const void *block, struct heapledger_resize *ke
 HEAPLEDGER_WEAK_(int, resized, (struct heapledger_resize *kept, int heap, const void *block, size_t bytes, int kind), (kept, heap, block, bytes, kind), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, refused, (int heap, size_t bytes, size_t alignment, int kind), (heap, bytes, alignment, kind), HEAPLEDGER_E_ABSENT)
 
+HEAPLEDGER_WEAK_(int, start, (const char *options), (options), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, stop, (void), (), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, discard, (void), (), HEAPLEDGER_E_ABSENT)
+
 #define heapledger_version heapledger_weak_version
 #define heapledger_api_version heapledger_weak_api_version
 #define heapledger_error_text heapledger_weak_error_text
@@ -195,6 +207,10 @@ HEAPLEDGER_WEAK_(int, refused, (int heap, size_t bytes, size_t alignment, int ki
 #define heapledger_resizing heapledger_weak_resizing
 #define heapledger_resized heapledger_weak_resized
 #define heapledger_refused heapledger_weak_refused
+
+#define heapledger_start heapledger_weak_start
+#define heapledger_stop heapledger_weak_stop
+#define heapledger_discard heapledger_weak_discard
 
 #else
 
@@ -314,6 +330,18 @@ int heapledger_resized(struct heapledger_resize *kept, int heap, const void *blo
 
 /* It had no block of so many bytes (alignment 0: of any). `heapledger errors` shows it. */
 int heapledger_refused(int heap, size_t bytes, size_t alignment, int kind);
+
+/* ---- Programs that record themselves: linked with heapledger, and not under `heapledger run`, which decides alone ---- */
+
+/* Recording begins, once in a process. The options go before those of heapledger_options; NULL: these alone. HEAPLEDGER_E_NOT_SO: it has
+   begun, or was, and is over. */
+int heapledger_start(const char *options);
+
+/* It ends, for good; the ledger tells readers. What becomes of that happens at exit. HEAPLEDGER_E_NOT_SO: under `heapledger run`. */
+int heapledger_stop(void);
+
+/* The same, and the ledger is removed now, whether it has ended before or not. */
+int heapledger_discard(void);
 
 #endif
 

@@ -43,6 +43,8 @@ errors! {
     NOT_SO = -8, c"it is not so, or is so already";
     /// The C library does not tell.
     UNSUPPORTED = -9, c"the program's malloc cannot tell that";
+    /// The program cannot be recorded.
+    IMPOSSIBLE = -10, c"this program cannot be recorded; why was told on standard error";
 }
 
 impl ApiError {

@@ -27,6 +27,7 @@ extern crate std;
 pub mod blocks;
 mod entry;
 pub mod error;
+pub mod life;
 pub mod list;
 pub mod moments;
 pub mod recording;

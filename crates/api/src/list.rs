@@ -1,7 +1,7 @@
 //! The one list of functions. What the preload library offers, the header and the table of the documentation are compared with it.
 #![forbid(unsafe_code)]
 
-use crate::{blocks, error, moments, recording, stacks, windows};
+use crate::{blocks, error, life, moments, recording, stacks, windows};
 
 /// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,4 +59,7 @@ list! {
     blocks::heapledger_resizing 1 "it is about to resize one"
     blocks::heapledger_resized 1 "it has, or could not"
     blocks::heapledger_refused 1 "it had no block"
+    life::heapledger_start 1 "recording begins, in a program that records itself"
+    life::heapledger_stop 1 "it ends, for good"
+    life::heapledger_discard 1 "it ends, and the ledger is removed"
 }

@@ -22,6 +22,7 @@ pub(crate) mod naming;
 mod opened;
 pub(crate) mod present;
 mod proposed;
+mod sdk;
 mod snapshot;
 pub(crate) mod standard;
 mod stats;
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Recover(args::RecoverArgs),
     /// Print the header with which a C program speaks to its recorder
     Header(header::HeaderArgs),
+    /// Write what a C program is built with that records itself
+    Sdk(sdk::SdkArgs),
     /// Print a script with which a shell completes commands and options
     Completions(completions::CompletionsArgs),
     /// Show or write manual pages
@@ -93,6 +96,7 @@ impl Command {
             Command::Whereis(arguments) => whereis::run(&arguments),
             Command::Recover(arguments) => recover::run(&arguments),
             Command::Header(arguments) => header::run(&arguments).map(success),
+            Command::Sdk(arguments) => sdk::run(&arguments).map(success),
             Command::Completions(arguments) => completions::run(&arguments).map(success),
             Command::Man(arguments) => man::run(&arguments).map(success),
         };

@@ -41,11 +41,17 @@ pub enum Key {
     Accounts,
     /// A label of the whole run, `KEY=VALUE`; several.
     Label,
+    /// When a program that records itself begins: one of [`begin::ALL`].
+    Begin,
+    /// What becomes of its ledger at its end: one of [`at_exit::ALL`].
+    AtExit,
+    /// The file that the ledger is finished into.
+    Output,
 }
 
 impl Key {
     /// All of them.
-    pub const ALL: [Key; 14] = [
+    pub const ALL: [Key; 17] = [
         Key::Dir,
         Key::Session,
         Key::Pid,
@@ -60,6 +66,9 @@ impl Key {
         Key::Reuse,
         Key::Accounts,
         Key::Label,
+        Key::Begin,
+        Key::AtExit,
+        Key::Output,
     ];
 
     /// As it is written.
@@ -79,7 +88,15 @@ impl Key {
             Key::Reuse => "reuse",
             Key::Accounts => "accounts",
             Key::Label => "label",
+            Key::Begin => "begin",
+            Key::AtExit => "at-exit",
+            Key::Output => "output",
         }
+    }
+
+    /// Whether it belongs to one process, and not to whatever a person starts: `run` makes its own, or does without.
+    pub const fn is_of_one_process(self) -> bool {
+        matches!(self, Key::Session | Key::Pid | Key::Begin | Key::AtExit | Key::Output)
     }
 
     /// That of this name.
@@ -97,6 +114,34 @@ pub const PARTS: [(&str, u32); 6] = [
     ("history", Options::HISTORY),
     ("heap", Options::HEAP),
 ];
+
+/// Values of [`Key::Begin`].
+pub mod begin {
+    /// With the first call of all.
+    pub const NOW: &str = "now";
+    /// The same, but blocks pass by until the program resumes.
+    pub const PAUSED: &str = "paused";
+    /// When the program says so.
+    pub const LATER: &str = "later";
+    /// All of them.
+    pub const ALL: [&str; 3] = [NOW, PAUSED, LATER];
+}
+
+/// Values of [`Key::AtExit`].
+pub mod at_exit {
+    /// It stays where it is, unfinished.
+    pub const KEEP: &str = "keep";
+    /// It is written out as a finished ledger.
+    pub const FINISH: &str = "finish";
+    /// It is removed.
+    pub const REMOVE: &str = "remove";
+    /// All of them.
+    pub const ALL: [&str; 3] = [KEEP, FINISH, REMOVE];
+}
+
+/// The name of the library that C programs are linked with: the preload library under another one. The loader takes what was preloaded
+/// for it, so that there is one in a process.
+pub const LINKED_LIBRARY: &str = "libheapledger.so.0";
 
 /// Values of [`Key::Unwind`], and of [`process::UNWIND`].
 pub mod unwind {

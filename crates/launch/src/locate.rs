@@ -40,6 +40,11 @@ pub fn library(chosen: Option<&Path>) -> Result<PathBuf, LaunchError> {
     Err(last)
 }
 
+/// The library's bytes: what is preloaded is also what programs are linked with.
+pub fn image() -> Result<&'static [u8], LaunchError> {
+    if LIBRARY.is_empty() { Err(LaunchError::NoLibrary) } else { Ok(LIBRARY) }
+}
+
 fn named_in_environment() -> Option<PathBuf> {
     env::var_os(OVERRIDE).map(Into::into)
 }

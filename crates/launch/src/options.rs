@@ -269,8 +269,7 @@ impl Settings {
             let at = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
             let (name, value) = (item.get(..at).unwrap_or_default(), item.get(at + 1..).unwrap_or_default());
             let key = Key::of(name);
-            // These belong to one process; `run` makes its own.
-            if matches!(key, Some(Key::Session | Key::Pid)) {
+            if key.is_some_and(Key::is_of_one_process) {
                 continue;
             }
             let option = OPTIONS.iter().find(|option| Some(option.key) == key);
@@ -425,7 +424,7 @@ mod tests {
         for how in session::unwind::ALL {
             assert!(help(Key::Unwind).contains(how), "{how}");
         }
-        for key in Key::ALL.into_iter().filter(|key| !matches!(key, Key::Session | Key::Pid)) {
+        for key in Key::ALL.into_iter().filter(|key| !key.is_of_one_process()) {
             assert_eq!(OPTIONS.iter().filter(|option| option.key == key).count(), 1, "{}", key.name());
         }
     }

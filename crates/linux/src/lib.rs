@@ -26,6 +26,7 @@ mod x86_64_linux {
     pub mod clock;
     pub mod context;
     mod debug_list;
+    mod dynamic;
     pub mod fork;
     pub mod fork_token;
     pub mod loader;

@@ -2,57 +2,25 @@
 
 use crate::SHARED;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
+use crate::life;
 use crate::next;
 use crate::stubs::{BookedBy, CallFrame, Caller};
+use heapledger_format::Kind;
 use heapledger_format::errors::ErrorKind;
-use heapledger_format::{Kind, session};
 use heapledger_process::code;
 use heapledger_process::enclosing::{self, Call};
 use heapledger_process::entry;
 use heapledger_process::errors::FailedCall;
 use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::ledger::PAGE_BYTES;
-use heapledger_process::options::Request;
 use heapledger_process::reallocation::Reallocation;
-use heapledger_process::start::{self, Hooks, NotStarted};
-
-const GLIBC_HEAPS: &[&[u8]] = &[b"brk heap", b"arenas", b"large mappings"];
+use heapledger_process::start;
 
 /// Starts recording at the first call of all.
 #[inline(always)]
 pub(crate) fn ensure_started() {
     if start::is_unstarted(&SHARED) {
-        begin();
-    }
-}
-
-#[cold]
-fn begin() {
-    // Finds the next allocator first: whoever passes through while recording starts needs it.
-    next::next(crate::hooked::Hook::Malloc as usize);
-    if next::is_last() {
-        start::stay_off(
-            &SHARED,
-            b"the library was not preloaded (dlopen, or linked last), so the program's calls go past it",
-        );
-        return;
-    }
-    let name = next::c_module_name();
-    let basename = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(b"heap");
-    let other = [basename];
-    let heaps = if next::is_glibc() { GLIBC_HEAPS } else { &other[..] };
-    let request = Request::of_environment();
-    let hooks = Hooks { next: name, cxx: next::cxx_module_name(), heaps, tells_of_memory: true, begins_late: false };
-    let started = start::start(&SHARED, &hooks, &request);
-    if started != Err(NotStarted::Again) && !request.unknown.bytes().is_empty() {
-        start::complain(&[session::VARIABLE.as_bytes(), b": not understood: ", request.unknown.bytes()]);
-    }
-    match started {
-        Ok(()) => {
-            #[cfg(feature = "oracle")]
-            crate::oracle::start();
-        }
-        Err(why) => why.complain(),
+        life::begin();
     }
 }
 

@@ -25,6 +25,7 @@
 mod calls;
 mod emulated;
 mod hooked;
+mod life;
 mod memory;
 mod next;
 #[cfg(feature = "oracle")]
@@ -46,13 +47,13 @@ static AT_LOAD: extern "C" fn() = {
     at_load
 };
 
-/// Which threads are still there is looked at when the program ends: nobody tells of their end.
+/// The program ends, and with it what is recorded.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = {
     #[unsafe(link_section = "heapledger_entry")]
     extern "C" fn at_exit() {
-        heapledger_process::hooks::program_exits(&SHARED);
+        heapledger_process::life::end();
         // Not a last call: the frame stays as long as the recorder is at work.
         core::hint::black_box(());
     }

@@ -10,7 +10,7 @@ use core::ops::Range;
 
 // The section is there, and has ends, even where nobody puts anything into it: a linker that drops what nobody refers to keeps it.
 global_asm!(
-    ".pushsection heapledger_entry,\"axR\",@progbits",
+    ".pushsection heapledger_entry,\"axR\",@progbits,unique,1",
     "ud2",
     ".popsection",
     ".hidden __start_heapledger_entry",

@@ -97,6 +97,8 @@ pub mod layouts;
 #[cfg(not(feature = "loom"))]
 pub mod ledger;
 #[cfg(not(feature = "loom"))]
+pub mod life;
+#[cfg(not(feature = "loom"))]
 pub mod look;
 #[cfg(not(feature = "loom"))]
 pub mod marks;

@@ -77,6 +77,37 @@ impl Accounting {
     }
 }
 
+/// When a program that records itself begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// With the first call of all.
+    Now,
+    /// When it says so.
+    Later,
+}
+
+/// What becomes of the ledger at the end of a program that records itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtExit {
+    /// It stays where it is, unfinished.
+    Keep,
+    /// It is written out as a finished ledger.
+    Finish,
+    /// It is removed.
+    Remove,
+}
+
+impl AtExit {
+    fn named(name: &[u8]) -> Option<AtExit> {
+        let all = [
+            (session::at_exit::KEEP, AtExit::Keep),
+            (session::at_exit::FINISH, AtExit::Finish),
+            (session::at_exit::REMOVE, AtExit::Remove),
+        ];
+        all.into_iter().find(|(known, _)| known.as_bytes() == name).map(|(_, at_exit)| at_exit)
+    }
+}
+
 /// What was asked for. A library of hooks for unmodified programs begins with the defaults; one that a program is linked with
 /// begins with what the program asks for. What the person sets in the variable is set over that.
 pub struct Request {
@@ -108,6 +139,12 @@ pub struct Request {
     pub accounts: Accounting,
     /// Begins paused: see [`switch`](crate::switch).
     pub paused: bool,
+    /// Where the program says itself what it records: see [`life`](crate::life).
+    pub begins: Begins,
+    /// What becomes of the ledger; `None`: what is usual there.
+    pub at_exit: Option<AtExit>,
+    /// The file that it is finished into; empty: one of the program's name.
+    pub output: Text<PATH_BYTES_MAX>,
     /// The ledger is the process's own memory, and no file: it ends with the process, unless it is
     /// copied before.
     pub in_memory: bool,
@@ -138,6 +175,9 @@ impl Default for Request {
             sample: 0,
             accounts: Accounting::None,
             paused: false,
+            begins: Begins::Now,
+            at_exit: None,
+            output: Text::new(),
             in_memory: false,
             notes_children: true,
             begins_late: false,
@@ -156,6 +196,10 @@ impl Request {
     /// The same, with what the person has set in the variable set over it.
     #[must_use]
     pub fn under_environment(self) -> Request {
+        // Who starts such a program decides nothing for it.
+        if process::is_privileged() {
+            return self;
+        }
         let value = process::environment::<{ session::VARIABLE_BYTES_MAX }>(session::VARIABLE.as_bytes());
         self.under(value.as_ref().map_or(&[], |value| value.bytes()))
     }
@@ -222,6 +266,18 @@ impl Request {
                     self.labels.push(b"\n");
                 }
                 self.labels.push(label.bytes());
+            }
+            Key::Begin => {
+                let is = |name: &str| value == name.as_bytes();
+                session::begin::ALL.into_iter().any(is).then_some(())?;
+                self.paused = is(session::begin::PAUSED);
+                self.begins = if is(session::begin::LATER) { Begins::Later } else { Begins::Now };
+            }
+            Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
+            Key::Output => {
+                self.output = percent_decoded(value);
+                (!self.output.is_cut() && !self.output.bytes().is_empty()).then_some(())?;
+                self.at_exit = self.at_exit.or(Some(AtExit::Finish));
             }
             Key::Without => {
                 for name in value.split(|byte| *byte == b'+') {
@@ -335,6 +391,28 @@ mod tests {
     }
 
     #[test]
+    fn a_program_says_when_it_begins_and_what_becomes_of_its_ledger() {
+        let usual = Request::parse(b"");
+        assert_eq!((usual.paused, usual.begins, usual.at_exit), (false, Begins::Now, None));
+        let request = Request::parse(b"begin=later,at-exit=remove,output=a%2Cb.hl");
+        assert_eq!(
+            (request.begins, request.at_exit, request.output.bytes()),
+            (Begins::Later, Some(AtExit::Remove), &b"a,b.hl"[..])
+        );
+        let request = request.under(b"begin=paused,at-exit=keep");
+        assert_eq!((request.paused, request.begins, request.at_exit), (true, Begins::Now, Some(AtExit::Keep)));
+        assert_eq!(Request::parse(b"output=x.hl").at_exit, Some(AtExit::Finish));
+        let (begin, at_exit) = (session::begin::ALL, session::at_exit::ALL);
+        for item in begin
+            .map(|name| ["begin=", name].concat())
+            .into_iter()
+            .chain(at_exit.map(|name| ["at-exit=", name].concat()))
+        {
+            assert!(Request::parse(item.as_bytes()).unknown.bytes().is_empty(), "{item}");
+        }
+    }
+
+    #[test]
     fn a_history_is_never_shorter_than_was_asked_for() {
         for (asked, given) in [(&b"history=0"[..], 0), (b"history=1", 64), (b"history=64", 64), (b"history=1000", 1024)]
         {
@@ -357,6 +435,9 @@ mod tests {
             b"accounts=2",
             b"check-stacks=yes",
             b"reuse=2",
+            b"begin=soon",
+            b"at-exit=",
+            b"output=",
             b"=",
         ] {
             let request = Request::parse(nonsense);

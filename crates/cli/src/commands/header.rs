@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::unless_pipe_closed;
 
 /// It travels in the command, as the library does whose functions it declares.
-const HEADER: &str = include_str!("../../header/heapledger.h");
+pub(crate) const HEADER: &str = include_str!("../../header/heapledger.h");
 
 /// Arguments of `header`.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! Where the loader keeps its list of modules, for debuggers: in `_r_debug` of glibc, elsewhere under musl, and noted in the
 //! executable by both.
 
-use super::loader::find_in_dynamic;
+use super::dynamic::find_in_dynamic;
 use crate::process;
 use core::arch::asm;
 use core::ffi::c_char;

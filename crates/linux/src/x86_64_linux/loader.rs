@@ -6,6 +6,7 @@
 //! lock-free and safe in signal handlers.
 
 use super::debug_list::{LinkMap, ProgramHeader, debug_list};
+use super::dynamic::{dynamic_entries, find_in_dynamic};
 use super::segment::MappedSegment;
 use crate::process;
 use core::arch::asm;
@@ -38,23 +39,6 @@ pub fn modules() -> impl Iterator<Item = Module> {
     let valid = |map: *const LinkMap| (!map.is_null()).then_some(Module { map });
     // SAFETY: the loader keeps the list well-formed; see above for when it changes.
     core::iter::successors(valid(first), move |module| valid(unsafe { (*module.map).next }))
-}
-
-/// The value of an entry of a dynamic section.
-pub(super) fn find_in_dynamic(mut entry: *const [usize; 2], tag: usize) -> Option<usize> {
-    if entry.is_null() {
-        return None;
-    }
-    // SAFETY: the dynamic section ends with an entry whose tag is 0.
-    unsafe {
-        while (*entry)[0] != 0 {
-            if (*entry)[0] == tag {
-                return Some((*entry)[1]);
-            }
-            entry = entry.add(1);
-        }
-    }
-    None
 }
 
 /// Address of the dynamic section of the module that contains this code.
@@ -97,6 +81,12 @@ pub fn is_defined(name: &[u8]) -> bool {
     modules().any(|module| module.symbol(name).is_some())
 }
 
+/// Whether any module is linked with a library of this name.
+pub fn is_needed(name: &[u8]) -> bool {
+    modules().any(|module| module.needs(name))
+}
+
+const DT_NEEDED: usize = 1;
 const DT_HASH: usize = 4;
 const DT_STRTAB: usize = 5;
 const DT_SYMTAB: usize = 6;
@@ -135,6 +125,14 @@ impl Module {
 
     fn dynamic_value(&self, tag: usize) -> Option<usize> {
         find_in_dynamic(self.dynamic(), tag)
+    }
+
+    fn needs(&self, name: &[u8]) -> bool {
+        let Some(strings) = self.dynamic_address(DT_STRTAB) else { return false };
+        let needed = dynamic_entries(self.dynamic()).filter(|entry| entry[0] == DT_NEEDED);
+        // SAFETY: the module's own offset leads to a string in its string table.
+        let string = |at: usize| unsafe { CStr::from_ptr(strings.wrapping_add(at) as *const c_char) };
+        needed.into_iter().any(|entry| string(entry[1]).to_bytes() == name)
     }
 
     /// An address in the dynamic section: the loader adds the bias in place where the section is writable.

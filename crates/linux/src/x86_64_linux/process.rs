@@ -147,16 +147,27 @@ impl Search<'_> {
 /// Where the kernel put the program headers of the executable, as the auxiliary vector says; 0 if it does not.
 pub fn program_headers() -> usize {
     const AT_PHDR: usize = 3;
+    told_by_kernel(AT_PHDR).unwrap_or(0)
+}
+
+/// A value of the auxiliary vector.
+fn told_by_kernel(key: usize) -> Option<usize> {
     let mut vector = [0u8; 1024];
-    let mut value = 0;
+    let mut value = None;
     let found = read_pieces(c"/proc/self/auxv", &mut vector, &mut |bytes| {
         let word = |bytes: &[u8; 8]| usize::from_ne_bytes(*bytes);
         let (words, _) = bytes.as_chunks::<8>();
-        let pair = words.as_chunks::<2>().0.iter().find(|[key, _]| word(key) == AT_PHDR);
-        value = pair.map_or(0, |[_, value]| word(value));
+        let pair = words.as_chunks::<2>().0.iter().find(|[own, _]| word(own) == key);
+        value = pair.map(|[_, value]| word(value));
         false
     });
-    if found { value } else { auxiliary(AT_PHDR).unwrap_or(0) }
+    if found { value } else { auxiliary(key) }
+}
+
+/// Whether the program runs with more rights than whoever started it: with those of its file.
+pub fn is_privileged() -> bool {
+    const AT_SECURE: usize = 23;
+    told_by_kernel(AT_SECURE).is_some_and(|secure| secure != 0)
 }
 
 /// When the process was started: field 22 of `/proc/self/stat`, in clock ticks since boot.

@@ -1,0 +1,68 @@
+//! How recording begins in a program, and what that program says about it itself.
+
+use crate::SHARED;
+use crate::hooked::Hook;
+use crate::next;
+use core::arch::asm;
+use core::ffi::{CStr, c_char};
+use heapledger_format::session::LINKED_LIBRARY;
+use heapledger_linux::loader;
+use heapledger_process::life::{self, Begin, Host};
+use heapledger_process::options::AtExit;
+use heapledger_process::start::Hooks;
+
+const GLIBC_HEAPS: &[&[u8]] = &[b"brk heap", b"arenas", b"large mappings"];
+
+static HOST: Host = Host { shared: &SHARED, hooks, words, at_exit };
+
+/// The first call of all, and those that come while the program has not said when.
+#[cold]
+pub(crate) fn begin() {
+    if life::waits() {
+        return;
+    }
+    // Finds the next allocator first: whoever passes through while recording starts needs it.
+    next::next(Hook::Malloc as usize);
+    if next::is_last() {
+        life::stay_off(
+            &HOST,
+            b"the library was not preloaded (dlopen, or linked last), so the program's calls go past it",
+        );
+        return;
+    }
+    life::first_call(&HOST);
+    #[cfg(feature = "oracle")]
+    if heapledger_process::hooks::is_on(&SHARED) {
+        crate::oracle::start();
+    }
+}
+
+fn hooks(begin: &mut Begin) {
+    let name = next::c_module_name();
+    let other = [name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(b"heap")];
+    let heaps = if next::is_glibc() { GLIBC_HEAPS } else { &other[..] };
+    let (cxx, begins_late) = (next::cxx_module_name(), life::waits());
+    begin(&Hooks { next: name, cxx, heaps, tells_of_memory: true, begins_late });
+}
+
+/// The text `heapledger_options` of the program, if it has one.
+fn words() -> (&'static [u8], &'static [u8]) {
+    let first: *const c_char;
+    // SAFETY: loads an address from our own table; 0 if nobody defines it.
+    unsafe {
+        asm!(
+            ".weak heapledger_options",
+            "mov {}, qword ptr [rip + heapledger_options@GOTPCREL]",
+            out(reg) first, options(nostack, preserves_flags, readonly)
+        );
+    }
+    // SAFETY: a text of the program's, which is constant and ends with a zero byte.
+    let words = if first.is_null() { c"" } else { unsafe { CStr::from_ptr(first) } };
+    (words.to_bytes(), b"heapledger_options")
+}
+
+/// What becomes of a ledger of which nobody says it: a library that was preloaded by hand is in all kinds of programs, which do not
+/// expect files where they work.
+fn at_exit() -> AtExit {
+    if loader::is_needed(LINKED_LIBRARY.as_bytes()) { AtExit::Finish } else { AtExit::Keep }
+}

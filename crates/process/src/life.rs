@@ -1,0 +1,276 @@
+//! The life of a recording that the program itself decides about: when it begins, and what becomes of its ledger.
+//!
+//! What it asks for it says in the words of the variable `HEAPLEDGER`: in a text that the library of hooks finds ([`Host::words`]), and
+//! when it starts. What the variable says goes before both. Where `run` takes care of the ledger, it decides alone.
+
+#![forbid(unsafe_code)]
+
+use crate::once::{Early, Noted, Starting};
+use crate::options::{AtExit, Begins, Request};
+use crate::shared::{Phase, Shared};
+use crate::start::{self, Hooks, NotStarted, Stops};
+use crate::{finish, hooks};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use heapledger_format::session::{self, ending};
+use heapledger_linux::memory::PATH_BYTES_MAX;
+use heapledger_linux::process;
+use heapledger_linux::syscall;
+use heapledger_linux::text::Text;
+
+/// Begins, with what the library of hooks knows.
+pub type Begin<'b> = dyn FnMut(&Hooks) + 'b;
+
+/// The library of hooks.
+pub struct Host {
+    /// What its threads share.
+    pub shared: &'static Shared,
+    /// Hands over what it knows that the ledger should hold.
+    pub hooks: fn(&mut Begin),
+    /// What the program has written down for it, and the name of that.
+    pub words: fn() -> (&'static [u8], &'static [u8]),
+    /// What becomes of a ledger of which nobody says it.
+    pub at_exit: fn() -> AtExit,
+}
+
+/// Why nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unchanged {
+    /// Nothing is recorded in this process, or not by this recorder.
+    Off,
+    /// It is so already, or was and is over; or somebody else takes care of the ledger.
+    NotSo,
+    /// The words cannot be understood. That was told on standard error.
+    Words,
+    /// This program cannot be recorded. Why was told on standard error.
+    Impossible,
+}
+
+/// Who was called first.
+static HOST: Noted<Host> = Noted::new();
+
+/// Where the program's recording is.
+static STAGE: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+/// The program will say when.
+const WAITS: u8 = 1;
+const BEGUN: u8 = 2;
+const IMPOSSIBLE: u8 = 3;
+/// There is another recorder in the process, or its ledger is another process's.
+const ELSEWHERE: u8 = 4;
+
+/// What becomes of the ledger.
+struct Ending {
+    at_exit: AtExit,
+    output: Text<PATH_BYTES_MAX>,
+    by_others: bool,
+}
+
+static ENDING: Early<Ending> = Early::new(Ending { at_exit: AtExit::Keep, output: Text::new(), by_others: true });
+/// Whether [`ENDING`] is told.
+static TOLD: AtomicU8 = AtomicU8::new(Phase::Unstarted as u8);
+/// The program has thrown its ledger away.
+static DISCARDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether nothing has begun, because the program will say when.
+pub fn waits() -> bool {
+    STAGE.load(Ordering::Relaxed) == WAITS
+}
+
+/// Whether nothing is recorded by this recorder, and never will be.
+pub fn is_over(shared: &Shared) -> bool {
+    shared.phase.load(Ordering::Acquire) == Phase::Off as u8
+}
+
+/// The first call of all: begins, unless the program will say when.
+#[cold]
+pub fn first_call(host: &'static Host) {
+    HOST.set(host);
+    if waits() {
+        return;
+    }
+    let asked = asked(host, b"");
+    if asked.request.begins == Begins::Later {
+        if STAGE.compare_exchange(UNKNOWN, WAITS, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            asked.complain();
+        }
+        return;
+    }
+    if let Err(why) = begin(host, asked) {
+        why.complain();
+    }
+}
+
+/// Nothing will be recorded in this process, for a reason that the library of hooks knows.
+#[cold]
+pub fn stay_off(host: &'static Host, reason: &[u8]) {
+    HOST.set(host);
+    STAGE.store(IMPOSSIBLE, Ordering::Release);
+    start::stay_off(host.shared, reason);
+}
+
+/// The program says so, and what is to be recorded.
+///
+/// # Errors
+/// If that cannot be, or is so already.
+pub fn start(words: &[u8]) -> Result<(), Unchanged> {
+    let Some(host) = HOST.get() else { return Err(Unchanged::Off) };
+    if let IMPOSSIBLE = STAGE.load(Ordering::Acquire) {
+        return Err(Unchanged::Impossible);
+    }
+    if !start::is_unstarted(host.shared) {
+        return Err(Unchanged::NotSo);
+    }
+    let asked = asked(host, words);
+    if !asked.not_said.bytes().is_empty() {
+        complain_of(b"heapledger_start", asked.not_said.bytes());
+        return Err(Unchanged::Words);
+    }
+    begin(host, asked).map_err(|why| {
+        why.complain();
+        match why {
+            NotStarted::Again | NotStarted::OfAnother | NotStarted::Elsewhere => Unchanged::NotSo,
+            NotStarted::Sanitizer(_) | NotStarted::Library(_) | NotStarted::NoLedger(_) | NotStarted::NoMemory => {
+                Unchanged::Impossible
+            }
+        }
+    })
+}
+
+/// Nothing is recorded any more, for good. The ledger ends here.
+///
+/// # Errors
+/// If nothing is recorded, or somebody else takes care of the ledger.
+pub fn stop() -> Result<(), Unchanged> {
+    let host = of_own_ledger()?;
+    if is_over(host.shared) {
+        return Err(Unchanged::Off);
+    }
+    start::stop(host.shared, Stops::Early);
+    Ok(())
+}
+
+/// The same, and the ledger is removed, whether it has stopped before or not.
+///
+/// # Errors
+/// As [`stop`].
+pub fn discard() -> Result<(), Unchanged> {
+    let host = of_own_ledger()?;
+    if DISCARDED.swap(true, Ordering::AcqRel) {
+        return Err(Unchanged::Off);
+    }
+    start::stop(host.shared, Stops::Early);
+    start::remove(host.shared);
+    Ok(())
+}
+
+/// Whose ledger the program decides about.
+fn of_own_ledger() -> Result<&'static Host, Unchanged> {
+    let ending = ending().ok_or(Unchanged::Off)?;
+    let host = HOST.get().filter(|host| start::is_ours(host.shared)).ok_or(Unchanged::Off)?;
+    if ending.by_others { Err(Unchanged::NotSo) } else { Ok(host) }
+}
+
+/// The program ends.
+pub fn end() {
+    let Some(host) = HOST.get() else { return };
+    // Which threads are still there is looked at: nobody tells of their end.
+    hooks::program_exits(host.shared);
+    let (Some(ending), Ok(_)) = (ending(), of_own_ledger()) else { return };
+    if ending.at_exit == AtExit::Keep || DISCARDED.load(Ordering::Relaxed) {
+        return;
+    }
+    start::stop(host.shared, Stops::AtEnd);
+    if ending.at_exit == AtExit::Remove || finish(host.shared, ending) {
+        start::remove(host.shared);
+    }
+}
+
+/// Writes the ledger out, where it was asked for. False if that is not possible.
+#[cold]
+#[inline(never)]
+fn finish(shared: &Shared, ending: &Ending) -> bool {
+    let mut path = Text::<PATH_BYTES_MAX>::new();
+    if ending.output.bytes().is_empty() {
+        path.push(b"heapledger.").push(process::program::<256>().bytes());
+        path.push(b".").push_number(u64::from(syscall::getpid())).push(ending::FINISHED.as_bytes());
+    } else {
+        path.push(ending.output.bytes());
+    }
+    let written = finish::finish(shared, path.c_str()).is_ok();
+    if !written {
+        start::complain(&[path.bytes(), b" cannot be written: `heapledger recover` finishes the ledger"]);
+    }
+    written
+}
+
+/// What is asked of the recorder, and what of that could not be understood: where it was written down, and where it was said.
+struct Asked {
+    request: Request,
+    not_written: Text<64>,
+    not_said: Text<64>,
+    written_in: &'static [u8],
+}
+
+impl Asked {
+    fn complain(&self) {
+        complain_of(self.written_in, self.not_written.bytes());
+        complain_of(session::VARIABLE.as_bytes(), self.request.unknown.bytes());
+    }
+}
+
+fn complain_of(source: &[u8], item: &[u8]) {
+    if !item.is_empty() {
+        start::complain(&[source, b": not understood: ", item]);
+    }
+}
+
+/// The variable goes before what the program says, and that before what it has written down.
+#[inline(never)]
+fn asked(host: &Host, said: &[u8]) -> Asked {
+    let (written, written_in) = (host.words)();
+    let mut request = Request::default().under(written);
+    let not_written = core::mem::replace(&mut request.unknown, Text::new());
+    let mut request = request.under(said);
+    let not_said = core::mem::replace(&mut request.unknown, Text::new());
+    let request = request.under_environment();
+    if request.session.is_none() {
+        return Asked { request, not_written, not_said, written_in };
+    }
+    // Whoever has started the program to record it decides about all of it.
+    let request = Request { begins: Begins::Now, ..Request::of_environment() };
+    Asked { request, not_written: Text::new(), not_said: Text::new(), written_in }
+}
+
+#[cold]
+#[inline(never)]
+fn begin(host: &'static Host, mut asked: Asked) -> Result<(), NotStarted> {
+    let at_exit = asked.request.at_exit.unwrap_or_else(host.at_exit);
+    let by_others = asked.request.session.is_some();
+    // A list of children is for who finishes the ledger.
+    asked.request.notes_children &= by_others || at_exit == AtExit::Keep;
+    // What was allocated while it waited is freed now; and what is wrong with the words was told then.
+    let waited = waits();
+    asked.request.begins_late |= waited;
+    let mut begun = Err(NotStarted::Again);
+    (host.hooks)(&mut |hooks| begun = start::start(host.shared, hooks, &asked.request));
+    let stage = match &begun {
+        Err(NotStarted::Again) => return begun,
+        Ok(()) => BEGUN,
+        Err(NotStarted::OfAnother | NotStarted::Elsewhere) => ELSEWHERE,
+        Err(_) => IMPOSSIBLE,
+    };
+    if !waited {
+        asked.complain();
+    }
+    if let (Ok(()), Some(mut starting)) = (&begun, Starting::claim(&TOLD)) {
+        ENDING.change(&mut starting, |kept| *kept = Ending { at_exit, output: asked.request.output, by_others });
+        starting.end(Phase::On);
+    }
+    STAGE.store(stage, Ordering::Release);
+    begun
+}
+
+/// What becomes of the ledger, if there is one.
+fn ending() -> Option<&'static Ending> {
+    (TOLD.load(Ordering::Acquire) == Phase::On as u8).then(|| ENDING.get())
+}
