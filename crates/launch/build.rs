@@ -21,7 +21,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("linux", &[]),
     ("recorder", &["format"]),
     ("process", &["format", "unwind", "linux", "recorder"]),
-    ("api", &["format", "unwind", "linux", "process"]),
+    ("api", &["format", "unwind", "linux", "process", "recorder"]),
     ("preload", &["format", "unwind", "linux", "process", "api"]),
 ];
 

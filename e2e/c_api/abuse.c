@@ -15,6 +15,32 @@
 
 #define CHECK(what) do { if (!(what)) { fprintf(stderr, "line %d: %s\n", __LINE__, #what); _exit(1); } } while (0)
 
+static int walked(const struct heapledger_block *block, void *user) {
+    return block != NULL && user != NULL;
+}
+
+static int swallows(void *to, const char *text, size_t bytes) {
+    return to == NULL && text != NULL && bytes > 0 ? 0 : -1;
+}
+
+/* What heaps have. Not of the C library's: a handler may have interrupted it. */
+static void heaps(void) {
+    struct heapledger_heap figures;
+    struct heapledger_block block;
+    struct heapledger_output output = {swallows, NULL, -1};
+    figures.size = sizeof figures;
+    block.size = sizeof block;
+    heapledger_heaps_figures(0, &figures);
+    heapledger_heap_figures(0, &figures);
+    heapledger_heap_walk(HEAPLEDGER_C_HEAP, walked, NULL);
+    heapledger_heaps_walk(0, walked, &block);
+    heapledger_block_at(&block, &block);
+    heapledger_heaps_print(0, &output);
+    heapledger_heaps_dump(0, &output);
+    heapledger_minimum_watch_start();
+    heapledger_minimum_watch_stop();
+}
+
 /* Each once, with something that could be. */
 static void each(int marks) {
     void *frames[32];
@@ -39,6 +65,7 @@ static void each(int marks) {
     heapledger_resizing(pool, &resize);
     heapledger_resized(&resize, 0, NULL, 8, 0);
     heapledger_refused(0, 8, 0, 0);
+    heaps();
     if (marks) {
         window = heapledger_window_open("w", HEAPLEDGER_ALL, 1);
         heapledger_window_figures(window, &figures);
@@ -78,6 +105,30 @@ static void *allocates(void *unused) {
     return unused;
 }
 
+/* No heap, no structure, one that is too small, no function, nothing to write to. */
+static void impossible_heaps(void) {
+    struct heapledger_heap figures;
+    struct heapledger_block block;
+    struct heapledger_shape shape;
+    struct heapledger_output output = {NULL, NULL, -1};
+    memset(&figures, 0, sizeof figures);
+    memset(&block, 0, sizeof block);
+    memset(&shape, 0, sizeof shape);
+    CHECK(heapledger_heap_figures(0, NULL) < 0 && heapledger_heaps_figures(0, NULL) < 0);
+    CHECK(heapledger_heap_figures(0, &figures) < 0 && heapledger_heaps_figures(0, &figures) < 0);
+    CHECK(heapledger_heap_shape(0, NULL) < 0 && heapledger_heap_shape(0, &shape) < 0);
+    CHECK(heapledger_block_at(&block, NULL) < 0 && heapledger_block_at(&block, &block) < 0);
+    CHECK(heapledger_heap_walk(0, NULL, NULL) < 0 && heapledger_heaps_walk(0, NULL, NULL) < 0);
+    CHECK(heapledger_heap_walk(-2, walked, NULL) < 0 && heapledger_heap_walk(1 << 30, walked, NULL) < 0);
+    figures.size = sizeof figures;
+    block.size = sizeof block;
+    shape.size = sizeof shape;
+    CHECK(heapledger_heap_figures(-2, &figures) < 0 && heapledger_heap_figures(1 << 30, &figures) < 0);
+    CHECK(heapledger_heap_shape(-1, &shape) < 0 && heapledger_heap_shape(0, &shape) < 0);
+    CHECK(heapledger_block_at(NULL, &block) < 0 && heapledger_block_at((void *)-1, &block) < 0);
+    CHECK(heapledger_heaps_print(0, &output) < 0);
+}
+
 static void impossible(void) {
     struct heapledger_c_heap heap_info;
     struct heapledger_figures figures;
@@ -113,6 +164,7 @@ static void impossible(void) {
     CHECK(heapledger_allocated(-1, frames, 1, 0) < 0 && heapledger_allocated(1000, frames, 1, 0) < 0);
     CHECK(heapledger_allocated(0, NULL, 1, 0) < 0 && heapledger_allocated(0, frames, 1, HEAPLEDGER_KIND_FREE) < 0);
     CHECK(heapledger_freed(frames, 1000) < 0 && heapledger_freed(frames, HEAPLEDGER_KIND_MALLOC) < 0);
+    impossible_heaps();
     CHECK(heapledger_resizing(frames, NULL) < 0 && heapledger_resized(NULL, 0, frames, 1, 0) < 0);
     /* What was taken out goes back, whatever else is wrong. (Of such a size it is there also where blocks are sampled.) */
     heap = heapledger_heap_begin("pool", NULL, 0, 0);

@@ -6,6 +6,7 @@
 //! - what a counting library behind ours has counted in the same process ([`counts`]),
 //! - itself ([`ledger::check_totals`]).
 
+pub mod c_programs;
 pub mod tools;
 pub mod victim;
 

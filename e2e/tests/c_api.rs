@@ -1,25 +1,15 @@
 //! The C API: programs that find it under `heapledger run`, and run without it as well. Their sources are in `e2e/c_api`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 
+use heapledger_e2e::c_programs::built;
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
 use heapledger_e2e::process;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger, root};
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::{Result, check};
-
-/// Compiles one of the programs.
-fn built(scratch: &Scratch, compiler: &str, source: &str, name: &str, options: &[&str]) -> Result<PathBuf> {
-    let program = scratch.path(name);
-    let mut compile = Command::new(compiler);
-    compile.args(["-g", "-pthread", "-I"]).arg(root().join("crates/api/include")).args(options);
-    compile.arg("-o").arg(&program).arg(root().join("e2e/c_api").join(source));
-    process::run(&mut compile)?.good()?;
-    Ok(program)
-}
 
 /// What a program says under `run`, and the ledger.
 fn recorded(scratch: &Scratch, name: &str, program: &Path, words: &[String]) -> Result<(String, PathBuf)> {

@@ -18,6 +18,10 @@
 #define HEAPLEDGER_H
 
 #include <stddef.h>
+/* For heapledger_file(), which some programs do without. */
+#ifdef HEAPLEDGER_STDIO
+#include <stdio.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,7 +54,8 @@ enum heapledger_errors {
     HEAPLEDGER_E_TOO_SMALL = -7, /* a structure or buffer is too small */
     HEAPLEDGER_E_NOT_SO = -8,    /* it is not so, or is so already */
     HEAPLEDGER_E_UNSUPPORTED = -9, /* the program's malloc cannot tell that */
-    HEAPLEDGER_E_IMPOSSIBLE = -10 /* this program cannot be recorded; why was told on standard error */
+    HEAPLEDGER_E_IMPOSSIBLE = -10, /* this program cannot be recorded; why was told on standard error */
+    HEAPLEDGER_E_OVERLAPS = -11   /* the range is that of another heap, or reaches over its edge */
 };
 
 /* Functions that give blocks, and that take them: what reports call them. */
@@ -108,6 +113,72 @@ struct heapledger_resize {
 
        const char heapledger_options[] = "begin=later,at-exit=finish,output=server.hl"; */
 extern const char heapledger_options[];
+
+/* In place of the number of a heap: that of the C library. */
+#define HEAPLEDGER_C_HEAP (-1)
+
+/* What an allocator takes beside what it is asked for. */
+struct heapledger_shape {
+    size_t size;    /* of this structure: set by the caller */
+    size_t before;  /* bytes in front of each block */
+    size_t after;   /* bytes behind each block */
+    size_t granule; /* a block's bytes are a multiple of this; 0: of 1 */
+    size_t least;   /* and at least so many */
+    size_t first;   /* bytes at the beginning of the range that no block gets */
+    size_t last;    /* and at its end */
+};
+
+/* What is known of heaps. */
+enum heapledger_known {
+    HEAPLEDGER_KNOWS_TOTAL = 1,     /* how many bytes there are, and how many are free */
+    HEAPLEDGER_KNOWS_OVERHEAD = 2,  /* what the allocator takes; if not, that is part of what is free */
+    HEAPLEDGER_KNOWS_GAPS = 4,      /* what lies between blocks: free_blocks and largest_free_bytes */
+    HEAPLEDGER_KNOWS_MINIMUM = 8,   /* the least that was free */
+    HEAPLEDGER_KNOWS_ALL_BLOCKS = 16 /* every block: none has passed by */
+};
+
+/* What heaps have. What is not known is 0. Where the total is known, it is free_bytes + used_bytes + overhead_bytes. */
+struct heapledger_heap {
+    size_t size;               /* of this structure: set by the caller */
+    size_t heaps;              /* how many these figures are of */
+    size_t total_bytes;        /* of their ranges */
+    size_t free_bytes;
+    size_t used_bytes;         /* asked for, in blocks */
+    size_t overhead_bytes;     /* what allocators take for themselves: all the rest */
+    size_t largest_free_bytes; /* of the largest block that could be had */
+    size_t minimum_free_bytes; /* the least that was free, of each heap; since heapledger_minimum_watch_start() */
+    size_t least_free_bytes;   /* the least that ever was free, of each heap */
+    size_t used_blocks;
+    size_t free_blocks;        /* gaps */
+    unsigned known;            /* of enum heapledger_known */
+    unsigned late_heaps;       /* that began when others had blocks: a sum of minima has nothing of theirs */
+};
+
+/* A block, or a gap between blocks. */
+struct heapledger_block {
+    size_t size;           /* of this structure: set by whoever has it filled */
+    const void *address;
+    size_t bytes;          /* asked for; of a gap: of the largest block that it has room for */
+    size_t usable_bytes;   /* that it really has, as far as is known */
+    size_t taken_bytes;    /* with what its allocator takes; of a gap: all of it */
+    heapledger_u64 number; /* of its allocation: a higher one was later */
+    int heap;              /* its number, or HEAPLEDGER_C_HEAP */
+    int is_used;           /* 0: it is a gap */
+    const void *heap_first; /* where its heap begins, if that is known */
+    size_t heap_bytes;     /* of its heap; 0: not known */
+    int kind;              /* of enum heapledger_kinds, or one that reports know */
+    int spare;
+};
+
+/* Is told of a block; 0: of this heap no more. */
+typedef int (*heapledger_walk)(const struct heapledger_block *block, void *user);
+
+/* Where text goes: to a function that answers below 0 if it has failed, or, without one, to a descriptor. */
+struct heapledger_output {
+    int (*write)(void *to, const char *text, size_t bytes);
+    void *to;
+    int descriptor;
+};
 
 #ifdef HEAPLEDGER_WEAK
 
@@ -174,6 +245,17 @@ HEAPLEDGER_WEAK_(int, start, (const char *options), (options), HEAPLEDGER_E_ABSE
 HEAPLEDGER_WEAK_(int, stop, (void), (), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, discard, (void), (), HEAPLEDGER_E_ABSENT)
 
+HEAPLEDGER_WEAK_(int, heap_shape, (int heap, const struct heapledger_shape *shape), (heap, shape), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, heap_figures, (int heap, struct heapledger_heap *figures), (heap, figures), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, heaps_figures, (unsigned capabilities, struct heapledger_heap *figures), (capabilities, figures), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, minimum_watch_start, (void), (), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, minimum_watch_stop, (void), (), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, heap_walk, (int heap, heapledger_walk each, void *user), (heap, each, user), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, heaps_walk, (unsigned capabilities, heapledger_walk each, void *user), (capabilities, each, user), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, block_at, (const void *address, struct heapledger_block *block), (address, block), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, heaps_print, (unsigned capabilities, const struct heapledger_output *output), (capabilities, output), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, heaps_dump, (unsigned capabilities, const struct heapledger_output *output), (capabilities, output), HEAPLEDGER_E_ABSENT)
+
 #define heapledger_version heapledger_weak_version
 #define heapledger_api_version heapledger_weak_api_version
 #define heapledger_error_text heapledger_weak_error_text
@@ -211,6 +293,17 @@ HEAPLEDGER_WEAK_(int, discard, (void), (), HEAPLEDGER_E_ABSENT)
 #define heapledger_start heapledger_weak_start
 #define heapledger_stop heapledger_weak_stop
 #define heapledger_discard heapledger_weak_discard
+
+#define heapledger_heap_shape heapledger_weak_heap_shape
+#define heapledger_heap_figures heapledger_weak_heap_figures
+#define heapledger_heaps_figures heapledger_weak_heaps_figures
+#define heapledger_minimum_watch_start heapledger_weak_minimum_watch_start
+#define heapledger_minimum_watch_stop heapledger_weak_minimum_watch_stop
+#define heapledger_heap_walk heapledger_weak_heap_walk
+#define heapledger_heaps_walk heapledger_weak_heaps_walk
+#define heapledger_block_at heapledger_weak_block_at
+#define heapledger_heaps_print heapledger_weak_heaps_print
+#define heapledger_heaps_dump heapledger_weak_heaps_dump
 
 #else
 
@@ -310,7 +403,8 @@ int heapledger_stack_get(int stack, void **frames, size_t room);
 /* ---- Allocators of the program's own: pools, arenas, whatever does not come from malloc block by block ---- */
 
 /* Such an allocator begins. Gives the number of its heap, of which there can be some 250. NULL and 0: where its memory
-   lies is not known. Capabilities are the program's affair. */
+   lies is not known. Capabilities are the program's affair: bits by which heaps are chosen. A range may lie outside of others, up
+   to their edge, or be a part of one; else HEAPLEDGER_E_OVERLAPS. */
 int heapledger_heap_begin(const char *name, const void *first, size_t bytes, unsigned capabilities);
 
 /* It is gone. Its row stays, and blocks that are still in it. */
@@ -343,6 +437,60 @@ int heapledger_stop(void);
 /* The same, and the ledger is removed now, whether it has ended before or not. */
 int heapledger_discard(void);
 
+/* ---- What heaps have: those that the program has told of, and what is told of their blocks ---- */
+
+/* What a heap's allocator takes beside what it is asked for, so that what is free is known to the byte. Said before its first
+   block, and once (else HEAPLEDGER_E_NOT_SO). Without it, what the allocator takes counts as free. */
+int heapledger_heap_shape(int heap, const struct heapledger_shape *shape);
+
+/* What a heap has; HEAPLEDGER_C_HEAP: that of the C library, by mallinfo2 and the ledger, not in a signal handler.
+   `figures->size` has to be sizeof(struct heapledger_heap). It looks at each block: the time grows with the range. */
+int heapledger_heap_figures(int heap, struct heapledger_heap *figures);
+
+/* The same of all heaps that have all of these capabilities (0: of all), without the C library's. */
+int heapledger_heaps_figures(unsigned capabilities, struct heapledger_heap *figures);
+
+/* minimum_free_bytes counts from now on, in each heap; again: anew. */
+int heapledger_minimum_watch_start(void);
+
+/* It counts from the beginning of each heap again. HEAPLEDGER_E_NOT_SO: it did. */
+int heapledger_minimum_watch_stop(void);
+
+/* Tells of all blocks and gaps of a heap in the order of their addresses, until told to stop. No lock is held: the function may
+   do what it likes. Of a heap without a range, and of the C library's, only of blocks, in no order. */
+int heapledger_heap_walk(int heap, heapledger_walk each, void *user);
+
+/* The same of each heap that has all of these capabilities; told to stop, it goes on with the next heap. */
+int heapledger_heaps_walk(unsigned capabilities, heapledger_walk each, void *user);
+
+/* The block in which an address lies, its first or any: of the innermost heap that has one there, else of the C library's.
+   `block->size` has to be sizeof(struct heapledger_block). HEAPLEDGER_E_UNKNOWN: there is none. */
+int heapledger_block_at(const void *address, struct heapledger_block *block);
+
+/* Prints what heaps have that have all of these capabilities. NULL: to the standard output, past what stdio keeps back. */
+int heapledger_heaps_print(unsigned capabilities, const struct heapledger_output *output);
+
+/* Prints all their blocks and gaps. */
+int heapledger_heaps_dump(unsigned capabilities, const struct heapledger_output *output);
+
+#endif
+
+/* An output to a stream of stdio, where HEAPLEDGER_STDIO is defined. */
+#ifdef HEAPLEDGER_STDIO
+static int heapledger_write_file(void *file, const char *text, size_t bytes) {
+    return fwrite(text, 1, bytes, (FILE *)file) == bytes ? 0 : -1;
+}
+
+#ifdef __GNUC__
+__attribute__((unused))
+#endif
+static struct heapledger_output heapledger_file(FILE *file) {
+    struct heapledger_output output;
+    output.write = heapledger_write_file;
+    output.to = file;
+    output.descriptor = -1;
+    return output;
+}
 #endif
 
 /* Whether the functions are there: under `heapledger run`. */

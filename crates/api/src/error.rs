@@ -45,6 +45,8 @@ errors! {
     UNSUPPORTED = -9, c"the program's malloc cannot tell that";
     /// The program cannot be recorded.
     IMPOSSIBLE = -10, c"this program cannot be recorded; why was told on standard error";
+    /// A heap's range may not lie there.
+    OVERLAPS = -11, c"the range is that of another heap, or reaches over its edge";
 }
 
 impl ApiError {
@@ -61,6 +63,9 @@ impl From<NotTold> for ApiError {
             NotTold::NoRoom => ApiError::NO_ROOM,
             NotTold::Busy => ApiError::BUSY,
             NotTold::Unknown => ApiError::UNKNOWN,
+            NotTold::Invalid => ApiError::INVALID,
+            NotTold::NotSo => ApiError::NOT_SO,
+            NotTold::Overlaps => ApiError::OVERLAPS,
         }
     }
 }

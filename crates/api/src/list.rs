@@ -1,7 +1,7 @@
 //! The one list of functions. What the preload library offers, the header and the table of the documentation are compared with it.
 #![forbid(unsafe_code)]
 
-use crate::{blocks, error, life, moments, recording, stacks, windows};
+use crate::{blocks, error, heaps, life, moments, recording, stacks, windows};
 
 /// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,4 +62,14 @@ list! {
     life::heapledger_start 1 "recording begins, in a program that records itself"
     life::heapledger_stop 1 "it ends, for good"
     life::heapledger_discard 1 "it ends, and the ledger is removed"
+    heaps::heapledger_heap_shape 1 "what a heap's allocator takes beside what it is asked for"
+    heaps::heapledger_heap_figures 1 "total, used, free, largest, least of a heap"
+    heaps::heapledger_heaps_figures 1 "the same of all heaps that have some capabilities"
+    heaps::heapledger_minimum_watch_start 1 "the least that is free counts from now on"
+    heaps::heapledger_minimum_watch_stop 1 "it counts from the beginning again"
+    heaps::heapledger_heap_walk 1 "all blocks and gaps of a heap"
+    heaps::heapledger_heaps_walk 1 "the same of all heaps that have some capabilities"
+    heaps::heapledger_block_at 1 "the block in which an address lies"
+    heaps::heapledger_heaps_print 1 "prints what heaps have"
+    heaps::heapledger_heaps_dump 1 "prints all their blocks"
 }

@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use heapledger_api::error::ERRORS;
+use heapledger_api::heaps::KNOWN;
 use heapledger_api::list::FUNCTIONS;
 use heapledger_api::recording::{API_VERSION, STATES};
 use heapledger_api::windows::MODES;
@@ -11,7 +12,8 @@ const HEADER: &str = include_str!("../include/heapledger.h");
 
 /// The part of the header that declares the functions, without those for programs that look for them.
 fn declarations() -> &'static str {
-    HEADER.split_once("\n#else\n\n/* ----").expect("the declarations").1
+    let rest = HEADER.split_once("\n#else\n\n/* ----").expect("the declarations").1;
+    rest.split_once("\n#endif\n").expect("their end").0
 }
 
 /// Each `NAME = NUMBER` of the header that begins so, without that beginning.
@@ -54,7 +56,7 @@ fn programs_that_look_for_them_have_each_under_its_name() {
 fn numbers_are_ours() {
     let errors: Vec<_> = ERRORS.iter().map(|(name, number, _)| ((*name).to_owned(), *number)).collect();
     assert_eq!(numbers("HEAPLEDGER_E_"), errors);
-    for (names, prefix) in [(STATES, "HEAPLEDGER_"), (MODES, "HEAPLEDGER_")] {
+    for (names, prefix) in [(STATES, "HEAPLEDGER_"), (MODES, "HEAPLEDGER_"), (KNOWN, "HEAPLEDGER_KNOWS_")] {
         let known = numbers(prefix);
         assert!(owned(names).iter().all(|row| known.contains(row)), "{names:?}");
     }

@@ -17,7 +17,8 @@ mod here {
             NotTold::Off => Error::Off,
             NotTold::NoRoom => Error::NoRoom,
             NotTold::Busy => Error::Busy,
-            NotTold::Unknown => Error::NotSo,
+            // The last ones are said of heaps only.
+            NotTold::Unknown | NotTold::NotSo | NotTold::Invalid | NotTold::Overlaps => Error::NotSo,
         }
     }
 

@@ -1,7 +1,8 @@
 //! `memcpy` and its like, for the compiler's own use in this library.
 //!
 //! Left undefined, they would be bound lazily to whatever the program defines, which can be anything
-//! (a sanitizer's, a profiler's), and the binding would run in the middle of a hook.
+//! (a sanitizer's, a profiler's), and the binding would run in the middle of a hook. None of them moves the stack pointer, which their
+//! call-frame information says: a signal may come in, whose handler allocates.
 
 use core::arch::global_asm;
 
@@ -11,6 +12,7 @@ global_asm!(
     ".globl memcpy, memmove, memset, memcmp, bcmp, strlen",
     ".p2align 4",
     "memmove:",
+    ".cfi_startproc",
     "mov rax, rdi",
     "mov r8, rdi",
     "sub r8, rsi",
@@ -23,24 +25,30 @@ global_asm!(
     "rep movsb",
     "cld",
     "ret",
+    ".cfi_endproc",
     ".p2align 4",
     "memcpy:",
+    ".cfi_startproc",
     "mov rax, rdi",
     "2:",
     "mov rcx, rdx",
     "rep movsb",
     "ret",
+    ".cfi_endproc",
     ".p2align 4",
     "memset:",
+    ".cfi_startproc",
     "mov r8, rdi",
     "mov eax, esi",
     "mov rcx, rdx",
     "rep stosb",
     "mov rax, r8",
     "ret",
+    ".cfi_endproc",
     ".p2align 4",
     "bcmp:",
     "memcmp:",
+    ".cfi_startproc",
     "xor eax, eax",
     "mov rcx, rdx",
     "test rcx, rcx",
@@ -52,8 +60,10 @@ global_asm!(
     "mov eax, ecx",
     "3:",
     "ret",
+    ".cfi_endproc",
     ".p2align 4",
     "strlen:",
+    ".cfi_startproc",
     "xor eax, eax",
     "4:",
     "cmp byte ptr [rdi + rax], 0",
@@ -62,5 +72,6 @@ global_asm!(
     "jmp 4b",
     "5:",
     "ret",
+    ".cfi_endproc",
     ".popsection",
 );

@@ -49,6 +49,7 @@ unsafe fn forget(shared: &'static Shared) {
         shared.labels.unmap(&alone);
         shared.accounts.unmap(&alone);
         shared.windows.unmap(&alone);
+        shared.heap_books.unmap(&alone);
         if let Some(mapping) = shared.ledger().mapping() {
             // The file is the parent's, and stays.
             section::leave(mapping, &alone);

@@ -4,11 +4,11 @@
 use crate::access::{AboutBlock, Access};
 use crate::cells::{Addresses as _, SLOTS_MAX};
 use crate::chunks::Lease;
-use crate::folding::Amount;
 use crate::history;
 use crate::hooks::NewBlock;
 use crate::index::{Index, Insert};
 use crate::layouts;
+use crate::measuring;
 use crate::publication;
 use crate::shared::Shared;
 use crate::slots::{BATCH, LOCAL_MAX};
@@ -17,21 +17,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::header::State;
 use heapledger_format::record::{FREED_LABEL_SHIFT, Options, RECORD_WORDS};
 use heapledger_format::section::thread;
-use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, ThreadRow, Ticks, sample};
+use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
 use heapledger_recorder::backend::{Backend, Begun, CallEffect, Change, Ended, Freed, Inserted, Measure, Number, Slot};
 
-/// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
-const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
 /// How often a thread asks again for places of records where others are busy with that. Each time it may wait half a second.
 const PATIENCE: u32 = 3;
 const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
-
-/// For how many blocks a sample stands: see [`sample`].
-#[cold]
-#[inline(never)]
-fn weight(shared: &Shared, bytes: u64, number: Number) -> u64 {
-    sample::weight(bytes, number.0, shared.settings().sample)
-}
 
 impl Access<'_> {
     /// Starts to load what entering the block will change, while its stack is taken.
@@ -76,13 +67,6 @@ impl Access<'_> {
         match self.cell {
             Some((known, cell)) if known == address => Some(cell),
             _ => self.index().cell(address),
-        }
-    }
-
-    #[inline(always)]
-    fn ends_on_account(&mut self, slot: Slot, bytes: u64, weight: u64) {
-        if self.shared.accounts.is_on() {
-            self.take_off_account(slot, Amount { bytes: bytes.wrapping_mul(weight), blocks: weight });
         }
     }
 
@@ -291,16 +275,9 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn weigh(&mut self, block: &Begun, number: Number) -> u64 {
-        if self.shared.settings().is_plain {
-            return 1;
-        }
-        if self.shared.settings().sample == 0 {
-            self.put_on_account(block.heap, Amount { bytes: block.size, blocks: 1 });
-            return 1;
-        }
-        let weight = weight(self.shared, block.size, number);
-        if self.shared.accounts.is_on() {
-            self.put_on_account(block.heap, Amount { bytes: block.size.wrapping_mul(weight), blocks: weight });
+        let weight = self.weight_on_account(block, number);
+        if self.about == AboutBlock::Inner {
+            measuring::enters_heap(self.shared, block, weight);
         }
         weight
     }
@@ -312,30 +289,11 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn measure(&mut self, slot: Slot) -> Option<Measure> {
-        let number = (self.shared.record(slot)[0].load(Ordering::Acquire) & NUMBER_MASK).checked_sub(1)?;
-        let bytes = Entry::packed_size(self.shared.record(slot)[2].load(Ordering::Relaxed));
-        match bytes {
-            Some(bytes) => {
-                if bytes >= UNMAPPED_BYTES_MIN {
-                    self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
-                }
-                if self.shared.settings().is_plain {
-                    return Some(Measure { bytes, weight: 1 });
-                }
-                if self.shared.settings().sample == 0 {
-                    self.take_off_account(slot, Amount { bytes, blocks: 1 });
-                    return Some(Measure { bytes, weight: 1 });
-                }
-                let weight = weight(self.shared, bytes, Number(number));
-                self.ends_on_account(slot, bytes, weight);
-                Some(Measure { bytes, weight })
-            }
-            None => self.aside(|access| {
-                let measure = access.measure_wide(slot)?;
-                access.ends_on_account(slot, measure.bytes, measure.weight);
-                Some(measure)
-            }),
+        let measure = self.measure_off_account(slot)?;
+        if self.about == AboutBlock::Inner {
+            measuring::leaves_heap(self.shared, slot, measure);
         }
+        Some(measure)
     }
 
     #[inline(always)]

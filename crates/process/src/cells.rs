@@ -181,6 +181,21 @@ pub fn held(cells: &impl Cells, mut node: u32, address: u64) -> u32 {
     node
 }
 
+/// Tells of each slot that a granule's cell leads to.
+pub fn each_slot(cells: &impl Cells, cell: u32, tell: &mut impl FnMut(Slot)) {
+    each_slot_below(cells, cell, 0, tell);
+}
+
+fn each_slot_below(cells: &impl Cells, cell: u32, depth: usize, tell: &mut impl FnMut(Slot)) {
+    if cell & IS_NODE == 0 {
+        return slot_in(cell).into_iter().for_each(tell);
+    }
+    let Some((_, choose)) = DEPTHS.get(depth) else { return };
+    for child in (0..1 << choose).filter_map(|index| cells.child(cell, index)) {
+        each_slot_below(cells, child.load(Ordering::Acquire), depth.wrapping_add(1), tell);
+    }
+}
+
 /// The slot that `address` leads to, which it no longer does. At most one caller gets it. `remains` says what stays in its
 /// cell: 0, or something with [`IS_GONE`].
 #[inline]

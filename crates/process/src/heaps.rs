@@ -42,7 +42,7 @@ pub(crate) fn enter(
 /// A heap of the program's own begins. No addresses: they are nobody's but its blocks'.
 ///
 /// # Errors
-/// If nothing is recorded, or there is no room.
+/// If nothing is recorded, there is no room, or its range may not lie where it does beside those of other heaps.
 pub fn begin(shared: &'static Shared, name: &[u8], addresses: Range<usize>, capabilities: u32) -> Result<u8, NotTold> {
     if !hooks::follows(shared) {
         hooks::note_fork(shared);
@@ -50,10 +50,23 @@ pub fn begin(shared: &'static Shared, name: &[u8], addresses: Range<usize>, capa
     }
     apart::result_of(Err(NotTold::NoRoom), || {
         let ledger = shared.ledger();
-        let name = shared.texts.enter(ledger, name).ok_or(NotTold::NoRoom)?;
-        let row = enter(ledger, name.at.into(), name.bytes.into(), &addresses, capabilities);
-        row.and_then(|row| u8::try_from(row).ok()).ok_or(NotTold::NoRoom)
+        let enter = || {
+            let name = shared.texts.enter(ledger, name).ok_or(NotTold::NoRoom)?;
+            let row = enter(ledger, name.at.into(), name.bytes.into(), &addresses, capabilities);
+            row.and_then(|row| u8::try_from(row).ok()).ok_or(NotTold::NoRoom)
+        };
+        shared.heap_books.begin(&addresses, |row| state(shared, row) == heap_state::IN_USE, enter)
     })
+}
+
+/// One of [`heap_state`].
+pub(crate) fn state(shared: &Shared, row: u32) -> u32 {
+    let heaps = shared.ledger().section(SectionKind::Heaps);
+    if u64::from(row) >= heaps.used() {
+        return heap_state::VACANT;
+    }
+    let [first, ..]: &HeapWords = heaps.element(u64::from(row));
+    first.load(Ordering::Acquire) as u32
 }
 
 /// A heap of the program's own is gone. Its blocks stay as they are.

@@ -176,6 +176,51 @@ impl Index {
         self.granule(address)
     }
 
+    /// The first granule from that of `low` on, and below `end`, that may have a block: where it begins, and what its cell holds.
+    pub(crate) fn first_granule(&self, low: u64, end: u64) -> Option<(u64, u32)> {
+        let mut at = low >> GRANULE_BITS << GRANULE_BITS;
+        while at < end {
+            let Some(middle) = self.middle(at)?.get() else {
+                at = (at >> MIDDLE_BITS).wrapping_add(1) << MIDDLE_BITS;
+                continue;
+            };
+            let next = (at >> LEAF_BITS).wrapping_add(1) << LEAF_BITS;
+            if let Some(leaf) = Self::leaf_in(middle, at)?.get() {
+                let mut cells = leaf.iter().skip(number_of(at)).map(|cell| cell.load(Ordering::Acquire));
+                if let Some(passed) = cells.clone().position(may_lead) {
+                    let granule = at.wrapping_add((passed as u64) << GRANULE_BITS);
+                    return cells.nth(passed).filter(|_| granule < end).map(|cell| (granule, cell));
+                }
+            }
+            at = next;
+        }
+        None
+    }
+
+    /// The last granule below `end`, and not below that of `low`.
+    pub(crate) fn last_granule(&self, low: u64, end: u64) -> Option<(u64, u32)> {
+        let mut end = end.min(1 << ADDRESS_BITS);
+        while low < end {
+            let at = end.wrapping_sub(1);
+            let Some(middle) = self.middle(at)?.get() else {
+                end = at >> MIDDLE_BITS << MIDDLE_BITS;
+                continue;
+            };
+            let first = at >> LEAF_BITS << LEAF_BITS;
+            if let Some(leaf) = Self::leaf_in(middle, at)?.get() {
+                let cells = leaf.iter().take(number_of(at).wrapping_add(1));
+                if let Some((number, cell)) =
+                    cells.map(|cell| cell.load(Ordering::Acquire)).enumerate().rev().find(|(_, cell)| may_lead(*cell))
+                {
+                    let granule = first.wrapping_add((number as u64) << GRANULE_BITS);
+                    return (granule.wrapping_add(1 << GRANULE_BITS) > low).then_some((granule, cell));
+                }
+            }
+            end = first;
+        }
+        None
+    }
+
     /// Starts to load what [`Index::remove`] will need, while something else is done.
     #[inline(always)]
     pub fn fetch_record_soon(&self, records: &impl Addresses, cell: Option<&AtomicU32>) {
@@ -193,9 +238,20 @@ impl Index {
     }
 }
 
+/// Which cell of its leaf is an address's.
+#[inline(always)]
+fn number_of(address: u64) -> usize {
+    ((address & ((1 << LEAF_BITS) - 1)) >> GRANULE_BITS) as usize
+}
+
 #[inline(always)]
 fn cell_of(leaf: &Leaf, address: u64) -> Option<&AtomicU32> {
-    leaf.get(((address & ((1 << LEAF_BITS) - 1)) >> GRANULE_BITS) as usize)
+    leaf.get(number_of(address))
+}
+
+/// Whether a cell is a node, or leads to a slot.
+fn may_lead(cell: u32) -> bool {
+    cell & IS_NODE != 0 || cells::slot_in(cell).is_some()
 }
 
 impl Cells for Index {
@@ -286,6 +342,40 @@ mod tests {
                 assert_eq!(index.remove(&records, (address, index.cell(address)), false, &|_| 0), None);
             }
         }
+    }
+
+    #[test]
+    fn granules_with_blocks_are_found_from_both_sides() {
+        let (index, records) = (index(), records(4));
+        let blocks = [0x1000u64, 0x1008, 0x60_0000 - 32, (3 << MIDDLE_BITS) + 64];
+        for (slot, address) in (0..).zip(blocks) {
+            records.0[slot as usize].store(address, Ordering::Release);
+            index.insert(&records, (address, index.cell(address)), Slot(slot), false);
+        }
+        let of = |found: Option<(u64, u32)>| found.map(|(granule, _)| granule);
+        let all = 0..1 << ADDRESS_BITS;
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        let mut at = all.start;
+        while let Some(granule) = of(index.first_granule(at, all.end)) {
+            up.push(granule);
+            at = granule + 32;
+        }
+        let mut end = all.end;
+        while let Some(granule) = of(index.last_granule(0, end)) {
+            down.push(granule);
+            end = granule;
+        }
+        down.reverse();
+        assert_eq!(up, [0x1000, 0x60_0000 - 32, (3 << MIDDLE_BITS) + 64]);
+        assert_eq!(down, up);
+        assert_eq!(of(index.first_granule(0x1001, 0x1002)), Some(0x1000), "the granule of an address in it");
+        assert_eq!(of(index.first_granule(0x1020, 0x60_0000 - 32)), None);
+        assert_eq!(of(index.last_granule(0x1010, 0x2000)), Some(0x1000), "the granule of an address in it");
+        assert_eq!(of(index.last_granule(0x1020, 0x60_0000 - 32)), None);
+        let mut slots = Vec::new();
+        let (_, cell) = index.first_granule(0, all.end).expect("the first");
+        cells::each_slot(&*index, cell, &mut |slot| slots.push(slot.0));
+        assert_eq!(slots, [0, 1], "a granule that is divided");
     }
 
     #[test]

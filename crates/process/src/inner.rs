@@ -8,8 +8,10 @@ use crate::access::{Access, Sign};
 use crate::errors::FailedCall;
 use crate::hooks::{self, NewBlock, ReallocEnd, Usable};
 use crate::layouts::{SaidLayout, Says};
+use crate::look;
 use crate::reallocation::Reallocation;
 use crate::shared::Shared;
+use crate::walk;
 use crate::ways::InnerBlock;
 use core::sync::atomic::Ordering;
 use heapledger_format::Kind;
@@ -67,6 +69,9 @@ pub fn gives(shared: &'static Shared, registers: &Registers, block: &InnerBlock)
     let follows = follows(shared);
     if follows && block.address != 0 {
         hooks::block_begins(shared, hooks::ready(shared), registers, &new_block(block));
+        if !look::holds(shared, block.address as u64) {
+            shared.heap_books.note_missed(block.heap);
+        }
     }
     follows
 }
@@ -76,6 +81,18 @@ pub fn takes(shared: &'static Shared, registers: &Registers, address: usize, by:
     if follows(shared) && address != 0 && shared.sampling.may_hold(address as u64) {
         let thread = hooks::ready(shared).or_else(|| hooks::ready_while_paused(shared));
         hooks::block_ends(shared, thread, registers, address, by, IsInner);
+        note_if_it_stays(shared, address as u64);
+    }
+}
+
+/// A block that was given back and is in the ledger still, because the thread was inside of it: its heap's books are wrong.
+fn note_if_it_stays(shared: &Shared, address: u64) {
+    if !shared.heap_books.are_there() {
+        return;
+    }
+    let block = walk::next_block(shared, address, address.wrapping_add(1), walk::Direction::OwnUp);
+    if let Some(block) = block {
+        shared.heap_books.note_missed(block.heap);
     }
 }
 

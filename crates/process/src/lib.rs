@@ -81,6 +81,8 @@ pub mod errors;
 #[cfg(not(feature = "loom"))]
 pub mod finish;
 #[cfg(not(feature = "loom"))]
+pub mod heap_books;
+#[cfg(not(feature = "loom"))]
 pub mod heaps;
 #[cfg(not(feature = "loom"))]
 pub mod history;
@@ -102,6 +104,8 @@ pub mod life;
 pub mod look;
 #[cfg(not(feature = "loom"))]
 pub mod marks;
+#[cfg(not(feature = "loom"))]
+mod measuring;
 #[cfg(not(feature = "loom"))]
 pub mod modules;
 #[cfg(not(feature = "loom"))]
@@ -142,6 +146,8 @@ pub mod texts;
 pub mod threads;
 #[cfg(not(feature = "loom"))]
 pub mod traces;
+#[cfg(not(feature = "loom"))]
+pub mod walk;
 #[cfg(not(feature = "loom"))]
 pub mod ways;
 #[cfg(not(feature = "loom"))]

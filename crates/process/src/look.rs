@@ -86,7 +86,7 @@ fn each<const WORDS: usize>(
 }
 
 /// An element as a reader takes it, if it is there and does not change meanwhile.
-fn whole<const WORDS: usize>(section: &Section, index: usize, commit_at: usize) -> Option<Entry> {
+pub(crate) fn whole<const WORDS: usize>(section: &Section, index: usize, commit_at: usize) -> Option<Entry> {
     let first = index.wrapping_mul(WORDS);
     let commit = section.word(first.wrapping_add(commit_at));
     if commit == 0 {

@@ -47,6 +47,12 @@ pub enum NotTold {
     Busy = -3,
     /// There is no such thing, or it is over.
     Unknown = -4,
+    /// It cannot be.
+    Invalid = -5,
+    /// It is not so, or is so already.
+    NotSo = -8,
+    /// It reaches over the edge of another one, or is the same.
+    Overlaps = -11,
 }
 
 impl NotTold {
@@ -65,6 +71,9 @@ impl NotTold {
             -2 => Err(NotTold::NoRoom),
             -3 => Err(NotTold::Busy),
             -4 => Err(NotTold::Unknown),
+            -5 => Err(NotTold::Invalid),
+            -8 => Err(NotTold::NotSo),
+            -11 => Err(NotTold::Overlaps),
             _ => Err(NotTold::Off),
         }
     }

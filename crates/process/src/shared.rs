@@ -4,6 +4,7 @@
 
 use crate::accounts::Accounts;
 use crate::errors::Errors;
+use crate::heap_books::HeapBooks;
 use crate::history::History;
 use crate::index::{Addresses, Index};
 use crate::labels::Labels;
@@ -154,8 +155,10 @@ pub struct Shared {
     next_measure_if_grown_ns: AtomicU64,
     /// Bytes of the ledger when memory was last measured.
     measured_ledger_bytes: AtomicU64,
-    /// Address to slot, of blocks of [inner](crate::inner) allocators. Last, and untouched where there are none.
+    /// Address to slot, of blocks of [inner](crate::inner) allocators. Untouched where there are none.
     pub inner: Index,
+    /// What the program's own heaps hold.
+    pub heap_books: HeapBooks,
 }
 
 /// What is shared by the threads of this process.
@@ -193,6 +196,7 @@ impl Shared {
             next_measure_if_grown_ns: AtomicU64::new(0),
             measured_ledger_bytes: AtomicU64::new(0),
             inner: Index::new(),
+            heap_books: HeapBooks::new(),
         }
     }
 

@@ -11,6 +11,7 @@
 
 mod asking;
 mod blocks;
+mod inspecting;
 mod own;
 
 pub use blocks::InnerBlock;
@@ -22,6 +23,7 @@ use crate::switch::Recording;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::session::{RECORDER_NOTE, RECORDER_NOTE_KIND};
 use heapledger_linux::loader::{self, CodeFinder, Module};
+use heapledger_recorder::inspect::heaps::HeapShape;
 use heapledger_unwind::Registers;
 
 /// A way into the process: what each has. The order of what stands here never changes, and a later version only adds to its
@@ -79,8 +81,22 @@ struct FullWay {
     end_heap: extern "C" fn(u32) -> i64,
     /// What to do, and what that takes; how many calls of ours come from there, or a number below 0.
     calls_inside: CallsInsideFn,
+    /// A heap's row, where its facts go, and how many bytes there is room for.
+    heap_facts: HeapFactsFn,
+    /// A heap's row, and what its allocator takes.
+    shape_heap: ShapeHeapFn,
+    /// 1: the least that is free is watched, anew. 0: no longer.
+    watch_minimum: extern "C" fn(u32) -> i64,
+    /// The block between two addresses that is the first in a direction. 1: there is one.
+    next_block: NextBlockFn,
+    /// The slot of the first record from one on that is of a live block.
+    next_record: NextRecordFn,
 }
 
+type HeapFactsFn = unsafe extern "C" fn(u32, *mut u8, usize) -> i64;
+type ShapeHeapFn = unsafe extern "C" fn(u32, *const HeapShape) -> i64;
+type NextBlockFn = unsafe extern "C" fn(u64, u64, u32, *mut u8, usize) -> i64;
+type NextRecordFn = unsafe extern "C" fn(u64, *mut u8, usize) -> i64;
 type GivesFn = unsafe extern "C" fn(*const Registers, *const InnerBlock) -> u32;
 type RefusesFn = unsafe extern "C" fn(*const Registers, *const InnerBlock);
 type WorkFn = unsafe extern "C" fn(*mut ());
@@ -141,6 +157,11 @@ static OWN: FullWay = FullWay {
     begin_heap: blocks::begin_heap,
     end_heap: blocks::end_heap,
     calls_inside: blocks::calls_inside,
+    heap_facts: inspecting::heap_facts,
+    shape_heap: inspecting::shape_heap,
+    watch_minimum: inspecting::watch_minimum,
+    next_block: inspecting::next_block,
+    next_record: inspecting::next_record,
 };
 
 // The distance from where it stands to the way.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::access::{AboutBlock, Access};
+use crate::shared::Shared;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::record::Options;
 use heapledger_format::section::wide;
@@ -15,18 +16,42 @@ const NUMBER: usize = wide::NUMBER / 8;
 const SIZE: usize = wide::SIZE / 8;
 const ACTUAL: usize = wide::ACTUAL / 8;
 
+fn places(shared: &Shared, number: u64) -> impl Iterator<Item = &[AtomicU64; WORDS]> {
+    const PROBES: u64 = 32;
+    let section = shared.ledger().section(SectionKind::Wide);
+    let used = section.used();
+    let first = number.wrapping_mul(0x9E37_79B9);
+    let place = move |probe| first.wrapping_add(probe).checked_rem(used);
+    (0..PROBES.min(used)).filter_map(place).map(move |index| section.element(index))
+}
+
+/// The element of a number, which only the owner of its record changes.
+fn find(shared: &Shared, number: u64) -> Option<&[AtomicU64; WORDS]> {
+    places(shared, number).find(|place| place[NUMBER].load(Ordering::Acquire) == number.wrapping_add(1))
+}
+
+impl Shared {
+    /// Adds what has found no place in a record.
+    pub(crate) fn complete(&self, entry: &mut Entry) {
+        if (entry.size.is_none() || entry.actual.is_none())
+            && let Some(place) = find(self, entry.number)
+        {
+            entry.size = Some(place[SIZE].load(Ordering::Relaxed));
+            entry.actual = Some(place[ACTUAL].load(Ordering::Relaxed)).filter(|actual| *actual != 0);
+        }
+        if !self.settings().options.has(Options::ACTUAL_SIZE) {
+            entry.actual = None;
+        }
+    }
+}
+
 impl Access<'_> {
     /// The record in a slot that this thread owns.
     #[cold]
     pub(crate) fn load(&self, slot: Slot) -> Option<Entry> {
         let words = self.shared.words_of(slot, Ordering::Acquire);
         let mut entry = Entry::unpack(&words)?;
-        if entry.size.is_none() || entry.actual.is_none() {
-            self.wide_get(&mut entry);
-        }
-        if !self.shared.settings().options.has(Options::ACTUAL_SIZE) {
-            entry.actual = None;
-        }
+        self.shared.complete(&mut entry);
         Some(entry)
     }
 
@@ -53,20 +78,6 @@ impl Access<'_> {
         self.load(slot).map_or(0, |entry| entry.history_figure())
     }
 
-    fn wide_places(&self, number: u64) -> impl Iterator<Item = &'static [AtomicU64; WORDS]> + use<> {
-        const PROBES: u64 = 32;
-        let section = self.shared.ledger().section(SectionKind::Wide);
-        let used = section.used();
-        let first = number.wrapping_mul(0x9E37_79B9);
-        let place = move |probe| first.wrapping_add(probe).checked_rem(used);
-        (0..PROBES.min(used)).filter_map(place).map(move |index| section.element(index))
-    }
-
-    /// The element of a number, which only the owner of its record changes.
-    fn wide_find(&self, number: u64) -> Option<&'static [AtomicU64; WORDS]> {
-        self.wide_places(number).find(|place| place[NUMBER].load(Ordering::Acquire) == number.wrapping_add(1))
-    }
-
     #[cold]
     #[inline(never)]
     pub(crate) fn wide_put(&mut self, entry: &Entry) {
@@ -75,7 +86,7 @@ impl Access<'_> {
             ledger.lease(SectionKind::Wide, ledger.section(SectionKind::Wide).capacity());
         }
         const CLAIMED: u64 = u64::MAX;
-        for place in self.wide_places(entry.number) {
+        for place in places(self.shared, entry.number) {
             let commit = &place[NUMBER];
             if commit.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 place[SIZE].store(entry.size.unwrap_or(0), Ordering::Relaxed);
@@ -88,17 +99,9 @@ impl Access<'_> {
     }
 
     #[cold]
-    fn wide_get(&self, entry: &mut Entry) {
-        if let Some(place) = self.wide_find(entry.number) {
-            entry.size = Some(place[SIZE].load(Ordering::Relaxed));
-            entry.actual = Some(place[ACTUAL].load(Ordering::Relaxed)).filter(|actual| *actual != 0);
-        }
-    }
-
-    #[cold]
     #[inline(never)]
     pub(crate) fn wide_clear(&self, number: u64) {
-        if let Some(place) = self.wide_find(number) {
+        if let Some(place) = find(self.shared, number) {
             place[NUMBER].store(0, Ordering::Release);
         }
     }

@@ -7,7 +7,7 @@
 //! - `heapledger-process`, a crate of its own: a shared file mapping, a shadow map, lock-free tables, per-thread state;
 //! - [`chip`]: one region of memory, small hash, plain trie, under the caller's critical section.
 //!
-//! [`trace`] keeps exact books of a while, in memory of the caller's.
+//! [`trace`] keeps exact books of a while, in memory of the caller's. [`inspect`] says what heaps and tasks hold, in figures and as text.
 //!
 //! The recorder does not know how a program's allocations reach it, and it never calls the
 //! program's allocator, unwinds, or waits without bound.
@@ -33,5 +33,7 @@ pub mod policy;
 pub mod backend;
 
 pub mod chip;
+
+pub mod inspect;
 
 pub mod trace;

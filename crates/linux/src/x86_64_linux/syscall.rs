@@ -30,6 +30,8 @@ impl Errno {
     pub const NOSPC: Errno = Errno(28);
     /// Interrupted by a signal.
     pub const INTR: Errno = Errno(4);
+    /// Input or output has failed.
+    pub const IO: Errno = Errno(5);
     /// Try again.
     pub const AGAIN: Errno = Errno(11);
     /// An address that nothing can be read from.
