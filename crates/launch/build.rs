@@ -21,8 +21,9 @@ const PARTS: &[(&str, &[&str])] = &[
     ("linux", &[]),
     ("recorder", &["format"]),
     ("process", &["format", "unwind", "linux", "recorder"]),
-    ("api", &["format", "unwind", "linux", "process", "recorder"]),
-    ("preload", &["format", "unwind", "linux", "process", "api"]),
+    ("watch", &["format", "unwind", "linux", "recorder", "process"]),
+    ("api", &["format", "unwind", "linux", "recorder", "process", "watch"]),
+    ("preload", &["format", "unwind", "linux", "process", "watch", "api"]),
 ];
 
 /// As in the workspace: a package does not take that along.

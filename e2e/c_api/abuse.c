@@ -3,10 +3,10 @@
 
 #define _GNU_SOURCE
 #define HEAPLEDGER_WEAK
+#include <stdio.h>
 #include <heapledger.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -41,6 +41,64 @@ static void heaps(void) {
     heapledger_minimum_watch_stop();
 }
 
+static void hook(const struct heapledger_event *event, void *data) {
+    (void)data;
+    if (event->what != HEAPLEDGER_EVENT_TAKES_BACK) heapledger_is_live(event->block);
+}
+
+/* In a signal handler malloc may not be called. */
+static __thread volatile int is_in_handler;
+
+static int writes(void *to, const char *text, size_t bytes) {
+    (void)to;
+    return bytes > 0 && text != NULL ? 0 : -1;
+}
+
+/* Hooks, faults, measurements and traces, with something that could be. */
+static void watching(void) {
+    static size_t buffers[64][512];
+    static int next;
+    struct heapledger_trace_options options = {sizeof options, HEAPLEDGER_ALL, 2, 0, 1};
+    struct heapledger_trace_sums sums;
+    struct heapledger_trace_record record;
+    struct heapledger_region_sums measured;
+    struct heapledger_output output = {writes, NULL, -1};
+    int hooks[6], index = __sync_fetch_and_add(&next, 1) % 64, region, fault, trace;
+    sums.size = sizeof sums;
+    record.size = sizeof record;
+    measured.size = sizeof measured;
+    hooks[0] = heapledger_on_alloc(hook, NULL);
+    hooks[1] = heapledger_on_free(hook, NULL);
+    hooks[2] = heapledger_on_refused(hook, NULL);
+    hooks[3] = heapledger_on_request_above(100, hook, NULL);
+    hooks[4] = heapledger_on_live_above(100, 50, NULL, NULL);
+    hooks[5] = heapledger_on_overflow(hook, NULL);
+    region = heapledger_region_begin(index & 1);
+    fault = heapledger_fail(HEAPLEDGER_RULE_EVERY, (size_t)-1, 1, NULL);
+    /* The same buffer is not used twice at the same time: fewer than 64 threads and handlers are in here. */
+    trace = heapledger_trace_start(buffers[index], heapledger_trace_words(4, &options), &options);
+    if (!is_in_handler) free(malloc(120));
+    heapledger_trace_get(trace, 0, &record);
+    heapledger_trace_figures(trace, &sums);
+    heapledger_trace_dump(trace, ~0u, &output);
+    heapledger_trace_pause(trace);
+    heapledger_trace_resume(trace);
+    heapledger_trace_stop(trace);
+    heapledger_trace_restart(trace);
+    heapledger_trace_count(trace);
+    heapledger_region_figures(region, &measured);
+    CHECK(trace <= 0 || heapledger_trace_end(trace) == 0);
+    heapledger_fail_calls(fault);
+    heapledger_fail_failed(fault);
+    CHECK(fault <= 0 || heapledger_fail_end(fault) == 0);
+    CHECK(region <= 0 || heapledger_region_end(region) == 0);
+    for (index = 0; index < 6; index++) {
+        heapledger_hook_calls(hooks[index]);
+        heapledger_hook_running(hooks[index]);
+        CHECK(hooks[index] <= 0 || heapledger_hook_end(hooks[index]) == 0);
+    }
+}
+
 /* Each once, with something that could be. */
 static void each(int marks) {
     void *frames[32];
@@ -66,6 +124,7 @@ static void each(int marks) {
     heapledger_resized(&resize, 0, NULL, 8, 0);
     heapledger_refused(0, 8, 0, 0);
     heaps();
+    watching();
     if (marks) {
         window = heapledger_window_open("w", HEAPLEDGER_ALL, 1);
         heapledger_window_figures(window, &figures);
@@ -85,6 +144,7 @@ static void handler(int signal, siginfo_t *info, void *context) {
     void *frames[32];
     (void)signal;
     (void)info;
+    is_in_handler = 1;
     each(call < 100);
     if (call < 100) {
         heap = heapledger_heap_begin("of a handler", NULL, 0, 0);
@@ -93,6 +153,7 @@ static void handler(int signal, siginfo_t *info, void *context) {
     }
     if (snapshot != NULL && call % 64 == 1) CHECK(heapledger_snapshot(snapshot) == (HEAPLEDGER_PRESENT() ? 0 : HEAPLEDGER_E_ABSENT));
     CHECK(!HEAPLEDGER_PRESENT() || heapledger_backtrace_of(context, frames, 32, 0) > 0);
+    is_in_handler = 0;
 }
 
 static void *allocates(void *unused) {
@@ -177,6 +238,17 @@ static void impossible(void) {
     }
     CHECK(heapledger_start(NULL) < 0 && heapledger_start("") < 0 && heapledger_start("nonsense,=,x=y") < 0);
     CHECK(heapledger_stop() < 0 && heapledger_discard() < 0);
+    CHECK(heapledger_on_alloc(NULL, NULL) < 0 && heapledger_on_free(NULL, NULL) < 0 && heapledger_on_refused(NULL, NULL) < 0);
+    CHECK(heapledger_on_overflow(NULL, NULL) < 0 && heapledger_on_request_above(1, NULL, NULL) < 0);
+    CHECK(heapledger_hook_end(-1) < 0 && heapledger_hook_end(0) < 0 && heapledger_hook_end(1 << 30) < 0);
+    CHECK(heapledger_hook_running(-1) < 0 && heapledger_hook_calls(-1) == 0);
+    CHECK(heapledger_trace_start(NULL, 1, NULL) < 0 && heapledger_trace_words(1, NULL) == 0);
+    CHECK(heapledger_trace_end(-1) < 0 && heapledger_trace_count(0) < 0 && heapledger_trace_stop(1 << 30) < 0);
+    CHECK(heapledger_trace_pause(0) < 0 && heapledger_trace_resume(0) < 0 && heapledger_trace_restart(0) < 0);
+    CHECK(heapledger_trace_get(0, 0, NULL) < 0 && heapledger_trace_figures(0, NULL) < 0);
+    CHECK(heapledger_trace_dump(0, ~0u, NULL) < 0);
+    CHECK(heapledger_region_figures(0, NULL) < 0 && heapledger_region_end(-1) < 0);
+    CHECK(heapledger_fail(-1, 1, 0, NULL) < 0 && heapledger_fail_end(0) < 0 && heapledger_fail_calls(-1) == 0);
     CHECK(strlen(heapledger_error_text(-12345)) > 5 && strlen(heapledger_error_text(5)) > 3);
 }
 

@@ -102,9 +102,20 @@ struct heapledger_c_heap {
     size_t mapped_bytes;     /* in these */
 };
 
+/* Capabilities of memory, as ESP-IDF numbers them: of heaps of the program's own. */
+enum heapledger_capabilities {
+    HEAPLEDGER_CAP_EXEC = 1 << 0,
+    HEAPLEDGER_CAP_32BIT = 1 << 1,
+    HEAPLEDGER_CAP_8BIT = 1 << 2,
+    HEAPLEDGER_CAP_DMA = 1 << 3,
+    HEAPLEDGER_CAP_SPIRAM = 1 << 10,
+    HEAPLEDGER_CAP_INTERNAL = 1 << 11,
+    HEAPLEDGER_CAP_DEFAULT = 1 << 12
+};
+
 /* What is kept while a block is resized. Nobody looks inside. */
 struct heapledger_resize {
-    heapledger_u64 kept[4];
+    heapledger_u64 kept[6];
 };
 
 /* A program that is linked with heapledger may define this text, of items of the environment variable HEAPLEDGER, which goes before it:
@@ -180,6 +191,107 @@ struct heapledger_output {
     int descriptor;
 };
 
+/* What heapledger_event.what says. */
+enum heapledger_events {
+    HEAPLEDGER_EVENT_GAVE = 1,       /* a block was given */
+    HEAPLEDGER_EVENT_STAYS = 2,      /* it was about to be resized, and that failed: it is as it was */
+    HEAPLEDGER_EVENT_TAKES_BACK = 3, /* a block is about to be given back, or resized: it is still there */
+    HEAPLEDGER_EVENT_REFUSED = 4,    /* a call gave no block */
+    HEAPLEDGER_EVENT_LIVE_ABOVE = 5, /* live bytes have risen above the limit, by this block */
+    HEAPLEDGER_EVENT_OVERFLOW = 6    /* the history of frees is full: no block */
+};
+
+/* What functions of the program are told. */
+struct heapledger_event {
+    size_t size;            /* of this structure */
+    int what;               /* one of enum heapledger_events */
+    int kind;               /* the function that was called, one of enum heapledger_kinds */
+    const char *function;   /* its name */
+    const void *block;      /* where the block is; NULL if there is none */
+    size_t bytes;           /* what it was asked for; when it is taken back and not in the ledger, what its allocator says that it has */
+    size_t alignment;       /* if one was asked for, else 0 */
+    int heap;               /* the number of its heap, if that is of the program's own; else 0 */
+    unsigned thread;        /* the kernel's number of the thread */
+    int recorded;           /* 1: it is in the ledger */
+    int overflow;           /* 1: more bytes were asked for than can be counted */
+    heapledger_u64 time_ns; /* since the ledger began */
+};
+
+/* A function that is told of calls, with what was given for it. */
+typedef void (*heapledger_hook)(const struct heapledger_event *event, void *data);
+
+/* Most frames of a record's stacks. */
+#define HEAPLEDGER_TRACE_FRAMES 32
+
+/* What a trace is to be. */
+struct heapledger_trace_options {
+    size_t size;       /* of this structure: set by the caller */
+    int mode;          /* HEAPLEDGER_ALL or HEAPLEDGER_LEAKS */
+    unsigned depth;    /* frames that are kept of each stack: 0 to HEAPLEDGER_TRACE_FRAMES */
+    unsigned without;  /* innermost frames that are left out; the first is the caller of malloc */
+    int of_own_thread; /* not 0: only what the calling thread allocates, whoever frees it */
+};
+
+/* What a trace has seen. allocations = frees + lost_live + live_blocks, always. */
+struct heapledger_trace_sums {
+    size_t size;                    /* of this structure: set by the caller */
+    heapledger_u64 allocations;     /* blocks that became records */
+    heapledger_u64 frees;           /* of these */
+    heapledger_u64 unknown_frees;   /* of blocks without a record */
+    heapledger_u64 bytes_allocated; /* in all that became records */
+    heapledger_u64 bytes_freed;     /* of these */
+    heapledger_u64 live_blocks;     /* records of blocks that live */
+    heapledger_u64 live_bytes;      /* in these */
+    heapledger_u64 peak_bytes;      /* most of them at any moment */
+    heapledger_u64 records;         /* in the buffer */
+    heapledger_u64 most_records;    /* at any moment */
+    heapledger_u64 capacity;        /* records that there is room for */
+    heapledger_u64 lost_live;       /* records of live blocks that had to go */
+    heapledger_u64 lost_live_bytes; /* in these */
+    heapledger_u64 lost_freed;      /* records of freed blocks that had to go */
+    heapledger_u64 missed_calls;    /* calls that could not be noted */
+    int mode;                       /* HEAPLEDGER_ALL or HEAPLEDGER_LEAKS */
+    int state;                      /* 0: stopped, 1: paused, 2: it runs */
+};
+
+/* A record of a trace. Of each pair the first is of the allocation, the second of the free. */
+struct heapledger_trace_record {
+    size_t size;                /* of this structure: set by the caller */
+    const void *block;          /* where the block is, or was */
+    size_t bytes;               /* what it was asked for */
+    heapledger_u64 number;      /* which of the trace it is, from 1 */
+    heapledger_u64 times_ns[2]; /* since the trace began */
+    unsigned threads[2];        /* the kernel's numbers */
+    int freed;                  /* not 0: it is freed */
+    unsigned depths[2];         /* how many frames there are */
+    void *stacks[2][HEAPLEDGER_TRACE_FRAMES]; /* innermost first: addresses behind calls */
+};
+
+/* What was allocated in a region. A resized block is one allocation and one free. */
+struct heapledger_region_sums {
+    size_t size;                    /* of this structure: set by the caller */
+    heapledger_u64 allocations;     /* calls that gave a block */
+    heapledger_u64 bytes_allocated; /* that they were asked for */
+    heapledger_u64 frees;           /* blocks given back, whenever they were allocated */
+    heapledger_u64 bytes_freed;     /* in these */
+    heapledger_u64 refused;         /* calls that gave no block */
+    heapledger_u64 peak_bytes;      /* by how much live bytes rose at most */
+};
+
+/* Which calls fail on purpose: those that ask for a block are counted from 1. */
+enum heapledger_rules {
+    HEAPLEDGER_RULE_NTH = 0,      /* the n-th */
+    HEAPLEDGER_RULE_FROM_NTH = 1, /* the n-th and all after it */
+    HEAPLEDGER_RULE_EVERY = 2     /* the n-th, the 2n-th, ... */
+};
+
+/* Inlined without optimisation too, so that stacks begin with the caller. */
+#ifdef __GNUC__
+#define HEAPLEDGER_INLINE_ static __inline__ __attribute__((always_inline, unused))
+#else
+#define HEAPLEDGER_INLINE_ static
+#endif
+
 #ifdef HEAPLEDGER_WEAK
 
 /* Where a function is, or NULL. A weak declaration is not enough: in a program at a fixed address the linker takes it for 0 for
@@ -192,19 +304,12 @@ struct heapledger_output {
 #define HEAPLEDGER_FIND_(name, function) ((void)((function) = NULL))
 #endif
 
-/* Inlined without optimisation too, so that stacks begin with the caller. */
-#ifdef __GNUC__
-#define HEAPLEDGER_INLINE_ static __inline__ __attribute__((always_inline, unused))
-#else
-#define HEAPLEDGER_INLINE_ static
-#endif
-
 /* A function that answers `absent` where it is not. */
 #define HEAPLEDGER_WEAK_(type, name, parameters, arguments, absent) \
     HEAPLEDGER_INLINE_ type heapledger_weak_##name parameters { \
-        type(*function) parameters; \
-        HEAPLEDGER_FIND_(heapledger_##name, function); \
-        return function ? function arguments : absent; \
+        type(*found_) parameters; \
+        HEAPLEDGER_FIND_(heapledger_##name, found_); \
+        return found_ ? found_ arguments : absent; \
     }
 
 HEAPLEDGER_WEAK_(const char *, version, (void), (), "")
@@ -240,7 +345,34 @@ HEAPLEDGER_WEAK_(int, freed, (const void *block, int kind), (block, kind), HEAPL
 HEAPLEDGER_WEAK_(int, resizing, (const void *block, struct heapledger_resize *kept), (block, kept), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, resized, (struct heapledger_resize *kept, int heap, const void *block, size_t bytes, int kind), (kept, heap, block, bytes, kind), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, refused, (int heap, size_t bytes, size_t alignment, int kind), (heap, bytes, alignment, kind), HEAPLEDGER_E_ABSENT)
-
+HEAPLEDGER_WEAK_(int, on_alloc, (heapledger_hook function, void *data), (function, data), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, on_free, (heapledger_hook function, void *data), (function, data), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, on_refused, (heapledger_hook function, void *data), (function, data), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, on_request_above, (size_t bytes, heapledger_hook function, void *data), (bytes, function, data), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, on_live_above, (size_t bytes, size_t again_at, heapledger_hook function, void *data), (bytes, again_at, function, data), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, on_overflow, (heapledger_hook function, void *data), (function, data), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, hook_end, (int hook), (hook), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(heapledger_u64, hook_calls, (int hook), (hook), 0)
+HEAPLEDGER_WEAK_(int, hook_running, (int hook), (hook), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, abort_when_refused, (int is_to), (is_to), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(size_t, trace_words, (size_t records, const struct heapledger_trace_options *options), (records, options), 0)
+HEAPLEDGER_WEAK_(int, trace_start, (size_t *buffer, size_t words, const struct heapledger_trace_options *options), (buffer, words, options), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, trace_pause, (int trace), (trace), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, trace_resume, (int trace), (trace), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, trace_stop, (int trace), (trace), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, trace_restart, (int trace), (trace), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, trace_end, (int trace), (trace), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, trace_count, (int trace), (trace), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, trace_get, (int trace, size_t index, struct heapledger_trace_record *record), (trace, index, record), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, trace_figures, (int trace, struct heapledger_trace_sums *figures), (trace, figures), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, trace_dump, (int trace, unsigned capabilities, const struct heapledger_output *output), (trace, capabilities, output), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, region_begin, (int of_own_thread), (of_own_thread), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, region_figures, (int region, struct heapledger_region_sums *figures), (region, figures), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, region_end, (int region), (region), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, fail, (int rule, size_t n, int of_own_thread, const void *within), (rule, n, of_own_thread, within), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(heapledger_u64, fail_calls, (int fault), (fault), 0)
+HEAPLEDGER_WEAK_(heapledger_u64, fail_failed, (int fault), (fault), 0)
+HEAPLEDGER_WEAK_(int, fail_end, (int fault), (fault), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, start, (const char *options), (options), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, stop, (void), (), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, discard, (void), (), HEAPLEDGER_E_ABSENT)
@@ -289,6 +421,34 @@ HEAPLEDGER_WEAK_(int, heaps_dump, (unsigned capabilities, const struct heapledge
 #define heapledger_resizing heapledger_weak_resizing
 #define heapledger_resized heapledger_weak_resized
 #define heapledger_refused heapledger_weak_refused
+#define heapledger_on_alloc heapledger_weak_on_alloc
+#define heapledger_on_free heapledger_weak_on_free
+#define heapledger_on_refused heapledger_weak_on_refused
+#define heapledger_on_request_above heapledger_weak_on_request_above
+#define heapledger_on_live_above heapledger_weak_on_live_above
+#define heapledger_on_overflow heapledger_weak_on_overflow
+#define heapledger_hook_end heapledger_weak_hook_end
+#define heapledger_hook_calls heapledger_weak_hook_calls
+#define heapledger_hook_running heapledger_weak_hook_running
+#define heapledger_abort_when_refused heapledger_weak_abort_when_refused
+#define heapledger_trace_words heapledger_weak_trace_words
+#define heapledger_trace_start heapledger_weak_trace_start
+#define heapledger_trace_pause heapledger_weak_trace_pause
+#define heapledger_trace_resume heapledger_weak_trace_resume
+#define heapledger_trace_stop heapledger_weak_trace_stop
+#define heapledger_trace_restart heapledger_weak_trace_restart
+#define heapledger_trace_end heapledger_weak_trace_end
+#define heapledger_trace_count heapledger_weak_trace_count
+#define heapledger_trace_get heapledger_weak_trace_get
+#define heapledger_trace_figures heapledger_weak_trace_figures
+#define heapledger_trace_dump heapledger_weak_trace_dump
+#define heapledger_region_begin heapledger_weak_region_begin
+#define heapledger_region_figures heapledger_weak_region_figures
+#define heapledger_region_end heapledger_weak_region_end
+#define heapledger_fail heapledger_weak_fail
+#define heapledger_fail_calls heapledger_weak_fail_calls
+#define heapledger_fail_failed heapledger_weak_fail_failed
+#define heapledger_fail_end heapledger_weak_fail_end
 
 #define heapledger_start heapledger_weak_start
 #define heapledger_stop heapledger_weak_stop
@@ -472,6 +632,112 @@ int heapledger_heaps_print(unsigned capabilities, const struct heapledger_output
 
 /* Prints all their blocks and gaps. */
 int heapledger_heaps_dump(unsigned capabilities, const struct heapledger_output *output);
+
+/* ---- Functions of the program that are told of its calls ----
+   They are called by the thread whose call it is, on its stack, outside of the recorder. What they allocate themselves is recorded, and
+   told to nobody; errno is kept for them. (What they change has to be volatile, or atomic: compilers take it for granted that malloc
+   changes no variable of the program's.) There can be 32 at the same time. As long as there is one, each call costs more. A hook may
+   register and end hooks; it may not free the block that it is just told of. What comes from shared libraries is told as well. Each
+   of the first six gives a number. */
+
+/* Called for each block that was given, when it is in the ledger. A resized one was taken back before, and is given then. */
+int heapledger_on_alloc(heapledger_hook function, void *data);
+
+/* Called for each block that is about to be given back, or resized, before its memory can be another thread's. */
+int heapledger_on_free(heapledger_hook function, void *data);
+
+/* Called for each call that gave no block. heapledger_backtrace() gives its stack. */
+int heapledger_on_refused(heapledger_hook function, void *data);
+
+/* Called for each request of more than so many bytes, when it was granted or refused. */
+int heapledger_on_request_above(size_t bytes, heapledger_hook function, void *data);
+
+/* Called when live bytes have risen above a limit; and again only when they have been at `again_at`, or below, meanwhile. Live bytes are
+   those of the ledger at this moment, and what follows. Without a function only heapledger_break_threshold() is called, which does
+   nothing: for a debugger to break on. */
+int heapledger_on_live_above(size_t bytes, size_t again_at, heapledger_hook function, void *data);
+
+/* Called when the history of frees has begun to overwrite its oldest entries, and whenever as many more have come as it holds.
+   heapledger_break_overflow() is called at that moment even without this. */
+int heapledger_on_overflow(heapledger_hook function, void *data);
+
+/* It is called no longer. Calls of it that are under way in other threads may not have come back yet. */
+int heapledger_hook_end(int hook);
+
+/* How often it was called. */
+heapledger_u64 heapledger_hook_calls(int hook);
+
+/* It is called no longer; its number stays. How many calls of it have not come back yet: ask until there are none, before its code goes. */
+int heapledger_hook_running(int hook);
+
+/* Not 0: when a call gives no block, and all have been told, a line on standard error says so ("Mem alloc fail. size 0x... caps 0x..."), and
+   the program ends by abort(). Gives what was so before. heapledger_break_refused() is called for each such call even without this. */
+int heapledger_abort_when_refused(int is_to);
+
+/* ---- Traces: exact books of a while, in memory of the program's own ----
+   Each block that is allocated while a trace runs becomes a record in the caller's buffer; nothing else is allocated for it. If there is
+   no room, the record that was freed first goes, and if none is freed the oldest one: that is counted. There can be eight at the same
+   time. As long as there is one, each call takes a lock, and a stack if it has a depth. (A trace window, above, costs nothing.) */
+
+/* How many words (of sizeof(size_t)) a buffer for so many records has. 0: the options cannot be. */
+size_t heapledger_trace_words(size_t records, const struct heapledger_trace_options *options);
+
+/* Begins one, which runs. It has the buffer until heapledger_trace_end. Gives its number. */
+int heapledger_trace_start(size_t *buffer, size_t words, const struct heapledger_trace_options *options);
+
+/* No block becomes a record from now on; frees of those that are one are noted. */
+int heapledger_trace_pause(int trace);
+
+/* It runs again, after a pause or a stop. */
+int heapledger_trace_resume(int trace);
+
+/* Nothing changes any more; what is freed meanwhile is not noted. */
+int heapledger_trace_stop(int trace);
+
+/* It begins anew in the same buffer: without records, all figures 0. */
+int heapledger_trace_restart(int trace);
+
+/* It is over, and its buffer the caller's again. */
+int heapledger_trace_end(int trace);
+
+/* How many records it has. */
+int heapledger_trace_count(int trace);
+
+/* A record by its index: 0 is the oldest one. HEAPLEDGER_E_UNKNOWN: there are fewer. */
+int heapledger_trace_get(int trace, size_t index, struct heapledger_trace_record *record);
+
+/* What it has seen. */
+int heapledger_trace_figures(int trace, struct heapledger_trace_sums *figures);
+
+/* Writes it as text, in the form of ESP-IDF's heap_trace_dump, line by line. Blocks in memory with one of these capabilities
+   (HEAPLEDGER_CAP_INTERNAL, HEAPLEDGER_CAP_SPIRAM); what the C library gives is internal; ~0u: all of them. NULL: to the standard output. */
+int heapledger_trace_dump(int trace, unsigned capabilities, const struct heapledger_output *output);
+
+/* ---- Regions: what was allocated from one moment to another ---- */
+
+/* Begins one: of the calling thread only, if the argument is not 0. Gives its number. As long as there is one, each call costs more. */
+int heapledger_region_begin(int of_own_thread);
+
+/* What was allocated in it until now. One of a thread can be asked by that thread only. */
+int heapledger_region_figures(int region, struct heapledger_region_sums *figures);
+
+/* It is over. */
+int heapledger_region_end(int region);
+
+/* ---- Calls that fail on purpose, to see what the program does then ---- */
+
+/* From now on calls of malloc and its like fail by a rule, of the calling thread only if so said, and only if they come from this
+   function, however deep, if it is not NULL. Operators of C++ throw. Gives a number. */
+int heapledger_fail(int rule, size_t n, int of_own_thread, const void *within);
+
+/* How many calls it was asked about until now. */
+heapledger_u64 heapledger_fail_calls(int fault);
+
+/* How many of them failed by it. */
+heapledger_u64 heapledger_fail_failed(int fault);
+
+/* They fail no longer. */
+int heapledger_fail_end(int fault);
 
 #endif
 

@@ -2,6 +2,8 @@
 
 use crate::entry::with_registers;
 use crate::error::{ApiError, answer};
+use crate::heaps::capabilities_of;
+use crate::hooks;
 use crate::moments::number;
 use crate::recording::recorder;
 use crate::text::text;
@@ -10,15 +12,21 @@ use heapledger_format::Kind;
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::ways::InnerBlock;
 use heapledger_unwind::Registers;
+use heapledger_watch::watched::{self, Block};
+use heapledger_watch::{state, traces};
 
 /// What is kept while a block is resized: opaque.
 #[repr(C)]
 pub struct Resize {
     kept: Reallocation,
-    spare: u64,
+    /// The block, and its bytes, for those who are told.
+    address: usize,
+    bytes: usize,
+    /// Not 0: they have been told.
+    told: usize,
 }
 
-const _: () = assert!(size_of::<Resize>() == 32);
+const _: () = assert!(size_of::<Resize>() == 48);
 
 /// A heap of the program's own; gives its number.
 ///
@@ -89,9 +97,32 @@ extern "C" fn allocated(
         if block.address == 0 {
             return Err(ApiError::INVALID);
         }
-        recorder()?.gives(registers, &block);
-        Ok(0)
+        let given = recorder().map(|way| way.gives(registers, &block));
+        if is_watched() {
+            traces::gave(registers, block.address, block.bytes);
+            watched::gave(watched_block(&block), hooks::call);
+        }
+        given.map(|_| 0)
     }))
+}
+
+/// Whether something is done beside recording.
+fn is_watched() -> bool {
+    state::flags() & state::WATCHED != 0
+}
+
+/// As hooks are told of it.
+fn watched_block(block: &InnerBlock) -> Block {
+    let kind = Kind(block.kind as u8);
+    let InnerBlock { address, bytes, alignment, heap, .. } = *block;
+    Block { kind, address, size: bytes, counted: bytes, align: alignment, heap }
+}
+
+/// A block that is there, as far as the ledger knows it.
+fn known(address: usize, kind: Kind) -> Block {
+    let bytes = recorder().ok().and_then(|way| way.size_of(address, true));
+    let size = bytes.unwrap_or(0);
+    Block { kind, address, size, counted: size, align: 0, heap: 0 }
 }
 
 with_registers! {
@@ -104,6 +135,12 @@ with_registers! {
 
 extern "C" fn freed(address: *const c_void, kind: c_int, _: usize, _: usize, _: usize, registers: &Registers) -> c_int {
     answer(taking(kind).and_then(|kind| {
+        if is_watched() && !address.is_null() {
+            if !watched::frees(known(address as usize, kind), hooks::call) {
+                return Err(ApiError::NOT_SO);
+            }
+            traces::frees(registers, address as usize);
+        }
         recorder()?.takes(registers, address as usize, kind);
         Ok(0)
     }))
@@ -128,10 +165,21 @@ unsafe extern "C" fn resizing(
     if kept.is_null() {
         return ApiError::INVALID.0;
     }
+    let mut told = Resize { kept: Reallocation::default(), address: address as usize, bytes: 0, told: 0 };
+    if is_watched() && !address.is_null() {
+        let old = known(address as usize, Kind::POOL_ALLOC);
+        if !watched::resizes(old, hooks::call) {
+            // SAFETY: the caller's.
+            unsafe { *kept = told };
+            return ApiError::NOT_SO.0;
+        }
+        traces::resizes(address as usize);
+        (told.bytes, told.told) = (old.size, 1);
+    }
     let way = recorder();
     let begun = way.map_or_else(|_| Reallocation::default(), |way| way.resizes(registers, address as usize));
     // SAFETY: the caller's.
-    unsafe { *kept = Resize { kept: begun, spare: 0 } };
+    unsafe { *kept = Resize { kept: begun, ..told } };
     answer(way.map(|_| 0))
 }
 
@@ -155,16 +203,22 @@ unsafe extern "C" fn resized(
         return ApiError::INVALID.0;
     }
     // SAFETY: the caller's. A second call finds nothing.
-    let begun = unsafe { core::mem::take(&mut (*kept).kept) };
+    let (begun, old) = unsafe {
+        let told = core::mem::take(&mut (*kept).told);
+        (core::mem::take(&mut (*kept).kept), (told != 0).then_some(((*kept).address, (*kept).bytes)))
+    };
     // What was taken out goes back, whatever else is wrong.
     let (wrong, block) = match block(heap, address, bytes, kind) {
         Ok(block) => (None, block),
         Err(error) => (Some(error), InnerBlock { kind: u32::from(Kind::POOL_ALLOC.0), ..InnerBlock::default() }),
     };
-    answer(recorder().and_then(|way| {
-        way.resized(registers, &begun, &block);
-        wrong.map_or(Ok(0), Err)
-    }))
+    let resized = recorder().map(|way| way.resized(registers, &begun, &block));
+    if let Some((address, size)) = old {
+        let new = watched_block(&block);
+        traces::gave_anew(registers, address, (block.address != 0).then_some((block.address, block.bytes)));
+        watched::gave_anew(Block { address, size, counted: size, ..new }, new, true, hooks::call);
+    }
+    answer(wrong.map_or(resized.map(|()| 0), Err))
 }
 
 with_registers! {
@@ -184,7 +238,12 @@ extern "C" fn refused(
     registers: &Registers,
 ) -> c_int {
     answer(block(heap, core::ptr::null(), bytes, kind).and_then(|block| {
-        recorder()?.refuses(registers, &InnerBlock { alignment, ..block });
-        Ok(0)
+        let block = InnerBlock { alignment, ..block };
+        let told = recorder().map(|way| way.refuses(registers, &block));
+        if is_watched() {
+            watched::gave(watched_block(&block), hooks::call);
+            hooks::refused(bytes, capabilities_of(block.heap));
+        }
+        told.map(|()| 0)
     }))
 }

@@ -91,6 +91,16 @@ struct OwnHeap {
     facts: HeapFacts,
 }
 
+/// Capabilities of the innermost heap of the program's own in which an address lies.
+pub(crate) fn capabilities_at(address: usize) -> Option<u32> {
+    OwnHeap::around(recorder().ok()?, address).map(|heap| heap.facts.capabilities)
+}
+
+/// Capabilities of a heap of the program's own.
+pub(crate) fn capabilities_of(row: u32) -> Option<u32> {
+    Some(OwnHeap::of(recorder().ok()?, row).ok()?.facts.capabilities)
+}
+
 /// A block, or a gap.
 enum Piece {
     Block(BlockFacts),
@@ -111,6 +121,12 @@ impl OwnHeap {
             heap => heap.ok().map(Some),
         });
         rows.flatten().filter(move |heap| heap.facts.capabilities & capabilities == capabilities)
+    }
+
+    /// Of heaps whose range has an address in it, the innermost.
+    fn around(way: &'static Way, address: usize) -> Option<OwnHeap> {
+        let around = OwnHeap::all(way, 0).filter(|heap| heap.facts.range().contains(&address));
+        around.min_by_key(|heap| heap.facts.range().len())
     }
 
     fn has_range(&self) -> bool {

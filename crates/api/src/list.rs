@@ -1,7 +1,8 @@
 //! The one list of functions. What the preload library offers, the header and the table of the documentation are compared with it.
 #![forbid(unsafe_code)]
 
-use crate::{blocks, error, heaps, life, moments, recording, stacks, windows};
+use crate::{blocks, error, heaps, hooks, life, measures, moments, recording, stacks, traces, windows};
+use heapledger_process::breaks;
 
 /// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +16,9 @@ pub struct Function {
 }
 
 macro_rules! list {
-    ($($module:ident::$name:ident $since:literal $about:literal)*) => {
-        /// All of them, in the order of the header.
-        pub const FUNCTIONS: &[Function] =
+    ($(#[$doc:meta])* $list:ident: $($module:ident::$name:ident $since:literal $about:literal)*) => {
+        $(#[$doc])*
+        pub const $list: &[Function] =
             &[$(Function { name: stringify!($name), since: $since, about: $about }),*];
 
         /// Each is there.
@@ -26,6 +27,8 @@ macro_rules! list {
 }
 
 list! {
+    /// All of them, in the order of the header.
+    FUNCTIONS:
     recording::heapledger_version 1 "the version of the recorder, as text"
     recording::heapledger_api_version 1 "the version of these functions"
     error::heapledger_error_text 1 "a sentence on an answer below 0"
@@ -72,4 +75,40 @@ list! {
     heaps::heapledger_block_at 1 "the block in which an address lies"
     heaps::heapledger_heaps_print 1 "prints what heaps have"
     heaps::heapledger_heaps_dump 1 "prints all their blocks"
+    hooks::heapledger_on_alloc 1 "a function is called for each block that was given"
+    hooks::heapledger_on_free 1 "a function is called for each block that is about to be given back, or resized"
+    hooks::heapledger_on_refused 1 "a function is called for each call that gave no block"
+    hooks::heapledger_on_request_above 1 "a function is called for each request of more than so many bytes"
+    hooks::heapledger_on_live_above 1 "a function is called when live bytes have risen above a limit"
+    hooks::heapledger_on_overflow 1 "a function is called when the history of frees is full"
+    hooks::heapledger_hook_end 1 "it is called no longer"
+    hooks::heapledger_hook_calls 1 "how often it was called"
+    hooks::heapledger_hook_running 1 "it is called no longer; how many calls of it are under way"
+    hooks::heapledger_abort_when_refused 1 "whether the program ends when a call gives no block"
+    traces::heapledger_trace_words 1 "how large a trace's buffer is to be"
+    traces::heapledger_trace_start 1 "a trace begins, in a buffer of the caller's"
+    traces::heapledger_trace_pause 1 "no block becomes a record; frees are noted"
+    traces::heapledger_trace_resume 1 "it goes on"
+    traces::heapledger_trace_stop 1 "nothing changes any more"
+    traces::heapledger_trace_restart 1 "it begins anew, without records"
+    traces::heapledger_trace_end 1 "it is over, and the buffer the caller's"
+    traces::heapledger_trace_count 1 "how many records it has"
+    traces::heapledger_trace_get 1 "one of them"
+    traces::heapledger_trace_figures 1 "what it has seen"
+    traces::heapledger_trace_dump 1 "all of it, as text in the form of ESP-IDF"
+    measures::heapledger_region_begin 1 "measures what is allocated from now on"
+    measures::heapledger_region_figures 1 "what was allocated meanwhile"
+    measures::heapledger_region_end 1 "it is over"
+    measures::heapledger_fail 1 "calls fail on purpose from now on"
+    measures::heapledger_fail_calls 1 "how many calls it was asked about"
+    measures::heapledger_fail_failed 1 "how many of them failed by it"
+    measures::heapledger_fail_end 1 "they fail no longer"
+}
+
+list! {
+    /// Functions that do nothing, for a debugger to break on. The header does not declare them.
+    BREAKS:
+    breaks::heapledger_break_refused 1 "an empty function to break on: a call gave no block"
+    breaks::heapledger_break_overflow 1 "an empty function to break on: the history of frees is full"
+    breaks::heapledger_break_threshold 1 "an empty function to break on: live bytes have risen above a limit"
 }

@@ -3,7 +3,9 @@
 
 use heapledger_api::error::ERRORS;
 use heapledger_api::heaps::KNOWN;
-use heapledger_api::list::FUNCTIONS;
+use heapledger_api::hooks::EVENTS;
+use heapledger_api::list::{BREAKS, FUNCTIONS};
+use heapledger_api::measures::RULES;
 use heapledger_api::recording::{API_VERSION, STATES};
 use heapledger_api::windows::MODES;
 use heapledger_format::Kind;
@@ -56,7 +58,13 @@ fn programs_that_look_for_them_have_each_under_its_name() {
 fn numbers_are_ours() {
     let errors: Vec<_> = ERRORS.iter().map(|(name, number, _)| ((*name).to_owned(), *number)).collect();
     assert_eq!(numbers("HEAPLEDGER_E_"), errors);
-    for (names, prefix) in [(STATES, "HEAPLEDGER_"), (MODES, "HEAPLEDGER_"), (KNOWN, "HEAPLEDGER_KNOWS_")] {
+    for (names, prefix) in [
+        (STATES, "HEAPLEDGER_"),
+        (MODES, "HEAPLEDGER_"),
+        (KNOWN, "HEAPLEDGER_KNOWS_"),
+        (EVENTS, "HEAPLEDGER_EVENT_"),
+        (RULES, "HEAPLEDGER_RULE_"),
+    ] {
         let known = numbers(prefix);
         assert!(owned(names).iter().all(|row| known.contains(row)), "{names:?}");
     }
@@ -81,6 +89,7 @@ fn the_documentation_has_a_row_for_each() {
     let documented = include_str!("../../../docs/c-api.md");
     let rows: Vec<_> = FUNCTIONS
         .iter()
+        .chain(BREAKS)
         .map(|function| format!("| `{}` | {} | {} |", function.name, function.about, function.since))
         .collect();
     assert!(documented.contains(&rows.join("\n")), "docs/c-api.md must hold these rows:\n{}", rows.join("\n"));

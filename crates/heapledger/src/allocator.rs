@@ -256,7 +256,8 @@ const _: () = assert!(core::mem::offset_of!(Heapledger<()>, heap.options) == 0);
 /// A block with its layout.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 fn block_of(kind: Kind, block: *mut u8, layout: Layout) -> Block {
-    Block { kind, address: block as usize, size: layout.size(), align: layout.align(), heap: 0 }
+    let (size, align) = (layout.size(), layout.align());
+    Block { kind, address: block as usize, size, counted: size, align, heap: 0 }
 }
 
 /// A call comes: the first one of all says what is wanted.
@@ -310,7 +311,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heapledger<A> {
         // SAFETY: the program's own call.
         let new =
             if is_made { unsafe { self.allocator.realloc(block, layout, new_size) } } else { core::ptr::null_mut() };
-        watched::gave_anew(old, Block { size: new_size, ..block_of(old.kind, new, layout) }, is_made, told::call);
+        watched::gave_anew(
+            old,
+            Block { size: new_size, counted: new_size, ..block_of(old.kind, new, layout) },
+            is_made,
+            told::call,
+        );
         new
     }
 }

@@ -136,14 +136,15 @@ pub(crate) extern "C" fn watched_gave<const KIND: u8>(frame: &CallFrame, address
         _ => {}
     }
     traces::gave(&frame.registers, address, size);
-    watched::gave(Block { kind: Kind(KIND), address, size, align, heap: 0 }, told::call);
+    watched::gave(Block { kind: Kind(KIND), address, size, counted: size, align, heap: 0 }, told::call);
     address
 }
 
 /// What precedes the real `dealloc`, in a program that is watched. False if it is not to be made.
 pub(crate) extern "C" fn watched_frees(frame: &CallFrame) -> bool {
     let [_, address, size, align, ..] = frame.args;
-    let is_made = watched::frees(Block { kind: Kind::RUST_DEALLOC, address, size, align, heap: 0 }, told::call);
+    let is_made =
+        watched::frees(Block { kind: Kind::RUST_DEALLOC, address, size, counted: size, align, heap: 0 }, told::call);
     if is_made {
         traces::frees(&frame.registers, address);
         match state::base() {
@@ -160,7 +161,10 @@ pub(crate) extern "C" fn watched_resizes(frame: &mut ReallocFrame) -> bool {
     let [_, address, size, align, ..] = frame.call.args;
     frame.kept = Reallocation::default();
     let is_made = watched::is_made(&|code| leads_through(&frame.call.registers, code))
-        && watched::resizes(Block { kind: Kind::RUST_REALLOC, address, size, align, heap: 0 }, told::call);
+        && watched::resizes(
+            Block { kind: Kind::RUST_REALLOC, address, size, counted: size, align, heap: 0 },
+            told::call,
+        );
     if is_made {
         traces::resizes(address);
         match state::base() {
@@ -184,8 +188,8 @@ pub(crate) extern "C" fn watched_resized(frame: &ReallocFrame, address: usize) -
     if frame.is_made != 0 {
         traces::gave_anew(&frame.call.registers, old, (address != 0).then_some((address, size)));
     }
-    let new = Block { kind: Kind::RUST_REALLOC, address, size, align, heap: 0 };
-    let old = Block { address: old, size: old_size, ..new };
+    let new = Block { kind: Kind::RUST_REALLOC, address, size, counted: size, align, heap: 0 };
+    let old = Block { address: old, size: old_size, counted: old_size, ..new };
     watched::gave_anew(old, new, frame.is_made != 0, told::call);
     address
 }

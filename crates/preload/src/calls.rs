@@ -1,10 +1,12 @@
 //! What a call means: from arguments and results to the recorder's words.
 
 use crate::SHARED;
+use crate::emulated;
+use crate::frame::{BookedBy, CallFrame, Caller};
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::life;
 use crate::next;
-use crate::stubs::{BookedBy, CallFrame, Caller};
+use crate::watched::{self, Watched};
 use heapledger_format::Kind;
 use heapledger_format::errors::ErrorKind;
 use heapledger_process::code;
@@ -34,7 +36,7 @@ fn is_nested(frame: &Caller, about: usize) -> bool {
 }
 
 #[inline(always)]
-fn is_own_call(frame: &Caller) -> bool {
+pub(crate) fn is_own_call(frame: &Caller) -> bool {
     entry::code().contains(&frame.return_address()) && is_booked(frame)
 }
 
@@ -59,13 +61,13 @@ fn is_part_of(enclosing: Call, frame: &Caller, about: usize) -> bool {
 }
 
 #[inline(always)]
-fn argument(frame: &Caller, index: usize) -> usize {
+pub(crate) fn argument(frame: &Caller, index: usize) -> usize {
     frame.args.get(index).copied().unwrap_or(0)
 }
 
 /// Bytes that an allocation function was asked for; too many to count are one failed call.
 #[inline(always)]
-fn size_asked(shape: Shape, frame: &Caller) -> usize {
+pub(crate) fn size_asked(shape: Shape, frame: &Caller) -> usize {
     match shape {
         Shape::Block(bytes) | Shape::StoresBlock(bytes) | Shape::Resizes(bytes) => argument(frame, bytes),
         Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
@@ -98,6 +100,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
     ensure_started();
     let function = next::next(hook);
     frame.booked_by = BookedBy::ANOTHER;
+    frame.watched = Watched::default();
     let Some(hooked) = HOOKED.get(hook) else { return function };
     if hooked.shape == Shape::Unloads {
         // Also where nothing is recorded: C++ calls are passed on there too.
@@ -114,7 +117,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
     if hooked.family == Family::Cxx && next::cxx_is_before_us() || !hooks::follows(&SHARED) {
         frame.booked_by = BookedBy::NOBODY;
         hooks::note_fork(&SHARED);
-        return function;
+        return if watched::is_on() { watched::unrecorded_begins(hook, hooked, frame, function) } else { function };
     }
     // What a second call made for this one's sake will have in common with it.
     let about = match hooked.shape {
@@ -123,10 +126,17 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
     };
     note_library(hook, frame, about);
     if is_nested(frame, about) {
+        if watched::is_on() {
+            watched::inner_begins(hooked, frame);
+        }
         return function;
     }
     frame.booked_by = BookedBy::THIS;
     frame.kept = Reallocation::default();
+    if watched::is_on() && !watched::begins(hook, hooked, frame) {
+        frame.booked_by = BookedBy::NOBODY;
+        return emulated::nothing as *const () as usize;
+    }
     match hooked.shape {
         Shape::Frees => {
             if about != 0 {
@@ -165,9 +175,18 @@ pub(crate) extern "C" fn after_call(hook: usize, frame: &mut CallFrame, result: 
         code::unloaded(&SHARED);
         next::unloading_ends();
     }
+    if frame.watched.is_any() {
+        return watched::ends(hook, hooked, frame, result);
+    }
     if frame.booked_by != BookedBy::THIS {
         return result;
     }
+    booked_call_ends(hook, hooked, frame, result)
+}
+
+/// What follows a call that is booked here.
+#[inline(always)]
+pub(crate) fn booked_call_ends(hook: usize, hooked: &Hooked, frame: &mut CallFrame, result: usize) -> usize {
     if may_call_others(hooked) {
         enclosing::call_ends(&SHARED, &frame.enclosing);
     }
@@ -276,7 +295,7 @@ fn call_failed(hook: usize, frame: &Caller) {
 /// operator that gives no block instead does come back.
 #[cold]
 #[inline(never)]
-fn failed_inside(hook: usize, frame: &Caller) {
+pub(crate) fn failed_inside(hook: usize, frame: &Caller) {
     if let Some(hooked) = HOOKED.get(hook).filter(|_| next::in_operator_body(frame.return_address())) {
         hooks::call_failed_inside(&SHARED, &frame.registers, &refused(hooked, frame));
     }
@@ -315,7 +334,7 @@ fn refused(hooked: &Hooked, frame: &Caller) -> FailedCall {
 
 /// Of the functions that take one; else 0.
 #[inline(always)]
-fn alignment_asked(kind: Kind, frame: &Caller) -> usize {
+pub(crate) fn alignment_asked(kind: Kind, frame: &Caller) -> usize {
     match kind {
         Kind::ALIGNED_ALLOC | Kind::MEMALIGN => argument(frame, 0),
         Kind::POSIX_MEMALIGN | Kind::NEW_ALIGN | Kind::NEW_ARRAY_ALIGN => argument(frame, 1),
@@ -385,9 +404,9 @@ fn before_free(hook: usize, caller: &Caller) -> usize {
 
 /// What precedes `free`; returns the real one, to which the stub jumps.
 pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
-    let function = next::known(HOOK);
+    let function = next::free();
     let Some(thread) = hooks::ready(&SHARED).filter(|_| function != 0) else {
-        return before_free(HOOK, frame); // the first call of all, or of a thread, or nothing is recorded
+        return before_free(HOOK, frame); // the first call of all, or of a thread, or watched, or nothing is recorded
     };
     let block = argument(frame, 0);
     if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))

@@ -10,7 +10,8 @@ pub(crate) const NOTHING: usize = 0;
 
 const ENOMEM: i32 = 12;
 
-extern "C" fn nothing() -> usize {
+/// Does nothing, and gives nothing.
+pub(crate) extern "C" fn nothing() -> usize {
     0
 }
 

@@ -24,6 +24,7 @@
 
 mod calls;
 mod emulated;
+mod frame;
 mod hooked;
 mod life;
 mod memory;
@@ -32,6 +33,7 @@ mod next;
 mod oracle;
 mod restrictions;
 mod stubs;
+mod watched;
 
 // Its functions are exported from here.
 use heapledger_api as _;

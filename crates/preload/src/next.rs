@@ -35,10 +35,14 @@ use crate::hooked::{Family, HOOKED, Hook};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us, modules_but_us};
 use heapledger_linux::{apart, syscall};
+use heapledger_watch::state;
 
 pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
-/// Functions of glibc that give blocks and call no other replaced one, once they are known; else 0. The stubs read it.
+/// Functions of glibc that give blocks and call no other replaced one, once they are known and as long as nobody watches calls; else 0.
+/// The stubs read it.
 pub(crate) static DIRECT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
+/// The real `free`, to which its stub jumps, once it is known; 0 while it is to be asked about each call.
+pub(crate) static FREE: AtomicUsize = AtomicUsize::new(0);
 /// A module in front of us defines `calloc`: who calls ours need not be who wanted it.
 static C_IS_BEFORE_US: AtomicBool = AtomicBool::new(false);
 /// The real functions of C++ operators that nobody books, to which their stubs jump without asking; else 0.
@@ -175,10 +179,30 @@ pub(crate) fn bypass(hook: usize, function: usize) {
     }
 }
 
-/// The next definition, if it has been found.
+/// The real `free`, if it is known and nobody watches calls.
 #[inline(always)]
-pub(crate) fn known(hook: usize) -> usize {
-    NEXT.get(hook).map_or(0, |place| place.load(Ordering::Acquire))
+pub(crate) fn free() -> usize {
+    FREE.load(Ordering::Acquire)
+}
+
+/// Something has changed in whether calls are watched, or in who is next: stubs that need not ask go on at once.
+pub(crate) fn look_who_watches() {
+    loop {
+        let is_watched = state::is_watched();
+        let free =
+            if is_watched { 0 } else { NEXT.get(Hook::Free as usize).map_or(0, |next| next.load(Ordering::SeqCst)) };
+        FREE.store(free, Ordering::SeqCst);
+        for (hook, _) in of_family(Family::C) {
+            if let (Some(direct), Some(next)) = (DIRECT.get(hook), NEXT.get(hook)) {
+                let is_direct = is_glibc() && !is_watched;
+                direct.store(if is_direct { next.load(Ordering::SeqCst) } else { 0 }, Ordering::SeqCst);
+            }
+        }
+        // Who changes it meanwhile in another thread sees what was stored here, or is seen here.
+        if state::is_watched() == is_watched {
+            return;
+        }
+    }
 }
 
 /// The next definition, by name.
@@ -275,13 +299,8 @@ fn find_c_family() {
     CXX_IS_BEFORE_US.store(cxx_before, Ordering::Release);
     C_IS_BEFORE_US.store(modules_before_us().any(|module| module.symbol(b"calloc").is_some()), Ordering::Release);
     C_FAMILY_FOUND.store(true, Ordering::Release);
-    if is_glibc {
-        for (hook, _) in of_family(Family::C) {
-            if let (Some(direct), Some(next)) = (DIRECT.get(hook), NEXT.get(hook)) {
-                direct.store(next.load(Ordering::Relaxed), Ordering::Release);
-            }
-        }
-    }
+    state::listen(&(look_who_watches as fn()));
+    look_who_watches();
 }
 
 fn find_by_order(family: Family) {

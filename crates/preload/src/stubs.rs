@@ -15,67 +15,6 @@
 use core::mem::offset_of;
 use heapledger_process::sampling::Sampling;
 use heapledger_process::shared::Shared;
-use heapledger_unwind::Registers;
-
-/// Which hook books a call.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub(crate) struct BookedBy(u64);
-
-impl BookedBy {
-    pub(crate) const THIS: BookedBy = BookedBy(0);
-    /// One that encloses it: the call comes from a C++ operator of the next allocator, say.
-    pub(crate) const ANOTHER: BookedBy = BookedBy(1);
-    /// None: what it calls is to be booked.
-    pub(crate) const NOBODY: BookedBy = BookedBy(2);
-}
-
-/// What a stub knows of its caller. Where it calls [`crate::calls::gave`] or [`crate::calls::frees`] its frame ends here.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct Caller {
-    pub(crate) args: [usize; 4],
-    /// The registers as they will be when the hook has returned.
-    pub(crate) registers: Registers,
-}
-
-/// What a stub leaves on its stack.
-#[repr(C)]
-pub(crate) struct CallFrame {
-    pub(crate) caller: Caller,
-    /// Carried from `before_call` to `after_call`.
-    pub(crate) kept: heapledger_process::reallocation::Reallocation,
-    pub(crate) booked_by: BookedBy,
-    /// The call that encloses this one, to be put back when this one has returned.
-    pub(crate) enclosing: heapledger_process::enclosing::Call,
-}
-
-const _: () = assert!(size_of::<Caller>() == 96 && size_of::<CallFrame>() == 160);
-
-impl CallFrame {
-    /// Of a caller, with nothing in it yet.
-    pub(crate) fn of(caller: Caller) -> CallFrame {
-        CallFrame { caller, kept: Default::default(), booked_by: BookedBy::ANOTHER, enclosing: Default::default() }
-    }
-}
-
-impl core::ops::Deref for CallFrame {
-    type Target = Caller;
-    fn deref(&self) -> &Caller {
-        &self.caller
-    }
-}
-impl Caller {
-    /// The address to which the hook will return.
-    pub(crate) fn return_address(&self) -> usize {
-        self.registers.ip as usize
-    }
-
-    /// The stack pointer after the hook has returned.
-    pub(crate) fn stack_pointer(&self) -> usize {
-        self.registers.sp as usize
-    }
-}
 
 macro_rules! save_call_frame {
     ($bytes:literal) => {
@@ -189,7 +128,7 @@ macro_rules! call_stub {
 macro_rules! call {
     () => {
         concat!(
-            crate::stubs::save_call_frame!(160),
+            crate::stubs::save_call_frame!(176),
             "
             mov edi, {index}
             mov rsi, rsp
@@ -286,7 +225,7 @@ macro_rules! free_stub {
                 ".cfi_startproc",
                 "endbr64",
                 crate::stubs::go_on_if_known!(),
-                "mov rax, [rip + {next} + 8 * {index}]",
+                "mov rax, [rip + {free}]",
                 "test rax, rax",
                 "je 4f",
                 "jmp rax",
@@ -299,8 +238,7 @@ macro_rules! free_stub {
                 ".cfi_def_cfa rsp, 8",
                 "jmp rax",
                 ".cfi_endproc",
-                index = const $index,
-                next = sym crate::next::NEXT,
+                free = sym crate::next::FREE,
                 shared = sym crate::SHARED,
                 is_on_at = const crate::stubs::IS_ON_AT,
                 counters_at = const crate::stubs::COUNTERS_AT,
@@ -466,7 +404,7 @@ macro_rules! jump_stub {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 "endbr64",
-                crate::stubs::save_call_frame!(160),
+                crate::stubs::save_call_frame!(176),
                 "mov edi, {index}",
                 "mov rsi, rsp",
                 "call {before_call}",

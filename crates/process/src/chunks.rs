@@ -172,6 +172,14 @@ impl<const ENTRIES: u64> Chunks<ENTRIES> {
         None
     }
 
+    /// How often it has begun to go round.
+    pub fn rounds(&self) -> u64 {
+        match self.round.load(Ordering::Relaxed) {
+            0 => 0,
+            round => self.cursor.load(Ordering::Relaxed).div_ceil(round),
+        }
+    }
+
     /// Ends a lease. To be done once.
     pub fn release(&self, ring: &impl Ring, lease: Lease) {
         let Lease { first, count } = lease;

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::breaks::heapledger_break_overflow;
 use crate::chunks::{Chunks, Lease, RETIRED, Ring};
 use crate::ledger::Ledger;
 use crate::private::{Alone, Run};
@@ -23,6 +24,8 @@ pub struct History {
     /// Of how many of a chunk's entries the leases have ended.
     ended: Run<AtomicU32>,
     chunks: Chunks<CHUNK_ENTRIES>,
+    /// The rounds of which was told.
+    told: AtomicU64,
 }
 
 /// The ring's chunks in a ledger.
@@ -56,7 +59,7 @@ impl Ring for InLedger<'_> {
 impl History {
     /// No ring.
     pub const fn new() -> History {
-        History { ended: Run::new(), chunks: Chunks::new() }
+        History { ended: Run::new(), chunks: Chunks::new(), told: AtomicU64::new(0) }
     }
 
     /// Prepares a ring of so many entries. False if there is no memory.
@@ -91,7 +94,17 @@ impl History {
 
     /// Leases entries to a thread that has filled so many before.
     pub fn lease(&self, ledger: &Ledger, filled: u64) -> Option<Lease> {
-        self.chunks.lease(&InLedger { history: self, ledger }, filled)
+        let lease = self.chunks.lease(&InLedger { history: self, ledger }, filled);
+        let rounds = self.chunks.rounds();
+        if rounds > self.told.load(Ordering::Relaxed) && self.told.fetch_max(rounds, Ordering::Relaxed) < rounds {
+            heapledger_break_overflow();
+        }
+        lease
+    }
+
+    /// How often it has begun to overwrite what it holds.
+    pub fn rounds(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
     }
 
     /// Ends a lease.

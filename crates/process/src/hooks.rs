@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 use crate::access::{AboutBlock, Access, Sign, count_refused};
+use crate::breaks::heapledger_break_refused;
 use crate::capture::capture;
 use crate::enclosing::{self, Call};
 use crate::errors;
@@ -248,6 +249,7 @@ pub fn call_failed(shared: &'static Shared, registers: &Registers, refused: &err
             access.refused(refused, site);
         }
     });
+    heapledger_break_refused();
 }
 
 /// A call inside of another one has failed, which may not come back to say so, because it throws.
@@ -393,6 +395,7 @@ fn reallocated(mut access: Access, registers: &Registers, end: &ReallocEnd) {
 fn realloc_failed(access: &mut Access, registers: &Registers, refused: &errors::FailedCall) {
     let site = site_of(access, registers, CallEffect::Gives);
     access.refused(refused, site);
+    heapledger_break_refused();
 }
 
 /// The program calls `exit`, or returns from `main`.

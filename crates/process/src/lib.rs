@@ -63,6 +63,8 @@ mod backend;
 #[cfg(not(feature = "loom"))]
 pub mod backtrace;
 #[cfg(not(feature = "loom"))]
+pub mod breaks;
+#[cfg(not(feature = "loom"))]
 pub mod c_heap;
 #[cfg(not(feature = "loom"))]
 pub mod capture;
@@ -109,7 +111,7 @@ mod measuring;
 #[cfg(not(feature = "loom"))]
 pub mod modules;
 #[cfg(not(feature = "loom"))]
-mod once;
+pub mod once;
 #[cfg(not(feature = "loom"))]
 pub mod options;
 #[cfg(not(feature = "loom"))]

@@ -5,6 +5,7 @@
 use crate::access::{Access, Sign};
 use crate::cells::{self, Addresses as _};
 use crate::hooks;
+use crate::index::Index;
 use crate::ledger::CODEC;
 use crate::section::Section;
 use crate::shared::Shared;
@@ -12,8 +13,9 @@ use crate::switch::Recording;
 use core::sync::atomic::{Ordering, fence};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS};
-use heapledger_format::section::{module, pc};
-use heapledger_format::{Entry, GlobalCounter, SectionKind, Site, ThreadRow};
+use heapledger_format::section::{module, pc, wide};
+use heapledger_format::{Entry, GlobalCounter, SectionKind, Site, TallyCounter, ThreadRow};
+use heapledger_recorder::backend::Slot;
 use heapledger_unwind::Registers;
 
 /// Most frames of a stack that are told.
@@ -48,13 +50,43 @@ pub fn position(shared: &'static Shared) -> Option<Position> {
 
 /// Whether the block at an address is in the ledger. It is the caller's: nobody enters it or takes it out meanwhile.
 pub fn holds(shared: &Shared, address: u64) -> bool {
+    [&shared.index, &shared.inner].into_iter().any(|index| slot_of(shared, index, address).is_some())
+}
+
+fn slot_of(shared: &Shared, index: &Index, address: u64) -> Option<Slot> {
     if !hooks::follows(shared) || !shared.sampling.may_hold(address) {
-        return false;
+        return None;
     }
-    [&shared.index, &shared.inner].into_iter().any(|index| {
-        let held = index.held((address, index.cell(address)));
-        cells::slot_in(held).is_some_and(|slot| shared.address(slot) == address)
-    })
+    let held = index.held((address, index.cell(address)));
+    cells::slot_in(held).filter(|slot| shared.address(*slot) == address)
+}
+
+/// Bytes that the block at an address was asked for, if it is in the ledger; of an allocator inside of the program, if it is said. It is the
+/// caller's: nobody enters it or takes it out meanwhile.
+pub fn size_of(shared: &Shared, address: u64, is_inner: bool) -> Option<u64> {
+    let slot = slot_of(shared, if is_inner { &shared.inner } else { &shared.index }, address)?;
+    let entry = Entry::unpack(&shared.words_of(slot, Ordering::Acquire))?;
+    entry.size.or_else(|| huge(shared, entry.number))
+}
+
+/// Bytes that live, with what no thread has told yet.
+pub fn live_bytes(shared: &Shared) -> u64 {
+    if !hooks::follows(shared) {
+        return 0;
+    }
+    // Frees first, so that they are never more.
+    let freed = shared.ledger().total(TallyCounter::BytesFreed);
+    shared.ledger().total(TallyCounter::BytesAllocated).saturating_sub(freed)
+}
+
+/// The size of a block whose record has no room for it.
+#[cold]
+pub(crate) fn huge(shared: &Shared, number: u64) -> Option<u64> {
+    let section = shared.ledger().section(SectionKind::Wide);
+    let element = |index: u64| (index as usize).wrapping_mul(wide::BYTES / 8);
+    let is_it = |index: &u64| section.word(element(*index)) == number.wrapping_add(1);
+    let found = (0..section.used()).find(is_it)?;
+    Some(section.word(element(found).wrapping_add(1)))
 }
 
 /// Tells of each block that a thread has allocated since, and that is live.

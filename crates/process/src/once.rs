@@ -52,14 +52,22 @@ impl<T> Early<T> {
 }
 
 /// A reference that is noted once, or a few times, and lives for ever.
-pub(crate) struct Noted<T: 'static>(AtomicPtr<T>);
+pub struct Noted<T: 'static>(AtomicPtr<T>);
+
+impl<T: Sync> Default for Noted<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl<T: Sync> Noted<T> {
-    pub(crate) const fn new() -> Noted<T> {
+    /// None yet.
+    pub const fn new() -> Noted<T> {
         Noted(AtomicPtr::new(core::ptr::null_mut()))
     }
 
-    pub(crate) fn set(&self, value: &'static T) {
+    /// Notes one.
+    pub fn set(&self, value: &'static T) {
         self.0.store((&raw const *value).cast_mut(), Ordering::Release);
     }
 
@@ -69,7 +77,8 @@ impl<T: Sync> Noted<T> {
         !self.0.load(Ordering::Relaxed).is_null()
     }
 
-    pub(crate) fn get(&self) -> Option<&'static T> {
+    /// What was noted last.
+    pub fn get(&self) -> Option<&'static T> {
         // SAFETY: null, or such a reference.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }

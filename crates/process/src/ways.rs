@@ -91,6 +91,12 @@ struct FullWay {
     next_block: NextBlockFn,
     /// The slot of the first record from one on that is of a live block.
     next_record: NextRecordFn,
+    /// Bytes that the block at an address was asked for; 1: of an inner allocator. All bits: it is not in the ledger.
+    size_of: extern "C" fn(usize, u32) -> u64,
+    /// Bytes that live, in the ledger.
+    live_bytes: extern "C" fn() -> u64,
+    /// How often the history has begun to overwrite what it holds.
+    history_rounds: extern "C" fn() -> u64,
 }
 
 type HeapFactsFn = unsafe extern "C" fn(u32, *mut u8, usize) -> i64;
@@ -162,6 +168,9 @@ static OWN: FullWay = FullWay {
     watch_minimum: inspecting::watch_minimum,
     next_block: inspecting::next_block,
     next_record: inspecting::next_record,
+    size_of: own::size_of,
+    live_bytes: own::live_bytes,
+    history_rounds: own::history_rounds,
 };
 
 // The distance from where it stands to the way.

@@ -9,6 +9,7 @@
 use crate::access::count_apart;
 use crate::hooks;
 use crate::ledger::CODEC;
+use crate::look::huge;
 use crate::marks::{self, NewMark, NotTold, own_state, words_of};
 use crate::private::{Alone, Table};
 use crate::publication;
@@ -18,7 +19,7 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::mark::{MarkKind, Window, WindowMode, WindowState};
 use heapledger_format::record::RECORD_WORDS;
-use heapledger_format::section::{thread, wide};
+use heapledger_format::section::thread;
 use heapledger_format::{Entry, GlobalCounter, SectionKind, TallyCounter, ThreadRowPlus1, sample};
 use heapledger_linux::token::Token;
 
@@ -410,16 +411,6 @@ fn live(shared: &Shared, kept: &Kept) -> (u64, u64) {
         }
     }
     (blocks, bytes)
-}
-
-/// The size of a block whose record has no room for it.
-#[cold]
-fn huge(shared: &Shared, number: u64) -> Option<u64> {
-    let section = shared.ledger().section(SectionKind::Wide);
-    let element = |index: u64| (index as usize).wrapping_mul(wide::BYTES / 8);
-    let is_it = |index: &u64| section.word(element(*index)) == number.wrapping_add(1);
-    let found = (0..section.used()).find(is_it)?;
-    Some(section.word(element(found).wrapping_add(1)))
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod lists;
 mod record;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
 pub use record::{FRAMES_MAX, TraceFree, TraceMode, TraceRecord, TraceShape};
 

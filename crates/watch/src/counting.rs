@@ -365,6 +365,16 @@ pub struct Begun {
     before: [usize; 5],
 }
 
+impl Begun {
+    pub(crate) fn into_parts(self) -> (usize, [usize; 5]) {
+        (self.level, self.before)
+    }
+
+    pub(crate) fn of_parts(level: usize, before: [usize; 5]) -> Begun {
+        Begun { level, before }
+    }
+}
+
 /// Begins a region of the calling thread.
 pub fn begin_region() -> Option<Begun> {
     let cell = own()?;

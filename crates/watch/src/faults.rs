@@ -73,7 +73,9 @@ pub enum Of {
     All,
 }
 
-/// Faults of one kind at the same time.
+/// Faults at the same time, of both kinds.
+pub const FAULTS_MAX: usize = 2 * FAULTS;
+/// Those of one kind.
 const FAULTS: usize = 32;
 
 struct Slot {

@@ -26,6 +26,11 @@ pub enum When {
     Happened = 6,
 }
 
+impl When {
+    const ALL: [When; 6] =
+        [When::Gave, When::TakesBack, When::LiveAbove, When::RequestAbove, When::Refused, When::Happened];
+}
+
 /// At which point of a call functions are told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -46,6 +51,8 @@ pub enum Stage {
 pub struct Told {
     /// At which point.
     pub stage: Stage,
+    /// What the function has asked for that is called.
+    pub when: When,
     /// Which block.
     pub block: Block,
 }
@@ -121,6 +128,11 @@ impl HookPlace {
         }
     }
 
+    fn when(&self) -> When {
+        let own = self.when.load(Ordering::Relaxed);
+        When::ALL.into_iter().find(|when| *when as usize == own).unwrap_or(When::Gave)
+    }
+
     fn is_above(&self, limit: &AtomicIsize) -> bool {
         live::signed_bytes() > limit.load(Ordering::Relaxed)
     }
@@ -139,7 +151,8 @@ impl HookPlace {
         // Who has unregistered it since waits, or does not know that we are here; and nobody takes the place while we are.
         if self.is_for(told.stage, told.block.size) && !self.is_quiet() {
             self.calls.fetch_add(1, Ordering::Relaxed);
-            if !caller(told, self.data.each_ref().map(|word| word.load(Ordering::Relaxed))) {
+            let told = Told { when: self.when(), ..*told };
+            if !caller(&told, self.data.each_ref().map(|word| word.load(Ordering::Relaxed))) {
                 self.failed.store(true, Ordering::Relaxed);
                 self.is_there.store(false, Ordering::SeqCst);
             }
@@ -208,6 +221,11 @@ pub fn register(new: &NewHook) -> Option<usize> {
 
 fn of(hook: usize) -> Option<&'static HookPlace> {
     PLACES.get(hook).filter(|place| place.taken.load(Ordering::Acquire))
+}
+
+/// When a hook is called. `None` if there is none of this number.
+pub fn when(hook: usize) -> Option<When> {
+    Some(of(hook)?.when())
 }
 
 /// How often a hook was called. `None` if there is none of this number.

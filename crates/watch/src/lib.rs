@@ -25,6 +25,7 @@ pub mod faults;
 pub mod hooks;
 pub mod inside;
 pub mod live;
+pub mod regions;
 pub mod state;
 pub mod stats;
 mod thread_word;

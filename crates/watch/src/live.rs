@@ -125,6 +125,26 @@ impl Highest {
         let highest = HIGHEST.get(self.index).map_or(0, |highest| highest.load(Ordering::SeqCst));
         highest.wrapping_sub(self.before).max(0) as u64
     }
+
+    /// As words, for who can keep nothing else. It goes on.
+    pub(crate) fn into_words(self) -> [usize; 2] {
+        let words = [self.index, self.before as usize];
+        core::mem::forget(self);
+        words
+    }
+
+    /// Undoes [`Highest::into_words`], to end it.
+    pub(crate) fn of_words([index, before]: [usize; 2]) -> Highest {
+        Highest { index, before: before as isize }
+    }
+
+    /// [`Highest::bytes`] of one that is kept as words.
+    pub(crate) fn bytes_of(words: [usize; 2]) -> u64 {
+        let highest = Highest::of_words(words);
+        let bytes = highest.bytes();
+        core::mem::forget(highest);
+        bytes
+    }
 }
 
 impl Drop for Highest {

@@ -117,7 +117,27 @@ pub fn leave(want: Want) {
 }
 
 fn change(f: impl FnMut(usize) -> Option<usize>) -> bool {
-    STATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, f).is_ok()
+    let is_changed = STATE.fetch_update(Ordering::SeqCst, Ordering::SeqCst, f).is_ok();
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    if let Some(listener) = LISTENER.get() {
+        listener();
+    }
+    is_changed
+}
+
+/// Who wants to know when something has changed, because its entries do not look at [`STATE`].
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+static LISTENER: heapledger_process::once::Noted<fn()> = heapledger_process::once::Noted::new();
+
+/// Has a function called whenever something has changed.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub fn listen(listener: &'static fn()) {
+    LISTENER.set(listener);
+}
+
+/// Whether something is wanted of calls at this moment. Whoever has been told of a change sees it.
+pub fn is_watched() -> bool {
+    STATE.load(Ordering::SeqCst) as u8 & WATCHED != 0
 }
 
 /// Whether something is wanted of calls at this moment.

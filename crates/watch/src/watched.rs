@@ -1,6 +1,6 @@
 //! What is done beside recording, at each call of a program that asked for it: counting, faults, hooks.
 
-use crate::hooks::{Caller, Stage, Told};
+use crate::hooks::{Caller, Stage, Told, When};
 use crate::state::{self, Want};
 use crate::{counting, faults, hooks, inside};
 use core::ops::Range;
@@ -20,6 +20,8 @@ pub struct Block {
     pub address: usize,
     /// Its bytes, or those that were asked for.
     pub size: usize,
+    /// Bytes with which it is counted: the same when it is given and when it is given back.
+    pub counted: usize,
     /// Its alignment, if that is known, or asked for.
     pub align: usize,
     /// Row of its heap.
@@ -29,7 +31,8 @@ pub struct Block {
 impl Block {
     fn told(self, stage: Stage, caller: Caller) {
         if state::wants(Want::Asked) {
-            hooks::tell(&Told { stage, block: self }, caller);
+            let when = When::Gave;
+            hooks::tell(&Told { stage, when, block: self }, caller);
         }
     }
 
@@ -56,7 +59,7 @@ pub fn gave(block: Block, caller: Caller) {
     if state::wants(Want::Counted) {
         match block.address {
             0 => counting::failed(),
-            _ => counting::allocated(block.size),
+            _ => counting::allocated(block.counted),
         }
     }
     block.told_of_request(caller);
@@ -69,7 +72,7 @@ pub fn frees(block: Block, caller: Caller) -> bool {
     }
     block.told(Stage::TakesBack, caller);
     if state::wants(Want::Counted) {
-        counting::freed(block.size);
+        counting::freed(block.counted);
         fell();
     }
     true
@@ -89,7 +92,7 @@ pub fn gave_anew(old: Block, new: Block, was_made: bool, caller: Caller) {
     if state::wants(Want::Counted) {
         match new.address {
             0 => counting::failed(),
-            _ => counting::resized(old.size, new.size),
+            _ => counting::resized(old.counted, new.counted),
         }
         fell();
     }

@@ -11,8 +11,8 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("linux", &[]),
     ("recorder", &["format"]),
     ("process", &["format", "linux", "recorder", "unwind"]),
-    ("api", &["format", "linux", "process", "recorder", "unwind"]),
-    ("preload", &["api", "format", "linux", "process", "unwind"]),
+    ("api", &["format", "linux", "process", "recorder", "unwind", "watch"]),
+    ("preload", &["api", "format", "linux", "process", "unwind", "watch"]),
     ("watch", &["format", "linux", "process", "recorder", "unwind"]),
     ("heapledger", &["format", "linux", "process", "recorder", "unwind", "watch"]),
     // Outside of them.

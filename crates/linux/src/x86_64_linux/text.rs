@@ -50,7 +50,13 @@ impl<const N: usize> Text<N> {
 
     /// Appends a number as 16 hexadecimal digits.
     pub fn push_hex(&mut self, number: u64) -> &mut Self {
-        for shift in (0..16u32).rev() {
+        self.push_hex_digits(number, 16)
+    }
+
+    /// Appends a number in hexadecimal, with so many digits at least.
+    pub fn push_hex_digits(&mut self, number: u64, digits: u32) -> &mut Self {
+        let needed = (u64::BITS.wrapping_sub(number.leading_zeros())).div_ceil(4);
+        for shift in (0..digits.clamp(needed.max(1), 16)).rev() {
             let digit = (number >> shift.wrapping_mul(4) & 15) as u8;
             self.push(&[if digit < 10 { b'0'.wrapping_add(digit) } else { b'a'.wrapping_add(digit).wrapping_sub(10) }]);
         }

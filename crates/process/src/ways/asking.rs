@@ -119,6 +119,25 @@ impl Way {
         holds.is_some_and(|holds| holds(address) != 0)
     }
 
+    /// Bytes that the block at an address was asked for, if it is in the ledger: [`crate::look::size_of`].
+    pub fn size_of(&'static self, address: usize, is_inner: bool) -> Option<usize> {
+        let size_of: extern "C" fn(usize, u32) -> u64 = self.later(offset_of!(FullWay, size_of))?;
+        let size = size_of(address, u32::from(is_inner));
+        (size != u64::MAX).then_some(size as usize)
+    }
+
+    /// Bytes that live, in the ledger: [`crate::look::live_bytes`].
+    pub fn live_bytes(&'static self) -> u64 {
+        let live = self.later::<extern "C" fn() -> u64>(offset_of!(FullWay, live_bytes));
+        live.map_or(0, |live| live())
+    }
+
+    /// How often the history has begun to overwrite what it holds.
+    pub fn history_rounds(&'static self) -> u64 {
+        let rounds = self.later::<extern "C" fn() -> u64>(offset_of!(FullWay, history_rounds));
+        rounds.map_or(0, |rounds| rounds())
+    }
+
     /// The label in force in the calling thread.
     pub fn in_force(&'static self) -> LabelId {
         let in_force = self.later::<extern "C" fn() -> u32>(offset_of!(FullWay, in_force));

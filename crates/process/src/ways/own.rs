@@ -31,6 +31,19 @@ pub(super) extern "C" fn holds(address: usize) -> u32 {
     u32::from(SHARED.get().is_some_and(|shared| look::holds(shared, address as u64)))
 }
 
+pub(super) extern "C" fn size_of(address: usize, is_inner: u32) -> u64 {
+    let size = SHARED.get().and_then(|shared| look::size_of(shared, address as u64, is_inner != 0));
+    size.unwrap_or(u64::MAX)
+}
+
+pub(super) extern "C" fn live_bytes() -> u64 {
+    SHARED.get().map_or(0, look::live_bytes)
+}
+
+pub(super) extern "C" fn history_rounds() -> u64 {
+    SHARED.get().map_or(0, |shared| shared.history.rounds())
+}
+
 /// # Safety
 /// The path must be there.
 pub(super) unsafe extern "C" fn snapshot(path: *const u8, bytes: usize) -> i32 {

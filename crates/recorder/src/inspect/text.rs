@@ -43,6 +43,11 @@ impl<'a, S: Sink> Writer<'a, S> {
         self.used = 0;
     }
 
+    /// Whether nothing more is taken.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
     /// A number in decimal, with blanks before it up to so many columns.
     pub fn number(&mut self, number: u64, columns: usize) -> &mut Self {
         self.digits(number, 10, (columns, b' '), b'a')

@@ -1,0 +1,88 @@
+// Operators of C++ under hooks and calls that fail on purpose. Prints "whole".
+
+#define HEAPLEDGER_WEAK
+#include "check.h"
+
+#include <heapledger.h>
+
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace {
+
+volatile int gave, taken, refused;
+const char *volatile last = "";
+
+void notes(const heapledger_event *event, void *) {
+    static char name[32];
+    strcpy(name, event->function);
+    last = name;
+    if (event->what == HEAPLEDGER_EVENT_GAVE) gave = gave + 1;
+    if (event->what == HEAPLEDGER_EVENT_TAKES_BACK) taken = taken + 1;
+    if (event->what == HEAPLEDGER_EVENT_REFUSED) refused = refused + 1;
+}
+
+template <class F> bool throws(F f) {
+    try {
+        f();
+    } catch (const std::bad_alloc &) {
+        return true;
+    }
+    return false;
+}
+
+struct alignas(64) Aligned {
+    char bytes[64];
+};
+
+} // namespace
+
+int main() {
+    CHECK(HEAPLEDGER_PRESENT());
+    // What throwing needs is there before.
+    CHECK(throws([] { kept(::operator new(static_cast<std::size_t>(-1) / 4)); }));
+    int hooks[] = {heapledger_on_alloc(notes, nullptr), heapledger_on_free(notes, nullptr), heapledger_on_refused(notes, nullptr)};
+
+    {
+        auto one = std::make_unique<int>(7);
+        kept(one.get());
+        EQUAL(gave, 1);
+        CHECK(std::strcmp(last, "new") == 0);
+    }
+    EQUAL(taken, 1);
+    CHECK(std::strncmp(last, "delete", 6) == 0);
+    delete static_cast<Aligned *>(kept(new Aligned));
+    delete[] static_cast<char *>(kept(new char[100]));
+    EQUAL(gave, 3);
+    EQUAL(taken, 3);
+
+    int fault = heapledger_fail(HEAPLEDGER_RULE_NTH, 1, 1, nullptr);
+    CHECK(throws([] { kept(::operator new(24)); }));
+    EQUAL(refused, 1);
+    EQUAL(heapledger_fail_calls(fault), 1 + (gave - 3)); // the exception itself is a block
+    EQUAL(heapledger_fail_failed(fault), 1);
+    EQUAL(heapledger_fail_end(fault), 0);
+
+    fault = heapledger_fail(HEAPLEDGER_RULE_NTH, 1, 1, nullptr);
+    CHECK(kept(::operator new(24, std::nothrow)) == nullptr);
+    EQUAL(refused, 2);
+    EQUAL(heapledger_fail_end(fault), 0);
+
+    fault = heapledger_fail(HEAPLEDGER_RULE_NTH, 1, 1, nullptr);
+    std::vector<int> numbers;
+    CHECK(throws([&] { numbers.push_back(1); }));
+    numbers.push_back(1);
+    EQUAL(numbers.size(), 1);
+    EQUAL(heapledger_fail_end(fault), 0);
+
+    fault = heapledger_fail(HEAPLEDGER_RULE_NTH, 1, 1, nullptr);
+    CHECK(throws([] { kept(new Aligned); }));
+    EQUAL(heapledger_fail_end(fault), 0);
+    EQUAL(refused, 4);
+    CHECK(throws([] { kept(::operator new(static_cast<std::size_t>(-1) / 4)); }));
+    EQUAL(refused, 5);
+    for (int hook : hooks) EQUAL(heapledger_hook_end(hook), 0);
+    puts("whole");
+}

@@ -1,0 +1,106 @@
+//! The C API: hooks on calls, calls that fail on purpose, measuring, and traces in buffers of the program's own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use heapledger_e2e::ledger::{Stats, check_totals};
+use heapledger_e2e::process;
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, heapledger, root};
+use heapledger_e2e::tracked::under_run;
+use heapledger_e2e::{Result, check};
+
+/// What is done on purpose, and what compilers take for a mistake.
+const ON_PURPOSE: [&str; 3] = ["-Wno-use-after-free", "-Wno-alloc-size-larger-than", "-Wno-unknown-warning-option"];
+
+fn built(scratch: &Scratch, compiler: &str, source: &str, options: &[&str]) -> Result<PathBuf> {
+    let program = scratch.path(&format!("{source}-{compiler}{}", options.concat()));
+    let mut compile = Command::new(compiler);
+    compile.args(["-g", "-pthread", "-Wall", "-Wextra", "-Werror"]).args(ON_PURPOSE).args(options);
+    compile.arg("-I").arg(root().join("crates/api/include"));
+    compile.arg("-o").arg(&program).arg(root().join("e2e/c_api").join(source));
+    process::run(&mut compile)?.good()?;
+    Ok(program)
+}
+
+/// Runs one of the programs under `run`; it says "whole" at the end.
+fn whole(scratch: &Scratch, options: &[&str], program: &Path, words: &[&str]) -> Result<String> {
+    let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let name = format!("{name}{}", words.concat());
+    let ran = process::run(&mut under_run(scratch, &name, options, program, &words))?.good()?;
+    check!(ran.out().ends_with("whole\n"), "{name}: {}", ran.out());
+    // The ledger is as exact as without.
+    check_totals(&Stats::of(scratch.path(&format!("{name}.hl")))?, &["unknown_frees".to_owned()])?;
+    Ok(ran.out())
+}
+
+#[test]
+fn hooks_are_told_of_each_call_once_and_in_order() -> Result {
+    let scratch = Scratch::new();
+    for (compiler, level) in [("gcc", "-O0"), ("gcc", "-O2"), ("clang", "-O2")] {
+        whole(&scratch, &[], &built(&scratch, compiler, "hooks.c", &[level])?, &[])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn operators_of_cxx_are_told_of_once_and_throw() -> Result {
+    let scratch = Scratch::new();
+    for (compiler, level) in [("g++", "-O0"), ("g++", "-O2"), ("clang++", "-O2")] {
+        let program = built(&scratch, compiler, "throws.cc", &[level])?;
+        whole(&scratch, &[], &program, &[])?;
+        // What failed is in the ledger, each call once.
+        let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let said =
+            process::run(command(heapledger()).arg("errors").arg(scratch.path(&format!("{name}.hl"))))?.good()?;
+        check!(said.out().contains("new"), "{}", said.out());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_history_that_is_full_is_told_of() -> Result {
+    let scratch = Scratch::new();
+    whole(&scratch, &["--history", "4096"], &built(&scratch, "gcc", "hooks.c", &["-O1"])?, &["overflow", "4096"])?;
+    Ok(())
+}
+
+#[test]
+fn a_program_that_asked_for_it_ends_when_a_call_gives_no_block() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "gcc", "hooks.c", &["-O1"])?;
+    let ran = process::run(&mut under_run(&scratch, "abort", &[], &program, &["abort".to_owned()]))?;
+    check!(ran.err().contains("Mem alloc fail. size 0x8000000000000 caps 0x00001000\n"), "{}", ran.err());
+    check!(process::signal_of(&ran) == Some(6), "{:?}", ran.status);
+    Ok(())
+}
+
+#[test]
+fn traces_follow_each_block() -> Result {
+    let scratch = Scratch::new();
+    for (compiler, level) in [("gcc", "-O0"), ("gcc", "-O2"), ("clang", "-O2")] {
+        let out = whole(&scratch, &[], &built(&scratch, compiler, "traces.c", &[level])?, &["100000"])?;
+        // To the standard output, and to the stream.
+        check!(out.matches("Mode: Heap Trace All\n87 bytes alive in trace (3/4 allocations)\n").count() == 2, "{out}");
+    }
+    Ok(())
+}
+
+/// The functions to break on are found by a debugger, and called at the right moment.
+#[test]
+fn a_debugger_breaks_where_something_happens() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "gcc", "hooks.c", &["-O1"])?;
+    let script = scratch.path("script.gdb");
+    let orders = "set pagination off\nset breakpoint pending on\nset print thread-events off\nset follow-fork-mode child\n\
+                  break heapledger_break_refused\ncommands\nbacktrace 12\nkill\nquit\nend\nrun\n";
+    std::fs::write(&script, orders).map_err(|error| error.to_string())?;
+    let mut gdb = command("gdb");
+    gdb.args(["-q", "-batch", "-x"]).arg(&script).arg("--args").arg(heapledger());
+    gdb.args(["run", "-q", "-o"]).arg(scratch.path("gdb.hl")).arg("--").arg(&program).arg("abort");
+    gdb.env("XDG_CACHE_HOME", scratch.path("cache"));
+    let said = process::run(&mut gdb)?.out();
+    check!(said.contains("heapledger_break_refused") && said.contains("in main ("), "{said}");
+    Ok(())
+}
