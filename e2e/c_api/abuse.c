@@ -99,7 +99,29 @@ static void watching(void) {
     }
 }
 
+/* What threads hold. */
+static void tasks(void) {
+    static const struct heapledger_task_info no_info = {sizeof no_info, {0}, {0}, NULL, 0, NULL, 0, 0, NULL, 0};
+    struct heapledger_tasks tasks;
+    struct heapledger_task_info info = no_info;
+    struct heapledger_output output = {swallows, NULL, -1};
+    struct heapledger_task task[2];
+    memset(&tasks, 0, sizeof tasks);
+    tasks.size = sizeof tasks;
+    tasks.task_count = 2;
+    tasks.tasks = task;
+    heapledger_all_tasks(&tasks);
+    tasks.task_count = 2;
+    heapledger_one_task(HEAPLEDGER_THIS_TASK, &tasks);
+    heapledger_one_task_print(HEAPLEDGER_THIS_TASK, &output);
+    heapledger_one_task_overview(HEAPLEDGER_PRE_SCHEDULER, &output);
+    heapledger_all_tasks_overview(0, &output);
+    heapledger_all_tasks_print(HEAPLEDGER_ALIVE_ONLY, &output);
+    heapledger_task_totals(&info);
+}
+
 /* Each once, with something that could be. */
+static int each_call;
 static void each(int marks) {
     void *frames[32];
     struct heapledger_figures figures;
@@ -123,8 +145,12 @@ static void each(int marks) {
     heapledger_resizing(pool, &resize);
     heapledger_resized(&resize, 0, NULL, 8, 0);
     heapledger_refused(0, 8, 0, 0);
-    heaps();
     watching();
+    /* They look at all there is, which takes longer than there is between two signals. */
+    if (__sync_fetch_and_add(&each_call, 1) % 50 == 0) {
+        heaps();
+        tasks();
+    }
     if (marks) {
         window = heapledger_window_open("w", HEAPLEDGER_ALL, 1);
         heapledger_window_figures(window, &figures);
@@ -190,6 +216,35 @@ static void impossible_heaps(void) {
     CHECK(heapledger_heaps_print(0, &output) < 0);
 }
 
+/* No structure, one that is too small, arrays that are not there, that lie wrong or cannot be so long. */
+static void impossible_tasks(void) {
+    struct heapledger_tasks tasks;
+    struct heapledger_task_info info;
+    struct heapledger_task task[2];
+    struct heapledger_output output = {NULL, NULL, -1};
+    memset(&tasks, 0, sizeof tasks);
+    memset(&info, 0, sizeof info);
+    CHECK(heapledger_all_tasks(NULL) < 0 && heapledger_one_task(0, NULL) < 0 && heapledger_task_totals(NULL) < 0);
+    CHECK(heapledger_all_tasks(&tasks) < 0 && heapledger_one_task(0, &tasks) < 0 && heapledger_task_totals(&info) < 0);
+    tasks.size = sizeof tasks;
+    info.size = sizeof info;
+    CHECK(heapledger_one_task(0x3fffffff, &tasks) < 0 && heapledger_one_task_print(0x3fffffff, NULL) < 0);
+    tasks.heap_count = 1;
+    CHECK(heapledger_all_tasks(&tasks) < 0);
+    tasks.heap_count = 0;
+    tasks.tasks = (struct heapledger_task *)(void *)((char *)task + 1);
+    tasks.task_count = 1;
+    CHECK(heapledger_all_tasks(&tasks) < 0);
+    tasks.tasks = task;
+    tasks.task_count = (size_t)-1 / 8;
+    CHECK(heapledger_all_tasks(&tasks) < 0);
+    info.total_count = 1;
+    CHECK(heapledger_task_totals(&info) < 0);
+    info.totals_max = 1;
+    CHECK(heapledger_task_totals(&info) < 0);
+    CHECK(heapledger_all_tasks_print(0, &output) < 0 && heapledger_one_task_overview(0, &output) < 0);
+}
+
 static void impossible(void) {
     struct heapledger_c_heap heap_info;
     struct heapledger_figures figures;
@@ -226,6 +281,7 @@ static void impossible(void) {
     CHECK(heapledger_allocated(0, NULL, 1, 0) < 0 && heapledger_allocated(0, frames, 1, HEAPLEDGER_KIND_FREE) < 0);
     CHECK(heapledger_freed(frames, 1000) < 0 && heapledger_freed(frames, HEAPLEDGER_KIND_MALLOC) < 0);
     impossible_heaps();
+    impossible_tasks();
     CHECK(heapledger_resizing(frames, NULL) < 0 && heapledger_resized(NULL, 0, frames, 1, 0) < 0);
     /* What was taken out goes back, whatever else is wrong. (Of such a size it is there also where blocks are sampled.) */
     heap = heapledger_heap_begin("pool", NULL, 0, 0);

@@ -97,7 +97,7 @@ static void arena_free(struct arena *arena, void *block) {
 }
 
 /* Where it is if there is room, else NULL. */
-static void *arena_resize(struct arena *arena, void *block, size_t bytes) {
+__attribute__((unused)) static void *arena_resize(struct arena *arena, void *block, size_t bytes) {
     struct heapledger_resize kept;
     struct piece *piece = (struct piece *)block - 1, *next;
     size_t rounded = arena_rounded(bytes);

@@ -18,9 +18,12 @@
 #define HEAPLEDGER_H
 
 #include <stddef.h>
-/* For heapledger_file(), which some programs do without. */
+/* For heapledger_file(), and for arrays that are allocated here: some programs do without. */
 #ifdef HEAPLEDGER_STDIO
 #include <stdio.h>
+#endif
+#ifdef HEAPLEDGER_STDLIB
+#include <stdlib.h>
 #endif
 
 #ifdef __cplusplus
@@ -183,6 +186,101 @@ struct heapledger_block {
 
 /* Is told of a block; 0: of this heap no more. */
 typedef int (*heapledger_walk)(const struct heapledger_block *block, void *user);
+
+/* In place of the number of a thread (its gettid()): the calling one; blocks whose thread nobody knows. */
+#define HEAPLEDGER_THIS_TASK 0u
+#define HEAPLEDGER_PRE_SCHEDULER (~0u)
+
+/* Threads that are gone are left out. */
+#define HEAPLEDGER_ALIVE_ONLY 1u
+
+/* What is known of a task's figures. */
+enum heapledger_task_known {
+    HEAPLEDGER_TASK_KNOWS_PEAK = 1,         /* the peak, exactly: with `run --accounts` */
+    HEAPLEDGER_TASK_KNOWS_PEAK_AT_MOST = 2, /* no more than this: the sum of its peaks in several heaps */
+    HEAPLEDGER_TASK_KNOWS_SIZE = 4          /* the size of the heap */
+};
+
+/* A live block of a task. */
+struct heapledger_task_allocation {
+    void *address;
+    size_t bytes;          /* asked for */
+    heapledger_u64 number; /* of its allocation: they are in this order */
+};
+
+/* What a task holds of a heap. */
+struct heapledger_task_heap {
+    char name[32];
+    int heap; /* its number */
+    unsigned capabilities;
+    size_t heap_bytes;    /* its size; 0: not known */
+    size_t current_bytes; /* asked for, in live blocks */
+    size_t peak_bytes;    /* 0: not known */
+    size_t allocation_count;
+    struct heapledger_task_allocation *allocations; /* NULL: none, or they did not all find room */
+    unsigned known;       /* of enum heapledger_task_known */
+    unsigned spare;
+};
+
+/* What a task holds: a block is the thread's that allocated it, until it is freed by whichever. */
+struct heapledger_task {
+    char name[32];
+    void *handle; /* its pthread_self() */
+    unsigned id;  /* its gettid() */
+    int is_alive; /* 0: it is gone */
+    size_t current_bytes;
+    size_t peak_bytes; /* 0: not known */
+    size_t heap_count;
+    struct heapledger_task_heap *heaps; /* NULL: none, or they did not all find room */
+    unsigned known;    /* of enum heapledger_task_known */
+    unsigned spare;
+};
+
+/* Arrays for what is asked: each count says how much room there is, then how much is filled. */
+struct heapledger_tasks {
+    size_t size; /* of this structure: set by the caller */
+    unsigned options; /* HEAPLEDGER_ALIVE_ONLY, or 0 */
+    unsigned spare;
+    size_t task_count;
+    struct heapledger_task *tasks;
+    size_t heap_count; /* of all tasks together */
+    struct heapledger_task_heap *heaps;
+    size_t allocation_count; /* of all heaps together */
+    struct heapledger_task_allocation *allocations;
+    size_t tasks_there; /* how many there are, however much room there was */
+    size_t heaps_there;
+    size_t allocations_there;
+};
+
+/* What a task holds of each class of heaps. */
+struct heapledger_task_total {
+    unsigned task; /* its id */
+    unsigned spare;
+    size_t bytes[4];
+    size_t count[4];
+};
+
+/* A block of a task. */
+struct heapledger_task_block {
+    void *address;
+    size_t bytes;
+    unsigned task; /* its id */
+    unsigned spare;
+};
+
+/* What is asked by heapledger_task_totals(). */
+struct heapledger_task_info {
+    size_t size; /* of this structure: set by the caller */
+    unsigned capabilities[4]; /* a heap is of the first class i for which (its capabilities & masks[i]) == capabilities[i] */
+    unsigned masks[4];        /* all zeros: every heap is of the first class; one that is of none is left out */
+    const unsigned *tasks;    /* whose blocks are asked for; NULL: those of all */
+    size_t task_count;
+    struct heapledger_task_total *totals; /* may be NULL */
+    size_t total_count; /* how many are there: they keep their places, and begin at 0; then: how many there are now */
+    size_t totals_max;  /* for how many there is room; more tasks are left out */
+    struct heapledger_task_block *blocks; /* may be NULL */
+    size_t blocks_max;
+};
 
 /* Where text goes: to a function that answers below 0 if it has failed, or, without one, to a descriptor. */
 struct heapledger_output {
@@ -387,6 +485,13 @@ HEAPLEDGER_WEAK_(int, heaps_walk, (unsigned capabilities, heapledger_walk each, 
 HEAPLEDGER_WEAK_(int, block_at, (const void *address, struct heapledger_block *block), (address, block), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, heaps_print, (unsigned capabilities, const struct heapledger_output *output), (capabilities, output), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, heaps_dump, (unsigned capabilities, const struct heapledger_output *output), (capabilities, output), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, all_tasks, (struct heapledger_tasks *tasks), (tasks), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, one_task, (unsigned id, struct heapledger_tasks *task), (id, task), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, all_tasks_print, (unsigned options, const struct heapledger_output *output), (options, output), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, one_task_print, (unsigned id, const struct heapledger_output *output), (id, output), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, all_tasks_overview, (unsigned options, const struct heapledger_output *output), (options, output), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, one_task_overview, (unsigned id, const struct heapledger_output *output), (id, output), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, task_totals, (struct heapledger_task_info *info), (info), HEAPLEDGER_E_ABSENT)
 
 #define heapledger_version heapledger_weak_version
 #define heapledger_api_version heapledger_weak_api_version
@@ -464,6 +569,13 @@ HEAPLEDGER_WEAK_(int, heaps_dump, (unsigned capabilities, const struct heapledge
 #define heapledger_block_at heapledger_weak_block_at
 #define heapledger_heaps_print heapledger_weak_heaps_print
 #define heapledger_heaps_dump heapledger_weak_heaps_dump
+#define heapledger_all_tasks heapledger_weak_all_tasks
+#define heapledger_one_task heapledger_weak_one_task
+#define heapledger_all_tasks_print heapledger_weak_all_tasks_print
+#define heapledger_one_task_print heapledger_weak_one_task_print
+#define heapledger_all_tasks_overview heapledger_weak_all_tasks_overview
+#define heapledger_one_task_overview heapledger_weak_one_task_overview
+#define heapledger_task_totals heapledger_weak_task_totals
 
 #else
 
@@ -739,6 +851,98 @@ heapledger_u64 heapledger_fail_failed(int fault);
 /* They fail no longer. */
 int heapledger_fail_end(int fault);
 
+/* ---- What threads hold: each with the heaps that it holds something of, and its live blocks there ---- */
+
+/* Fills the arrays with all threads, in the order in which they were first seen, those that are gone too. What finds no room is left
+   out as a whole: a task, the heaps of one, the blocks of a heap. Counts of 0 (and NULL): only how many there are. Last comes what
+   belongs to no thread, "Pre-scheduler", if there is any. `tasks->size` has to be sizeof(struct heapledger_tasks). It looks at all
+   blocks, and holds no lock. */
+int heapledger_all_tasks(struct heapledger_tasks *tasks);
+
+/* The same of one: by its gettid(), HEAPLEDGER_THIS_TASK or HEAPLEDGER_PRE_SCHEDULER. HEAPLEDGER_E_UNKNOWN: there is none. */
+int heapledger_one_task(unsigned id, struct heapledger_tasks *task);
+
+/* Prints a tree of threads, heaps and blocks. NULL: to the standard output, past what stdio keeps back. */
+int heapledger_all_tasks_print(unsigned options, const struct heapledger_output *output);
+
+/* The same of one thread. */
+int heapledger_one_task_print(unsigned id, const struct heapledger_output *output);
+
+/* Prints a table of threads. */
+int heapledger_all_tasks_overview(unsigned options, const struct heapledger_output *output);
+
+/* The same of one thread. */
+int heapledger_one_task_overview(unsigned id, const struct heapledger_output *output);
+
+/* Totals of threads by classes of heaps, and their blocks: gives how many of these it has stored. `info->size` has to be
+   sizeof(struct heapledger_task_info). */
+int heapledger_task_totals(struct heapledger_task_info *info);
+
+#endif
+
+/* Arrays from malloc for what there is, where HEAPLEDGER_STDLIB is defined: they are blocks of the calling thread themselves. */
+#ifdef HEAPLEDGER_STDLIB
+#ifdef __GNUC__
+__attribute__((unused))
+#endif
+static void heapledger_tasks_free(struct heapledger_tasks *tasks) {
+    free((void *)tasks->tasks);
+    free((void *)tasks->heaps);
+    free((void *)tasks->allocations);
+    tasks->tasks = NULL;
+    tasks->heaps = NULL;
+    tasks->allocations = NULL;
+    tasks->task_count = tasks->heap_count = tasks->allocation_count = 0;
+}
+
+static int heapledger_tasks_alloc_(struct heapledger_tasks *tasks, unsigned options) {
+    /* Others go on meanwhile, and the arrays are blocks. */
+    size_t more = 16;
+    tasks->size = sizeof *tasks;
+    tasks->options = options;
+    tasks->spare = 0;
+    tasks->task_count = tasks->tasks_there ? tasks->tasks_there + more : 0;
+    tasks->heap_count = tasks->heaps_there ? tasks->heaps_there + more : 0;
+    tasks->allocation_count = tasks->allocations_there ? tasks->allocations_there + more : 0;
+    tasks->tasks = tasks->task_count ? (struct heapledger_task *)malloc(tasks->task_count * sizeof *tasks->tasks) : NULL;
+    tasks->heaps = tasks->heap_count ? (struct heapledger_task_heap *)malloc(tasks->heap_count * sizeof *tasks->heaps) : NULL;
+    tasks->allocations = tasks->allocation_count ? (struct heapledger_task_allocation *)malloc(tasks->allocation_count * sizeof *tasks->allocations) : NULL;
+    if ((tasks->task_count && !tasks->tasks) || (tasks->heap_count && !tasks->heaps) || (tasks->allocation_count && !tasks->allocations)) {
+        heapledger_tasks_free(tasks);
+        return HEAPLEDGER_E_NO_ROOM;
+    }
+    return 0;
+}
+
+static void heapledger_tasks_none_(struct heapledger_tasks *tasks, unsigned options) {
+    struct heapledger_tasks none = {sizeof(struct heapledger_tasks), 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0};
+    *tasks = none;
+    tasks->options = options;
+}
+
+/* As heapledger_all_tasks(), in arrays that heapledger_tasks_free() frees. */
+#ifdef __GNUC__
+__attribute__((unused))
+#endif
+static int heapledger_all_tasks_alloc(struct heapledger_tasks *tasks, unsigned options) {
+    int done;
+    heapledger_tasks_none_(tasks, options);
+    done = heapledger_all_tasks(tasks);
+    if (done == 0) done = heapledger_tasks_alloc_(tasks, options);
+    return done == 0 ? heapledger_all_tasks(tasks) : done;
+}
+
+/* As heapledger_one_task(), the same. */
+#ifdef __GNUC__
+__attribute__((unused))
+#endif
+static int heapledger_one_task_alloc(unsigned id, struct heapledger_tasks *task) {
+    int done;
+    heapledger_tasks_none_(task, 0);
+    done = heapledger_one_task(id, task);
+    if (done == 0) done = heapledger_tasks_alloc_(task, 0);
+    return done == 0 ? heapledger_one_task(id, task) : done;
+}
 #endif
 
 /* An output to a stream of stdio, where HEAPLEDGER_STDIO is defined. */

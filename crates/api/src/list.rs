@@ -1,7 +1,9 @@
 //! The one list of functions. What the preload library offers, the header and the table of the documentation are compared with it.
 #![forbid(unsafe_code)]
 
-use crate::{blocks, error, heaps, hooks, life, measures, moments, recording, stacks, traces, windows};
+use crate::{
+    blocks, error, heaps, hooks, life, measures, moments, recording, stacks, task_totals, tasks, traces, windows,
+};
 use heapledger_process::breaks;
 
 /// A function.
@@ -103,6 +105,13 @@ list! {
     measures::heapledger_fail_calls 1 "how many calls it was asked about"
     measures::heapledger_fail_failed 1 "how many of them failed by it"
     measures::heapledger_fail_end 1 "they fail no longer"
+    tasks::heapledger_all_tasks 1 "what all threads hold, by heaps, with their blocks"
+    tasks::heapledger_one_task 1 "what one thread holds"
+    tasks::heapledger_all_tasks_print 1 "prints a tree of threads, heaps and blocks"
+    tasks::heapledger_one_task_print 1 "the same of one thread"
+    tasks::heapledger_all_tasks_overview 1 "prints a table of threads"
+    tasks::heapledger_one_task_overview 1 "the same of one thread"
+    task_totals::heapledger_task_totals 1 "what threads hold of four classes of heaps, and their blocks"
 }
 
 list! {

@@ -7,6 +7,7 @@ use heapledger_api::hooks::EVENTS;
 use heapledger_api::list::{BREAKS, FUNCTIONS};
 use heapledger_api::measures::RULES;
 use heapledger_api::recording::{API_VERSION, STATES};
+use heapledger_api::tasks::KNOWN as TASK_KNOWN;
 use heapledger_api::windows::MODES;
 use heapledger_format::Kind;
 
@@ -64,6 +65,7 @@ fn numbers_are_ours() {
         (KNOWN, "HEAPLEDGER_KNOWS_"),
         (EVENTS, "HEAPLEDGER_EVENT_"),
         (RULES, "HEAPLEDGER_RULE_"),
+        (TASK_KNOWN, "HEAPLEDGER_TASK_KNOWS_"),
     ] {
         let known = numbers(prefix);
         assert!(owned(names).iter().all(|row| known.contains(row)), "{names:?}");

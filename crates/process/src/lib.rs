@@ -145,6 +145,8 @@ pub mod switch;
 #[cfg(not(feature = "loom"))]
 pub mod texts;
 #[cfg(not(feature = "loom"))]
+pub mod thread_facts;
+#[cfg(not(feature = "loom"))]
 pub mod threads;
 #[cfg(not(feature = "loom"))]
 pub mod traces;

@@ -14,7 +14,7 @@ use crate::section::Section;
 use crate::shared::Shared;
 use core::sync::atomic::Ordering;
 use heapledger_format::bytes::WordSize;
-use heapledger_format::record::RECORD_WORDS;
+use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::heap;
 use heapledger_format::{Entry, SectionKind, ThreadRow};
 use heapledger_recorder::backend::Slot;
@@ -178,13 +178,15 @@ fn facts(shared: &Shared, slot: Slot) -> Option<BlockFacts> {
     shared.complete(&mut entry);
     let heap = u32::from(entry.heap.unwrap_or(0));
     let bytes = entry.size.unwrap_or(heapledger_format::record::SIZE_ESCAPE);
+    let has_thread = shared.settings().options.has(Options::THREAD);
+    let thread = entry.thread.filter(|row| has_thread && *row != ThreadRow::OTHER);
     Some(BlockFacts {
         address: entry.address,
         bytes,
         usable: entry.actual.unwrap_or(bytes).max(bytes),
         number: entry.number,
         heap,
-        thread_plus_1: entry.thread.filter(|row| *row != ThreadRow::OTHER).map_or(0, |row| row.0.wrapping_add(1)),
+        thread_plus_1: thread.map_or(0, |row| row.0.wrapping_add(1)),
         kind: u32::from(entry.kind.0),
         is_of_own_heap: u32::from(shared.heap_books.has(heap)),
     })

@@ -97,6 +97,12 @@ struct FullWay {
     live_bytes: extern "C" fn() -> u64,
     /// How often the history has begun to overwrite what it holds.
     history_rounds: extern "C" fn() -> u64,
+    /// A thread's row, where its facts go, and how many bytes there is room for.
+    thread_facts: HeapFactsFn,
+    /// An account's row, and the same. 1: there is one.
+    account_facts: NextRecordFn,
+    /// The row of the calling thread.
+    own_row: extern "C" fn() -> i64,
 }
 
 type HeapFactsFn = unsafe extern "C" fn(u32, *mut u8, usize) -> i64;
@@ -171,6 +177,9 @@ static OWN: FullWay = FullWay {
     size_of: own::size_of,
     live_bytes: own::live_bytes,
     history_rounds: own::history_rounds,
+    thread_facts: inspecting::thread_facts,
+    account_facts: inspecting::account_facts,
+    own_row: inspecting::own_row,
 };
 
 // The distance from where it stands to the way.

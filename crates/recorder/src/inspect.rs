@@ -5,4 +5,9 @@
 
 pub mod heaps;
 pub mod heaps_text;
+pub mod tasks;
+pub mod tasks_text;
 pub mod text;
+
+#[cfg(test)]
+mod tasks_tests;

@@ -3,6 +3,7 @@
 use super::own::answered;
 use super::{FullWay, HeapFactsFn, NextBlockFn, NextRecordFn, SHARED, ShapeHeapFn, Way};
 use crate::marks::NotTold;
+use crate::thread_facts::{self, AccountFacts, ThreadFacts};
 use crate::walk::{self, BlockFacts, Direction, HeapFacts};
 use core::mem::offset_of;
 use core::ptr;
@@ -56,7 +57,58 @@ pub(super) unsafe extern "C" fn next_record(slot: u64, into: *mut u8, room: usiz
     slot as i64
 }
 
+/// # Safety
+/// There must be so much room.
+pub(super) unsafe extern "C" fn thread_facts(row: u32, into: *mut u8, room: usize) -> i64 {
+    let facts = SHARED.get().ok_or(NotTold::Off).and_then(|shared| thread_facts::thread(shared, row));
+    // SAFETY: the caller's.
+    answered(facts.map(|facts| unsafe { store(&facts, into, room) }).map(|()| 0))
+}
+
+/// # Safety
+/// There must be so much room.
+pub(super) unsafe extern "C" fn account_facts(row: u64, into: *mut u8, room: usize) -> i64 {
+    let Some(facts) = SHARED.get().and_then(|shared| thread_facts::account(shared, row)) else { return 0 };
+    // SAFETY: the caller's.
+    unsafe { store(&facts, into, room) };
+    1
+}
+
+pub(super) extern "C" fn own_row() -> i64 {
+    answered(SHARED.get().ok_or(NotTold::Off).and_then(thread_facts::own_row))
+}
+
 impl Way {
+    /// What is known of a thread: [`thread_facts::thread`].
+    ///
+    /// # Errors
+    /// If there is none in this row.
+    pub fn thread_facts(&'static self, row: u32) -> Result<ThreadFacts, NotTold> {
+        let ask: HeapFactsFn = self.later(offset_of!(FullWay, thread_facts)).ok_or(NotTold::Off)?;
+        let mut facts = ThreadFacts::default();
+        // SAFETY: there is room for so many bytes.
+        NotTold::check(unsafe { ask(row, ptr::from_mut(&mut facts).cast(), size_of::<ThreadFacts>()) })?;
+        Ok(facts)
+    }
+
+    /// An account: [`thread_facts::account`].
+    pub fn account_facts(&'static self, row: u64) -> Option<AccountFacts> {
+        let ask: NextRecordFn = self.later(offset_of!(FullWay, account_facts))?;
+        let mut facts = AccountFacts::default();
+        // SAFETY: there is room for so many bytes.
+        let found = unsafe { ask(row, ptr::from_mut(&mut facts).cast(), size_of::<AccountFacts>()) };
+        (found == 1).then_some(facts)
+    }
+
+    /// The row of the calling thread: [`thread_facts::own_row`].
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn own_row(&'static self) -> Result<u32, NotTold> {
+        let ask: extern "C" fn() -> i64 = self.later(offset_of!(FullWay, own_row)).ok_or(NotTold::Off)?;
+        NotTold::check(ask())
+    }
+
     /// What is known of a heap: [`walk::heap`].
     ///
     /// # Errors
