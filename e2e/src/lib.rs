@@ -7,6 +7,7 @@
 //! - itself ([`ledger::check_totals`]).
 
 pub mod c_programs;
+pub mod callgrind;
 pub mod tools;
 pub mod victim;
 

@@ -6,13 +6,13 @@
 //! count: what is done now and then by the clock (leases of numbers end, the recorder measures its own memory) falls into
 //! more of them the slower the machine is. The kernel is not counted, nor is the clock, a system call under valgrind.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use heapledger_e2e::callgrind;
 use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::programs::PATIENCE;
 use heapledger_e2e::scratch::Scratch;
@@ -43,42 +43,6 @@ const SEGMENT_PAIRS: u64 = 2_000;
 const SEGMENTS: u64 = 16;
 /// What lies before these segments is start, and what is done once for a call path.
 const FIRST_KNOWN: usize = 4;
-
-/// What was counted from one mark to the next, or to the end.
-#[derive(Default)]
-struct Segment {
-    instructions: u64,
-    /// By the function that they are of.
-    by_function: HashMap<String, u64>,
-}
-
-/// The segments in what callgrind has written: the format is that of its manual, "Callgrind Format Specification".
-fn segments(text: &str) -> Vec<Segment> {
-    let (mut all, mut names) = (Vec::new(), HashMap::new());
-    let (mut segment, mut function, mut is_call) = (Segment::default(), String::new(), false);
-    for line in text.lines() {
-        if let Some(name) = line.strip_prefix("fn=").or_else(|| line.strip_prefix("cfn=")) {
-            // `(number) name` the first time, then `(number)`.
-            let (number, name) = name.split_once(' ').unwrap_or((name, ""));
-            let name = names.entry(number.to_owned()).or_insert_with(|| name.to_owned());
-            if line.starts_with('f') {
-                function.clone_from(name);
-            }
-        } else if line.starts_with("calls=") {
-            is_call = true; // the next line has what was called, which is counted where it was spent
-        } else if let Some(total) = line.strip_prefix("totals: ") {
-            segment.instructions = total.trim().parse().unwrap_or(0);
-            all.push(std::mem::take(&mut segment));
-        } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
-            let spent = line.split(' ').nth(1).and_then(|spent| spent.parse::<u64>().ok());
-            if let Some(spent) = spent.filter(|_| !is_call) {
-                *segment.by_function.entry(function.clone()).or_default() += spent;
-            }
-            is_call = false;
-        }
-    }
-    all
-}
 
 /// What a run's segments took.
 struct Counted {
@@ -119,9 +83,7 @@ fn count(valgrind: &Path, program: &Path, (mode, depth): (&str, u32), way: Way) 
     let scratch = Scratch::new();
     let counts = scratch.path("callgrind.out");
     let pairs = SEGMENTS * SEGMENT_PAIRS;
-    let mut arguments: Vec<String> =
-        ["--tool=callgrind", "--combine-dumps=yes", "--dump-before=segment"].map(str::to_owned).to_vec();
-    arguments.push(format!("--callgrind-out-file={}", counts.display()));
+    let mut arguments = callgrind::options(&counts);
     arguments.push(program.to_string_lossy().into_owned());
     let more = if mode == "edge" { ["same", "edge"] } else { [mode, ""] };
     arguments.extend([more[0], &depth.to_string(), &pairs.to_string(), more[1]].map(str::to_owned));
@@ -143,7 +105,7 @@ fn count(valgrind: &Path, program: &Path, (mode, depth): (&str, u32), way: Way) 
         check!(most > pairs, "{pairs} pairs, and only {most} allocations were recorded");
     }
     let text = fs::read_to_string(&counts).map_err(|error| format!("{}: {error}", counts.display()))?;
-    let mut all = segments(&text);
+    let mut all = callgrind::segments(&text);
     check!(all.len() as u64 == SEGMENTS + 1, "callgrind has counted {} segments", all.len());
     all.pop(); // with the program's end in it
     let mut known = all.split_off(FIRST_KNOWN);

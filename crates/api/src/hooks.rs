@@ -12,7 +12,7 @@ use heapledger_linux::{loader, syscall};
 use heapledger_process::breaks::heapledger_break_threshold;
 use heapledger_process::ways;
 use heapledger_watch::hooks::{self, HOOKS, NewHook, Stage, Told, When};
-use heapledger_watch::{live, state};
+use heapledger_watch::{caller, live, state};
 
 /// What `heapledger_event.what` says.
 pub const EVENTS: &[(&str, c_int)] =
@@ -89,7 +89,7 @@ pub fn call(told: &Told, [function, data]: [usize; 2]) -> bool {
         bytes: block.size,
         alignment: block.align,
         heap: block.heap as c_int,
-        thread: syscall::gettid(),
+        thread: caller::thread(),
         recorded: c_int::from(block.address != 0 && way.is_some_and(|way| way.holds(block.address))),
         overflow: c_int::from(is_uncountable),
         time_ns: way.and_then(|way| way.now_ns()).unwrap_or(u64::MAX),
@@ -164,6 +164,7 @@ fn begin(when: When, (limit, again_at): (isize, isize), function: usize, data: *
         let found = loader::modules().find_map(|module| module.symbol(b"__errno_location"));
         ERRNO.store(found.map_or(0, |found| found.address), Ordering::Relaxed);
     }
+    caller::prepare();
     let new = NewHook { when, limit, again_at, data: [function, data as usize] };
     let place = hooks::register(&new).ok_or(ApiError::NO_ROOM)?;
     Ok(HANDLES.give(place))

@@ -83,28 +83,19 @@ pub(crate) fn prepare() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod here {
     use heapledger_linux::clock::Clock;
-    use heapledger_linux::fork::ForkWord;
-    use heapledger_linux::syscall;
     use heapledger_process::ways;
-    use heapledger_watch::counting;
+    use heapledger_watch::caller;
 
-    /// The process that has prepared itself; 0 in its children. Threads' numbers that are kept are not theirs.
-    static PROCESS: ForkWord = ForkWord::new();
     /// Where there is no ledger. It begins when the computer does.
     static CLOCK: Clock = Clock::new();
 
     pub(super) fn prepare() {
-        let process = syscall::getpid();
-        if !PROCESS.is(process) {
-            CLOCK.find();
-            // If that fails, the kernel is asked for the thread's number each time.
-            let _ = PROCESS.start(process);
-        }
+        CLOCK.find();
+        caller::prepare();
     }
 
     pub(super) fn thread() -> u64 {
-        let known = counting::thread_of(PROCESS.get());
-        u64::from(known.unwrap_or_else(syscall::gettid))
+        caller::thread().into()
     }
 
     pub(super) fn now_ns() -> u64 {

@@ -163,7 +163,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
 /// Not compiled into its caller, on whose stack all other calls stand too.
 #[inline(never)]
 fn book_end(frame: &CallFrame, block: usize, by: Kind) {
-    hooks::block_ends(&SHARED, hooks::ready_while_paused(&SHARED), &frame.registers, block, by, ());
+    hooks::block_ends(&SHARED, hooks::ready_to_follow(&SHARED), &frame.registers, block, by, ());
 }
 
 /// Second half; returns the result.
@@ -215,7 +215,7 @@ extern "C" fn given(hook: usize, frame: &mut CallFrame, result: usize) -> usize 
         Shape::StoresBlock(_) => 0,
         _ => result,
     };
-    book_block(hook, hooked, None, frame, block, size_asked(hooked.shape, frame));
+    book_block(hook, hooked, hooks::ready(&SHARED), frame, block, size_asked(hooked.shape, frame));
     unknown(result)
 }
 

@@ -141,7 +141,13 @@ pub fn ready(shared: &Shared) -> Option<Ready> {
     ThreadState::of_this_thread().filter(|_| shared.switch.is_on()).map(Ready)
 }
 
-/// The same for a block that ends, where nothing but ends is followed.
+/// The same for a block that ends, which is followed while recording is paused, too.
+#[inline(always)]
+pub fn ready_to_follow(shared: &Shared) -> Option<Ready> {
+    ThreadState::of_this_thread().filter(|_| shared.switch.follows()).map(Ready)
+}
+
+/// The same where nothing but ends is followed.
 pub fn ready_while_paused(shared: &Shared) -> Option<Ready> {
     ThreadState::of_this_thread().filter(|_| shared.switch.get() == Recording::Paused).map(Ready)
 }

@@ -229,9 +229,9 @@ fn complain_of(source: &[u8], item: &[u8]) {
 fn asked(host: &Host, said: &[u8]) -> Asked {
     let (written, written_in) = (host.words)();
     let mut request = Request::default().under(written);
-    let not_written = core::mem::replace(&mut request.unknown, Text::new());
+    let not_written = core::mem::take(&mut request.unknown);
     let mut request = request.under(said);
-    let not_said = core::mem::replace(&mut request.unknown, Text::new());
+    let not_said = core::mem::take(&mut request.unknown);
     let request = request.under_environment();
     if request.session.is_none() {
         return Asked { request, not_written, not_said, written_in };

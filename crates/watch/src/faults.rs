@@ -124,12 +124,18 @@ impl Slot {
 #[cold]
 #[inline(never)]
 pub fn fails(is_within: &dyn Fn(&Range<usize>) -> bool) -> bool {
+    if BEGUN.load(Ordering::Relaxed) == 0 {
+        return false;
+    }
     let is_used = |slot: &&Slot| slot.used.load(Ordering::Acquire);
     let thread = thread_word::id();
     let own = OF_THREADS.iter().filter(is_used).filter(|slot| slot.thread.load(Ordering::Relaxed) == thread);
     let all = OF_ALL.iter().filter(is_used);
     own.chain(all).filter(|slot| slot.concerns(is_within) && slot.fails()).count() > 0
 }
+
+/// How many there are: most calls look no further.
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
 
 /// The place of this number: those of threads come first.
 fn place(number: usize) -> Option<&'static Slot> {
@@ -153,6 +159,7 @@ pub fn begin(rule: Rule, of: Of) -> Option<usize> {
         word.store(address, Ordering::Relaxed);
     }
     slot.thread.store(if of == Of::All { usize::MAX } else { thread_word::id() }, Ordering::Relaxed);
+    BEGUN.fetch_add(1, Ordering::SeqCst);
     slot.used.store(true, Ordering::Release);
     if state::join(Want::Asked) {
         return Some(first.wrapping_add(index));
@@ -167,6 +174,7 @@ impl Slot {
         let was_used = self.used.swap(false, Ordering::AcqRel);
         if was_used {
             self.thread.store(0, Ordering::Release);
+            BEGUN.fetch_sub(1, Ordering::SeqCst);
         }
         was_used
     }

@@ -92,6 +92,33 @@ struct HookPlace {
     failed: AtomicBool,
 }
 
+/// Which places are to be called, a bit each, by [`When`].
+static ACTIVE: [AtomicU32; 7] = [const { AtomicU32::new(0) }; 7];
+
+/// The places that are called at a stage.
+#[inline(always)]
+fn active(stage: Stage) -> u32 {
+    let of = |whens: &[When]| {
+        whens.iter().filter_map(|when| ACTIVE.get(*when as usize)).fold(0, |all, one| all | one.load(Ordering::SeqCst))
+    };
+    match stage {
+        Stage::Gave => of(&[When::Gave, When::LiveAbove, When::RequestAbove]),
+        Stage::Stays => of(&[When::Gave, When::LiveAbove]),
+        Stage::Refused => of(&[When::Refused, When::RequestAbove]),
+        Stage::TakesBack => of(&[When::TakesBack]),
+        Stage::Happened => of(&[When::Happened]),
+    }
+}
+
+/// The places whose bits are set.
+fn places(mut bits: u32) -> impl Iterator<Item = &'static HookPlace> {
+    core::iter::from_fn(move || {
+        let place = PLACES.get(bits.trailing_zeros() as usize)?;
+        bits &= bits.wrapping_sub(1);
+        Some(place)
+    })
+}
+
 static PLACES: [HookPlace; HOOKS] = [const { HookPlace::new() }; HOOKS];
 
 impl HookPlace {
@@ -177,12 +204,13 @@ impl HookPlace {
 #[cold]
 #[inline(never)]
 pub fn tell(told: &Told, caller: Caller) {
-    if !PLACES.iter().any(|place| place.is_for(told.stage, told.block.size)) {
+    let active = active(told.stage);
+    if !places(active).any(|place| place.is_for(told.stage, told.block.size)) {
         return;
     }
     let Some(inside) = inside::enter((&raw const *told).addr()) else { return };
     inside.note_block(told.block.address);
-    for place in &PLACES {
+    for place in places(active) {
         place.tell(told, caller);
     }
     inside.leave();
@@ -193,7 +221,8 @@ pub fn tell(told: &Told, caller: Caller) {
 #[inline(never)]
 pub fn fell() {
     let has_fallen = |place: &&HookPlace| place.is_above.load(Ordering::Relaxed) && !place.is_above(&place.again_at);
-    for place in PLACES.iter().filter(has_fallen) {
+    let thresholds = ACTIVE.get(When::LiveAbove as usize).map_or(0, |bits| bits.load(Ordering::Relaxed));
+    for place in places(thresholds).filter(has_fallen) {
         place.is_above.store(false, Ordering::Relaxed);
     }
 }
@@ -216,6 +245,9 @@ pub fn register(new: &NewHook) -> Option<usize> {
         place.store(word, Ordering::Relaxed);
     }
     place.is_there.store(true, Ordering::SeqCst);
+    if let Some(active) = ACTIVE.get(new.when as usize) {
+        active.fetch_or(1u32.wrapping_shl(index as u32), Ordering::SeqCst);
+    }
     Some(index)
 }
 
@@ -249,6 +281,9 @@ pub fn silence(hook: usize) -> Option<u64> {
 pub fn unregister(hook: usize) -> bool {
     let Some(place) = of(hook) else { return false };
     place.is_there.store(false, Ordering::SeqCst);
+    for active in &ACTIVE {
+        active.fetch_and(!1u32.wrapping_shl(hook as u32), Ordering::SeqCst);
+    }
     let was_taken = place.taken.swap(false, Ordering::AcqRel);
     if was_taken {
         state::leave(Want::Asked);

@@ -45,8 +45,14 @@ pub fn hook_figures() -> HookFigures {
     HookFigures { nested: get(&NESTED), left: get(&LEFT), untold: get(&UNTOLD), refused: get(&REFUSED) }
 }
 
+/// How many places are taken: most calls look no further.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
 /// Where the calling thread is noted, if it is inside of a hook.
 fn own() -> Option<&'static Inside> {
+    if TAKEN.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
     let thread = thread_word::id();
     INSIDE.iter().find(|inside| inside.thread.load(Ordering::Relaxed) == thread)
 }
@@ -69,6 +75,8 @@ pub fn enter(stack: usize) -> Option<&'static Inside> {
         UNTOLD.fetch_add(1, Ordering::Relaxed);
         return None;
     };
+    // A thread sees its own; others do not look for it.
+    TAKEN.fetch_add(1, Ordering::Relaxed);
     own.stack.store(stack, Ordering::Relaxed);
     own.thread.store(thread_word::id(), Ordering::Release);
     Some(own)
@@ -83,6 +91,7 @@ impl Inside {
     /// It has come out.
     pub fn leave(&self) {
         self.block.store(0, Ordering::Relaxed);
+        TAKEN.fetch_sub(1, Ordering::Relaxed);
         self.thread.store(0, Ordering::Release);
     }
 }

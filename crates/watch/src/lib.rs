@@ -20,6 +20,8 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod caller;
 pub mod counting;
 pub mod faults;
 pub mod hooks;

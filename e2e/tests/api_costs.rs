@@ -1,0 +1,151 @@
+//! What functions of the C API cost, in instructions that callgrind counts: nothing where they are not asked for; the same with few
+//! records and with many.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use heapledger_e2e::programs::PATIENCE;
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, find, heapledger, preload, root};
+use heapledger_e2e::tracked::{by_hand, by_hand_with};
+use heapledger_e2e::{Result, callgrind, check, process, skip};
+
+/// As in the program's source.
+const PAIRS: u64 = 500;
+const SEGMENTS: usize = 8;
+/// Segments in which something is done for the first time.
+const FIRST_KNOWN: usize = 3;
+
+/// Where the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Alone,
+    Recorded,
+    WithAccounts,
+}
+
+/// Instructions of a pair of malloc and free, with a call of the API if that is asked for.
+fn count(valgrind: &Path, program: &Path, place: Where, words: &[&str]) -> Result<f64> {
+    let scratch = Scratch::new();
+    let counts = scratch.path("callgrind.out");
+    let mut arguments = callgrind::options(&counts);
+    arguments.push(program.to_string_lossy().into_owned());
+    arguments.extend(words.iter().map(|word| (*word).to_owned()));
+    let mut run: Command;
+    match place {
+        Where::Alone => {
+            run = command(valgrind);
+            run.args(&arguments).current_dir(scratch.work());
+        }
+        Where::Recorded => run = by_hand(&scratch, &[], valgrind, &arguments),
+        Where::WithAccounts => run = by_hand_with(&scratch, "history=65536,accounts=1", &[], valgrind, &arguments),
+    }
+    process::run_within(&mut run, PATIENCE)?.good()?;
+    let text = fs::read_to_string(&counts).map_err(|error| format!("{}: {error}", counts.display()))?;
+    let all = callgrind::segments(&text);
+    check!(all.len() == SEGMENTS + 2, "callgrind has counted {} segments", all.len());
+    // The first is the start, the last the end.
+    let known = all.get(1 + FIRST_KNOWN..=SEGMENTS).unwrap_or(&[]);
+    let fewest = known.iter().map(|segment| segment.instructions).min().ok_or("nothing was counted")?;
+    Ok(fewest as f64 / PAIRS as f64)
+}
+
+/// What is asked for, where, and most instructions that this adds to a pair.
+const CASES: &[(&str, &[&str], Where, f64)] = &[
+    ("a function that is absent", &["calls"], Where::Alone, 12.0),
+    ("a function that is there", &["calls"], Where::Recorded, 90.0),
+    ("a window that is open", &["window"], Where::Recorded, 3.0),
+    ("accounts", &[""], Where::WithAccounts, 45.0),
+    ("a hook on allocations", &["alloc"], Where::Recorded, 1500.0),
+    ("a hook on frees", &["free"], Where::Recorded, 1500.0),
+    ("both", &["both"], Where::Recorded, 2000.0),
+    ("a hook on calls that fail", &["refused"], Where::Recorded, 1200.0),
+    ("a limit of live bytes", &["above"], Where::Recorded, 1500.0),
+    ("a region", &["region"], Where::Recorded, 1000.0),
+    ("a trace without stacks", &["trace"], Where::Recorded, 2300.0),
+    ("a trace with eight frames", &["trace-stacks"], Where::Recorded, 18000.0),
+];
+
+fn program(scratch: &Scratch) -> Result<std::path::PathBuf> {
+    let program = scratch.path("costs");
+    let mut compile = Command::new("gcc");
+    compile.args(["-g", "-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root().join("crates/api/include"));
+    process::run(compile.arg("-o").arg(&program).arg(root().join("e2e/c_api/costs.c")))?.good()?;
+    Ok(program)
+}
+
+#[test]
+fn what_each_function_costs() -> Result {
+    let Some(valgrind) = find(&["valgrind"]) else {
+        skip("api_costs", "valgrind is not installed");
+        return Ok(());
+    };
+    let scratch = Scratch::new();
+    let program = program(&scratch)?;
+    preload(); // built now, and not by all threads
+    heapledger();
+    let base = |place| match place {
+        Where::Alone => count(&valgrind, &program, Where::Alone, &[]),
+        Where::Recorded | Where::WithAccounts => count(&valgrind, &program, Where::Recorded, &[]),
+    };
+    let (alone, recorded) = (base(Where::Alone)?, base(Where::Recorded)?);
+    let counted = thread::scope(|scope| {
+        let halves: Vec<_> = CASES
+            .chunks(CASES.len().div_ceil(2))
+            .map(|cases| {
+                let (valgrind, program) = (&valgrind, &program);
+                let each =
+                    move |(_, words, place, _): &(&str, &[&str], Where, f64)| count(valgrind, program, *place, words);
+                scope.spawn(move || cases.iter().map(each).collect::<Vec<_>>())
+            })
+            .collect();
+        halves.into_iter().flat_map(|half| half.join().unwrap_or_default()).collect::<Vec<_>>()
+    });
+    check!(counted.len() == CASES.len(), "{} of {}", counted.len(), CASES.len());
+    let mut table =
+        format!("instructions of a malloc and a free: {alone:.0} alone, {recorded:.0} recorded; added by\n");
+    let mut too_many = String::new();
+    for ((name, _, place, ceiling), counted) in CASES.iter().zip(counted) {
+        let added = counted? - if *place == Where::Alone { alone } else { recorded };
+        let line = format!("{name:<26} {added:>7.1}, ceiling {ceiling}\n");
+        let _ = write!(table, "{line}");
+        if added > *ceiling {
+            too_many += &line;
+        }
+    }
+    println!("{table}");
+    check!(too_many.is_empty(), "above their ceilings:\n{too_many}");
+    Ok(())
+}
+
+/// A free costs the same with a hundred records and with a hundred thousand, of blocks with a record and without.
+#[test]
+fn a_free_costs_the_same_however_many_records_there_are() -> Result {
+    let Some(valgrind) = find(&["valgrind"]) else {
+        skip("api_costs", "valgrind is not installed");
+        return Ok(());
+    };
+    let scratch = Scratch::new();
+    let program = program(&scratch)?;
+    preload();
+    heapledger();
+    for what in ["trace", "trace-unknown"] {
+        let counted = thread::scope(|scope| {
+            let count = |live: &'static str| {
+                let (valgrind, program) = (&valgrind, &program);
+                scope.spawn(move || count(valgrind, program, Where::Recorded, &[what, live]))
+            };
+            let (few, many) = (count("100"), count("100000"));
+            let join = |thread: thread::ScopedJoinHandle<'_, Result<f64>>| {
+                thread.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
+            };
+            Ok::<_, String>((join(few)?, join(many)?))
+        })?;
+        println!("{what}: {:.0} instructions with 100 records, {:.0} with 100,000", counted.0, counted.1);
+        check!(counted.1 < counted.0 * 1.15, "{what}: {counted:?}");
+    }
+    Ok(())
+}
