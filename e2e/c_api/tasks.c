@@ -59,6 +59,8 @@ static void ends(struct worker *worker) {
     worker->work = NULL;
     sem_post(&worker->told);
     CHECK(pthread_join(worker->thread, NULL) == 0);
+    /* That comes back a moment before the kernel has forgotten it. */
+    while (syscall(SYS_tgkill, getpid(), worker->id, 0) == 0) usleep(100);
 }
 
 static void allocates(struct worker *worker) { worker->block = malloc(worker->bytes); }
