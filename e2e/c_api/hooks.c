@@ -175,6 +175,7 @@ static void own_heap(void) {
     EQUAL(seen[3].bytes, 32);
     EQUAL(seen[4].what, HEAPLEDGER_EVENT_REFUSED);
     EQUAL(seen[4].bytes, 1000);
+    EQUAL(seen[3].heap, heap);
     end();
     heapledger_heap_end(heap);
 }

@@ -14,7 +14,8 @@ use heapledger_e2e::{Result, check};
 const ON_PURPOSE: [&str; 3] = ["-Wno-use-after-free", "-Wno-alloc-size-larger-than", "-Wno-unknown-warning-option"];
 
 fn built(scratch: &Scratch, compiler: &str, source: &str, options: &[&str]) -> Result<PathBuf> {
-    let program = scratch.path(&format!("{source}-{compiler}{}", options.concat()));
+    let name = options.iter().filter(|option| !option.contains('/')).copied().collect::<String>();
+    let program = scratch.path(&format!("{source}-{compiler}{name}"));
     let mut compile = Command::new(compiler);
     compile.args(["-g", "-pthread", "-Wall", "-Wextra", "-Werror"]).args(ON_PURPOSE).args(options);
     compile.arg("-I").arg(root().join("crates/api/include"));
@@ -83,6 +84,28 @@ fn traces_follow_each_block() -> Result {
         let out = whole(&scratch, &[], &built(&scratch, compiler, "traces.c", &[level])?, &["100000"])?;
         // To the standard output, and to the stream.
         check!(out.matches("Mode: Heap Trace All\n87 bytes alive in trace (3/4 allocations)\n").count() == 2, "{out}");
+    }
+    Ok(())
+}
+
+#[test]
+fn names_of_esp_idf_do_what_they_do_there() -> Result {
+    let scratch = Scratch::new();
+    for (compiler, options) in [("gcc", &["-O0"][..]), ("clang", &["-O2"]), ("gcc", &["-O2", "-DONLY_ONE"])] {
+        // A program of two files.
+        let second = built(&scratch, compiler, "compat.c", &[options, &["-DSECOND", "-c"]].concat())?;
+        let second = second.to_string_lossy().into_owned();
+        let program = built(&scratch, compiler, "compat.c", &[options, &[&second]].concat())?;
+        let alone = process::run(&mut command(&program))?.good()?.out();
+        check!(alone == "absent\n", "{alone}");
+        let out = whole(&scratch, &[], &program, &[])?;
+        for text in [
+            "Mode: Heap Trace All\n0 bytes alive",
+            "Heap summary for capabilities 0x00000800:\n",
+            "size: 4096 bytes, Free: Yes",
+        ] {
+            check!(out.contains(text), "{text}: {out}");
+        }
     }
     Ok(())
 }

@@ -309,6 +309,7 @@ struct heapledger_event {
     size_t bytes;           /* what it was asked for; when it is taken back and not in the ledger, what its allocator says that it has */
     size_t alignment;       /* if one was asked for, else 0 */
     int heap;               /* the number of its heap, if that is of the program's own; else 0 */
+    unsigned capabilities;  /* of that heap; HEAPLEDGER_CAP_DEFAULT: the C library's */
     unsigned thread;        /* the kernel's number of the thread */
     int recorded;           /* 1: it is in the ledger */
     int overflow;           /* 1: more bytes were asked for than can be counted */
@@ -960,6 +961,25 @@ static struct heapledger_output heapledger_file(FILE *file) {
     output.to = file;
     output.descriptor = -1;
     return output;
+}
+#endif
+
+/* In one file of a program, where HEAPLEDGER_HOOKS is defined: the program defines one of these functions, or both, and what it defines is
+   called for each block, as by heapledger_on_alloc() and heapledger_on_free(). They are registered before main() begins. */
+#if defined(HEAPLEDGER_HOOKS) && defined(__GNUC__)
+extern void heapledger_alloc_hook(const struct heapledger_event *event) __attribute__((weak));
+extern void heapledger_free_hook(const struct heapledger_event *event) __attribute__((weak));
+static void heapledger_gave_(const struct heapledger_event *event, void *data) {
+    (void)data;
+    heapledger_alloc_hook(event);
+}
+static void heapledger_takes_(const struct heapledger_event *event, void *data) {
+    (void)data;
+    heapledger_free_hook(event);
+}
+static void __attribute__((constructor, used)) heapledger_registers_(void) {
+    if (heapledger_alloc_hook) heapledger_on_alloc(heapledger_gave_, NULL);
+    if (heapledger_free_hook) heapledger_on_free(heapledger_takes_, NULL);
 }
 #endif
 

@@ -2,7 +2,7 @@
 
 use crate::entry::with_registers;
 use crate::error::{ApiError, answer};
-use crate::heaps::capabilities_of;
+use crate::heaps::{capabilities_of, heap_at};
 use crate::hooks;
 use crate::moments::number;
 use crate::recording::recorder;
@@ -122,7 +122,7 @@ fn watched_block(block: &InnerBlock) -> Block {
 fn known(address: usize, kind: Kind) -> Block {
     let bytes = recorder().ok().and_then(|way| way.size_of(address, true));
     let size = bytes.unwrap_or(0);
-    Block { kind, address, size, counted: size, align: 0, heap: 0 }
+    Block { kind, address, size, counted: size, align: 0, heap: heap_at(address).unwrap_or(0) }
 }
 
 with_registers! {

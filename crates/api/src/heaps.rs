@@ -96,6 +96,11 @@ pub(crate) fn capabilities_at(address: usize) -> Option<u32> {
     OwnHeap::around(recorder().ok()?, address).map(|heap| heap.facts.capabilities)
 }
 
+/// The innermost heap of the program's own in which an address lies.
+pub(crate) fn heap_at(address: usize) -> Option<u32> {
+    OwnHeap::around(recorder().ok()?, address).map(|heap| heap.row)
+}
+
 /// Capabilities of a heap of the program's own.
 pub(crate) fn capabilities_of(row: u32) -> Option<u32> {
     Some(OwnHeap::of(recorder().ok()?, row).ok()?.facts.capabilities)

@@ -2,6 +2,7 @@
 
 use crate::error::{ApiError, answer};
 use crate::handles::Handles;
+use crate::heaps::capabilities_of;
 use crate::moments::number;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::mem::transmute;
@@ -38,6 +39,8 @@ pub struct Event {
     pub alignment: usize,
     /// Its heap, if that is of the program's own; else 0.
     pub heap: c_int,
+    /// The capabilities of that, or of the C library's.
+    pub capabilities: c_uint,
     /// The kernel's number of the thread.
     pub thread: c_uint,
     /// 1: it is in the ledger.
@@ -89,6 +92,7 @@ pub fn call(told: &Told, [function, data]: [usize; 2]) -> bool {
         bytes: block.size,
         alignment: block.align,
         heap: block.heap as c_int,
+        capabilities: of_heap(block.heap),
         thread: caller::thread(),
         recorded: c_int::from(block.address != 0 && way.is_some_and(|way| way.holds(block.address))),
         overflow: c_int::from(is_uncountable),
@@ -101,6 +105,11 @@ pub fn call(told: &Told, [function, data]: [usize; 2]) -> bool {
         unsafe { function(&raw const event, data as *mut c_void) }
     });
     true
+}
+
+fn of_heap(heap: u32) -> u32 {
+    let own = if heap == 0 { None } else { capabilities_of(heap) };
+    own.unwrap_or(DEFAULT_CAPABILITIES)
 }
 
 fn what(told: &Told) -> c_int {

@@ -9,6 +9,9 @@ use super::unless_pipe_closed;
 /// It travels in the command, as the library does whose functions it declares.
 pub(crate) const HEADER: &str = include_str!("../../header/heapledger.h");
 
+/// Names of ESP-IDF on it.
+pub(crate) const COMPAT_HEADER: &str = include_str!("../../header/heapledger-compat.h");
+
 /// Arguments of `header`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -17,11 +20,17 @@ open trace windows and tell of the blocks of its own pools; nothing is linked,
 and without `heapledger run` the functions say that they are absent.
 
 Examples:
-  heapledger header > heapledger.h")]
-pub(crate) struct HeaderArgs {}
+  heapledger header > heapledger.h
+  heapledger header --compat > heapledger-compat.h")]
+pub(crate) struct HeaderArgs {
+    /// Print heapledger-compat.h: names of ESP-IDF's heap API, on top of it
+    #[arg(long)]
+    compat: bool,
+}
 
 /// Prints it.
-pub(crate) fn run(_: &HeaderArgs) -> Result<()> {
+pub(crate) fn run(args: &HeaderArgs) -> Result<()> {
+    let header = if args.compat { COMPAT_HEADER } else { HEADER };
     let mut out = io::stdout().lock();
-    unless_pipe_closed(out.write_all(HEADER.as_bytes()).and_then(|()| out.flush()).map_err(Into::into))
+    unless_pipe_closed(out.write_all(header.as_bytes()).and_then(|()| out.flush()).map_err(Into::into))
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use heapledger_format::session::LINKED_LIBRARY;
 use heapledger_launch::locate;
 
-use super::header::HEADER;
+use super::header::{COMPAT_HEADER, HEADER};
 use super::unless_pipe_closed;
 
 /// Arguments of `sdk`.
@@ -20,8 +20,9 @@ started, and leaves its ledger as heapledger.PROGRAM.PID.hl.
 
 Examples:
   heapledger sdk ~/.local
-  cc server.c -I ~/.local/include -L ~/.local/lib -lheapledger -Wl,-rpath,$HOME/.local/lib
-  cc server.c $(PKG_CONFIG_PATH=~/.local/lib/pkgconfig pkg-config --cflags --libs heapledger)")]
+  export PKG_CONFIG_PATH=~/.local/lib/pkgconfig
+  cc server.c $(pkg-config --cflags --libs heapledger)
+  cc server.c -I ~/.local/include -L ~/.local/lib -lheapledger")]
 pub(crate) struct SdkArgs {
     /// Write into include and lib of this directory, which are made
     #[arg(value_name = "PREFIX")]
@@ -49,6 +50,7 @@ pub(crate) fn run(args: &SdkArgs) -> Result<()> {
         Ok(())
     };
     put("include/heapledger.h", HEADER.as_bytes(), 0o644)?;
+    put("include/heapledger-compat.h", COMPAT_HEADER.as_bytes(), 0o644)?;
     put(&format!("lib/{LINKED_LIBRARY}"), library, 0o755)?;
     for (name, text) in TEXTS {
         put(name, text.replace("@VERSION@", env!("CARGO_PKG_VERSION")).as_bytes(), 0o644)?;
