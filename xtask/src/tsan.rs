@@ -1,7 +1,7 @@
-//! The model tests of what threads share, under ThreadSanitizer: where a nightly compiler with the sources of the standard library is
+//! The tests of what threads share, under ThreadSanitizer: where a nightly compiler with the sources of the standard library is
 //! installed, which has to be built with it (`rustup component add rust-src --toolchain nightly`).
 //!
-//! What is recorded by threads, taken over when they have gone, and read meanwhile is compared with a model there, in processes that
+//! What hooks are told while others come and go is looked at first. What is recorded by threads, taken over when they have gone, and read meanwhile is compared with a model there, in processes that
 //! ThreadSanitizer ends with 66 if it has seen a race. Programs under `heapledger run` cannot be looked at like this: the recorder keeps
 //! out of the way of sanitizers.
 
@@ -17,7 +17,8 @@ pub(crate) fn run() -> Result {
     if !has_sources() {
         return Err("it needs `rustup component add rust-src --toolchain nightly`".into());
     }
-    run_tests(&mut command(&["--", "--test-threads=1"])).map(drop)
+    run_tests(&mut command("heapledger-watch", "threads"))?;
+    run_tests(&mut command("heapledger-process", "model")).map(drop)
 }
 
 /// Whether `-Zbuild-std` finds what it builds. Nothing is installed by asking.
@@ -29,10 +30,10 @@ fn has_sources() -> bool {
     answer.status.success() && Path::new(&sysroot).join("lib/rustlib/src/rust/library/std").is_dir()
 }
 
-fn command(more: &[&str]) -> Command {
+fn command(package: &str, test: &str) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo", "test", "-Zbuild-std", "--target", TARGET]);
-    command.args(["--package", "heapledger-process", "--test", "model"]).args(more).current_dir(root());
+    command.args(["--package", package, "--test", test, "--", "--test-threads=1"]).current_dir(root());
     // What this cargo was told about its own compiler is not for that one.
     for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTC_WORKSPACE_WRAPPER", "CARGO_ENCODED_RUSTFLAGS"] {
         command.env_remove(name);
