@@ -180,6 +180,14 @@ static void own_heap(void) {
     heapledger_heap_end(heap);
 }
 
+static struct heapledger_hook_sums odd(void) {
+    struct heapledger_hook_sums sums;
+    sums.size = sizeof sums;
+    EQUAL(heapledger_hook_figures(&sums), 0);
+    EQUAL(heapledger_hook_figures(NULL), HEAPLEDGER_E_INVALID);
+    return sums;
+}
+
 /* A hook that allocates is not told of that. */
 static volatile int deep, deepest, nested;
 static void allocates(const struct heapledger_event *event, void *data) {
@@ -198,6 +206,7 @@ static void within_a_hook(void) {
     EQUAL(heapledger_hook_end(hook), 0);
     EQUAL(deepest, 1);
     EQUAL(nested, 3);
+    EQUAL(odd().nested, 3); /* of frees nobody is told */
 }
 
 /* A block that a hook is just told of stays: it must not free it. */
@@ -211,6 +220,8 @@ static void what_is_just_told(void) {
     char *block = kept(malloc(100));
     EQUAL(heapledger_hook_end(hook), 0);
     memset(block, 1, 100);
+    EQUAL(odd().refused, 1);
+    EQUAL(odd().untold + odd().left, 0);
     EQUAL(heapledger_is_live(block), 1);
     free(block);
 }

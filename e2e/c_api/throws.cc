@@ -37,6 +37,37 @@ struct alignas(64) Aligned {
     char bytes[64];
 };
 
+// Stacks begin with whoever wrote new.
+__attribute__((noinline)) void *operators(int which) {
+    void *block = which == 0   ? ::operator new(8)
+                  : which == 1 ? ::operator new[](8)
+                  : which == 2 ? ::operator new(8, std::nothrow)
+                               : ::operator new(64, std::align_val_t(64));
+    __asm__ volatile("" : "+r"(block));
+    return block;
+}
+
+void traces() {
+    static std::size_t buffer[1000];
+    heapledger_trace_options options = {sizeof options, HEAPLEDGER_LEAKS, 4, 0, 1};
+    int trace = heapledger_trace_start(buffer, 1000, &options);
+    CHECK(trace > 0);
+    for (int which = 0; which < 4; which++) {
+        void *block = kept(operators(which));
+        heapledger_trace_record record;
+        record.size = sizeof record;
+        EQUAL(heapledger_trace_get(trace, 0, &record), 0);
+        CHECK(record.block == block && record.depths[0] > 1);
+        std::size_t frame = reinterpret_cast<std::size_t>(record.stacks[0][0]), first = reinterpret_cast<std::size_t>(&operators);
+        CHECK(frame > first && frame - first < 300);
+        if (which == 3) ::operator delete(block, std::align_val_t(64));
+        else if (which == 1) ::operator delete[](block);
+        else ::operator delete(block);
+        EQUAL(heapledger_trace_count(trace), 0);
+    }
+    EQUAL(heapledger_trace_end(trace), 0);
+}
+
 } // namespace
 
 int main() {
@@ -84,5 +115,6 @@ int main() {
     CHECK(throws([] { kept(::operator new(static_cast<std::size_t>(-1) / 4)); }));
     EQUAL(refused, 5);
     for (int hook : hooks) EQUAL(heapledger_hook_end(hook), 0);
+    traces();
     puts("whole");
 }

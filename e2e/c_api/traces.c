@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-static size_t buffer[1 << 22];
+static size_t buffer[1 << 24];
 
 static int start(int mode, unsigned depth, size_t records) {
     struct heapledger_trace_options options = {sizeof options, mode, depth, 0, 1};
@@ -457,7 +457,7 @@ int main(int arguments, char **words) {
     CHECK(HEAPLEDGER_PRESENT());
     if (arguments > 1 && strcmp(words[1], "curve") == 0) {
         size_t records;
-        for (records = 100; records <= 100000; records *= 10)
+        for (records = 100; records <= 1000000; records *= 10)
             printf("%zu %.0f %.0f\n", records, ns_per_free(records, 1), ns_per_free(records, 0));
         return 0;
     }

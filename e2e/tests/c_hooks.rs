@@ -42,6 +42,8 @@ fn hooks_are_told_of_each_call_once_and_in_order() -> Result {
     for (compiler, level) in [("gcc", "-O0"), ("gcc", "-O2"), ("clang", "-O2")] {
         whole(&scratch, &[], &built(&scratch, compiler, "hooks.c", &[level])?, &[])?;
     }
+    // Two threads make a million calls.
+    whole(&scratch, &[], &built(&scratch, "gcc", "hooks.c", &["-O1"])?, &["500000"])?;
     Ok(())
 }
 
@@ -49,7 +51,7 @@ fn hooks_are_told_of_each_call_once_and_in_order() -> Result {
 fn operators_of_cxx_are_told_of_once_and_throw() -> Result {
     let scratch = Scratch::new();
     for (compiler, level) in [("g++", "-O0"), ("g++", "-O2"), ("clang++", "-O2")] {
-        let program = built(&scratch, compiler, "throws.cc", &[level])?;
+        let program = built(&scratch, compiler, "throws.cc", &[level, "-std=c++17"])?;
         whole(&scratch, &[], &program, &[])?;
         // What failed is in the ledger, each call once.
         let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -106,6 +108,27 @@ fn names_of_esp_idf_do_what_they_do_there() -> Result {
         ] {
             check!(out.contains(text), "{text}: {out}");
         }
+    }
+    Ok(())
+}
+
+/// The same programs record themselves if they are linked with the library.
+#[test]
+fn the_same_in_programs_that_record_themselves() -> Result {
+    let scratch = Scratch::new();
+    let sdk = scratch.path("sdk");
+    process::run(command(heapledger()).arg("sdk").arg(&sdk))?.good()?;
+    let library = format!("-L{}", sdk.join("lib").display());
+    let path = format!("-Wl,-rpath,{}", sdk.join("lib").display());
+    for (source, end) in [("hooks.c", "whole\n"), ("traces.c", "whole\n")] {
+        let options = ["-O1", &library, &path, "-Wl,--no-as-needed", "-lheapledger"];
+        let program = built(&scratch, "gcc", source, &options)?;
+        let mut run = command(&program);
+        let ledger = scratch.path(&format!("{source}.hl"));
+        run.arg("20000").env("HEAPLEDGER", format!("dir={},output={}", scratch.live().display(), ledger.display()));
+        let out = process::run(run.current_dir(scratch.work()))?.good()?.out();
+        check!(out.ends_with(end), "{source}: {out}");
+        check_totals(&Stats::of(&ledger)?, &["unknown_frees".to_owned()])?;
     }
     Ok(())
 }

@@ -11,8 +11,9 @@ const LIST: &str = "crates/preload/src/hooked.rs";
 /// The list of functions of the C API.
 const API: &str = "crates/api/src/list.rs";
 
-/// What the library may take from others: the loader's list of modules, glibc's or musl's.
-const IMPORTED: &[&str] = &["_r_debug", "_dl_debug_addr"];
+/// What the library may take from others: the loader's list of modules, glibc's or musl's; and, if it is there, what the program has
+/// written down for it.
+const IMPORTED: &[&str] = &["_r_debug", "_dl_debug_addr", "heapledger_options"];
 
 /// Builds the library and compares.
 pub(crate) fn check() -> Result {

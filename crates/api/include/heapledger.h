@@ -316,6 +316,15 @@ struct heapledger_event {
     heapledger_u64 time_ns; /* since the ledger began */
 };
 
+/* What hooks were not told since the program began, and what was odd about them. */
+struct heapledger_hook_sums {
+    size_t size;            /* of this structure: set by the caller */
+    heapledger_u64 nested;  /* calls that hooks made themselves: nobody is told of these */
+    heapledger_u64 left;    /* hooks that did not come back, by longjmp say, as far as that was found out */
+    heapledger_u64 untold;  /* calls of which nobody was told, because 64 threads were inside of hooks already */
+    heapledger_u64 refused; /* hooks that freed, or resized, the block that they were just told of: that was not done */
+};
+
 /* A function that is told of calls, with what was given for it. */
 typedef void (*heapledger_hook)(const struct heapledger_event *event, void *data);
 
@@ -453,6 +462,7 @@ HEAPLEDGER_WEAK_(int, on_overflow, (heapledger_hook function, void *data), (func
 HEAPLEDGER_WEAK_(int, hook_end, (int hook), (hook), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(heapledger_u64, hook_calls, (int hook), (hook), 0)
 HEAPLEDGER_WEAK_(int, hook_running, (int hook), (hook), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, hook_figures, (struct heapledger_hook_sums *figures), (figures), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, abort_when_refused, (int is_to), (is_to), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(size_t, trace_words, (size_t records, const struct heapledger_trace_options *options), (records, options), 0)
 HEAPLEDGER_WEAK_(int, trace_start, (size_t *buffer, size_t words, const struct heapledger_trace_options *options), (buffer, words, options), HEAPLEDGER_E_ABSENT)
@@ -536,6 +546,7 @@ HEAPLEDGER_WEAK_(int, task_totals, (struct heapledger_task_info *info), (info), 
 #define heapledger_hook_end heapledger_weak_hook_end
 #define heapledger_hook_calls heapledger_weak_hook_calls
 #define heapledger_hook_running heapledger_weak_hook_running
+#define heapledger_hook_figures heapledger_weak_hook_figures
 #define heapledger_abort_when_refused heapledger_weak_abort_when_refused
 #define heapledger_trace_words heapledger_weak_trace_words
 #define heapledger_trace_start heapledger_weak_trace_start
@@ -782,6 +793,9 @@ heapledger_u64 heapledger_hook_calls(int hook);
 
 /* It is called no longer; its number stays. How many calls of it have not come back yet: ask until there are none, before its code goes. */
 int heapledger_hook_running(int hook);
+
+/* What hooks were not told since the program began, and what was odd about them. */
+int heapledger_hook_figures(struct heapledger_hook_sums *figures);
 
 /* Not 0: when a call gives no block, and all have been told, a line on standard error says so ("Mem alloc fail. size 0x... caps 0x..."), and
    the program ends by abort(). Gives what was so before. heapledger_break_refused() is called for each such call even without this. */

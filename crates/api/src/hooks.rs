@@ -13,6 +13,7 @@ use heapledger_linux::{loader, syscall};
 use heapledger_process::breaks::heapledger_break_threshold;
 use heapledger_process::ways;
 use heapledger_watch::hooks::{self, HOOKS, NewHook, Stage, Told, When};
+use heapledger_watch::inside::{HookFigures, hook_figures};
 use heapledger_watch::{caller, live, state};
 
 /// What `heapledger_event.what` says.
@@ -292,6 +293,36 @@ pub extern "C" fn heapledger_hook_running(hook: c_int) -> c_int {
         let running = HANDLES.place(handle).and_then(hooks::silence).ok_or(ApiError::UNKNOWN)?;
         Ok(u32::try_from(running).unwrap_or(u32::MAX))
     }))
+}
+
+/// What hooks were not told, and what was odd about them.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HookSums {
+    /// Bytes of this structure, as the caller knows it.
+    pub size: usize,
+    /// In the order of the header.
+    pub figures: [u64; 4],
+}
+
+/// What hooks were not told since the program began, and what was odd about them.
+///
+/// # Safety
+/// There must be a structure whose size stands in it, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapledger_hook_figures(into: *mut HookSums) -> c_int {
+    if into.is_null() {
+        return ApiError::INVALID.0;
+    }
+    // SAFETY: it begins with its size.
+    let size = unsafe { (*into).size };
+    if size < size_of::<HookSums>() {
+        return ApiError::TOO_SMALL.0;
+    }
+    let HookFigures { nested, left, untold, refused, .. } = hook_figures();
+    // SAFETY: there is room for it.
+    unsafe { *into = HookSums { size, figures: [nested, left, untold, refused] } };
+    0
 }
 
 /// Whether the program is to end when a call gives no block; gives what was so before.

@@ -86,6 +86,7 @@ list! {
     hooks::heapledger_hook_end 1 "it is called no longer"
     hooks::heapledger_hook_calls 1 "how often it was called"
     hooks::heapledger_hook_running 1 "it is called no longer; how many calls of it are under way"
+    hooks::heapledger_hook_figures 1 "what hooks were not told, and what was odd about them"
     hooks::heapledger_abort_when_refused 1 "whether the program ends when a call gives no block"
     traces::heapledger_trace_words 1 "how large a trace's buffer is to be"
     traces::heapledger_trace_start 1 "a trace begins, in a buffer of the caller's"
