@@ -70,10 +70,14 @@ const CASES: &[(&str, &[&str], Where, f64)] = &[
 ];
 
 fn program(scratch: &Scratch) -> Result<std::path::PathBuf> {
+    built(scratch, "gcc", "costs.c")
+}
+
+fn built(scratch: &Scratch, compiler: &str, source: &str) -> Result<std::path::PathBuf> {
     let program = scratch.path("costs");
-    let mut compile = Command::new("gcc");
+    let mut compile = Command::new(compiler);
     compile.args(["-g", "-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root().join("crates/api/include"));
-    process::run(compile.arg("-o").arg(&program).arg(root().join("e2e/c_api/costs.c")))?.good()?;
+    process::run(compile.arg("-o").arg(&program).arg(root().join("e2e/c_api").join(source)))?.good()?;
     Ok(program)
 }
 
@@ -147,5 +151,25 @@ fn a_free_costs_the_same_however_many_records_there_are() -> Result {
         println!("{what}: {:.0} instructions with 100 records, {:.0} with 100,000", counted.0, counted.1);
         check!(counted.1 < counted.0 * 1.15, "{what}: {counted:?}");
     }
+    Ok(())
+}
+
+/// Most instructions that recording adds to an `operator new` and its `delete`. (By way of another stack they are 1,990, and system calls
+/// beside that take twice as long as all of these.)
+const OPERATORS_CEILING: f64 = 1800.0;
+
+#[test]
+fn operators_of_cxx_cost_about_what_malloc_costs() -> Result {
+    let Some(valgrind) = find(&["valgrind"]) else {
+        skip("api_costs", "valgrind is not installed");
+        return Ok(());
+    };
+    let scratch = Scratch::new();
+    let program = built(&scratch, "g++", "operators.cc")?;
+    preload();
+    let (alone, recorded) =
+        (count(&valgrind, &program, Where::Alone, &[])?, count(&valgrind, &program, Where::Recorded, &[])?);
+    println!("instructions of an operator new and its delete: {alone:.0} alone, {recorded:.0} recorded");
+    check!(recorded - alone <= OPERATORS_CEILING, "{:.0} are added", recorded - alone);
     Ok(())
 }
