@@ -1,6 +1,7 @@
 //! What the recorder takes, in bytes, as `stats --json` tells it: for each live block, for the index from addresses to
 //! blocks, for each thread, for each distinct stack. And that what is told is what the kernel says.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,7 +11,7 @@ use heapledger_e2e::process::{
 };
 use heapledger_e2e::programs::{Load, prepare};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, find, heapledger};
+use heapledger_e2e::tools::{command, find, heapledger, preload};
 use heapledger_e2e::tracked::{run_cleanly, under_run};
 use heapledger_e2e::{Result, check, skip, victim};
 
@@ -205,9 +206,10 @@ fn what_is_told_is_what_the_kernel_says() -> Result {
     let (grown, told) = (with.saturating_sub(without), bytes(&stats, "private_bytes")?);
     println!("anonymous memory has grown by {grown} bytes, and {told} are told; the ledger: {shared} bytes are mapped");
     // The library's code is told, and is no anonymous memory.
-    const OTHER_BYTES: u64 = 640 << 10;
+    let library = fs::metadata(preload()).map_err(|error| error.to_string())?.len();
+    let other = library + (128 << 10);
     check!(
-        told <= grown + OTHER_BYTES && grown <= told + told / 10 + OTHER_BYTES,
+        told <= grown + other && grown <= told + told / 10 + other,
         "{told} bytes are told, and the process has {grown} more"
     );
     let ledger = bytes(&stats, "ledger_bytes")?;
