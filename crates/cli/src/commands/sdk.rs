@@ -21,9 +21,7 @@ started, and leaves its ledger as heapledger.PROGRAM.PID.hl.
 Examples:
   heapledger sdk ~/.local
   export PKG_CONFIG_PATH=~/.local/lib/pkgconfig
-  cc server.c $(pkg-config --cflags --libs heapledger)
-  cc server.c -I ~/.local/include -L ~/.local/lib \\
-    -Wl,--no-as-needed -lheapledger")]
+  cc server.c $(pkg-config --cflags --libs heapledger)")]
 pub(crate) struct SdkArgs {
     /// Write into include and lib of this directory, which are made
     #[arg(value_name = "PREFIX")]
