@@ -45,6 +45,16 @@ impl<const PLACES: usize> Handles<PLACES> {
     }
 }
 
+impl<const PLACES: usize> Handles<PLACES> {
+    /// It has not gone after all. Only for who has taken it back, as long as nobody else can have its place.
+    pub(crate) fn keep(&self, handle: u32) {
+        let place = (handle & ((1 << PLACE_BITS) - 1)) as usize;
+        if let Some(rounds) = self.rounds.get(place) {
+            rounds.fetch_or(1, Ordering::AcqRel);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +65,8 @@ mod tests {
         let first = handles.give(2);
         assert!(first > 0 && handles.place(first) == Some(2) && handles.place(first + 1).is_none());
         assert!(handles.take_back(first) && !handles.take_back(first) && handles.place(first).is_none());
+        handles.keep(first);
+        assert!(handles.place(first) == Some(2) && handles.take_back(first));
         let second = handles.give(2);
         assert!(second != first && handles.place(second) == Some(2) && handles.place(first).is_none());
         assert!(handles.place(u32::MAX).is_none() && handles.place(0).is_none());

@@ -185,9 +185,8 @@ pub extern "C" fn heapledger_trace_restart(trace: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn heapledger_trace_end(trace: c_int) -> c_int {
     answer(number(trace).and_then(|handle| {
-        let place = HANDLES.place(handle).ok_or(ApiError::UNKNOWN)?;
-        traces::end(place)?;
-        HANDLES.take_back(handle);
+        let place = HANDLES.place(handle).filter(|_| HANDLES.take_back(handle)).ok_or(ApiError::UNKNOWN)?;
+        traces::end(place).inspect_err(|_| HANDLES.keep(handle))?;
         Ok(0)
     }))
 }
