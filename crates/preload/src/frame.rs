@@ -6,7 +6,7 @@ use heapledger_unwind::Registers;
 /// Which hook books a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
-pub(crate) struct BookedBy(u64);
+pub(crate) struct BookedBy(u32);
 
 impl BookedBy {
     pub(crate) const THIS: BookedBy = BookedBy(0);
@@ -32,13 +32,16 @@ pub(crate) struct CallFrame {
     /// Carried from `before_call` to `after_call`.
     pub(crate) kept: heapledger_process::reallocation::Reallocation,
     pub(crate) booked_by: BookedBy,
-    /// The call that encloses this one, to be put back when this one has returned.
-    pub(crate) enclosing: heapledger_process::enclosing::Call,
     /// What was done beside recording.
     pub(crate) watched: crate::watched::Watched,
+    /// The call that encloses this one, to be put back when this one has returned.
+    pub(crate) enclosing: heapledger_process::enclosing::Call,
 }
 
-const _: () = assert!(size_of::<Caller>() == 96 && size_of::<CallFrame>() == 176);
+/// An argument that no function has which comes back to [`crate::calls::after_call`]: its place is free for a number.
+pub(crate) const SPARE_ARGUMENT: usize = 3;
+
+const _: () = assert!(size_of::<Caller>() == 96 && size_of::<CallFrame>() == 160);
 
 impl CallFrame {
     /// Of a caller, with nothing in it yet.

@@ -128,7 +128,7 @@ macro_rules! call_stub {
 macro_rules! call {
     () => {
         concat!(
-            crate::stubs::save_call_frame!(176),
+            crate::stubs::save_call_frame!(160),
             "
             mov edi, {index}
             mov rsi, rsp

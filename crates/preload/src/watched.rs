@@ -6,7 +6,7 @@
 use crate::SHARED;
 use crate::calls::{alignment_asked, argument, booked_call_ends, failed_inside, size_asked};
 use crate::emulated;
-use crate::frame::{BookedBy, CallFrame};
+use crate::frame::{BookedBy, CallFrame, SPARE_ARGUMENT};
 use crate::hooked::{Family, Hooked, Shape};
 use crate::next;
 use heapledger_api::hooks as told;
@@ -15,40 +15,41 @@ use heapledger_process::{entry, look};
 use heapledger_watch::watched::{self, Block};
 use heapledger_watch::{state, traces};
 
-/// What is carried from the first half of a call to the second.
+/// What is carried from the first half of a call to the second, with a number in the frame's spare argument: of a call that was made to
+/// fail what it asked for, else bytes of the block that is resized.
 #[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub(crate) struct Watched {
-    /// Bytes asked for, with [`TOLD`].
-    size: usize,
-    /// Bytes of the block that is resized, with [`FAILS`] and [`INNER`].
-    old: usize,
-}
+#[repr(transparent)]
+pub(crate) struct Watched(u32);
 
 /// It is told of when it has come back.
-const TOLD: usize = 1 << 63;
+const TOLD: u32 = 1;
 /// It was made to fail.
-const FAILS: usize = 1 << 63;
+const FAILS: u32 = 2;
 /// It is made for another call's sake.
-const INNER: usize = 1 << 62;
-/// The largest size that is kept. No call that could have been granted asks for more.
-const SIZE_MAX: usize = INNER - 1;
+const INNER: u32 = 4;
 /// More than any allocator has.
 const TOO_MANY_BYTES: usize = usize::MAX - 0xFFFF;
 
 impl Watched {
     /// Whether something is to be done when the call has come back.
     pub(crate) fn is_any(self) -> bool {
-        self.size & TOLD != 0 || self.old & (FAILS | INNER) != 0
+        self.0 != 0
     }
 
-    /// Bytes asked for; all ones if they are too many to be kept.
-    fn size(self) -> usize {
-        match self.size & !TOLD {
-            SIZE_MAX => usize::MAX,
-            size => size,
-        }
+    fn is(self, flag: u32) -> bool {
+        self.0 & flag != 0
     }
+}
+
+/// Keeps a number until the call has come back.
+fn keep(frame: &mut CallFrame, number: usize) {
+    if let Some(place) = frame.caller.args.get_mut(SPARE_ARGUMENT) {
+        *place = number;
+    }
+}
+
+fn kept(frame: &CallFrame) -> usize {
+    argument(frame, SPARE_ARGUMENT)
 }
 
 /// Whether something is wanted of calls.
@@ -78,7 +79,8 @@ fn size_argument(shape: Shape) -> Option<usize> {
 
 /// Makes a call fail.
 fn fail(shape: Shape, frame: &mut CallFrame) {
-    frame.watched.old |= FAILS;
+    frame.watched.0 |= FAILS;
+    keep(frame, size_asked(shape, frame));
     if let Some(bytes) = size_argument(shape).and_then(|index| frame.caller.args.get_mut(index)) {
         *bytes = TOO_MANY_BYTES;
     }
@@ -90,7 +92,7 @@ fn restore(shape: Shape, frame: &mut CallFrame) {
         Shape::BlockOfItems(items, _) | Shape::ResizesItems(items, _) => argument(frame, items),
         _ => 1,
     };
-    let asked = frame.watched.size();
+    let asked = kept(frame);
     if let Some(bytes) = size_argument(shape).and_then(|index| frame.caller.args.get_mut(index)) {
         *bytes = asked.checked_div(items).unwrap_or(0);
     }
@@ -109,7 +111,7 @@ pub(crate) fn begins(hook: usize, hooked: &Hooked, frame: &mut CallFrame) -> boo
     };
     let is_freed = hooked.shape == Shape::Frees;
     if !is_freed {
-        frame.watched.size = TOLD | size.min(SIZE_MAX);
+        frame.watched.0 = TOLD;
     }
     if ends {
         return ends_block(hooked, frame, block);
@@ -117,7 +119,6 @@ pub(crate) fn begins(hook: usize, hooked: &Hooked, frame: &mut CallFrame) -> boo
     // With no items at all there is nothing to fail.
     let asks_nothing = size == 0 && matches!(hooked.shape, Shape::BlockOfItems(..));
     if !is_made_of_another(hook, hooked) && !asks_nothing && is_to_fail(frame) {
-        frame.watched.old = if block_is_old(hooked.shape) && block != 0 { bytes_of(block).min(SIZE_MAX) } else { 0 };
         fail(hooked.shape, frame);
         return true;
     }
@@ -127,7 +128,7 @@ pub(crate) fn begins(hook: usize, hooked: &Hooked, frame: &mut CallFrame) -> boo
         if !watched::resizes(old, told::call) {
             return false;
         }
-        frame.watched.old = old.size.min(SIZE_MAX);
+        keep(frame, old.size);
         traces::resizes(block);
     }
     true
@@ -163,10 +164,10 @@ pub(crate) fn inner_begins(hooked: &Hooked, frame: &mut CallFrame) {
     if !gives {
         return;
     }
-    frame.watched = Watched { size: size_asked(hooked.shape, frame).min(SIZE_MAX), old: INNER };
+    frame.watched = Watched(INNER);
     let caller = frame.return_address();
     let is_for_us = entry::code().contains(&caller) || next::in_operator_body(caller);
-    if is_for_us && frame.watched.size != 0 && is_to_fail(frame) {
+    if is_for_us && size_asked(hooked.shape, frame) != 0 && is_to_fail(frame) {
         fail(hooked.shape, frame);
     }
 }
@@ -186,15 +187,15 @@ pub(crate) fn unrecorded_begins(hook: usize, hooked: &Hooked, frame: &mut CallFr
 #[inline(never)]
 pub(crate) fn ends(hook: usize, hooked: &Hooked, frame: &mut CallFrame, result: usize) -> usize {
     let watched = frame.watched;
-    if watched.old & FAILS != 0 {
+    if watched.is(FAILS) {
         restore(hooked.shape, frame);
     }
     if frame.booked_by == BookedBy::THIS {
         booked_call_ends(hook, hooked, frame, result);
     }
-    if watched.old & INNER != 0 {
+    if watched.is(INNER) {
         inner_ends(hook, hooked, frame, result);
-    } else if watched.size & TOLD != 0 {
+    } else if watched.is(TOLD) {
         tell(hook, hooked, frame, result);
     }
     result
@@ -235,11 +236,11 @@ fn tell(hook: usize, hooked: &Hooked, frame: &CallFrame, result: usize) {
     let new = Block { kind: hooked.kind, address, size: asked, counted, align, heap: 0 };
     let old = if block_is_old(hooked.shape) { argument(frame, 0) } else { 0 };
     if old != 0 && asked != 0 {
-        let is_made = frame.watched.old & FAILS == 0;
+        let is_made = !frame.watched.is(FAILS);
         if is_made {
             traces::gave_anew(&frame.registers, old, (address != 0).then_some((address, asked)));
         }
-        let bytes = frame.watched.old & SIZE_MAX;
+        let bytes = if is_made { kept(frame) } else { 0 };
         let old = Block { address: old, size: bytes, counted: bytes, ..new };
         watched::gave_anew(old, new, is_made, told::call);
         if address == 0 {
