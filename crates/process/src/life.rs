@@ -88,14 +88,15 @@ pub fn first_call(host: &'static Host) {
     if waits() {
         return;
     }
-    let asked = asked(host, b"");
+    let mut asked = Asked::default();
+    ask(host, b"", &mut asked);
     if asked.request.begins == Begins::Later {
         if STAGE.compare_exchange(UNKNOWN, WAITS, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             asked.complain();
         }
         return;
     }
-    if let Err(why) = begin(host, asked) {
+    if let Err(why) = begin(host, &mut asked) {
         why.complain();
     }
 }
@@ -120,12 +121,13 @@ pub fn start(words: &[u8]) -> Result<(), Unchanged> {
     if !start::is_unstarted(host.shared) {
         return Err(Unchanged::NotSo);
     }
-    let asked = asked(host, words);
+    let mut asked = Asked::default();
+    ask(host, words, &mut asked);
     if !asked.not_said.bytes().is_empty() {
         complain_of(b"heapledger_start", asked.not_said.bytes());
         return Err(Unchanged::Words);
     }
-    begin(host, asked).map_err(|why| {
+    begin(host, &mut asked).map_err(|why| {
         why.complain();
         match why {
             NotStarted::Again | NotStarted::OfAnother | NotStarted::Elsewhere => Unchanged::NotSo,
@@ -204,6 +206,7 @@ fn finish(shared: &Shared, ending: &Ending) -> bool {
 }
 
 /// What is asked of the recorder, and what of that could not be understood: where it was written down, and where it was said.
+#[derive(Default)]
 struct Asked {
     request: Request,
     not_written: Text<64>,
@@ -226,24 +229,31 @@ fn complain_of(source: &[u8], item: &[u8]) {
 
 /// The variable goes before what the program says, and that before what it has written down.
 #[inline(never)]
-fn asked(host: &Host, said: &[u8]) -> Asked {
+fn ask(host: &Host, said: &[u8], asked: &mut Asked) {
     let (written, written_in) = (host.words)();
-    let mut request = Request::default().under(written);
-    let not_written = core::mem::take(&mut request.unknown);
-    let mut request = request.under(said);
-    let not_said = core::mem::take(&mut request.unknown);
-    let request = request.under_environment();
-    if request.session.is_none() {
-        return Asked { request, not_written, not_said, written_in };
+    asked.written_in = written_in;
+    asked.request.set_all(written);
+    asked.not_written = core::mem::take(&mut asked.request.unknown);
+    asked.request.set_all(said);
+    asked.not_said = core::mem::take(&mut asked.request.unknown);
+    asked.request.set_environment();
+    if asked.request.session.is_some() {
+        // Whoever has started the program to record it decides about all of it.
+        begin_anew(asked);
+        asked.request.set_environment();
+        asked.request.begins = Begins::Now;
     }
-    // Whoever has started the program to record it decides about all of it.
-    let request = Request { begins: Begins::Now, ..Request::of_environment() };
-    Asked { request, not_written: Text::new(), not_said: Text::new(), written_in }
+}
+
+/// Not compiled into its caller: what is new is made beside what was there.
+#[inline(never)]
+fn begin_anew(asked: &mut Asked) {
+    *asked = Asked { written_in: asked.written_in, ..Asked::default() };
 }
 
 #[cold]
 #[inline(never)]
-fn begin(host: &'static Host, mut asked: Asked) -> Result<(), NotStarted> {
+fn begin(host: &'static Host, asked: &mut Asked) -> Result<(), NotStarted> {
     let at_exit = asked.request.at_exit.unwrap_or_else(host.at_exit);
     let by_others = asked.request.session.is_some();
     // A list of children is for who finishes the ledger.
@@ -263,7 +273,9 @@ fn begin(host: &'static Host, mut asked: Asked) -> Result<(), NotStarted> {
         asked.complain();
     }
     if let (Ok(()), Some(mut starting)) = (&begun, Starting::claim(&TOLD)) {
-        ENDING.change(&mut starting, |kept| *kept = Ending { at_exit, output: asked.request.output, by_others });
+        ENDING.change(&mut starting, |kept| {
+            *kept = Ending { at_exit, output: core::mem::take(&mut asked.request.output), by_others }
+        });
         starting.end(Phase::On);
     }
     STAGE.store(stage, Ordering::Release);

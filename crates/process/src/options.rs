@@ -195,13 +195,19 @@ impl Request {
 
     /// The same, with what the person has set in the variable set over it.
     #[must_use]
-    pub fn under_environment(self) -> Request {
+    pub fn under_environment(mut self) -> Request {
+        self.set_environment();
+        self
+    }
+
+    /// The same, in its place: it is large, and the program's stack may be small.
+    #[inline(never)]
+    pub fn set_environment(&mut self) {
         // Who starts such a program decides nothing for it.
-        if process::is_privileged() {
-            return self;
+        if !process::is_privileged() {
+            let value = process::environment::<{ session::VARIABLE_BYTES_MAX }>(session::VARIABLE.as_bytes());
+            self.set_all(value.as_ref().map_or(&[], |value| value.bytes()));
         }
-        let value = process::environment::<{ session::VARIABLE_BYTES_MAX }>(session::VARIABLE.as_bytes());
-        self.under(value.as_ref().map_or(&[], |value| value.bytes()))
     }
 
     /// Reads the variable's value. What is not understood is left at its default and remembered.
@@ -212,6 +218,12 @@ impl Request {
     /// The same, with what a value of the variable sets. What is not understood is left as it is and remembered.
     #[must_use]
     pub fn under(mut self, value: &[u8]) -> Request {
+        self.set_all(value);
+        self
+    }
+
+    /// The same, in its place.
+    pub fn set_all(&mut self, value: &[u8]) {
         for item in value.split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
             let at = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
             let (key, value) = (item.get(..at).unwrap_or(&[]), item.get(at.wrapping_add(1)..).unwrap_or(&[]));
@@ -228,7 +240,6 @@ impl Request {
         if !self.options.has(Options::HISTORY) {
             self.history = 0;
         }
-        self
     }
 
     /// As many frames as a stack can have.
