@@ -226,6 +226,59 @@ static void what_is_just_told(void) {
     free(block);
 }
 
+/* A signal handler on a stack above that of the thread, which it interrupts inside of a hook, tells of blocks of its own. */
+static char of_handler[64];
+static volatile int heap_of_handler, in_handler, signalled;
+static void handler(int number) {
+    (void)number;
+    heapledger_allocated(heap_of_handler, of_handler, 16, 0);
+    heapledger_freed(of_handler, 0);
+    in_handler++;
+}
+
+static void is_signalled(const struct heapledger_event *event, void *data) {
+    (void)data;
+    if (event->block == of_handler || ++signalled > 1000) return;
+    raise(SIGUSR1);
+}
+
+static void *in_a_thread(void *stack) {
+    stack_t above;
+    int hook, round;
+    memset(&above, 0, sizeof above);
+    above.ss_sp = stack;
+    above.ss_size = 65536;
+    CHECK(sigaltstack(&above, NULL) == 0);
+    hook = heapledger_on_alloc(is_signalled, NULL);
+    for (round = 0; round < 10; round++) free(kept(malloc(20)));
+    EQUAL(heapledger_hook_running(hook), 0);
+    EQUAL(heapledger_hook_end(hook), 0);
+    return NULL;
+}
+
+static void signals(void) {
+    char stack[65536];
+    struct sigaction action;
+    pthread_t thread;
+    int hook;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = SA_ONSTACK;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    heap_of_handler = heapledger_heap_begin("of a handler", NULL, 0, 0);
+    CHECK(pthread_create(&thread, NULL, in_a_thread, stack) == 0);
+    pthread_join(thread, NULL);
+    EQUAL(heapledger_heap_end(heap_of_handler), 0);
+    CHECK(signalled >= 10 && signalled < 20 && in_handler == signalled);
+    /* And the next hook is told as ever. */
+    deepest = nested = 0;
+    hook = heapledger_on_alloc(allocates, NULL);
+    free(kept(malloc(10)));
+    EQUAL(heapledger_hook_end(hook), 0);
+    EQUAL(deepest, 1);
+    EQUAL(nested, 1);
+}
+
 /* A map of live blocks, made of events, never sees one allocated that lives. */
 #define MAP 65536
 static _Atomic(uintptr_t) map[MAP];
@@ -536,6 +589,7 @@ int main(int arguments, char **words) {
         own_heap();
         within_a_hook();
         what_is_just_told();
+        signals();
         two_threads();
         thresholds();
         large_requests();

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use heapledger_e2e::c_programs;
 use heapledger_e2e::programs::PATIENCE;
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, find, heapledger, preload, root};
+use heapledger_e2e::tools::{command, find, heapledger, preload};
 use heapledger_e2e::tracked::{by_hand, by_hand_with};
 use heapledger_e2e::{Result, callgrind, check, process, skip};
 
@@ -74,11 +75,7 @@ fn program(scratch: &Scratch) -> Result<std::path::PathBuf> {
 }
 
 fn built(scratch: &Scratch, compiler: &str, source: &str) -> Result<std::path::PathBuf> {
-    let program = scratch.path("costs");
-    let mut compile = Command::new(compiler);
-    compile.args(["-g", "-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root().join("crates/api/include"));
-    process::run(compile.arg("-o").arg(&program).arg(root().join("e2e/c_api").join(source)))?.good()?;
-    Ok(program)
+    c_programs::built(scratch, compiler, source, "costs", &["-O2", "-Wall", "-Wextra", "-Werror"])
 }
 
 #[test]

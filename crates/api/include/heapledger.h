@@ -761,7 +761,8 @@ int heapledger_heaps_dump(unsigned capabilities, const struct heapledger_output 
    They are called by the thread whose call it is, on its stack, outside of the recorder. What they allocate themselves is recorded, and
    told to nobody; errno is kept for them. (What they change has to be volatile, or atomic: compilers take it for granted that malloc
    changes no variable of the program's.) There can be 32 at the same time. As long as there is one, each call costs more. A hook may
-   register and end hooks; it may not free the block that it is just told of. What comes from shared libraries is told as well. Each
+   register and end hooks; it may not free the block that it is just told of. (If a signal handler on a
+   stack of its own interrupts it and tells of blocks, it can be told of what it allocates itself after that.) What comes from shared libraries is told as well. Each
    of the first six gives a number. */
 
 /* Called for each block that was given, when it is in the ledger. A resized one was taken back before, and is given then. */

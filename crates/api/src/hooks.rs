@@ -8,8 +8,8 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::mem::transmute;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::Kind;
+use heapledger_linux::syscall;
 use heapledger_linux::text::Text;
-use heapledger_linux::{loader, syscall};
 use heapledger_process::breaks::heapledger_break_threshold;
 use heapledger_process::ways;
 use heapledger_watch::hooks::{self, HOOKS, NewHook, Stage, Told, When};
@@ -67,6 +67,14 @@ static ABORTS: AtomicBool = AtomicBool::new(false);
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 /// Where the C library says where a thread's `errno` is; 0: not known.
 static ERRNO: AtomicUsize = AtomicUsize::new(0);
+/// Its `abort`; 0: not known.
+static ABORT: AtomicUsize = AtomicUsize::new(0);
+
+/// Functions of the C library, found when nobody unloads anything: `__errno_location`, `abort`; 0: not known.
+pub fn c_library(errno_location: usize, abort: usize) {
+    ERRNO.store(errno_location, Ordering::Relaxed);
+    ABORT.store(abort, Ordering::Relaxed);
+}
 
 /// Calls a hook: what [`hooks::tell`] takes.
 pub fn call(told: &Told, [function, data]: [usize; 2]) -> bool {
@@ -159,9 +167,10 @@ pub fn refused(bytes: usize, capabilities: Option<u32>) {
     text.push(b"Mem alloc fail. size 0x").push_hex_digits(bytes as u64, 8);
     text.push(b" caps 0x").push_hex_digits(u64::from(capabilities.unwrap_or(DEFAULT_CAPABILITIES)), 8).push(b"\n");
     let _ = syscall::write(2, text.bytes());
-    if let Some(found) = loader::modules().find_map(|module| module.symbol(b"abort")) {
-        // SAFETY: the C library's function, called outside of the recorder, in the middle of a call that has come back.
-        unsafe { transmute::<usize, extern "C" fn()>(found.address)() };
+    let abort = ABORT.load(Ordering::Relaxed);
+    if abort != 0 {
+        // SAFETY: the C library's function, called outside of the recorder, after a call that has come back.
+        unsafe { transmute::<usize, extern "C" fn()>(abort)() };
     }
 }
 
@@ -170,10 +179,6 @@ fn register(when: When, limits: (isize, isize), function: usize, data: *mut c_vo
 }
 
 fn begin(when: When, (limit, again_at): (isize, isize), function: usize, data: *mut c_void) -> Result<u32, ApiError> {
-    if ERRNO.load(Ordering::Relaxed) == 0 {
-        let found = loader::modules().find_map(|module| module.symbol(b"__errno_location"));
-        ERRNO.store(found.map_or(0, |found| found.address), Ordering::Relaxed);
-    }
     caller::prepare();
     let new = NewHook { when, limit, again_at, data: [function, data as usize] };
     let place = hooks::register(&new).ok_or(ApiError::NO_ROOM)?;

@@ -187,8 +187,10 @@ pub(crate) fn free() -> usize {
 
 /// Something has changed in whether calls are watched, or in who is next: stubs that need not ask go on at once.
 pub(crate) fn look_who_watches() {
-    loop {
-        let is_watched = state::is_watched();
+    // Should others change it all the time, stubs ask until it changes again: that is never wrong, only slower.
+    const TRIES: u32 = 100;
+    for tried in 0..=TRIES {
+        let is_watched = state::is_watched() || tried == TRIES;
         let free =
             if is_watched { 0 } else { NEXT.get(Hook::Free as usize).map_or(0, |next| next.load(Ordering::SeqCst)) };
         FREE.store(free, Ordering::SeqCst);
@@ -200,7 +202,7 @@ pub(crate) fn look_who_watches() {
         }
         // Who changes it meanwhile in another thread sees what was stored here, or is seen here.
         if state::is_watched() == is_watched {
-            return;
+            break;
         }
     }
 }
@@ -299,6 +301,9 @@ fn find_c_family() {
     CXX_IS_BEFORE_US.store(cxx_before, Ordering::Release);
     C_IS_BEFORE_US.store(modules_before_us().any(|module| module.symbol(b"calloc").is_some()), Ordering::Release);
     C_FAMILY_FOUND.store(true, Ordering::Release);
+    let of_c_library =
+        |name: &[u8]| modules_in_line().find_map(|module| module.symbol(name)).map_or(0, |found| found.address);
+    heapledger_api::hooks::c_library(of_c_library(b"__errno_location"), of_c_library(b"abort"));
     state::listen(&(look_who_watches as fn()));
     look_who_watches();
 }

@@ -88,11 +88,13 @@ impl Inside {
         self.block.store(address, Ordering::Relaxed);
     }
 
-    /// It has come out.
+    /// It has come out. (Where a signal handler on a stack of its own took it for one that had been left, that has come out for it.)
     pub fn leave(&self) {
-        self.block.store(0, Ordering::Relaxed);
-        TAKEN.fetch_sub(1, Ordering::Relaxed);
-        self.thread.store(0, Ordering::Release);
+        if self.thread.load(Ordering::Relaxed) == thread_word::id() {
+            self.block.store(0, Ordering::Relaxed);
+            TAKEN.fetch_sub(1, Ordering::Relaxed);
+            self.thread.store(0, Ordering::Release);
+        }
     }
 }
 
@@ -109,4 +111,23 @@ pub fn refuses(block: usize) -> bool {
         REFUSED.fetch_add(1, Ordering::Relaxed);
     }
     is_told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_out_twice_is_out_once() {
+        let hook = enter(1000).expect("a place");
+        assert!(enter(900).is_none(), "its own calls");
+        // From a frame above it: by a handler on another stack, or after a `longjmp`.
+        let handler = enter(2000).expect("the same place");
+        handler.leave();
+        hook.leave();
+        let again = enter(1000).expect("a place");
+        assert!(enter(900).is_none(), "its own calls");
+        again.leave();
+        assert!(own().is_none());
+    }
 }
