@@ -311,13 +311,18 @@ static void maps(const struct heapledger_event *event, void *data) {
     atomic_fetch_add(&wrong, 1);
 }
 
+/* Calls of hooks that come and go meanwhile. */
+static atomic_int over;
+static atomic_int calls_of_others;
+
 static int rounds = 100000;
 
 static void *hammers(void *data) {
     void *blocks[16] = {0};
     unsigned state = (unsigned)(uintptr_t)data;
-    int round;
-    for (round = 0; round < rounds; round++) {
+    long round;
+    /* On a loaded machine the thread whose hooks come and go may not get to run for a while. */
+    for (round = 0; round < rounds || (!atomic_load(&calls_of_others) && round < 1000000000); round++) {
         int at = (state = state * 1103515245 + 12345) >> 16 & 15;
         if (state >> 30 == 0) blocks[at] = kept(realloc(blocks[at], 16 + (state >> 8) % 300));
         else if (blocks[at]) { free(blocks[at]); blocks[at] = NULL; }
@@ -327,9 +332,6 @@ static void *hammers(void *data) {
     return NULL;
 }
 
-/* Other hooks come and go meanwhile. */
-static atomic_int over;
-static atomic_int calls_of_others;
 static void counts(const struct heapledger_event *event, void *data) {
     (void)event;
     CHECK(data == &calls_of_others);
