@@ -99,6 +99,22 @@ int main(void)
     SHOW(aligned_alloc(0, 10), 10, 0, 0, 1);
     SHOW(aligned_alloc(64, 100), 100, 64, 0, 1);
     SHOW(aligned_alloc(4096, 1), 1, 4096, 0, 1);
+    SHOW(aligned_alloc(32, 0), 0, 32, 0, 1);
+    // Each alignment there is up to a kilobyte, and all that are none: which give a block, and how well that is aligned.
+    for (int which = 0; which < 3; which++) {
+        printf("alignments of %s:", which == 0 ? "aligned_alloc" : which == 1 ? "memalign" : "posix_memalign");
+        for (size_t align = 0; align <= 1024; align++) {
+            void *p = NULL;
+            size_t wide = 1;
+            while (wide < align) wide *= 2;
+            if (which == 0) p = aligned_alloc(align, 64);
+            else if (which == 1) p = memalign(align, 64);
+            else if (posix_memalign(&p, align, 64) != 0) p = NULL;
+            putchar(p == NULL ? '0' : (uintptr_t)p % wide == 0 ? '1' : 'x');
+            free(p);
+        }
+        putchar('\n');
+    }
     static const size_t odd[] = {0, 1, 2, 3, 4, 7, 12, 24, 48, 100, SIZE_MAX};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         void *p = (void *)0x1234;

@@ -2,6 +2,7 @@
 // run:
 // run: churn
 // stress: churn 2000
+// errors: alloc-dealloc-mismatch
 // expect-run 1: live fn=one_byte kind=malloc count=10000 bytes=10000
 // expect-run 1: live fn=zero_bytes kind=malloc count=10000 bytes=0
 // expect-run 1: live fn=small kind=malloc count=40000 bytes=960000

@@ -1,10 +1,15 @@
-//! Builds the preload library and leaves it in `OUT_DIR`, so that it travels inside the `heapledger` binary:
+//! Builds the preload library, and the archive that programs are linked with, and leaves them in `OUT_DIR`, so that they travel inside the `heapledger` binary:
 //! `cargo install` alone yields a `heapledger run` that works.
 //!
 //! A nested cargo with a target directory of its own, because cargo cannot yet say "this binary needs that
 //! crate's cdylib" on stable. It builds from the sources below `preload`, which are links to those of the crates: cargo
 //! follows them into this crate's package, and a manifest there would keep them out of it. So manifests are written
 //! here. The preload library has no dependency outside this workspace: no network is needed.
+
+#[path = "build/archive.rs"]
+mod archive;
+#[path = "build/wrap.rs"]
+mod wrap;
 
 use std::env;
 use std::error::Error;
@@ -20,10 +25,11 @@ const PARTS: &[(&str, &[&str])] = &[
     ("unwind", &[]),
     ("linux", &[]),
     ("recorder", &["format"]),
-    ("process", &["format", "unwind", "linux", "recorder"]),
+    ("guard", &[]),
+    ("process", &["format", "unwind", "linux", "recorder", "guard"]),
     ("watch", &["format", "unwind", "linux", "recorder", "process"]),
     ("api", &["format", "unwind", "linux", "recorder", "process", "watch"]),
-    ("preload", &["format", "unwind", "linux", "process", "watch", "api"]),
+    ("preload", &["format", "unwind", "linux", "guard", "process", "watch", "api"]),
 ];
 
 /// As in the workspace: a package does not take that along.
@@ -47,18 +53,26 @@ const OUTER_ONLY: &[&str] = &[
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
     // Links are followed.
     println!("cargo:rerun-if-changed=preload");
     let sources = PathBuf::from(var("CARGO_MANIFEST_DIR")?).join("preload");
 
     let out = PathBuf::from(var("OUT_DIR")?);
-    let image = out.join("preload.so");
+    let [image, archive, wrapped] = ["preload.so", "linked.a", "wrapped.txt"].map(|name| out.join(name));
     let supported = var("CARGO_CFG_TARGET_OS")? == "linux" && var("CARGO_CFG_TARGET_ARCH")? == "x86_64";
     if supported {
-        fs::copy(build(&sources, &out)?, &image)?;
+        let products = build(&sources, &out, Product::Library)?;
+        fs::copy(products.join("libheapledger_preload.so"), &image)?;
+        let products = build(&sources, &out, Product::Archive)?;
+        let linked = archive::linked(&fs::read(products.join("libheapledger_preload.a"))?)?;
+        fs::write(&archive, linked.archive)?;
+        fs::write(&wrapped, linked.wrapped)?;
     } else {
         // `run` says in one sentence that this platform is not supported; all other commands work.
         fs::write(&image, [])?;
+        fs::write(&archive, [])?;
+        fs::write(&wrapped, [])?;
     }
     Ok(())
 }
@@ -76,7 +90,7 @@ fn workspace(sources: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
         }
         writeln!(text, "[lib]\npath = {:?}", sources.join(part).join("lib.rs"))?;
         if *part == "preload" {
-            writeln!(text, "crate-type = [\"cdylib\"]")?;
+            writeln!(text, "crate-type = [\"cdylib\"]\n[features]\nwrapped = []")?;
         }
         // What only tests turn on has no feature here.
         writeln!(text, "[lints.rust]\nunexpected_cfgs = \"allow\"\n[dependencies]")?;
@@ -99,16 +113,39 @@ fn write_if_new(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(path, text)?)
 }
 
-fn build(sources: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
+/// What is built of the same sources.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Product {
+    /// To be preloaded, or linked with.
+    Library,
+    /// To be linked with by `--wrap`, as one object file: whatever a program need not see stays inside of it.
+    Archive,
+}
+
+/// Returns the directory of what was built.
+fn build(sources: &Path, out: &Path, product: Product) -> Result<PathBuf, Box<dyn Error>> {
     let (target, host) = (var("TARGET")?, var("HOST")?);
     let target_dir = out.join("preload");
     let mut cargo = Command::new(var("CARGO")?);
-    cargo.args(["build", "--release", "--offline", "--lib", "--package", "heapledger-preload", "--manifest-path"]);
+    cargo.args(["rustc", "--release", "--offline", "--lib", "--package", "heapledger-preload", "--manifest-path"]);
     cargo.arg(workspace(sources, out)?).arg("--target-dir").arg(&target_dir);
     let mut products = target_dir.clone();
     if target != host {
         cargo.arg("--target").arg(&target);
         products.push(&target);
+    }
+    if product == Product::Archive {
+        cargo.args([
+            "--features",
+            "wrapped",
+            "--crate-type",
+            "staticlib",
+            "--",
+            "-C",
+            "lto=fat",
+            "-C",
+            "codegen-units=1",
+        ]);
     }
     for name in OUTER_ONLY {
         cargo.env_remove(name);
@@ -117,7 +154,7 @@ fn build(sources: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
     if !status.success() {
         return Err("the preload library does not build: see above".into());
     }
-    Ok(products.join("release/libheapledger_preload.so"))
+    Ok(products.join("release"))
 }
 
 fn var(name: &str) -> Result<String, Box<dyn Error>> {

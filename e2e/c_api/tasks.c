@@ -149,6 +149,7 @@ static void one_at_a_time(void) {
     struct worker worker;
     struct heapledger_tasks tasks;
     struct heapledger_task task;
+    void *volatile own;
     begins(&worker, NULL);
     tasks = one(worker.id);
     CHECK(tasks.heap_count == 0 && tasks.heaps == NULL && tasks.allocation_count == 0 && tasks.allocations == NULL);
@@ -170,6 +171,7 @@ static void one_at_a_time(void) {
     heapledger_tasks_free(&tasks);
     ends(&worker);
 
+    own = malloc(10);
     memset(&tasks, 0, sizeof tasks);
     CHECK(heapledger_all_tasks(&tasks) == HEAPLEDGER_E_TOO_SMALL && heapledger_all_tasks(NULL) == HEAPLEDGER_E_INVALID);
     tasks.size = sizeof tasks;
@@ -180,6 +182,7 @@ static void one_at_a_time(void) {
     CHECK(heapledger_all_tasks(&tasks) == 0 && tasks.task_count == 1 && tasks.tasks_there >= 3);
     CHECK(task.id == (unsigned)getpid() && task.heaps == NULL && task.heap_count > 0);
     CHECK(heapledger_one_task(HEAPLEDGER_THIS_TASK, &tasks) == 0 && task.id == (unsigned)getpid());
+    free(own);
 }
 
 /* E4: threads come and go, their blocks stay, and are resized and freed by others. */
@@ -241,6 +244,7 @@ static void totals(void) {
     struct heapledger_task_block blocks[8];
     unsigned wanted[1], index;
     size_t count;
+    void *volatile own = malloc(10);
     memset(&none, 0, sizeof none);
     none.size = sizeof none;
     begins(&a, NULL);
@@ -302,6 +306,7 @@ static void totals(void) {
     CHECK(heapledger_task_totals(&info) == HEAPLEDGER_E_TOO_SMALL);
     does(&a, gives_fast);
     does(&b, frees);
+    free(own);
     ends(&a);
     ends(&b);
 }

@@ -423,9 +423,9 @@ static void dumps(void) {
     EQUAL(heapledger_trace_stop(trace), 0);
     EQUAL(heapledger_trace_dump(trace, HEAPLEDGER_CAP_INTERNAL | HEAPLEDGER_CAP_SPIRAM, &to), 0);
     CHECK(strstr(text, "====== Heap Trace: 4 records (8 capacity) ======\n") == text);
-    snprintf(expected, sizeof expected, "\n    10 bytes (@ %p, Internal) allocated CPU 0 ccount 0x", one);
+    snprintf(expected, sizeof expected, "\n    10 bytes (@ 0x%08lx, Internal) allocated CPU 0 ccount 0x", (unsigned long)one);
     CHECK(strstr(text, expected) != NULL && strstr(text, " caller 0x") != NULL && strstr(text, "\nfreed by 0x") != NULL);
-    snprintf(expected, sizeof expected, "\n    33 bytes (@ %p,    PSRAM) allocated", (void *)external);
+    snprintf(expected, sizeof expected, "\n    33 bytes (@ 0x%08lx,    PSRAM) allocated", (unsigned long)external);
     CHECK(strstr(text, expected) != NULL && strstr(text, "    44 bytes (@ ") == NULL);
     CHECK(strstr(text, "\nMode: Heap Trace All\n43 bytes alive in trace (2/4 allocations)\nrecords: 4 (8 capacity, 4 high water mark)\n"
                        "total allocations: 4\ntotal frees: 1\n================================\n") != NULL);
@@ -434,7 +434,7 @@ static void dumps(void) {
     CHECK(strstr(text, "Internal)") == NULL && strstr(text, "\n33 bytes alive in trace (1/4 allocations)\n") != NULL);
     text[0] = 0;
     EQUAL(heapledger_trace_dump(trace, ~0u, &to), 0);
-    snprintf(expected, sizeof expected, "\n    44 bytes (@ %p) allocated", (void *)other);
+    snprintf(expected, sizeof expected, "\n    44 bytes (@ 0x%08lx) allocated", (unsigned long)other);
     CHECK(strstr(text, expected) != NULL);
     text[0] = 0;
     EQUAL(heapledger_trace_dump(trace, 0, &to), 0);

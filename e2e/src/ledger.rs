@@ -123,6 +123,32 @@ impl Stats {
     }
 }
 
+/// Nothing was found that the program does wrong, but for calls that gave no block, and for these kinds of errors.
+pub fn check_nothing_wrong(ledger: impl AsRef<OsStr>, but: &[String]) -> Result {
+    const OF_CALLS: [&str; 7] = [
+        "failed-allocation",
+        "calloc-overflow",
+        "reallocarray-overflow",
+        "pvalloc-overflow",
+        "invalid-allocation-alignment",
+        "invalid-aligned-alloc-alignment",
+        "invalid-posix-memalign-alignment",
+    ];
+    let lines = read("errors", ledger, &["--limit", "0"])?;
+    let is_wrong = |line: &&Value| {
+        line["type"] == "error"
+            && line["kind"].as_str().is_none_or(|kind| !OF_CALLS.contains(&kind) && !but.iter().any(|own| own == kind))
+    };
+    let wrong: Vec<String> = lines.iter().filter(is_wrong).map(|line| format!("{line:#}")).collect();
+    check!(
+        wrong.is_empty(),
+        "{} errors: {}",
+        wrong.len(),
+        wrong.iter().take(2).cloned().collect::<Vec<_>>().join("\n")
+    );
+    Ok(())
+}
+
 /// Holds the totals of a ledger against each other. Losses are allowed that are named in `losses`.
 pub fn check_totals(stats: &Stats, losses: &[String]) -> Result {
     let number = |key| stats.number(key) as i64;

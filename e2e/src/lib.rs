@@ -11,10 +11,12 @@ pub mod callgrind;
 pub mod tools;
 pub mod victim;
 
+pub mod guard;
 pub mod nobody;
 pub mod own_books;
 pub mod process;
 pub mod scratch;
+pub mod sdk;
 pub mod terminal;
 pub mod tracked;
 
@@ -25,6 +27,7 @@ pub mod ledger;
 
 pub mod browser;
 pub mod cases;
+mod inputs;
 pub mod killer;
 pub mod programs;
 pub mod stress;

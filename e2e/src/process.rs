@@ -252,6 +252,18 @@ pub fn mapped_ledger_kib(pid: u32) -> Option<u64> {
     Some(sum_kib)
 }
 
+/// From the first byte to the last that a process has mapped of files whose name has `part` in it, in KiB.
+pub fn mapped_span_kib(pid: u32, part: &str) -> Option<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let (mut low, mut high) = (u64::MAX, 0);
+    for line in maps.lines().filter(|line| line.contains(part)) {
+        let (begin, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
+        low = low.min(u64::from_str_radix(begin, 16).ok()?);
+        high = high.max(u64::from_str_radix(end, 16).ok()?);
+    }
+    Some(high.checked_sub(low)? >> 10)
+}
+
 /// A number from `/proc/PID/status`, such as `VmRSS`, in KiB.
 pub fn status_kib(pid: u32, field: &str) -> Option<u64> {
     figure_kib(&format!("/proc/{pid}/status"), field)

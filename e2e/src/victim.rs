@@ -59,6 +59,8 @@ pub struct Victim {
     pub expectations: Vec<Expectation>,
     /// Losses that it may have, by name.
     pub losses: Vec<String>,
+    /// What it does wrong on purpose, by kinds of errors.
+    pub errors: Vec<String>,
     /// Functions that the counting library sees and the ledger does not.
     pub uncounted: Vec<String>,
 }
@@ -120,6 +122,7 @@ impl Victim {
             untracked: None,
             expectations: vec![],
             losses: vec![],
+            errors: vec![],
             uncounted: vec![],
         };
         let mut package = None;
@@ -137,6 +140,7 @@ impl Victim {
                 "also-under" => victim.also_under.extend(words(value)),
                 "uncounted" => victim.uncounted.extend(words(value)),
                 "losses" => victim.losses.extend(words(value)),
+                "errors" => victim.errors.extend(words(value)),
                 "untracked" => {
                     victim.untracked = Some(match value {
                         "static" => Untracked::Static,

@@ -1,111 +1,14 @@
 //! Programs in C that record themselves, without `run`: linked with what `heapledger sdk` writes. Their sources are in `e2e/c_api`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
 use heapledger_e2e::process;
-use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::sdk::{Sdk, WORK, own_blocks};
 use heapledger_e2e::tools::{command, heapledger, root};
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::{Result, check};
-
-/// What programs are built with, in a directory of the test's own.
-struct Sdk {
-    scratch: Scratch,
-    prefix: PathBuf,
-}
-
-impl Sdk {
-    fn new() -> Result<Sdk> {
-        let scratch = Scratch::new();
-        let prefix = scratch.path("sdk");
-        process::run(command(heapledger()).arg("sdk").arg(&prefix))?.good()?;
-        Ok(Sdk { scratch, prefix })
-    }
-
-    fn library(&self) -> PathBuf {
-        self.prefix.join("lib")
-    }
-
-    /// Compiles one of the programs.
-    fn built(&self, compiler: &str, source: &str, name: &str, options: &[&str]) -> Result<PathBuf> {
-        let program = self.scratch.path(name);
-        let mut compile = Command::new(compiler);
-        compile.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]).arg(self.prefix.join("include"));
-        compile.arg(root().join("e2e/c_api").join(source)).arg("-L").arg(self.library());
-        process::run(compile.args(options).arg("-o").arg(&program))?.good()?;
-        Ok(program)
-    }
-
-    /// The same, linked with the shared library.
-    fn linked(&self, name: &str, options: &[&str]) -> Result<PathBuf> {
-        let search = format!("-Wl,-rpath,{}", self.library().display());
-        self.built("gcc", "own.c", name, &[options, &["-lheapledger", &search]].concat())
-    }
-
-    /// A program in the work directory, its unfinished ledgers in the test's own place.
-    fn command(&self, program: &Path, items: &str, words: &[&str]) -> Command {
-        let mut command = command(program);
-        let items = if items.is_empty() { String::new() } else { format!(",{items}") };
-        command.args(words).current_dir(self.scratch.work());
-        command.env("HEAPLEDGER", format!("dir={}{items}", self.scratch.live().display()));
-        command
-    }
-
-    fn run(&self, program: &Path, items: &str, words: &[&str]) -> Result<process::Ran> {
-        process::run(&mut self.command(program, items, words))
-    }
-
-    /// The one finished ledger that is there, taken away.
-    fn ledger(&self) -> Result<Ledger> {
-        let all = self.scratch.finished();
-        let [path] = &all[..] else { return Err(format!("not one finished ledger: {all:?}")) };
-        let taken = self.scratch.path("taken");
-        fs::rename(path, &taken).map_err(|error| error.to_string())?;
-        Ok(Ledger { name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(), path: taken })
-    }
-
-    fn check_nothing_left(&self, what: &str) -> Result {
-        let (finished, unfinished) = (self.scratch.finished(), self.scratch.unfinished());
-        check!(finished.is_empty() && unfinished.is_empty(), "{what} leaves {finished:?}, {unfinished:?}");
-        Ok(())
-    }
-}
-
-struct Ledger {
-    name: String,
-    path: PathBuf,
-}
-
-/// The live blocks of the program's own functions: size, kind, functions from the innermost to `main`.
-fn own_blocks(ledger: &Path) -> Result<Vec<String>> {
-    const OWN: [&str; 3] = ["leaf", "family", "pool"];
-    let live = Blocks::live(ledger)?;
-    let mut all = Vec::new();
-    for block in &live.blocks {
-        let names: Vec<_> = live.stacks[&block.site].iter().map(|frame| frame.names[0].as_str()).collect();
-        if names.first().is_some_and(|name| OWN.contains(name)) {
-            let to_main = names.iter().position(|name| *name == "main").ok_or_else(|| format!("no main: {names:?}"))?;
-            all.push(format!("{} {} {}", block.size, live.kinds[block.kind], names[..=to_main].join(" ")));
-        }
-    }
-    all.sort();
-    Ok(all)
-}
-
-/// What `own work` holds in the end.
-const WORK: [&str; 8] = [
-    "1234 malloc leaf work main",
-    "1280 aligned_alloc family work main",
-    "2560 memalign family work main",
-    "275 reallocarray family work main",
-    "321 realloc family work main",
-    "333 calloc family work main",
-    "5000 realloc family work main",
-    "640 posix_memalign family work main",
-];
 
 #[test]
 fn a_linked_program_holds_the_same_blocks_as_under_run() -> Result {
@@ -269,7 +172,7 @@ fn what_is_written_can_be_written_again() -> Result {
         check!(fs::metadata(path).is_ok_and(|meta| meta.len() > 0), "{path} is not there");
     }
     let files = |directory: &str| fs::read_dir(sdk.prefix.join(directory)).map(Iterator::count).unwrap_or(0);
-    check!(files("include") == 2 && files("lib") == 4, "{} in include, {} in lib", files("include"), files("lib"));
+    check!(files("include") == 2 && files("lib") == 5, "{} in include, {} in lib", files("include"), files("lib"));
     let header = root().join("crates/api/include/heapledger.h");
     check!(fs::read(sdk.prefix.join("include/heapledger.h")).ok() == fs::read(header).ok(), "another header");
     let program = sdk.linked("own", &[])?;

@@ -2,7 +2,7 @@
 //! `cargo run --release -p heapledger-e2e --example real_programs` does the same with more work, and prints a table.
 
 use heapledger_e2e::counts::Counts;
-use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
+use heapledger_e2e::ledger::{Blocks, Stats, check_nothing_wrong, check_totals};
 use heapledger_e2e::process::{kill, until};
 use heapledger_e2e::programs::{Load, Redis, examine, prepare, top};
 use heapledger_e2e::scratch::Scratch;
@@ -72,6 +72,7 @@ fn redis(kill_it: bool) -> Result {
     let counts = Counts::of(&base, &stats)?;
     counts.check(&stats, 0)?;
     check_totals(&stats, &[])?;
+    check_nothing_wrong(ledger, &[])?;
     let (live, counted) = (stats.number("live_blocks"), counts.allocations() - counts.frees());
     check!(live.abs_diff(counted) <= 2 * stats.may_be_in_flight(), "{live} blocks are live, {counted} were counted");
     Blocks::live(ledger)?.check(&stats)?;

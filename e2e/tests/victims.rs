@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use heapledger_e2e::cases::{self, Case};
-use heapledger_e2e::ledger::{Blocks, Stats, check_totals};
+use heapledger_e2e::ledger::{Blocks, Stats, check_nothing_wrong, check_totals};
 use heapledger_e2e::process::{self, Ran};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, system_library};
@@ -84,6 +84,7 @@ fn check_ledgers(victim: &Victim, run: &Run, ledgers: &[PathBuf]) -> Result {
 fn check_ledger(victim: &Victim, run: &Run, ledger: &Path, image: usize, is_last: bool) -> Result {
     let stats = Stats::of(ledger)?;
     check_totals(&stats, &victim.losses)?;
+    check_nothing_wrong(ledger, &victim.errors)?;
     let live = Blocks::live(ledger)?;
     live.check(&stats)?;
     for expectation in &victim.expectations {

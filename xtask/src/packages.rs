@@ -37,6 +37,7 @@ pub(crate) const TEST: &[Need] = &[
     command("musl-gcc", "musl-tools"),
     command("nm", "binutils"),
     command("pkg-config", "pkgconf"),
+    command("cmake", "cmake"),
     command("gdb", "gdb"),
     command("gdbserver", "gdbserver"),
     command("jq", "jq"),

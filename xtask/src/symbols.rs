@@ -11,9 +11,9 @@ const LIST: &str = "crates/preload/src/hooked.rs";
 /// The list of functions of the C API.
 const API: &str = "crates/api/src/list.rs";
 
-/// What the library may take from others: the loader's list of modules, glibc's or musl's; and, if it is there, what the program has
-/// written down for it.
-const IMPORTED: &[&str] = &["_r_debug", "_dl_debug_addr", "heapledger_options"];
+/// What the library may take from others, all of it only if it is there: the loader's list of modules, glibc's or musl's; what the program
+/// has written down for it; and what is looked for by name where there is no such list, in static programs.
+const IMPORTED: &[&str] = &["_r_debug", "_dl_debug_addr", "heapledger_options", "_dl_find_object", "__libc_stack_end"];
 
 /// Builds the library and compares.
 pub(crate) fn check() -> Result {

@@ -80,6 +80,7 @@ compile() {
 }
 compile format heapledger_format
 compile unwind heapledger_unwind
+compile guard heapledger_guard
 compile recorder heapledger_recorder --extern heapledger_format
 # Without `std` the crate for programs records with the backend for chips; what records on Linux is empty.
 compile linux heapledger_linux

@@ -35,11 +35,13 @@ pub enum Figure {
     LiveGrowth,
     /// By how much the peak is higher than in the baseline.
     PeakGrowth,
+    /// Errors that were found: what was done to blocks, and not calls that gave none.
+    Errors,
 }
 
 impl Figure {
     /// All of them, in the order of reports.
-    pub const ALL: [Figure; 8] = [
+    pub const ALL: [Figure; 9] = [
         Figure::Live,
         Figure::LiveBlocks,
         Figure::Leaked,
@@ -48,11 +50,12 @@ impl Figure {
         Figure::Allocated,
         Figure::LiveGrowth,
         Figure::PeakGrowth,
+        Figure::Errors,
     ];
 
-    /// Whether it counts bytes, not blocks.
+    /// Whether it counts bytes, not blocks or errors.
     pub fn is_bytes(self) -> bool {
-        !matches!(self, Figure::LiveBlocks | Figure::Allocations)
+        !matches!(self, Figure::LiveBlocks | Figure::Allocations | Figure::Errors)
     }
 
     /// Whether it is a comparison with a baseline.
@@ -87,6 +90,8 @@ pub struct Limits {
     pub allocated: Option<u64>,
     /// Of [`Figure::LiveGrowth`] and [`Figure::PeakGrowth`].
     pub growth: Option<Growth>,
+    /// Of [`Figure::Errors`].
+    pub errors: Option<u64>,
 }
 
 /// A stack that has part in a figure.
@@ -229,5 +234,6 @@ pub fn check(
             findings.push(finding);
         }
     }
+    findings.extend(of(Figure::Errors, limits.errors, None));
     findings
 }

@@ -15,6 +15,7 @@ mod chosen;
 mod clock;
 mod counts;
 pub mod diff;
+mod errors;
 mod events;
 mod executables;
 mod extents;
@@ -49,6 +50,7 @@ pub use check::{
 };
 pub use chosen::Chosen;
 pub use clock::Clock;
+pub use errors::{Excused, excuse, is_wrong, sites_of};
 pub use events::{Coverage, Event, EventIter, EventKind, EventList, Events, Wanted, as_freed};
 pub use executables::{Given, NotOurs, given};
 pub use groups::{Group, GroupKey, Groups};

@@ -125,6 +125,7 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::LostBusy,
     TallyCounter::LostNoThread,
     TallyCounter::FreesBusy,
+    TallyCounter::FilesUnseen,
     TallyCounter::DeepBound,
     TallyCounter::Displaced,
     TallyCounter::UnknownFrees,

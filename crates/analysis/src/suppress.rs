@@ -1,13 +1,42 @@
-//! Which stacks are not to be held against a program: files of lines `leak:pattern`, as LeakSanitizer reads them.
+//! What is not to be held against a program: files of lines `leak:pattern`, as LeakSanitizer reads them, and of errors in
+//! the same way `double-free:pattern`, or `error:pattern` for all kinds.
 
 use std::fmt;
+
+use heapledger_format::errors::ErrorKind;
 
 use crate::{NamedFrame, NamedStack};
 
 /// What a person or the C library has excused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suppressions {
-    patterns: Vec<Pattern>,
+    patterns: Vec<(Of, Pattern)>,
+}
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Leaks,
+    AllErrors,
+    Errors(ErrorKind),
+}
+
+impl Of {
+    fn parse(name: &str) -> Option<Of> {
+        match name {
+            "leak" => Some(Of::Leaks),
+            "error" => Some(Of::AllErrors),
+            _ => ErrorKind::ALL.iter().find(|kind| kind.name() == name).copied().map(Of::Errors),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Of::Leaks => "leak",
+            Of::AllErrors => "error",
+            Of::Errors(kind) => kind.name(),
+        }
+    }
 }
 
 /// Text that a name must hold; `*` stands for anything, `^` for the beginning, `$` for the end.
@@ -30,14 +59,18 @@ pub struct SuppressionError {
 
 impl fmt::Display for SuppressionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {:?} is not of the form leak:PATTERN", self.line, self.text)
+        write!(
+            f,
+            "line {}: {:?} is not of the form leak:PATTERN, error:PATTERN or KIND:PATTERN (such as double-free)",
+            self.line, self.text
+        )
     }
 }
 
 impl std::error::Error for SuppressionError {}
 
 impl Suppressions {
-    /// Reads `leak:pattern` lines. Empty ones and those that begin with `#` say nothing.
+    /// Reads `leak:pattern`, `error:pattern` and `double-free:pattern` lines. Empty ones and those that begin with `#` say nothing.
     ///
     /// # Errors
     /// At the first line that is neither.
@@ -48,11 +81,11 @@ impl Suppressions {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let pattern = line.strip_prefix("leak:").map(str::trim).filter(|pattern| !pattern.is_empty());
-            let Some(pattern) = pattern else {
+            let parts = line.split_once(':').map(|(of, pattern)| (Of::parse(of.trim()), pattern.trim()));
+            let Some((Some(of), pattern)) = parts.filter(|(_, pattern)| !pattern.is_empty()) else {
                 return Err(SuppressionError { line: index + 1, text: line.to_owned() });
             };
-            patterns.push(Pattern::new(pattern));
+            patterns.push((of, Pattern::new(pattern)));
         }
         Ok(Suppressions { patterns })
     }
@@ -64,8 +97,26 @@ impl Suppressions {
 
     /// The pattern, as it was written, that some frame of this stack agrees with: by function, source file or module.
     pub fn find(&self, stack: &NamedStack) -> Option<&str> {
-        let excuses = |pattern: &&Pattern| stack.frames.iter().any(|frame| pattern.excuses(frame));
-        self.patterns.iter().find(excuses).map(|pattern| pattern.shown.as_str())
+        let leaks = self.patterns.iter().filter(|(of, _)| *of == Of::Leaks);
+        leaks.map(|(_, pattern)| pattern).find(|pattern| pattern.excuses(stack)).map(|pattern| pattern.shown.as_str())
+    }
+
+    /// Whether any line is about errors.
+    pub fn excuse_errors(&self) -> bool {
+        self.patterns.iter().any(|(of, _)| *of != Of::Leaks)
+    }
+
+    /// The line, as `double-free:pattern`, that some frame of these stacks of an error of this kind agrees with.
+    pub fn find_error(&self, kind: u16, stacks: &[NamedStack]) -> Option<String> {
+        let is_meant = |of: Of| match of {
+            Of::Leaks => false,
+            Of::AllErrors => true,
+            Of::Errors(meant) => meant as u16 == kind,
+        };
+        let excuses = |(of, pattern): &&(Of, Pattern)| {
+            is_meant(*of) && (pattern.shown == "*" || stacks.iter().any(|stack| pattern.excuses(stack)))
+        };
+        self.patterns.iter().find(excuses).map(|(of, pattern)| format!("{}:{}", of.name(), pattern.shown))
     }
 }
 
@@ -77,7 +128,11 @@ impl Pattern {
         Pattern { shown: text.to_owned(), parts, from_start, to_end }
     }
 
-    fn excuses(&self, frame: &NamedFrame) -> bool {
+    fn excuses(&self, stack: &NamedStack) -> bool {
+        stack.frames.iter().any(|frame| self.names(frame))
+    }
+
+    fn names(&self, frame: &NamedFrame) -> bool {
         let names = [&frame.function, &frame.raw_name, &frame.file, &frame.module];
         names.into_iter().flatten().any(|name| self.holds(name))
     }
@@ -157,7 +212,10 @@ mod tests {
     fn files_have_comments_and_errors_have_lines() {
         let known = Suppressions::parse("# ours\n\n  leak:one  \nleak:two\n").expect("good");
         assert_eq!(known.patterns.len(), 2);
-        for odd in ["leak:", "race:x", "one"] {
+        assert!(!known.excuse_errors());
+        let known = Suppressions::parse("leak:one\nerror: a.c\n double-free :b").expect("good");
+        assert!(known.excuse_errors() && known.patterns.len() == 3);
+        for odd in ["leak:", "race:x", "one", "double-free:", "double:x"] {
             let error = Suppressions::parse(&format!("leak:a\n{odd}")).expect_err(odd);
             assert_eq!((error.line, error.text.as_str()), (2, odd));
         }

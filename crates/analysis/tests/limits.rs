@@ -97,6 +97,7 @@ fn limits(figure: Figure, limit: u64) -> Limits {
         Figure::Allocations => Limits { allocations: limit, ..Limits::default() },
         Figure::Allocated => Limits { allocated: limit, ..Limits::default() },
         Figure::LiveGrowth | Figure::PeakGrowth => unreachable!("those have a baseline"),
+        Figure::Errors => unreachable!("those are no blocks"),
     }
 }
 
@@ -198,6 +199,17 @@ fn rows() -> Vec<Row> {
             what: "a library that goes past us",
             change: |builder| {
                 builder.tally(TallyCounter::DeepBound, 1);
+            },
+            live: (0, None),
+            live_blocks: (0, None),
+            peak: (0, None),
+            allocations: (ALLOCATIONS, None),
+            allocated: (ALLOCATED, None),
+        },
+        Row {
+            what: "libraries that were not linked with the recorder",
+            change: |builder| {
+                builder.tally(TallyCounter::FilesUnseen, 2);
             },
             live: (0, None),
             live_blocks: (0, None),

@@ -429,6 +429,7 @@ HEAPLEDGER_WEAK_(int, resume, (void), (), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(heapledger_u64, now_ns, (void), (), (heapledger_u64)-1)
 HEAPLEDGER_WEAK_(int, snapshot, (const char *path), (path), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, is_live, (const void *block), (block), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, check_integrity, (const void *block), (block), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, heap_info, (struct heapledger_c_heap *heap), (heap), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, mark, (const char *name), (name), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, mark_thread, (const char *name), (name), HEAPLEDGER_E_ABSENT)
@@ -513,6 +514,7 @@ HEAPLEDGER_WEAK_(int, task_totals, (struct heapledger_task_info *info), (info), 
 #define heapledger_now_ns heapledger_weak_now_ns
 #define heapledger_snapshot heapledger_weak_snapshot
 #define heapledger_is_live heapledger_weak_is_live
+#define heapledger_check_integrity heapledger_weak_check_integrity
 #define heapledger_heap_info heapledger_weak_heap_info
 #define heapledger_mark heapledger_weak_mark
 #define heapledger_mark_thread heapledger_weak_mark_thread
@@ -622,6 +624,12 @@ int heapledger_snapshot(const char *path);
 
 /* 1 if the block at this address is in the ledger, else 0. The caller owns it: nobody frees it meanwhile. */
 int heapledger_is_live(const void *block);
+
+/* Looks at the block that begins at this address, or with NULL at all blocks, for damage beside them, and at what was written into freed ones:
+   how many are damaged; each is entered as an error, with its stacks. HEAPLEDGER_E_NOT_SO without `run --guard=light` or `full`,
+   HEAPLEDGER_E_UNKNOWN if no guarded block begins there, HEAPLEDGER_E_UNSUPPORTED if not all could be looked at and what was is
+   whole. Other threads go on meanwhile. With NULL it takes as long as there are blocks, at most ten seconds. */
+int heapledger_check_integrity(const void *block);
 
 /* What the C library says of its heap (mallinfo2), beside what the ledger knows: what blocks cost, and how much is free. It waits for
    the locks of the heap: not in a signal handler. `heap->size` has to be sizeof(struct heapledger_c_heap). */
@@ -911,19 +919,19 @@ static void heapledger_tasks_free(struct heapledger_tasks *tasks) {
     tasks->task_count = tasks->heap_count = tasks->allocation_count = 0;
 }
 
-static int heapledger_tasks_alloc_(struct heapledger_tasks *tasks, unsigned options) {
-    /* Others go on meanwhile, and the arrays are blocks. */
+static int heapledger_tasks_alloc_(struct heapledger_tasks *tasks, unsigned options, int is_all) {
+    /* Others go on meanwhile, and the arrays are blocks: the calling task has a heap then. */
     size_t more = 16;
     tasks->size = sizeof *tasks;
     tasks->options = options;
     tasks->spare = 0;
-    tasks->task_count = tasks->tasks_there ? tasks->tasks_there + more : 0;
-    tasks->heap_count = tasks->heaps_there ? tasks->heaps_there + more : 0;
+    tasks->task_count = tasks->tasks_there + more;
+    tasks->heap_count = tasks->heaps_there || is_all ? tasks->heaps_there + more : 0;
     tasks->allocation_count = tasks->allocations_there ? tasks->allocations_there + more : 0;
-    tasks->tasks = tasks->task_count ? (struct heapledger_task *)malloc(tasks->task_count * sizeof *tasks->tasks) : NULL;
+    tasks->tasks = (struct heapledger_task *)malloc(tasks->task_count * sizeof *tasks->tasks);
     tasks->heaps = tasks->heap_count ? (struct heapledger_task_heap *)malloc(tasks->heap_count * sizeof *tasks->heaps) : NULL;
     tasks->allocations = tasks->allocation_count ? (struct heapledger_task_allocation *)malloc(tasks->allocation_count * sizeof *tasks->allocations) : NULL;
-    if ((tasks->task_count && !tasks->tasks) || (tasks->heap_count && !tasks->heaps) || (tasks->allocation_count && !tasks->allocations)) {
+    if (!tasks->tasks || (tasks->heap_count && !tasks->heaps) || (tasks->allocation_count && !tasks->allocations)) {
         heapledger_tasks_free(tasks);
         return HEAPLEDGER_E_NO_ROOM;
     }
@@ -944,7 +952,7 @@ static int heapledger_all_tasks_alloc(struct heapledger_tasks *tasks, unsigned o
     int done;
     heapledger_tasks_none_(tasks, options);
     done = heapledger_all_tasks(tasks);
-    if (done == 0) done = heapledger_tasks_alloc_(tasks, options);
+    if (done == 0) done = heapledger_tasks_alloc_(tasks, options, 1);
     return done == 0 ? heapledger_all_tasks(tasks) : done;
 }
 
@@ -956,7 +964,7 @@ static int heapledger_one_task_alloc(unsigned id, struct heapledger_tasks *task)
     int done;
     heapledger_tasks_none_(task, 0);
     done = heapledger_one_task(id, task);
-    if (done == 0) done = heapledger_tasks_alloc_(task, 0);
+    if (done == 0) done = heapledger_tasks_alloc_(task, 0, 0);
     return done == 0 ? heapledger_one_task(id, task) : done;
 }
 #endif

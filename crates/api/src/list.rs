@@ -40,6 +40,7 @@ list! {
     recording::heapledger_now_ns 1 "nanoseconds since the ledger began"
     recording::heapledger_snapshot 1 "writes what the ledger holds now to a file"
     recording::heapledger_is_live 1 "whether a block is in the ledger"
+    recording::heapledger_check_integrity 1 "how many guarded blocks are damaged"
     recording::heapledger_heap_info 1 "what the C library says of its heap"
     moments::heapledger_mark 1 "names this moment"
     moments::heapledger_mark_thread 1 "names this moment of the calling thread"
@@ -119,6 +120,7 @@ list! {
     /// Functions that do nothing, for a debugger to break on. The header does not declare them.
     BREAKS:
     breaks::heapledger_break_refused 1 "an empty function to break on: a call gave no block"
+    breaks::heapledger_error 1 "an empty function to break on: an error was entered, or found again"
     breaks::heapledger_break_overflow 1 "an empty function to break on: the history of frees is full"
     breaks::heapledger_break_threshold 1 "an empty function to break on: live bytes have risen above a limit"
 }

@@ -3,9 +3,13 @@
 use crate::error::{ApiError, answer};
 use crate::text::text;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use heapledger_format::errors::FoundAt;
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::text::Text;
 use heapledger_process::c_heap::{self, CHeap};
+use heapledger_process::guarded::GUARD;
+use heapledger_process::shared::SHARED;
+use heapledger_process::sweep;
 use heapledger_process::switch::Recording;
 use heapledger_process::ways::{self, OurMalloc, Way};
 
@@ -91,6 +95,21 @@ pub unsafe extern "C" fn heapledger_snapshot(path: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn heapledger_is_live(block: *const c_void) -> c_int {
     answer(recorder().map(|way| u32::from(way.holds(block as usize))))
+}
+
+/// Looks at the block that begins at this address, or at all blocks, for damage beside them: how many are damaged. Each is entered as an
+/// error.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_check_integrity(block: *const c_void) -> c_int {
+    let checked = recorder().and_then(|_| match GUARD.is_on() {
+        false => Err(ApiError::NOT_SO),
+        true if block.is_null() => {
+            let swept = sweep::everywhere(&SHARED, FoundAt::Sweep);
+            if swept.unseen == 0 || swept.damaged != 0 { Ok(swept.damaged) } else { Err(ApiError::UNSUPPORTED) }
+        }
+        true => sweep::one(&SHARED, block as usize).map(u64::from).ok_or(ApiError::UNKNOWN),
+    });
+    answer(checked.map(|damaged| u32::try_from(damaged).unwrap_or(u32::MAX).min(i32::MAX as u32)))
 }
 
 /// What the C library's heap holds, all arenas together.

@@ -85,7 +85,7 @@ impl Command {
             Command::Run(_) => Ok(ExitCode::SUCCESS),
             Command::Stats(arguments) => stats::run(&arguments).map(success),
             Command::Dump(arguments) => dump::run(arguments).map(success),
-            Command::Errors(arguments) => errors::run(&arguments).map(success),
+            Command::Errors(arguments) => errors::run(&arguments),
             Command::History(arguments) => history::run(arguments).map(success),
             Command::Tree(arguments) => tree::run(&arguments).map(success),
             Command::Flame(arguments) => flame::run(&arguments).map(success),

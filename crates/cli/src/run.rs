@@ -13,18 +13,22 @@ use heapledger_format::session::VARIABLE;
 use heapledger_launch::deep::deep;
 use heapledger_launch::detect::{self, Why};
 use heapledger_launch::end::Left;
+use heapledger_launch::entered::Reports;
 use heapledger_launch::start::{Session, Unready};
+use heapledger_launch::sys::SharedNumber;
 use heapledger_launch::threshold::{Threshold, Thresholds};
 use heapledger_launch::wait::{self, Signals, Start};
 use heapledger_launch::{OWN_FAILURE, exec, live, locate, output, sys};
 
 use self::end::Outcome;
+use self::reports::{ErrorReports, ErrorsTold};
 use self::thresholds::Snapshots;
 use crate::args::RunArgs;
 use crate::say;
 use crate::text::shell;
 
 mod end;
+pub(crate) mod reports;
 pub(crate) mod thresholds;
 
 /// How this process is to end.
@@ -152,8 +156,15 @@ fn carry_out(plan: Plan) -> End {
     let mut take = |passed| snapshots.take(passed);
     let limits = arguments.snapshot_when.iter().copied().map(Threshold::new).collect();
     let thresholds = Thresholds::new(limits, &mut take);
-    let ended = running.wait(&signals, session.as_mut().map(|session| &mut session.keeper), thresholds);
+    let mut printed = ErrorReports::of(&arguments);
+    let mut reports = Reports::new(arguments.errors_told() == ErrorsTold::Report, &mut printed);
+    let keeper = session.as_mut().map(|session| &mut session.keeper);
+    let ended = running.wait(&signals, keeper, thresholds, &mut reports);
     drop(snapshots);
+    if let Some(session) = &mut session {
+        reports.end(&mut session.keeper);
+    }
+    drop(printed);
     signals.drain();
     if let Some(problem) = &ended.unknown {
         say(&format!("how the program ended is not to be found out: {problem}"));
@@ -163,10 +174,14 @@ fn carry_out(plan: Plan) -> End {
     }
     if let Some(session) = session {
         let left = Left::by(session);
-        let outcome = Outcome { name: &name, ended: &ended };
+        let errors = SharedNumber::new();
+        let outcome = Outcome { name: &name, ended: &ended, errors: &errors };
         let finish = |at| end::finish(&arguments, &left, &outcome, signals, at);
         if let Some(status) = wait::aside(&signals, finish) {
             deep(|| end::say_failed(&left, status));
+        }
+        if let (Some(code), Some(_), 1..) = (arguments.error_exitcode, ended.status.code(), errors.get()) {
+            return End::Code(code);
         }
     }
     End::from(ended.status)

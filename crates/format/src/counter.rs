@@ -127,6 +127,9 @@ counters! {
         ErrorsLost = 31, "errors_lost";
         /// Accounts that found no room.
         AccountsLost = 32, "accounts_lost";
+        /// Files of the program that were not linked with the recorder, where that sees nothing but what was: calls that they make
+        /// are not seen.
+        FilesUnseen = 33, "files_unseen";
     }
 }
 

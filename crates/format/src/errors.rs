@@ -61,6 +61,14 @@ named! {
     }
 }
 
+impl ErrorKind {
+    /// Whether an error of this number is a call that gave no block: nothing was done to one.
+    pub const fn is_failed_call(number: u16) -> bool {
+        number == ErrorKind::FailedAllocation as u16
+            || ErrorKind::CallocOverflow as u16 <= number && number <= ErrorKind::OutOfMemory as u16
+    }
+}
+
 named! {
     /// What showed it.
     FoundBy: u8 {
@@ -186,6 +194,9 @@ parts! {
         thread: ThreadRowPlus1,
     }
 }
+
+/// Bytes that an element of `errors` has at most, of which this version knows.
+pub const ERROR_BYTES_MAX: usize = 304;
 
 published! {
     /// An element of `errors`. 0 is "not known" in each field, and an element may end behind any of them.

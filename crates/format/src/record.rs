@@ -82,6 +82,8 @@ pub const SIZE_ESCAPE: u64 = mask(32);
 pub const EXCESS_ESCAPE: u64 = mask(20);
 /// Where an excess stands in its word.
 pub const EXCESS_SHIFT: u32 = 44;
+/// Where the allocation function begins in word 1.
+pub const KIND_SHIFT: u32 = 48;
 /// A time of this or more saturates (203 days of microseconds).
 pub const TIME_MAX: Ticks = Ticks(mask(44));
 /// In the history a label is 20 bits wide; this value stands for a label with a higher number.

@@ -47,11 +47,15 @@ pub enum Key {
     AtExit,
     /// The file that the ledger is finished into.
     Output,
+    /// How blocks are guarded: one of [`guard::ALL`].
+    Guard,
+    /// Where freed blocks wait before their memory is used again: so many bytes of them.
+    Quarantine,
 }
 
 impl Key {
     /// All of them.
-    pub const ALL: [Key; 17] = [
+    pub const ALL: [Key; 19] = [
         Key::Dir,
         Key::Session,
         Key::Pid,
@@ -69,6 +73,8 @@ impl Key {
         Key::Begin,
         Key::AtExit,
         Key::Output,
+        Key::Guard,
+        Key::Quarantine,
     ];
 
     /// As it is written.
@@ -91,6 +97,8 @@ impl Key {
             Key::Begin => "begin",
             Key::AtExit => "at-exit",
             Key::Output => "output",
+            Key::Guard => "guard",
+            Key::Quarantine => "quarantine",
         }
     }
 
@@ -139,6 +147,18 @@ pub mod at_exit {
     pub const ALL: [&str; 3] = [KEEP, FINISH, REMOVE];
 }
 
+/// Values of [`Key::Guard`], and of [`process::GUARD`].
+pub mod guard {
+    /// Not at all.
+    pub const OFF: &str = "off";
+    /// By canaries on both sides of each block.
+    pub const LIGHT: &str = "light";
+    /// The same, and blocks are filled, lie far apart, and wait when they are freed.
+    pub const FULL: &str = "full";
+    /// All of them, the least first.
+    pub const ALL: [&str; 3] = [OFF, LIGHT, FULL];
+}
+
 /// The name of the library that C programs are linked with: the preload library under another one. The loader takes what was preloaded
 /// for it, so that there is one in a process.
 pub const LINKED_LIBRARY: &str = "libheapledger.so.0";
@@ -162,6 +182,8 @@ pub mod unwind {
 /// Entries of the history unless told otherwise: 4 MiB when full, a few seconds of a busy server's frees. eCos' 2,048
 /// would be milliseconds. A program that frees little never fills it.
 pub const HISTORY_ENTRIES: u64 = 65_536;
+/// Bytes of freed blocks that wait unless told otherwise, where they do.
+pub const QUARANTINE_BYTES: u64 = 64 << 20;
 /// Most that can be asked for: 4 GiB.
 pub const HISTORY_ENTRIES_MAX: u64 = 1 << 26;
 /// Frames of a stack unless told otherwise. Compilers go beyond 126.
@@ -248,6 +270,8 @@ pub mod process {
     pub const CXX: &str = "cxx";
     /// How stacks are found: one of [`super::unwind::ALL`].
     pub const UNWIND: &str = "unwind";
+    /// How blocks are guarded: one of [`super::guard::ALL`]; not there: not at all.
+    pub const GUARD: &str = "guard";
     /// Entries of the history.
     pub const HISTORY: &str = "history";
     /// Most bytes of the ledger, as asked for.

@@ -98,7 +98,8 @@ fn by_image(path: &Path, image: &Executable) -> Option<Why> {
     const OLDEST_GLIBC: (u32, u32) = (2, 35);
     let Some(interpreter) = &image.interpreter else {
         // The loader itself, called by hand with a program as its argument, has no interpreter either.
-        return (!image.is_loader).then_some(Why::Static);
+        let why = if image.records { Why::RecordsItself } else { Why::Static };
+        return (!image.is_loader).then_some(why);
     };
     let name = interpreter.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if name.starts_with("ld-musl") {

@@ -12,9 +12,11 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use heapledger_format::bytes::Codec;
 use heapledger_format::header::HEADER_BYTES_MAX;
+use heapledger_format::section::SectionRow;
 use heapledger_format::session::{DIRECTORY, ending};
-use heapledger_format::{GlobalCounter, Header};
+use heapledger_format::{GlobalCounter, Header, SectionKind};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::{Whence, getuid, lseek};
 
@@ -162,11 +164,15 @@ impl Keeper {
         }
     }
 
+    /// The ledger of what the process has become last.
+    pub(crate) fn newest(&self) -> Option<&Kept> {
+        // That has the highest number.
+        self.kept.iter().max_by_key(|kept| kept.live.image)
+    }
+
     /// What the program holds at this moment, as far as its threads have told; `None` if there is no ledger yet.
     pub fn live_bytes(&self) -> Option<u64> {
-        // What the process has become last has the highest number.
-        let newest = self.kept.iter().max_by_key(|kept| kept.live.image)?;
-        newest.header().map(|header| header.global(GlobalCounter::LiveBytes))
+        self.newest()?.header().map(|header| header.global(GlobalCounter::LiveBytes))
     }
 
     /// Whether there was a ledger that was removed before it could be opened.
@@ -211,6 +217,18 @@ impl Kept {
             Some(file) => file.try_clone().map_err(LaunchError::System),
             None => File::open(&self.live.path).map_err(LaunchError::of(&self.live.path)),
         }
+    }
+
+    /// Where its errors lie, if it has any.
+    pub(crate) fn errors(&self) -> Option<(SectionRow, Codec)> {
+        let header = self.header()?;
+        let row = header.section(SectionKind::Errors as u16).filter(|row| row.used != 0 && row.element_bytes != 0)?;
+        Some((*row, header.codec))
+    }
+
+    /// Reads what lies there.
+    pub(crate) fn read(&self, bytes: &mut [u8], at: u64) -> Option<()> {
+        self.file.as_ref()?.read_exact_at(bytes, at).ok()
     }
 
     fn header(&self) -> Option<Header> {

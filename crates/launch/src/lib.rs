@@ -8,6 +8,7 @@
 pub mod deep;
 pub mod detect;
 pub mod end;
+pub mod entered;
 mod error;
 pub mod exec;
 pub mod finish;

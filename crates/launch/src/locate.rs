@@ -16,6 +16,10 @@ use crate::error::LaunchError;
 
 /// Built by `build.rs`. Empty on platforms without a recorder.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+/// The same, to be linked with by `--wrap`.
+static ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/linked.a"));
+/// What the archive wraps.
+static WRAPPED: &str = include_str!(concat!(env!("OUT_DIR"), "/wrapped.txt"));
 /// Names another library, for those who work on it.
 const OVERRIDE: &str = "HEAPLEDGER_PRELOAD";
 /// Others may read it (the program may run as somebody else in the end), nobody but us may change it.
@@ -40,9 +44,20 @@ pub fn library(chosen: Option<&Path>) -> Result<PathBuf, LaunchError> {
     Err(last)
 }
 
-/// The library's bytes: what is preloaded is also what programs are linked with.
-pub fn image() -> Result<&'static [u8], LaunchError> {
-    if LIBRARY.is_empty() { Err(LaunchError::NoLibrary) } else { Ok(LIBRARY) }
+/// What programs are linked with: what is preloaded, and an archive.
+pub struct Linked {
+    /// The shared library.
+    pub library: &'static [u8],
+    /// The archive, for `--wrap`.
+    pub archive: &'static [u8],
+    /// The functions that are to be wrapped then, a line for each.
+    pub wrapped: &'static str,
+}
+
+/// Both of them.
+pub fn linked() -> Result<Linked, LaunchError> {
+    let linked = Linked { library: LIBRARY, archive: ARCHIVE, wrapped: WRAPPED };
+    if LIBRARY.is_empty() { Err(LaunchError::NoLibrary) } else { Ok(linked) }
 }
 
 fn named_in_environment() -> Option<PathBuf> {

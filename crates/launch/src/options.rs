@@ -78,6 +78,23 @@ pub const OPTIONS: &[RecorderOption] = &[
         read: interval,
     },
     RecorderOption {
+        flag: "guard",
+        key: Key::Guard,
+        value: Some("LEVEL"),
+        help: "Find who writes beside a block or into a freed one: off; light, with canaries that are checked when a block is freed \
+               or resized and at the end; full, where blocks are also filled and wait when they are freed; see errors [default: off]",
+        hidden: false,
+        read: guard,
+    },
+    RecorderOption {
+        flag: "quarantine",
+        key: Key::Quarantine,
+        value: Some("SIZE"),
+        help: "With --guard full: so many bytes of freed blocks wait before their memory is used again [default: 64M]",
+        hidden: false,
+        read: size,
+    },
+    RecorderOption {
         flag: "unwind",
         key: Key::Unwind,
         value: Some("HOW"),
@@ -217,6 +234,12 @@ fn parts(value: &OsStr) -> Result<OsString, String> {
 fn unwind(value: &OsStr) -> Result<OsString, String> {
     let text = text(value)?;
     let all = session::unwind::ALL;
+    if all.contains(&text) { Ok(text.into()) } else { Err(format!("'{text}' is none of {}", all.join(", "))) }
+}
+
+fn guard(value: &OsStr) -> Result<OsString, String> {
+    let text = text(value)?;
+    let all = session::guard::ALL;
     if all.contains(&text) { Ok(text.into()) } else { Err(format!("'{text}' is none of {}", all.join(", "))) }
 }
 

@@ -99,11 +99,17 @@ pub fn fork() -> io::Result<Forked> {
 }
 
 /// A number in memory that a forked child shares with its parent. It needs no descriptor, which might not be to be had.
-pub(crate) struct SharedNumber(Option<&'static AtomicI32>);
+pub struct SharedNumber(Option<&'static AtomicI32>);
+
+impl Default for SharedNumber {
+    fn default() -> SharedNumber {
+        SharedNumber::new()
+    }
+}
 
 impl SharedNumber {
     /// A new one, 0. Without memory for it, it stays 0.
-    pub(crate) fn new() -> SharedNumber {
+    pub fn new() -> SharedNumber {
         let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: asks for fresh memory anywhere.
         let page = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<AtomicI32>(), rights, kind, -1, 0) };
@@ -112,14 +118,14 @@ impl SharedNumber {
     }
 
     /// Sets it, for both.
-    pub(crate) fn set(&self, number: i32) {
+    pub fn set(&self, number: i32) {
         if let Some(place) = self.0 {
             place.store(number, Ordering::Release);
         }
     }
 
     /// What either of them has set.
-    pub(crate) fn get(&self) -> i32 {
+    pub fn get(&self) -> i32 {
         self.0.map_or(0, |place| place.load(Ordering::Acquire))
     }
 }

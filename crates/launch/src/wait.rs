@@ -21,6 +21,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::deep::deep;
+use crate::entered::Reports;
 use crate::error::LaunchError;
 use crate::exec::{Invocation, exit_code};
 use crate::keep::{Keeper, LOOK_AGAIN};
@@ -176,7 +177,13 @@ impl Start {
 
 impl Running {
     /// Waits for its end, passing signals on, stopping and continuing with it, holding its ledgers, and looking at what it holds.
-    pub fn wait(self, signals: &Signals, mut keeper: Option<&mut Keeper>, mut thresholds: Thresholds) -> Ended {
+    pub fn wait(
+        self,
+        signals: &Signals,
+        mut keeper: Option<&mut Keeper>,
+        mut thresholds: Thresholds,
+        reports: &mut Reports,
+    ) -> Ended {
         // Tells of signals together with other news. Where there is no descriptor for it, we look now and then.
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let waker = keeper.as_ref().and_then(|_| SignalFd::with_flags(&signals.set, flags).ok());
@@ -199,7 +206,8 @@ impl Running {
                 Ok(None) => {
                     let (limit, news) = keeper.as_ref().map_or((None, None), |keeper| {
                         let patience = if waker.is_some() { keeper.patience() } else { Some(LOOK_AGAIN) };
-                        (patience.into_iter().chain(thresholds.patience()).min(), keeper.descriptor())
+                        let looks = thresholds.patience().into_iter().chain(reports.patience());
+                        (patience.into_iter().chain(looks).min(), keeper.descriptor())
                     });
                     if let Some(sent) = signals.next_or(limit, waker.as_ref(), news) {
                         self.pass_on(&sent);
@@ -207,6 +215,7 @@ impl Running {
                     if let Some(keeper) = &mut keeper {
                         keeper.look();
                         thresholds.look(keeper, self.pid);
+                        reports.look(keeper);
                     }
                 }
                 // It cannot be: nobody else waits for our child.

@@ -27,6 +27,7 @@ mod x86_64_linux {
     pub mod context;
     mod debug_list;
     mod dynamic;
+    mod find_object;
     pub mod fork;
     pub mod fork_token;
     pub mod loader;

@@ -3,9 +3,11 @@
 use crate::SHARED;
 use crate::emulated;
 use crate::frame::{BookedBy, CallFrame, Caller};
+use crate::guard;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::life;
 use crate::next;
+use crate::others;
 use crate::watched::{self, Watched};
 use heapledger_format::Kind;
 use heapledger_format::errors::ErrorKind;
@@ -13,6 +15,7 @@ use heapledger_process::code;
 use heapledger_process::enclosing::{self, Call};
 use heapledger_process::entry;
 use heapledger_process::errors::FailedCall;
+use heapledger_process::families::GivenBack;
 use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::reallocation::Reallocation;
@@ -145,7 +148,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
             if about != 0 {
-                frame.kept = hooks::realloc_begins(&SHARED, &frame.registers, about, ());
+                frame.kept = hooks::realloc_begins(&SHARED, &frame.registers, about, given_back(hooked.kind, frame));
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
@@ -163,7 +166,30 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
 /// Not compiled into its caller, on whose stack all other calls stand too.
 #[inline(never)]
 fn book_end(frame: &CallFrame, block: usize, by: Kind) {
-    hooks::block_ends(&SHARED, hooks::ready_to_follow(&SHARED), &frame.registers, block, by, ());
+    let says = given_back(by, frame);
+    hooks::block_ends(&SHARED, hooks::ready_to_follow(&SHARED), &frame.registers, block, by, says);
+}
+
+/// What a function that frees says of the block.
+#[inline(always)]
+fn given_back(by: Kind, frame: &Caller) -> GivenBack {
+    let (size, alignment) = match by {
+        Kind::FREE_SIZED | Kind::DELETE_SIZED | Kind::DELETE_ARRAY_SIZED => (Some(1), None),
+        Kind::DELETE_SIZED_ALIGN | Kind::DELETE_ARRAY_SIZED_ALIGN => (Some(1), Some(2)),
+        Kind::FREE_ALIGNED_SIZED => (Some(2), Some(1)),
+        Kind::DELETE_ALIGN | Kind::DELETE_ARRAY_ALIGN => (None, Some(1)),
+        Kind::DELETE_ALIGN_NOTHROW | Kind::DELETE_ARRAY_ALIGN_NOTHROW => (None, Some(1)),
+        _ => (None, None),
+    };
+    let said = |index: usize| argument(frame, index);
+    GivenBack {
+        by,
+        size: size.map(said),
+        alignment: alignment.map_or(0, said),
+        operators_are_shared: others::share_operators,
+        all_call_us: others::all_call_us,
+        is_glibc: others::is_glibc,
+    }
 }
 
 /// Second half; returns the result.
@@ -264,7 +290,7 @@ fn may_call_others(hooked: &Hooked) -> bool {
 fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBlock {
     let is_apart = next::gives_malloc_blocks(hook, hooked.family) && next::is_glibc();
     let (usable, heap) = if is_apart {
-        in_glibc(address)
+        in_glibc(address, size)
     } else if next::gives_malloc_blocks(hook, hooked.family) {
         (Usable::Ask(next::usable_size), 0)
     } else {
@@ -303,7 +329,7 @@ pub(crate) fn failed_inside(hook: usize, frame: &Caller) {
 
 /// What a call asked for that gave no block, and why that was refused, if its arguments tell.
 #[inline(always)]
-fn refused(hooked: &Hooked, frame: &Caller) -> FailedCall {
+pub(crate) fn refused(hooked: &Hooked, frame: &Caller) -> FailedCall {
     let size = size_asked(hooked.shape, frame);
     let is_array = hooked.kind == Kind::REALLOCARRAY;
     let items = match hooked.shape {
@@ -346,19 +372,13 @@ pub(crate) fn alignment_asked(kind: Kind, frame: &Caller) -> usize {
 
 /// glibc's word before a block says how long the chunk is and where it comes from: what `malloc_usable_size` reads, too.
 #[inline(always)]
-fn in_glibc(address: usize) -> (Usable, u8) {
-    const MAPPED: usize = 2;
-    const NOT_MAIN_ARENA: usize = 4;
-    const FLAGS: usize = 7;
-    const WORD_BYTES: usize = size_of::<usize>();
-    // SAFETY: a block that glibc just returned has a chunk header in front of it.
-    let header = unsafe { *(address as *const usize).sub(1) };
-    let chunk = header & !FLAGS;
-    if header & MAPPED != 0 {
-        (Usable::Known(chunk.wrapping_sub(2 * WORD_BYTES)), 2)
-    } else {
-        (Usable::Known(chunk.wrapping_sub(WORD_BYTES)), u8::from(header & NOT_MAIN_ARENA != 0))
+fn in_glibc(address: usize, size: usize) -> (Usable, u8) {
+    if guard::is_on() {
+        let (bytes, heap) = guard::room(address, size);
+        return (Usable::Known(bytes), heap);
     }
+    let (bytes, is_mapped, is_elsewhere) = guard::in_glibc(address);
+    (Usable::Known(bytes), if is_mapped { 2 } else { u8::from(is_elsewhere) })
 }
 
 /// If the loader may be making this call for a library that it is about to load, code that was known is no longer trusted.
@@ -411,7 +431,8 @@ pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
     let block = argument(frame, 0);
     if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))
     {
-        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, const { hooked_at(HOOK).kind }, ());
+        let by = const { hooked_at(HOOK).kind };
+        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, by, given_back(by, frame));
     }
     function
 }

@@ -3,7 +3,7 @@
 //! We export all of them, so a program that asks whether `free_sized` exists finds it.
 
 use crate::hooked::Hook;
-use crate::next::{modules_in_line, next_of};
+use crate::next::{errno_location, next_of};
 
 /// Where a call goes whose function does not exist anywhere.
 pub(crate) const NOTHING: usize = 0;
@@ -41,9 +41,11 @@ extern "C" fn delete(block: usize) {
 }
 
 fn set_errno(error: i32) {
-    let Some(location) = modules_in_line().find_map(|module| module.symbol(b"__errno_location")) else { return };
-    // SAFETY: the C library's function, which returns the calling thread's `errno`.
-    unsafe { *core::mem::transmute::<usize, extern "C" fn() -> *mut i32>(location.address)() = error };
+    let location = errno_location();
+    if location != 0 {
+        // SAFETY: the C library's function, which returns the calling thread's `errno`.
+        unsafe { *core::mem::transmute::<usize, extern "C" fn() -> *mut i32>(location)() = error };
+    }
 }
 
 fn address(function: *const ()) -> usize {

@@ -84,8 +84,22 @@ macro_rules! hooked {
 
         mod exports {
             use super::Hook;
-            $(crate::stubs::$stub!($($size,)? $name, $symbol, Hook::$name as usize);)*
+            $(crate::offered::offered!($family $stub $name $($size,)? $name, $symbol, Hook::$name as usize);)*
         }
+
+        // What the linker's `--wrap` calls the real ones: 0 where it was not asked for.
+        #[cfg(feature = "wrapped")]
+        core::arch::global_asm!(
+            ".pushsection .data.rel.ro.heapledger_real,\"aw\",@progbits",
+            ".globl heapledger_real",
+            ".hidden heapledger_real",
+            ".p2align 3",
+            "heapledger_real:",
+            $(concat!(".weak __real_", $symbol, "\n.quad __real_", $symbol),)*
+            // Whoever has us has those of C, which libraries may ask for that are linked after us.
+            ".quad __wrap_malloc",
+            ".popsection",
+        );
     };
 }
 

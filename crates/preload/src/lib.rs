@@ -1,4 +1,4 @@
-//! The malloc family, interposed: a shared library to be preloaded.
+//! The malloc family, interposed: a shared library to be preloaded, or linked with.
 //!
 //! It exports the functions of [`hooked`], finds who would have been called without it
 //! ([`next`]), and tells the recorder what happened ([`calls`]). Nothing else is decided here.
@@ -9,7 +9,11 @@
 //! # Safety
 //! Entry points are called by any program with any arguments, as the functions they stand for are;
 //! what those may be given, the next allocator is given unchanged.
+//!
+//! With the feature `wrapped` it is an archive to be linked with `--wrap=malloc` and so on: the same functions under the names that
+//! the linker then calls, and [`next`] is what the linker calls the real ones.
 #![no_std]
+#![cfg_attr(feature = "wrapped", allow(dead_code, reason = "what is only for functions of the loader"))]
 #![cfg_attr(
     not(test),
     deny(
@@ -25,12 +29,17 @@
 mod calls;
 mod emulated;
 mod frame;
+mod guard;
 mod hooked;
 mod life;
 mod memory;
+#[cfg_attr(feature = "wrapped", path = "wrapped.rs")]
 mod next;
+mod offered;
 #[cfg(feature = "oracle")]
 mod oracle;
+mod others;
+#[cfg(not(feature = "wrapped"))]
 mod restrictions;
 mod stubs;
 mod watched;
@@ -41,10 +50,12 @@ use heapledger_process::shared::SHARED;
 
 /// A program that never allocates gets a ledger too, one that says so.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(feature = "wrapped"), unsafe(link_section = ".init_array"))]
+// In front of the program's own.
+#[cfg_attr(feature = "wrapped", unsafe(link_section = ".init_array.00100"))]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        calls::ensure_started();
+        life::loaded();
     }
     at_load
 };
@@ -55,6 +66,7 @@ static AT_LOAD: extern "C" fn() = {
 static AT_EXIT: extern "C" fn() = {
     #[unsafe(link_section = "heapledger_entry")]
     extern "C" fn at_exit() {
+        guard::at_exit();
         heapledger_process::life::end();
         // Not a last call: the frame stays as long as the recorder is at work.
         core::hint::black_box(());
@@ -68,8 +80,10 @@ extern crate std;
 
 // Prebuilt `core` refers to this symbol. Undefined, the loader would refuse the library; hidden, it
 // stays out of the program's namespace.
+#[cfg(all(panic = "abort", not(feature = "wrapped")))]
+core::arch::global_asm!(".hidden rust_eh_personality", ".globl rust_eh_personality");
 #[cfg(panic = "abort")]
-core::arch::global_asm!(".hidden rust_eh_personality", ".globl rust_eh_personality", "rust_eh_personality: ud2");
+core::arch::global_asm!("rust_eh_personality: ud2");
 
 /// Nothing here panics; a test looks for it in the binary. If something did, going on would be worse.
 #[cfg(panic = "abort")]

@@ -5,6 +5,7 @@ use crate::hooked::Hook;
 use crate::next;
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicBool, Ordering};
 use heapledger_format::session::LINKED_LIBRARY;
 use heapledger_linux::loader;
 use heapledger_process::life::{self, Begin, Host};
@@ -13,16 +14,30 @@ use heapledger_process::start::Hooks;
 
 const GLIBC_HEAPS: &[&[u8]] = &[b"brk heap", b"arenas", b"large mappings"];
 
-static HOST: Host = Host { shared: &SHARED, hooks, words, at_exit };
+static HOST: Host = Host { shared: &SHARED, hooks, words, at_exit, sees_all: !IS_WRAPPED };
+
+/// What other object files and libraries allocate and free goes past; so does what they map and unload.
+const IS_WRAPPED: bool = cfg!(feature = "wrapped");
+
+/// Constructors run. The C library of a static program allocates before that, when it cannot be asked yet what there is.
+static IS_LOADED: AtomicBool = AtomicBool::new(false);
+
+/// The program, or the library that we are in, is loaded.
+pub(crate) fn loaded() {
+    IS_LOADED.store(true, Ordering::Release);
+    crate::calls::ensure_started();
+}
 
 /// The first call of all, and those that come while the program has not said when.
 #[cold]
 pub(crate) fn begin() {
-    if life::waits() {
+    if life::waits() || IS_WRAPPED && !IS_LOADED.load(Ordering::Acquire) {
         return;
     }
     // Finds the next allocator first: whoever passes through while recording starts needs it.
     next::next(Hook::Malloc as usize);
+    #[cfg(feature = "wrapped")]
+    next::look();
     if next::is_last() {
         life::stay_off(
             &HOST,
@@ -39,10 +54,18 @@ pub(crate) fn begin() {
 
 fn hooks(begin: &mut Begin) {
     let name = next::c_module_name();
-    let other = [name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(b"heap")];
+    let base = name.to_bytes().rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty());
+    let other = [base.unwrap_or(b"heap")];
     let heaps = if next::is_glibc() { GLIBC_HEAPS } else { &other[..] };
-    let (cxx, begins_late) = (next::cxx_module_name(), life::waits());
-    begin(&Hooks { next: name, cxx, heaps, tells_of_memory: true, begins_late });
+    let (cxx, begins_late) = (next::cxx_module_name(), IS_WRAPPED || life::waits());
+    begin(&Hooks { next: name, cxx, heaps, tells_of_memory: !IS_WRAPPED, begins_late });
+    #[cfg(not(feature = "wrapped"))]
+    crate::guard::begin();
+    #[cfg(feature = "wrapped")]
+    {
+        heapledger_process::code::go_past_us(&SHARED, next::others());
+        next::look_who_watches();
+    }
 }
 
 /// The text `heapledger_options` of the program, if it has one.
@@ -64,5 +87,5 @@ fn words() -> (&'static [u8], &'static [u8]) {
 /// What becomes of a ledger of which nobody says it: a library that was preloaded by hand is in all kinds of programs, which do not
 /// expect files where they work.
 fn at_exit() -> AtExit {
-    if loader::is_needed(LINKED_LIBRARY.as_bytes()) { AtExit::Finish } else { AtExit::Keep }
+    if IS_WRAPPED || loader::is_needed(LINKED_LIBRARY.as_bytes()) { AtExit::Finish } else { AtExit::Keep }
 }

@@ -6,10 +6,15 @@
 
 use core::arch::global_asm;
 
+// Of several object files one has them for the others. In the archive, which is one, they stay inside: the program has its own.
+#[cfg(not(feature = "wrapped"))]
 global_asm!(
-    ".pushsection .text.heapledger_memory,\"ax\",@progbits",
     ".hidden memcpy, memmove, memset, memcmp, bcmp, strlen",
     ".globl memcpy, memmove, memset, memcmp, bcmp, strlen",
+);
+
+global_asm!(
+    ".pushsection .text.heapledger_memory,\"ax\",@progbits",
     ".p2align 4",
     "memmove:",
     ".cfi_startproc",

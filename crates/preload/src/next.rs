@@ -31,7 +31,8 @@
 //! frame pointers (JavaScript in node) are remembered like others, though marked as guessed.
 
 use crate::emulated;
-use crate::hooked::{Family, HOOKED, Hook};
+use crate::guard;
+use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us, modules_but_us};
 use heapledger_linux::{apart, syscall};
@@ -96,7 +97,7 @@ pub(crate) fn unloading_ends() {
 }
 
 /// Runs `walk` unless a module is being unloaded at this moment.
-fn while_nothing_unloads(walk: impl FnOnce()) {
+pub(crate) fn while_nothing_unloads(walk: impl FnOnce()) {
     WALKING.fetch_add(1, Ordering::SeqCst);
     if UNLOADING.load(Ordering::SeqCst) == 0 {
         walk();
@@ -207,6 +208,18 @@ pub(crate) fn look_who_watches() {
     }
 }
 
+/// Puts a function before the next definition of another one, of the C family, and that into `real`. Nothing if there is none.
+pub(crate) fn put_before(hook: Hook, function: usize, real: &AtomicUsize) {
+    if let Some(place) = NEXT.get(hook as usize)
+        && let known = place.load(Ordering::Acquire)
+        && known != 0
+    {
+        // Who takes the function from its place finds the real one.
+        real.store(known, Ordering::Release);
+        place.store(function, Ordering::Release);
+    }
+}
+
 /// The next definition, by name.
 pub(crate) fn next_of(hook: Hook) -> usize {
     next(hook as usize)
@@ -247,7 +260,7 @@ fn of_family(family: Family) -> impl Iterator<Item = (usize, &'static [u8])> {
 }
 
 /// The modules that are looked through for who is next, in their order.
-pub(crate) fn modules_in_line() -> impl Iterator<Item = Module> {
+fn modules_in_line() -> impl Iterator<Item = Module> {
     let is_last = IS_LAST.load(Ordering::Relaxed);
     let all = is_last.then(modules_but_us).into_iter().flatten();
     (!is_last).then(modules_after_us).into_iter().flatten().chain(all)
@@ -301,11 +314,18 @@ fn find_c_family() {
     CXX_IS_BEFORE_US.store(cxx_before, Ordering::Release);
     C_IS_BEFORE_US.store(modules_before_us().any(|module| module.symbol(b"calloc").is_some()), Ordering::Release);
     C_FAMILY_FOUND.store(true, Ordering::Release);
-    let of_c_library =
-        |name: &[u8]| modules_in_line().find_map(|module| module.symbol(name)).map_or(0, |found| found.address);
-    heapledger_api::hooks::c_library(of_c_library(b"__errno_location"), of_c_library(b"abort"));
+    heapledger_api::hooks::c_library(errno_location(), of_c_library(b"abort"));
     state::listen(&(look_who_watches as fn()));
     look_who_watches();
+}
+
+fn of_c_library(name: &[u8]) -> usize {
+    modules_in_line().find_map(|module| module.symbol(name)).map_or(0, |found| found.address)
+}
+
+/// The C library's `__errno_location`; 0 if there is none.
+pub(crate) fn errno_location() -> usize {
+    of_c_library(b"__errno_location")
 }
 
 fn find_by_order(family: Family) {
@@ -348,6 +368,11 @@ pub(crate) fn calls_malloc(hook: usize) -> bool {
     CALLS_MALLOC.get(hook).is_some_and(|calls| calls.load(Ordering::Relaxed))
 }
 
+/// Whether a function's call is made to fail where that calls another replaced one.
+pub(crate) fn fails_inside(hook: usize, hooked: &Hooked) -> bool {
+    hooked.family == Family::Cxx && calls_malloc(hook) || matches!(hooked.shape, Shape::ResizesItems(..))
+}
+
 /// Path of the module whose `malloc` is called.
 pub(crate) fn c_module_name() -> &'static core::ffi::CStr {
     c_module().map_or(c"", |module| {
@@ -369,6 +394,9 @@ pub(crate) fn cxx_module_name() -> &'static core::ffi::CStr {
 /// Bytes that a block really has; 0 if the allocator does not tell.
 #[inline]
 pub(crate) fn usable_size(block: usize) -> usize {
+    if guard::is_on() {
+        return guard::actual_size(block);
+    }
     let function = USABLE_SIZE.load(Ordering::Relaxed);
     if function == 0 {
         return 0;

@@ -102,10 +102,11 @@ macro_rules! call_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
         #[unsafe(link_section = "heapledger_entry")]
-        #[unsafe(export_name = $symbol)]
+        #[cfg_attr(not(feature = "wrapped"), unsafe(export_name = $symbol))]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                crate::offered::wrap_name!($symbol),
                 ".cfi_startproc",
                 "endbr64",
                 "mov rax, [rip + {bypass} + 8 * {index}]",
@@ -152,17 +153,20 @@ macro_rules! realloc_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
         #[unsafe(link_section = "heapledger_entry")]
-        #[unsafe(export_name = $symbol)]
+        #[cfg_attr(not(feature = "wrapped"), unsafe(export_name = $symbol))]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                crate::offered::wrap_name!($symbol),
                 ".cfi_startproc",
                 "endbr64",
+                crate::offered::pass_where_over!(),
                 crate::stubs::go_on_if_known!(),
                 crate::stubs::pass_if_no_sample!("mov r11, rsi"),
                 crate::stubs::call!(),
                 ".cfi_endproc",
                 index = const $index,
+                bypass = sym crate::next::BYPASS,
                 direct = sym crate::next::DIRECT,
                 shared = sym crate::SHARED,
                 is_on_at = const crate::stubs::IS_ON_AT,
@@ -181,12 +185,14 @@ macro_rules! block_stub {
     ($size:literal, $name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
         #[unsafe(link_section = "heapledger_entry")]
-        #[unsafe(export_name = $symbol)]
+        #[cfg_attr(not(feature = "wrapped"), unsafe(export_name = $symbol))]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                crate::offered::wrap_name!($symbol),
                 ".cfi_startproc",
                 "endbr64",
+                crate::offered::pass_where_over!(),
                 crate::stubs::pass_if_no_sample!($size),
                 "mov r11, [rip + {direct} + 8 * {index}]",
                 "test r11, r11",
@@ -205,6 +211,7 @@ macro_rules! block_stub {
                 crate::stubs::call!(),
                 ".cfi_endproc",
                 index = const $index,
+                bypass = sym crate::next::BYPASS,
                 direct = sym crate::next::DIRECT,
                 gave = sym crate::calls::gave::<{ $index }>,
                 before_call = sym crate::calls::before_call,
@@ -218,12 +225,14 @@ macro_rules! free_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
         #[unsafe(link_section = "heapledger_entry")]
-        #[unsafe(export_name = $symbol)]
+        #[cfg_attr(not(feature = "wrapped"), unsafe(export_name = $symbol))]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                crate::offered::wrap_name!($symbol),
                 ".cfi_startproc",
                 "endbr64",
+                crate::offered::pass_where_over!(),
                 crate::stubs::go_on_if_known!(),
                 "mov rax, [rip + {free}]",
                 "test rax, rax",
@@ -239,6 +248,8 @@ macro_rules! free_stub {
                 "jmp rax",
                 ".cfi_endproc",
                 free = sym crate::next::FREE,
+                index = const $index,
+                bypass = sym crate::next::BYPASS,
                 shared = sym crate::SHARED,
                 is_on_at = const crate::stubs::IS_ON_AT,
                 counters_at = const crate::stubs::COUNTERS_AT,
@@ -252,14 +263,16 @@ macro_rules! free_stub {
 }
 
 /// Notes that memory changes, and jumps on. All arguments stay where they are: `mremap` has five.
+#[cfg(not(feature = "wrapped"))]
 macro_rules! remap_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
         #[unsafe(link_section = "heapledger_entry")]
-        #[unsafe(export_name = $symbol)]
+        #[cfg_attr(not(feature = "wrapped"), unsafe(export_name = $symbol))]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                crate::offered::wrap_name!($symbol),
                 ".cfi_startproc",
                 "endbr64",
                 "lock inc dword ptr [rip + {shared} + {changes_at}]",
@@ -311,14 +324,16 @@ macro_rules! remap_stub {
 }
 
 /// Looks at the arguments and jumps on. All of them stay where they are: `prctl` has five, `syscall` seven.
+#[cfg(not(feature = "wrapped"))]
 macro_rules! watch_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
         #[unsafe(link_section = "heapledger_entry")]
-        #[unsafe(export_name = $symbol)]
+        #[cfg_attr(not(feature = "wrapped"), unsafe(export_name = $symbol))]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                crate::offered::wrap_name!($symbol),
                 ".cfi_startproc",
                 "endbr64",
                 "sub rsp, 56
@@ -350,14 +365,16 @@ macro_rules! watch_stub {
 }
 
 /// `dlopen`: two arguments. The call has to come from where the program made it, so the stub jumps on.
+#[cfg(not(feature = "wrapped"))]
 macro_rules! open_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
         #[unsafe(link_section = "heapledger_entry")]
-        #[unsafe(export_name = $symbol)]
+        #[cfg_attr(not(feature = "wrapped"), unsafe(export_name = $symbol))]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                crate::offered::wrap_name!($symbol),
                 ".cfi_startproc",
                 "endbr64",
                 "test esi, {deep_bind}",
@@ -398,12 +415,14 @@ macro_rules! jump_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
         #[unsafe(link_section = "heapledger_entry")]
-        #[unsafe(export_name = $symbol)]
+        #[cfg_attr(not(feature = "wrapped"), unsafe(export_name = $symbol))]
         #[allow(non_snake_case, reason = "named after its row in the list")]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                crate::offered::wrap_name!($symbol),
                 ".cfi_startproc",
                 "endbr64",
+                crate::offered::pass_where_over!(),
                 crate::stubs::save_call_frame!(176),
                 "mov edi, {index}",
                 "mov rsi, rsp",
@@ -414,6 +433,7 @@ macro_rules! jump_stub {
                 "jmp rax",
                 ".cfi_endproc",
                 index = const $index,
+                bypass = sym crate::next::BYPASS,
                 before_call = sym crate::calls::before_call,
             )
         }
@@ -429,6 +449,8 @@ pub(crate) const COUNTERS_AT: usize = offset_of!(Shared, sampling) + offset_of!(
 pub(crate) const CHANGES_AT: usize = offset_of!(Shared, memory_changes);
 
 pub(crate) use {
-    block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, open_stub, pass_if_no_sample, realloc_stub,
-    remap_stub, restore_arguments, save_call_frame, watch_stub,
+    block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, pass_if_no_sample, realloc_stub,
+    restore_arguments, save_call_frame,
 };
+#[cfg(not(feature = "wrapped"))]
+pub(crate) use {open_stub, remap_stub, watch_stub};

@@ -4,14 +4,15 @@
 //! answer of `posix_memalign` and an exception of `operator new` are those that the program would see.
 
 use crate::SHARED;
-use crate::calls::{alignment_asked, argument, booked_call_ends, failed_inside, size_asked};
+use crate::calls::{self, alignment_asked, argument, booked_call_ends, failed_inside, size_asked};
 use crate::emulated;
 use crate::frame::{BookedBy, CallFrame, SPARE_ARGUMENT};
 use crate::hooked::{Family, Hooked, Shape};
 use crate::next;
 use heapledger_api::hooks as told;
+use heapledger_format::Kind;
 use heapledger_process::backtrace::leads_through;
-use heapledger_process::{entry, look};
+use heapledger_process::{entry, hooks, look};
 use heapledger_watch::watched::{self, Block};
 use heapledger_watch::{state, traces};
 
@@ -86,6 +87,18 @@ fn fail(shape: Shape, frame: &mut CallFrame) {
     }
 }
 
+/// Whether a function has no other way to say that there is no block.
+fn throws(kind: Kind) -> bool {
+    matches!(kind, Kind::NEW | Kind::NEW_ARRAY | Kind::NEW_ALIGN | Kind::NEW_ARRAY_ALIGN)
+}
+
+/// A call that is about to fail does not come back to say so: it is told of now.
+fn never_comes_back(hooked: &Hooked, frame: &mut CallFrame, size: usize) {
+    frame.watched.0 &= !TOLD;
+    hooks::call_failed(&SHARED, &frame.registers, &calls::refused(hooked, frame));
+    refused(Block { kind: hooked.kind, address: 0, size, counted: 0, align: 0, heap: 0 });
+}
+
 /// Its arguments as they were.
 fn restore(shape: Shape, frame: &mut CallFrame) {
     let items = match shape {
@@ -118,7 +131,10 @@ pub(crate) fn begins(hook: usize, hooked: &Hooked, frame: &mut CallFrame) -> boo
     }
     // With no items at all there is nothing to fail.
     let asks_nothing = size == 0 && matches!(hooked.shape, Shape::BlockOfItems(..));
-    if !is_made_of_another(hook, hooked) && !asks_nothing && is_to_fail(frame) {
+    if !next::fails_inside(hook, hooked) && !asks_nothing && is_to_fail(frame) {
+        if throws(hooked.kind) {
+            never_comes_back(hooked, frame, size);
+        }
         fail(hooked.shape, frame);
         return true;
     }
@@ -132,12 +148,6 @@ pub(crate) fn begins(hook: usize, hooked: &Hooked, frame: &mut CallFrame) -> boo
         traces::resizes(block);
     }
     true
-}
-
-/// Whether another replaced function gives the block of this one: what is to fail fails there.
-fn is_made_of_another(hook: usize, hooked: &Hooked) -> bool {
-    let is_operator = hooked.family == Family::Cxx && next::calls_malloc(hook);
-    is_operator || matches!(hooked.shape, Shape::ResizesItems(..))
 }
 
 fn block_is_old(shape: Shape) -> bool {
@@ -251,7 +261,7 @@ fn tell(hook: usize, hooked: &Hooked, frame: &CallFrame, result: usize) {
     if address != 0 {
         traces::gave(&frame.registers, address, asked);
         watched::gave(new, told::call);
-    } else if old == 0 && !(hooked.family == Family::Cxx && next::calls_malloc(hook)) {
+    } else if old == 0 && !(hooked.family == Family::Cxx && next::fails_inside(hook, hooked)) {
         refused(new);
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::access::{AboutBlock, Access};
+use crate::arenas;
 use crate::cells::{Addresses as _, SLOTS_MAX};
 use crate::chunks::Lease;
 use crate::history;
@@ -114,6 +115,17 @@ impl Access<'_> {
         }
         self.state.slot_count = BATCH as u32;
         self.state.pop_slot()
+    }
+
+    /// Where freed blocks wait: keeps with them who had them, and who freed them.
+    #[inline(always)]
+    fn annotate(&mut self, slot: Slot, freed: &Freed) {
+        let row = self.state.row;
+        arenas::annotate(self.shared, || {
+            let block = Entry::unpack(&self.shared.words_of(slot, Ordering::Relaxed))?;
+            let Freed { number, later, ended: Ended { by, site }, time } = *freed;
+            Some(FreedEntry { block, number: number.0, later, by, site, thread: Some(row), time: Some(time) })
+        });
     }
 
     /// Writes the first entry of a lease.
@@ -359,6 +371,7 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn history(&mut self, slot: Slot, freed: &Freed) {
+        self.annotate(slot, freed);
         if !self.shared.history.is_on() {
             return;
         }

@@ -22,6 +22,8 @@ breaks! {
     heapledger_break_overflow
     /// A call gave no block.
     heapledger_break_refused
+    /// An error was entered, or found again: something was done to a block that must not be, or a call gave none.
+    heapledger_error
     /// Live bytes have passed a limit that the program has set.
     heapledger_break_threshold
 }

@@ -46,6 +46,14 @@ pub fn is_bound_past_us(shared: &'static Shared) {
     }
 }
 
+/// Only calls of the file that we are in are seen: those of so many others go past.
+#[cold]
+pub fn go_past_us(shared: &'static Shared, files: usize) {
+    if follows(shared) {
+        (0..files).for_each(|_| count_apart(shared, TallyCounter::FilesUnseen));
+    }
+}
+
 /// Code is about to be unloaded: known code addresses are no longer trusted.
 pub fn unloads(shared: &'static Shared) {
     shared.modules.next_generation();

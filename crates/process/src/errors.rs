@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::access::Access;
+use crate::breaks::heapledger_error;
 use crate::ledger::{CODEC, Ledger};
 use crate::section::Section;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +20,8 @@ const WORDS: usize = ERROR_BYTES / 8;
 /// Words of an error. The first has the commit word.
 const REPEATS: usize = 11;
 const LAST_TIME: usize = 13;
-/// Each with a call site in its lower half: of the first stack, and of the second.
-const SITES: [usize; 2] = [15, 18];
+/// Each with a call site in its lower half: of each stack.
+const SITES: [usize; 3] = [15, 18, 21];
 
 /// A call that gave no block.
 #[derive(Clone, Copy, Debug)]
@@ -49,15 +50,50 @@ impl FailedCall {
 /// Who enters errors.
 pub(crate) struct Errors {
     entering: Token,
+    /// Elements that were looked through in vain.
+    looked: AtomicU64,
+    /// How often somebody looked though the ledger lacks something.
+    doubted: AtomicU64,
 }
 
 impl Errors {
     pub(crate) const fn new() -> Errors {
-        Errors { entering: Token::new() }
+        Errors { entering: Token::new(), looked: AtomicU64::new(0), doubted: AtomicU64::new(0) }
+    }
+
+    /// Whether anybody may look at all, once more: until `most` elements were looked through in vain, and so many times in doubt (which,
+    /// once there, stays).
+    pub(crate) fn may_look(&self, most: u64, doubts_max: u64, is_in_doubt: impl FnOnce() -> bool) -> bool {
+        if self.looked.load(Ordering::Relaxed) > most || self.doubted.load(Ordering::Relaxed) >= doubts_max {
+            return false;
+        }
+        if is_in_doubt() {
+            self.doubted.fetch_add(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Whether so many more elements may be looked through, of `most` in vain; counts them as in vain.
+    pub(crate) fn may_look_through(&self, elements: u64, most: u64) -> bool {
+        let may = self.looked.load(Ordering::Relaxed) <= most;
+        if may {
+            self.looked.fetch_add(elements, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// It was not in vain.
+    pub(crate) fn has_found(&self, elements: u64) {
+        self.looked.fetch_sub(elements, Ordering::Relaxed);
     }
 
     /// Enters an error, or that it was found again. False if there is no room.
     pub(crate) fn enter(&self, ledger: &Ledger, entry: &ErrorEntry) -> bool {
+        self.enter_with(ledger, entry, (0, &[]))
+    }
+
+    /// The same, with memory around what the error is about, and where that begins.
+    pub(crate) fn enter_with(&self, ledger: &Ledger, entry: &ErrorEntry, (around, bytes): (u64, &[u8])) -> bool {
         let section = ledger.section(SectionKind::Errors);
         if found_again(section, entry) {
             return true;
@@ -68,8 +104,11 @@ impl Errors {
             return true;
         }
         let Some(row) = ledger.lease(SectionKind::Errors, 1) else { return false };
+        let kept = (!bytes.is_empty()).then(|| ledger.enter(SectionKind::Strings, bytes)).flatten();
+        let around = kept.map_or((0, 0, 0), |at| (around, at as u32, bytes.len() as u32));
+        let (around_address, around_at, around_bytes) = around;
         let mut bytes = [0; ERROR_BYTES];
-        entry.write(CODEC, &mut bytes);
+        ErrorEntry { around_address, around_at, around_bytes, ..*entry }.write(CODEC, &mut bytes);
         let Some((first, _)) = bytes.split_first_chunk_mut::<8>() else { return false };
         let commit = u64::from_ne_bytes(*first);
         *first = [0; 8];
@@ -82,10 +121,10 @@ impl Errors {
 
 /// If the same error is there already, it was found once more.
 fn found_again(section: &Section, entry: &ErrorEntry) -> bool {
-    let [first, second, _] = entry.stacks;
+    let sites = entry.stacks.map(|stack| stack.site.0);
     let is_same = |words: &[AtomicU64; WORDS]| {
         let word = |index: usize| words.get(index).map_or(0, |word| word.load(Ordering::Acquire));
-        word(0) as u16 == entry.kind && SITES.map(|index| word(index) as u32) == [first.site.0, second.site.0]
+        word(0) as u16 == entry.kind && SITES.map(|index| word(index) as u32) == sites
     };
     let there = section.used().min(section.backed());
     let known = (0..there).map(|row| section.element::<WORDS>(row)).find(|words| is_same(words));
@@ -136,8 +175,11 @@ impl Access<'_> {
         self.count_error(entered);
     }
 
+    /// What follows an error that was entered, or not for lack of room.
     pub(crate) fn count_error(&self, entered: bool) {
-        if !entered {
+        if entered {
+            heapledger_error();
+        } else {
             self.state.count(TallyCounter::ErrorsLost, 1);
         }
     }
@@ -149,14 +191,30 @@ mod tests {
     use heapledger_format::bytes::WordSize;
 
     #[test]
+    fn nobody_looks_without_end() {
+        let errors = Errors::new();
+        // A ledger that has everything: until too much was looked through in vain.
+        assert!((0..100).all(|_| errors.may_look(1000, 3, || false)));
+        assert!(errors.may_look_through(600, 1000));
+        errors.has_found(600);
+        assert!(errors.may_look_through(600, 1000) && errors.may_look(1000, 3, || false));
+        assert!(errors.may_look_through(600, 1000) && !errors.may_look(1000, 3, || false));
+        assert!(!errors.may_look_through(1, 1000));
+        // One that lacks something: a few times.
+        let errors = Errors::new();
+        assert!((0..3).all(|_| errors.may_look(1000, 3, || true)));
+        assert!(!errors.may_look(1000, 3, || unreachable!("nobody is asked any more")));
+    }
+
+    #[test]
     fn words_are_where_the_format_has_them() {
         assert_eq!(ErrorEntry::bytes(WordSize::W64), ERROR_BYTES);
-        let sites = [Site(77), Site(88)].map(|site| ErrorStack { site, ..ErrorStack::default() });
-        let stacks = [sites[0], sites[1], ErrorStack::default()];
-        let entry = ErrorEntry { kind: 5, repeats: 66, last_time: Ticks(99), stacks, ..ErrorEntry::default() };
+        let stacks = [Site(77), Site(88), Site(99)].map(|site| ErrorStack { site, ..ErrorStack::default() });
+        let entry = ErrorEntry { kind: 5, repeats: 66, last_time: Ticks(111), stacks, ..ErrorEntry::default() };
         let mut bytes = [0; ERROR_BYTES];
         assert!(entry.write(CODEC, &mut bytes));
         let word = |index: usize| u64::from_ne_bytes(*bytes[index * 8..].first_chunk().expect("a word"));
-        assert_eq!([0, REPEATS, LAST_TIME, SITES[0], SITES[1]].map(word), [5, 66, 99, 77, 88]);
+        assert_eq!([0, REPEATS, LAST_TIME].map(word), [5, 66, 111]);
+        assert_eq!(SITES.map(word), [77, 88, 99]);
     }
 }

@@ -40,10 +40,11 @@ use crate::shared::{Phase, Shared};
 use crate::state::ThreadState;
 use crate::switch::Recording;
 use core::sync::atomic::Ordering;
+use heapledger_format::errors::FoundAt;
 use heapledger_format::record::Options;
 use heapledger_format::{Kind, Site, TallyCounter};
 use heapledger_linux::apart;
-use heapledger_recorder::backend::{Begun, CallEffect, Ended};
+use heapledger_recorder::backend::{Backend as _, Begun, CallEffect, Ended};
 use heapledger_recorder::policy::{self, Reallocated};
 use heapledger_unwind::Registers;
 
@@ -135,6 +136,12 @@ pub fn follows(shared: &Shared) -> bool {
 #[derive(Clone, Copy)]
 pub struct Ready(&'static ThreadState);
 
+/// Whether nobody is known to give blocks back but through the recorder.
+#[cold]
+pub fn sees_all_frees(shared: &Shared) -> bool {
+    crate::certain::sees_all_frees(shared)
+}
+
 /// The calling thread, if nothing stands in the way of recording but what [`block_begins`] looks at.
 #[inline(always)]
 pub fn ready(shared: &Shared) -> Option<Ready> {
@@ -225,9 +232,14 @@ fn book_end(mut access: Access, registers: &Registers, address: usize, by: Kind,
         access.note_said(says);
         access.prepare_end(address as u64);
         let ended = describe_end(&mut access, registers, by);
-        policy::end_looked_at(&mut access, address as u64, &ended, |access, slot, number| {
+        let is_known = policy::end_looked_at(&mut access, address as u64, &ended, |access, slot, number| {
             access.look_at_layout(slot, says, (registers, Some(number)));
         });
+        if let Some(given_back) = says.given_back()
+            && !is_known
+        {
+            access.aside(move |access| access.look_at_unknown(address as u64, given_back, registers, FoundAt::Free));
+        }
     }
 }
 
@@ -311,7 +323,12 @@ fn realloc_begins_slowly(
 #[inline(always)]
 fn detach(mut access: Access, registers: &Registers, address: usize, says: impl Says) -> Reallocation {
     access.note_said(says);
-    let Some(detached) = policy::detach(&mut access, address as u64) else { return Reallocation::default() };
+    let Some(detached) = policy::detach(&mut access, address as u64) else {
+        if let Some(given_back) = says.given_back() {
+            access.aside(move |access| access.look_at_unknown(address as u64, given_back, registers, FoundAt::Realloc));
+        }
+        return Reallocation::default();
+    };
     access.look_at_layout(detached.slot(), says, (registers, None));
     Reallocation::of(detached)
 }

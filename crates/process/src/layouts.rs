@@ -7,11 +7,12 @@
 
 use crate::access::{AboutBlock, Access};
 use crate::errors;
+use crate::families::GivenBack;
 use crate::hooks;
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::{ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag};
 use heapledger_format::record::{EXCESS_ESCAPE, EXCESS_SHIFT};
-use heapledger_format::{Kind, ThreadRow, Ticks};
+use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
 use heapledger_linux::apart;
 use heapledger_recorder::backend::{Backend as _, CallEffect, Number, Slot};
 use heapledger_unwind::Registers;
@@ -27,11 +28,30 @@ pub struct SaidLayout {
     pub alignment: usize,
 }
 
+/// What is wrong with how a block ended.
+#[derive(Clone, Copy)]
+pub(crate) struct WrongEnd {
+    pub(crate) why: ErrorKind,
+    pub(crate) found_by: FoundBy,
+    /// The function that ended it.
+    pub(crate) by: Kind,
+    /// Size and alignment that it was told.
+    pub(crate) given: [usize; 2],
+    /// The alignment that the block was asked for with, if it is known; else 0.
+    pub(crate) alignment: u64,
+}
+
 /// Where it lies what a call says, if it says anything: that is known when compiling, so that nothing is looked at for those that
 /// say nothing. Others are asked when what they say is needed, and need not keep it until then.
 pub trait Says: Copy {
     /// What is said.
     fn layout(&self) -> Option<SaidLayout>;
+
+    /// The function, if it is one of C or C++, and what it says: see [`crate::families`].
+    #[inline(always)]
+    fn given_back(&self) -> Option<GivenBack> {
+        None
+    }
 
     /// Whether the block is one of an [inner](crate::inner) allocator.
     #[inline(always)]
@@ -78,6 +98,7 @@ impl Access<'_> {
         {
             self.aside(move |access| access.check_layout(slot, says, registers, number));
         }
+        self.look_at_family(slot, says.given_back(), (registers, number));
     }
 
     /// Whether what is said of the block in a slot, which this thread has taken out, may be wrong.
@@ -99,6 +120,19 @@ impl Access<'_> {
         if is_size && alignment == said_alignment as u64 & EXCESS_ESCAPE {
             return;
         }
+        let given = [size, said_alignment];
+        let wrong = WrongEnd { why: ErrorKind::WrongLayout, found_by: FoundBy::Argument, by, given, alignment };
+        self.ended_wrongly(&block, &wrong, registers, number);
+    }
+
+    /// Enters what is wrong with the end of a block. `number`: of that end; none where it is to be resized.
+    pub(crate) fn ended_wrongly(
+        &mut self,
+        block: &Entry,
+        wrong: &WrongEnd,
+        registers: &Registers,
+        number: Option<Number>,
+    ) {
         let site = hooks::site_of(self, registers, CallEffect::Takes);
         let (shared, thread) = (self.shared, self.state.row);
         let time = shared.now().max(Ticks(1));
@@ -113,16 +147,16 @@ impl Access<'_> {
             shared.errors.enter(
                 shared.ledger(),
                 &ErrorEntry {
-                    kind: ErrorKind::WrongLayout as u16,
-                    found_by: FoundBy::Argument as u8,
+                    kind: wrong.why as u16,
+                    found_by: wrong.found_by as u8,
                     found_at: if is_free { FoundAt::Free } else { FoundAt::Realloc } as u8,
                     given_by: block.kind.0,
-                    called: by.0,
+                    called: wrong.by.0,
                     heap: block.heap.map_or(0, |heap| u32::from(heap).wrapping_add(1)),
                     block: block.address,
                     block_bytes: block.size.unwrap_or(0),
-                    alignment,
-                    operands: [size as u64, said_alignment as u64],
+                    alignment: wrong.alignment,
+                    operands: wrong.given.map(|given| given as u64),
                     allocated: block.number.wrapping_add(1),
                     freed: number.map_or(0, |number| number.0.wrapping_add(1)),
                     first_time: time,

@@ -59,6 +59,8 @@ pub mod accounts;
 #[cfg(not(feature = "loom"))]
 pub mod anew;
 #[cfg(not(feature = "loom"))]
+pub mod arenas;
+#[cfg(not(feature = "loom"))]
 mod backend;
 #[cfg(not(feature = "loom"))]
 pub mod backtrace;
@@ -69,9 +71,13 @@ pub mod c_heap;
 #[cfg(not(feature = "loom"))]
 pub mod capture;
 #[cfg(not(feature = "loom"))]
+mod certain;
+#[cfg(not(feature = "loom"))]
 pub mod code;
 #[cfg(not(feature = "loom"))]
 mod copy;
+#[cfg(not(feature = "loom"))]
+pub mod damage;
 #[cfg(not(feature = "loom"))]
 pub mod depot;
 #[cfg(not(feature = "loom"))]
@@ -81,7 +87,11 @@ pub mod entry;
 #[cfg(not(feature = "loom"))]
 pub mod errors;
 #[cfg(not(feature = "loom"))]
+pub mod families;
+#[cfg(not(feature = "loom"))]
 pub mod finish;
+#[cfg(not(feature = "loom"))]
+pub mod guarded;
 #[cfg(not(feature = "loom"))]
 pub mod heap_books;
 #[cfg(not(feature = "loom"))]
@@ -141,6 +151,8 @@ pub mod start;
 #[cfg(not(feature = "loom"))]
 pub mod state;
 #[cfg(not(feature = "loom"))]
+pub mod sweep;
+#[cfg(not(feature = "loom"))]
 pub mod switch;
 #[cfg(not(feature = "loom"))]
 pub mod texts;
@@ -150,6 +162,8 @@ pub mod thread_facts;
 pub mod threads;
 #[cfg(not(feature = "loom"))]
 pub mod traces;
+#[cfg(not(feature = "loom"))]
+mod unknown;
 #[cfg(not(feature = "loom"))]
 pub mod walk;
 #[cfg(not(feature = "loom"))]

@@ -30,6 +30,8 @@ pub struct Host {
     pub words: fn() -> (&'static [u8], &'static [u8]),
     /// What becomes of a ledger of which nobody says it.
     pub at_exit: fn() -> AtExit,
+    /// Whether it sees every call of the program's. Else blocks are freed that it has not seen.
+    pub sees_all: bool,
 }
 
 /// Why nothing has changed.
@@ -167,6 +169,9 @@ pub fn discard() -> Result<(), Unchanged> {
 
 /// Whose ledger the program decides about.
 fn of_own_ledger() -> Result<&'static Host, Unchanged> {
+    if STAGE.load(Ordering::Acquire) == ELSEWHERE {
+        return Err(Unchanged::NotSo);
+    }
     let ending = ending().ok_or(Unchanged::Off)?;
     let host = HOST.get().filter(|host| start::is_ours(host.shared)).ok_or(Unchanged::Off)?;
     if ending.by_others { Err(Unchanged::NotSo) } else { Ok(host) }
@@ -260,7 +265,7 @@ fn begin(host: &'static Host, asked: &mut Asked) -> Result<(), NotStarted> {
     asked.request.notes_children &= by_others || at_exit == AtExit::Keep;
     // What was allocated while it waited is freed now; and what is wrong with the words was told then.
     let waited = waits();
-    asked.request.begins_late |= waited;
+    asked.request.begins_late |= waited || !host.sees_all;
     let mut begun = Err(NotStarted::Again);
     (host.hooks)(&mut |hooks| begun = start::start(host.shared, hooks, &asked.request));
     let stage = match &begun {

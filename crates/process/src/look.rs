@@ -53,7 +53,7 @@ pub fn holds(shared: &Shared, address: u64) -> bool {
     [&shared.index, &shared.inner].into_iter().any(|index| slot_of(shared, index, address).is_some())
 }
 
-fn slot_of(shared: &Shared, index: &Index, address: u64) -> Option<Slot> {
+pub(crate) fn slot_of(shared: &Shared, index: &Index, address: u64) -> Option<Slot> {
     if !hooks::follows(shared) || !shared.sampling.may_hold(address) {
         return None;
     }

@@ -254,6 +254,13 @@ impl Modules {
         self.find(Some(ledger), last).is_none_or(|known| (known.code.0..known.code.1).contains(&last))
     }
 
+    /// What is added to the addresses in the file of a module that is still loaded, by its row plus 1.
+    pub(crate) fn bias_of(&self, row_plus_1: u16) -> Option<usize> {
+        let mut all = self.seen.all().iter().rev().filter(|seen| seen.known.row_plus_1 == row_plus_1);
+        let found = all.find(|_| row_plus_1 != 0)?;
+        (found.seen_plus_1.load(Ordering::Acquire) != 0 && self.still_there(&found.known)).then_some(found.known.bias)
+    }
+
     /// The unwind table for a code address.
     pub fn table(&self, ledger: &Ledger, address: u64) -> Lookup<'_> {
         // In no module lies generated code. Before a library comes to lie there the loader allocates what it keeps of it, which

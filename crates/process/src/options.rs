@@ -1,12 +1,13 @@
 //! What is asked of the recorder: a value, and the environment variable `HEAPLEDGER` (`key=value,key=value…`), which wins.
 #![forbid(unsafe_code)]
 
+use crate::guarded::Level;
 use crate::history::CHUNK_ENTRIES;
 use core::ffi::CStr;
 use heapledger_format::record::Options;
 use heapledger_format::session::{
     self, DEPTH_LIMIT, DEPTH_LIMIT_MAX, FALLBACK, HISTORY_ENTRIES, HISTORY_ENTRIES_MAX, Key, LABELS_BYTES_MAX,
-    SAMPLE_MAX,
+    QUARANTINE_BYTES, SAMPLE_MAX,
 };
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
@@ -150,6 +151,10 @@ pub struct Request {
     pub in_memory: bool,
     /// Forked children leave a word beside the ledger that they are not recorded: who finishes it counts them.
     pub notes_children: bool,
+    /// How blocks are guarded.
+    pub guard: Level,
+    /// Bytes of freed blocks that wait, where they do.
+    pub quarantine: u64,
     /// Blocks were allocated before, and are freed later: a free of an unknown block tells of nothing that was lost.
     pub begins_late: bool,
     /// Labels of the whole run, `KEY=VALUE`, with line ends between.
@@ -180,6 +185,8 @@ impl Default for Request {
             output: Text::new(),
             in_memory: false,
             notes_children: true,
+            guard: Level::Off,
+            quarantine: QUARANTINE_BYTES,
             begins_late: false,
             labels: Text::new(),
             unknown: Text::new(),
@@ -284,6 +291,8 @@ impl Request {
                 self.paused = is(session::begin::PAUSED);
                 self.begins = if is(session::begin::LATER) { Begins::Later } else { Begins::Now };
             }
+            Key::Quarantine => self.quarantine = text::number(value)?,
+            Key::Guard => self.guard = Level::named(value)?,
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
             Key::Output => {
                 self.output = percent_decoded(value);
@@ -404,6 +413,8 @@ mod tests {
     #[test]
     fn a_program_says_when_it_begins_and_what_becomes_of_its_ledger() {
         let usual = Request::parse(b"");
+        assert_eq!((usual.guard, Request::parse(b"guard=light").guard), (Level::Off, Level::Light));
+        assert_eq!((Request::parse(b"guard=full").guard, Request::parse(b"quarantine=7").quarantine), (Level::Full, 7));
         assert_eq!((usual.paused, usual.begins, usual.at_exit), (false, Begins::Now, None));
         let request = Request::parse(b"begin=later,at-exit=remove,output=a%2Cb.hl");
         assert_eq!(
@@ -446,6 +457,7 @@ mod tests {
             b"accounts=2",
             b"check-stacks=yes",
             b"reuse=2",
+            b"guard=heavy",
             b"begin=soon",
             b"at-exit=",
             b"output=",

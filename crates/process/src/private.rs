@@ -30,6 +30,79 @@ unsafe impl<T: Zeros> Zeros for Table<T> {}
 // SAFETY: as the words.
 unsafe impl Zeros for Sixteen {}
 
+// SAFETY: no leaf is there, and so no block is dressed.
+unsafe impl<const LEAVES: usize, const WORDS: usize> Zeros for heapledger_guard::Dressed<LEAVES, WORDS> {}
+
+// SAFETY: a row that is vacant.
+unsafe impl Zeros for heapledger_guard::Slot {}
+
+/// Addresses of the guard's own, from which its blocks come.
+#[derive(Clone, Copy)]
+pub(crate) struct Land {
+    first: u64,
+    bytes: u64,
+}
+
+impl Land {
+    /// So many bytes that can be read and written, zeros, that begin at a multiple of `alignment`. `None` if there are none.
+    pub(crate) fn reserve(bytes: usize, alignment: usize) -> Option<Land> {
+        let all = bytes.checked_add(alignment)?;
+        let mapped = syscall::map_anonymous(all).ok()? as usize;
+        let _ = syscall::advise(mapped as *mut u8, all, advice::NO_HUGE_PAGE);
+        let first = mapped.checked_next_multiple_of(alignment)?;
+        Some(Land { first: first as u64, bytes: bytes as u64 })
+    }
+
+    /// Its first address.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Bytes of it.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// All of it.
+    pub(crate) fn window(&self) -> heapledger_guard::Window {
+        // SAFETY: mapped for the guard alone, for good; what of it the program has is its business, and only an arena looks at it, and only
+        // where it has no closed page.
+        unsafe { heapledger_guard::Window::new(self.first, self.bytes) }
+    }
+
+    /// Whether all of these bytes are its own.
+    pub(crate) fn has(&self, first: u64, bytes: u64) -> bool {
+        first.checked_sub(self.first).and_then(|at| at.checked_add(bytes)).is_some_and(|end| end <= self.bytes)
+    }
+
+    /// Lets go of what is in whole pages, which are zeros then. False if that cannot be done.
+    pub(crate) fn discard(&self, first: u64, bytes: u64) -> bool {
+        // SAFETY: memory of the guard's own, of blocks that nobody has.
+        self.has(first, bytes)
+            && unsafe { syscall::change(first as *mut u8, bytes as usize, advice::DONT_NEED).is_ok() }
+    }
+}
+
+/// Parts of the bitmap of dressed blocks, each in a mapping of its own.
+pub(crate) struct Leaves;
+
+impl<const WORDS: usize> heapledger_guard::Pages<WORDS> for Leaves {
+    #[cold]
+    #[inline(never)]
+    fn take(&self) -> Option<&'static heapledger_guard::Leaf<WORDS>> {
+        let fresh = map::<heapledger_guard::Leaf<WORDS>>(1)?;
+        let _ = syscall::advise(fresh.cast(), pages::<heapledger_guard::Leaf<WORDS>>(1), advice::NO_HUGE_PAGE);
+        // SAFETY: mapped for such a value, of which zeros are one; only `give_back` unmaps it.
+        Some(unsafe { &*fresh })
+    }
+
+    fn give_back(&self, leaf: &'static heapledger_guard::Leaf<WORDS>) {
+        let address = core::ptr::from_ref(leaf).cast_mut().cast();
+        // SAFETY: it was taken, and is given back by the only one who knows it.
+        unsafe { syscall::unmap(address, pages::<heapledger_guard::Leaf<WORDS>>(1)) };
+    }
+}
+
 /// Nobody else uses what the recorder has mapped, nor will.
 pub(crate) struct Alone(());
 

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::guarded::Level;
 use crate::heaps;
 use crate::ledger::{Ledger, PAGE_BYTES};
 use crate::once::Starting;
@@ -21,7 +22,7 @@ use crate::options::{Accounting, Request};
 use crate::place::{Opening, push_ledger_dir, usable_dir};
 use crate::private;
 use crate::room;
-use crate::shared::{Phase, Settings, Shared};
+use crate::shared::{Guarding, Phase, Settings, Shared};
 use crate::switch::Recording;
 use crate::ways;
 use core::ffi::CStr;
@@ -197,6 +198,12 @@ fn set_up(
         is_plain: request.sample == 0 && !keeps_accounts,
         tells_of_memory: hooks.tells_of_memory,
         notes_children: request.notes_children || request.session.is_some(),
+        guard: Guarding {
+            level: request.guard,
+            quarantine_bytes: request.quarantine,
+            begins_late: request.begins_late || hooks.begins_late,
+            has_reader: request.session.is_some(),
+        },
     };
     shared.settings.change(starting, |early| *early = settings);
     let start_unix_ns = shared.clock.start();
@@ -213,7 +220,8 @@ fn set_up(
     let recording = if request.paused { Recording::Paused } else { Recording::On };
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
-        && describe_heaps(ledger, hooks)
+        && describe_heaps(ledger, hooks.heaps)
+        && (request.guard < Level::Full || describe_heaps(ledger, &[b"guard"]))
         && describe_process(ledger, request, session, image, hooks)
         && (!keeps_accounts || shared.accounts.start(ledger))
         && shared.switch.start(recording, request.begins_late).is_ok();
@@ -281,8 +289,8 @@ fn near_file_limit(bytes: u64) -> bool {
     syscall::limit(syscall::LIMIT_FILE_BYTES).is_some_and(|limit| bytes.saturating_add(SPARE_BYTES) > limit)
 }
 
-fn describe_heaps(ledger: &Ledger, hooks: &Hooks) -> bool {
-    hooks.heaps.iter().all(|name| {
+fn describe_heaps(ledger: &Ledger, names: &[&[u8]]) -> bool {
+    names.iter().all(|name| {
         let name_at = ledger.enter(SectionKind::Strings, name);
         name_at.and_then(|name_at| heaps::enter(ledger, name_at, name.len(), &(0..0), 0)).is_some()
     })
@@ -307,6 +315,7 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && pair(key::NEXT, hooks.next.to_bytes())
         && pair(key::CXX, hooks.cxx.to_bytes())
         && pair(key::UNWIND, request.unwind.name())
+        && (request.guard == Level::Off || pair(key::GUARD, request.guard.name().as_bytes()))
         && number(key::HISTORY, request.history)
         && number(key::MAX_LEDGER, request.max_ledger.unwrap_or(0))
         && pair(key::VERSION, env!("CARGO_PKG_VERSION").as_bytes())

@@ -9,13 +9,13 @@ mod text;
 use std::io::Write;
 
 use heapledger_analysis::{
-    Doubt, Figure, Finding, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict,
+    Doubt, Excused, Figure, Finding, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict,
 };
 
 use crate::form::notes::part_of_frees;
 use crate::form::units::{Figures, clean, counted};
 use crate::record::frames::callers;
-use crate::{Form, Paint, Report, ReportError};
+use crate::{ErrorBrief, Form, Paint, Report, ReportError};
 
 /// What a check has found.
 #[derive(Debug)]
@@ -28,6 +28,12 @@ pub struct CheckReport<'a> {
     pub findings: &'a [Finding],
     /// What the limit of leaked bytes was held against, if there is one.
     pub leaked: Option<&'a Leaked>,
+    /// The errors that count, if they have a limit.
+    pub errors: &'a [ErrorBrief],
+    /// Those that are excused, by what.
+    pub excused: &'a [Excused],
+    /// How many stacks or errors a person wants to see of each limit.
+    pub top: usize,
     /// Whether a limit of which nobody knows whether it holds lets the check pass.
     pub lenient: bool,
     /// What was not seen, losses included.
@@ -115,6 +121,7 @@ impl CheckReport<'_> {
         match figure {
             figure if figure.is_bytes() => self.figures().bytes(number),
             Figure::Allocations => self.figures().counted(number, "allocation", "allocations"),
+            Figure::Errors => counted(number, "error", "errors"),
             _ => self.figures().counted(number, "block", "blocks"),
         }
     }
@@ -139,6 +146,7 @@ impl CheckReport<'_> {
         match finding.figure {
             figure if figure.is_bytes() => self.figures().known().bytes(finding.limit),
             Figure::Allocations => counted(finding.limit, "allocation", "allocations"),
+            Figure::Errors => counted(finding.limit, "error", "errors"),
             _ => counted(finding.limit, "block", "blocks"),
         }
     }
@@ -193,6 +201,11 @@ impl CheckReport<'_> {
         format!("{more}{bytes} in {more}{blocks}{of}   {}", callers(&responsible.stack))
     }
 
+    /// The errors that belong to a finding.
+    fn errors_of(&self, finding: &Finding) -> &[ErrorBrief] {
+        if finding.figure == Figure::Errors && finding.verdict != Verdict::Holds { self.errors } else { &[] }
+    }
+
     /// The name of a source file as others look for it: from the base, if it lies below that.
     fn file<'a>(&self, file: &'a str) -> &'a str {
         file.strip_prefix(self.base).filter(|_| !self.base.is_empty()).unwrap_or(file)
@@ -221,6 +234,7 @@ pub(crate) fn rule(figure: Figure) -> &'static str {
         Figure::Allocated => "max-allocated",
         Figure::LiveGrowth => "max-growth-live",
         Figure::PeakGrowth => "max-growth-peak",
+        Figure::Errors => "max-errors",
     }
 }
 
@@ -239,6 +253,7 @@ fn name(figure: Figure, summary: &Summary) -> &'static str {
         Figure::Leaked => "not freed at the end",
         Figure::Peak | Figure::PeakGrowth => "peak",
         Figure::Allocations | Figure::Allocated => "allocated in all",
+        Figure::Errors => "found wrong",
     }
 }
 
@@ -253,6 +268,7 @@ fn rule_text(figure: Figure) -> &'static str {
         Figure::Allocated => "The bytes allocated in all must stay within a limit.",
         Figure::LiveGrowth => "Bytes in live blocks must not grow beyond a baseline.",
         Figure::PeakGrowth => "The peak must not grow beyond a baseline.",
+        Figure::Errors => "The number of errors (double frees and the like) must stay within a limit.",
     }
 }
 

@@ -2,16 +2,20 @@
 
 use std::io::Write;
 
-use heapledger_analysis::Seen;
+use heapledger_analysis::{Excused, Seen};
 use heapledger_format::errors::{Direction, ErrorEntry, ErrorKind, ErrorStack, StackTag, Whereabouts};
 use heapledger_format::{Kind, Ticks};
 use heapledger_source::{FoundError, Labels};
 
 use crate::{Context, Ending, Form, Report, ReportError, Stacks};
 
+mod brief;
 mod csv;
 mod json;
+mod memory;
+mod place;
 mod text;
+mod token;
 
 /// What was found or refused.
 pub struct ErrorsReport<'r> {
@@ -19,8 +23,12 @@ pub struct ErrorsReport<'r> {
     pub context: &'r Context,
     /// The errors that are shown.
     pub errors: &'r [FoundError],
+    /// What is excused, and is not among them.
+    pub excused: &'r [Excused],
     /// How many more there are.
     pub left_out: u64,
+    /// Whether text has a token for each, by which the same one is known again.
+    pub tokens: bool,
     /// What the labels in force say.
     pub labels: &'r Labels,
     /// Names of their stacks.
@@ -60,8 +68,7 @@ fn given_by(error: &ErrorEntry) -> Option<Kind> {
 
 /// Whether a call gave no block.
 fn is_failed_call(error: &ErrorEntry) -> bool {
-    use ErrorKind::{CallocOverflow, FailedAllocation, OutOfMemory};
-    error.kind == FailedAllocation as u16 || (CallocOverflow as u16..=OutOfMemory as u16).contains(&error.kind)
+    ErrorKind::is_failed_call(error.kind)
 }
 
 /// The function that was called, if that is known: one that begins blocks where none was given, else one that ends them.
@@ -140,6 +147,9 @@ fn compared(error: &ErrorEntry, bytes: [u8; 8]) -> Vec<u8> {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
+
+pub use brief::ErrorBrief;
+pub(crate) use text::excused_words;
 
 #[cfg(test)]
 mod tests;

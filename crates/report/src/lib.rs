@@ -30,7 +30,7 @@ mod whereis;
 pub use check::{CheckOutcome, CheckReport};
 pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, group_label};
 pub use dump::{BlockTable, BlocksReport};
-pub use errors::ErrorsReport;
+pub use errors::{ErrorBrief, ErrorsReport};
 pub use flame::{FlameFacts, FlameReport, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
 pub use form::ascii::{AsciiWriter, Signs, ascii};
 pub use form::json::SCHEMA;

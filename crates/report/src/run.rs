@@ -46,6 +46,8 @@ pub struct RunFigures {
     live_error: u64,
     sites: Vec<SiteFigures>,
     losses: Vec<String>,
+    /// What the program did wrong with its blocks.
+    errors: u64,
 }
 
 impl RunFigures {
@@ -69,7 +71,14 @@ impl RunFigures {
             live_error: summary.live_bytes_error,
             sites: named.map(|(site, name)| SiteFigures { bytes: site.bytes, blocks: site.blocks, name }).collect(),
             losses,
+            errors: 0,
         }
+    }
+
+    /// With so many errors that were found, calls that gave no block apart.
+    #[must_use]
+    pub fn with_errors(self, errors: u64) -> RunFigures {
+        RunFigures { errors, ..self }
     }
 }
 
@@ -185,6 +194,10 @@ impl Display for RunSummary<'_> {
             writeln!(f, "  before exec  {}{others}", first.path)?;
         }
         let path = &self.ledger.path;
+        if own.errors > 0 {
+            let found = counted(own.errors, "error was", "errors were");
+            writeln!(f, "  errors       {found} found: heapledger errors {path}")?;
+        }
         writeln!(f, "  ledger       {path} ({})", figures.known().bytes(self.ledger.bytes))?;
         writeln!(f, "  next         heapledger dump {path}")
     }
@@ -248,6 +261,11 @@ heapledger: jq ended with status 0 after 1.24 s
   next         heapledger dump heapledger.jq.42.hl
 ";
         assert_eq!(text, wanted);
+        let told = |errors| shown(ProgramEnd::Status(0), &RunFigures::default().with_errors(errors), 0);
+        assert!(told(2).contains("  errors       2 errors were found: heapledger errors "));
+        assert!(
+            told(1).contains("  errors       1 error was found: heapledger errors ") && !told(0).contains("errors")
+        );
     }
 
     #[test]

@@ -10,9 +10,10 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("unwind", &[]),
     ("linux", &[]),
     ("recorder", &["format"]),
-    ("process", &["format", "linux", "recorder", "unwind"]),
+    ("guard", &[]),
+    ("process", &["format", "guard", "linux", "recorder", "unwind"]),
     ("api", &["format", "linux", "process", "recorder", "unwind", "watch"]),
-    ("preload", &["api", "format", "linux", "process", "unwind", "watch"]),
+    ("preload", &["api", "format", "guard", "linux", "process", "unwind", "watch"]),
     ("watch", &["format", "linux", "process", "recorder", "unwind"]),
     ("heapledger", &["format", "linux", "process", "recorder", "unwind", "watch"]),
     // Outside of them.

@@ -9,7 +9,7 @@ use heapledger_source::{Damage, Ledger, SourceError};
 use super::range::{Doubt, Off, Range};
 use super::{Figure, Leaked, MatchingBlocks};
 use crate::fold::{Act, Element, Fold, fold};
-use crate::{Estimate, Note, Sampled, SiteTotals, Summary};
+use crate::{Estimate, Note, Sampled, SiteTotals, Summary, is_wrong};
 
 /// Standard errors that an estimate is believed to be off at most.
 const ERRORS: f64 = 2.0;
@@ -23,6 +23,8 @@ pub struct Evidence {
     pub summary: Summary,
     /// The live blocks that are meant, if not all are.
     pub held: Option<MatchingBlocks>,
+    /// Errors that were found, calls that gave no block apart.
+    errors: u64,
     /// What was not seen and counts: none of it, if losses are allowed.
     unseen: Vec<Note>,
     allow_losses: bool,
@@ -50,7 +52,13 @@ impl Evidence {
         let largest = Largest::of(ledger, doubtful)?;
         let variance = if summary.sampled.is_some() { variance(ledger)? } else { None };
         let variance = variance.unwrap_or_else(|| typical_weight(&summary));
-        Ok(Evidence { summary, held, unseen, allow_losses, largest, variance })
+        let errors = ledger.errors()?.iter().filter(|found| is_wrong(&found.entry)).count() as u64;
+        Ok(Evidence { summary, held, errors, unseen, allow_losses, largest, variance })
+    }
+
+    /// So many errors are excused.
+    pub fn excuse_errors(&mut self, number: u64) {
+        self.errors = self.errors.saturating_sub(number);
     }
 
     /// Takes over what of `ledger` has been found damaged by now.
@@ -83,6 +91,7 @@ impl Evidence {
             Figure::Peak | Figure::PeakGrowth => summary.peak.bytes,
             Figure::Allocations => summary.allocations,
             Figure::Allocated => summary.bytes_allocated,
+            Figure::Errors => self.errors,
         });
         self.doubt(&mut range, figure);
         match figure {
@@ -97,7 +106,7 @@ impl Evidence {
                 }
             }
             Figure::Live | Figure::LiveGrowth | Figure::LiveBlocks => self.doubt_names(&mut range, figure),
-            Figure::Leaked | Figure::Allocations | Figure::Allocated => {}
+            Figure::Leaked | Figure::Allocations | Figure::Allocated | Figure::Errors => {}
         }
         range
     }
@@ -115,6 +124,18 @@ impl Evidence {
 
     /// What chance and losses do to a figure.
     fn doubt(&self, range: &mut Range, figure: Figure) {
+        if figure == Figure::Errors {
+            // Those that were found, as they are; of blocks that were not seen nothing is found, and that is no doubt.
+            for note in &self.unseen {
+                let more = match note {
+                    Note::Loss(TallyCounter::ErrorsLost, number) => Off::By(*number),
+                    Note::Damage(_) => Off::Unknown,
+                    _ => Off::Not,
+                };
+                range.add(&Doubt::Unseen(note.clone()), [Off::Not, more]);
+            }
+            return;
+        }
         if let Some(Sampled { interval_bytes, .. }) = self.summary.sampled {
             let (error, weight) = self.errors(figure, interval_bytes as f64);
             // Blocks of which none was sampled may be there, too: so the upper bound is that of one sample more.
@@ -142,6 +163,7 @@ impl Evidence {
             Figure::LiveBlocks => (blocks_error as f64, typical_weight(summary)),
             Figure::Peak | Figure::PeakGrowth => (of_all(summary.peak.bytes), interval),
             Figure::Allocated => (of_all(summary.bytes_allocated), interval),
+            Figure::Errors => (0.0, 0.0),
             Figure::Allocations => {
                 ((summary.allocations as f64 * self.variance).sqrt(), self.variance.max(typical_weight(summary)))
             }
@@ -179,7 +201,7 @@ impl Evidence {
                 TallyCounter::FreesBusy if !total => [Unknown, Not],
                 // Frees that were not seen, one way or other: these blocks are known to be gone, of others it is not known.
                 TallyCounter::Displaced if !total && *number > self.loss(TallyCounter::FreesBusy) => [Unknown, Not],
-                TallyCounter::DeepBound => [if total { Not } else { Unknown }, Unknown],
+                TallyCounter::DeepBound | TallyCounter::FilesUnseen => [if total { Not } else { Unknown }, Unknown],
                 TallyCounter::WideLost if figure.is_bytes() && (!live || self.summary.sizes_unknown != 0) => {
                     [Not, Unknown]
                 }

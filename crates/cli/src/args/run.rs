@@ -10,6 +10,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use heapledger_format::session::{Key, LABELS_BYTES_MAX};
 use heapledger_launch::options::{OPTIONS, Settings};
 
+use crate::commands::standard::{SUPPRESS_ERRORS, suppressions};
+use crate::run::reports::ErrorsTold;
 use crate::run::thresholds;
 
 /// Where the ledger goes if nobody says otherwise.
@@ -49,6 +51,12 @@ pub(crate) struct RunArgs {
     pub(crate) machine_id: bool,
     /// Limits on live bytes: when they are passed, a snapshot is taken.
     pub(crate) snapshot_when: Vec<u64>,
+    /// How errors are told; the usual way if nobody says so.
+    pub(crate) errors: Option<ErrorsTold>,
+    /// With what to end if the program itself ended well and errors were found.
+    pub(crate) error_exitcode: Option<u8>,
+    /// Files of errors that are excused.
+    pub(crate) suppress: Vec<PathBuf>,
     /// The recorder's options.
     pub(crate) settings: Settings,
 }
@@ -104,6 +112,7 @@ impl Args for RunArgs {
                     "Take a snapshot when the program holds more than so much: 'live > 1G'; again when it does so after                      it has fallen by an eighth, up to 16 times; repeatable. Looks 20 times a second",
                 ),
         );
+        command = errors_arguments(command);
         command = command.arg(
             Arg::new("machine-id")
                 .long("machine-id")
@@ -146,12 +155,47 @@ impl Args for RunArgs {
     }
 }
 
+/// What is done about errors that the program makes.
+fn errors_arguments(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("errors")
+                .long("errors")
+                .value_name("HOW")
+                .value_parser(clap::value_parser!(ErrorsTold))
+                .help("What is said of errors, double frees and the like [default: report, with -q quiet]"),
+        )
+        .arg(
+            Arg::new("error-exitcode")
+                .long("error-exitcode")
+                .value_name("N")
+                .value_parser(clap::value_parser!(u8).range(1..))
+                .help("End with N if errors were found and the program ended by itself, whatever its status"),
+        )
+        .arg(
+            Arg::new("suppress")
+                .long("suppress")
+                .value_name("FILE")
+                .action(ArgAction::Append)
+                .value_parser(clap::value_parser!(PathBuf))
+                .help(SUPPRESS_ERRORS),
+        )
+}
+
+impl RunArgs {
+    /// How errors are told: not at all where a summary is not wanted either.
+    pub(crate) fn errors_told(&self) -> ErrorsTold {
+        self.errors.unwrap_or(if self.quiet { ErrorsTold::Quiet } else { ErrorsTold::Report })
+    }
+}
+
 fn after_long_help() -> String {
     let mut out = format!(
         "{PASSING}\n\n\
          Exit status: the program's own; if it died of a signal, so does run. 125: what\n\
          was asked for (--output, --ledger-dir, --require) is not possible; 126: the\n\
-         program cannot be executed; 127: there is no such program.\n\n\
+         program cannot be executed; 127: there is no such program. N of\n\
+         --error-exitcode: errors were found, and the program ended by itself.\n\n\
          Preloaded by hand, without run, the library reads the same options from one\n\
          environment variable:\n\n  \
          LD_PRELOAD=…/libheapledger_preload.so HEAPLEDGER=depth=64,history=1000 PROGRAM\n\n\
@@ -180,6 +224,11 @@ impl FromArgMatches for RunArgs {
             let problem = format!("all --label together have more than {LABELS_BYTES_MAX} bytes");
             return Err(clap::Error::raw(ErrorKind::ValueValidation, problem));
         }
+        let suppress: Vec<PathBuf> = matches.get_many("suppress").unwrap_or_default().cloned().collect();
+        // Read before the program runs, so that a mistake is told at once.
+        if let Err(problem) = suppressions(&suppress) {
+            return Err(clap::Error::raw(ErrorKind::ValueValidation, format!("--suppress: {problem:#}")));
+        }
         Ok(RunArgs {
             command: matches.get_many::<OsString>("command").unwrap_or_default().cloned().collect(),
             output: matches.get_one::<OsString>("output").cloned().unwrap_or_else(|| OUTPUT.into()),
@@ -190,6 +239,9 @@ impl FromArgMatches for RunArgs {
             bytes: matches.get_flag("bytes"),
             preload: matches.get_one::<PathBuf>("preload").cloned(),
             machine_id: matches.get_flag("machine-id"),
+            errors: matches.get_one::<ErrorsTold>("errors").copied(),
+            error_exitcode: matches.get_one::<u8>("error-exitcode").copied(),
+            suppress,
             snapshot_when: matches.get_many("snapshot-when").unwrap_or_default().copied().collect(),
             settings,
         })

@@ -1,22 +1,20 @@
 //! `heapledger check`: whether a program kept its limits, for CI.
 
-use std::io;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use heapledger_analysis::{Figure, Finding, Note, Verdict, check};
-use heapledger_launch::output::replace;
-use heapledger_report::{CheckReport, Form, Paint, Report, ReportError};
+use heapledger_report::CheckReport;
 use heapledger_source::Ledger;
 
-use super::present::unwritten;
 use super::unless_pipe_closed;
-use crate::terminal::Output;
 
 mod args;
+mod errors;
 mod evidence;
 mod growth;
 mod responsible;
+mod written;
 
 pub(crate) use args::{CheckArgs, Inconclusive};
 use evidence::open_baseline;
@@ -39,7 +37,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
 
 fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
     let limits = args.limits()?;
-    let suppressions = args.suppressions()?;
+    let suppressions = args.suppress.get()?;
     let opened = args.ledger.open()?;
     let ledger = &opened.ledger;
     if limits.leaked.is_some() && ledger.is_running() {
@@ -51,7 +49,6 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
     let baseline = args.baseline.as_deref().map(open_baseline).transpose()?;
     let both: Vec<&Ledger> = [ledger].into_iter().chain(baseline.as_ref().map(|(ledger, _)| ledger)).collect();
     args.naming.check(&both)?;
-    let filtered = !args.filter.parse()?.is_all();
     let mut evidence = evidence::of(args, ledger, opened.context.clock)?;
     let mut before = baseline.as_ref().map(|(ledger, clock)| evidence::of(args, ledger, *clock)).transpose()?;
     let sites = evidence.sites().to_vec();
@@ -60,13 +57,16 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
         Some(_) => Some(leaked(args, &suppressions, &evidence, &mut naming)?),
         None => None,
     };
+    let (errors, excused) = errors::found(&limits, &mut evidence, &mut naming, &opened.context, &suppressions)?;
     // Conditions and suppressions go by names: where these are damaged, fewer blocks may have been counted.
     evidence.renew_damage(ledger);
     if let (Some(before), Some((old, _))) = (&mut before, &baseline) {
         before.renew_damage(old);
     }
     let mut findings = check(&evidence, &limits, leaked.as_ref(), before.as_ref());
-    findings.retain(|finding| !(filtered && finding.figure == Figure::PeakGrowth));
+    if !args.filter.parse()?.is_all() {
+        findings.retain(|finding| finding.figure != Figure::PeakGrowth);
+    }
     let open = |finding: &&mut Finding| finding.verdict != Verdict::Holds;
     let old = baseline.as_ref().map(|(ledger, _)| ledger).zip(before.as_ref());
     for finding in findings.iter_mut().filter(open) {
@@ -82,31 +82,14 @@ fn checked(args: &CheckArgs, code: &mut u8) -> Result<()> {
         summary: &evidence.summary,
         findings: &findings,
         leaked: leaked.as_ref(),
+        errors: &errors,
+        excused: &excused,
+        top: args.top,
         lenient: args.inconclusive == Inconclusive::Pass,
         seen: &seen,
         base: &base,
         paint: opened.context.paint,
     };
     *code = report.code();
-    write(args, &mut report)
-}
-
-/// Writes the report to where it was asked for.
-fn write(args: &CheckArgs, report: &mut CheckReport<'_>) -> Result<()> {
-    let (view, form) = (&args.ledger.view, args.form.get());
-    let paint = report.paint;
-    let plain = Paint { exact_bytes: paint.exact_bytes, ..Paint::default() };
-    match &args.output {
-        None if *form == Form::Text => view.present(form, report),
-        None => report.write(form, &mut Output::data()).map_err(unwritten),
-        Some(path) => {
-            report.paint = plain;
-            replace(path, |out| match report.write(form, out) {
-                Err(ReportError::Write(error)) => Err(error),
-                other => other.map_err(io::Error::other),
-            })?;
-            report.paint = paint;
-            view.present(&Form::Text, report)
-        }
-    }
+    written::write(args, &mut report)
 }

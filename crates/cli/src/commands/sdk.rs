@@ -21,7 +21,8 @@ started, and leaves its ledger as heapledger.PROGRAM.PID.hl.
 Examples:
   heapledger sdk ~/.local
   export PKG_CONFIG_PATH=~/.local/lib/pkgconfig
-  cc server.c $(pkg-config --cflags --libs heapledger)")]
+  cc server.c $(pkg-config --cflags --libs heapledger)
+  cc -static server.c $(pkg-config --cflags --libs heapledger-wrapped)")]
 pub(crate) struct SdkArgs {
     /// Write into include and lib of this directory, which are made
     #[arg(value_name = "PREFIX")]
@@ -31,6 +32,7 @@ pub(crate) struct SdkArgs {
 /// Texts in which the version is set.
 const TEXTS: &[(&str, &str)] = &[
     ("lib/pkgconfig/heapledger.pc", include_str!("../../sdk/heapledger.pc.in")),
+    ("lib/pkgconfig/heapledger-wrapped.pc", include_str!("../../sdk/heapledger-wrapped.pc.in")),
     ("lib/cmake/heapledger/heapledger-config.cmake", include_str!("../../sdk/heapledger-config.cmake.in")),
     (
         "lib/cmake/heapledger/heapledger-config-version.cmake",
@@ -40,7 +42,7 @@ const TEXTS: &[(&str, &str)] = &[
 
 /// Writes all of it, and says what.
 pub(crate) fn run(args: &SdkArgs) -> Result<()> {
-    let library = locate::image()?;
+    let linked = locate::linked()?;
     let mut written = Vec::new();
     let mut put = |name: &str, bytes: &[u8], mode| -> Result<()> {
         let path = args.prefix.join(name);
@@ -50,9 +52,13 @@ pub(crate) fn run(args: &SdkArgs) -> Result<()> {
     };
     put("include/heapledger.h", HEADER.as_bytes(), 0o644)?;
     put("include/heapledger-compat.h", COMPAT_HEADER.as_bytes(), 0o644)?;
-    put(&format!("lib/{LINKED_LIBRARY}"), library, 0o755)?;
+    put(&format!("lib/{LINKED_LIBRARY}"), linked.library, 0o755)?;
+    put("lib/libheapledger.a", linked.archive, 0o644)?;
+    let options = wrap_options(linked.wrapped);
     for (name, text) in TEXTS {
-        put(name, text.replace("@VERSION@", env!("CARGO_PKG_VERSION")).as_bytes(), 0o644)?;
+        let text = text.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+        let text = text.replace("@WRAPS@", &options.join(" ")).replace("@WRAPS_LIST@", &options.join(";"));
+        put(name, text.as_bytes(), 0o644)?;
     }
     let link = args.prefix.join("lib/libheapledger.so");
     replace(&link, |temporary| symlink(LINKED_LIBRARY, temporary))?;
@@ -61,6 +67,15 @@ pub(crate) fn run(args: &SdkArgs) -> Result<()> {
     let mut out = io::stdout().lock();
     let said = written.iter().try_for_each(|path| writeln!(out, "{}", path.display())).and_then(|()| out.flush());
     unless_pipe_closed(said.map_err(Into::into))
+}
+
+/// What a program is linked with beside the archive.
+fn wrap_options(functions: &str) -> Vec<String> {
+    // Libraries may call what the program does not, and linkers look into the archive once. Static programs have no sorted table
+    // of call frames unless that is asked for. A library that records is never unloaded: threads are in it at any moment, and when
+    // it came again it would begin anew.
+    let others = ["-Wl,-u,__wrap_malloc", "-Wl,--eh-frame-hdr", "-Wl,-z,nodelete"].map(str::to_owned);
+    functions.lines().map(|function| format!("-Wl,--wrap={function}")).chain(others).collect()
 }
 
 /// Makes a file under another name first: programs that run with the old one keep it, and nobody finds half of a new one.

@@ -13,10 +13,12 @@ use super::ledgers::is_elf;
 mod filter;
 mod group;
 mod sort;
+mod suppress;
 
 pub(crate) use filter::FilterArgs;
 pub(crate) use group::{GroupArgs, groups};
 pub(crate) use sort::{SortArgs, sort_help};
+pub(crate) use suppress::{SUPPRESS_ERRORS, SuppressArgs, suppressions};
 
 /// What was typed cannot be understood. The exit code says so.
 #[derive(Debug, Error)]

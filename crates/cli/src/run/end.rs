@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use heapledger_analysis::{Clock, Names, NamingOptions};
+use heapledger_analysis::{Clock, Names, NamingOptions, excuse, is_wrong, sites_of};
 use heapledger_format::Site;
 
 use heapledger_launch::LaunchError;
 use heapledger_launch::end::{self, Left, News, NoLedger};
 use heapledger_launch::finish::{Finisher, Written};
+use heapledger_launch::sys::SharedNumber;
 use heapledger_launch::wait::{Ended, FinishingProcess, Signals};
 use heapledger_launch::{locate, machine, sys};
 use heapledger_report::{ProgramEnd, RunFigures, RunLedger, RunSummary, callers, clean};
@@ -24,7 +25,9 @@ use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 use nix::sys::signal::Signal;
 
 use super::End;
+use super::reports::ErrorsTold;
 use crate::args::RunArgs;
+use crate::commands::standard::suppressions;
 use crate::terminal::{self, Progress};
 use crate::text::shell;
 use crate::{end_as, say, say_lines};
@@ -43,6 +46,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) name: &'a OsStr,
     /// The rest.
     pub(crate) ended: &'a Ended,
+    /// How many errors were found is told here.
+    pub(crate) errors: &'a SharedNumber,
 }
 
 /// Finishes all ledgers of this session and reports.
@@ -109,10 +114,14 @@ pub(crate) fn finish(
     if let Some(wanted) = &written.instead_of {
         say(&format!("{} was there already: this ledger is {}", wanted.display(), written.path.display()));
     }
+    let errors = errors(&ledger, arguments).unwrap_or_default();
+    outcome.errors.set(i32::try_from(errors).unwrap_or(i32::MAX));
     if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
         match figures(&ledger, outcome.ended.span) {
             Ok(figures) => {
+                let told = if arguments.errors_told() == ErrorsTold::Quiet { 0 } else { errors };
+                let figures = figures.with_errors(told);
                 let shown = |written: &Written| RunLedger { path: shell(&written.path), bytes: written.bytes };
                 let (ledger, earlier) = (shown(&written), earlier.iter().map(shown).collect::<Vec<_>>());
                 let summary = RunSummary {
@@ -143,6 +152,18 @@ fn figures(ledger: &Ledger, span: Duration) -> Result<RunFigures> {
     let sites: Vec<Site> = summary.sites.top.iter().map(|totals| totals.site).collect();
     let names = names(ledger, &sites, span).unwrap_or_default();
     Ok(RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, names))
+}
+
+/// How many errors were found that are not excused.
+fn errors(ledger: &Ledger, arguments: &RunArgs) -> Result<u64> {
+    let mut errors = ledger.errors()?;
+    errors.retain(|found| is_wrong(&found.entry));
+    if !errors.is_empty() && !arguments.suppress.is_empty() {
+        let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
+        names.resolve(sites_of(&errors), NamingOptions::default(), &mut |_| {})?;
+        excuse(&mut errors, &suppressions(&arguments.suppress)?, &mut |site| names.stack(site))?;
+    }
+    Ok(errors.len() as u64)
 }
 
 fn names(ledger: &Ledger, sites: &[Site], span: Duration) -> Result<Vec<String>> {

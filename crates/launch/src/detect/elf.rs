@@ -20,6 +20,8 @@ pub(crate) struct Executable {
     pub(crate) exports_malloc: bool,
     /// A sanitizer that is linked into it.
     pub(crate) sanitizer: Option<&'static str>,
+    /// Whether a recorder is linked into it.
+    pub(crate) records: bool,
     /// An allocator among its internal symbols, which does not tell of its calls by itself.
     pub(crate) built_in_allocator: Option<String>,
 }
@@ -43,11 +45,10 @@ pub(crate) fn read(file: File) -> Option<Executable> {
     let endian = elf.endian();
     let header: &FileHeader64<Endianness> = elf.elf_header();
     let mut image = Executable::default();
-    let mut tells = false;
     for segment in header.program_headers(endian, &cache).ok()? {
         let mut notes = segment.notes(endian, &cache).ok().flatten();
         while let Some(note) = notes.as_mut().and_then(|notes| notes.next().ok().flatten()) {
-            tells |= note.name() == session::RECORDER_NOTE.as_bytes()
+            image.records |= note.name() == session::RECORDER_NOTE.as_bytes()
                 && note.n_type(endian).0 == session::RECORDER_NOTE_KIND;
         }
         if let Ok(Some(path)) = segment.interpreter(endian, &cache) {
@@ -73,7 +74,7 @@ pub(crate) fn read(file: File) -> Option<Executable> {
         image.built_in_allocator = image.built_in_allocator.or_else(|| defines(&symbol, ALLOCATORS));
     }
     // A program with the crate tells `run`'s recorder what does not come to `malloc`.
-    image.built_in_allocator = image.built_in_allocator.filter(|_| !tells);
+    image.built_in_allocator = image.built_in_allocator.filter(|_| !image.records);
     Some(image)
 }
 

@@ -98,6 +98,10 @@ fn programs_with_their_own_allocator() {
                  \".asciz \\\"heapledger\\\"; .p2align 2; .quad 0; .popsection\");\n";
     let with_the_crate = scratch.program("with-the-crate", &format!("{tells}{renamed}"), &[]);
     assert_eq!(verdict(&with_the_crate).why, None, "it tells of its calls by itself");
+    let linked_with_it = scratch.program("linked-with-it", &format!("{tells}{PLAIN}"), &["-static"]);
+    let found = verdict(&linked_with_it);
+    assert_eq!(found.why, Some(Why::RecordsItself));
+    assert!(found.why.is_some_and(|why| why.partly()));
     let stripped = scratch.program("stripped", &renamed, &["-s"]);
     assert_eq!(verdict(&stripped).why, None, "nothing is left to tell it by");
 }

@@ -17,6 +17,8 @@ pub struct Verdict {
 pub enum Why {
     /// No loader, so nothing can be preloaded.
     Static,
+    /// No loader either, but it was linked with a recorder.
+    RecordsItself,
     /// It runs with another user's rights.
     SetUid,
     /// It runs with another group's rights.
@@ -45,7 +47,7 @@ pub enum Why {
 impl Why {
     /// Whether some allocations are seen all the same, so that a ledger makes sense.
     pub fn partly(&self) -> bool {
-        matches!(self, Why::BuiltInAllocator(_))
+        matches!(self, Why::BuiltInAllocator(_) | Why::RecordsItself)
     }
 }
 
@@ -53,7 +55,7 @@ impl Why {
     /// Whether it does not even notice what is preloaded: then that may stay for what it becomes by exec. (Entry points of
     /// containers that change the user, such as gosu, are statically linked.)
     pub fn may_become_another(&self) -> bool {
-        matches!(self, Why::Static)
+        matches!(self, Why::Static | Why::RecordsItself)
     }
 }
 
@@ -63,6 +65,9 @@ impl fmt::Display for Verdict {
         let Some(why) = &self.why else { return write!(f, "{path} can be tracked") };
         match why {
             Why::Static => write!(f, "{path} is statically linked, so nothing can be preloaded into it")?,
+            Why::RecordsItself => {
+                return write!(f, "{path} is statically linked: what its own recorder does not see is not seen");
+            }
             Why::SetUid => write!(f, "{path} runs as another user (set-uid), so the loader allows no preloading")?,
             Why::SetGid => write!(f, "{path} runs as another group (set-gid), so the loader allows no preloading")?,
             Why::Capabilities => write!(f, "{path} has file capabilities, so the loader allows no preloading")?,

@@ -46,6 +46,13 @@ pub(super) fn debug_list() -> *const DebugList {
     if list.is_null() { list_of_musl() } else { list }
 }
 
+/// The first module of the list; null if there is no loader. (A static program has the variable, and mostly nothing in it.)
+pub(super) fn first_listed() -> *const LinkMap {
+    let list = debug_list();
+    // SAFETY: `_r_debug` is valid for the life of the process.
+    if list.is_null() { core::ptr::null() } else { unsafe { (*list).first } }
+}
+
 /// The same of musl's loader, which exports where its list is noted.
 #[cold]
 fn list_of_musl() -> *const DebugList {

@@ -5,8 +5,9 @@
 //! debuggers use (`_r_debug`), and code addresses through `_dl_find_object` (glibc 2.35), which is
 //! lock-free and safe in signal handlers.
 
-use super::debug_list::{LinkMap, ProgramHeader, debug_list};
-use super::dynamic::{dynamic_entries, find_in_dynamic};
+use super::debug_list::{LinkMap, ProgramHeader, debug_list, first_listed};
+use super::dynamic::{SYMBOL_BYTES, dynamic_entries, each_import_in, find_in_dynamic, hash_lookup};
+use super::find_object::{FoundObject, ask, finder_of_static, stack_end_of_static};
 use super::segment::MappedSegment;
 use crate::process;
 use core::arch::asm;
@@ -33,23 +34,27 @@ pub struct Symbol {
 /// one thread; later the list may change while it is walked, only by growing at its end or by
 /// `dlclose`.
 pub fn modules() -> impl Iterator<Item = Module> {
-    let list = debug_list();
-    // SAFETY: `_r_debug` is valid for the life of the process.
-    let first = if list.is_null() { core::ptr::null() } else { unsafe { (*list).first } };
+    let mut first = first_listed();
+    if first.is_null() {
+        // A static program: what its C library finds us in begins the same list, which it has, too.
+        let us = modules as *const () as usize;
+        first = ask(finder_of_static(), us).map_or(core::ptr::null(), |found| found.map);
+    }
     let valid = |map: *const LinkMap| (!map.is_null()).then_some(Module { map });
     // SAFETY: the loader keeps the list well-formed; see above for when it changes.
     core::iter::successors(valid(first), move |module| valid(unsafe { (*module.map).next }))
 }
 
-/// Address of the dynamic section of the module that contains this code.
+/// Address of the dynamic section of the module that contains this code; 0 in a static program at a fixed address.
 fn own_dynamic() -> usize {
     let address: usize;
     // SAFETY: takes an address that the linker defines.
     unsafe {
         asm!(
+            ".weak _DYNAMIC",
             ".hidden _DYNAMIC",
-            "lea {}, [rip + _DYNAMIC]",
-            out(reg) address, options(nostack, preserves_flags, nomem)
+            "mov {}, qword ptr [rip + _DYNAMIC@GOTPCREL]",
+            out(reg) address, options(nostack, preserves_flags, readonly)
         );
     }
     address
@@ -87,12 +92,15 @@ pub fn is_needed(name: &[u8]) -> bool {
 }
 
 const DT_NEEDED: usize = 1;
+const DT_PLTRELSZ: usize = 2;
 const DT_HASH: usize = 4;
 const DT_STRTAB: usize = 5;
 const DT_SYMTAB: usize = 6;
+const DT_RELA: usize = 7;
+const DT_RELASZ: usize = 8;
+const DT_JMPREL: usize = 23;
 const DT_GNU_HASH: usize = 0x6fff_fef5;
 const DT_VERSYM: usize = 0x6fff_fff0;
-const SYMBOL_BYTES: usize = 24;
 const STT_TLS: u8 = 6;
 const STT_GNU_IFUNC: u8 = 10;
 const HIDDEN_VERSION: u16 = 0x8000;
@@ -139,6 +147,17 @@ impl Module {
     fn dynamic_address(&self, tag: usize) -> Option<usize> {
         let value = self.dynamic_value(tag)?;
         Some(if value < self.bias() { value.wrapping_add(self.bias()) } else { value })
+    }
+
+    /// Tells the name of each symbol that this module takes from others, more than once perhaps: of those that it was relocated for.
+    pub fn each_import(&self, tell: &mut dyn FnMut(&[u8])) {
+        let (symbols, strings) = (self.dynamic_address(DT_SYMTAB), self.dynamic_address(DT_STRTAB));
+        let (Some(symbols), Some(strings)) = (symbols, strings) else { return };
+        for (table, bytes) in [(DT_JMPREL, DT_PLTRELSZ), (DT_RELA, DT_RELASZ)] {
+            if let (Some(table), Some(bytes)) = (self.dynamic_address(table), self.dynamic_value(bytes)) {
+                each_import_in((table, bytes), symbols, strings, tell);
+            }
+        }
     }
 
     /// The definition of `name` in this module, if it has one; the default version if there are several.
@@ -218,40 +237,6 @@ fn gnu_hash_lookup(table: usize, name: &[u8], consider: &mut dyn FnMut(usize) ->
     }
 }
 
-/// The older System V hash table.
-fn hash_lookup(table: usize, name: &[u8], consider: &mut dyn FnMut(usize) -> Option<Symbol>) -> Option<Symbol> {
-    let hash = name.iter().fold(0u32, |hash, byte| {
-        let shifted = (hash << 4).wrapping_add(u32::from(*byte));
-        let high = shifted & 0xf000_0000;
-        (shifted ^ high >> 24) & !high
-    });
-    // SAFETY: as in `gnu_hash_lookup`.
-    unsafe {
-        let word = |index: usize| *(table.wrapping_add(index.wrapping_mul(4)) as *const u32);
-        let buckets = word(0);
-        let bucket = hash.checked_rem(buckets)? as usize;
-        let mut index = word(bucket.wrapping_add(2));
-        while index != 0 {
-            if let Some(symbol) = consider(index as usize) {
-                return Some(symbol);
-            }
-            index = word((buckets as usize).wrapping_add(2).wrapping_add(index as usize));
-        }
-    }
-    None
-}
-
-/// What `_dl_find_object` tells of a code address.
-#[repr(C)]
-struct FoundObject {
-    flags: u64,
-    low: usize,
-    high: usize,
-    map: *const LinkMap,
-    eh_frame_header: usize,
-    reserved: [u64; 7],
-}
-
 /// The module that holds a code address.
 #[derive(Clone, Copy)]
 pub struct CodeModule {
@@ -266,8 +251,6 @@ pub struct CodeModule {
     /// Where the ELF header lies, 0 if that is not known.
     header: usize,
 }
-
-type DlFindObject = unsafe extern "C" fn(usize, *mut FoundObject) -> i32;
 
 /// Looks code addresses up.
 pub struct CodeFinder {
@@ -284,10 +267,10 @@ impl CodeFinder {
 
     /// Looks for glibc's function. False if there is none: glibc is older than 2.35.
     pub fn start(&self) -> bool {
-        let function = modules().find_map(|module| module.symbol(b"_dl_find_object"));
+        let listed = modules().find_map(|module| module.symbol(b"_dl_find_object"));
+        let function = listed.map_or_else(finder_of_static, |symbol| symbol.address);
         self.executable.store(process::program_headers(), Ordering::Relaxed);
-        self.function.store(function.map_or(0, |symbol| symbol.address), Ordering::Release);
-        function.is_some()
+        self.start_from(function)
     }
 
     /// Takes the function's address from another finder; false if that had none.
@@ -301,9 +284,10 @@ impl CodeFinder {
         self.function.load(Ordering::Acquire)
     }
 
-    /// The dynamic loader itself.
+    /// The dynamic loader itself, if there is one.
     pub fn loader(&self) -> Option<CodeModule> {
-        self.find(debug_list() as usize)
+        // A static program keeps the list in its own data.
+        self.find(debug_list() as usize).filter(|found| !found.module.name().is_empty())
     }
 
     /// What else the loader knows of a module of its list.
@@ -324,15 +308,7 @@ impl CodeFinder {
     }
 
     fn ask(&self, address: usize) -> Option<FoundObject> {
-        let function = self.function.load(Ordering::Acquire);
-        if function == 0 {
-            return None;
-        }
-        let mut found =
-            FoundObject { flags: 0, low: 0, high: 0, map: core::ptr::null(), eh_frame_header: 0, reserved: [0; 7] };
-        // SAFETY: the address is that of `_dl_find_object`, which takes any address and fills the structure.
-        let status = unsafe { core::mem::transmute::<usize, DlFindObject>(function)(address, &mut found) };
-        (status == 0 && !found.map.is_null()).then_some(found)
+        ask(self.address(), address)
     }
 
     /// Where the module's ELF header lies: at its beginning. Of a module with gaps between its segments glibc says where the
@@ -464,9 +440,10 @@ fn aligned(bytes: u32) -> usize {
 /// Where the first thread's stack ends: the stack pointer with which the loader was entered, which it keeps in
 /// `__libc_stack_end`. `None` if it does not.
 pub fn first_stack_end() -> Option<usize> {
-    let symbol = modules().find_map(|module| module.symbol(b"__libc_stack_end"))?;
+    let listed = modules().find_map(|module| module.symbol(b"__libc_stack_end"));
+    let place = listed.map_or_else(stack_end_of_static, |symbol| symbol.address);
     // SAFETY: a word of the loader's data, set before any other code ran.
-    Some(unsafe { *(symbol.address as *const usize) }).filter(|end| *end != 0)
+    Some(place).filter(|place| *place != 0).map(|place| unsafe { *(place as *const usize) }).filter(|end| *end != 0)
 }
 
 #[cfg(test)]

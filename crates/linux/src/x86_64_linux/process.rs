@@ -175,6 +175,11 @@ pub fn start_ticks() -> u64 {
     stat_field(19)
 }
 
+/// How many threads the process has; 0 if the kernel does not say.
+pub fn threads() -> u64 {
+    stat_field(17)
+}
+
 /// The address at which the first thread's stack began: its stack pointer when the program was entered. 0 if the kernel does
 /// not say.
 pub fn start_stack() -> u64 {

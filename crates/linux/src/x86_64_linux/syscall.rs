@@ -52,7 +52,9 @@ mod number {
     pub(super) const MMAP: usize = 9;
     pub(super) const MPROTECT: usize = 10;
     pub(super) const MUNMAP: usize = 11;
+    pub(super) const RT_SIGACTION: usize = 13;
     pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const RT_SIGRETURN: usize = 15;
     pub(super) const PREAD64: usize = 17;
     pub(super) const PWRITE64: usize = 18;
     pub(super) const MREMAP: usize = 25;
@@ -120,6 +122,12 @@ pub mod advice {
     pub const DO_DUMP: usize = 17;
     /// Zeroes in a child.
     pub const WIPE_ON_FORK: usize = 18;
+    /// Free private pages: they are zeros then.
+    pub const DONT_NEED: usize = 4;
+    /// No access any more, without another mapping, and what was there is gone (Linux 6.13).
+    pub const GUARD_INSTALL: usize = 102;
+    /// Takes that back: zeros.
+    pub const GUARD_REMOVE: usize = 103;
     /// No huge pages.
     pub const NO_HUGE_PAGE: usize = 15;
     /// Make writable pages present, or fail (Linux 5.14).
@@ -182,6 +190,18 @@ pub fn advise(address: *mut u8, bytes: usize, advice: usize) -> Result<()> {
     checked(number::MADVISE, [address as usize, bytes, advice, 0, 0, 0]).map(drop)
 }
 
+/// Gives advice that changes what memory holds, or who may access it.
+///
+/// # Errors
+/// If the kernel does not know it, or will not follow it there.
+///
+/// # Safety
+/// Nothing may rely on what that memory holds, nor access it if it is closed.
+pub unsafe fn change(address: *mut u8, bytes: usize, advice: usize) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { call(number::MADVISE, [address as usize, bytes, advice, 0, 0, 0]).map(drop) }
+}
+
 /// Bytes of a mapping that are present in memory; 0 if it is not mapped.
 #[cold]
 #[inline(never)]
@@ -231,6 +251,39 @@ pub fn getuid() -> u32 {
     checked(number::GETUID, [0; 6]).unwrap_or(0) as u32
 }
 
+/// What a process sends itself when it gives up.
+pub const SIGNAL_ABORT: usize = 6;
+
+/// Has a signal that nobody handles call `handler`, once: what is usual is in force again when it runs. False if somebody handles or
+/// ignores it, or it cannot be done.
+///
+/// # Safety
+/// The handler runs in the middle of anything, and must bear that.
+pub unsafe fn handle_once(signal: usize, handler: extern "C" fn(i32)) -> bool {
+    const RESTORER: u64 = 0x0400_0000;
+    const ON_STACK: u64 = 0x0800_0000;
+    const RESET: u64 = 0x8000_0000;
+    const SET_BYTES: usize = 8;
+    // What the kernel takes: handler, flags, where it returns to, what is blocked meanwhile.
+    let mut old = [0u64; 4];
+    let new = [handler as usize as u64, RESTORER | ON_STACK | RESET, returns as *const () as u64, 0];
+    let ask = [signal, 0, (&raw mut old) as usize, SET_BYTES, 0, 0];
+    let set = [signal, (&raw const new) as usize, 0, SET_BYTES, 0, 0];
+    // SAFETY: the kernel writes the old one into our array; the caller vouches for the handler.
+    unsafe { call(number::RT_SIGACTION, ask).is_ok() && old[0] == 0 && call(number::RT_SIGACTION, set).is_ok() }
+}
+
+/// Where a handler returns to.
+#[unsafe(naked)]
+extern "C" fn returns() {
+    core::arch::naked_asm!("mov eax, {number}", "syscall", number = const number::RT_SIGRETURN)
+}
+
+/// Sends the calling thread a signal.
+pub fn raise(signal: usize) {
+    let _ = checked(number::TGKILL, [getpid() as usize, gettid() as usize, signal, 0, 0, 0]);
+}
+
 /// Whether the thread `tid` of process `pid` exists. In doubt it does.
 pub fn thread_exists(pid: u32, tid: u32) -> bool {
     checked(number::TGKILL, [pid as usize, tid as usize, 0, 0, 0, 0]) != Err(Errno::SRCH)
@@ -257,6 +310,13 @@ pub fn counter_is_forbidden() -> bool {
 pub fn readable(address: usize) -> bool {
     const NO_SUCH_OPERATION: usize = usize::MAX;
     checked(number::RT_SIGPROCMASK, [NO_SUCH_OPERATION, address, 0, 8, 0, 0]) == Err(Errno::INVAL)
+}
+
+/// Whether anything is mapped at `address`, readable or not.
+pub fn is_mapped(address: usize) -> bool {
+    const PAGE: usize = 4096;
+    let mut present = 0u8;
+    checked(number::MINCORE, [address & !(PAGE - 1), PAGE, (&raw mut present) as usize, 0, 0, 0]) != Err(Errno::NOMEM)
 }
 
 /// Copies memory of this process, which may lie where nothing can be read: an error then, and no signal.

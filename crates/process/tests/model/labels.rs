@@ -227,9 +227,11 @@ fn bounded() {
     assert_eq!(known.text(odd[2]), "empty=");
     assert_eq!(labels(&ledger)[0].len(), 3, "blocks have them");
     assert_eq!(make(NONE, "request", "0"), Ok(first), "it is still known");
-    // There is room for modules all the same.
+    // There is room for modules all the same. Each of two threads may have found room for a text, and then both entered theirs.
+    const TEXT_BYTES_MAX: u64 = 16;
     let strings = SHARED.ledger().section(SectionKind::Strings);
-    assert!(strings.used() <= strings.capacity() / 2);
+    let (used, room) = (strings.used(), strings.capacity() / 2);
+    assert!(used <= room + TEXT_BYTES_MAX, "{used} bytes of {room}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::Verdict;
+use heapledger_analysis::{NamedStack, Verdict};
 
 use super::{CheckReport, own_frame, rule, stack_lines};
 use crate::form::notes::sentence;
@@ -20,13 +20,18 @@ impl CheckReport<'_> {
             let said = self.sentence(finding);
             let open = if finding.verdict == Verdict::Uncertain { " (inconclusive)" } else { "" };
             let title = format!("heapledger {}{open}", rule(finding.figure));
-            if finding.responsible.is_empty() {
+            let errors = self.errors_of(finding);
+            for error in errors {
+                let place = self.place(error.culprit.as_ref());
+                let title = format!("heapledger {}", error.kind);
+                let message = format!("{}\n{}", error.summary, error.report);
+                writeln!(out, "::{level} {place}title={}::{}", property(&title), data(message.trim_end()))?;
+            }
+            if finding.responsible.is_empty() && errors.is_empty() {
                 writeln!(out, "::{level} title={}::{}", property(&title), data(&said))?;
             }
             for responsible in &finding.responsible {
-                let place = own_frame(&responsible.stack).map_or_else(String::new, |(_, file, line)| {
-                    format!("file={},line={line},", property(self.file(file)))
-                });
+                let place = self.place(Some(&responsible.stack));
                 let stack = stack_lines(&responsible.stack);
                 let message = format!("{said}\n{}\n{stack}", self.responsible(finding, responsible));
                 writeln!(out, "::{level} {place}title={}::{}", property(&title), data(message.trim_end()))?;
@@ -36,6 +41,12 @@ impl CheckReport<'_> {
             writeln!(out, "::{} title=heapledger ledger not complete::{}", self.level(), data(&sentence(note)))?;
         }
         out.flush()
+    }
+
+    /// Where in the program's own source a stack is, as properties.
+    fn place(&self, stack: Option<&NamedStack>) -> String {
+        let own = stack.and_then(own_frame);
+        own.map_or_else(String::new, |(_, file, line)| format!("file={},line={line},", property(self.file(file))))
     }
 
     /// How bad it is that nobody knows.

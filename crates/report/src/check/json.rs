@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Doubt, NamedFrame, Verdict};
+use heapledger_analysis::{Doubt, Excused, NamedFrame, Verdict};
 use serde::Serialize;
 
 use super::{CheckOutcome, CheckReport, rule};
+use crate::ErrorBrief;
 use crate::form::json::{HeaderLine, NoteJson, frames, line};
 use crate::form::notes::name;
 
@@ -26,6 +27,30 @@ struct LimitLine<'a> {
     /// What `responsible` is of, if that is not the figure itself.
     responsible_of: Option<String>,
     responsible: Vec<ResponsibleJson<'a>>,
+    errors: Vec<ErrorJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ErrorJson<'a> {
+    kind: &'a str,
+    summary: &'a str,
+    token: &'a str,
+    stacks: Vec<ErrorFramesJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ErrorFramesJson<'a> {
+    of: &'a str,
+    #[serde(serialize_with = "frames")]
+    stack: &'a [NamedFrame],
+}
+
+impl<'a> ErrorJson<'a> {
+    fn of(error: &'a ErrorBrief) -> ErrorJson<'a> {
+        let stacks = error.stacks.iter().map(|(of, stack)| ErrorFramesJson { of, stack: &stack.frames });
+        let ErrorBrief { kind, summary, token, .. } = error;
+        ErrorJson { kind, summary, token, stacks: stacks.collect() }
+    }
 }
 
 #[derive(Serialize)]
@@ -44,6 +69,13 @@ struct ExcusedJson<'a> {
 }
 
 #[derive(Serialize)]
+struct SuppressedJson<'a> {
+    by: &'a str,
+    errors: u64,
+    times: u64,
+}
+
+#[derive(Serialize)]
 struct CheckEndLine<'a> {
     r#type: &'static str,
     outcome: &'static str,
@@ -52,6 +84,7 @@ struct CheckEndLine<'a> {
     exceeded: usize,
     uncertain: usize,
     not_counted: Vec<ExcusedJson<'a>>,
+    errors_not_counted: Vec<SuppressedJson<'a>>,
     losses: Vec<NoteJson>,
     notes: Vec<NoteJson>,
 }
@@ -94,10 +127,16 @@ impl CheckReport<'_> {
                 text: self.sentence(finding),
                 responsible_of: self.heading(finding),
                 responsible: responsible.collect(),
+                errors: self.errors_of(finding).iter().map(ErrorJson::of).collect(),
             };
             line(&mut out, &limit)?;
         }
         let excused = self.leaked.iter().flat_map(|leaked| &leaked.excused);
+        let suppressed = self.excused.iter().map(|Excused { by, errors, times }| SuppressedJson {
+            by,
+            errors: *errors,
+            times: *times,
+        });
         let end = CheckEndLine {
             r#type: "end",
             outcome: match self.outcome() {
@@ -112,6 +151,7 @@ impl CheckReport<'_> {
             not_counted: excused
                 .map(|(by, blocks, bytes)| ExcusedJson { by, blocks: *blocks, bytes: *bytes })
                 .collect(),
+            errors_not_counted: suppressed.collect(),
             losses: self.unseen().into_iter().map(NoteJson::of).collect(),
             notes: self.seen.notes.iter().map(NoteJson::of).collect(),
         };

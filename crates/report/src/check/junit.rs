@@ -38,6 +38,9 @@ impl CheckReport<'_> {
                         let _ = writeln!(body, "{}", self.responsible(finding, responsible));
                         body += &stack_lines(&responsible.stack);
                     }
+                    for error in self.errors_of(finding) {
+                        let _ = writeln!(body, "{}", error.report);
+                    }
                     let (said, body) = (escaped(&said), escaped(&body));
                     let (element, kind) = match finding.verdict {
                         Verdict::Uncertain if self.lenient => (element, String::new()),

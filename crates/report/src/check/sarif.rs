@@ -7,6 +7,7 @@ use heapledger_analysis::{Figure, Finding, NamedFrame, NamedStack, Responsible, 
 use serde_json::{Value, json};
 
 use super::{CheckReport, own_frame, rule, rule_text};
+use crate::ErrorBrief;
 use crate::form::notes::sentence;
 use crate::record::frames::callers;
 
@@ -27,7 +28,9 @@ impl CheckReport<'_> {
             .collect();
         let mut results = Vec::new();
         for finding in self.findings.iter().filter(|finding| finding.verdict != Verdict::Holds) {
-            if finding.responsible.is_empty() {
+            let errors = self.errors_of(finding);
+            results.extend(errors.iter().map(|error| self.error(finding, error)));
+            if finding.responsible.is_empty() && errors.is_empty() {
                 results.push(self.result(finding, None));
             }
             results.extend(finding.responsible.iter().map(|responsible| self.result(finding, Some(responsible))));
@@ -95,6 +98,23 @@ impl CheckReport<'_> {
             result["properties"]["blocks"] = json!(totals.blocks);
             result["properties"]["bytes"] = json!(totals.bytes);
         }
+        result
+    }
+
+    /// A result for an error: it is where its summary is.
+    fn error(&self, finding: &Finding, error: &ErrorBrief) -> Value {
+        let mut result = self.result(finding, None);
+        result["message"]["text"] = json!(format!("{}\n\n{}", error.summary, error.report));
+        if let Some((frame, _, _)) = error.culprit.as_ref().and_then(own_frame) {
+            result["locations"] = json!([self.location(frame)]);
+        }
+        let stack = |(of, stack): &(String, NamedStack)| {
+            let frames: Vec<Value> = stack.frames.iter().map(|frame| self.frame(frame)).collect();
+            json!({ "message": { "text": format!("{of}: {}", callers(stack)) }, "frames": frames })
+        };
+        result["stacks"] = error.stacks.iter().map(stack).collect();
+        result["partialFingerprints"] = json!({ "heapledgerError/v1": error.token });
+        result["properties"]["kind"] = json!(error.kind);
         result
     }
 

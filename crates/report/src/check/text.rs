@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use heapledger_analysis::{Doubt, Finding, Note, Responsible, Verdict};
 
 use super::{CheckOutcome, CheckReport, rule};
+use crate::errors::excused_words;
 use crate::form::fit::Fit;
 use crate::form::notes::sentence;
-use crate::form::units::{clean, counted};
+use crate::form::units::{clean, count, counted};
 use crate::record::frames::callers;
 
 impl CheckReport<'_> {
@@ -38,10 +39,20 @@ impl CheckReport<'_> {
             if let Some(heading) = self.heading(finding) {
                 say(&mut out, "", &format!("{heading}:"))?;
             }
+            let errors = self.errors_of(finding);
+            for error in errors.iter().take(self.top) {
+                writeln!(out, "{:INDENT$}  {}", "", error.summary)?;
+            }
+            if let Some(more @ 1..) = errors.len().checked_sub(self.top) {
+                writeln!(out, "{:INDENT$}  and {} more", "", count(more as u64))?;
+            }
             for (responsible, [bytes, blocks]) in finding.responsible.iter().zip(self.amounts(finding)) {
                 let who = callers(&responsible.stack);
                 writeln!(out, "{:INDENT$}  {bytes:>bytes_width$}  {blocks:>blocks_width$}  {who}", "")?;
             }
+        }
+        for excused in self.excused {
+            say(&mut out, "", &format!("not counted: {}, {}", excused_words(excused), clean(&excused.by)))?;
         }
         for (reason, blocks, of_bytes) in self.leaked.iter().flat_map(|leaked| &leaked.excused) {
             let blocks = self.figures().counted(*blocks, "block", "blocks");

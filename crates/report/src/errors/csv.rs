@@ -5,6 +5,7 @@ use std::io::Write;
 use heapledger_format::Ticks;
 use heapledger_format::errors::{FoundAt, FoundBy};
 
+use super::token::token;
 use super::{ErrorsReport, called, direction, given_by, kind_name, known, stack_name, stacks};
 use crate::record::frames::callers;
 use crate::{Cell, Column, ReportError, Table, TableForm};
@@ -16,7 +17,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
     columns.extend([Column::word("address"), Column::number("bytes"), Column::text("called")]);
     columns.extend([Column::word("block"), Column::number("block_bytes"), Column::text("given_by")]);
     columns.extend(["repeats", "first_ns", "last_ns"].map(Column::number));
-    columns.push(Column::text("stacks"));
+    columns.extend(["stacks", "token"].map(Column::text));
     let mut table = Table::new(&mut *out, TableForm::Csv, columns)?;
     let context = report.context;
     for found in report.errors {
@@ -45,6 +46,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
             time(error.first_time),
             time(error.last_time),
             Cell::Text(told.join("; ")),
+            Cell::Text(token(error, report.names)?),
         ])?;
     }
     report.seen.notes.extend(report.names.notes());

@@ -2,11 +2,13 @@
 
 use std::io::Write;
 
+use heapledger_analysis::Excused;
 use heapledger_format::errors::{ErrorStack, FoundAt, FoundBy, Neighbour, Whereabouts};
 use heapledger_format::{LabelId, Site, Ticks};
 use heapledger_source::FoundError;
 use serde::Serialize;
 
+use super::token::token;
 use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, known, stack_name, stacks};
 use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, line, thread};
 use crate::{Context, Report, ReportError};
@@ -47,6 +49,15 @@ struct ErrorLine<'a> {
     label: Option<String>,
     core: Option<u16>,
     stacks: Vec<ErrorStackJson<'a>>,
+    token: String,
+}
+
+#[derive(Serialize)]
+struct SuppressedLine<'a> {
+    r#type: &'static str,
+    by: &'a str,
+    errors: u64,
+    times: u64,
 }
 
 #[derive(Serialize)]
@@ -75,13 +86,17 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
             lines.line(out, report.names, site)?;
         }
         let label = Some(report.labels.text(LabelId(found.entry.label))).filter(|label| !label.is_empty());
-        line(out, &error_line(report.context, found, label))?;
+        let token = token(&found.entry, report.names)?;
+        line(out, &error_line(report.context, found, label, token))?;
+    }
+    for Excused { by, errors, times } in report.excused {
+        line(out, &SuppressedLine { r#type: "suppressed", by, errors: *errors, times: *times })?;
     }
     report.seen.notes.extend(report.names.notes());
     Ok(end(out, report.ending(), &report.seen)?)
 }
 
-fn error_line<'a>(context: &'a Context, found: &'a FoundError, label: Option<String>) -> ErrorLine<'a> {
+fn error_line<'a>(context: &'a Context, found: &'a FoundError, label: Option<String>, token: String) -> ErrorLine<'a> {
     let error = &found.entry;
     let address = |address: u64| (address != 0).then_some(Hex(address));
     let ns = |time: Ticks| known(time).and_then(|ticks| context.clock.ns(ticks));
@@ -137,5 +152,6 @@ fn error_line<'a>(context: &'a Context, found: &'a FoundError, label: Option<Str
         label,
         core: error.core.checked_sub(1),
         stacks: stacks(error).map(stack).collect(),
+        token,
     }
 }

@@ -1,36 +1,39 @@
 //! What was found or refused, as text.
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use heapledger_format::LabelId;
-use heapledger_format::errors::{Direction, ErrorEntry, ErrorStack, FoundAt, FoundBy, StackTag};
+use heapledger_analysis::Excused;
+use heapledger_format::errors::{Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag};
+use heapledger_format::{LabelId, Site, Ticks};
 use heapledger_source::FoundError;
 
+use super::place::{culprit, is_in_front, is_unseen, position, stack_of, summary};
+use super::token::token;
 use super::{
-    ErrorsReport, called, compared, direction, given_by, hex, is_failed_call, kind_name, known, operand_names,
-    stack_name, stacks, whereabouts,
+    ErrorsReport, called, direction, given_by, is_failed_call, kind_name, known, memory, operand_names, stack_name,
+    stacks, whereabouts,
 };
 use crate::form::fit::Fit;
 use crate::form::notes;
-use crate::form::units::{clean, count, counted, plain_bytes};
+use crate::form::units::{clean, count, counted, plain_bytes, span};
 use crate::record::frames;
-use crate::{Context, ReportError};
-
-/// Bytes of memory in a line.
-const AROUND_BYTES: usize = 16;
+use crate::{Context, ReportError, Stacks, callers};
 
 /// Writes errors one by one.
 ///
 /// ```text
-/// heap-buffer-overflow: 4 B written at 0x10000044, in a live block
-/// Found     : by canary, at free, time 0.200 s
+/// heap-buffer-overflow: WRITE of 4 bytes at 0x10000044, in a live block
+/// Detected  : by canary, at free, 198 ms after the allocation, time 0.200 s
+/// Place     : not known: it was written in the 198 ms from the allocation on
 /// Call      : free
 /// Block     : 0x10000040, malloc 4 B, number 1
-/// Expected  : 78 56 ad ba
+/// Address   : 0 bytes after a 4-byte region
+/// Expected  : 78 56 ad ba (tail canary)
 /// Found     : 78 56 ad 00
 /// allocated, time 0.002 s
 ///   By thread 0, 4242 jq
 ///   1) 0x00040ed8 worker2()
+/// SUMMARY: heap-buffer-overflow in worker2(), where its block was allocated
 /// ```
 pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
     let context = report.context;
@@ -43,39 +46,138 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
             writeln!(out)?;
         }
         let label = report.labels.text(LabelId(found.entry.label));
-        error(&mut out, context, found, &label)?;
-        for stack in stacks(&found.entry) {
-            let time = frames::time_and_age(&context.clock, known(stack.time));
-            writeln!(out, "{}{time}", heading(&found.entry, stack))?;
-            frames::thread(&mut out, context, stack.thread.row(), false)?;
-            let named = report.names.stack(stack.site)?;
-            frames::stack(&mut out, &named, context.paint)?;
-        }
+        whole(&mut out, (context, report.tokens), report.names, found, &label)?;
     }
     if report.left_out != 0 {
         writeln!(out, "\n{} left out (--limit 0 shows all)", counted(report.left_out, "error", "errors"))?;
+    }
+    if !report.excused.is_empty() {
+        writeln!(out, "\n{}", context.paint.strong("Suppressed:"))?;
+    }
+    let width = report.excused.iter().map(|excused| excused.by.chars().count()).max().unwrap_or(0);
+    for excused in report.excused {
+        writeln!(out, "  {:<width$}  {}", clean(&excused.by), excused_words(excused))?;
     }
     report.seen.notes.extend(report.names.notes());
     notes::write(&mut out, &report.seen, context.paint)?;
     Ok(out.flush()?)
 }
 
+/// `2 errors, found 5 times`: what a line has excused.
+pub(crate) fn excused_words(excused: &Excused) -> String {
+    let (errors, times) = (counted(excused.errors, "error", "errors"), counted(excused.times, "time", "times"));
+    format!("{errors}, found {times}")
+}
+
+/// Writes an error with its stacks, its token if asked for, and what it comes to in one line.
+pub(super) fn whole(
+    out: &mut dyn Write,
+    (context, tokens): (&Context, bool),
+    names: &mut dyn Stacks,
+    found: &FoundError,
+    label: &str,
+) -> Result<(), ReportError> {
+    let error = &found.entry;
+    facts(out, context, names, found, label)?;
+    for stack in stacks(error) {
+        let time = frames::time_and_age(&context.clock, known(stack.time));
+        writeln!(out, "{}{time}{}", heading(error, stack), before(context, error, stack))?;
+        frames::thread(out, context, stack.thread.row(), false)?;
+        frames::stack(out, &names.stack(stack.site)?, context.paint)?;
+    }
+    let front = &error.neighbours[0];
+    if is_in_front(error) && front.address != 0 && front.site != Site::NONE {
+        writeln!(out, "block in front, which may have overrun, allocated")?;
+        frames::thread(out, context, front.thread.row(), false)?;
+        frames::stack(out, &names.stack(front.site)?, context.paint)?;
+    }
+    if tokens {
+        writeln!(out, "DEDUP_TOKEN: {}", clean(&token(error, names)?))?;
+    }
+    let culprit = culprit(error).map(|stack| names.stack(stack.site)).transpose()?;
+    Ok(writeln!(out, "SUMMARY: {}", summary(error, culprit.as_ref()))?)
+}
+
+/// `, 3.20 s before`: of a free that came before the call that was wrong.
+fn before(context: &Context, error: &ErrorEntry, stack: &ErrorStack) -> String {
+    if stack.tag != StackTag::Free as u16 {
+        return String::new();
+    }
+    let then = match stack_of(error, StackTag::Access) {
+        Some(access) => access.time,
+        None if is_unseen(error) => error.first_time,
+        None => return String::new(),
+    };
+    between(context, stack.time, then).map_or_else(String::new, |span| format!(", {span} before"))
+}
+
+/// The time from one moment to a later one, if both are known.
+fn between(context: &Context, from: Ticks, to: Ticks) -> Option<String> {
+    let ns = |time| known(time).and_then(|ticks| context.clock.ns(ticks));
+    ns(to)?.checked_sub(ns(from)?).filter(|ns| *ns != 0).map(span)
+}
+
+/// `198 ms after the allocation`: from when on nobody looked, and how long until it was found. Of freed memory, the free.
+fn unwatched(context: &Context, error: &ErrorEntry) -> (Option<String>, &'static str) {
+    let (tag, name) = match error.found_by {
+        by if by == FoundBy::Fill as u8 => (StackTag::Free, "free"),
+        _ => (StackTag::Allocation, "allocation"),
+    };
+    (stack_of(error, tag).and_then(|stack| between(context, stack.time, error.first_time)), name)
+}
+
+/// How it was found, and when.
+fn detected(context: &Context, error: &ErrorEntry) -> String {
+    let by = FoundBy::from_number(error.found_by).map(|by| format!("by {}", by.name()));
+    let at = FoundAt::from_number(error.found_at).map(|at| format!("at {}", at.name()));
+    let (span, from) = if is_unseen(error) { unwatched(context, error) } else { (None, "") };
+    let later = span.map(|span| format!("{span} after the {from}"));
+    let how: Vec<String> = by.into_iter().chain(at).chain(later).collect();
+    let first = frames::time_and_age(&context.clock, known(error.first_time));
+    format!("{}{first}", how.join(", ")).trim_start_matches(", ").to_owned()
+}
+
+/// How sure it is where an access was made: of calls with what is no block the call itself says it.
+fn certainty(context: &Context, error: &ErrorEntry) -> Option<String> {
+    use ErrorKind::{BufferOverflow, BufferUnderflow, UseAfterFree};
+    if ![BufferOverflow, BufferUnderflow, UseAfterFree].iter().any(|kind| error.kind == *kind as u16) {
+        return None;
+    }
+    if is_unseen(error) {
+        let (span, from) = unwatched(context, error);
+        let span = span.map_or_else(String::new, |span| format!(" in the {span}"));
+        return Some(format!("not known: it was written{span} from the {from} on"));
+    }
+    match FoundAt::from_number(error.found_at)? {
+        FoundAt::Instruction if error.program_counter != 0 => {
+            Some(format!("sure: the instruction at {:#x}", error.program_counter))
+        }
+        FoundAt::Instruction => Some("sure: the very instruction".to_owned()),
+        FoundAt::Call => Some("sure: the very call".to_owned()),
+        _ => None,
+    }
+}
+
 /// Writes an error, without its stacks.
-fn error(out: &mut dyn Write, context: &Context, found: &FoundError, label: &str) -> io::Result<()> {
+fn facts(
+    out: &mut dyn Write,
+    context: &Context,
+    names: &mut dyn Stacks,
+    found: &FoundError,
+    label: &str,
+) -> Result<(), ReportError> {
     let error = &found.entry;
     let access = access(error).map_or_else(String::new, |access| format!(": {access}"));
     writeln!(out, "{}{access}", context.paint.strong(kind_name(error)))?;
-    let mut field = |name: &str, text: &str| {
-        let heading = context.paint.strong(format!("{name:<10}:"));
-        writeln!(out, "{heading} {}", context.paint.lines(&clean(text), 12, 12))
-    };
-    let by = FoundBy::from_number(error.found_by).map(|by| format!("by {}", by.name()));
-    let at = FoundAt::from_number(error.found_at).map(|at| format!("at {}", at.name()));
-    let how: Vec<String> = by.into_iter().chain(at).collect();
-    let first = frames::time_and_age(&context.clock, known(error.first_time));
-    let how = format!("{}{first}", how.join(", "));
+    let heading = |name: &str| context.paint.strong(format!("{name:<10}:"));
+    let mut field =
+        |name: &str, text: &str| writeln!(out, "{} {}", heading(name), context.paint.lines(&clean(text), 12, 12));
+    let how = detected(context, error);
     if !how.is_empty() {
-        field("Detected", how.trim_start_matches(", "))?;
+        field("Detected", &how)?;
+    }
+    if let Some(certainty) = certainty(context, error) {
+        field("Place", &certainty)?;
     }
     if error.repeats != 0 {
         let last = frames::time(&context.clock, known(error.last_time));
@@ -91,37 +193,67 @@ fn error(out: &mut dyn Write, context: &Context, found: &FoundError, label: &str
         }
     } else if error.block != 0 || error.block_bytes != 0 {
         field("Block", &block(error))?;
+        if let Some(position) = position(error) {
+            field("Address", &position)?;
+        }
     }
     if let Some(heap) = error.heap.checked_sub(1) {
         let name = context.heaps.get(&heap).map_or_else(String::new, |heap| format!(", {}", heap.name));
         field("Heap", &format!("{heap}{name}"))?;
     }
     if error.compared != 0 {
-        field("Expected", &hex(&compared(error, error.expected)))?;
-        field("Found", &hex(&compared(error, error.found)))?;
+        field("Expected", &memory::expected(error))?;
+        field("Found", &memory::found(error))?;
     }
     for (name, neighbour) in ["Before", "After"].into_iter().zip(&error.neighbours) {
         if neighbour.address != 0 {
-            field(name, &format!("{:#x}, {}", neighbour.address, plain_bytes(neighbour.bytes)))?;
+            field(name, &beside(error, neighbour, names)?)?;
         }
     }
     if !label.is_empty() {
         field("Label", label)?;
     }
-    for (index, bytes) in found.around.chunks(AROUND_BYTES).enumerate() {
-        let address = error.around_address.saturating_add((index * AROUND_BYTES) as u64);
-        field(if index == 0 { "Memory" } else { "" }, &format!("{address:#x}  {}", hex(bytes)))?;
+    for hint in memory::hints(error) {
+        field("Hint", &hint)?;
+    }
+    for (index, row) in memory::rows(error, &found.around).iter().enumerate() {
+        writeln!(out, "{} {row}", heading(if index == 0 { "Memory" } else { "" }))?;
     }
     Ok(())
+}
+
+/// `0x10000000, 24 B, 8 bytes in front, allocated by give (x.c:10) < main`.
+fn beside(error: &ErrorEntry, neighbour: &Neighbour, names: &mut dyn Stacks) -> Result<String, ReportError> {
+    let end = |address: u64, bytes: u64| address.saturating_add(bytes);
+    let in_front = error.block.checked_sub(end(neighbour.address, neighbour.bytes)).map(|gap| (gap, "in front"));
+    let behind = neighbour.address.checked_sub(end(error.block, error.block_bytes)).map(|gap| (gap, "behind"));
+    let gap = in_front.or(behind).filter(|_| error.block != 0);
+    let gap = gap.map(|(gap, where_to)| format!(", {} {where_to}", counted(gap, "byte", "bytes")));
+    let by = match neighbour.site == Site::NONE {
+        true => String::new(),
+        false => format!(", allocated by {}", callers(&names.stack(neighbour.site)?)),
+    };
+    let bytes = plain_bytes(neighbour.bytes);
+    Ok(format!("{:#x}, {bytes}{}{by}", neighbour.address, gap.unwrap_or_default()))
+}
+
+/// Whether a call was given what is no block.
+fn is_wrong_free(error: &ErrorEntry) -> bool {
+    use ErrorKind::{BadFree, BadMallocUsableSize, BadRealloc};
+    [BadFree, BadRealloc, BadMallocUsableSize].iter().any(|kind| error.kind == *kind as u16)
 }
 
 /// What is said above a stack.
 fn heading(error: &ErrorEntry, stack: &ErrorStack) -> String {
     match StackTag::from_number(stack.tag) {
         Some(StackTag::Allocation) => "allocated".to_owned(),
+        // Whoever frees a block, or calls at all when it is looked at, has not damaged it.
+        Some(StackTag::Access) if is_unseen(error) => "found".to_owned(),
         Some(StackTag::Free) if error.found_at == FoundAt::Realloc as u8 => "resized".to_owned(),
         Some(StackTag::Free) => "freed".to_owned(),
         Some(StackTag::Access) if is_failed_call(error) => "failed call".to_owned(),
+        Some(StackTag::Access) if error.kind == ErrorKind::DoubleFree as u16 => "freed again".to_owned(),
+        Some(StackTag::Access) if is_wrong_free(error) => "wrong call".to_owned(),
         _ => stack_name(stack),
     }
 }
@@ -132,18 +264,23 @@ fn requested(error: &ErrorEntry) -> String {
     if error.alignment == 0 { bytes } else { format!("{bytes}, aligned to {}", count(error.alignment)) }
 }
 
-/// `4 B written at 0x10000044, in a live block`.
+/// `WRITE of 4 bytes at 0x10000044, in a live block`.
 fn access(error: &ErrorEntry) -> Option<String> {
     if error.address == 0 && error.bytes == 0 {
         return None;
     }
-    let bytes = (error.bytes != 0).then(|| plain_bytes(error.bytes));
     let done = direction(error).map(|direction| match direction {
-        Direction::Read => "read".to_owned(),
-        Direction::Write => "written".to_owned(),
+        Direction::Read => "READ",
+        Direction::Write => "WRITE",
     });
-    let at = Some(format!("at {:#x}", error.address));
-    let text = bytes.into_iter().chain(done).chain(at).collect::<Vec<_>>().join(" ");
+    let bytes = (error.bytes != 0).then(|| counted(error.bytes, "byte", "bytes"));
+    let what = match (done, bytes) {
+        (Some(done), Some(bytes)) => format!("{done} of {bytes} "),
+        (Some(done), None) => format!("{done} "),
+        (None, Some(bytes)) => format!("{bytes} "),
+        (None, None) => String::new(),
+    };
+    let text = format!("{what}at {:#x}", error.address);
     Some(whereabouts(error).map_or(text.clone(), |place| format!("{text}, {place}")))
 }
 
@@ -168,7 +305,9 @@ fn operands(error: &ErrorEntry) -> String {
     if error.operands == [0, 0] {
         return String::new();
     }
-    let named = operand_names(error).into_iter().zip(error.operands).filter(|(name, _)| !name.is_empty());
+    // What was not said of a block is no operand; of a count of 0 it is told.
+    let is_said = |(name, value): &(&str, u64)| !(name.is_empty() || name.ends_with(" given") && *value == 0);
+    let named = operand_names(error).into_iter().zip(error.operands).filter(is_said);
     let texts = named.map(|(name, value)| {
         let is_address = name.ends_with("address");
         if is_address { format!(", {name} {value:#x}") } else { format!(", {name} {}", count(value)) }

@@ -281,6 +281,11 @@ fn loss(counter: TallyCounter, number: u64) -> String {
              others that it frees look alive.",
             counted(number, "call of dlopen", "calls of dlopen")
         ),
+        TallyCounter::FilesUnseen => format!(
+            "{} not linked with --wrap: what they allocate or free themselves is not seen; blocks of others that they free look \
+             alive.",
+            was(number, "file of the program was", "files of the program were")
+        ),
         TallyCounter::UnknownFrees => {
             format!(
                 "{} of blocks that the ledger does not know: from before it began, or not entered.",

@@ -1,15 +1,15 @@
-//! Arguments of `check`, and what they come to: limits and suppressions.
+//! Arguments of `check`, and what they come to: limits.
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
-use heapledger_analysis::{Growth, Limits, Suppressions};
+use anyhow::{Result, bail};
+use heapledger_analysis::{Growth, Limits};
 use heapledger_launch::size::parse_size;
 use heapledger_report::Form;
 
-use super::growth::{USUAL, parse_growth};
+use super::growth::{USUAL, all_or_some, parse_growth};
 use crate::commands::form::Forms;
-use crate::commands::standard::{FilterArgs, Usage};
+use crate::commands::standard::{FilterArgs, SuppressArgs, Usage};
 use crate::commands::{FormArgs, LedgerArgs, NamingArgs};
 
 /// Forms of a check.
@@ -38,7 +38,8 @@ libraries keep until the end by design (buffers of streams, the emergency pool
 for exceptions) does not count. A program that runs has no leaks yet: there,
 --max-live is what you want. Files for --suppress have lines leak:PATTERN as for
 LeakSanitizer: text in a function, source file or module of the stack, with
-* ^ $.
+* ^ $. For --max-errors they have error:PATTERN or the kind of error,
+double-free:PATTERN; the pattern is looked for in all stacks of an error.
 
 In a sampled ledger --max-leaked 0 fails at the first block that was sampled; if
 there is none, blocks that were not sampled may have leaked: inconclusive.
@@ -70,15 +71,17 @@ pub(crate) struct CheckArgs {
     /// Limit for bytes allocated in total
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_allocated: Option<u64>,
+    /// Limit for errors that were found (double frees and the like): see `heapledger errors`
+    #[arg(long, value_name = "N")]
+    pub(crate) max_errors: Option<u64>,
     /// An earlier ledger to compare with: live bytes and the peak may exceed it by at most --max-growth
     #[arg(long, value_name = "OLD")]
     pub(crate) baseline: Option<PathBuf>,
     /// How far live bytes and the peak may exceed those of --baseline: a percentage or a size [default: 5%]
     #[arg(long, value_name = "PERCENT|SIZE", value_parser = parse_growth, requires = "baseline")]
     pub(crate) max_growth: Option<Growth>,
-    /// A file of stacks that may leak, one leak:PATTERN per line; may be given several times
-    #[arg(long, value_name = "FILE")]
-    pub(crate) suppress: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) suppress: SuppressArgs,
     /// Also count what the C and C++ libraries keep until the end by design
     #[arg(long)]
     pub(crate) all_leaks: bool,
@@ -111,11 +114,6 @@ pub(crate) enum Inconclusive {
     Pass,
 }
 
-/// So many; 0 is all.
-fn all_or_some(text: &str) -> Result<usize, std::num::ParseIntError> {
-    text.parse().map(|number| if number == 0 { usize::MAX } else { number })
-}
-
 impl CheckArgs {
     pub(super) fn limits(&self) -> Result<Limits> {
         let limits = Limits {
@@ -125,35 +123,22 @@ impl CheckArgs {
             peak: self.max_peak,
             allocations: self.max_allocs,
             allocated: self.max_allocated,
+            errors: self.max_errors,
             growth: self.baseline.as_ref().map(|_| self.max_growth.unwrap_or(USUAL)),
         };
         if limits == Limits::default() {
             bail!(
                 "there is no limit to check: give one of --max-live, --max-live-blocks, --max-leaked, --max-peak, \
-                 --max-allocs, --max-allocated, --baseline"
+                 --max-allocs, --max-allocated, --max-errors, --baseline"
             );
         }
-        let of_all = limits.peak.or(limits.allocations).or(limits.allocated);
+        let of_all = limits.peak.or(limits.allocations).or(limits.allocated).or(limits.errors);
         if of_all.is_some() && !self.filter.parse()?.is_all() {
             return Err(Usage::new(
-                "--where and -F choose among live blocks: --max-peak, --max-allocs and --max-allocated are of all blocks",
+                "--where and -F choose live blocks: --max-peak, --max-allocs, --max-allocated and --max-errors are of all",
             )
             .into());
         }
         Ok(limits)
-    }
-
-    /// The stacks that may leak, from the files that were given.
-    pub(super) fn suppressions(&self) -> Result<Suppressions> {
-        let mut text = String::new();
-        for path in &self.suppress {
-            let shown = || path.display().to_string();
-            let own = std::fs::read_to_string(path).with_context(shown)?;
-            // Each by itself first, so that an error tells the line of its own file.
-            Suppressions::parse(&own).with_context(shown)?;
-            text += &own;
-            text.push('\n');
-        }
-        Ok(Suppressions::parse(&text)?)
     }
 }

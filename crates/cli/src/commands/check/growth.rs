@@ -1,4 +1,4 @@
-//! How much more than the baseline is allowed: a percentage, or a size.
+//! How much more than the baseline is allowed: a percentage, or a size; and how many stacks are shown.
 
 use heapledger_analysis::Growth;
 use heapledger_launch::size::parse_size;
@@ -17,6 +17,11 @@ pub(super) fn parse_growth(text: &str) -> Result<Growth, String> {
             .ok_or_else(|| format!("'{text}' is not a percentage such as 5%")),
         None => parse_size(text).map(Growth::Bytes),
     }
+}
+
+/// So many; 0 is all.
+pub(super) fn all_or_some(text: &str) -> Result<usize, std::num::ParseIntError> {
+    text.parse().map(|number| if number == 0 { usize::MAX } else { number })
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ impl<'a> Naming<'a> {
                 finding.of_frees = Some(held);
                 self.some(&by_site, args.top)
             }
+            // They have stacks of their own.
+            (Figure::Errors, _) => Ok(Vec::new()),
             (Figure::LiveBlocks, _) => {
                 let mut by_blocks = self.sites.to_vec();
                 by_blocks.sort_by_key(|totals| !totals.blocks);
@@ -54,11 +56,11 @@ impl<'a> Naming<'a> {
 
     /// Names of all stacks that hold blocks.
     fn all(&mut self) -> Result<&mut Names<'a>> {
-        self.of(self.sites)
+        let sites = self.sites;
+        self.named(sites.iter().map(|totals| totals.site))
     }
 
-    fn of(&mut self, sites: &[SiteTotals]) -> Result<&mut Names<'a>> {
-        let wanted = sites.iter().map(|totals| totals.site);
+    pub(super) fn named(&mut self, wanted: impl Iterator<Item = Site>) -> Result<&mut Names<'a>> {
         let names = match self.names.take() {
             Some(mut names) => {
                 names.resolve(wanted, NamingOptions::default(), &mut |_| {})?;
@@ -72,7 +74,7 @@ impl<'a> Naming<'a> {
     /// The first `top` of `sites` with their stacks.
     fn some(&mut self, sites: &[SiteTotals], top: usize) -> Result<Vec<Responsible>> {
         let first = sites.get(..top.min(sites.len())).unwrap_or(sites);
-        let names = self.of(first)?;
+        let names = self.named(first.iter().map(|totals| totals.site))?;
         let with_stack = |totals: &SiteTotals| Ok(Responsible { totals: *totals, stack: names.stack(totals.site)? });
         first.iter().map(with_stack).collect()
     }

@@ -1,0 +1,384 @@
+//! The level `full`: blocks of any size, 64 bytes apart at least, filled, with canaries around them; freed ones wait.
+//!
+//! Blocks of up to 16 KiB with what lies around them share units of 64 KiB with others of their class; larger ones have runs of
+//! whole units. In a run, 16 bytes or more stand in front of the block and 48 or more behind it, all of them `0xBD`:
+//!
+//! ```text
+//!  [ front, 16 … ][ block ][ behind, 48 … ][ front … ][ block ]
+//! ```
+//!
+//! At most 4096 bytes on each side are watched. Memory of runs of 256 KiB and more goes back to the system when a block has
+//! waited; smaller ones keep theirs for the next block.
+
+#![forbid(unsafe_code)]
+
+use super::classes::{class_of, units_of};
+use super::found::{Cursor, Fill, Finding, Found, NotFreed, Refused, Request, System, Tables};
+use super::limits::{FullCounts, Limits};
+use super::slot::{Kind, Slot, flag};
+use super::store::{Store, Unit};
+use super::{bytes, edge_bytes, fill_edges, tell_edges};
+use crate::check::Region;
+use crate::memory::Memory;
+use core::sync::atomic::fence;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// What small runs are multiples of, and every block is aligned to at least.
+const GRAIN_BYTES: u64 = 16;
+/// In front of each block at least.
+const FRONT_BYTES: u64 = 16;
+/// Runs of up to so many bytes share a unit.
+const SMALL_BYTES: u64 = 16 << 10;
+/// The class of the smallest run of whole units: behind those of small ones.
+const LARGE: usize = 72;
+/// So much is watched on each side.
+const WATCHED_BYTES: u64 = 4096;
+/// Runs of so many bytes give back their memory.
+const GIVEN_BACK_BYTES: u64 = 256 << 10;
+/// So many blocks at most leave the queue in one call of `free`.
+const RELEASED_AT_ONCE: u32 = 16;
+const ALIGNMENT_MAX: u64 = 1 << 30;
+
+/// The arena.
+#[derive(Debug)]
+pub struct Full {
+    store: Store,
+    fill_bytes_max: u64,
+    freed_fill: u8,
+    bytes_max: AtomicU64,
+    blocks_max: AtomicU64,
+    waiting_bytes: AtomicU64,
+    not_kept: AtomicU64,
+}
+
+/// Bytes of a block with the least that lies around it.
+fn need(size: u64, alignment: u64) -> Option<u64> {
+    let room = size.checked_add(GRAIN_BYTES.wrapping_sub(1))? & !GRAIN_BYTES.wrapping_sub(1);
+    room.checked_add(Full::GAP_BYTES)?.checked_add(alignment.saturating_sub(GRAIN_BYTES))
+}
+
+/// The class of the runs in which so many bytes lie.
+fn class_for(need: u64) -> usize {
+    let small = class_of(need.div_ceil(GRAIN_BYTES));
+    if run_bytes(small) <= SMALL_BYTES && small < LARGE {
+        return small;
+    }
+    class_of(need.div_ceil(Full::UNIT_BYTES)).saturating_add(LARGE)
+}
+
+fn run_bytes(class: usize) -> u64 {
+    match class.checked_sub(LARGE) {
+        Some(large) => units_of(large).saturating_mul(Full::UNIT_BYTES),
+        None => units_of(class).saturating_mul(GRAIN_BYTES),
+    }
+}
+
+impl Full {
+    /// What the range is cut into: a word of [`Tables::units`] for each.
+    pub const UNIT_BYTES: u64 = 1 << 16;
+    /// Between two blocks at least.
+    pub const GAP_BYTES: u64 = 64;
+
+    /// An arena of so many bytes from this address on, a multiple of [`Full::UNIT_BYTES`]: memory of zeros that may be read and
+    /// written and that nobody else uses. `None` if the tables are none, or the addresses are none.
+    pub fn new(first: u64, bytes: u64, tables: Tables, limits: Limits) -> Option<Self> {
+        let store = Store::new(first, bytes, Self::UNIT_BYTES.trailing_zeros(), tables)?;
+        let arena = Self {
+            store,
+            fill_bytes_max: limits.fill_bytes_max,
+            freed_fill: limits.freed_fill,
+            bytes_max: AtomicU64::new(0),
+            blocks_max: AtomicU64::new(0),
+            waiting_bytes: AtomicU64::new(0),
+            not_kept: AtomicU64::new(0),
+        };
+        arena.set_limits(limits.quarantine_bytes, limits.quarantine_blocks);
+        Some(arena)
+    }
+
+    /// How much may wait from now on. What is too much goes as further blocks are freed, or by [`drain`](Self::drain).
+    pub fn set_limits(&self, quarantine_bytes: u64, quarantine_blocks: u64) {
+        self.bytes_max.store(quarantine_bytes, Ordering::Relaxed);
+        self.blocks_max.store(quarantine_blocks.min(self.store.waiting_max()), Ordering::Relaxed);
+    }
+
+    /// A block, as it was asked for.
+    pub fn allocate(&self, memory: &impl System, request: &Request) -> Result<u64, Refused> {
+        if !request.alignment.is_power_of_two() || request.alignment > ALIGNMENT_MAX {
+            return Err(Refused::TooLarge);
+        }
+        let need = need(request.size, request.alignment).ok_or(Refused::TooLarge)?;
+        let class = class_for(need);
+        let number = self.store.pop_free(class).map_or_else(|| self.cut(class), Ok)?;
+        let slot = self.store.slot(number).ok_or(Refused::NoRoom)?;
+        let clean = slot.put_begun().has(flag::CLEAN);
+        let (home, _) = slot.home();
+        let home = self.store.first().wrapping_add(home);
+        let alignment = request.alignment.max(GRAIN_BYTES).wrapping_sub(1);
+        let start = home.wrapping_add(FRONT_BYTES).wrapping_add(alignment) & !alignment;
+        slot.describe(start.wrapping_sub(home), request.size, request.words);
+        fill_edges(memory, edges(home, class, start, request.size));
+        let end = start.wrapping_add(request.size);
+        match request.fill {
+            Fill::Zero if !clean => bytes::fill(memory, start, end, 0),
+            Fill::Byte(byte) => {
+                bytes::fill(memory, start, start.wrapping_add(request.size.min(self.fill_bytes_max)), byte);
+            }
+            _ => {}
+        }
+        slot.put(Kind::Live, flag::CLEAN);
+        Ok(start)
+    }
+
+    /// A new run of this class; the others that were cut with it are free.
+    #[cold]
+    fn cut(&self, class: usize) -> Result<u32, Refused> {
+        let bytes = run_bytes(class);
+        let (units, runs, more) = match bytes.checked_div(Self::UNIT_BYTES) {
+            Some(units) if units > 0 => (units, 1, 0),
+            _ => (1, Self::UNIT_BYTES.checked_div(bytes).unwrap_or(1), bytes as u32),
+        };
+        let (offset, first) = self
+            .store
+            .cut(units, runs)
+            .ok_or_else(|| if bytes > self.store.range_bytes() { Refused::TooLarge } else { Refused::NoRoom })?;
+        for run in 0..runs {
+            let home = offset.wrapping_add(run.wrapping_mul(bytes));
+            if let Some(slot) = self.store.slot(first.wrapping_add(run as u32)) {
+                slot.settle(home, class, flag::CLEAN);
+            }
+        }
+        self.store.assign(offset, units, Unit { slot: first, more });
+        self.store.push_free(class, first.wrapping_add(1), (runs as u32).wrapping_sub(1));
+        Ok(first)
+    }
+
+    /// Frees the block that begins here: looks at what lies around it, fills it, and lets it wait. Those that must go for it
+    /// are looked at. Each damage is told while it still can be seen.
+    pub fn free(
+        &self,
+        memory: &impl System,
+        address: u64,
+        words: [u64; 2],
+        found: &mut impl FnMut(&Finding),
+    ) -> Result<Found, NotFreed> {
+        let number = self.number(address).ok_or(NotFreed::NotOurs)?;
+        let (block, slot) = self.store.win(number, address)?;
+        let edges = self.edges(&block, slot);
+        if tell_edges(memory, &block, edges, |finding| found(finding)) {
+            // What is told of them later is what was done later.
+            fill_edges(memory, edges);
+        }
+        let filled = block.start.wrapping_add(block.size.min(self.fill_bytes_max));
+        bytes::fill(memory, block.start, filled, self.freed_fill);
+        slot.describe_end(words);
+        let weight = self.weight(&block);
+        slot.put(Kind::Freed, 0);
+        let counted = self.make_room(memory, weight, found);
+        if !counted || !self.store.push_waiting(number) {
+            if counted {
+                self.waiting_bytes.fetch_sub(weight, Ordering::Relaxed);
+            }
+            self.not_kept.fetch_add(1, Ordering::Relaxed);
+            self.release(memory, number, slot);
+        }
+        Ok(block)
+    }
+
+    /// Lets the oldest go for a block that is to wait, and counts it. `false` if it may not wait itself.
+    fn make_room(&self, memory: &impl System, weight: u64, found: &mut impl FnMut(&Finding)) -> bool {
+        let (bytes_max, blocks_max) = (self.bytes_max.load(Ordering::Relaxed), self.blocks_max.load(Ordering::Relaxed));
+        if weight > bytes_max || blocks_max == 0 {
+            return false;
+        }
+        let much = || {
+            let all = self.waiting_bytes.load(Ordering::Relaxed).saturating_add(weight);
+            all > bytes_max || self.store.waiting() >= blocks_max
+        };
+        for _ in 0..RELEASED_AT_ONCE {
+            if !much() || !self.let_one_go(memory, found) {
+                break;
+            }
+        }
+        self.waiting_bytes.fetch_add(weight, Ordering::Relaxed);
+        true
+    }
+
+    /// Lets so many blocks go that wait, the oldest first; how many went.
+    pub fn drain(&self, memory: &impl System, blocks_max: u32, found: &mut impl FnMut(&Finding)) -> u32 {
+        let gone = (0..blocks_max).take_while(|_| self.let_one_go(memory, found)).count();
+        u32::try_from(gone).unwrap_or(u32::MAX)
+    }
+
+    fn let_one_go(&self, memory: &impl System, found: &mut impl FnMut(&Finding)) -> bool {
+        let Some(number) = self.store.pop_waiting() else { return false };
+        if let (Some(block), Some(slot)) = (self.store.found(number, 0), self.store.slot(number)) {
+            self.waiting_bytes.fetch_sub(self.weight(&block), Ordering::Relaxed);
+            let block = Found { offset: 0, ..block };
+            self.tell_freed(memory, &block, slot, found);
+            self.release(memory, number, slot);
+        }
+        true
+    }
+
+    /// Puts a block's run to the free ones.
+    fn release(&self, memory: &impl System, number: u32, slot: &Slot) {
+        slot.put(Kind::Released, 0);
+        let (home, class) = slot.home();
+        let bytes = run_bytes(class);
+        if bytes >= GIVEN_BACK_BYTES {
+            // Who looks at what lies there meanwhile learns that it is freed no more.
+            fence(Ordering::SeqCst);
+            if memory.discard(self.store.first().wrapping_add(home), bytes) {
+                slot.set(flag::CLEAN);
+            }
+        }
+        self.store.push_free(class, number, 1);
+    }
+
+    /// What is counted of a block that waits.
+    fn weight(&self, block: &Found) -> u64 {
+        need(block.size, GRAIN_BYTES).unwrap_or(u64::MAX)
+    }
+
+    /// The row of the block in whose run this address lies.
+    fn number(&self, address: u64) -> Option<u32> {
+        let offset = address.checked_sub(self.store.first())?;
+        let unit = self.store.unit(offset)?;
+        if unit.more == 0 {
+            return Some(unit.slot);
+        }
+        let inside = (offset & Self::UNIT_BYTES.wrapping_sub(1)) as u32;
+        // What is left over at the end of a unit belongs to its last run.
+        let last = (Self::UNIT_BYTES as u32).checked_div(unit.more)?.wrapping_sub(1);
+        Some(unit.slot.wrapping_add(inside.checked_div(unit.more)?.min(last)))
+    }
+
+    /// The block in whose run an address lies, also in front of it or behind it.
+    pub fn lookup(&self, address: u64) -> Option<Found> {
+        self.store.found(self.number(address)?, address)
+    }
+
+    /// Says what is to be kept of the block that begins here, live or waiting: words in place of those of its [`Request`], and those
+    /// that it was or will be freed with, if it is freed with zeros.
+    pub fn annotate(&self, address: u64, allocated: [u64; 2], freed: [u64; 2]) {
+        if let Some(number) = self.number(address)
+            && self.store.found(number, address).is_some_and(|block| block.offset == 0)
+            && let Some(slot) = self.store.slot(number)
+        {
+            slot.annotate(allocated, freed);
+        }
+    }
+
+    /// What was asked for, of the live block that begins here.
+    pub fn usable(&self, address: u64) -> Option<u64> {
+        super::usable(self.lookup(address)?)
+    }
+
+    /// Whether an address lies in the range.
+    pub fn contains(&self, address: u64) -> bool {
+        self.store.contains(address)
+    }
+
+    /// The block in the run below that one's, seen from that one's first byte.
+    pub fn before(&self, block: &Found) -> Option<Found> {
+        let (home, _) = self.store.slot(block.slot)?.home();
+        let below = self.store.first().wrapping_add(home).checked_sub(1)?;
+        self.store.found(self.number(below)?, block.start)
+    }
+
+    /// The block in the run above that one's, seen from that one's first byte.
+    pub fn after(&self, block: &Found) -> Option<Found> {
+        let (home, class) = self.store.slot(block.slot)?.home();
+        let above = self.store.first().wrapping_add(home).checked_add(run_bytes(class))?;
+        let mut number = self.number(above)?;
+        if number == block.slot {
+            // It was the last of its unit.
+            number = self.number((above | Self::UNIT_BYTES.wrapping_sub(1)).checked_add(1)?)?;
+        }
+        self.store.found(number, block.start)
+    }
+
+    /// Looks at the block in whose run this address lies.
+    pub fn check(&self, memory: &impl Memory, address: u64, found: &mut impl FnMut(&Finding)) -> Option<Found> {
+        let number = self.number(address)?;
+        self.examine(memory, number, found);
+        self.store.found(number, address)
+    }
+
+    /// Looks at all blocks, live and waiting, a few in each call: so many rows, and about so many bytes. Whether it has come to
+    /// the end; the next call begins anew then.
+    pub fn sweep(
+        &self,
+        memory: &impl Memory,
+        cursor: &mut Cursor,
+        slots_max: u32,
+        bytes_max: u64,
+        found: &mut impl FnMut(&Finding),
+    ) -> bool {
+        super::sweep(self.store.slots_used(), cursor, slots_max, bytes_max, |number| {
+            self.examine(memory, number, found)
+        })
+    }
+
+    /// Looks at one block, and says how many bytes it has looked at.
+    fn examine(&self, memory: &impl Memory, number: u32, found: &mut impl FnMut(&Finding)) -> u64 {
+        let Some(slot) = self.store.slot(number) else { return 0 };
+        let Some(row) = slot.row() else { return 0 };
+        let block = Found::new(&row, self.store.first(), number, self.store.first());
+        let block = Found { offset: 0, ..block };
+        let still = |finding: &Finding| {
+            // Freed or made anew meanwhile: what was seen is none of it.
+            if self.store.is_still(number, row.state) {
+                found(finding);
+            }
+        };
+        match row.state.kind() {
+            Kind::Live => {
+                let edges = self.edges(&block, slot);
+                tell_edges(memory, &block, edges, still);
+                edge_bytes(edges)
+            }
+            Kind::Freed => self.tell_freed(memory, &block, slot, still),
+            _ => 0,
+        }
+    }
+
+    fn edges(&self, block: &Found, slot: &Slot) -> ((u64, u64), (u64, u64)) {
+        let (home, class) = slot.home();
+        edges(self.store.first().wrapping_add(home), class, block.start, block.size)
+    }
+
+    /// Tells what of a waiting block is damaged, on both sides of it and of its fill; how many bytes were looked at.
+    fn tell_freed(&self, memory: &impl Memory, block: &Found, slot: &Slot, mut found: impl FnMut(&Finding)) -> u64 {
+        let edges = self.edges(block, slot);
+        tell_edges(memory, block, edges, &mut found);
+        let filled = block.size.min(self.fill_bytes_max);
+        let range = (block.start, block.start.wrapping_add(filled));
+        if let Some(damage) = bytes::damage(memory, range, self.freed_fill, block.start, Region::Freed) {
+            found(&Finding { block: *block, damage });
+        }
+        filled.saturating_add(edge_bytes(edges))
+    }
+
+    /// What it holds.
+    pub fn counts(&self) -> FullCounts {
+        FullCounts {
+            waiting_blocks: self.store.waiting(),
+            waiting_bytes: self.waiting_bytes.load(Ordering::Relaxed),
+            slots: u64::from(self.store.slots_used()),
+            range_bytes: self.store.used_bytes(),
+            not_kept: self.not_kept.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What is watched in front of a block and behind it.
+fn edges(home: u64, class: usize, start: u64, size: u64) -> ((u64, u64), (u64, u64)) {
+    let end = start.wrapping_add(size);
+    let last = home.wrapping_add(run_bytes(class));
+    let front = start.wrapping_sub(home).min(WATCHED_BYTES);
+    let behind = last.wrapping_sub(end).min(WATCHED_BYTES);
+    ((start.wrapping_sub(front), start), (end, end.wrapping_add(behind)))
+}

@@ -1,0 +1,160 @@
+//! Where dressed blocks begin: a bit for each sixteen bytes of the address space.
+//!
+//! It depends on nothing else: not on a ledger, not on a thread's state, not on the header in front of the block, which the
+//! program can write to. In private memory it is right in a forked child as well. Every change is one atomic step: it can be
+//! interrupted by a signal handler that does the same, and of two that undress one block, one loses.
+
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::Ordering;
+
+use crate::leaf::{Leaf, LeafSlot, Pages};
+
+/// Bytes for which a bit stands: no two blocks are dressed closer to each other than header and canary take.
+const GRANULE_BYTES: u64 = 16;
+/// Bits of a word.
+const WORD_BITS: u64 = 32;
+
+/// What became of a mark that was to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// It is set.
+    Done,
+    /// It was set before: such a block was freed behind our back.
+    Already,
+    /// There is no memory for it, or no bit for such an address: the block must be handed out as it is.
+    NoRoom,
+}
+
+/// Where dressed blocks begin, in at most `LEAVES` parts of `WORDS` words each.
+///
+/// All zeros are an empty one. A leaf of `WORDS` words stands for 512 times as many bytes of the address space; 2^19 leaves of
+/// 2^19 words are the 47 bits of a program's.
+#[derive(Debug)]
+pub struct Dressed<const LEAVES: usize, const WORDS: usize> {
+    slots: [LeafSlot<WORDS>; LEAVES],
+}
+
+/// The place of one bit.
+#[derive(Clone, Copy)]
+struct Bit {
+    leaf: usize,
+    word: usize,
+    mask: u32,
+}
+
+impl<const LEAVES: usize, const WORDS: usize> Default for Dressed<LEAVES, WORDS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const LEAVES: usize, const WORDS: usize> Dressed<LEAVES, WORDS> {
+    /// With no block in it.
+    pub const fn new() -> Self {
+        Self { slots: [const { LeafSlot::empty() }; LEAVES] }
+    }
+
+    /// The bit for the granule in which an address lies.
+    fn bit(address: u64) -> Option<Bit> {
+        let granule = address.checked_div(GRANULE_BYTES)?;
+        let word = granule.checked_div(WORD_BITS)?;
+        let leaf = usize::try_from(word.checked_div(WORDS as u64)?).ok()?;
+        let word = usize::try_from(word.checked_rem(WORDS as u64)?).ok()?;
+        let mask = 1u32.wrapping_shl(granule.checked_rem(WORD_BITS)? as u32);
+        (leaf < LEAVES).then_some(Bit { leaf, word, mask })
+    }
+
+    /// The bit of a block that begins here. Blocks that are dressed begin where a granule does.
+    fn bit_of_block(address: u64) -> Option<Bit> {
+        address.is_multiple_of(GRANULE_BYTES).then(|| Self::bit(address))?
+    }
+
+    fn leaf(&self, leaf: usize) -> Option<&'static Leaf<WORDS>> {
+        self.slots.get(leaf)?.get()
+    }
+
+    /// A block that begins here is dressed: said after [`dress`](crate::dress), before the program has it.
+    pub fn mark(&self, address: u64, pages: &impl Pages<WORDS>) -> Marked {
+        let marked = || {
+            let bit = Self::bit_of_block(address)?;
+            let word = self.slots.get(bit.leaf)?.get_or_take(pages)?.get(bit.word)?;
+            Some(word.fetch_or(bit.mask, Ordering::AcqRel) & bit.mask != 0)
+        };
+        match marked() {
+            Some(false) => Marked::Done,
+            Some(true) => Marked::Already,
+            None => Marked::NoRoom,
+        }
+    }
+
+    /// The block that begins here is dressed no more. `false` if it was not: never, or another one was faster. Who has
+    /// `true` is the one to give it back.
+    pub fn unmark(&self, address: u64) -> bool {
+        let unmarked = || {
+            let bit = Self::bit_of_block(address)?;
+            let word = self.leaf(bit.leaf)?.get(bit.word)?;
+            Some(word.fetch_and(!bit.mask, Ordering::AcqRel) & bit.mask != 0)
+        };
+        unmarked().unwrap_or(false)
+    }
+
+    /// Whether a dressed block begins here.
+    pub fn begins(&self, address: u64) -> bool {
+        let begins = || {
+            let bit = Self::bit_of_block(address)?;
+            Some(self.leaf(bit.leaf)?.get(bit.word)?.load(Ordering::Acquire) & bit.mask != 0)
+        };
+        begins().unwrap_or(false)
+    }
+
+    /// The nearest beginning of a dressed block at this address or up to so many bytes below it, rounded up to what one word
+    /// of the bitmap stands for. Whether that block reaches up to the address, its header says.
+    pub fn nearest_below(&self, address: u64, bytes: u64) -> Option<u64> {
+        const WORD_BYTES: u64 = WORD_BITS.saturating_mul(GRANULE_BYTES);
+        let first = address.saturating_sub(bytes).checked_div(WORD_BYTES)?;
+        let mut at = address.checked_div(WORD_BYTES)?;
+        let bit = Self::bit(address)?;
+        // Of the address's own word, what lies at it or below.
+        let mut wanted = bit.mask | bit.mask.wrapping_sub(1);
+        loop {
+            let bit = Self::bit(at.checked_mul(WORD_BYTES)?)?;
+            let leaf = self.leaf(bit.leaf);
+            let set = leaf.and_then(|leaf| leaf.get(bit.word)).map_or(0, |word| word.load(Ordering::Acquire)) & wanted;
+            if let Some(highest) = set.checked_ilog2() {
+                return u64::from(highest).checked_mul(GRANULE_BYTES)?.checked_add(at.checked_mul(WORD_BYTES)?);
+            }
+            // What a leaf that is not there stands for is passed over at once.
+            let last = if leaf.is_none() { at.checked_sub(bit.word as u64)? } else { at };
+            if last <= first {
+                return None;
+            }
+            at = last.checked_sub(1)?;
+            wanted = u32::MAX;
+        }
+    }
+
+    /// The first beginning of a dressed block at this address or above. Who goes through all of them asks again from behind
+    /// each; what comes and goes meanwhile is told or not.
+    pub fn first_from(&self, address: u64) -> Option<u64> {
+        const WORD_BYTES: u64 = WORD_BITS.saturating_mul(GRANULE_BYTES);
+        let granule = address.checked_next_multiple_of(GRANULE_BYTES)?;
+        let mut at = granule.checked_div(WORD_BYTES)?;
+        // Of the first word, what lies at the address or above.
+        let mut wanted = !Self::bit(granule)?.mask.wrapping_sub(1);
+        loop {
+            let bit = Self::bit(at.checked_mul(WORD_BYTES)?)?;
+            let leaf = self.leaf(bit.leaf);
+            let set = leaf.and_then(|leaf| leaf.get(bit.word)).map_or(0, |word| word.load(Ordering::Acquire)) & wanted;
+            if set != 0 {
+                return u64::from(set.trailing_zeros())
+                    .checked_mul(GRANULE_BYTES)?
+                    .checked_add(at.checked_mul(WORD_BYTES)?);
+            }
+            // What a leaf that is not there stands for is passed over at once.
+            let passed = if leaf.is_none() { (WORDS as u64).checked_sub(bit.word as u64)? } else { 1 };
+            at = at.checked_add(passed)?;
+            wanted = u32::MAX;
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Where the parts of a dressed block lie, and how they are written.
+
+#![forbid(unsafe_code)]
+
+use crate::memory::Memory;
+
+/// Stands next to a block's first byte, in memory order 34 12 BA AB.
+pub const HEAD_CANARY: u32 = 0xABBA_1234;
+/// Stands right after a block's last byte, at any alignment, in memory order 78 56 AD BA.
+pub const TAIL_CANARY: u32 = 0xBAAD_5678;
+/// What the slack behind the tail canary is filled with.
+pub const SLACK_FILL: u8 = 0xBD;
+/// Bytes in front of a block: size, lead, slack and their checksum, then the canary.
+pub const HEADER_BYTES: u64 = 16;
+/// Bytes of the tail canary.
+pub const TAIL_BYTES: u64 = 4;
+
+/// Bits of the header's first word that are the size, then those of the lead (as a power of two), then those of the slack.
+const SIZE_BITS: u32 = 47;
+const LEAD_BITS: u32 = 5;
+const SLACK_BITS: u32 = 12;
+/// More slack than this is not watched.
+const SLACK_MAX: u64 = low(SLACK_BITS);
+
+/// So many ones.
+const fn low(bits: u32) -> u64 {
+    match 1u64.checked_shl(bits) {
+        Some(above) => above.wrapping_sub(1),
+        None => u64::MAX,
+    }
+}
+
+/// How wide the addresses of a target are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// 32 bits.
+    Bits32,
+    /// 64 bits, of which programs have 47.
+    Bits64,
+}
+
+impl Width {
+    /// The highest address that a block may reach up to.
+    pub const fn last_address(self) -> u64 {
+        match self {
+            Width::Bits32 => low(32),
+            Width::Bits64 => low(47),
+        }
+    }
+
+    /// The largest block that an allocator may be asked for: half of what can be addressed.
+    const fn bytes_max(self) -> u64 {
+        match self {
+            Width::Bits32 => low(31),
+            Width::Bits64 => low(46),
+        }
+    }
+}
+
+/// What only this process knows: without it no header can be forged by accident, say by a copy of another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Secret(u64);
+
+impl Secret {
+    /// Of 64 bits that nobody can foretell.
+    pub const fn new(random: u64) -> Self {
+        Self(random)
+    }
+
+    /// The checksum of a header's first word at this address.
+    const fn sum(self, address: u64, word: u64) -> u32 {
+        // Each step can be undone, so that two words at one address differ before the upper half is folded in.
+        let mixed = (self.0 ^ address).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(32) ^ word;
+        let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xA076_1D64_78BD_642F);
+        (mixed ^ (mixed >> 32)) as u32
+    }
+}
+
+/// What to ask an allocator for, so that a block can be dressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    width: Width,
+    size: u64,
+    lead: u64,
+    bytes: u64,
+}
+
+impl Plan {
+    /// For a block of this size and alignment. `None` if the alignment is no power of two, or no allocator could give as
+    /// much: then the program's own call is passed on, which fails as it would.
+    pub fn new(width: Width, size: u64, alignment: u64) -> Option<Self> {
+        let lead = alignment.is_power_of_two().then_some(alignment)?.max(HEADER_BYTES);
+        if lead.trailing_zeros() as u64 > low(LEAD_BITS) {
+            return None;
+        }
+        let bytes = lead.checked_add(size)?.checked_add(TAIL_BYTES)?;
+        (bytes <= width.bytes_max()).then_some(Self { width, size, lead, bytes })
+    }
+
+    /// Bytes to ask for.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The alignment to ask for: the lead keeps the block's own.
+    pub fn alignment(&self) -> u64 {
+        self.lead
+    }
+}
+
+/// A dressed block: what its header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// What the program has.
+    pub address: u64,
+    /// What it asked for.
+    pub size: u64,
+    /// Bytes in front of it that are the allocator's block as well: at least [`HEADER_BYTES`].
+    pub lead: u64,
+    /// Bytes behind the tail canary that are watched.
+    pub slack: u64,
+}
+
+impl Block {
+    /// What the allocator gave, and is to have back.
+    pub fn given(&self) -> u64 {
+        self.address.wrapping_sub(self.lead)
+    }
+
+    /// The end of what the program asked for, where the tail canary begins.
+    pub fn end(&self) -> u64 {
+        self.address.wrapping_add(self.size)
+    }
+
+    /// Whether such a block can be: as it was dressed, it lies in the address space and is aligned as its lead.
+    fn is_sound(&self, width: Width) -> bool {
+        let end =
+            self.size.checked_add(self.address).and_then(|end| end.checked_add(TAIL_BYTES)?.checked_add(self.slack));
+        self.lead >= HEADER_BYTES
+            && self.address > self.lead
+            && self.address & self.lead.wrapping_sub(1) == 0
+            && end.is_some_and(|end| end.wrapping_sub(1) <= width.last_address())
+    }
+
+    fn word(&self) -> u64 {
+        let lead = u64::from(self.lead.trailing_zeros()).wrapping_shl(SIZE_BITS);
+        self.size | lead | self.slack.wrapping_shl(SIZE_BITS.wrapping_add(LEAD_BITS))
+    }
+
+    /// What stands in front of the block: a word of size, lead and slack, and one of its checksum and the canary.
+    pub(crate) fn words(&self, secret: Secret) -> [u64; 2] {
+        let word = self.word();
+        [word, rest(secret.sum(self.address, word))]
+    }
+
+    /// The block of such words in front of this address, if they are whole.
+    #[inline(always)]
+    pub(crate) fn of_words([word, rest_of]: [u64; 2], address: u64, secret: Secret, width: Width) -> Option<Self> {
+        let block = Self::of_word(word, address);
+        (rest_of == rest(secret.sum(address, word)) && block.is_sound(width)).then_some(block)
+    }
+
+    #[inline(always)]
+    fn of_word(word: u64, address: u64) -> Self {
+        let lead = word.wrapping_shr(SIZE_BITS) & low(LEAD_BITS);
+        Self {
+            address,
+            size: word & low(SIZE_BITS),
+            lead: 1u64.wrapping_shl(lead as u32),
+            slack: word.wrapping_shr(SIZE_BITS.wrapping_add(LEAD_BITS)),
+        }
+    }
+
+    /// Size, lead, slack and checksum as they stand in memory.
+    pub(crate) fn header(&self, secret: Secret) -> [u8; 12] {
+        let word = self.word();
+        let mut header = [0; 12];
+        let bytes = word.to_le_bytes().into_iter().chain(secret.sum(self.address, word).to_le_bytes());
+        for (place, byte) in header.iter_mut().zip(bytes) {
+            *place = byte;
+        }
+        header
+    }
+
+    /// What such bytes in front of this address say, if their checksum is right.
+    pub(crate) fn believed(header: [u8; 12], address: u64, secret: Secret, width: Width) -> Option<Self> {
+        let (word, sum) = header.split_first_chunk::<8>()?;
+        let word = u64::from_le_bytes(*word);
+        if sum != secret.sum(address, word).to_le_bytes() {
+            return None;
+        }
+        let block = Self::of_word(word, address);
+        block.is_sound(width).then_some(block)
+    }
+}
+
+/// Takes the dressing of a block off again, so that all of what was written is zeros: what an allocator gave for `calloc` is so, and a
+/// block that cannot be handed out dressed is handed out as it was. `None` if it is not in `memory`.
+pub fn undress(memory: &impl Memory, block: &Block) -> Option<()> {
+    memory.write(block.address.wrapping_sub(HEADER_BYTES), [0; 16])?;
+    let mut at = block.end();
+    for _ in 0..TAIL_BYTES.wrapping_add(block.slack) {
+        memory.write(at, [0])?;
+        at = at.wrapping_add(1);
+    }
+    Some(())
+}
+
+/// A checksum, and the canary behind it.
+#[inline(always)]
+const fn rest(sum: u32) -> u64 {
+    const CANARY: u64 = (HEAD_CANARY as u64).wrapping_shl(32);
+    sum as u64 | CANARY
+}
+
+/// Dresses what an allocator gave at this address: `actual` bytes, at least what the plan asked for. `None`, and nothing
+/// of it can be used as a dressed block, if it is less, aligned otherwise, or not in `memory`.
+#[inline(always)]
+pub fn dress(memory: &impl Memory, secret: Secret, plan: &Plan, given: u64, actual: u64) -> Option<Block> {
+    let slack = actual.checked_sub(plan.bytes)?.min(SLACK_MAX);
+    let block = Block { address: given.checked_add(plan.lead)?, size: plan.size, lead: plan.lead, slack };
+    if !block.is_sound(plan.width) {
+        return None;
+    }
+    let [word, rest] = block.words(secret);
+    memory.write(block.address.wrapping_sub(16), word.to_le_bytes())?;
+    memory.write(block.address.wrapping_sub(8), rest.to_le_bytes())?;
+    let end = block.end();
+    for (at, bytes) in Behind::of(slack) {
+        let at = end.wrapping_add(at);
+        match bytes {
+            Piece::Eight(bytes) => memory.write(at, bytes.to_le_bytes())?,
+            Piece::Four(bytes) => memory.write(at, bytes.to_le_bytes())?,
+            Piece::One(byte) => memory.write(at, [byte])?,
+        }
+    }
+    Some(block)
+}
+
+/// Bytes behind a block as they are to be, in as few pieces as may be: some overlap.
+pub(crate) struct Behind {
+    at: u64,
+    bytes: u64,
+}
+
+/// Some of them.
+pub(crate) enum Piece {
+    Eight(u64),
+    Four(u32),
+    One(u8),
+}
+
+impl Behind {
+    /// The canary and so much slack.
+    #[inline(always)]
+    pub(crate) fn of(slack: u64) -> Behind {
+        Behind { at: 0, bytes: slack.wrapping_add(TAIL_BYTES) }
+    }
+}
+
+impl Iterator for Behind {
+    type Item = (u64, Piece);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(u64, Piece)> {
+        const FILL: u64 = u64::from_le_bytes([SLACK_FILL; 8]);
+        const CANARY: u64 = TAIL_CANARY as u64;
+        let (at, left) = (self.at, self.bytes.wrapping_sub(self.at));
+        if left == 0 {
+            return None;
+        }
+        let whole = if at == 0 { CANARY | FILL.wrapping_shl(32) } else { FILL };
+        let (from, bytes, piece) = match left {
+            8.. => (at, 8, Piece::Eight(whole)),
+            4.. => (at, 4, Piece::Four(whole as u32)),
+            // What is left is slack, and so is what lies in front of it, if that is far enough behind the canary.
+            _ if at >= 12 => (self.bytes.wrapping_sub(8), left, Piece::Eight(FILL)),
+            _ if at >= 8 => (self.bytes.wrapping_sub(4), left, Piece::Four(FILL as u32)),
+            _ => (at, 1, Piece::One(SLACK_FILL)),
+        };
+        self.at = at.wrapping_add(bytes);
+        Some((from, piece))
+    }
+}

@@ -1,0 +1,471 @@
+//! Blocks that are guarded: a layer of its own between the stubs and the next allocator.
+//!
+//! The functions here stand in the places of the real ones ([`next::put_before`]), so that every call passes through them, whether it
+//! is recorded or not: in a forked child, in a thread without a state, when recording has stopped. They ask the real allocator for more
+//! than the program wants, and dress what it gives (`crates/guard`). Each block says itself whether it is dressed, by a bit of private
+//! memory: so blocks from before, and those of others, go on as they came.
+
+use crate::SHARED;
+use crate::hooked::{HOOKED, Hook};
+use crate::next;
+use crate::others;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use heapledger_format::Kind;
+use heapledger_format::errors::FoundAt;
+use heapledger_guard::{Plan, Window};
+use heapledger_linux::text::Text;
+use heapledger_linux::{apart, process, syscall};
+use heapledger_process::arenas;
+use heapledger_process::damage;
+use heapledger_process::guarded::{GUARD, Level};
+use heapledger_process::ledger::PAGE_BYTES;
+use heapledger_process::sweep::{self, Copied};
+use heapledger_process::{hooks, start};
+
+/// What is put before which function.
+const LAYER: [(Hook, *const ()); 14] = [
+    (Hook::Malloc, malloc as *const ()),
+    (Hook::Calloc, calloc as *const ()),
+    (Hook::Realloc, realloc as *const ()),
+    (Hook::Reallocarray, reallocarray as *const ()),
+    (Hook::PosixMemalign, posix_memalign as *const ()),
+    (Hook::AlignedAlloc, memalign::<{ Hook::AlignedAlloc as usize }> as *const ()),
+    (Hook::Memalign, memalign::<{ Hook::Memalign as usize }> as *const ()),
+    (Hook::Valloc, valloc as *const ()),
+    (Hook::Pvalloc, pvalloc as *const ()),
+    (Hook::Free, free::<{ Hook::Free as usize }> as *const ()),
+    (Hook::Cfree, free::<{ Hook::Cfree as usize }> as *const ()),
+    (Hook::FreeSized, free::<{ Hook::FreeSized as usize }> as *const ()),
+    (Hook::FreeAlignedSized, free::<{ Hook::FreeAlignedSized as usize }> as *const ()),
+    (Hook::MallocUsableSize, malloc_usable_size as *const ()),
+];
+
+/// The real functions; 0 where nothing was put before them.
+static REAL: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
+
+/// Alignment of what `malloc` gives.
+const ALIGNMENT: usize = 16;
+const WORD_BYTES: usize = size_of::<usize>();
+
+/// Begins, if it was asked for and recording has begun.
+#[cfg(not(feature = "wrapped"))]
+#[cold]
+pub(crate) fn begin() {
+    let wanted = SHARED.settings().guard;
+    if wanted.level == Level::Off || GUARD.is_on() || !hooks::follows(&SHARED) {
+        return;
+    }
+    if !GUARD.start(wanted.level, wanted.begins_late, wanted.quarantine_bytes) {
+        start::complain(&[b"no memory for the guard: blocks are not guarded"]);
+        return;
+    }
+    for (hook, function) in LAYER {
+        if let Some(real) = REAL.get(hook as usize) {
+            next::put_before(hook, function as usize, real);
+        }
+    }
+    next::look_who_watches();
+    // SAFETY: it calls nothing of the program's nor of the C library's, and waits for nobody without bound.
+    unsafe { syscall::handle_once(syscall::SIGNAL_ABORT, aborted) };
+}
+
+/// The program ends: a last look at all blocks that are still there. Not in forked children, whose blocks are nearly all their parent's.
+#[cold]
+pub(crate) fn at_exit() {
+    if is_on() && hooks::follows(&SHARED) {
+        last_look(FoundAt::Exit);
+    }
+}
+
+/// Looks at all blocks, a last time, and says if not all could be looked at.
+fn last_look(at: FoundAt) {
+    // What other threads have may go away while it is looked at.
+    let swept = match process::threads() {
+        1 => sweep::all(&SHARED, anywhere, at),
+        _ => sweep::all(&SHARED, Copied::new, at),
+    };
+    let unseen = swept.unseen.saturating_add(arenas::sweep(&SHARED, at).unseen);
+    if unseen != 0 {
+        let mut number = Text::<24>::new();
+        number.push_number(unseen);
+        start::complain(&[b"guarded blocks that nobody looked at when the program ended: ", number.bytes()]);
+    }
+}
+
+/// The program gives up, or the C library does for it: often for damage that only this look can find. Then it goes its way.
+extern "C" fn aborted(_: i32) {
+    apart::run(&mut || last_look(FoundAt::Signal));
+    syscall::raise(syscall::SIGNAL_ABORT);
+}
+
+/// Whether blocks are guarded.
+#[inline(always)]
+pub(crate) fn is_on() -> bool {
+    GUARD.is_on()
+}
+
+fn real(hook: Hook) -> usize {
+    REAL.get(hook as usize).map_or(0, |real| real.load(Ordering::Acquire))
+}
+
+// SAFETY of all of these: the function is the next allocator's of that name and shape, which was there before this layer was put before
+// it; its arguments are the program's, or what the layer makes of them.
+
+#[inline(always)]
+fn gives(function: usize, first: usize) -> usize {
+    // SAFETY: above.
+    unsafe { core::mem::transmute::<usize, extern "C" fn(usize) -> usize>(function)(first) }
+}
+
+#[inline(always)]
+fn gives_of_two(function: usize, first: usize, second: usize) -> usize {
+    // SAFETY: above.
+    unsafe { core::mem::transmute::<usize, extern "C" fn(usize, usize) -> usize>(function)(first, second) }
+}
+
+#[inline(always)]
+fn gives_of_three(function: usize, [first, second, third]: [usize; 3]) -> usize {
+    // SAFETY: above.
+    unsafe {
+        core::mem::transmute::<usize, extern "C" fn(usize, usize, usize) -> usize>(function)(first, second, third)
+    }
+}
+
+#[inline(always)]
+fn stores(function: usize, place: *mut usize, alignment: usize, size: usize) -> i32 {
+    // SAFETY: above.
+    unsafe {
+        core::mem::transmute::<usize, extern "C" fn(*mut usize, usize, usize) -> i32>(function)(place, alignment, size)
+    }
+}
+
+#[inline(always)]
+fn takes(function: usize, block: usize) {
+    // SAFETY: above.
+    unsafe { core::mem::transmute::<usize, extern "C" fn(usize)>(function)(block) }
+}
+
+/// Bytes that a block of the real allocator has, at least `asked`.
+#[inline(always)]
+fn usable(given: usize, asked: usize) -> usize {
+    if next::is_glibc() {
+        return in_glibc(given).0.max(asked);
+    }
+    match real(Hook::MallocUsableSize) {
+        0 => asked,
+        function => gives(function, given).max(asked),
+    }
+}
+
+/// glibc's word in front of a block: bytes that it has, and whether it lies in a mapping of its own, or outside of the first heap.
+#[inline(always)]
+pub(crate) fn in_glibc(given: usize) -> (usize, bool, bool) {
+    const MAPPED: usize = 2;
+    const NOT_MAIN_ARENA: usize = 4;
+    const FLAGS: usize = 7;
+    // SAFETY: a block that glibc gave has a chunk header in front of it.
+    let header = unsafe { *(given as *const usize).wrapping_sub(1) };
+    let (chunk, is_mapped) = (header & !FLAGS, header & MAPPED != 0);
+    let own = if is_mapped { 2 * WORD_BYTES } else { WORD_BYTES };
+    (chunk.wrapping_sub(own), is_mapped, header & NOT_MAIN_ARENA != 0)
+}
+
+/// What of memory belongs to the block that the real allocator gave.
+fn window(given: usize, bytes: usize) -> Window {
+    // SAFETY: the allocator has given so many bytes, for this thread to dress before anybody has them, or dressed they are and this
+    // thread is the one that takes the dressing off.
+    unsafe { Window::new(given as u64, bytes as u64) }
+}
+
+/// All memory: of a block that is dressed, of which only its header says where it begins and ends.
+fn anywhere() -> Window {
+    // SAFETY: only asked about blocks that the bitmap has, and only by the thread to which the program has given the block: to free it,
+    // to resize it, to ask for its size.
+    unsafe { Window::new(0, u64::MAX) }
+}
+
+/// Dresses what the real allocator gave; 0 stays 0.
+#[inline(always)]
+fn dress(plan: &Plan, given: usize) -> usize {
+    if given == 0 {
+        return 0;
+    }
+    let bytes = usable(given, plan.bytes() as usize);
+    GUARD.dress(&window(given, bytes), plan, given, bytes).unwrap_or_else(|| undressed(given))
+}
+
+/// The block is handed out as it is.
+#[cold]
+#[inline(never)]
+fn undressed(given: usize) -> usize {
+    if given != 0 {
+        GUARD.count_undressed();
+    }
+    given
+}
+
+/// A block from memory of the guard's own, if there is some.
+#[inline(always)]
+fn own(size: usize, alignment: usize, zeros: bool) -> Option<usize> {
+    if GUARD.has_arena() { arenas::allocate(size, alignment, zeros) } else { None }
+}
+
+extern "C" fn malloc(size: usize) -> usize {
+    if let Some(block) = own(size, ALIGNMENT, false) {
+        return block;
+    }
+    match GUARD.plan(size, ALIGNMENT) {
+        Some(plan) => dress(&plan, gives(real(Hook::Malloc), plan.bytes() as usize)),
+        None => undressed(gives(real(Hook::Malloc), size)),
+    }
+}
+
+extern "C" fn calloc(items: usize, item_bytes: usize) -> usize {
+    if let Some(block) = items.checked_mul(item_bytes).and_then(|size| own(size, ALIGNMENT, true)) {
+        return block;
+    }
+    match items.checked_mul(item_bytes).and_then(|size| GUARD.plan(size, ALIGNMENT)) {
+        Some(plan) => dress(&plan, gives_of_two(real(Hook::Calloc), 1, plan.bytes() as usize)),
+        None => undressed(gives_of_two(real(Hook::Calloc), items, item_bytes)),
+    }
+}
+
+/// `aligned_alloc` and `memalign`.
+extern "C" fn memalign<const HOOK: usize>(alignment: usize, size: usize) -> usize {
+    if alignment.is_power_of_two()
+        && let Some(block) = own(size, alignment, false)
+    {
+        return block;
+    }
+    let function = REAL.get(HOOK).map_or(0, |real| real.load(Ordering::Acquire));
+    match GUARD.plan(size, alignment) {
+        Some(plan) => dress(&plan, gives_of_two(function, plan.alignment() as usize, plan.bytes() as usize)),
+        None => undressed(gives_of_two(function, alignment, size)),
+    }
+}
+
+extern "C" fn posix_memalign(place: *mut usize, alignment: usize, size: usize) -> i32 {
+    if alignment.is_power_of_two()
+        && alignment >= WORD_BYTES
+        && let Some(block) = own(size, alignment, false)
+    {
+        // SAFETY: the program says where it wants it.
+        unsafe { *place = block };
+        return 0;
+    }
+    // One that is too small is refused, and would not be if it were made larger.
+    let plan = GUARD.plan(size, alignment).filter(|_| alignment >= WORD_BYTES);
+    let Some(plan) = plan else {
+        let result = stores(real(Hook::PosixMemalign), place, alignment, size);
+        if result == 0 {
+            GUARD.count_undressed();
+        }
+        return result;
+    };
+    let mut given = 0;
+    let into = &raw mut given;
+    let result = stores(real(Hook::PosixMemalign), into, plan.alignment() as usize, plan.bytes() as usize);
+    if result == 0 {
+        // SAFETY: the function has stored a block there, and the program says where it wants it.
+        unsafe { *place = dress(&plan, into.read()) };
+    }
+    result
+}
+
+extern "C" fn valloc(size: usize) -> usize {
+    in_pages(Hook::Valloc, size, Some(size))
+}
+
+extern "C" fn pvalloc(size: usize) -> usize {
+    in_pages(Hook::Pvalloc, size, size.checked_next_multiple_of(PAGE_BYTES))
+}
+
+/// A block that begins with a page. The two functions are those of old programs: one function is enough for both.
+fn in_pages(hook: Hook, asked: usize, size: Option<usize>) -> usize {
+    if let Some(block) = size.and_then(|size| own(size, PAGE_BYTES, false)) {
+        return block;
+    }
+    match size.and_then(|size| GUARD.plan(size, PAGE_BYTES)).filter(|_| real(Hook::Memalign) != 0) {
+        Some(plan) => {
+            dress(&plan, gives_of_two(real(Hook::Memalign), plan.alignment() as usize, plan.bytes() as usize))
+        }
+        None => undressed(gives(real(hook), asked)),
+    }
+}
+
+/// Takes the dressing off a block that is given back; what the allocator is to have. `None`: it is not to have it.
+#[inline(always)]
+fn take_off(address: usize, at: FoundAt, called: Kind) -> Option<usize> {
+    if !GUARD.take_off(address) {
+        return unknown(address); // never dressed, or another thread was faster
+    }
+    match GUARD.whole(&anywhere(), address) {
+        Some(block) => Some(block.given() as usize),
+        None => damaged(address, at, called),
+    }
+}
+
+/// What becomes of an address that is no dressed block's: a block of others goes on, and what is no block must not.
+#[cold]
+#[inline(never)]
+fn unknown(address: usize) -> Option<usize> {
+    let only_ours = || others::is_glibc() && others::all_call_us() && hooks::sees_all_frees(&SHARED);
+    (!GUARD.is_no_block(only_ours)).then_some(address)
+}
+
+/// Tells of damage; what the allocator is to have.
+#[cold]
+#[inline(never)]
+fn damaged(address: usize, at: FoundAt, called: Kind) -> Option<usize> {
+    let checked = GUARD.check(&anywhere(), address)?;
+    damage::tell(&SHARED, &anywhere(), &checked, address, (at, called));
+    if let Some(block) = checked.block {
+        return Some(block.given() as usize);
+    }
+    // Nearly all blocks begin right in front of their header. glibc's word there says whether this one does.
+    let given = address.wrapping_sub(heapledger_guard::HEADER_BYTES as usize);
+    if next::is_glibc() && is_like_a_chunk(given) {
+        return Some(given);
+    }
+    GUARD.count_kept();
+    None
+}
+
+/// Whether glibc could have given a block here.
+fn is_like_a_chunk(given: usize) -> bool {
+    const BYTES_MAX: usize = 1 << 40;
+    let (bytes, is_mapped, _) = in_glibc(given);
+    let is_aligned = bytes % ALIGNMENT == if is_mapped { 0 } else { WORD_BYTES };
+    is_aligned && (3 * WORD_BYTES..BYTES_MAX).contains(&bytes) && !is_mapped
+}
+
+extern "C" fn free<const HOOK: usize>(address: usize) {
+    let function = real(Hook::Free);
+    if address != 0 {
+        let called = const { crate::hooked::hooked_at(HOOK).kind };
+        if arenas::contains(address) {
+            arenas::free(&SHARED, address, called, FoundAt::Free);
+        } else if let Some(given) = take_off(address, FoundAt::Free, called) {
+            takes(function, given);
+        }
+    }
+}
+
+extern "C" fn realloc(address: usize, size: usize) -> usize {
+    resize(address, size, Kind::REALLOC)
+}
+
+extern "C" fn reallocarray(address: usize, items: usize, item_bytes: usize) -> usize {
+    match items.checked_mul(item_bytes) {
+        Some(size) => resize(address, size, Kind::REALLOCARRAY),
+        // Refused before the block is looked at.
+        None => gives_of_three(real(Hook::Reallocarray), [address, items, item_bytes]),
+    }
+}
+
+#[inline(never)]
+fn resize(address: usize, size: usize, called: Kind) -> usize {
+    if address == 0 {
+        return malloc(size);
+    }
+    if arenas::contains(address) {
+        return move_away(address, size, called);
+    }
+    if !GUARD.begins(address) {
+        // A block of others stays as it is.
+        return unknown(address).map_or(0, |address| gives_of_two(real(Hook::Realloc), address, size));
+    }
+    if size == 0 && next::is_glibc() {
+        if let Some(given) = take_off(address, FoundAt::Realloc, called) {
+            takes(real(Hook::Free), given);
+        }
+        return 0;
+    }
+    let Some(plan) = GUARD.plan(size, ALIGNMENT) else {
+        // So much nobody has: the block is as it was.
+        return gives_of_two(real(Hook::Realloc), 0, size);
+    };
+    let Some(given) = take_off(address, FoundAt::Realloc, called) else { return 0 };
+    let lead = address.wrapping_sub(given);
+    if lead == heapledger_guard::HEADER_BYTES as usize {
+        let new = gives_of_two(real(Hook::Realloc), given, plan.bytes() as usize);
+        if new == 0 {
+            GUARD.put_back(address);
+        }
+        return dress(&plan, new);
+    }
+    // The real function would keep neither the lead nor the alignment.
+    let new = malloc(size);
+    if new == 0 {
+        GUARD.put_back(address);
+        return 0;
+    }
+    let bytes = usable(given, lead).wrapping_sub(lead).min(size);
+    // SAFETY: the old block has so many bytes behind its lead and the new one `size`, and they are two.
+    unsafe { core::ptr::copy_nonoverlapping(address as *const u8, new as *mut u8, bytes) };
+    takes(real(Hook::Free), given);
+    new
+}
+
+/// A block of the guard's own memory is resized: it always moves, so that what still points to it is found out.
+fn move_away(address: usize, size: usize, called: Kind) -> usize {
+    let Some(old) = arenas::usable(address) else {
+        damage::say_wrong_free(&SHARED, address);
+        return 0;
+    };
+    let new = if size == 0 && next::is_glibc() { 0 } else { malloc(size) };
+    if new == 0 && size != 0 {
+        return 0;
+    }
+    if new != 0 {
+        // SAFETY: the old block has so many bytes and so has the new one, and they are two.
+        unsafe { core::ptr::copy_nonoverlapping(address as *const u8, new as *mut u8, old.min(size)) };
+    }
+    arenas::free(&SHARED, address, called, FoundAt::Realloc);
+    new
+}
+
+/// Programs write as far as they are told: up to what they have asked for.
+extern "C" fn malloc_usable_size(address: usize) -> usize {
+    if arenas::contains(address) {
+        return arenas::usable(address).unwrap_or(0);
+    }
+    if !GUARD.begins(address) {
+        return match real(Hook::MallocUsableSize) {
+            0 => 0,
+            function => gives(function, address),
+        };
+    }
+    GUARD.check(&anywhere(), address).and_then(|checked| checked.block).map_or(0, |block| block.size as usize)
+}
+
+/// Bytes that a block really has, where glibc's would be asked, and the row of its heap: that of the guard's own memory is behind glibc's.
+#[inline(always)]
+pub(crate) fn room(address: usize, size: usize) -> (usize, u8) {
+    const OWN_HEAP: u8 = 3;
+    if arenas::contains(address) {
+        return (arenas::actual(size), OWN_HEAP);
+    }
+    let (bytes, is_mapped, is_elsewhere) = in_glibc(given(address));
+    (bytes, if is_mapped { 2 } else { u8::from(is_elsewhere) })
+}
+
+/// What the real allocator gave for a block that this thread has just been given.
+#[inline(always)]
+fn given(address: usize) -> usize {
+    if !GUARD.begins(address) {
+        return address;
+    }
+    GUARD.block_at(&anywhere(), address).map_or(address, |block| block.given() as usize)
+}
+
+/// Bytes that a block has, with all that lies around it.
+pub(crate) fn actual_size(address: usize) -> usize {
+    if arenas::contains(address) {
+        return arenas::usable(address).map_or(0, arenas::actual);
+    }
+    match real(Hook::MallocUsableSize) {
+        0 => 0,
+        function => gives(function, given(address)),
+    }
+}

@@ -1,0 +1,27 @@
+//! Whether what the ledger says of a block can be relied on so far that the program may be told that it is wrong.
+//!
+//! Blocks that somebody else gave or took, whom the recorder does not see, may lie where its books say something else: what is counted as
+//! lost, calls of modules that go past it, blocks of a time in which it was paused, samples. Then nothing is claimed: a false report is
+//! worse than a missed one.
+#![forbid(unsafe_code)]
+
+use crate::shared::Shared;
+use heapledger_format::TallyCounter;
+
+/// Whether nobody frees blocks but through the recorder, so that a block that is in the ledger lives.
+pub(crate) fn sees_all_frees(shared: &Shared) -> bool {
+    use TallyCounter::{DeepBound, Displaced, FreesBusy, LostNoThread};
+    // Where it is told of all memory, it stands in front of the allocator for all modules.
+    shared.settings().tells_of_memory
+        && shared.settings().sample == 0
+        && [FreesBusy, LostNoThread, DeepBound, Displaced].iter().all(|counter| shared.ledger().total(*counter) == 0)
+}
+
+/// Whether nobody has had blocks either but through the recorder, ever since the process began: memory of a block that was freed is
+/// nobody's, if the ledger has none there.
+pub(crate) fn sees_all(shared: &Shared) -> bool {
+    use TallyCounter::{LostBusy, LostNoIndex, LostNoRecord};
+    sees_all_frees(shared)
+        && !shared.switch.was_paused()
+        && [LostBusy, LostNoIndex, LostNoRecord].iter().all(|counter| shared.ledger().total(*counter) == 0)
+}

@@ -1,0 +1,194 @@
+//! Blocks that are guarded: where they begin, and what only this process knows of them.
+//!
+//! No part of the recorder: whether a block is guarded depends on nothing that was recorded, and all of it is private memory, so that a
+//! forked child has its own. The library of hooks calls the real allocator and dresses what that gives; see `crates/guard` for how a
+//! dressed block lies in memory.
+#![forbid(unsafe_code)]
+
+use crate::arenas;
+use crate::private::{Leaves, Table};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use heapledger_format::session::guard;
+use heapledger_guard::{Block, Checked, Dressed, Marked, Memory, Plan, Secret, Width};
+use heapledger_linux::syscall;
+
+const WIDTH: Width = Width::Bits64;
+/// The 47 bits of a program's addresses.
+type Bitmap = Dressed<{ 1 << 19 }, { 1 << 19 }>;
+
+/// How blocks are guarded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// Not at all.
+    #[default]
+    Off = 0,
+    /// Canaries on both sides, on the program's own allocator.
+    Light = 1,
+    /// Blocks in memory of the guard's own, filled, and kept for a while when they are freed.
+    Full = 2,
+}
+
+impl Level {
+    const NAMES: [(&str, Level); guard::ALL.len()] =
+        [(guard::OFF, Level::Off), (guard::LIGHT, Level::Light), (guard::FULL, Level::Full)];
+
+    /// The one of this name.
+    pub fn named(name: &[u8]) -> Option<Level> {
+        Self::NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, level)| *level)
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, level)| *level == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// The guard of a process. Untouched where nothing is guarded.
+pub struct Guard {
+    level: AtomicU8,
+    secret: AtomicU64,
+    bitmap: Table<Bitmap>,
+    /// Blocks were had before, that are not dressed.
+    begins_late: AtomicBool,
+    /// Blocks that were handed out as the allocator gave them: no room in the bitmap, or no room for a dressing.
+    undressed: AtomicU64,
+    /// Blocks that cannot be given back, since nobody knows any more where they begin.
+    kept: AtomicU64,
+    /// Questions about addresses that are no dressed block's.
+    asked: AtomicU64,
+}
+
+/// There is one in a process.
+pub static GUARD: Guard = Guard::new();
+
+impl Guard {
+    const fn new() -> Guard {
+        Guard {
+            level: AtomicU8::new(Level::Off as u8),
+            secret: AtomicU64::new(0),
+            bitmap: Table::new(),
+            begins_late: AtomicBool::new(false),
+            undressed: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on blocks may be dressed. False if there is no memory for it. `late`: somebody may have blocks already.
+    pub fn start(&self, level: Level, late: bool, quarantine_bytes: u64) -> bool {
+        let level = if level >= Level::Full && !arenas::start(quarantine_bytes) { Level::Light } else { level };
+        if self.bitmap.get_or_map().is_none() {
+            return false;
+        }
+        self.secret.store(syscall::random(), Ordering::Relaxed);
+        self.begins_late.store(late, Ordering::Relaxed);
+        self.level.store(level as u8, Ordering::Release);
+        true
+    }
+
+    /// Whether blocks are guarded.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.level.load(Ordering::Relaxed) != Level::Off as u8
+    }
+
+    /// Whether blocks come from memory of the guard's own.
+    #[inline(always)]
+    pub fn has_arena(&self) -> bool {
+        self.level.load(Ordering::Relaxed) >= Level::Full as u8
+    }
+
+    #[inline(always)]
+    fn secret(&self) -> Secret {
+        Secret::new(self.secret.load(Ordering::Relaxed))
+    }
+
+    /// What to ask the allocator for. `None`: pass the call on as it is.
+    #[inline(always)]
+    pub fn plan(&self, size: usize, alignment: usize) -> Option<Plan> {
+        Plan::new(WIDTH, size as u64, alignment as u64)
+    }
+
+    /// Dresses what the allocator gave, `actual` bytes; what the program gets. `None`: it gets what the allocator gave, and all that was
+    /// written there is zeros again.
+    #[inline(always)]
+    pub fn dress(&self, memory: &impl Memory, plan: &Plan, given: usize, actual: usize) -> Option<usize> {
+        let block = heapledger_guard::dress(memory, self.secret(), plan, given as u64, actual as u64)?;
+        match self.bitmap.get()?.mark(block.address, &Leaves) {
+            // If it was marked, it was given back past us.
+            Marked::Done | Marked::Already => Some(block.address as usize),
+            Marked::NoRoom => {
+                heapledger_guard::undress(memory, &block);
+                None
+            }
+        }
+    }
+
+    /// A block was handed out as the allocator gave it.
+    #[cold]
+    pub fn count_undressed(&self) {
+        self.undressed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A block was not given back.
+    #[cold]
+    pub fn count_kept(&self) {
+        self.kept.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a dressed block begins here.
+    #[inline(always)]
+    pub fn begins(&self, address: usize) -> bool {
+        self.bitmap.get().is_some_and(|bitmap| bitmap.begins(address as u64))
+    }
+
+    /// The block at this address is dressed no more; false if it was not, or another thread was faster.
+    #[inline(always)]
+    pub fn take_off(&self, address: usize) -> bool {
+        self.bitmap.get().is_some_and(|bitmap| bitmap.unmark(address as u64))
+    }
+
+    /// It is dressed after all: the call for whose sake it was taken off has failed.
+    pub fn put_back(&self, address: usize) {
+        if let Some(bitmap) = self.bitmap.get() {
+            bitmap.mark(address as u64, &Leaves);
+        }
+    }
+
+    /// The first dressed block that begins here or above.
+    pub fn first_from(&self, address: usize) -> Option<usize> {
+        self.bitmap.get()?.first_from(address as u64).map(|address| address as usize)
+    }
+
+    /// What the header in front of a dressed block says, if it can be believed.
+    #[inline(always)]
+    pub fn block_at(&self, memory: &impl Memory, address: usize) -> Option<Block> {
+        heapledger_guard::block_at(memory, self.secret(), WIDTH, address as u64)
+    }
+
+    /// A dressed block that is whole. Else [`Guard::check`] says why not.
+    #[inline(always)]
+    pub fn whole(&self, memory: &impl Memory, address: usize) -> Option<Block> {
+        heapledger_guard::whole(memory, self.secret(), WIDTH, address as u64)
+    }
+
+    /// Looks at a dressed block. `None` if `memory` does not have it.
+    #[cold]
+    #[inline(never)]
+    pub fn check(&self, memory: &impl Memory, address: usize) -> Option<Checked> {
+        heapledger_guard::check(memory, self.secret(), WIDTH, address as u64)
+    }
+
+    /// Whether an address that is no dressed block's is no block at all: then it must not reach the allocator, which would take what
+    /// lies there for its own. `only_ours` says whether nobody has blocks but through us; it is asked a bounded number of times, since
+    /// it may take long.
+    #[cold]
+    pub fn is_no_block(&self, only_ours: impl FnOnce() -> bool) -> bool {
+        const ASKED_MAX: u64 = 4096;
+        !self.begins_late.load(Ordering::Relaxed)
+            && self.undressed.load(Ordering::Relaxed) == 0
+            && self.asked.fetch_add(1, Ordering::Relaxed) < ASKED_MAX
+            && only_ours()
+    }
+}

@@ -1,0 +1,147 @@
+//! A look at all blocks that are guarded.
+#![forbid(unsafe_code)]
+
+use crate::guarded::GUARD;
+use crate::shared::Shared;
+use crate::{arenas, damage};
+use core::cell::Cell;
+use heapledger_format::Kind;
+use heapledger_format::errors::FoundAt;
+use heapledger_guard::Memory;
+use heapledger_linux::syscall;
+
+/// What a look at blocks has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Blocks that are damaged.
+    pub damaged: u64,
+    /// Blocks that nobody has looked at: those that could not be read, and all that were left when it took too long.
+    pub unseen: u64,
+}
+
+/// Looks at all guarded blocks, and tells of damage. Other threads go on meanwhile.
+#[cold]
+pub fn everywhere(shared: &'static Shared, at: FoundAt) -> Swept {
+    let dressed = all(shared, Copied::new, at);
+    let own = arenas::sweep(shared, at);
+    Swept { damaged: dressed.damaged.wrapping_add(own.damaged), unseen: dressed.unseen.wrapping_add(own.unseen) }
+}
+
+/// So long it may take: some ten million blocks.
+const NS_MAX: u64 = 5_000_000_000;
+/// The clock is asked after so many blocks.
+const BLOCKS_AT_ONCE: u64 = 4096;
+const CLOCK_MONOTONIC: usize = 1;
+
+/// Looks at each dressed block, in `memory` as it is at that moment, and tells of damage.
+#[cold]
+pub fn all<M: Memory>(shared: &'static Shared, memory: impl Fn() -> M, at: FoundAt) -> Swept {
+    let begin_ns = syscall::clock(CLOCK_MONOTONIC);
+    let (mut next, mut looked, mut is_late) = (0, 0_u64, false);
+    let mut swept = Swept::default();
+    while let Some(address) = GUARD.first_from(next) {
+        next = address.wrapping_add(1);
+        looked = looked.wrapping_add(1);
+        if looked.is_multiple_of(BLOCKS_AT_ONCE) && !is_late {
+            is_late = syscall::clock(CLOCK_MONOTONIC).saturating_sub(begin_ns) > NS_MAX;
+        }
+        let seen = if is_late { None } else { look(shared, &memory, address, at) };
+        match seen {
+            None => swept.unseen = swept.unseen.wrapping_add(1),
+            Some(damaged) => swept.damaged = swept.damaged.wrapping_add(u64::from(damaged)),
+        }
+    }
+    swept
+}
+
+/// Looks at one block: whether it is damaged. `None` if it cannot be read, and is still there.
+fn look<M: Memory>(shared: &'static Shared, memory: &impl Fn() -> M, address: usize, at: FoundAt) -> Option<bool> {
+    let Some(checked) = GUARD.check(&memory(), address) else { return (!GUARD.begins(address)).then_some(false) };
+    // Another thread may be giving it back, or have had it resized meanwhile: damage is what is still there when looked at again.
+    if !checked.is_whole() && GUARD.begins(address) {
+        let again = memory();
+        if GUARD.check(&again, address) == Some(checked) && GUARD.begins(address) {
+            damage::tell(shared, &again, &checked, address, (at, Kind::NONE));
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// Looks at the block that begins at an address. `None` if none does that is guarded.
+#[cold]
+pub fn one(shared: &'static Shared, address: usize) -> Option<bool> {
+    if arenas::contains(address) {
+        return arenas::check(shared, address);
+    }
+    if GUARD.begins(address) { look(shared, &Copied::new, address, FoundAt::Sweep) } else { None }
+}
+
+/// Bytes that are copied at once: no page begins inside.
+const LINE_BYTES: usize = 256;
+const LINE_WORDS: usize = LINE_BYTES / 8;
+
+/// Memory of this process that may go away at any moment: the kernel copies it.
+pub struct Copied {
+    line: Cell<u64>,
+    words: [Cell<u64>; LINE_WORDS],
+}
+
+impl Copied {
+    /// With nothing copied yet.
+    pub const fn new() -> Copied {
+        Copied { line: Cell::new(u64::MAX), words: [const { Cell::new(0) }; LINE_WORDS] }
+    }
+
+    fn byte(&self, address: u64) -> Option<u8> {
+        let line = address & !(LINE_BYTES as u64).wrapping_sub(1);
+        if self.line.get() != line {
+            let mut words = [0; LINE_WORDS];
+            self.line.set(u64::MAX);
+            syscall::copy_memory(line as usize, &mut words).ok()?;
+            self.words.iter().zip(words).for_each(|(place, word)| place.set(word));
+            self.line.set(line);
+        }
+        let at = address.wrapping_sub(line) as usize;
+        let word = self.words.get(at / 8)?.get();
+        word.to_le_bytes().get(at % 8).copied()
+    }
+}
+
+impl Default for Copied {
+    fn default() -> Copied {
+        Copied::new()
+    }
+}
+
+impl Memory for Copied {
+    fn read<const BYTES: usize>(&self, address: u64) -> Option<[u8; BYTES]> {
+        let mut bytes = [0; BYTES];
+        for (place, at) in bytes.iter_mut().zip(address..) {
+            *place = self.byte(at)?;
+        }
+        Some(bytes)
+    }
+
+    fn write<const BYTES: usize>(&self, _: u64, _: [u8; BYTES]) -> Option<()> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_none() {
+        let here: std::vec::Vec<u8> = (0..=255).cycle().take(3 * LINE_BYTES).collect();
+        let (first, copied) = (here.as_ptr() as u64, Copied::new());
+        for at in [0, 1, 200, 250, 500] {
+            let expected: std::vec::Vec<u8> = here[at..at + 16].to_vec();
+            assert_eq!(copied.read::<16>(first + at as u64).map(|bytes| bytes.to_vec()), Some(expected));
+        }
+        assert_eq!(copied.read::<1>(8), None);
+        assert_eq!(copied.read::<16>(u64::MAX - 7), None);
+        assert_eq!(copied.write(first, [1]), None);
+    }
+}
