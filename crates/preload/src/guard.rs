@@ -17,7 +17,9 @@ use heapledger_linux::text::Text;
 use heapledger_linux::{apart, process, syscall};
 use heapledger_process::arenas;
 use heapledger_process::damage;
-use heapledger_process::guarded::{GUARD, Level};
+use heapledger_process::guarded::GUARD;
+#[cfg(not(feature = "wrapped"))]
+use heapledger_process::guarded::Level;
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::sweep::{self, Copied};
 use heapledger_process::{hooks, start};
