@@ -77,6 +77,8 @@ levels! {
     off_tells_what_it_promises, off_is_silent_where_nothing_is_wrong, Level::Off;
     light_tells_what_it_promises, light_is_silent_where_nothing_is_wrong, Level::Light;
     full_tells_what_it_promises, full_is_silent_where_nothing_is_wrong, Level::Full;
+    page_tells_what_it_promises, page_is_silent_where_nothing_is_wrong, Level::Page;
+    under_tells_what_it_promises, under_is_silent_where_nothing_is_wrong, Level::Under;
 }
 
 /// Programs that do nothing wrong: they say what they say without us, and nothing is reported.
@@ -120,6 +122,16 @@ fn real_programs() -> Result {
 #[test]
 fn real_programs_at_full() -> Result {
     programs_are_silent(Level::Full)
+}
+
+#[test]
+fn real_programs_at_page() -> Result {
+    programs_are_silent(Level::Page)
+}
+
+#[test]
+fn a_server_at_page() -> Result {
+    a_server_is_silent(Level::Page)
 }
 
 #[test]

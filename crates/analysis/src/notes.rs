@@ -140,6 +140,7 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::MarksLost,
     TallyCounter::WindowsLost,
     TallyCounter::ErrorsLost,
+    TallyCounter::GuardedLess,
     TallyCounter::AccountsLost,
 ];
 

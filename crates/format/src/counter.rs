@@ -130,6 +130,8 @@ counters! {
         /// Files of the program that were not linked with the recorder, where that sees nothing but what was: calls that they make
         /// are not seen.
         FilesUnseen = 33, "files_unseen";
+        /// Blocks that are guarded less than was asked for: there was no room for more.
+        GuardedLess = 34, "guarded_less";
     }
 }
 

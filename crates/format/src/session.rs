@@ -51,11 +51,15 @@ pub enum Key {
     Guard,
     /// Where freed blocks wait before their memory is used again: so many bytes of them.
     Quarantine,
+    /// Where each block has pages of its own: so many bytes of them.
+    GuardMemory,
+    /// How pages are closed: one of [`guard_by::ALL`].
+    GuardBy,
 }
 
 impl Key {
     /// All of them.
-    pub const ALL: [Key; 19] = [
+    pub const ALL: [Key; 21] = [
         Key::Dir,
         Key::Session,
         Key::Pid,
@@ -75,6 +79,8 @@ impl Key {
         Key::Output,
         Key::Guard,
         Key::Quarantine,
+        Key::GuardMemory,
+        Key::GuardBy,
     ];
 
     /// As it is written.
@@ -99,6 +105,8 @@ impl Key {
             Key::Output => "output",
             Key::Guard => "guard",
             Key::Quarantine => "quarantine",
+            Key::GuardMemory => "guard-memory",
+            Key::GuardBy => "guard-by",
         }
     }
 
@@ -155,8 +163,24 @@ pub mod guard {
     pub const LIGHT: &str = "light";
     /// The same, and blocks are filled, lie far apart, and wait when they are freed.
     pub const FULL: &str = "full";
+    /// Each block ends at a page that cannot be touched, and the pages of freed ones cannot.
+    pub const PAGE: &str = "page";
+    /// The same, and each begins at such a page.
+    pub const PAGE_UNDER: &str = "page=under";
+    /// The same, at one of both.
+    pub const PAGE_BOTH: &str = "page=both";
     /// All of them, the least first.
-    pub const ALL: [&str; 3] = [OFF, LIGHT, FULL];
+    pub const ALL: [&str; 6] = [OFF, LIGHT, FULL, PAGE, PAGE_UNDER, PAGE_BOTH];
+}
+
+/// Values of [`Key::GuardBy`].
+pub mod guard_by {
+    /// By advice to the kernel where it takes that, which needs no mappings; else by protection.
+    pub const ADVICE: &str = "advice";
+    /// By their protection.
+    pub const PROTECTION: &str = "protection";
+    /// Both.
+    pub const ALL: [&str; 2] = [ADVICE, PROTECTION];
 }
 
 /// The name of the library that C programs are linked with: the preload library under another one. The loader takes what was preloaded

@@ -48,6 +48,7 @@ pub use found::{Cursor, Fill, Finding, Found, Life, NotFreed, Position, Refused,
 pub use full::Full;
 pub use limits::{ClosedCounts, ClosedLimits, FullCounts, Limits, Side};
 pub use slot::Slot;
+pub use store::Used;
 
 use crate::check::Region;
 use crate::memory::Memory;

@@ -70,7 +70,7 @@ mod sync;
 #[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
 pub use arena::{
     Closed, ClosedCounts, ClosedLimits, Cursor, Fill, Finding, Found, Full, FullCounts, Life, Limits, NotFreed,
-    Position, Refused, Request, Side, Slot, System, Tables,
+    Position, Refused, Request, Side, Slot, System, Tables, Used,
 };
 #[cfg(not(feature = "loom"))]
 pub use check::{Bytes, Checked, Damage, Region, block_at, check, whole};

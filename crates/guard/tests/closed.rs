@@ -350,3 +350,23 @@ fn a_block_that_is_freed_while_somebody_looks_is_closed_after_that() {
         }
     }
 }
+
+#[test]
+fn what_is_sealed_goes_on_with_what_there_is() {
+    let (land, closed) = arena(512, false, ALL);
+    let blocks: Vec<u64> =
+        (0..20).map(|_| closed.allocate(&land, &plain(40), Side::EndsAtPage).expect("room")).collect();
+    let used = closed.seal();
+    assert_eq!((closed.seal(), closed.counts().range_bytes, closed.counts().slots), (used, used.bytes, used.slots));
+    assert!(used.bytes < land.bytes() && used.units * PAGE == used.bytes);
+    assert_eq!(closed.allocate(&land, &plain(100 * PAGE), Side::EndsAtPage), Err(Refused::NoRoom));
+    assert!(closed.lookup(FIRST + used.bytes).is_none() && !closed.contains(FIRST + used.bytes));
+    while closed.allocate(&land, &plain(40), Side::EndsAtPage).is_ok() {}
+    for block in &blocks {
+        closed.free(&land, *block, [0; 2], &mut silent).expect("freed");
+    }
+    // Those that have waited are handed out again, since there is nothing else.
+    let again = std::iter::from_fn(|| closed.allocate(&land, &plain(40), Side::EndsAtPage).ok()).count();
+    assert_eq!(again, blocks.len());
+    assert_eq!(sweep(&closed, &land), []);
+}

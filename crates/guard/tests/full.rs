@@ -345,3 +345,21 @@ fn a_signal_handler_in_the_middle_of_a_call_harms_nobody() {
     assert!(full.counts().waiting_blocks <= 4);
     assert_eq!(sweep(&full, &land), []);
 }
+
+#[test]
+fn what_is_sealed_goes_on_with_what_there_is() {
+    let (land, full) = arena(64, limits(0, 0));
+    let blocks: Vec<u64> = (0..100).map(|_| full.allocate(&land, &request(40)).expect("room")).collect();
+    let used = full.seal();
+    assert_eq!((full.seal(), full.counts().range_bytes, full.counts().slots), (used, used.bytes, used.slots));
+    assert!(used.bytes < land.bytes() && used.units * Full::UNIT_BYTES == used.bytes && used.slots >= 100);
+    assert_eq!(full.allocate(&land, &request(100_000)), Err(Refused::NoRoom));
+    assert!(full.lookup(FIRST + used.bytes).is_none() && !full.contains(FIRST + used.bytes));
+    let left = std::iter::from_fn(|| full.allocate(&land, &request(40)).ok()).count();
+    assert!(left < 3000, "those that were cut");
+    for block in &blocks {
+        full.free(&land, *block, [0; 2], &mut silent).expect("freed");
+    }
+    assert_eq!(std::iter::from_fn(|| full.allocate(&land, &request(40)).ok()).count(), blocks.len());
+    assert_eq!(sweep(&full, &land), []);
+}

@@ -82,7 +82,9 @@ pub const OPTIONS: &[RecorderOption] = &[
         key: Key::Guard,
         value: Some("LEVEL"),
         help: "Find who writes beside a block or into a freed one: off; light, with canaries that are checked when a block is freed \
-               or resized and at the end; full, where blocks are also filled and wait when they are freed; see errors [default: off]",
+               or resized and at the end; full, where blocks are also filled and wait when they are freed; page, where each ends at \
+               a page that faults when it is touched, and freed ones fault, too (page=under: begins at one, page=both: either); see \
+               errors [default: off]",
         hidden: false,
         read: guard,
     },
@@ -93,6 +95,24 @@ pub const OPTIONS: &[RecorderOption] = &[
         help: "With --guard full: so many bytes of freed blocks wait before their memory is used again [default: 64M]",
         hidden: false,
         read: size,
+    },
+    RecorderOption {
+        flag: "guard-memory",
+        key: Key::GuardMemory,
+        value: Some("SIZE"),
+        help: "With --guard page: pages of live blocks may take so much memory; what is more is guarded as with full [default: \
+               half of the memory there is]",
+        hidden: false,
+        read: size,
+    },
+    RecorderOption {
+        flag: "guard-by",
+        key: Key::GuardBy,
+        value: Some("HOW"),
+        help: "For debugging heapledger: close pages by advice (MADV_GUARD_INSTALL, where the kernel has it) or by protection \
+               (mprotect)",
+        hidden: true,
+        read: guard_by,
     },
     RecorderOption {
         flag: "unwind",
@@ -232,14 +252,19 @@ fn parts(value: &OsStr) -> Result<OsString, String> {
 }
 
 fn unwind(value: &OsStr) -> Result<OsString, String> {
-    let text = text(value)?;
-    let all = session::unwind::ALL;
-    if all.contains(&text) { Ok(text.into()) } else { Err(format!("'{text}' is none of {}", all.join(", "))) }
+    one_of(&session::unwind::ALL, value)
 }
 
 fn guard(value: &OsStr) -> Result<OsString, String> {
+    one_of(&session::guard::ALL, value)
+}
+
+fn guard_by(value: &OsStr) -> Result<OsString, String> {
+    one_of(&session::guard_by::ALL, value)
+}
+
+fn one_of(all: &[&str], value: &OsStr) -> Result<OsString, String> {
     let text = text(value)?;
-    let all = session::guard::ALL;
     if all.contains(&text) { Ok(text.into()) } else { Err(format!("'{text}' is none of {}", all.join(", "))) }
 }
 

@@ -76,7 +76,13 @@ pub(crate) fn size_asked(shape: Shape, frame: &Caller) -> usize {
         Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
             argument(frame, items).saturating_mul(argument(frame, bytes))
         }
-        Shape::Frees | Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => 0,
+        Shape::Frees
+        | Shape::Asks
+        | Shape::Unloads
+        | Shape::Opens
+        | Shape::Remaps
+        | Shape::Restricts
+        | Shape::Signals => 0,
     }
 }
 
@@ -152,7 +158,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
-        Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => {}
+        Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts | Shape::Signals => {}
     }
     if may_call_others(hooked) {
         // `realloc` may be made of `malloc` and `free`: both its size and its block.
@@ -218,7 +224,13 @@ pub(crate) fn booked_call_ends(hook: usize, hooked: &Hooked, frame: &mut CallFra
     }
     match hooked.shape {
         Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) != 0 => resized(hook, frame, result),
-        Shape::Frees | Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => result,
+        Shape::Frees
+        | Shape::Asks
+        | Shape::Unloads
+        | Shape::Opens
+        | Shape::Remaps
+        | Shape::Restricts
+        | Shape::Signals => result,
         _ => given(hook, frame, result),
     }
 }

@@ -9,6 +9,8 @@ use crate::SHARED;
 use crate::hooked::{HOOKED, Hook};
 use crate::next;
 use crate::others;
+#[cfg(not(feature = "wrapped"))]
+use crate::signals;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use heapledger_format::Kind;
 use heapledger_format::errors::FoundAt;
@@ -54,10 +56,10 @@ const WORD_BYTES: usize = size_of::<usize>();
 #[cold]
 pub(crate) fn begin() {
     let wanted = SHARED.settings().guard;
-    if wanted.level == Level::Off || GUARD.is_on() || !hooks::follows(&SHARED) {
+    if wanted.how.level == Level::Off || GUARD.is_on() || !hooks::follows(&SHARED) {
         return;
     }
-    if !GUARD.start(wanted.level, wanted.begins_late, wanted.quarantine_bytes) {
+    if !GUARD.start(&wanted.how, wanted.begins_late) {
         start::complain(&[b"no memory for the guard: blocks are not guarded"]);
         return;
     }
@@ -69,6 +71,7 @@ pub(crate) fn begin() {
     next::look_who_watches();
     // SAFETY: it calls nothing of the program's nor of the C library's, and waits for nobody without bound.
     unsafe { syscall::handle_once(syscall::SIGNAL_ABORT, aborted) };
+    signals::begin();
 }
 
 /// The program ends: a last look at all blocks that are still there. Not in forked children, whose blocks are nearly all their parent's.
@@ -80,7 +83,7 @@ pub(crate) fn at_exit() {
 }
 
 /// Looks at all blocks, a last time, and says if not all could be looked at.
-fn last_look(at: FoundAt) {
+pub(crate) fn last_look(at: FoundAt) {
     // What other threads have may go away while it is looked at.
     let swept = match process::threads() {
         1 => sweep::all(&SHARED, anywhere, at),
@@ -201,7 +204,7 @@ fn dress(plan: &Plan, given: usize) -> usize {
 #[inline(never)]
 fn undressed(given: usize) -> usize {
     if given != 0 {
-        GUARD.count_undressed();
+        GUARD.count_undressed(&SHARED);
     }
     given
 }
@@ -209,7 +212,7 @@ fn undressed(given: usize) -> usize {
 /// A block from memory of the guard's own, if there is some.
 #[inline(always)]
 fn own(size: usize, alignment: usize, zeros: bool) -> Option<usize> {
-    if GUARD.has_arena() { arenas::allocate(size, alignment, zeros) } else { None }
+    if GUARD.has_arena() { arenas::allocate(&SHARED, size, alignment, zeros) } else { None }
 }
 
 extern "C" fn malloc(size: usize) -> usize {
@@ -260,7 +263,7 @@ extern "C" fn posix_memalign(place: *mut usize, alignment: usize, size: usize) -
     let Some(plan) = plan else {
         let result = stores(real(Hook::PosixMemalign), place, alignment, size);
         if result == 0 {
-            GUARD.count_undressed();
+            GUARD.count_undressed(&SHARED);
         }
         return result;
     };
@@ -446,7 +449,7 @@ extern "C" fn malloc_usable_size(address: usize) -> usize {
 pub(crate) fn room(address: usize, size: usize) -> (usize, u8) {
     const OWN_HEAP: u8 = 3;
     if arenas::contains(address) {
-        return (arenas::actual(size), OWN_HEAP);
+        return (arenas::actual(address, size), OWN_HEAP);
     }
     let (bytes, is_mapped, is_elsewhere) = in_glibc(given(address));
     (bytes, if is_mapped { 2 } else { u8::from(is_elsewhere) })
@@ -464,7 +467,7 @@ fn given(address: usize) -> usize {
 /// Bytes that a block has, with all that lies around it.
 pub(crate) fn actual_size(address: usize) -> usize {
     if arenas::contains(address) {
-        return arenas::usable(address).map_or(0, arenas::actual);
+        return arenas::usable(address).map_or(0, |size| arenas::actual(address, size));
     }
     match real(Hook::MallocUsableSize) {
         0 => 0,

@@ -27,6 +27,8 @@ pub(crate) enum Shape {
     Remaps,
     /// Says what the process may do from now on.
     Restricts,
+    /// Says what becomes of signals.
+    Signals,
 }
 
 /// Whose definition is the next in line.
@@ -56,7 +58,7 @@ impl Hooked {
             Shape::Frees => self.kind != Kind::FREE,
             Shape::ResizesItems(..) => true,
             Shape::Resizes(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
-            Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => false,
+            Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts | Shape::Signals => false,
         }
     }
 }
@@ -158,6 +160,15 @@ hooked! {
     watch_stub Mlockall = "mlockall": NONE, Restricts, Loader;
     watch_stub Prctl = "prctl": NONE, Restricts, Loader;
     watch_stub Syscall = "syscall": NONE, Restricts, Loader;
+    // Who is told of faults: see `signals`.
+    watch_stub Sigaction = "sigaction": NONE, Signals, Loader;
+    watch_stub Signal = "signal": NONE, Signals, Loader;
+    watch_stub BsdSignal = "bsd_signal": NONE, Signals, Loader;
+    watch_stub Ssignal = "ssignal": NONE, Signals, Loader;
+    watch_stub SysvSignal = "sysv_signal": NONE, Signals, Loader;
+    watch_stub UnderSysvSignal = "__sysv_signal": NONE, Signals, Loader;
+    watch_stub Sigprocmask = "sigprocmask": NONE, Signals, Loader;
+    watch_stub PthreadSigmask = "pthread_sigmask": NONE, Signals, Loader;
     // Unloads conversion modules without going through `dlclose`.
     call_stub IconvClose = "iconv_close": NONE, Unloads, Loader;
 }

@@ -41,6 +41,8 @@ mod oracle;
 mod others;
 #[cfg(not(feature = "wrapped"))]
 mod restrictions;
+#[cfg(not(feature = "wrapped"))]
+mod signals;
 mod stubs;
 mod watched;
 

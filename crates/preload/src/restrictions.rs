@@ -3,10 +3,10 @@
 
 use crate::SHARED;
 use crate::calls::ensure_started;
-use crate::hooked::Hook;
-use crate::next;
+use crate::hooked::{HOOKED, Hook, Shape};
+use crate::{next, signals};
 use heapledger_linux::syscall;
-use heapledger_process::{room, start};
+use heapledger_process::{arenas, room, start};
 
 /// A call of the C library, whichever of its names it has, with its arguments from the first on.
 enum Restriction {
@@ -80,6 +80,9 @@ fn of_call(hook: usize, args: &[usize; 6]) -> Restriction {
 pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
     const MCL_CURRENT: usize = 1;
     ensure_started();
+    if HOOKED.get(hook).is_some_and(|hooked| hooked.shape == Shape::Signals) {
+        return signals::instead(hook);
+    }
     match of_call(hook, args) {
         Restriction::AddressSpace { pid, limits } if pid == 0 || pid == syscall::getpid() as usize => {
             if let Some(soft) = soft_limit(limits) {
@@ -88,7 +91,10 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
         }
         Restriction::Counter => start::avoid_counter(&SHARED),
         Restriction::SystemCalls => start::stop(&SHARED, start::Stops::Early),
-        Restriction::Locks { flags } if flags & MCL_CURRENT != 0 => room::memory_is_locked(&SHARED),
+        Restriction::Locks { flags } if flags & MCL_CURRENT != 0 => {
+            room::memory_is_locked(&SHARED);
+            arenas::memory_is_locked();
+        }
         _ => {}
     }
     next::next(hook)

@@ -1,31 +1,31 @@
-//! Blocks from memory of the guard's own: at the levels above `light`.
+//! Blocks from memory of the guard's own: at the levels above `light`. At `page` a block for which there is no closed page is as at
+//! `full`, and one for which there is no room there either is as at `light`.
 //!
 //! The memory is private, and what is known of its blocks lies in tables beside it (`crates/guard`), so a forked child goes on with its own
 //! copy. What the recorder knows of a block, it tells here when the block ends ([`annotate`]): so who allocated it and who freed it is
 //! there as long as the block waits, however far the history has moved on.
 #![forbid(unsafe_code)]
 
+use crate::access::count_apart;
 use crate::damage::{self, Around, FoundDamage, KeptOfBlock};
-use crate::guarded::Level;
-use crate::once::{Early, Starting};
-use crate::private::{Land, Run};
-use crate::shared::{Phase, Shared};
+use crate::guarded::{Guarding, Level, Sides};
+use crate::land::{self, Land};
+use crate::own_memory::{OwnMemory, WAITING_MAX};
+use crate::shared::Shared;
 use crate::sweep::Swept;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use heapledger_format::errors::FoundAt;
-use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
+use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{
-    Cursor, Fill, Finding, Found, Full, Limits, Memory, NotFreed, Region, Request, Slot, System, Tables, Window,
+    Closed, ClosedLimits, Cursor, Fill, Finding, Found, Full, Limits, Memory, NotFreed, Region, Request, Side,
 };
-use heapledger_linux::syscall;
+use heapledger_linux::{process, syscall};
 
 /// What blocks hold when the program gets them, and freed ones as long as they wait.
 const NEW_FILL: u8 = 0xCE;
 const FREED_FILL: u8 = 0xFE;
 /// So much of a block is filled at most.
 const FILL_BYTES_MAX: u64 = 64 << 10;
-/// Blocks that wait at most.
-const WAITING_MAX: u64 = 1 << 20;
 /// Addresses for all blocks: as many as can be had.
 const LAND_BYTES: [usize; 5] = [256 << 30, 64 << 30, 8 << 30, 1 << 30, 128 << 20];
 /// Where address space is limited, a part of it: the program wants the rest.
@@ -34,143 +34,135 @@ const LIMITED_PART: u64 = 8;
 const BYTES_PER_SLOT: u64 = 512;
 /// Around each block at least.
 const AROUND_BYTES: usize = 64;
+const PAGE_BYTES: u64 = 4096;
+/// Of the mappings that a process may have, blocks take half where each takes two.
+const MAPPINGS_PER_BLOCK: u64 = 4;
+/// Pages of live blocks take so much of the memory that there is, unless somebody says how much.
+const MEMORY_PART: u64 = 2;
 
-struct Arena {
-    land: Land,
-    full: Full,
-}
+static FULL: OwnMemory<Full> = OwnMemory::new();
+static CLOSED: OwnMemory<Closed> = OwnMemory::new();
+/// On which sides of blocks closed pages stand.
+static SIDES: AtomicU8 = AtomicU8::new(Sides::Behind as u8);
+/// Made longer for each block whose side is a toss.
+static TOSSES: AtomicU64 = AtomicU64::new(1);
 
-static ARENA: Early<Option<Arena>> = Early::new(None);
-static PHASE: AtomicU8 = AtomicU8::new(Phase::Unstarted as u8);
-static SLOTS: Run<Slot> = Run::new();
-static UNITS: Run<AtomicU64> = Run::new();
-static QUEUE: Run<AtomicU64> = Run::new();
-/// First address and end of the memory; zeros if there is none.
-static RANGE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// Blocks for which there was no room.
-static REFUSED: AtomicU64 = AtomicU64::new(0);
-
-impl Arena {
-    fn system(&self) -> Own {
-        Own { window: self.land.window(), land: self.land }
+/// Makes the memory ready. The level that there is memory for.
+pub(crate) fn start(wanted: &Guarding) -> Level {
+    let closed = wanted.level < Level::Page || start_closed(wanted);
+    let full = FULL.start(
+        addresses(|bytes| Land::reserve(bytes, Full::UNIT_BYTES as usize)),
+        (BYTES_PER_SLOT, Full::UNIT_BYTES),
+        |land, tables| {
+            let limits = Limits {
+                quarantine_bytes: wanted.quarantine_bytes,
+                quarantine_blocks: WAITING_MAX,
+                fill_bytes_max: FILL_BYTES_MAX,
+                freed_fill: FREED_FILL,
+            };
+            Full::new(land.first(), land.bytes(), tables, limits)
+        },
+    );
+    match (closed, full) {
+        (true, _) if wanted.level >= Level::Page => Level::Page,
+        (_, true) => Level::Full,
+        _ => Level::Light,
     }
 }
 
-/// The memory as an arena sees it.
-struct Own {
-    window: Window,
-    land: Land,
+fn start_closed(wanted: &Guarding) -> bool {
+    // The smallest run is a page and a closed one.
+    const BYTES_PER_SLOT: u64 = 2 * PAGE_BYTES;
+    SIDES.store(wanted.sides as u8, Ordering::Relaxed);
+    if wanted.by_protection {
+        land::close_by_protection();
+    }
+    CLOSED.start(addresses(Land::reserve_for_closing), (BYTES_PER_SLOT, PAGE_BYTES), |land, tables| {
+        let mappings = process::mappings_max() / MAPPINGS_PER_BLOCK;
+        let memory = process::memory_limit() / MEMORY_PART;
+        let limits = ClosedLimits {
+            live_blocks: if land.is_protected() { mappings } else { u64::MAX },
+            live_bytes: wanted.memory_bytes.unwrap_or(memory),
+            freed_blocks: WAITING_MAX,
+            freed_bytes: u64::MAX,
+            fill_bytes_max: FILL_BYTES_MAX,
+        };
+        Closed::new((land.first(), land.bytes()), PAGE_BYTES, land.is_protected(), tables, limits)
+    })
 }
 
-impl Memory for Own {
-    #[inline(always)]
-    fn read<const BYTES: usize>(&self, address: u64) -> Option<[u8; BYTES]> {
-        self.window.read(address)
-    }
-
-    #[inline(always)]
-    fn write<const BYTES: usize>(&self, address: u64, bytes: [u8; BYTES]) -> Option<()> {
-        self.window.write(address, bytes)
-    }
-
-    #[inline(always)]
-    fn fill(&self, address: u64, bytes: u64, byte: u8) -> Option<()> {
-        self.window.fill(address, bytes, byte)
-    }
-
-    #[inline(always)]
-    fn first_other(&self, address: u64, bytes: u64, byte: u8) -> Option<u64> {
-        self.window.first_other(address, bytes, byte)
-    }
-}
-
-impl System for Own {
-    fn close(&self, _: u64, _: u64) -> bool {
-        false
-    }
-
-    fn open(&self, _: u64, _: u64) -> bool {
-        false
-    }
-
-    fn discard(&self, first: u64, bytes: u64) -> bool {
-        self.land.discard(first, bytes)
-    }
-}
-
-/// Makes the memory ready. False if there is none. `quarantine_bytes`: so many bytes of freed blocks wait.
-pub(crate) fn start(quarantine_bytes: u64) -> bool {
-    let Some(mut starting) = Starting::claim(&PHASE) else { return false };
-    let made = make(quarantine_bytes);
-    let is_there = made.is_some();
-    if let Some(arena) = made {
-        let [first, end] = &RANGE;
-        end.store(arena.land.first().saturating_add(arena.land.bytes()), Ordering::Relaxed);
-        first.store(arena.land.first(), Ordering::Relaxed);
-        ARENA.change(&mut starting, |place| *place = Some(arena));
-    }
-    starting.end(if is_there { Phase::On } else { Phase::Off });
-    is_there
-}
-
-fn make(quarantine_bytes: u64) -> Option<Arena> {
-    const UNIT: usize = Full::UNIT_BYTES as usize;
+/// As many addresses as can be had.
+fn addresses(reserve: impl Fn(usize) -> Option<Land>) -> Option<Land> {
     let limit = syscall::limit(syscall::LIMIT_ADDRESS_BYTES).unwrap_or(u64::MAX) / LIMITED_PART;
-    let land =
-        LAND_BYTES.into_iter().filter(|bytes| *bytes as u64 <= limit).find_map(|bytes| Land::reserve(bytes, UNIT))?;
-    let count = |each: u64| u32::try_from(land.bytes().checked_div(each)?).ok();
-    let tables = Tables {
-        slots: SLOTS.map(count(BYTES_PER_SLOT)?)?,
-        units: UNITS.map(count(Full::UNIT_BYTES)?)?,
-        queue: QUEUE.map(u32::try_from(WAITING_MAX.saturating_mul(2)).ok()?)?,
-    };
-    let limits = Limits {
-        quarantine_bytes,
-        quarantine_blocks: WAITING_MAX,
-        fill_bytes_max: FILL_BYTES_MAX,
-        freed_fill: FREED_FILL,
-    };
-    let full = Full::new(land.first(), land.bytes(), tables, limits)?;
-    Some(Arena { land, full })
-}
-
-#[inline(always)]
-fn arena() -> Option<&'static Arena> {
-    if PHASE.load(Ordering::Acquire) == Phase::On as u8 { ARENA.get().as_ref() } else { None }
+    LAND_BYTES.into_iter().filter(|bytes| *bytes as u64 <= limit).find_map(reserve)
 }
 
 /// Whether an address lies in the guard's own memory.
 #[inline(always)]
 pub fn contains(address: usize) -> bool {
-    let [first, end] = &RANGE;
-    (first.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&(address as u64))
+    FULL.contains(address) || CLOSED.contains(address)
+}
+
+/// Whether it lies where blocks have closed pages beside them.
+#[inline(always)]
+pub fn has_closed_pages(address: usize) -> bool {
+    CLOSED.contains(address)
 }
 
 /// A block of so many bytes, of zeros or of what a new block holds. `None` if there is no room.
 #[inline]
-pub fn allocate(size: usize, alignment: usize, zeros: bool) -> Option<usize> {
-    let arena = arena()?;
+pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> Option<usize> {
     let fill = if zeros { Fill::Zero } else { Fill::Byte(NEW_FILL) };
     let request = Request { size: size as u64, alignment: alignment as u64, fill, words: [0; 2] };
-    match arena.full.allocate(&arena.system(), &request) {
-        Ok(address) => Some(address as usize),
-        Err(_) => {
-            REFUSED.fetch_add(1, Ordering::Relaxed);
-            None
+    if let Some(part) = CLOSED.get() {
+        if let Ok(address) = part.arena.allocate(&part.system(), &request, side()) {
+            CLOSED.is_used_up_to(address.saturating_add(request.size));
+            return Some(address as usize);
         }
+        count_apart(shared, TallyCounter::GuardedLess);
     }
+    let part = FULL.get()?;
+    let address = part.arena.allocate(&part.system(), &request).ok()?;
+    FULL.is_used_up_to(address.saturating_add(request.size));
+    Some(address as usize)
+}
+
+/// The program is about to lock all that is mapped, which makes it real: what was never used is not to be.
+pub fn memory_is_locked() {
+    CLOSED.seal(Closed::seal);
+    FULL.seal(Full::seal);
+}
+
+/// At which end of the next block its closed page stands. Of one call site's blocks that come in turn with those of another one, each
+/// has either.
+fn side() -> Side {
+    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+    let sides = SIDES.load(Ordering::Relaxed);
+    let is_behind = match sides {
+        _ if sides == Sides::Both as u8 => TOSSES.fetch_add(STEP, Ordering::Relaxed).wrapping_mul(STEP) >> 63 == 0,
+        sides => sides == Sides::Behind as u8,
+    };
+    if is_behind { Side::EndsAtPage } else { Side::BeginsAtPage }
 }
 
 /// Frees a block; tells of all damage that is seen: of what lies around it, and of those that have waited until now. False if no block
 /// begins there that could be freed.
 pub fn free(shared: &'static Shared, address: usize, called: Kind, at: FoundAt) -> bool {
-    let Some(arena) = arena() else { return false };
-    let mut told = |finding: &Finding| {
-        let (at, called) =
-            if finding.block.start == address as u64 { (at, called) } else { (FoundAt::Quarantine, Kind::NONE) };
-        tell(shared, arena, finding, at, called);
+    let own = address as u64;
+    let freed = if let Some(part) = CLOSED.at(address) {
+        let system = part.system();
+        part.arena.free(&system, own, [0; 2], &mut |finding: &Finding| tell(shared, &system, finding, at, called))
+    } else if let Some(part) = FULL.get() {
+        let system = part.system();
+        part.arena.free(&system, own, [0; 2], &mut |finding: &Finding| {
+            let (at, called) =
+                if finding.block.start == own { (at, called) } else { (FoundAt::Quarantine, Kind::NONE) };
+            tell(shared, &system, finding, at, called);
+        })
+    } else {
+        return false;
     };
-    match arena.full.free(&arena.system(), address as u64, [0; 2], &mut told) {
+    match freed {
         Ok(_) => true,
         Err(NotFreed::Again(_) | NotFreed::Interior(_) | NotFreed::NotOurs) => {
             damage::say_wrong_free(shared, address);
@@ -181,10 +173,14 @@ pub fn free(shared: &'static Shared, address: usize, called: Kind, at: FoundAt) 
 
 #[cold]
 #[inline(never)]
-fn tell(shared: &'static Shared, arena: &Arena, finding: &Finding, at: FoundAt, called: Kind) {
+fn tell(shared: &'static Shared, memory: &impl Memory, finding: &Finding, at: FoundAt, called: Kind) {
     let (block, damage) = (&finding.block, &finding.damage);
-    let (low, high) = (block.start.wrapping_sub(16), block.end().wrapping_add(48));
-    let around = Around::of(&arena.system(), block.start.wrapping_add(damage.offset as u64), low, high);
+    let (low, high) = if CLOSED.contains(block.start as usize) {
+        (block.start & !(PAGE_BYTES - 1), block.end().next_multiple_of(PAGE_BYTES))
+    } else {
+        (block.start.wrapping_sub(16), block.end().wrapping_add(48))
+    };
+    let around = Around::of(memory, block.start.wrapping_add(damage.offset as u64), low, high);
     let kept = (damage.region == Region::Freed).then(|| KeptOfBlock::of(block));
     let found = FoundDamage { block: block.start, size: Some(block.size), damage, at, called, around: &around, kept };
     damage::report(shared, &found);
@@ -192,35 +188,72 @@ fn tell(shared: &'static Shared, arena: &Arena, finding: &Finding, at: FoundAt, 
 
 /// Bytes that were asked for, of the live block that begins here.
 pub fn usable(address: usize) -> Option<usize> {
-    arena()?.full.usable(address as u64).map(|bytes| bytes as usize)
+    let bytes = match CLOSED.at(address) {
+        Some(part) => part.arena.usable(address as u64),
+        None => FULL.at(address)?.arena.usable(address as u64),
+    };
+    bytes.map(|bytes| bytes as usize)
 }
 
-/// Bytes that such a block takes, with what lies around it.
-pub fn actual(size: usize) -> usize {
-    size.saturating_add(AROUND_BYTES)
+/// Bytes that a block of so many takes at this address, with what lies around it.
+pub fn actual(address: usize, size: usize) -> usize {
+    match CLOSED.contains(address) {
+        true => size.max(1).checked_next_multiple_of(PAGE_BYTES as usize).unwrap_or(size),
+        false => size.saturating_add(AROUND_BYTES),
+    }
 }
 
 /// The block that an address lies in, or beside.
 pub(crate) fn lookup(address: u64) -> Option<Found> {
-    if contains(address as usize) { arena()?.full.lookup(address) } else { None }
+    match CLOSED.at(address as usize) {
+        Some(part) => part.arena.lookup(address),
+        None => FULL.at(address as usize)?.arena.lookup(address),
+    }
+}
+
+/// Opens the closed page at an address, so that the program can go on that has touched it. False if that cannot be done.
+pub(crate) fn open_at(address: u64) -> bool {
+    CLOSED.at(address as usize).is_some_and(|part| part.arena.open_at(&part.system(), address).is_some())
 }
 
 /// Looks at all blocks, those that wait as well.
 #[cold]
 pub fn sweep(shared: &'static Shared, at: FoundAt) -> Swept {
+    let mut swept = Swept::default();
+    if let Some(part) = CLOSED.get() {
+        let (system, slots) = (part.system(), part.arena.counts().slots);
+        let told = &mut |finding: &Finding| tell(shared, &system, finding, at, Kind::NONE);
+        swept.add(whole(slots, told, |cursor, slots, bytes, told| {
+            part.arena.sweep(&system, cursor, slots, bytes, &mut |finding: &Finding| told(finding))
+        }));
+    }
+    if let Some(part) = FULL.get() {
+        let (system, slots) = (part.system(), part.arena.counts().slots);
+        let told = &mut |finding: &Finding| tell(shared, &system, finding, at, Kind::NONE);
+        swept.add(whole(slots, told, |cursor, slots, bytes, told| {
+            part.arena.sweep(&system, cursor, slots, bytes, &mut |finding: &Finding| told(finding))
+        }));
+    }
+    swept
+}
+
+/// Who is told what a sweep finds.
+type Telling<'s> = &'s mut dyn FnMut(&Finding);
+
+/// A sweep of so many rows, from the first to the last or until it has taken too long.
+fn whole(all: u64, told: Telling, mut step: impl FnMut(&mut Cursor, u32, u64, Telling) -> bool) -> Swept {
     const SLOTS_AT_ONCE: u32 = 1024;
     const BYTES_AT_ONCE: u64 = 1 << 20;
     const NS_MAX: u64 = 5_000_000_000;
     const CLOCK_MONOTONIC: usize = 1;
-    let mut swept = Swept::default();
-    let Some(arena) = arena() else { return swept };
     let (mut cursor, begin_ns) = (Cursor::default(), syscall::clock(CLOCK_MONOTONIC));
-    let mut told = |finding: &Finding| {
-        swept.damaged = swept.damaged.wrapping_add(1);
-        tell(shared, arena, finding, at, Kind::NONE);
+    let (mut swept, mut looked) = (Swept::default(), 0_u64);
+    let damaged = &mut swept.damaged;
+    let mut counted = |finding: &Finding| {
+        *damaged = damaged.wrapping_add(1);
+        told(finding);
     };
-    let (mut looked, all) = (0_u64, arena.full.counts().slots);
-    while !arena.full.sweep(&arena.system(), &mut cursor, SLOTS_AT_ONCE, BYTES_AT_ONCE, &mut told) {
+    while !step(&mut cursor, SLOTS_AT_ONCE, BYTES_AT_ONCE, &mut counted) {
         // At most so many, or fewer where blocks are large.
         looked = u64::min(all, looked.saturating_add(u64::from(SLOTS_AT_ONCE)));
         if syscall::clock(CLOCK_MONOTONIC).saturating_sub(begin_ns) > NS_MAX {
@@ -233,21 +266,29 @@ pub fn sweep(shared: &'static Shared, at: FoundAt) -> Swept {
 
 /// Looks at the block that begins at an address: whether it is damaged. `None` if no live block does.
 pub(crate) fn check(shared: &'static Shared, address: usize) -> Option<bool> {
-    let arena = arena()?;
-    arena.full.usable(address as u64)?;
-    let mut damaged = false;
-    let mut told = |finding: &Finding| {
-        damaged = true;
-        tell(shared, arena, finding, FoundAt::Sweep, Kind::NONE);
-    };
-    arena.full.check(&arena.system(), address as u64, &mut told)?;
+    usable(address)?;
+    let (own, mut damaged) = (address as u64, false);
+    if let Some(part) = CLOSED.at(address) {
+        let system = part.system();
+        part.arena.check(&system, own, &mut |finding: &Finding| {
+            damaged = true;
+            tell(shared, &system, finding, FoundAt::Sweep, Kind::NONE);
+        })?;
+    } else {
+        let part = FULL.get()?;
+        let system = part.system();
+        part.arena.check(&system, own, &mut |finding: &Finding| {
+            damaged = true;
+            tell(shared, &system, finding, FoundAt::Sweep, Kind::NONE);
+        })?;
+    }
     Some(damaged)
 }
 
 /// Keeps what the recorder knows of a block that ends.
 #[inline(always)]
 pub(crate) fn annotate(shared: &Shared, block: impl FnOnce() -> Option<FreedEntry>) {
-    if shared.settings().guard.level >= Level::Full {
+    if shared.settings().guard.how.level >= Level::Full {
         keep(block());
     }
 }
@@ -255,12 +296,17 @@ pub(crate) fn annotate(shared: &Shared, block: impl FnOnce() -> Option<FreedEntr
 #[cold]
 #[inline(never)]
 fn keep(freed: Option<FreedEntry>) {
-    if let Some(freed) = freed.filter(|freed| contains(freed.block.address as usize))
-        && let Some(arena) = arena()
-    {
-        let block = &freed.block;
-        let given = packed(block.site, block.thread, block.kind, block.time);
-        arena.full.annotate(block.address, given, packed(freed.site, freed.thread, freed.by, freed.time));
+    let Some(freed) = freed.filter(|freed| contains(freed.block.address as usize)) else { return };
+    let block = &freed.block;
+    let given = packed(block.site, block.thread, block.kind, block.time);
+    let taken = packed(freed.site, freed.thread, freed.by, freed.time);
+    match CLOSED.at(block.address as usize) {
+        Some(part) => part.arena.annotate(block.address, given, taken),
+        None => {
+            if let Some(part) = FULL.get() {
+                part.arena.annotate(block.address, given, taken);
+            }
+        }
     }
 }
 

@@ -5,9 +5,13 @@
 //! dressed block lies in memory.
 #![forbid(unsafe_code)]
 
+use crate::access::count_apart;
 use crate::arenas;
+use crate::hooks;
 use crate::private::{Leaves, Table};
+use crate::shared::Shared;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use heapledger_format::TallyCounter;
 use heapledger_format::session::guard;
 use heapledger_guard::{Block, Checked, Dressed, Marked, Memory, Plan, Secret, Width};
 use heapledger_linux::syscall;
@@ -27,20 +31,67 @@ pub enum Level {
     Light = 1,
     /// Blocks in memory of the guard's own, filled, and kept for a while when they are freed.
     Full = 2,
+    /// The same, each beside a closed page, and freed ones in closed pages.
+    Page = 3,
+}
+
+/// At which end of a block closed pages stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Sides {
+    /// Behind it.
+    #[default]
+    Behind = 0,
+    /// In front of it.
+    Before = 1,
+    /// At one of both.
+    Both = 2,
+}
+
+/// How blocks are to be guarded.
+#[derive(Clone, Copy, Debug)]
+pub struct Guarding {
+    /// How much.
+    pub level: Level,
+    /// At which end of a block closed pages stand.
+    pub sides: Sides,
+    /// Bytes of freed blocks that wait, where they do.
+    pub quarantine_bytes: u64,
+    /// Bytes of pages of live blocks; `None`: what is usual.
+    pub memory_bytes: Option<u64>,
+    /// Pages are closed by their protection, even where the kernel has something better.
+    pub by_protection: bool,
+}
+
+impl Guarding {
+    /// Not at all.
+    pub const NONE: Guarding = Guarding {
+        level: Level::Off,
+        sides: Sides::Behind,
+        quarantine_bytes: 0,
+        memory_bytes: None,
+        by_protection: false,
+    };
 }
 
 impl Level {
-    const NAMES: [(&str, Level); guard::ALL.len()] =
-        [(guard::OFF, Level::Off), (guard::LIGHT, Level::Light), (guard::FULL, Level::Full)];
+    const NAMES: [(&str, Level, Sides); guard::ALL.len()] = [
+        (guard::OFF, Level::Off, Sides::Behind),
+        (guard::LIGHT, Level::Light, Sides::Behind),
+        (guard::FULL, Level::Full, Sides::Behind),
+        (guard::PAGE, Level::Page, Sides::Behind),
+        (guard::PAGE_UNDER, Level::Page, Sides::Before),
+        (guard::PAGE_BOTH, Level::Page, Sides::Both),
+    ];
 
-    /// The one of this name.
-    pub fn named(name: &[u8]) -> Option<Level> {
-        Self::NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, level)| *level)
+    /// The one of this name, and what it says of closed pages.
+    pub fn named(name: &[u8]) -> Option<(Level, Sides)> {
+        Self::NAMES.iter().find(|(known, ..)| known.as_bytes() == name).map(|(_, level, sides)| (*level, *sides))
     }
 
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, level)| *level == self).map_or("", |(name, _)| name)
+    /// What it is called, with its closed pages.
+    pub fn name(self, sides: Sides) -> &'static str {
+        Self::NAMES.iter().find(|(_, level, own)| *level == self && *own == sides).map_or("", |(name, ..)| name)
     }
 }
 
@@ -76,8 +127,8 @@ impl Guard {
     }
 
     /// From now on blocks may be dressed. False if there is no memory for it. `late`: somebody may have blocks already.
-    pub fn start(&self, level: Level, late: bool, quarantine_bytes: u64) -> bool {
-        let level = if level >= Level::Full && !arenas::start(quarantine_bytes) { Level::Light } else { level };
+    pub fn start(&self, wanted: &Guarding, late: bool) -> bool {
+        let level = if wanted.level >= Level::Full { arenas::start(wanted) } else { wanted.level };
         if self.bitmap.get_or_map().is_none() {
             return false;
         }
@@ -127,8 +178,11 @@ impl Guard {
 
     /// A block was handed out as the allocator gave it.
     #[cold]
-    pub fn count_undressed(&self) {
+    pub fn count_undressed(&self, shared: &Shared) {
         self.undressed.fetch_add(1, Ordering::Relaxed);
+        if hooks::follows(shared) {
+            count_apart(shared, TallyCounter::GuardedLess);
+        }
     }
 
     /// A block was not given back.

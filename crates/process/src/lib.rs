@@ -21,9 +21,9 @@
 //! All tables are memory that is mapped once and never unmapped, zero when fresh, and accessed
 //! through atomics wherever two threads can meet. A [`state::ThreadState`] belongs to one kernel
 //! thread at a time, see [`threads`]; what a hook alone may touch of it, only through [`state::Entered`], which is had by
-//! setting the guard ([`access`]). `unsafe` has nine rooms of its own, which ARCHITECTURE.md names with what each is
+//! setting the guard ([`access`]). `unsafe` has ten rooms of its own, which ARCHITECTURE.md names with what each is
 //! for: [`section`] makes atomic words of the ledger's file, `private` makes tables of our own memory, `once` lends values that
-//! were written before, [`state`] and [`access`] lend a thread's books, [`traces`] lends a trace, [`c_heap`] calls the C library, [`anew`], [`entry`] and [`ways`] are what
+//! were written before, [`state`] and [`access`] lend a thread's books, [`traces`] lends a trace, `land` closes pages, [`c_heap`] calls the C library, [`anew`], [`entry`] and [`ways`] are what
 //! their names say. All other files forbid it.
 #![no_std]
 #![cfg(any(feature = "loom", all(target_os = "linux", target_arch = "x86_64")))]
@@ -89,6 +89,8 @@ pub mod errors;
 #[cfg(not(feature = "loom"))]
 pub mod families;
 #[cfg(not(feature = "loom"))]
+pub mod faults;
+#[cfg(not(feature = "loom"))]
 pub mod finish;
 #[cfg(not(feature = "loom"))]
 pub mod guarded;
@@ -105,7 +107,11 @@ pub mod index;
 #[cfg(not(feature = "loom"))]
 pub mod inner;
 #[cfg(not(feature = "loom"))]
+mod instruction;
+#[cfg(not(feature = "loom"))]
 pub mod labels;
+#[cfg(not(feature = "loom"))]
+mod land;
 #[cfg(not(feature = "loom"))]
 pub mod layouts;
 #[cfg(not(feature = "loom"))]
@@ -126,6 +132,8 @@ pub mod once;
 pub mod options;
 #[cfg(not(feature = "loom"))]
 pub mod order;
+#[cfg(not(feature = "loom"))]
+mod own_memory;
 #[cfg(not(feature = "loom"))]
 pub mod peak;
 #[cfg(not(feature = "loom"))]

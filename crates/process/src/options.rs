@@ -1,7 +1,7 @@
 //! What is asked of the recorder: a value, and the environment variable `HEAPLEDGER` (`key=value,key=value…`), which wins.
 #![forbid(unsafe_code)]
 
-use crate::guarded::Level;
+use crate::guarded::{Guarding, Level};
 use crate::history::CHUNK_ENTRIES;
 use core::ffi::CStr;
 use heapledger_format::record::Options;
@@ -152,9 +152,7 @@ pub struct Request {
     /// Forked children leave a word beside the ledger that they are not recorded: who finishes it counts them.
     pub notes_children: bool,
     /// How blocks are guarded.
-    pub guard: Level,
-    /// Bytes of freed blocks that wait, where they do.
-    pub quarantine: u64,
+    pub guard: Guarding,
     /// Blocks were allocated before, and are freed later: a free of an unknown block tells of nothing that was lost.
     pub begins_late: bool,
     /// Labels of the whole run, `KEY=VALUE`, with line ends between.
@@ -185,8 +183,7 @@ impl Default for Request {
             output: Text::new(),
             in_memory: false,
             notes_children: true,
-            guard: Level::Off,
-            quarantine: QUARANTINE_BYTES,
+            guard: Guarding { quarantine_bytes: QUARANTINE_BYTES, ..Guarding::NONE },
             begins_late: false,
             labels: Text::new(),
             unknown: Text::new(),
@@ -291,8 +288,14 @@ impl Request {
                 self.paused = is(session::begin::PAUSED);
                 self.begins = if is(session::begin::LATER) { Begins::Later } else { Begins::Now };
             }
-            Key::Quarantine => self.quarantine = text::number(value)?,
-            Key::Guard => self.guard = Level::named(value)?,
+            Key::Quarantine => self.guard.quarantine_bytes = text::number(value)?,
+            Key::Guard => (self.guard.level, self.guard.sides) = Level::named(value)?,
+            Key::GuardMemory => self.guard.memory_bytes = Some(text::number(value)?),
+            Key::GuardBy => {
+                let is = |name: &str| value == name.as_bytes();
+                session::guard_by::ALL.into_iter().any(is).then_some(())?;
+                self.guard.by_protection = is(session::guard_by::PROTECTION);
+            }
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
             Key::Output => {
                 self.output = percent_decoded(value);
@@ -346,6 +349,7 @@ fn percent_decoded(value: &[u8]) -> Text<PATH_BYTES_MAX> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guarded::Sides;
 
     #[test]
     fn every_key_is_understood() {
@@ -413,8 +417,12 @@ mod tests {
     #[test]
     fn a_program_says_when_it_begins_and_what_becomes_of_its_ledger() {
         let usual = Request::parse(b"");
-        assert_eq!((usual.guard, Request::parse(b"guard=light").guard), (Level::Off, Level::Light));
-        assert_eq!((Request::parse(b"guard=full").guard, Request::parse(b"quarantine=7").quarantine), (Level::Full, 7));
+        let guard = |text: &[u8]| Request::parse(text).guard;
+        assert_eq!((usual.guard.level, guard(b"guard=light").level), (Level::Off, Level::Light));
+        assert_eq!((guard(b"guard=full").level, guard(b"quarantine=7").quarantine_bytes), (Level::Full, 7));
+        let under = guard(b"guard=page=under,guard-memory=9,guard-by=protection");
+        assert_eq!((under.level, under.sides, under.memory_bytes), (Level::Page, Sides::Before, Some(9)));
+        assert!(under.by_protection && !guard(b"guard=page,guard-by=advice").by_protection);
         assert_eq!((usual.paused, usual.begins, usual.at_exit), (false, Begins::Now, None));
         let request = Request::parse(b"begin=later,at-exit=remove,output=a%2Cb.hl");
         assert_eq!(
@@ -458,6 +466,8 @@ mod tests {
             b"check-stacks=yes",
             b"reuse=2",
             b"guard=heavy",
+            b"guard=page=over",
+            b"guard-by=magic",
             b"begin=soon",
             b"at-exit=",
             b"output=",

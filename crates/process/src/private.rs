@@ -36,53 +36,6 @@ unsafe impl<const LEAVES: usize, const WORDS: usize> Zeros for heapledger_guard:
 // SAFETY: a row that is vacant.
 unsafe impl Zeros for heapledger_guard::Slot {}
 
-/// Addresses of the guard's own, from which its blocks come.
-#[derive(Clone, Copy)]
-pub(crate) struct Land {
-    first: u64,
-    bytes: u64,
-}
-
-impl Land {
-    /// So many bytes that can be read and written, zeros, that begin at a multiple of `alignment`. `None` if there are none.
-    pub(crate) fn reserve(bytes: usize, alignment: usize) -> Option<Land> {
-        let all = bytes.checked_add(alignment)?;
-        let mapped = syscall::map_anonymous(all).ok()? as usize;
-        let _ = syscall::advise(mapped as *mut u8, all, advice::NO_HUGE_PAGE);
-        let first = mapped.checked_next_multiple_of(alignment)?;
-        Some(Land { first: first as u64, bytes: bytes as u64 })
-    }
-
-    /// Its first address.
-    pub(crate) fn first(&self) -> u64 {
-        self.first
-    }
-
-    /// Bytes of it.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// All of it.
-    pub(crate) fn window(&self) -> heapledger_guard::Window {
-        // SAFETY: mapped for the guard alone, for good; what of it the program has is its business, and only an arena looks at it, and only
-        // where it has no closed page.
-        unsafe { heapledger_guard::Window::new(self.first, self.bytes) }
-    }
-
-    /// Whether all of these bytes are its own.
-    pub(crate) fn has(&self, first: u64, bytes: u64) -> bool {
-        first.checked_sub(self.first).and_then(|at| at.checked_add(bytes)).is_some_and(|end| end <= self.bytes)
-    }
-
-    /// Lets go of what is in whole pages, which are zeros then. False if that cannot be done.
-    pub(crate) fn discard(&self, first: u64, bytes: u64) -> bool {
-        // SAFETY: memory of the guard's own, of blocks that nobody has.
-        self.has(first, bytes)
-            && unsafe { syscall::change(first as *mut u8, bytes as usize, advice::DONT_NEED).is_ok() }
-    }
-}
-
 /// Parts of the bitmap of dressed blocks, each in a mapping of its own.
 pub(crate) struct Leaves;
 
@@ -246,6 +199,31 @@ impl<T: Zeros> Run<T> {
         let (index, left) = share(fraction, self.count());
         // SAFETY: as in `all`; a fraction of the count is below it.
         Some((unsafe { &*first.add(index as usize) }, left))
+    }
+
+    /// None of them goes into core dumps, but for the first so many: the kernel would look at each page.
+    pub(crate) fn dump_only(&self, count: u64) {
+        let first = self.first.load(Ordering::Acquire);
+        let all = pages::<T>(self.count() as usize);
+        let used = pages::<T>(usize::try_from(count).unwrap_or(usize::MAX)).min(all);
+        if !first.is_null() {
+            let _ = syscall::advise(first.cast(), all, advice::DONT_DUMP);
+            if used != 0 {
+                let _ = syscall::advise(first.cast(), used, advice::DO_DUMP);
+            }
+        }
+    }
+
+    /// Those behind the first so many cannot be touched from now on: nobody does.
+    pub(crate) fn hide_from(&self, count: u64) {
+        let first = self.first.load(Ordering::Acquire) as usize;
+        let all = pages::<T>(self.count() as usize);
+        let used = pages::<T>(usize::try_from(count).unwrap_or(usize::MAX)).min(all);
+        if first != 0 && used < all {
+            let rest = first.wrapping_add(used) as *mut u8;
+            // SAFETY: whole pages of ours, in which nobody has a reference to anything, nor asks for one.
+            let _ = unsafe { syscall::make_inaccessible(rest, all.wrapping_sub(used)) };
+        }
     }
 
     /// As [`Table::resident_bytes`].

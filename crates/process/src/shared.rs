@@ -4,7 +4,7 @@
 
 use crate::accounts::Accounts;
 use crate::errors::Errors;
-use crate::guarded::Level;
+use crate::guarded::Guarding;
 use crate::heap_books::HeapBooks;
 use crate::history::History;
 use crate::index::{Addresses, Index};
@@ -88,16 +88,14 @@ pub struct Settings {
     /// See [`Request::notes_children`](crate::options::Request::notes_children).
     pub notes_children: bool,
     /// How blocks are guarded.
-    pub guard: Guarding,
+    pub guard: GuardAsked,
 }
 
 /// What is asked of the [guard](crate::guarded).
 #[derive(Clone, Copy)]
-pub struct Guarding {
+pub struct GuardAsked {
     /// How blocks are guarded.
-    pub level: Level,
-    /// Bytes of freed blocks that wait.
-    pub quarantine_bytes: u64,
+    pub how: Guarding,
     /// Blocks may have been handed out before it began.
     pub begins_late: bool,
     /// Somebody reads the ledger's errors, and tells the person.
@@ -117,7 +115,7 @@ impl Settings {
             is_plain: false,
             tells_of_memory: false,
             notes_children: false,
-            guard: Guarding { level: Level::Off, quarantine_bytes: 0, begins_late: false, has_reader: false },
+            guard: GuardAsked { how: Guarding::NONE, begins_late: false, has_reader: false },
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::options::{Accounting, Request};
 use crate::place::{Opening, push_ledger_dir, usable_dir};
 use crate::private;
 use crate::room;
-use crate::shared::{Guarding, Phase, Settings, Shared};
+use crate::shared::{GuardAsked, Phase, Settings, Shared};
 use crate::switch::Recording;
 use crate::ways;
 use core::ffi::CStr;
@@ -198,9 +198,8 @@ fn set_up(
         is_plain: request.sample == 0 && !keeps_accounts,
         tells_of_memory: hooks.tells_of_memory,
         notes_children: request.notes_children || request.session.is_some(),
-        guard: Guarding {
-            level: request.guard,
-            quarantine_bytes: request.quarantine,
+        guard: GuardAsked {
+            how: request.guard,
             begins_late: request.begins_late || hooks.begins_late,
             has_reader: request.session.is_some(),
         },
@@ -221,7 +220,7 @@ fn set_up(
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && describe_heaps(ledger, hooks.heaps)
-        && (request.guard < Level::Full || describe_heaps(ledger, &[b"guard"]))
+        && (request.guard.level < Level::Full || describe_heaps(ledger, &[b"guard"]))
         && describe_process(ledger, request, session, image, hooks)
         && (!keeps_accounts || shared.accounts.start(ledger))
         && shared.switch.start(recording, request.begins_late).is_ok();
@@ -315,7 +314,8 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && pair(key::NEXT, hooks.next.to_bytes())
         && pair(key::CXX, hooks.cxx.to_bytes())
         && pair(key::UNWIND, request.unwind.name())
-        && (request.guard == Level::Off || pair(key::GUARD, request.guard.name().as_bytes()))
+        && (request.guard.level == Level::Off
+            || pair(key::GUARD, request.guard.level.name(request.guard.sides).as_bytes()))
         && number(key::HISTORY, request.history)
         && number(key::MAX_LEDGER, request.max_ledger.unwrap_or(0))
         && pair(key::VERSION, env!("CARGO_PKG_VERSION").as_bytes())

@@ -19,12 +19,20 @@ pub struct Swept {
     pub unseen: u64,
 }
 
+impl Swept {
+    /// And another look.
+    pub(crate) fn add(&mut self, more: Swept) {
+        self.damaged = self.damaged.wrapping_add(more.damaged);
+        self.unseen = self.unseen.wrapping_add(more.unseen);
+    }
+}
+
 /// Looks at all guarded blocks, and tells of damage. Other threads go on meanwhile.
 #[cold]
 pub fn everywhere(shared: &'static Shared, at: FoundAt) -> Swept {
-    let dressed = all(shared, Copied::new, at);
-    let own = arenas::sweep(shared, at);
-    Swept { damaged: dressed.damaged.wrapping_add(own.damaged), unseen: dressed.unseen.wrapping_add(own.unseen) }
+    let mut swept = all(shared, Copied::new, at);
+    swept.add(arenas::sweep(shared, at));
+    swept
 }
 
 /// So long it may take: some ten million blocks.

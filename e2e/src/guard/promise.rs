@@ -59,6 +59,8 @@ impl Case {
             _ if is_judged => found(&["call"]),
             Level::Full if self.is_after_free() && self.access == Access::Write => found(&["quarantine", "exit"]),
             Level::Full => self.by_canaries(),
+            // They touch memory in steps of their own, and the kernel does not fault at all.
+            Level::Page | Level::Under if !CALLS_ARE_JUDGED && self.is_call() => Promise::Either,
             // The kernel does not fault for us: it says that there is no memory.
             Level::Page | Level::Under if self.by == "readlink" => Promise::Either,
             Level::Page | Level::Under if self.is_after_free() => found(&["instruction"]),

@@ -24,7 +24,7 @@ use super::classes::{class_of, units_of};
 use super::found::{Fill, Finding, Found, NotFreed, Refused, Request, System, Tables};
 use super::limits::{ClosedCounts, ClosedLimits, Side};
 use super::slot::{Kind, Slot, flag};
-use super::store::{Store, Unit};
+use super::store::{Store, Unit, Used};
 use super::{bytes, fill_edges, tell_edges};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -381,6 +381,12 @@ impl Closed {
         let (first, last) = self.pages(block.start, block.size);
         let end = block.end();
         if block.size == 0 { ((end, end), (end, end)) } else { ((first, block.start), (end, last)) }
+    }
+
+    /// From now on no further memory is used, nor further rows: what is free of the memory there is can be had. Says what was used:
+    /// nothing behind that is looked at any more.
+    pub fn seal(&self) -> Used {
+        self.store.seal()
     }
 
     /// What it holds.

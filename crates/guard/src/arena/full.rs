@@ -16,7 +16,7 @@ use super::classes::{class_of, units_of};
 use super::found::{Cursor, Fill, Finding, Found, NotFreed, Refused, Request, System, Tables};
 use super::limits::{FullCounts, Limits};
 use super::slot::{Kind, Slot, flag};
-use super::store::{Store, Unit};
+use super::store::{Store, Unit, Used};
 use super::{bytes, edge_bytes, fill_edges, tell_edges};
 use crate::check::Region;
 use crate::memory::Memory;
@@ -360,6 +360,12 @@ impl Full {
             found(&Finding { block: *block, damage });
         }
         filled.saturating_add(edge_bytes(edges))
+    }
+
+    /// From now on no further memory is used, nor further rows: what is free of the memory there is can be had. Says what was used:
+    /// nothing behind that is looked at any more.
+    pub fn seal(&self) -> Used {
+        self.store.seal()
     }
 
     /// What it holds.

@@ -25,6 +25,21 @@ pub(super) struct Store {
     queue: Queue,
     units_used: AtomicU64,
     slots_used: AtomicU64,
+    /// Nothing is cut any more: so many units were, and one more; 0: it goes on.
+    sealed: AtomicU64,
+    /// And so many rows.
+    sealed_slots: AtomicU64,
+}
+
+/// What of an arena was ever used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// Bytes of the range, from its first on.
+    pub bytes: u64,
+    /// Words of [`Tables::units`].
+    pub units: u64,
+    /// Rows.
+    pub slots: u64,
 }
 
 /// What a unit's word says.
@@ -79,6 +94,8 @@ impl Store {
             queue: Queue::new(),
             units_used: AtomicU64::new(0),
             slots_used: AtomicU64::new(0),
+            sealed: AtomicU64::new(0),
+            sealed_slots: AtomicU64::new(0),
         })
     }
 
@@ -105,15 +122,37 @@ impl Store {
     }
 
     pub(super) fn slots_used(&self) -> u32 {
-        self.slots_used.load(Ordering::Acquire) as u32
+        let is_sealed = self.sealed.load(Ordering::Acquire) != 0;
+        let used = if is_sealed { &self.sealed_slots } else { &self.slots_used };
+        used.load(Ordering::Acquire) as u32
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
-        self.units_used.load(Ordering::Relaxed).wrapping_shl(self.unit_log2)
+        let used = match self.sealed.load(Ordering::Acquire).checked_sub(1) {
+            Some(sealed) => sealed,
+            None => self.units_used.load(Ordering::Relaxed),
+        };
+        used.wrapping_shl(self.unit_log2)
     }
 
+    /// What lies behind what was cut is not looked at any more, nor its rows and words.
     pub(super) fn contains(&self, address: u64) -> bool {
-        address.checked_sub(self.first).is_some_and(|offset| offset < self.bytes)
+        let is_sealed = self.sealed.load(Ordering::Acquire) != 0;
+        let bytes = if is_sealed { self.used_bytes() } else { self.bytes };
+        address.checked_sub(self.first).is_some_and(|offset| offset < bytes)
+    }
+
+    /// From now on nothing is cut; what was.
+    pub(super) fn seal(&self) -> Used {
+        let units = self.units_used.swap(self.units(), Ordering::AcqRel);
+        if self.sealed.load(Ordering::Acquire) == 0 {
+            // Whoever cuts takes rows first. Those that are taken when there are no units any more are nobody's.
+            self.sealed_slots.fetch_max(self.slots_used.load(Ordering::Acquire), Ordering::AcqRel);
+            let _ = self.sealed.compare_exchange(0, units.wrapping_add(1), Ordering::AcqRel, Ordering::Acquire);
+        }
+        let units = self.sealed.load(Ordering::Acquire).wrapping_sub(1);
+        let slots = self.sealed_slots.load(Ordering::Acquire);
+        Used { bytes: units.wrapping_shl(self.unit_log2), units, slots }
     }
 
     /// So many units and rows; the offset of the first unit, and the first row's number.

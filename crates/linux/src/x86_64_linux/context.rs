@@ -25,17 +25,49 @@ pub struct Interrupted {
     pub r15: u64,
 }
 
+/// An access that the processor has refused, as a handler of that signal is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// As in [`Interrupted`].
+    pub interrupted: Interrupted,
+    /// All general registers, as instructions number them: `rax`, `rcx`, `rdx`, `rbx`, `rsp`, `rbp`, `rsi`, `rdi`, `r8` to `r15`.
+    pub registers: [u64; 16],
+    /// Whether it was to be written.
+    pub is_write: bool,
+}
+
+/// Of the third argument of a handler of `SIGSEGV` or `SIGBUS`.
+///
+/// # Safety
+/// It must be that argument.
+pub unsafe fn fault(context: *const c_void) -> Fault {
+    const ERROR: usize = 19;
+    const WRITE: u64 = 2;
+    // Where the kernel has put each of the sixteen.
+    const PLACES: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
+    // SAFETY: the caller's.
+    let word = |index: usize| unsafe { register(context, index) };
+    // SAFETY: the caller's.
+    let interrupted = unsafe { interrupted(context) };
+    Fault { interrupted, registers: PLACES.map(word), is_write: word(ERROR) & WRITE != 0 }
+}
+
+/// # Safety
+/// As of [`interrupted`].
+unsafe fn register(context: *const c_void, index: usize) -> u64 {
+    // `ucontext_t`: flags, link and stack come first, and then r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
+    const FIRST: usize = 5;
+    // SAFETY: the caller's.
+    unsafe { context.cast::<u64>().add(FIRST.wrapping_add(index)).read_unaligned() }
+}
+
 /// Of the third argument of a signal's handler.
 ///
 /// # Safety
 /// It must be that argument, or what `getcontext` has filled.
 pub unsafe fn interrupted(context: *const c_void) -> Interrupted {
-    // `ucontext_t`: flags, link and stack come first, and then r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
-    const FIRST: usize = 5;
-    let register = |index: usize| {
-        // SAFETY: the caller's.
-        unsafe { context.cast::<u64>().add(FIRST.wrapping_add(index)).read_unaligned() }
-    };
+    // SAFETY: the caller's.
+    let register = |index: usize| unsafe { register(context, index) };
     Interrupted {
         ip: register(16),
         sp: register(15),

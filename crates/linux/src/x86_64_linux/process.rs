@@ -211,6 +211,12 @@ fn file_number(path: &CStr) -> Option<u64> {
     value
 }
 
+/// How many mappings a process may have.
+pub fn mappings_max() -> u64 {
+    const USUAL: u64 = 65_530;
+    file_number(c"/proc/sys/vm/max_map_count").unwrap_or(USUAL)
+}
+
 /// Bytes of memory that the process may use: the machine's, or its control group's if that is less.
 pub fn memory_limit() -> u64 {
     let group = file_number(c"/sys/fs/cgroup/memory.max")

@@ -7,11 +7,13 @@
 use core::arch::asm;
 
 mod files;
+mod signals;
 
 pub use files::{
     FileIdentity, allocate, close, free_bytes, give_name, identify, make_directory, open, open_flag, read, read_at,
     read_link, rename, set_length, symbolic_link, unlink, working_directory, write, write_at,
 };
+pub use signals::{SIGNAL_ABORT, SignalsBlocked, action, handle, handle_once, on_alternate_stack, raise};
 
 /// An error number of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +166,28 @@ pub fn map_anonymous_closed(bytes: usize) -> Result<*mut u8> {
         .map(|address| address as *mut u8)
 }
 
+/// Maps fresh private memory that nothing can touch before [`make_accessible`]. Not charged, not even where nothing may be mapped that
+/// there is no memory for.
+pub fn map_private_closed(bytes: usize) -> Result<*mut u8> {
+    const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;
+    const NO_ACCESS: usize = 0;
+    checked(number::MMAP, [0, bytes, NO_ACCESS, PRIVATE_ANONYMOUS_NORESERVE, usize::MAX, 0])
+        .map(|address| address as *mut u8)
+}
+
+/// Makes every access to whole pages fault.
+///
+/// # Errors
+/// Mostly [`Errno::NOMEM`]: the process may have no further mapping.
+///
+/// # Safety
+/// Nothing may access that memory any more.
+pub unsafe fn make_inaccessible(address: *mut u8, bytes: usize) -> Result<()> {
+    const NO_ACCESS: usize = 0;
+    // SAFETY: the caller's promise.
+    unsafe { call(number::MPROTECT, [address as usize, bytes, NO_ACCESS, 0, 0, 0]).map(drop) }
+}
+
 /// Makes whole pages of one of our own mappings readable and writable.
 pub fn make_accessible(address: *mut u8, bytes: usize) -> Result<()> {
     checked(number::MPROTECT, [address as usize, bytes, PROT_READ_WRITE, 0, 0, 0]).map(drop)
@@ -251,39 +275,6 @@ pub fn getuid() -> u32 {
     checked(number::GETUID, [0; 6]).unwrap_or(0) as u32
 }
 
-/// What a process sends itself when it gives up.
-pub const SIGNAL_ABORT: usize = 6;
-
-/// Has a signal that nobody handles call `handler`, once: what is usual is in force again when it runs. False if somebody handles or
-/// ignores it, or it cannot be done.
-///
-/// # Safety
-/// The handler runs in the middle of anything, and must bear that.
-pub unsafe fn handle_once(signal: usize, handler: extern "C" fn(i32)) -> bool {
-    const RESTORER: u64 = 0x0400_0000;
-    const ON_STACK: u64 = 0x0800_0000;
-    const RESET: u64 = 0x8000_0000;
-    const SET_BYTES: usize = 8;
-    // What the kernel takes: handler, flags, where it returns to, what is blocked meanwhile.
-    let mut old = [0u64; 4];
-    let new = [handler as usize as u64, RESTORER | ON_STACK | RESET, returns as *const () as u64, 0];
-    let ask = [signal, 0, (&raw mut old) as usize, SET_BYTES, 0, 0];
-    let set = [signal, (&raw const new) as usize, 0, SET_BYTES, 0, 0];
-    // SAFETY: the kernel writes the old one into our array; the caller vouches for the handler.
-    unsafe { call(number::RT_SIGACTION, ask).is_ok() && old[0] == 0 && call(number::RT_SIGACTION, set).is_ok() }
-}
-
-/// Where a handler returns to.
-#[unsafe(naked)]
-extern "C" fn returns() {
-    core::arch::naked_asm!("mov eax, {number}", "syscall", number = const number::RT_SIGRETURN)
-}
-
-/// Sends the calling thread a signal.
-pub fn raise(signal: usize) {
-    let _ = checked(number::TGKILL, [getpid() as usize, gettid() as usize, signal, 0, 0, 0]);
-}
-
 /// Whether the thread `tid` of process `pid` exists. In doubt it does.
 pub fn thread_exists(pid: u32, tid: u32) -> bool {
     checked(number::TGKILL, [pid as usize, tid as usize, 0, 0, 0, 0]) != Err(Errno::SRCH)
@@ -329,51 +320,6 @@ pub fn copy_memory(address: usize, into: &mut [u64]) -> Result<()> {
     let args = [getpid() as usize, to.as_ptr() as usize, 1, from.as_ptr() as usize, 1, 0];
     let copied = checked(number::PROCESS_VM_READV, args)?;
     if copied == bytes { Ok(()) } else { Err(Errno::FAULT) }
-}
-
-/// Signals of the calling thread, to be restored.
-pub struct SignalsBlocked {
-    old: u64,
-}
-
-impl SignalsBlocked {
-    /// Blocks every signal of the calling thread until dropped.
-    #[inline(always)]
-    pub fn new() -> Self {
-        const SETMASK: usize = 2;
-        let all: &'static u64 = &u64::MAX;
-        let mut blocked = SignalsBlocked { old: 0 };
-        let old = &raw mut blocked.old as usize;
-        let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const *all as usize, old, 8, 0, 0]);
-        blocked
-    }
-}
-
-impl Default for SignalsBlocked {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        const SETMASK: usize = 2;
-        let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const self.old as usize, 0, 8, 0, 0]);
-    }
-}
-
-/// Whether a stack pointer of the calling thread lies on its alternate signal stack.
-pub fn on_alternate_stack(stack_pointer: usize) -> bool {
-    const DISABLED: u32 = 2;
-    let mut stack = [0usize; 3]; // pointer, flags, size
-    match checked(number::SIGALTSTACK, [0, stack.as_mut_ptr() as usize, 0, 0, 0, 0]) {
-        // As the kernel reckons, which would take the present stack pointer.
-        Ok(_) => {
-            let [first, flags, bytes] = stack;
-            flags as u32 & DISABLED == 0 && stack_pointer > first && stack_pointer.wrapping_sub(first) <= bytes
-        }
-        Err(_) => false,
-    }
 }
 
 /// Waits until `word` is no longer `expected`, or `milliseconds` have passed, or for no reason.

@@ -321,6 +321,11 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::MarksLost => format!("{} no room.", counted(number, "mark found", "marks found")),
         TallyCounter::WindowsLost => format!("{} no room.", counted(number, "window found", "windows found")),
         TallyCounter::ErrorsLost => format!("{} no room.", counted(number, "error found", "errors found")),
+        TallyCounter::GuardedLess => format!(
+            "{} guarded less than was asked for, as far as there was room: by fills or canaries. --guard-memory SIZE lets \
+             pages of blocks take more.",
+            was(number, "block was", "blocks were")
+        ),
         TallyCounter::AccountsLost => {
             format!(
                 "{} no room: what these threads hold is in no account.",

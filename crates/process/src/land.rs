@@ -1,0 +1,153 @@
+//! Addresses of the guard's own, from which its blocks come, and pages there that are closed to everybody.
+//!
+//! A room with `unsafe`: takes memory away, and access to it, that the kernel has given for this alone.
+//!
+//! Pages are closed by `MADV_GUARD_INSTALL` where the kernel has it (Linux 6.13): the range stays one mapping, however many pages of it
+//! are closed. Elsewhere by `mprotect`, where each open block is two mappings more; closed ones fall together again, as long as all of
+//! them are of one origin (the kernel joins mappings only if what it keeps of their pages is the same), so a page is touched first.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use heapledger_linux::syscall::{self, advice};
+
+const PAGE_BYTES: usize = 4096;
+
+/// A range of addresses.
+#[derive(Clone, Copy)]
+pub(crate) struct Land {
+    first: u64,
+    bytes: u64,
+    /// Pages are closed by taking their protection away, and all are in the beginning.
+    is_protected: bool,
+}
+
+/// Whether pages may be closed without mappings of their own; switched off by tests of the other way.
+static MAY_ADVISE: AtomicBool = AtomicBool::new(true);
+
+/// No huge pages; and nothing of it goes into core dumps before it is used ([`Land::dump`]): the kernel would look at each page of it.
+fn settle(mapped: *mut u8, bytes: usize) {
+    let _ = syscall::advise(mapped, bytes, advice::NO_HUGE_PAGE);
+    let _ = syscall::advise(mapped, bytes, advice::DONT_DUMP);
+}
+
+/// From now on pages are closed by `mprotect`, as on kernels that know nothing else.
+pub(crate) fn close_by_protection() {
+    MAY_ADVISE.store(false, Ordering::Relaxed);
+}
+
+impl Land {
+    /// So many bytes that can be read and written, zeros, that begin at a multiple of `alignment`. `None` if there are none.
+    pub(crate) fn reserve(bytes: usize, alignment: usize) -> Option<Land> {
+        let all = bytes.checked_add(alignment)?;
+        let mapped = syscall::map_anonymous(all).ok()? as usize;
+        settle(mapped as *mut u8, all);
+        let first = mapped.checked_next_multiple_of(alignment)?;
+        Some(Land { first: first as u64, bytes: bytes as u64, is_protected: false })
+    }
+
+    /// So many bytes of which pages can be [closed](Self::close). `None` if there are none.
+    pub(crate) fn reserve_for_closing(bytes: usize) -> Option<Land> {
+        if MAY_ADVISE.load(Ordering::Relaxed)
+            && let Some(land) = Land::reserve(bytes, PAGE_BYTES)
+        {
+            if land.close(land.first, PAGE_BYTES as u64) && land.open(land.first, PAGE_BYTES as u64) {
+                return Some(land);
+            }
+            // SAFETY: nobody knows of it yet.
+            unsafe { syscall::unmap(land.first as *mut u8, bytes.saturating_add(PAGE_BYTES)) };
+        }
+        let mapped = syscall::map_private_closed(bytes).ok()?;
+        settle(mapped, bytes);
+        let land = Land { first: mapped as u64, bytes: bytes as u64, is_protected: true };
+        land.has_one_origin().then_some(land)
+    }
+
+    /// Has the kernel keep one list for pages of the whole range, so that parts of it are joined again.
+    fn has_one_origin(&self) -> bool {
+        let page = self.first as *mut u8;
+        let is_open = syscall::make_accessible(page, self.bytes as usize).is_ok();
+        // Where all that may be written is charged, that fails: parts are joined less often then.
+        if !is_open && syscall::make_accessible(page, PAGE_BYTES).is_err() {
+            return false;
+        }
+        // SAFETY: a page of ours alone, which is open.
+        unsafe { page.write_volatile(0) };
+        self.close(self.first, if is_open { self.bytes } else { PAGE_BYTES as u64 })
+    }
+
+    /// Its first address.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Bytes of it.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether all pages are closed in the beginning, and each that is opened is a mapping of its own.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.is_protected
+    }
+
+    /// All of it.
+    pub(crate) fn window(&self) -> heapledger_guard::Window {
+        // SAFETY: mapped for the guard alone, for good; what of it the program has is its business, and only an arena looks at it, and only
+        // where it has no closed page.
+        unsafe { heapledger_guard::Window::new(self.first, self.bytes) }
+    }
+
+    /// Whether all of these bytes are its own.
+    fn has(&self, first: u64, bytes: u64) -> bool {
+        first.checked_sub(self.first).and_then(|at| at.checked_add(bytes)).is_some_and(|end| end <= self.bytes)
+    }
+
+    /// These whole pages go into core dumps from now on.
+    pub(crate) fn dump(&self, first: u64, bytes: u64) {
+        if self.has(first, bytes) {
+            let _ = syscall::advise(first as *mut u8, bytes as usize, advice::DO_DUMP);
+        }
+    }
+
+    /// What lies behind the first so many bytes, and was never used, cannot be touched from now on.
+    pub(crate) fn hide_from(&self, bytes: u64) {
+        let first = bytes.saturating_add(self.first).next_multiple_of(PAGE_BYTES as u64);
+        if let Some(rest) = self.first.saturating_add(self.bytes).checked_sub(first).filter(|rest| *rest != 0) {
+            // SAFETY: nobody has anything there, and nobody looks there any more.
+            let _ = unsafe { syscall::make_inaccessible(first as *mut u8, rest as usize) };
+        }
+    }
+
+    /// Lets go of what is in whole pages, which are zeros then. False if that cannot be done.
+    pub(crate) fn discard(&self, first: u64, bytes: u64) -> bool {
+        // SAFETY: memory of the guard's own, of blocks that nobody has.
+        self.has(first, bytes)
+            && unsafe { syscall::change(first as *mut u8, bytes as usize, advice::DONT_NEED).is_ok() }
+    }
+
+    /// Makes every access to whole pages fault, and lets go of what is in them. False if that cannot be done.
+    pub(crate) fn close(&self, first: u64, bytes: u64) -> bool {
+        if !self.has(first, bytes) {
+            return false;
+        }
+        let page = first as *mut u8;
+        if self.is_protected {
+            // SAFETY: memory of the guard's own, of blocks that nobody has; who touches it all the same is to fault.
+            return self.discard(first, bytes) && unsafe { syscall::make_inaccessible(page, bytes as usize).is_ok() };
+        }
+        // SAFETY: as above.
+        unsafe { syscall::change(page, bytes as usize, advice::GUARD_INSTALL).is_ok() }
+    }
+
+    /// Opens pages that were closed: zeros. Those that are open stay as they are. False if that cannot be done.
+    pub(crate) fn open(&self, first: u64, bytes: u64) -> bool {
+        if !self.has(first, bytes) {
+            return false;
+        }
+        let page = first as *mut u8;
+        if self.is_protected {
+            return syscall::make_accessible(page, bytes as usize).is_ok();
+        }
+        // SAFETY: takes away what was installed there, and nothing else.
+        unsafe { syscall::change(page, bytes as usize, advice::GUARD_REMOVE).is_ok() }
+    }
+}

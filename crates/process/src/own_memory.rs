@@ -1,0 +1,185 @@
+//! Memory of the guard's own: a range of addresses, who cuts it into blocks (`crates/guard`), and the tables that needs.
+#![forbid(unsafe_code)]
+
+use crate::land::Land;
+use crate::once::{Early, Starting};
+use crate::private::Run;
+use crate::shared::Phase;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use heapledger_guard::{Memory, Slot, System, Tables, Used, Window};
+
+/// Blocks that wait at most.
+pub(crate) const WAITING_MAX: u64 = 1 << 20;
+
+/// A block takes at least so much.
+const BYTES_OF_A_BLOCK_LEAST: u64 = 64;
+/// Bits of an address within its page.
+const PAGE_MASK: u64 = 4095;
+
+/// A range of addresses and who cuts it.
+pub(crate) struct GuardedRange<A> {
+    pub(crate) land: Land,
+    pub(crate) arena: A,
+}
+
+impl<A> GuardedRange<A> {
+    /// The range as an arena sees it.
+    #[inline(always)]
+    pub(crate) fn system(&self) -> Own {
+        Own { window: self.land.window(), land: self.land }
+    }
+}
+
+/// See [`GuardedRange::system`].
+pub(crate) struct Own {
+    window: Window,
+    land: Land,
+}
+
+impl Memory for Own {
+    #[inline(always)]
+    fn read<const BYTES: usize>(&self, address: u64) -> Option<[u8; BYTES]> {
+        self.window.read(address)
+    }
+
+    #[inline(always)]
+    fn write<const BYTES: usize>(&self, address: u64, bytes: [u8; BYTES]) -> Option<()> {
+        self.window.write(address, bytes)
+    }
+
+    #[inline(always)]
+    fn fill(&self, address: u64, bytes: u64, byte: u8) -> Option<()> {
+        self.window.fill(address, bytes, byte)
+    }
+
+    #[inline(always)]
+    fn first_other(&self, address: u64, bytes: u64, byte: u8) -> Option<u64> {
+        self.window.first_other(address, bytes, byte)
+    }
+}
+
+impl System for Own {
+    fn close(&self, first: u64, bytes: u64) -> bool {
+        self.land.close(first, bytes)
+    }
+
+    fn open(&self, first: u64, bytes: u64) -> bool {
+        self.land.open(first, bytes)
+    }
+
+    fn discard(&self, first: u64, bytes: u64) -> bool {
+        self.land.discard(first, bytes)
+    }
+}
+
+/// Such a range, once it was made.
+pub(crate) struct OwnMemory<A> {
+    phase: AtomicU8,
+    part: Early<Option<GuardedRange<A>>>,
+    slots: Run<Slot>,
+    units: Run<AtomicU64>,
+    queue: Run<AtomicU64>,
+    /// First address and end; zeros if there is none.
+    range: [AtomicU64; 2],
+    /// Up to here it goes into core dumps.
+    dumped: AtomicU64,
+}
+
+impl<A: Sync + Send> OwnMemory<A> {
+    pub(crate) const fn new() -> OwnMemory<A> {
+        OwnMemory {
+            phase: AtomicU8::new(Phase::Unstarted as u8),
+            part: Early::new(None),
+            slots: Run::new(),
+            units: Run::new(),
+            queue: Run::new(),
+            range: [const { AtomicU64::new(0) }; 2],
+            dumped: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes it of a range, with a row for so many bytes and a word for so many. False if there is no memory for that.
+    pub(crate) fn start(
+        &self,
+        land: Option<Land>,
+        (bytes_per_slot, bytes_per_unit): (u64, u64),
+        make: impl FnOnce(&Land, Tables) -> Option<A>,
+    ) -> bool {
+        let Some(mut starting) = Starting::claim(&self.phase) else { return false };
+        let made = land.and_then(|land| {
+            let count = |each: u64| u32::try_from(land.bytes().checked_div(each)?).ok();
+            let tables = Tables {
+                slots: self.slots.map(count(bytes_per_slot)?)?,
+                units: self.units.map(count(bytes_per_unit)?)?,
+                queue: self.queue.map(u32::try_from(WAITING_MAX.saturating_mul(2)).ok()?)?,
+            };
+            Some(GuardedRange { land, arena: make(&land, tables)? })
+        });
+        let is_there = made.is_some();
+        if let Some(part) = made {
+            let [first, end] = &self.range;
+            end.store(part.land.first().saturating_add(part.land.bytes()), Ordering::Relaxed);
+            first.store(part.land.first(), Ordering::Relaxed);
+            self.dumped.store(part.land.first(), Ordering::Relaxed);
+            self.slots.dump_only(0);
+            self.units.dump_only(0);
+            self.part.change(&mut starting, |place| *place = Some(part));
+        }
+        starting.end(if is_there { Phase::On } else { Phase::Off });
+        is_there
+    }
+
+    /// A block ends here: so far at least it goes into core dumps.
+    #[inline(always)]
+    pub(crate) fn is_used_up_to(&'static self, end: u64) {
+        if end > self.dumped.load(Ordering::Relaxed) {
+            self.dump_up_to(end);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn dump_up_to(&'static self, end: u64) {
+        /// The kernel is told in steps, larger and larger ones.
+        const STEP_LEAST: u64 = 4 << 20;
+        let Some(part) = self.get() else { return };
+        let (first, dumped) = (part.land.first(), self.dumped.load(Ordering::Relaxed));
+        let step = dumped.saturating_sub(first).max(STEP_LEAST);
+        let wanted = end.max(dumped).saturating_add(step).min(first.saturating_add(part.land.bytes())) & !PAGE_MASK;
+        if self.dumped.fetch_max(wanted, Ordering::Relaxed) < wanted {
+            part.land.dump(dumped, wanted.saturating_sub(dumped));
+            // As many rows as the smallest blocks there can have.
+            let bytes = wanted.saturating_sub(first);
+            self.slots.dump_only(bytes / BYTES_OF_A_BLOCK_LEAST);
+            self.units.dump_only(bytes / PAGE_MASK);
+        }
+    }
+
+    /// The program is about to have all memory made real that can be touched (`mlockall`): what was never used cannot be, from now on.
+    pub(crate) fn seal(&'static self, seal: impl FnOnce(&A) -> Used) {
+        let Some(part) = self.get() else { return };
+        let used = seal(&part.arena);
+        part.land.hide_from(used.bytes);
+        self.slots.hide_from(used.slots);
+        self.units.hide_from(used.units);
+    }
+
+    /// It, if it was made.
+    #[inline(always)]
+    pub(crate) fn get(&'static self) -> Option<&'static GuardedRange<A>> {
+        if self.phase.load(Ordering::Acquire) == Phase::On as u8 { self.part.get().as_ref() } else { None }
+    }
+
+    /// Whether an address lies in it.
+    #[inline(always)]
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        let [first, end] = &self.range;
+        (first.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&(address as u64))
+    }
+
+    /// It, if the address lies in it.
+    #[inline(always)]
+    pub(crate) fn at(&'static self, address: usize) -> Option<&'static GuardedRange<A>> {
+        if self.contains(address) { self.get() } else { None }
+    }
+}
