@@ -125,3 +125,26 @@ fn limits_of_the_address_space() -> Result {
     }
     Ok(())
 }
+
+/// Of two million blocks those are guarded that are made at a place where few are.
+#[test]
+fn a_few_blocks_are_those_of_new_call_sites() -> Result {
+    let program = program("rarely.c")?;
+    for (word, fewest) in [("good", 0), ("bad", 18)] {
+        let plain = alone(&program, &["good"])?.good()?;
+        let scratch = Scratch::new();
+        let ran = process::run(&mut under_run(&scratch, "x", &["--guard=page=1/1000"], &program, &words(&[word])))?;
+        plain.compare(&ran)?;
+        let errors = told::errors(&scratch.path("x.hl"))?;
+        let is_it = |error: &&told::Error| {
+            let functions =
+                |whose: &str| error.stacks.iter().find(|(of, _)| of == whose).map(|(_, functions)| functions);
+            let is_place =
+                functions("allocation").is_some_and(|stack| stack.iter().any(|frame| frame.starts_with("place_")));
+            error.kind() == "heap-buffer-overflow" && error.offset() == Some(64) && is_place
+        };
+        let found = errors.iter().filter(is_it).count();
+        check!(found >= fewest && found == errors.len(), "{found} of 20 were found: {errors:#?}");
+    }
+    Ok(())
+}

@@ -169,8 +169,16 @@ pub mod guard {
     pub const PAGE_UNDER: &str = "page=under";
     /// The same, at one of both.
     pub const PAGE_BOTH: &str = "page=both";
-    /// All of them, the least first.
+    /// All of them but [`one_in`], the least first.
     pub const ALL: [&str; 6] = [OFF, LIGHT, FULL, PAGE, PAGE_UNDER, PAGE_BOTH];
+    /// What stands in front of a number: the same as [`PAGE_BOTH`], of one block in so many, those of new call sites first.
+    pub const PAGE_ONE_IN: &str = "page=1/";
+
+    /// The number in `page=1/N`, at least 1. `None` if it is another value.
+    pub fn one_in(value: &[u8]) -> Option<u32> {
+        let digits = value.strip_prefix(PAGE_ONE_IN.as_bytes())?;
+        core::str::from_utf8(digits).ok()?.parse().ok().filter(|number| *number != 0)
+    }
 }
 
 /// Values of [`Key::GuardBy`].

@@ -83,8 +83,8 @@ pub const OPTIONS: &[RecorderOption] = &[
         value: Some("LEVEL"),
         help: "Find who writes beside a block or into a freed one: off; light, with canaries that are checked when a block is freed \
                or resized and at the end; full, where blocks are also filled and wait when they are freed; page, where each ends at \
-               a page that faults when it is touched, and freed ones fault, too (page=under: begins at one, page=both: either); see \
-               errors [default: off]",
+               a page that faults when it is touched, and freed ones fault, too (page=under: begins at one, page=both: either; \
+               page=1/N: one block in N, those of new call sites first, for production); see errors [default: off]",
         hidden: false,
         read: guard,
     },
@@ -256,7 +256,10 @@ fn unwind(value: &OsStr) -> Result<OsString, String> {
 }
 
 fn guard(value: &OsStr) -> Result<OsString, String> {
-    one_of(&session::guard::ALL, value)
+    if session::guard::one_in(value.as_bytes()).is_some() {
+        return Ok(value.to_owned());
+    }
+    one_of(&session::guard::ALL, value).map_err(|problem| format!("{problem}, {}N", session::guard::PAGE_ONE_IN))
 }
 
 fn guard_by(value: &OsStr) -> Result<OsString, String> {

@@ -253,8 +253,8 @@ extern "C" fn given(hook: usize, frame: &mut CallFrame, result: usize) -> usize 
         Shape::StoresBlock(_) => 0,
         _ => result,
     };
-    book_block(hook, hooked, hooks::ready(&SHARED), frame, block, size_asked(hooked.shape, frame));
-    unknown(result)
+    let given = book_block(hook, hooked, hooks::ready(&SHARED), frame, block, size_asked(hooked.shape, frame));
+    unknown(if given == block { result } else { given })
 }
 
 /// [`after_call`] of a function that was given a block.
@@ -311,12 +311,33 @@ fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBl
     NewBlock { kind: hooked.kind, address, size, usable, heap, is_apart, is_inner: false, alignment: None }
 }
 
+/// Returns where the block lies: one of a few that are guarded does so elsewhere.
 #[inline(always)]
-fn book_block(hook: usize, hooked: &Hooked, thread: Option<Ready>, frame: &Caller, address: usize, size: usize) {
-    match address {
-        0 => call_failed(hook, frame),
-        _ => hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(hook, hooked, address, size)),
+fn book_block(
+    hook: usize,
+    hooked: &Hooked,
+    thread: Option<Ready>,
+    frame: &Caller,
+    address: usize,
+    size: usize,
+) -> usize {
+    if address == 0 {
+        call_failed(hook, frame);
+        return 0;
     }
+    let block = new_block(hook, hooked, address, size);
+    if guard::is_sampled() && block.is_apart && may_lie_elsewhere(hooked, frame) {
+        return guard::gives_elsewhere(thread, &frame.registers, &block);
+    }
+    hooks::block_begins(&SHARED, thread, &frame.registers, &block);
+    address
+}
+
+/// Whether a block of this call may lie anywhere: nobody asks for an alignment, nor was told of it.
+fn may_lie_elsewhere(hooked: &Hooked, frame: &Caller) -> bool {
+    matches!(hooked.shape, Shape::Block(_) | Shape::BlockOfItems(..))
+        && alignment_asked(hooked.kind, frame) == 0
+        && !watched::is_on()
 }
 
 /// A call gave no block. Compiled once, for all hooks.
@@ -385,7 +406,7 @@ pub(crate) fn alignment_asked(kind: Kind, frame: &Caller) -> usize {
 /// glibc's word before a block says how long the chunk is and where it comes from: what `malloc_usable_size` reads, too.
 #[inline(always)]
 fn in_glibc(address: usize, size: usize) -> (Usable, u8) {
-    if guard::is_on() {
+    if guard::is_of_all() {
         let (bytes, heap) = guard::room(address, size);
         return (Usable::Known(bytes), heap);
     }
@@ -419,9 +440,9 @@ pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &Caller, block: usize) -
                 failed_inside(HOOK, frame);
             }
         }
-        Some(thread) => book_block(HOOK, hooked, Some(thread), frame, block, size),
+        Some(thread) => return book_block(HOOK, hooked, Some(thread), frame, block, size),
         // The thread's first call.
-        None if hooks::is_on(&SHARED) => book_block(HOOK, hooked, None, frame, block, size),
+        None if hooks::is_on(&SHARED) => return book_block(HOOK, hooked, None, frame, block, size),
         None => hooks::note_fork(&SHARED),
     }
     block

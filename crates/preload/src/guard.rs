@@ -22,9 +22,11 @@ use heapledger_process::damage;
 use heapledger_process::guarded::GUARD;
 #[cfg(not(feature = "wrapped"))]
 use heapledger_process::guarded::Level;
+use heapledger_process::hooks::NewBlock;
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::sweep::{self, Copied};
 use heapledger_process::{hooks, start};
+use heapledger_unwind::Registers;
 
 /// What is put before which function.
 const LAYER: [(Hook, *const ()); 14] = [
@@ -42,6 +44,18 @@ const LAYER: [(Hook, *const ()); 14] = [
     (Hook::FreeSized, free::<{ Hook::FreeSized as usize }> as *const ()),
     (Hook::FreeAlignedSized, free::<{ Hook::FreeAlignedSized as usize }> as *const ()),
     (Hook::MallocUsableSize, malloc_usable_size as *const ()),
+];
+
+/// Of those, what is needed where one block in so many is guarded, which is put elsewhere when its call site is known
+/// ([`gives_elsewhere`]): what takes blocks.
+const SAMPLED: [Hook; 7] = [
+    Hook::Realloc,
+    Hook::Reallocarray,
+    Hook::Free,
+    Hook::Cfree,
+    Hook::FreeSized,
+    Hook::FreeAlignedSized,
+    Hook::MallocUsableSize,
 ];
 
 /// The real functions; 0 where nothing was put before them.
@@ -64,7 +78,8 @@ pub(crate) fn begin() {
         return;
     }
     for (hook, function) in LAYER {
-        if let Some(real) = REAL.get(hook as usize) {
+        let is_needed = !GUARD.is_sampled() || SAMPLED.contains(&hook);
+        if let Some(real) = REAL.get(hook as usize).filter(|_| is_needed) {
             next::put_before(hook, function as usize, real);
         }
     }
@@ -107,6 +122,32 @@ extern "C" fn aborted(_: i32) {
 #[inline(always)]
 pub(crate) fn is_on() -> bool {
     GUARD.is_on()
+}
+
+/// Whether each is.
+#[inline(always)]
+pub(crate) fn is_of_all() -> bool {
+    GUARD.is_of_all()
+}
+
+/// Whether one in so many is.
+#[inline(always)]
+pub(crate) fn is_sampled() -> bool {
+    GUARD.is_sampled()
+}
+
+/// The heap of the guard's own memory, behind those of glibc.
+const OWN_HEAP: u8 = 3;
+
+/// Enters a block that the real allocator gave, where one in so many is guarded. Returns where it lies.
+#[cold]
+#[inline(never)]
+pub(crate) fn gives_elsewhere(thread: Option<hooks::Ready>, registers: &Registers, block: &NewBlock) -> usize {
+    let address = hooks::block_begins_somewhere(&SHARED, thread, registers, block, OWN_HEAP);
+    if address != block.address {
+        takes(real(Hook::Free), block.address);
+    }
+    address
 }
 
 fn real(hook: Hook) -> usize {
@@ -216,6 +257,9 @@ fn own(size: usize, alignment: usize, zeros: bool) -> Option<usize> {
 }
 
 extern "C" fn malloc(size: usize) -> usize {
+    if GUARD.is_sampled() {
+        return gives(next::next_of(Hook::Malloc), size);
+    }
     if let Some(block) = own(size, ALIGNMENT, false) {
         return block;
     }
@@ -350,6 +394,8 @@ extern "C" fn free<const HOOK: usize>(address: usize) {
         let called = const { crate::hooked::hooked_at(HOOK).kind };
         if arenas::contains(address) {
             arenas::free(&SHARED, address, called, FoundAt::Free);
+        } else if GUARD.is_sampled() {
+            takes(function, address);
         } else if let Some(given) = take_off(address, FoundAt::Free, called) {
             takes(function, given);
         }
@@ -375,6 +421,9 @@ fn resize(address: usize, size: usize, called: Kind) -> usize {
     }
     if arenas::contains(address) {
         return move_away(address, size, called);
+    }
+    if GUARD.is_sampled() {
+        return gives_of_two(real(Hook::Realloc), address, size);
     }
     if !GUARD.begins(address) {
         // A block of others stays as it is.
@@ -447,7 +496,6 @@ extern "C" fn malloc_usable_size(address: usize) -> usize {
 /// Bytes that a block really has, where glibc's would be asked, and the row of its heap: that of the guard's own memory is behind glibc's.
 #[inline(always)]
 pub(crate) fn room(address: usize, size: usize) -> (usize, u8) {
-    const OWN_HEAP: u8 = 3;
     if arenas::contains(address) {
         return (arenas::actual(address, size), OWN_HEAP);
     }

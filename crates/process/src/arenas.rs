@@ -11,6 +11,7 @@ use crate::damage::{self, Around, FoundDamage, KeptOfBlock};
 use crate::guarded::{Guarding, Level, Sides};
 use crate::land::{self, Land};
 use crate::own_memory::{OwnMemory, WAITING_MAX};
+use crate::rarely;
 use crate::shared::Shared;
 use crate::sweep::Swept;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -40,6 +41,10 @@ const MAPPINGS_PER_BLOCK: u64 = 4;
 /// Pages of live blocks take so much of the memory that there is, unless somebody says how much.
 const MEMORY_PART: u64 = 2;
 
+/// Where only a few blocks are guarded: pages of live ones, and how many freed ones wait. With the rows of both some 25 MiB.
+const SAMPLES_BYTES: u64 = 16 << 20;
+const SAMPLES_WAITING: u64 = 1 << 14;
+
 static FULL: OwnMemory<Full> = OwnMemory::new();
 static CLOSED: OwnMemory<Closed> = OwnMemory::new();
 /// On which sides of blocks closed pages stand.
@@ -50,6 +55,10 @@ static TOSSES: AtomicU64 = AtomicU64::new(1);
 /// Makes the memory ready. The level that there is memory for.
 pub(crate) fn start(wanted: &Guarding) -> Level {
     let closed = wanted.level < Level::Page || start_closed(wanted);
+    if wanted.level == Level::Sampled {
+        rarely::start(wanted.one_in);
+        return if closed { Level::Sampled } else { Level::Off };
+    }
     let full = FULL.start(
         addresses(|bytes| Land::reserve(bytes, Full::UNIT_BYTES as usize)),
         (BYTES_PER_SLOT, Full::UNIT_BYTES),
@@ -80,10 +89,11 @@ fn start_closed(wanted: &Guarding) -> bool {
     CLOSED.start(addresses(Land::reserve_for_closing), (BYTES_PER_SLOT, PAGE_BYTES), |land, tables| {
         let mappings = process::mappings_max() / MAPPINGS_PER_BLOCK;
         let memory = process::memory_limit() / MEMORY_PART;
+        let is_sampled = wanted.level == Level::Sampled;
         let limits = ClosedLimits {
             live_blocks: if land.is_protected() { mappings } else { u64::MAX },
-            live_bytes: wanted.memory_bytes.unwrap_or(memory),
-            freed_blocks: WAITING_MAX,
+            live_bytes: wanted.memory_bytes.unwrap_or(if is_sampled { SAMPLES_BYTES } else { memory }),
+            freed_blocks: if is_sampled { SAMPLES_WAITING } else { WAITING_MAX },
             freed_bytes: u64::MAX,
             fill_bytes_max: FILL_BYTES_MAX,
         };
@@ -124,6 +134,18 @@ pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> 
     let part = FULL.get()?;
     let address = part.arena.allocate(&part.system(), &request).ok()?;
     FULL.is_used_up_to(address.saturating_add(request.size));
+    Some(address as usize)
+}
+
+/// A block that is one of a few: beside a closed page, of zeros. `None` if there is no room.
+#[cold]
+#[inline(never)]
+pub(crate) fn allocate_sample(size: usize) -> Option<usize> {
+    const ALIGNMENT: u64 = 16;
+    let part = CLOSED.get()?;
+    let request = Request { size: size as u64, alignment: ALIGNMENT, fill: Fill::Zero, words: [0; 2] };
+    let address = part.arena.allocate(&part.system(), &request, side()).ok()?;
+    CLOSED.is_used_up_to(address.saturating_add(request.size));
     Some(address as usize)
 }
 
@@ -287,8 +309,8 @@ pub(crate) fn check(shared: &'static Shared, address: usize) -> Option<bool> {
 
 /// Keeps what the recorder knows of a block that ends.
 #[inline(always)]
-pub(crate) fn annotate(shared: &Shared, block: impl FnOnce() -> Option<FreedEntry>) {
-    if shared.settings().guard.how.level >= Level::Full {
+pub(crate) fn annotate(shared: &Shared, address: impl FnOnce() -> u64, block: impl FnOnce() -> Option<FreedEntry>) {
+    if shared.settings().guard.how.level >= Level::Full && contains(address() as usize) {
         keep(block());
     }
 }

@@ -16,7 +16,7 @@ use crate::slots::{BATCH, LOCAL_MAX};
 use crate::state::{Entered, ThreadBooks};
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::header::State;
-use heapledger_format::record::{FREED_LABEL_SHIFT, Options, RECORD_WORDS};
+use heapledger_format::record::{ADDRESS_MAX, FREED_LABEL_SHIFT, Options, RECORD_WORDS};
 use heapledger_format::section::thread;
 use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
 use heapledger_recorder::backend::{Backend, Begun, CallEffect, Change, Ended, Freed, Inserted, Measure, Number, Slot};
@@ -121,7 +121,8 @@ impl Access<'_> {
     #[inline(always)]
     fn annotate(&mut self, slot: Slot, freed: &Freed) {
         let row = self.state.row;
-        arenas::annotate(self.shared, || {
+        let address = || self.shared.words_of(slot, Ordering::Relaxed)[1] & ADDRESS_MAX;
+        arenas::annotate(self.shared, address, || {
             let block = Entry::unpack(&self.shared.words_of(slot, Ordering::Relaxed))?;
             let Freed { number, later, ended: Ended { by, site }, time } = *freed;
             Some(FreedEntry { block, number: number.0, later, by, site, thread: Some(row), time: Some(time) })

@@ -15,6 +15,7 @@ use heapledger_format::TallyCounter;
 use heapledger_format::session::guard;
 use heapledger_guard::{Block, Checked, Dressed, Marked, Memory, Plan, Secret, Width};
 use heapledger_linux::syscall;
+use heapledger_linux::text::Text;
 
 const WIDTH: Width = Width::Bits64;
 /// The 47 bits of a program's addresses.
@@ -33,6 +34,8 @@ pub enum Level {
     Full = 2,
     /// The same, each beside a closed page, and freed ones in closed pages.
     Page = 3,
+    /// One block in so many as with `Page`, and nothing else.
+    Sampled = 4,
 }
 
 /// At which end of a block closed pages stand.
@@ -59,6 +62,8 @@ pub struct Guarding {
     pub quarantine_bytes: u64,
     /// Bytes of pages of live blocks; `None`: what is usual.
     pub memory_bytes: Option<u64>,
+    /// With [`Level::Sampled`]: one block in so many.
+    pub one_in: u32,
     /// Pages are closed by their protection, even where the kernel has something better.
     pub by_protection: bool,
 }
@@ -70,8 +75,32 @@ impl Guarding {
         sides: Sides::Behind,
         quarantine_bytes: 0,
         memory_bytes: None,
+        one_in: 1,
         by_protection: false,
     };
+
+    /// Sets what its [key](heapledger_format::session::Key::Guard) says. `None` if nobody knows what that is.
+    pub fn set(&mut self, value: &[u8]) -> Option<()> {
+        if let Some(one_in) = guard::one_in(value) {
+            (self.level, self.sides, self.one_in) = (Level::Sampled, Sides::Both, one_in);
+            return Some(());
+        }
+        let (_, level, sides) = Level::NAMES.iter().find(|(known, ..)| known.as_bytes() == value)?;
+        (self.level, self.sides) = (*level, *sides);
+        Some(())
+    }
+
+    /// What it was set with.
+    pub fn value(&self) -> Text<24> {
+        let mut text = Text::new();
+        if self.level == Level::Sampled {
+            text.push(guard::PAGE_ONE_IN.as_bytes()).push_number(u64::from(self.one_in));
+            return text;
+        }
+        let known = Level::NAMES.iter().find(|(_, level, sides)| *level == self.level && *sides == self.sides);
+        text.push(known.map_or("", |(name, ..)| name).as_bytes());
+        text
+    }
 }
 
 impl Level {
@@ -83,16 +112,6 @@ impl Level {
         (guard::PAGE_UNDER, Level::Page, Sides::Before),
         (guard::PAGE_BOTH, Level::Page, Sides::Both),
     ];
-
-    /// The one of this name, and what it says of closed pages.
-    pub fn named(name: &[u8]) -> Option<(Level, Sides)> {
-        Self::NAMES.iter().find(|(known, ..)| known.as_bytes() == name).map(|(_, level, sides)| (*level, *sides))
-    }
-
-    /// What it is called, with its closed pages.
-    pub fn name(self, sides: Sides) -> &'static str {
-        Self::NAMES.iter().find(|(_, level, own)| *level == self && *own == sides).map_or("", |(name, ..)| name)
-    }
 }
 
 /// The guard of a process. Untouched where nothing is guarded.
@@ -144,10 +163,22 @@ impl Guard {
         self.level.load(Ordering::Relaxed) != Level::Off as u8
     }
 
+    /// Whether something is done to each block: it is dressed, or comes from memory of the guard's own.
+    #[inline(always)]
+    pub fn is_of_all(&self) -> bool {
+        (Level::Light as u8..=Level::Page as u8).contains(&self.level.load(Ordering::Relaxed))
+    }
+
+    /// Whether one block in so many comes from memory of the guard's own.
+    #[inline(always)]
+    pub fn is_sampled(&self) -> bool {
+        self.level.load(Ordering::Relaxed) == Level::Sampled as u8
+    }
+
     /// Whether blocks come from memory of the guard's own.
     #[inline(always)]
     pub fn has_arena(&self) -> bool {
-        self.level.load(Ordering::Relaxed) >= Level::Full as u8
+        (Level::Full as u8..=Level::Page as u8).contains(&self.level.load(Ordering::Relaxed))
     }
 
     #[inline(always)]

@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 use crate::access::{AboutBlock, Access, Sign, count_refused};
+use crate::arenas;
 use crate::breaks::heapledger_break_refused;
 use crate::capture::capture;
 use crate::enclosing::{self, Call};
@@ -185,6 +186,41 @@ fn book_begin(mut access: Access, registers: &Registers, block: &NewBlock) {
         let block = describe_begin(&mut access, registers, block);
         policy::begin(&mut access, &block);
     }
+}
+
+/// As [`block_begins`], where one block in so many is guarded. Returns where the block lies: `block.address`, or, if it was chosen, where
+/// the guard has put it, and then the allocator is to have its own back.
+#[cold]
+#[inline(never)]
+pub fn block_begins_somewhere(
+    shared: &'static Shared,
+    ready: Option<Ready>,
+    registers: &Registers,
+    block: &NewBlock,
+    guard_heap: u8,
+) -> usize {
+    let sign = Sign::new();
+    let Some(mut access) = ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) else {
+        block_begins_slowly(shared, registers, *block);
+        return block.address;
+    };
+    if !access.takes(block.size) {
+        return block.address;
+    }
+    let mut begun = describe_begin(&mut access, registers, block);
+    if crate::rarely::chooses(begun.site, &mut access.state.random)
+        && let Some(address) = arenas::allocate_sample(block.size)
+    {
+        let actual = arenas::actual(address, block.size);
+        let guarded = NewBlock { address, usable: Usable::Known(actual), heap: guard_heap, ..*block };
+        access.prepare(&guarded);
+        note_range(&mut access, &guarded, actual);
+        begun.address = address as u64;
+        begun.actual = begun.actual.map(|_| actual as u64);
+        begun.heap = guard_heap;
+    }
+    policy::begin(&mut access, &begun);
+    begun.address as usize
 }
 
 #[cold]

@@ -141,6 +141,8 @@ mod place;
 #[cfg(not(feature = "loom"))]
 mod private;
 #[cfg(not(feature = "loom"))]
+mod rarely;
+#[cfg(not(feature = "loom"))]
 pub mod reallocation;
 #[cfg(not(feature = "loom"))]
 pub mod room;

@@ -1,7 +1,7 @@
 //! What is asked of the recorder: a value, and the environment variable `HEAPLEDGER` (`key=value,key=value…`), which wins.
 #![forbid(unsafe_code)]
 
-use crate::guarded::{Guarding, Level};
+use crate::guarded::Guarding;
 use crate::history::CHUNK_ENTRIES;
 use core::ffi::CStr;
 use heapledger_format::record::Options;
@@ -289,7 +289,7 @@ impl Request {
                 self.begins = if is(session::begin::LATER) { Begins::Later } else { Begins::Now };
             }
             Key::Quarantine => self.guard.quarantine_bytes = text::number(value)?,
-            Key::Guard => (self.guard.level, self.guard.sides) = Level::named(value)?,
+            Key::Guard => self.guard.set(value)?,
             Key::GuardMemory => self.guard.memory_bytes = Some(text::number(value)?),
             Key::GuardBy => {
                 let is = |name: &str| value == name.as_bytes();
@@ -349,7 +349,7 @@ fn percent_decoded(value: &[u8]) -> Text<PATH_BYTES_MAX> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guarded::Sides;
+    use crate::guarded::{Level, Sides};
 
     #[test]
     fn every_key_is_understood() {
@@ -422,6 +422,12 @@ mod tests {
         assert_eq!((guard(b"guard=full").level, guard(b"quarantine=7").quarantine_bytes), (Level::Full, 7));
         let under = guard(b"guard=page=under,guard-memory=9,guard-by=protection");
         assert_eq!((under.level, under.sides, under.memory_bytes), (Level::Page, Sides::Before, Some(9)));
+        let rare = guard(b"guard=page=1/1000");
+        assert_eq!((rare.level, rare.sides, rare.one_in), (Level::Sampled, Sides::Both, 1000));
+        for value in [&b"off"[..], b"light", b"page=under", b"page=1/7"] {
+            let mut guard = Guarding::NONE;
+            assert_eq!(guard.set(value).map(|()| guard.value().bytes().to_vec()), Some(value.to_vec()));
+        }
         assert!(under.by_protection && !guard(b"guard=page,guard-by=advice").by_protection);
         assert_eq!((usual.paused, usual.begins, usual.at_exit), (false, Begins::Now, None));
         let request = Request::parse(b"begin=later,at-exit=remove,output=a%2Cb.hl");
@@ -467,6 +473,8 @@ mod tests {
             b"reuse=2",
             b"guard=heavy",
             b"guard=page=over",
+            b"guard=page=1/0",
+            b"guard=page=1/x",
             b"guard-by=magic",
             b"begin=soon",
             b"at-exit=",

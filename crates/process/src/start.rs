@@ -314,8 +314,7 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && pair(key::NEXT, hooks.next.to_bytes())
         && pair(key::CXX, hooks.cxx.to_bytes())
         && pair(key::UNWIND, request.unwind.name())
-        && (request.guard.level == Level::Off
-            || pair(key::GUARD, request.guard.level.name(request.guard.sides).as_bytes()))
+        && (request.guard.level == Level::Off || pair(key::GUARD, request.guard.value().bytes()))
         && number(key::HISTORY, request.history)
         && number(key::MAX_LEDGER, request.max_ledger.unwrap_or(0))
         && pair(key::VERSION, env!("CARGO_PKG_VERSION").as_bytes())
