@@ -412,7 +412,9 @@ fn block_at(way: &'static Way, address: u64) -> Option<Block> {
     while let Some(block) = way.next_block(low.unwrap_or(0), end, Direction::OwnDown) {
         if holds(&block) {
             let heap = OwnHeap::of(way, block.heap).ok();
-            return Some(heap.map_or_else(|| of_block(&block, NO_BLOCK), |heap| heap.told(&Piece::Block(block))));
+            // Of a heap that is gone no more is known than its number.
+            let of_gone = Block { heap: block.heap as c_int, ..NO_BLOCK };
+            return Some(heap.map_or_else(|| of_block(&block, of_gone), |heap| heap.told(&Piece::Block(block))));
         }
         if low.is_none() {
             break;

@@ -17,6 +17,8 @@ const FREE: u32 = 1;
 const HELD: u32 = 2;
 /// Held, and somebody waits.
 const AWAITED: u32 = 3;
+/// Held, and somebody has waited in vain: until it is given back, nobody else does. (Its thread was stopped, by a debugger say.)
+const GIVEN_UP: u32 = 4;
 
 const SPINS: u32 = 200;
 const WAIT_MS: u32 = 5;
@@ -39,7 +41,7 @@ impl ForkToken {
         }
     }
 
-    /// Takes it, waiting at most about two seconds.
+    /// Takes it, waiting at most about two seconds; and not at all where somebody has waited so long already.
     pub fn take(&self) -> Option<ForkTokenHeld<'_>> {
         let signals = SignalsBlocked::new();
         let held = |is_first_of_child| Some(ForkTokenHeld { token: self, is_first_of_child, _signals: signals });
@@ -53,6 +55,9 @@ impl ForkToken {
             spin_loop();
         }
         for _ in 0..WAITS_MAX {
+            if self.word.is(GIVEN_UP) {
+                return None;
+            }
             match self.word.swap(AWAITED) {
                 Some(FREE) => return held(false),
                 Some(OF_CHILD) => return held(true),
@@ -60,6 +65,7 @@ impl ForkToken {
                 None => return None,
             }
         }
+        self.word.change(AWAITED, GIVEN_UP);
         None
     }
 }
@@ -80,7 +86,7 @@ pub struct ForkTokenHeld<'a> {
 
 impl Drop for ForkTokenHeld<'_> {
     fn drop(&mut self) {
-        if self.token.word.swap(FREE) == Some(AWAITED) {
+        if matches!(self.token.word.swap(FREE), Some(AWAITED | GIVEN_UP)) {
             self.token.word.wake();
         }
     }
@@ -122,6 +128,28 @@ mod tests {
         thread::scope(|scope| _ = scope.spawn(|| assert!(token.take().is_none())));
         drop(held);
         assert!(token.take().is_some());
+    }
+
+    /// Whoever holds it is stopped: of all others the first waits, and from then on nobody, until it goes on.
+    #[test]
+    fn after_one_has_waited_in_vain_nobody_does() {
+        let token = ForkToken::new();
+        token.start().expect("a page");
+        let held = token.take().expect("it is free");
+        thread::scope(|scope| {
+            _ = scope.spawn(|| {
+                assert!(token.take().is_none());
+                let begun = std::time::Instant::now();
+                for _ in 0..1000 {
+                    assert!(token.take().is_none());
+                }
+                assert!(begun.elapsed().as_millis() < u128::from(WAIT_MS * WAITS_MAX), "each has waited");
+            });
+        });
+        drop(held);
+        for _ in 0..2 {
+            assert!(token.take().is_some());
+        }
     }
 
     #[test]
