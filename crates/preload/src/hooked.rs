@@ -87,7 +87,14 @@ macro_rules! hooked {
         mod exports {
             use super::Hook;
             $(crate::offered::offered!($family $stub $name $($size,)? $name, $symbol, Hook::$name as usize);)*
+
+            /// Where they are.
+            #[cfg(feature = "wrapped")]
+            pub(crate) static STUBS: [Option<extern "C" fn()>; super::HOOKED.len()] =
+                [$(crate::offered::place!($family $name)),*];
         }
+        #[cfg(feature = "wrapped")]
+        pub(crate) use exports::STUBS;
 
         // What the linker's `--wrap` calls the real ones: 0 where it was not asked for.
         #[cfg(feature = "wrapped")]

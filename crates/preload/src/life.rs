@@ -19,6 +19,10 @@ static HOST: Host = Host { shared: &SHARED, hooks, words, at_exit, sees_all: !IS
 /// What other object files and libraries allocate and free goes past; so does what they map and unload.
 const IS_WRAPPED: bool = cfg!(feature = "wrapped");
 
+/// The library stands in front of the real functions, whoever calls them.
+#[cfg(not(feature = "wrapped"))]
+static SEES_ALL: heapledger_process::ways::EntryOf = |_| Some(usize::MAX);
+
 /// Constructors run. The C library of a static program allocates before that, when it cannot be asked yet what there is.
 static IS_LOADED: AtomicBool = AtomicBool::new(false);
 
@@ -36,6 +40,8 @@ pub(crate) fn begin() {
     }
     // Finds the next allocator first: whoever passes through while recording starts needs it.
     next::next(Hook::Malloc as usize);
+    #[cfg(not(feature = "wrapped"))]
+    heapledger_process::ways::offer_entries(&SEES_ALL);
     #[cfg(feature = "wrapped")]
     next::look();
     if next::is_last() {
@@ -64,6 +70,7 @@ fn hooks(begin: &mut Begin) {
     #[cfg(feature = "wrapped")]
     {
         heapledger_process::code::go_past_us(&SHARED, next::others());
+        next::lead_elsewhere();
         next::look_who_watches();
     }
 }

@@ -61,4 +61,17 @@ macro_rules! offered {
     };
 }
 
+/// Where it is, in the archive.
+#[cfg(feature = "wrapped")]
+macro_rules! place {
+    (Loader $name:ident) => {
+        None
+    };
+    ($family:ident $name:ident) => {
+        Some($name as extern "C" fn())
+    };
+}
+
+#[cfg(feature = "wrapped")]
+pub(crate) use place;
 pub(crate) use {offered, pass_where_over, wrap_name};

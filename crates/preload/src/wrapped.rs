@@ -6,13 +6,13 @@
 
 use crate::SHARED;
 use crate::emulated;
-use crate::hooked::{Family, HOOKED, Hook, Hooked};
+use crate::hooked::{Family, HOOKED, Hook, Hooked, STUBS};
 use core::arch::asm;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use heapledger_linux::loader::{self, CodeFinder, Module};
-use heapledger_process::ways::{self, OurMalloc};
-use heapledger_process::{c_heap, life};
+use heapledger_process::ways::{self, Entry, EntryOf, OurMalloc};
+use heapledger_process::{c_heap, life, start};
 use heapledger_unwind::Table;
 use heapledger_watch::state;
 
@@ -35,9 +35,58 @@ unsafe extern "C" {
     static heapledger_real: [usize; HOOKED.len()];
 }
 
+/// In place of the real functions those of another copy of us, which records what this one leads to it; else 0.
+static ELSEWHERE: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
+
 fn real(hook: usize) -> usize {
+    match ELSEWHERE.get(hook).map_or(0, |place| place.load(Ordering::Acquire)) {
+        0 => linked(hook),
+        elsewhere => elsewhere,
+    }
+}
+
+/// What the linker has found.
+fn linked(hook: usize) -> usize {
     // SAFETY: a table of constants.
     unsafe { heapledger_real.get(hook).copied().unwrap_or(0) }
+}
+
+/// Where other copies of us may lead their calls: those that lead on to a real function here.
+static ENTRY_OF: EntryOf = |name| {
+    let hook = HOOKED.iter().position(|hooked| hooked.symbol == name).filter(|hook| linked(*hook) != 0)?;
+    STUBS.get(hook).copied().flatten().map(|stub| stub as *const () as usize)
+};
+
+/// Who records may be in another file of the program, and not see our calls, which go on to the real functions: they are led there, one
+/// family wholly or not at all. What is not seen by anybody is said.
+pub(crate) fn lead_elsewhere() {
+    let Some(way) = ways::another() else { return };
+    let mut is_unseen = false;
+    for family in [Family::C, Family::Cxx] {
+        let of_family = || {
+            let all = HOOKED.iter().enumerate().filter(|(hook, hooked)| hooked.family == family && linked(*hook) != 0);
+            all.map(|(hook, hooked)| (hook, way.entry(hooked.symbol)))
+        };
+        if of_family().all(|(_, entry)| matches!(entry, Entry::At(_))) {
+            for (hook, entry) in of_family() {
+                if let (Entry::At(address), Some(place), Some(next)) = (entry, ELSEWHERE.get(hook), NEXT.get(hook)) {
+                    place.store(address, Ordering::Release);
+                    next.store(address, Ordering::Release);
+                }
+            }
+        } else {
+            is_unseen |= of_family().any(|(_, entry)| entry == Entry::Nowhere);
+        }
+    }
+    if is_unseen {
+        let us = loader::modules().find(Module::is_us);
+        let name = us
+            .as_ref()
+            .map(|module| module.name().to_bytes())
+            .filter(|name| !name.is_empty())
+            .unwrap_or(b"the program");
+        start::complain(&[name, b": another recorder is at work, which does not see what is allocated here"]);
+    }
 }
 
 /// The next definition of a replaced function.
@@ -90,6 +139,7 @@ pub(crate) fn look() {
             lies_with_us.store(file_of(real(hook)) == file_of(look as *const () as usize), Ordering::Relaxed);
         }
     }
+    ways::offer_entries(&ENTRY_OF);
     let [errno_location, abort] = of_c_library();
     heapledger_api::hooks::c_library(errno_location, abort);
     state::listen(&(look_who_watches as fn()));
@@ -199,7 +249,7 @@ pub(crate) fn others() -> usize {
         let name = module.name().to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
         !module.is_us() && ![&b"linux-vdso"[..], b"ld-linux"].iter().any(|start| name.starts_with(start))
     };
-    loader::modules().filter(is_one).count()
+    ways::without_recorders(loader::modules().filter(is_one)).count()
 }
 
 fn c_module() -> Option<Module> {

@@ -14,7 +14,9 @@ mod blocks;
 mod inspecting;
 mod own;
 
+pub use asking::Entry;
 pub use blocks::InnerBlock;
+pub use own::{EntryOf, offer_entries};
 
 use crate::once::Noted;
 use crate::reallocation::Reallocation;
@@ -103,8 +105,11 @@ struct FullWay {
     account_facts: NextRecordFn,
     /// The row of the calling thread.
     own_row: extern "C" fn() -> i64,
+    /// The name of a function: where calls of another module are seen by us. 0: nowhere; all bits: wherever they go.
+    entry: EntryFn,
 }
 
+type EntryFn = unsafe extern "C" fn(*const u8, usize) -> u64;
 type HeapFactsFn = unsafe extern "C" fn(u32, *mut u8, usize) -> i64;
 type ShapeHeapFn = unsafe extern "C" fn(u32, *const HeapShape) -> i64;
 type NextBlockFn = unsafe extern "C" fn(u64, u64, u32, *mut u8, usize) -> i64;
@@ -180,6 +185,7 @@ static OWN: FullWay = FullWay {
     thread_facts: inspecting::thread_facts,
     account_facts: inspecting::account_facts,
     own_row: inspecting::own_row,
+    entry: own::entry,
 };
 
 // The distance from where it stands to the way.
@@ -225,6 +231,13 @@ pub fn answering_module(our: OurMalloc) -> Option<Module> {
         false => of_module(&finder, module).is_some(),
     };
     loader::modules().find(|module| module.symbol(b"malloc").is_some() && !is_recorder(module))
+}
+
+/// Those of some modules that have no copy of this code.
+pub fn without_recorders(modules: impl Iterator<Item = Module>) -> impl Iterator<Item = Module> {
+    let finder = CodeFinder::new();
+    finder.start();
+    modules.filter(move |module| of_module(&finder, module).is_none())
 }
 
 /// Looks whether somebody else records in this process: then [`recorder`] gives that one. For those who do not start themselves.
@@ -276,6 +289,11 @@ pub(crate) fn take(shared: &'static Shared) {
     SHARED.set(shared);
     let _ = (&raw const OWN).expose_provenance();
     OWN.way.claim.store(RECORDS, Ordering::SeqCst);
+}
+
+/// Who records in this process instead of us.
+pub fn another() -> Option<&'static Way> {
+    if OWN.way.claim.load(Ordering::Acquire) == RECORDS { None } else { ANOTHER.get() }
 }
 
 /// Who records in this process, as far as we know: we ourselves, or whoever was there before us.

@@ -1,6 +1,6 @@
 //! Asking whoever records, who may be another copy of this code, of another version.
 
-use super::{FullWay, GetStackFn, LabelFn, MarkFn, PutStackFn, SnapshotFn, Way, WindowFiguresFn, WindowFn};
+use super::{EntryFn, FullWay, GetStackFn, LabelFn, MarkFn, PutStackFn, SnapshotFn, Way, WindowFiguresFn, WindowFn};
 use crate::depot::NotKept;
 use crate::marks::{NewMark, NotTold};
 use crate::switch::Recording;
@@ -11,7 +11,29 @@ use heapledger_format::mark::MarkKind;
 use heapledger_format::{LabelId, Site};
 use heapledger_linux::syscall::Errno;
 
+/// Where another recorder sees calls of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// There.
+    At(usize),
+    /// Wherever they go.
+    Anywhere,
+    /// Nowhere.
+    Nowhere,
+}
+
 impl Way {
+    /// Where it sees calls of a function by this name that another module makes. (Recorders that are older see all or do not tell.)
+    pub fn entry(&'static self, name: &[u8]) -> Entry {
+        let Some(entry) = self.later::<EntryFn>(offset_of!(FullWay, entry)) else { return Entry::Anywhere };
+        // SAFETY: the name is there.
+        match unsafe { entry(name.as_ptr(), name.len()) } {
+            0 => Entry::Nowhere,
+            u64::MAX => Entry::Anywhere,
+            address => Entry::At(address as usize),
+        }
+    }
+
     /// What is recorded through it at this moment.
     pub fn recording(&self) -> Recording {
         Recording::of((self.recording)())

@@ -3,6 +3,7 @@
 use super::SHARED;
 use crate::depot::{self, NotKept};
 use crate::marks::{self, NewMark, NotTold};
+use crate::once::Noted;
 use crate::switch::Recording;
 use crate::windows::{self, NewWindow};
 use crate::{finish, labels, look};
@@ -10,6 +11,24 @@ use core::ffi::CStr;
 use heapledger_format::mark::{MarkKind, WindowMode};
 use heapledger_format::{LabelId, Site};
 use heapledger_linux::syscall::Errno;
+
+/// Where calls of another module's of a function are seen by us; `None`: nowhere.
+pub type EntryOf = fn(&[u8]) -> Option<usize>;
+
+static ENTRY_OF: Noted<EntryOf> = Noted::new();
+
+/// Says where calls of modules are seen, of functions by their names. Who does not say it sees only its own.
+pub fn offer_entries(of: &'static EntryOf) {
+    ENTRY_OF.set(of);
+}
+
+/// # Safety
+/// The name must be there.
+pub(super) unsafe extern "C" fn entry(name: *const u8, bytes: usize) -> u64 {
+    // SAFETY: the caller's.
+    let name = unsafe { text(name, bytes) };
+    ENTRY_OF.get().and_then(|of| of(name)).map_or(0, |entry| entry as u64)
+}
 
 pub(super) extern "C" fn recording() -> u32 {
     SHARED.get().map_or(Recording::Off, |shared| shared.switch.get()) as u32
