@@ -3,6 +3,7 @@
 #define HEAPLEDGER_WEAK
 #ifndef SECOND
 #define HEAPLEDGER_HOOKS
+#define HEAPLEDGER_STDIO
 #endif
 #include <heapledger-compat.h>
 
@@ -33,6 +34,14 @@ void esp_heap_trace_alloc_hook(void *block, size_t bytes, uint32_t caps) {
 #endif
 /* Our own names as well. */
 static volatile int ours;
+#ifdef ONLY_ONE
+static volatile int gave_ours;
+void heapledger_alloc_hook(const struct heapledger_event *event) {
+    if (event->what == HEAPLEDGER_EVENT_GAVE) gave_ours = gave_ours + 1;
+    last = (void *)(size_t)event->block;
+    last_bytes = event->bytes;
+}
+#endif
 void heapledger_free_hook(const struct heapledger_event *event) { ours = ours + (event->what == HEAPLEDGER_EVENT_TAKES_BACK); }
 
 void esp_heap_trace_free_hook(void *block) {
@@ -166,7 +175,13 @@ static void information(void) {
     EQUAL(heap_caps_monitor_local_minimum_free_size_stop(), ESP_FAIL);
     heap_caps_get_info(&info, MALLOC_CAP_INTERNAL);
     CHECK(info.total_free_bytes == 4096 && info.total_allocated_bytes == 0 && info.allocated_blocks == 0 && info.total_blocks == 1);
+    EQUAL(esp_get_free_internal_heap_size(), 4096);
+    EQUAL(esp_get_free_heap_size() + esp_get_minimum_free_heap_size(), 0);
     heap_caps_print_heap_info(MALLOC_CAP_INTERNAL);
+    fflush(stdout);
+    heap_caps_print_all_task_stat(NULL);
+    heap_caps_print_all_task_stat_overview(stdout);
+    fflush(stdout);
     heap_caps_dump(MALLOC_CAP_INTERNAL);
     heapledger_heap_end(heap);
 }
@@ -190,6 +205,10 @@ int main(void) {
     EQUAL(gave, 2);
     EQUAL(last_bytes, 1234);
     EQUAL(last_caps, MALLOC_CAP_DEFAULT);
+#endif
+#ifdef ONLY_ONE
+    EQUAL(gave_ours, 2);
+    EQUAL(last_bytes, 1234);
 #endif
     EQUAL(taken, 2);
     EQUAL(ours, 2);

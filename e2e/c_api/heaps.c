@@ -5,6 +5,7 @@
 #define HEAPLEDGER_WEAK
 #define HEAPLEDGER_STDIO
 #include "arena.h"
+#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -332,6 +333,64 @@ static void impossible_blocks(void) {
     CHECK(heapledger_allocated(arena.heap, NULL, 5, 0) == HEAPLEDGER_E_INVALID);
 }
 
+/* A12: a block lies as it was asked for, with what it was asked for in the ledger; or there is none. */
+static void alignments(void) {
+    size_t alignment;
+    int count = 0;
+    for (alignment = 0; alignment <= 1024; alignment++) {
+        int is_power = alignment != 0 && (alignment & (alignment - 1)) == 0;
+        void *blocks[3] = {NULL, NULL, NULL};
+        int refused = posix_memalign(&blocks[0], alignment, 100), index;
+        CHECK((refused == 0) == (is_power && alignment >= sizeof(void *)) && (refused == 0) == (blocks[0] != NULL));
+        blocks[1] = aligned_alloc(alignment, 101);
+        blocks[2] = memalign(alignment, 102);
+        CHECK(!is_power || (blocks[1] && blocks[2]));
+        for (index = 0; index < 3; index++) {
+            if (!blocks[index]) continue;
+            CHECK(!is_power || (uintptr_t)blocks[index] % alignment == 0);
+            CHECK(at(blocks[index]).address == blocks[index] && at(blocks[index]).bytes == 100u + (unsigned)index);
+            CHECK(at(blocks[index]).kind == (index == 0 ? HEAPLEDGER_KIND_POSIX_MEMALIGN : index == 1 ? HEAPLEDGER_KIND_ALIGNED_ALLOC : HEAPLEDGER_KIND_MEMALIGN));
+            count += is_power;
+            free(blocks[index]);
+        }
+    }
+    /* 1 to 1024, of which posix_memalign takes no 1, 2, 4. */
+    CHECK(count == 8 + 11 + 11);
+}
+
+/* A heap goes while blocks live in it: they stay, and can be freed; its place can be another's. */
+static void gone_with_blocks(void) {
+    static struct arena again;
+    char *first = ranges[4] + 64, *second = ranges[4] + 256;
+    struct heapledger_heap figures;
+    struct heapledger_block block;
+    struct heapledger_resize resize;
+    struct seen seen;
+    int heap = heapledger_heap_begin("gone", ranges[4], RANGE, LARGE);
+    memset(&seen, 0, sizeof seen);
+    figures.size = sizeof figures;
+    block.size = sizeof block;
+    CHECK(heap >= 0 && heapledger_allocated(heap, first, 100, 0) == 0 && heapledger_allocated(heap, second, 200, 0) == 0);
+    CHECK(heapledger_heap_end(heap) == 0 && heapledger_heap_end(heap) == HEAPLEDGER_E_UNKNOWN);
+    CHECK(heapledger_heap_figures(heap, &figures) == HEAPLEDGER_E_UNKNOWN && of_all(LARGE).heaps == 0);
+    CHECK(heapledger_heap_walk(heap, sees, &seen) == HEAPLEDGER_E_UNKNOWN && seen.blocks == 0);
+    CHECK(heapledger_is_live(first) == 1 && heapledger_is_live(second) == 1);
+    CHECK(heapledger_block_at(first + 1, &block) == 0 && block.address == first && block.heap == heap && block.heap_bytes == 0);
+    /* Whoever comes too late is in the ledger, in its row. */
+    CHECK(heapledger_allocated(heap, first + 1000, 1, 0) == 0 && heapledger_is_live(first + 1000) == 1);
+    CHECK(heapledger_block_at(first + 1000, &block) == 0 && block.heap == heap);
+    /* Its blocks are none of whoever comes after it. */
+    CHECK(arena_begin(&again, "after it", ranges[4], RANGE, LARGE) >= 0);
+    CHECK(of(again.heap).used_blocks == 0 && of(again.heap).free_bytes == RANGE && of(again.heap).known == EVERYTHING);
+    CHECK(heapledger_freed(first, 0) == 0 && heapledger_is_live(first) == 0);
+    CHECK(of(again.heap).used_blocks == 0 && of(again.heap).free_bytes == RANGE);
+    CHECK(heapledger_resizing(second, &resize) == 0 && heapledger_resized(&resize, heap, second, 300, 0) == 0);
+    CHECK(heapledger_block_at(second, &block) == 0 && block.bytes == 300 && block.heap == heap);
+    CHECK(heapledger_freed(second, 0) == 0 && heapledger_freed(first + 1000, 0) == 0);
+    CHECK(heapledger_is_live(second) == 0 && heapledger_is_live(first + 1000) == 0 && of(again.heap).known == EVERYTHING);
+    CHECK(heapledger_heap_end(again.heap) == 0);
+}
+
 /* What is not known is not invented. */
 static void what_is_not_known(void) {
     static char pool[64];
@@ -483,6 +542,8 @@ int main(int count, char **words) {
     heap_in_a_heap();
     walks();
     impossible_blocks();
+    alignments();
+    gone_with_blocks();
     c_heap();
     from_several_threads();
     what_is_not_known();

@@ -11,10 +11,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* What hooks have seen of the main thread. */
-static volatile struct { int what, kind, recorded, overflow, heap; const void *block; size_t bytes, alignment; unsigned thread; } seen[64];
+static volatile struct { int what, kind, recorded, overflow, heap; const void *block; size_t bytes, alignment; unsigned thread, capabilities; } seen[64];
 /* Compilers take it for granted that malloc changes nothing of the program's. */
 static volatile int count;
 static volatile char name[64][32];
@@ -32,6 +33,7 @@ static void notes(const struct heapledger_event *event, void *data) {
     seen[count].bytes = event->bytes;
     seen[count].alignment = event->alignment;
     seen[count].thread = event->thread;
+    seen[count].capabilities = event->capabilities;
     strcpy((char *)name[count], event->function);
     errno = ERANGE;
     count++;
@@ -135,6 +137,64 @@ static void failed_calls(void) {
     is(6, HEAPLEDGER_EVENT_REFUSED, "aligned_alloc", NULL, huge);
     end();
     free(block);
+}
+
+/* Who asked for what there is not: the thread, and its stack. */
+static volatile int asked;
+static __attribute__((noinline)) void *asks(size_t bytes) {
+    void *block = malloc(bytes);
+    __asm__ volatile("" : "+r"(block));
+    return block;
+}
+
+static void finds_who_asked(const struct heapledger_event *event, void *data) {
+    void *frames[32];
+    size_t depth = heapledger_backtrace(frames, 32, 0), index;
+    uintptr_t first = (uintptr_t)asks;
+    CHECK(event->thread == (unsigned)syscall(SYS_gettid) && data == (void *)&asked);
+    for (index = 0; index < depth; index++) {
+        if ((uintptr_t)frames[index] > first && (uintptr_t)frames[index] - first < 100) {
+            asked++;
+            break;
+        }
+    }
+}
+
+static void *asks_elsewhere(void *data) {
+    CHECK(asks((size_t)-1 - 4096) == NULL);
+    return data;
+}
+
+static void who_asked(void) {
+    pthread_t thread;
+    int hook = heapledger_on_refused(finds_who_asked, (void *)&asked);
+    CHECK(asks((size_t)-1 - 4096) == NULL);
+    EQUAL(asked, 1);
+    CHECK(pthread_create(&thread, NULL, asks_elsewhere, NULL) == 0);
+    pthread_join(thread, NULL);
+    EQUAL(asked, 2);
+    EQUAL(heapledger_hook_end(hook), 0);
+    /* It was removed. */
+    CHECK(asks((size_t)-1 - 4096) == NULL);
+    EQUAL(asked, 2);
+}
+
+/* An allocator with several heaps tells of one call when none of them has room, with what it tried last. */
+static void last_of_three(void) {
+    static char pools[3][64];
+    int heaps[3], index;
+    for (index = 0; index < 3; index++) CHECK((heaps[index] = heapledger_heap_begin("one of three", pools[index], 64, 1u << index)) > 0);
+    begin();
+    EQUAL(heapledger_refused(heaps[2], 1000, 0x200, HEAPLEDGER_KIND_HEAP_CAPS_MALLOC), 0);
+    EQUAL(count, 1);
+    is(0, HEAPLEDGER_EVENT_REFUSED, "heap_caps_malloc", NULL, 1000);
+    EQUAL(seen[0].capabilities, 4);
+    EQUAL(seen[0].heap, heaps[2]);
+    EQUAL(seen[0].alignment, 0x200);
+    CHECK(kept(malloc((size_t)-1 - 4096)) == NULL);
+    EQUAL(seen[1].capabilities, HEAPLEDGER_CAP_DEFAULT);
+    end();
+    for (index = 0; index < 3; index++) EQUAL(heapledger_heap_end(heaps[index]), 0);
 }
 
 /* One of two is enough. */
@@ -408,6 +468,45 @@ static void thresholds(void) {
     EQUAL(heapledger_on_live_above(10, 11, rises, NULL), HEAPLEDGER_E_INVALID);
 }
 
+/* What was traced until then is saved when memory runs low: by whoever is told, at that moment. */
+static volatile int saved;
+static char saved_text[4096];
+
+static int keeps(void *to, const char *text, size_t bytes) {
+    (void)to;
+    strncat(saved_text, text, bytes < sizeof saved_text - strlen(saved_text) ? bytes : 0);
+    return 0;
+}
+
+static void saves(const struct heapledger_event *event, void *data) {
+    struct heapledger_output output = {sizeof output, keeps, NULL, -1};
+    char path[32];
+    EQUAL(event->what, HEAPLEDGER_EVENT_LIVE_ABOVE);
+    EQUAL(heapledger_trace_dump(*(int *)data, ~0u, &output), 0);
+    snprintf(path, sizeof path, "low.%d.hl", (int)getpid());
+    EQUAL(heapledger_snapshot(path), 0);
+    EQUAL(unlink(path), 0);
+    saved++;
+}
+
+static void when_memory_runs_low(void) {
+    static size_t buffer[1000];
+    struct heapledger_trace_options options = {sizeof options, HEAPLEDGER_LEAKS, 2, 0, 1};
+    int trace = heapledger_trace_start(buffer, 1000, &options), hook;
+    void *blocks[2];
+    CHECK(trace > 0);
+    hook = heapledger_on_live_above(20000000, 0, saves, &trace);
+    blocks[0] = kept(malloc(12345));
+    blocks[1] = kept(malloc(23456789));
+    EQUAL(saved, 1);
+    CHECK(strstr(saved_text, " 12345 bytes (@ ") != NULL && strstr(saved_text, "23456789 bytes (@ ") != NULL);
+    CHECK(strstr(saved_text, "Mode: Heap Trace Leaks\n23469134 bytes 'leaked' in trace (2 allocations)\n") != NULL);
+    free(blocks[0]);
+    free(blocks[1]);
+    EQUAL(heapledger_hook_end(hook), 0);
+    EQUAL(heapledger_trace_end(trace), 0);
+}
+
 static void large_requests(void) {
     int hook;
     begin();
@@ -571,6 +670,12 @@ static void overflow(long entries) {
 int main(int arguments, char **words) {
     own = (unsigned)getpid();
     CHECK(HEAPLEDGER_PRESENT());
+    if (arguments > 1 && strcmp(words[1], "abort as there") == 0) {
+        CHECK(heapledger_fail(HEAPLEDGER_RULE_NTH, 1, 1, NULL) > 0);
+        EQUAL(heapledger_abort_when_refused(1), 0);
+        kept(malloc(0x08000000));
+        return 1;
+    }
     if (arguments > 1 && strcmp(words[1], "abort") == 0) {
         EQUAL(heapledger_abort_when_refused(1), 0);
         EQUAL(heapledger_abort_when_refused(0), 1);
@@ -587,6 +692,8 @@ int main(int arguments, char **words) {
         if (arguments > 1) rounds = atoi(words[1]);
         each_call();
         failed_calls();
+        who_asked();
+        last_of_three();
         only_one();
         own_heap();
         within_a_hook();
@@ -594,6 +701,7 @@ int main(int arguments, char **words) {
         signals();
         two_threads();
         thresholds();
+        when_memory_runs_low();
         large_requests();
         faults();
         regions();

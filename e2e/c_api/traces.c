@@ -7,6 +7,8 @@
 #include <heapledger.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -332,6 +334,77 @@ static void two_threads(int toggled) {
     EQUAL(heapledger_trace_end(trace), 0);
 }
 
+/* Two threads make a million calls, and are interrupted all the time, by a handler that tells of blocks of its own. */
+static int own_blocks_heap;
+static atomic_int told, is_over;
+static __thread char of_thread[32];
+
+static void tells(int number) {
+    (void)number;
+    EQUAL(heapledger_allocated(own_blocks_heap, of_thread, 16, 0) >= HEAPLEDGER_E_BUSY, 1);
+    heapledger_freed(of_thread, 0);
+    atomic_fetch_add(&told, 1);
+}
+
+static void *interrupts(void *data) {
+    pthread_t *threads = data;
+    while (!atomic_load(&is_over)) {
+        pthread_kill(threads[0], SIGUSR1);
+        pthread_kill(threads[1], SIGUSR1);
+        usleep(100);
+    }
+    return NULL;
+}
+
+/* Each call is one block given or one taken back. */
+static void *calls(void *data) {
+    void *blocks[64] = {0};
+    int round;
+    for (round = 0; round < 2 * rounds || atomic_load(&told) == 0; round++) {
+        if (blocks[round & 63]) {
+            free(blocks[round & 63]);
+            blocks[round & 63] = NULL;
+        } else {
+            blocks[round & 63] = malloc(24);
+            __asm__ volatile("" : "+r"(blocks[round & 63]));
+        }
+    }
+    for (round = 0; round < 64; round++) free(blocks[round]);
+    pthread_barrier_wait(data);
+    return NULL;
+}
+
+static void interrupted(void) {
+    struct heapledger_trace_options options = {sizeof options, HEAPLEDGER_LEAKS, 0, 0, 0};
+    struct heapledger_trace_sums sums;
+    struct sigaction action;
+    pthread_t threads[3];
+    pthread_barrier_t end;
+    int trace, expected;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = tells;
+    action.sa_flags = SA_RESTART;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0 && pthread_barrier_init(&end, NULL, 3) == 0);
+    own_blocks_heap = heapledger_heap_begin("of a handler", NULL, 0, 0);
+    trace = heapledger_trace_start(buffer, heapledger_trace_words(4096, &options), &options);
+    CHECK(trace > 0);
+    CHECK(pthread_create(&threads[0], NULL, calls, &end) == 0 && pthread_create(&threads[1], NULL, calls, &end) == 0);
+    CHECK(pthread_create(&threads[2], NULL, interrupts, threads) == 0);
+    pthread_barrier_wait(&end);
+    atomic_store(&is_over, 1);
+    pthread_join(threads[2], NULL);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    sums = figures(trace);
+    expected = 2 * rounds + atomic_load(&told);
+    EQUAL(sums.missed_calls + sums.lost_live + sums.lost_freed, 0);
+    /* And what threads need for themselves. */
+    CHECK(sums.allocations >= (heapledger_u64)expected && sums.allocations < (heapledger_u64)expected + 1000);
+    CHECK(sums.live_blocks < 10 && sums.peak_bytes >= 24);
+    EQUAL(heapledger_trace_end(trace), 0);
+    EQUAL(heapledger_heap_end(own_blocks_heap), 0);
+}
+
 /* A free costs the same whether there are a hundred records or a hundred thousand, of known and of unknown blocks. */
 static double ns_per_free(size_t records, int known) {
     int trace = start(HEAPLEDGER_LEAKS, 0, records + 8192);
@@ -413,7 +486,7 @@ static void dumps(void) {
     static char external[64], other[64];
     int trace = start(HEAPLEDGER_ALL, 2, 8), pieces = 0, outside, elsewhere;
     char text[8192] = "", expected[256];
-    struct heapledger_output to = {collects, text, -1}, refusing = {refuses, &pieces, -1}, nowhere = {NULL, NULL, 999}, file = heapledger_file(stdout);
+    struct heapledger_output to = {sizeof to, collects, text, -1}, refusing = {sizeof to, refuses, &pieces, -1}, nowhere = {sizeof to, NULL, NULL, 999}, file = heapledger_file(stdout);
     void *one = kept(malloc(10)), *two = kept(malloc(200));
     free(two);
     outside = heapledger_heap_begin("outside", external, sizeof external, HEAPLEDGER_CAP_SPIRAM);
@@ -442,6 +515,8 @@ static void dumps(void) {
     CHECK(heapledger_trace_dump(trace, ~0u, &refusing) < 0);
     EQUAL(pieces, 1);
     EQUAL(heapledger_trace_dump(trace, ~0u, &nowhere), -1009);
+    nowhere.size--;
+    EQUAL(heapledger_trace_dump(trace, ~0u, &nowhere), HEAPLEDGER_E_TOO_SMALL);
     EQUAL(heapledger_freed(external, 0), 0);
     EQUAL(heapledger_freed(other, 0), 0);
     heapledger_heap_end(outside);
@@ -472,6 +547,7 @@ int main(int arguments, char **words) {
     own_heap();
     two_threads(0);
     two_threads(1);
+    interrupted();
     in_a_child();
     many();
     dumps();

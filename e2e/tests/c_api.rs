@@ -194,6 +194,40 @@ fn what_it_is_told_is_in_the_ledger() -> Result {
     Ok(())
 }
 
+/// The same code again and again, each time in a window and after a mark: a cache grows once, a leak each time.
+#[test]
+fn windows_over_the_same_code_show_what_grew() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "gcc", "repeats.c", "repeats", &["-O1", "-Wall", "-Wextra", "-Werror"])?;
+    let rounds: Vec<_> = (1..=4).map(|round| scratch.path(&format!("{round}.hl")).display().to_string()).collect();
+    let (_, ledger) = recorded(&scratch, "repeats", &program, &rounds)?;
+    // Between two marks: from one round to the next only the leak has grown.
+    for pair in rounds.windows(2) {
+        let [before, now] = pair else { continue };
+        let grown = process::run(command(heapledger()).args(["diff", "--group-by", "fn", "--csv", before, now]))?;
+        let rows: Vec<_> = grown.good()?.out().lines().skip(1).map(str::to_owned).collect();
+        check!(rows.len() == 1 && rows[0].contains("forgets") && rows[0].contains("300"), "{before}: {rows:?}");
+    }
+    // In one ledger: what was allocated after which mark, and still lives.
+    let by_mark = told(&ledger, &["dump", "--group-by", "fn,mark", "--csv"])?;
+    let marks_of = |function: &str| -> Vec<u32> {
+        let rows = by_mark.lines().filter(|line| line.contains(function));
+        (1..=4).filter(|round| rows.clone().any(|row| row.contains(&format!("round {round}")))).collect()
+    };
+    check!(marks_of("forgets") == [1, 2, 3, 4], "{by_mark}");
+    check!(marks_of("fills_the_cache") == [1] && marks_of("goes_on") == [4], "{by_mark}");
+    // The window is the same to each command that reads the ledger.
+    for (command, has) in [("stats", "13"), ("dump", "7000"), ("history", "7000")] {
+        let words: &[&str] = if command == "stats" { &[] } else { &["--csv"] };
+        let shown = told(&ledger, &[&[command, "--window", "request"], words].concat())?;
+        check!(shown.contains(has) && shown.contains("forgets"), "{command}: {shown}");
+    }
+    let both = ["diff", "--group-by", "fn", "--window", "request", "--csv", &*rounds[0], &*rounds[3]];
+    let grown = process::run(command(heapledger()).args(both))?.good()?.out();
+    check!(grown.contains("forgets") && grown.contains("900") && !grown.contains("fills_the_cache"), "{grown}");
+    Ok(())
+}
+
 /// In signal handlers, constructors, after `exit`, in forked children, from several threads, with what cannot be.
 #[test]
 fn nothing_crashes_whatever_is_asked() -> Result {

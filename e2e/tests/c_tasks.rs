@@ -4,7 +4,7 @@ use heapledger_e2e::c_programs::{built, recorded};
 use heapledger_e2e::ledger::{Stats, check_totals};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::command;
-use heapledger_e2e::{Result, check, process};
+use heapledger_e2e::{Result, check, process, skip};
 
 const STRICT: [&str; 6] = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"];
 
@@ -23,6 +23,30 @@ fn threads_heaps_and_blocks() -> Result {
     }
     let (said, _) = recorded(&scratch, "threadless", &["--without", "thread"], &program, &["threadless"])?;
     check!(said == "threadless\n", "{said}");
+    Ok(())
+}
+
+/// A thread that is stopped anywhere holds nothing for which another one waits that allocates or asks.
+#[test]
+fn nothing_waits_for_a_thread_that_is_stopped() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "gcc", "suspended.c", "suspended", &["-Wall", "-Wextra", "-Werror", "-O1"])?;
+    for (name, options, words) in [
+        ("accounts", &["--accounts"][..], &["300"][..]),
+        ("plain", &[], &["100"]),
+        // A trace has a lock; whoever does not get it goes on, and that is counted.
+        ("traced", &[], &["15", "with a trace"]),
+    ] {
+        let (said, _) = recorded(&scratch, name, options, &program, words)?;
+        if said == "may not be stopped\n" {
+            skip("c_tasks", "no process may stop another one's threads");
+            return Ok(());
+        }
+        let longest: u64 = said.trim_end().parse().map_err(|_| format!("{name}: {said}"))?;
+        println!("{name}: {longest} ms at most");
+        // The first that does not get the lock of a trace waits for two seconds, and nobody after it.
+        check!(longest < 5_000, "{name}: {longest} ms");
+    }
     Ok(())
 }
 

@@ -172,6 +172,80 @@ fn what_can_be_asked_for() -> Result {
     Ok(())
 }
 
+/// In signal handlers, constructors, after `exit`, in forked children, from several threads, with what cannot be: while it is recorded,
+/// before that, and after.
+#[test]
+fn nothing_crashes_whatever_is_asked() -> Result {
+    let sdk = Sdk::new()?;
+    let search = format!("-Wl,-rpath,{}", sdk.library().display());
+    for (form, level) in [("shared", "-O1"), ("dynamic", "-O1"), ("static", "-O2")] {
+        for (moment, items, options) in
+            [("while", "", &["-DGOES_ON"][..]), ("before", "begin=later", &["-DGOES_ON"]), ("after", "", &[])]
+        {
+            let name = format!("{form}-{moment}");
+            let linked: &[&str] = if form == "static" { &STATIC } else { &[] };
+            let options = [&[level, "-Wno-error"], options, linked].concat();
+            let program = if form == "shared" {
+                sdk.built(
+                    "gcc",
+                    "abuse.c",
+                    &name,
+                    &[&options[..], &["-Wl,--no-as-needed", "-lheapledger", &search]].concat(),
+                )?
+            } else {
+                sdk.wrapped("gcc", "abuse.c", &name, &options)?
+            };
+            let snapshot = sdk.scratch.path(&format!("{name}.snapshot"));
+            let ran = sdk.run(&program, items, &[&snapshot.display().to_string()])?.good()?;
+            check!(ran.out() == "whole\n" && ran.err().is_empty(), "{name}: {ran}");
+            if moment == "while" {
+                Stats::of(&snapshot)?;
+                let losses = ["files_unseen", "unknown_frees", "frees_busy", "marks_lost", "windows_lost"];
+                check_totals(&Stats::of(&sdk.ledger()?.path)?, &losses.map(str::to_owned))?;
+            }
+            check!(moment == "while" || !snapshot.exists(), "{name}: there is a snapshot of nothing");
+            sdk.check_nothing_left(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a program tells of itself is in the ledger that it writes.
+#[test]
+fn what_it_is_told_is_in_the_ledger() -> Result {
+    let sdk = Sdk::new()?;
+    let search = format!("-Wl,-rpath,{}", sdk.library().display());
+    for form in ["shared", "dynamic", "static"] {
+        let program = if form == "shared" {
+            sdk.built("gcc", "calls.c", form, &["-Wl,--no-as-needed", "-lheapledger", &search])?
+        } else {
+            sdk.wrapped("gcc", "calls.c", form, if form == "static" { &STATIC } else { &[] })?
+        };
+        let snapshot = sdk.scratch.path(&format!("{form}.snapshot")).display().to_string();
+        let ran = sdk.run(&program, "", &[&snapshot])?.good()?;
+        check!(ran.out().starts_with("present 1\n") && ran.out().contains("\nsnapshot 0\n"), "{form}: {ran}");
+        let ledger = sdk.ledger()?.path;
+        let told = |words: &[&str]| -> Result<String> {
+            Ok(process::run(command(heapledger()).args(words).arg(&ledger))?.good()?.out())
+        };
+        for (words, has) in [
+            (&["dump", "--group-by", "heap", "--csv"][..], "own pool"),
+            (&["dump", "--group-by", "label", "--csv"], "route=/x"),
+            (&["dump", "--window", "window", "--csv"], "7777"),
+            (&["dump", "--since", "begun", "--csv"], "7777"),
+            (&["errors"], "100,000"),
+        ] {
+            let said = told(words)?;
+            check!(said.contains(has), "{form}: {words:?}: {said}");
+        }
+        check!(
+            Blocks::live(Path::new(&snapshot))?.blocks.iter().any(|block| block.size == 333),
+            "{form}: the snapshot"
+        );
+    }
+    Ok(())
+}
+
 /// One ledger under `run`: the library sees what libraries allocate, too, so it records a program with a loader. A static one
 /// records itself, and `run` says so.
 #[test]
@@ -221,6 +295,43 @@ fn a_shared_library_records_its_own_calls() -> Result {
         check!(blocks.contains(&(own.0, own.1.to_owned())), "{own:?} under run: {blocks:?}");
     }
     sdk.check_nothing_left("a library")
+}
+
+/// Several files of a program with a copy each: one records, and the others lead their calls to it. Once in each, whoever's functions the
+/// loader takes for all of them.
+#[test]
+fn several_copies_are_one_recorder() -> Result {
+    let sdk = Sdk::new()?;
+    let search = format!("-Wl,-rpath,{}", sdk.scratch.path("").display());
+    for (kind, hides) in [("open", &[][..]), ("hidden", &["-Wl,--exclude-libs,ALL"])] {
+        let library = |number: &str| -> Result<String> {
+            let define = format!("-DNUMBER={number}");
+            let options = [&["-fPIC", "-shared", "-Wl,-z,defs", &*define], hides].concat();
+            Ok(sdk.wrapped("gcc", "copies.c", &format!("lib{kind}{number}.so"), &options)?.display().to_string())
+        };
+        let (one, two) = (library("1")?, library("2")?);
+        let linked = ["-DPROGRAM", "-DLINKED", &*one, &*two, &*search];
+        let programs = [
+            ("linked", sdk.built("gcc", "copies.c", &format!("{kind}-linked"), &linked)?, vec![], 0),
+            ("wrapped", sdk.wrapped("gcc", "copies.c", &format!("{kind}-wrapped"), &linked)?, vec![], 777),
+            ("opens", sdk.built("gcc", "copies.c", &format!("{kind}-opens"), &["-DPROGRAM"])?, vec![&*one, &*two], 0),
+        ];
+        for (name, program, words, own) in programs {
+            let ran = sdk.run(&program, "", &words)?.good()?;
+            check!(ran.out() == "states 2 2\n" && ran.err().is_empty(), "{kind} {name}: {ran}");
+            let ledger = sdk.ledger()?;
+            check_totals(&Stats::of(&ledger.path)?, &["files_unseen".to_owned(), "unknown_frees".to_owned()])?;
+            let live = Blocks::live(&ledger.path)?;
+            let name_of = |site| live.stacks[site].first().map_or("", |frame| &frame.names[0]);
+            let found = live.blocks.iter().filter(|block| ["own", "grow_1", "grow_2"].contains(&name_of(&block.site)));
+            let mut sizes: Vec<_> = found.map(|block| block.size).collect();
+            sizes.sort_unstable();
+            let expected: Vec<u64> = [own, 1112, 2223].into_iter().filter(|size| *size > 0).collect();
+            check!(sizes == expected, "{kind} {name}: {sizes:?}");
+            sdk.check_nothing_left(name)?;
+        }
+    }
+    Ok(())
 }
 
 /// A plugin that is opened and closed again and again, while a thread has been in it: one recorder, one ledger, with all blocks.

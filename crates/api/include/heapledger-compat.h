@@ -90,6 +90,11 @@ HEAPLEDGER_INLINE_ size_t heap_caps_get_minimum_free_size(uint32_t caps) {
 HEAPLEDGER_INLINE_ size_t heap_caps_get_largest_free_block(uint32_t caps) {
     return heapledger_compat_heaps_(caps).largest_free_bytes;
 }
+HEAPLEDGER_INLINE_ uint32_t esp_get_free_heap_size(void) { return (uint32_t)heap_caps_get_free_size(MALLOC_CAP_DEFAULT); }
+HEAPLEDGER_INLINE_ uint32_t esp_get_free_internal_heap_size(void) { return (uint32_t)heap_caps_get_free_size(MALLOC_CAP_INTERNAL); }
+HEAPLEDGER_INLINE_ uint32_t esp_get_minimum_free_heap_size(void) {
+    return (uint32_t)heap_caps_get_minimum_free_size(MALLOC_CAP_DEFAULT);
+}
 HEAPLEDGER_INLINE_ void heap_caps_get_info(multi_heap_info_t *info, uint32_t caps) {
     struct heapledger_heap heaps = heapledger_compat_heaps_(caps);
     info->total_free_bytes = heaps.free_bytes;
@@ -120,6 +125,19 @@ HEAPLEDGER_INLINE_ esp_err_t heap_caps_monitor_local_minimum_free_size_start(voi
 HEAPLEDGER_INLINE_ esp_err_t heap_caps_monitor_local_minimum_free_size_stop(void) {
     return heapledger_minimum_watch_stop() < 0 ? ESP_FAIL : ESP_OK;
 }
+
+/* ---- What threads hold, where HEAPLEDGER_STDIO is defined ---- */
+
+#ifdef HEAPLEDGER_STDIO
+HEAPLEDGER_INLINE_ void heap_caps_print_all_task_stat(FILE *stream) {
+    struct heapledger_output output = heapledger_file(stream ? stream : stdout);
+    heapledger_all_tasks_print(0, &output);
+}
+HEAPLEDGER_INLINE_ void heap_caps_print_all_task_stat_overview(FILE *stream) {
+    struct heapledger_output output = heapledger_file(stream ? stream : stdout);
+    heapledger_all_tasks_overview(0, &output);
+}
+#endif
 
 /* ---- Hooks, and calls that fail ---- */
 

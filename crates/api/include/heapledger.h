@@ -284,6 +284,7 @@ struct heapledger_task_info {
 
 /* Where text goes: to a function that answers below 0 if it has failed, or, without one, to a descriptor. */
 struct heapledger_output {
+    size_t size; /* of this structure: set by the caller */
     int (*write)(void *to, const char *text, size_t bytes);
     void *to;
     int descriptor;
@@ -980,6 +981,7 @@ __attribute__((unused))
 #endif
 static struct heapledger_output heapledger_file(FILE *file) {
     struct heapledger_output output;
+    output.size = sizeof output;
     output.write = heapledger_write_file;
     output.to = file;
     output.descriptor = -1;

@@ -12,6 +12,8 @@ pub type WriteFn = unsafe extern "C" fn(to: *mut c_void, text: *const c_char, by
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Output {
+    /// Its own size.
+    pub size: usize,
     /// Who takes it; null: it goes to the descriptor.
     pub write: Option<WriteFn>,
     /// What that is called with.
@@ -20,7 +22,9 @@ pub struct Output {
     pub descriptor: c_int,
 }
 
-const STANDARD: Output = Output { write: None, to: core::ptr::null_mut(), descriptor: 1 };
+const _: () = assert!(size_of::<Output>() == 32, "a later version has its first size in a constant");
+
+const STANDARD: Output = Output { size: size_of::<Output>(), write: None, to: core::ptr::null_mut(), descriptor: 1 };
 
 pub(crate) struct To {
     output: Output,
@@ -29,7 +33,7 @@ pub(crate) struct To {
 
 impl Sink for To {
     fn take(&mut self, text: &[u8]) -> bool {
-        let Output { write, to, descriptor } = self.output;
+        let Output { write, to, descriptor, .. } = self.output;
         self.failed = match write {
             // SAFETY: who has given the function promises that it can be called so.
             Some(write) if unsafe { write(to, text.as_ptr().cast(), text.len()) } < 0 => {
@@ -57,10 +61,19 @@ fn all_written(descriptor: c_int, mut text: &[u8]) -> Result<(), ApiError> {
 /// Has something written to an output; null: the standard output.
 ///
 /// # Safety
-/// An output must be there, or null.
+/// An output must be there, as large as it says, or null.
 pub(crate) unsafe fn written(output: *const Output, write: impl FnOnce(&mut Writer<To>)) -> Result<u32, ApiError> {
-    // SAFETY: the caller's.
-    let output = unsafe { output.as_ref() }.copied().unwrap_or(STANDARD);
+    let output = if output.is_null() {
+        STANDARD
+    } else {
+        // SAFETY: the caller's; the size comes first, and whatever is smaller than it says is not read.
+        let size = unsafe { output.cast::<usize>().read() };
+        if size < size_of::<Output>() {
+            return Err(ApiError::TOO_SMALL);
+        }
+        // SAFETY: as above.
+        unsafe { output.read() }
+    };
     let mut to = To { output, failed: None };
     let mut writer = Writer::new(&mut to);
     write(&mut writer);

@@ -74,6 +74,21 @@ fn numbers_are_ours() {
     assert!(FUNCTIONS.iter().all(|function| (1..=API_VERSION).contains(&function.since)));
 }
 
+/// So a later version can tell which one it is given, whatever it adds.
+#[test]
+fn structures_begin_with_their_size() {
+    // Elements of arrays are as the structure says that has the arrays; nobody looks into the last one.
+    const OTHERS: [&str; 6] = ["task", "task_heap", "task_allocation", "task_total", "task_block", "resize"];
+    let structures = HEADER.split("\nstruct heapledger_").skip(1).filter_map(|rest| rest.split_once(" {\n"));
+    let without: Vec<_> = structures
+        .clone()
+        .filter(|(_, fields)| !fields.trim_start().starts_with("size_t size;"))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(structures.count() > 15);
+    assert!(without.len() == OTHERS.len() && OTHERS.iter().all(|name| without.contains(name)), "{without:?}");
+}
+
 #[test]
 fn kinds_are_those_of_the_ledger() {
     let kinds = numbers("HEAPLEDGER_KIND_");
