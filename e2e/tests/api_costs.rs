@@ -59,6 +59,8 @@ const CASES: &[(&str, &[&str], Where, f64)] = &[
     ("a function that is absent", &["calls"], Where::Alone, 12.0),
     ("a function that is there", &["calls"], Where::Recorded, 90.0),
     ("a window that is open", &["window"], Where::Recorded, 3.0),
+    ("one with a million blocks", &["window", "1000000"], Where::Recorded, 3.0),
+    ("a block that is told of", &["told"], Where::Recorded, 2500.0),
     ("accounts", &[""], Where::WithAccounts, 45.0),
     ("a hook on allocations", &["alloc"], Where::Recorded, 1500.0),
     ("a hook on frees", &["free"], Where::Recorded, 1500.0),
@@ -76,6 +78,27 @@ fn program(scratch: &Scratch) -> Result<std::path::PathBuf> {
 
 fn built(scratch: &Scratch, compiler: &str, source: &str) -> Result<std::path::PathBuf> {
     c_programs::built(scratch, compiler, source, "costs", &["-O2", "-Wall", "-Wextra", "-Werror"])
+}
+
+/// Where no function is called it costs nothing that they could be: beside the same program without the header.
+#[test]
+fn functions_that_nobody_calls_cost_nothing() -> Result {
+    let Some(valgrind) = find(&["valgrind"]) else {
+        skip("api_costs", "valgrind is not installed");
+        return Ok(());
+    };
+    let scratch = Scratch::new();
+    let plain =
+        c_programs::built(&scratch, "gcc", "costs.c", "plain", &["-O2", "-Wall", "-Wextra", "-Werror", "-DPLAIN"])?;
+    let program = program(&scratch)?;
+    preload();
+    for place in [Where::Alone, Where::Recorded] {
+        let without = count(&valgrind, &plain, place, &[])?;
+        let with = count(&valgrind, &program, place, &["unused"])?;
+        println!("{place:?}: {with:.1} instructions with the functions, {without:.1} without");
+        check!((with - without).abs() < 1.0, "{place:?}: {with:.1} with them, {without:.1} without");
+    }
+    Ok(())
 }
 
 #[test]

@@ -9,7 +9,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 impl TraceBuffer<'_> {
     /// The place that holds the bucket of an address.
-    fn bucket(&self, address: usize) -> usize {
+    pub(super) fn bucket(&self, address: usize) -> usize {
         const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
         // Blocks lie at multiples of eight at least.
         let hash = ((address as u64) >> 3).wrapping_mul(GOLDEN) >> 32;

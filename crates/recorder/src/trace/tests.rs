@@ -295,6 +295,36 @@ fn agrees_with_a_model(shape: TraceShape, capacity: usize, addresses: usize, mut
     }
 }
 
+/// All addresses in one bucket, where a free looks through all of them; and so many records that a search through all would not end.
+#[test]
+fn many_in_one_bucket_and_many_at_all() {
+    let mut words = Vec::new();
+    let mut small = trace(&mut words, SHAPE, 500);
+    let bucket = small.bucket(16);
+    let same: Vec<_> =
+        (1..).map(|number| number * 16).filter(|address| small.bucket(*address) == bucket).take(500).collect();
+    for (step, address) in same.iter().enumerate() {
+        small.allocated(*address, step, &by(1, &[]));
+    }
+    // From both ends and the middle.
+    for step in 0..500 {
+        let address = same[step * 7 % 500];
+        assert!(small.freed(address, &by(1, &[])) && !small.freed(address, &by(1, &[])), "step {step}");
+    }
+    assert_eq!((small.figures().records, small.figures().unknown_frees), (0, 500));
+
+    let mut words = Vec::new();
+    let mut large = trace(&mut words, SHAPE, 100_000);
+    for number in 1..=100_000 {
+        large.allocated(number * 16, 1, &by(1, &[]));
+    }
+    for number in 1..=100_000 {
+        assert!(large.freed(number * 16, &by(1, &[])));
+        large.freed(number * 16 + 8, &by(1, &[]));
+    }
+    assert_eq!((large.figures().records, large.figures().unknown_frees), (0, 100_000));
+}
+
 #[test]
 fn traces_agree_with_a_model() {
     for (capacity, addresses) in [(1, 5), (2, 2), (7, 30), (50, 40), (200, 150)] {

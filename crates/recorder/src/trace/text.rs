@@ -240,6 +240,28 @@ total frees: 3
 ================================
 "
         );
+        let figures = dumped.trace.figures();
+        assert_eq!((figures.frees, figures.unknown_frees), (3, 0), "hits and misses");
+    }
+
+    #[test]
+    fn with_one_frame() {
+        let mut words = Vec::new();
+        let mut dumped = trace(&mut words, TraceMode::All, 1, 4);
+        let trace = &mut dumped.trace;
+        trace.allocated(RAM, 1, &caller(1, STACK));
+        trace.freed(RAM, &caller(2, &[0x4200_8096]));
+        trace.allocated(RAM, 22, &caller(3, &[]));
+        trace.freed(RAM, &caller(4, &[0]));
+        let expected = "\
+====== Heap Trace: 2 records (4 capacity) ======
+     1 bytes (@ 0x3fc90000, Internal) allocated CPU 0 ccount 0x00000001 caller 0x40376321
+freed by 0x42008096
+    22 bytes (@ 0x3fc90000, Internal) allocated CPU 0 ccount 0x00000003 caller  freed
+====== Heap Trace Summary ======
+";
+        let said = text(&mut dumped);
+        assert!(said.starts_with(expected), "{said}");
     }
 
     #[test]
