@@ -53,6 +53,8 @@ int main(int count, char **words) {
 static void *volatile kept;
 
 __attribute__((noinline)) int JOINED(grow_, NUMBER)(void) {
+    /* Whose functions nobody else finds is told for itself. */
+    if (heapledger_state() == HEAPLEDGER_OFF) heapledger_start(NULL);
     free(malloc(10));
     kept = malloc(1111 * NUMBER);
     kept = realloc(kept, 1111 * NUMBER + 1);

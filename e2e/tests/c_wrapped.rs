@@ -316,9 +316,11 @@ fn several_copies_are_one_recorder() -> Result {
             ("wrapped", sdk.wrapped("gcc", "copies.c", &format!("{kind}-wrapped"), &linked)?, vec![], 777),
             ("opens", sdk.built("gcc", "copies.c", &format!("{kind}-opens"), &["-DPROGRAM"])?, vec![&*one, &*two], 0),
         ];
-        for (name, program, words, own) in programs {
-            let ran = sdk.run(&program, "", &words)?.good()?;
-            check!(ran.out() == "states 2 2\n" && ran.err().is_empty(), "{kind} {name}: {ran}");
+        let whens = [("", true), ("begin=later", false)];
+        let all = programs.iter().flat_map(|program| whens.iter().map(move |when| (program, when)));
+        for ((name, program, words, own), (items, is_from_start)) in all {
+            let ran = sdk.run(program, items, words)?.good()?;
+            check!(ran.out() == "states 2 2\n" && ran.err().is_empty(), "{kind} {name} {items}: {ran}");
             let ledger = sdk.ledger()?;
             check_totals(&Stats::of(&ledger.path)?, &["files_unseen".to_owned(), "unknown_frees".to_owned()])?;
             let live = Blocks::live(&ledger.path)?;
@@ -326,8 +328,9 @@ fn several_copies_are_one_recorder() -> Result {
             let found = live.blocks.iter().filter(|block| ["own", "grow_1", "grow_2"].contains(&name_of(&block.site)));
             let mut sizes: Vec<_> = found.map(|block| block.size).collect();
             sizes.sort_unstable();
+            let own = if *is_from_start { *own } else { 0 };
             let expected: Vec<u64> = [own, 1112, 2223].into_iter().filter(|size| *size > 0).collect();
-            check!(sizes == expected, "{kind} {name}: {sizes:?}");
+            check!(sizes == expected, "{kind} {name} {items}: {sizes:?}");
             sdk.check_nothing_left(name)?;
         }
     }

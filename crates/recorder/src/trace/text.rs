@@ -82,7 +82,10 @@ fn write_record<S: Sink>(text: &mut Writer<S>, record: &TraceRecord, place: Trac
         }
     }
     match &record.freed {
-        Some(freed) if !freed.stack().is_empty() => write_frames(text.push(b"\nfreed by "), freed.stack(), frames_max),
+        // A frame that is zero is none.
+        Some(freed) if freed.stack().first().is_some_and(|first| *first != 0) => {
+            write_frames(text.push(b"\nfreed by "), freed.stack(), frames_max);
+        }
         Some(_) => _ = text.push(b" freed"),
         None => {}
     }
