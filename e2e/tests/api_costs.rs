@@ -145,7 +145,7 @@ fn what_each_function_costs() -> Result {
     Ok(())
 }
 
-/// A free costs the same with a hundred records and with a hundred thousand, of blocks with a record and without.
+/// A free costs the same with a hundred records and with a million, of blocks with a record and without.
 #[test]
 fn a_free_costs_the_same_however_many_records_there_are() -> Result {
     let Some(valgrind) = find(&["valgrind"]) else {
@@ -162,13 +162,13 @@ fn a_free_costs_the_same_however_many_records_there_are() -> Result {
                 let (valgrind, program) = (&valgrind, &program);
                 scope.spawn(move || count(valgrind, program, Where::Recorded, &[what, live]))
             };
-            let (few, many) = (count("100"), count("100000"));
+            let (few, many) = (count("100"), count("1000000"));
             let join = |thread: thread::ScopedJoinHandle<'_, Result<f64>>| {
                 thread.join().unwrap_or_else(|_| Err("it panicked".to_owned()))
             };
             Ok::<_, String>((join(few)?, join(many)?))
         })?;
-        println!("{what}: {:.0} instructions with 100 records, {:.0} with 100,000", counted.0, counted.1);
+        println!("{what}: {:.0} instructions with 100 records, {:.0} with 1,000,000", counted.0, counted.1);
         check!(counted.1 < counted.0 * 1.15, "{what}: {counted:?}");
     }
     Ok(())
