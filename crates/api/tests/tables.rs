@@ -160,6 +160,26 @@ fn each_name_of_theirs_has_a_row_with_a_test() {
     }
 }
 
+/// What documents call a function of ours is one.
+#[test]
+fn each_name_of_ours_is_there() {
+    let header = include_str!("../include/heapledger.h");
+    let known = |name: &str| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let breaks = heapledger_api::list::BREAKS.iter().any(|function| function.name == name);
+        breaks || header.split(|c| !is_name(c)).any(|word| word == name)
+    };
+    for document in [ESP_IDF, OTHERS, include_str!("../../../docs/c-api.md")] {
+        let mut names = 0;
+        for word in words(document).filter(|word| word.starts_with("heapledger_") && !word.contains('/')) {
+            let name = word.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("");
+            names += 1;
+            assert!(name == "heapledger_" || known(name), "there is no {name}: `{word}`");
+        }
+        assert!(names > 10, "{names} names");
+    }
+}
+
 /// The text of all files below a directory of the repository.
 fn sources(directory: &str, endings: &[&str]) -> Vec<(PathBuf, String)> {
     let mut all = Vec::new();
