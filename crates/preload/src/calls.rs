@@ -410,7 +410,7 @@ fn in_glibc(address: usize, size: usize) -> (Usable, u8) {
         let (bytes, heap) = guard::room(address, size);
         return (Usable::Known(bytes), heap);
     }
-    let (bytes, is_mapped, is_elsewhere) = guard::in_glibc(address);
+    let (bytes, is_mapped, is_elsewhere) = crate::real::in_glibc(address);
     (Usable::Known(bytes), if is_mapped { 2 } else { u8::from(is_elsewhere) })
 }
 

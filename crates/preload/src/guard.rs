@@ -6,12 +6,13 @@
 //! memory: so blocks from before, and those of others, go on as they came.
 
 use crate::SHARED;
-use crate::hooked::{HOOKED, Hook};
+use crate::hooked::Hook;
 use crate::next;
 use crate::others;
+use crate::real::{REAL, gives, gives_of_three, gives_of_two, in_glibc, is_like_a_chunk, real, stores, takes};
 #[cfg(not(feature = "wrapped"))]
 use crate::signals;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 use heapledger_format::Kind;
 use heapledger_format::errors::FoundAt;
 use heapledger_guard::{Plan, Window};
@@ -57,9 +58,6 @@ const SAMPLED: [Hook; 7] = [
     Hook::FreeAlignedSized,
     Hook::MallocUsableSize,
 ];
-
-/// The real functions; 0 where nothing was put before them.
-static REAL: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 
 /// Alignment of what `malloc` gives.
 const ALIGNMENT: usize = 16;
@@ -150,47 +148,6 @@ pub(crate) fn gives_elsewhere(thread: Option<hooks::Ready>, registers: &Register
     address
 }
 
-fn real(hook: Hook) -> usize {
-    REAL.get(hook as usize).map_or(0, |real| real.load(Ordering::Acquire))
-}
-
-// SAFETY of all of these: the function is the next allocator's of that name and shape, which was there before this layer was put before
-// it; its arguments are the program's, or what the layer makes of them.
-
-#[inline(always)]
-fn gives(function: usize, first: usize) -> usize {
-    // SAFETY: above.
-    unsafe { core::mem::transmute::<usize, extern "C" fn(usize) -> usize>(function)(first) }
-}
-
-#[inline(always)]
-fn gives_of_two(function: usize, first: usize, second: usize) -> usize {
-    // SAFETY: above.
-    unsafe { core::mem::transmute::<usize, extern "C" fn(usize, usize) -> usize>(function)(first, second) }
-}
-
-#[inline(always)]
-fn gives_of_three(function: usize, [first, second, third]: [usize; 3]) -> usize {
-    // SAFETY: above.
-    unsafe {
-        core::mem::transmute::<usize, extern "C" fn(usize, usize, usize) -> usize>(function)(first, second, third)
-    }
-}
-
-#[inline(always)]
-fn stores(function: usize, place: *mut usize, alignment: usize, size: usize) -> i32 {
-    // SAFETY: above.
-    unsafe {
-        core::mem::transmute::<usize, extern "C" fn(*mut usize, usize, usize) -> i32>(function)(place, alignment, size)
-    }
-}
-
-#[inline(always)]
-fn takes(function: usize, block: usize) {
-    // SAFETY: above.
-    unsafe { core::mem::transmute::<usize, extern "C" fn(usize)>(function)(block) }
-}
-
 /// Bytes that a block of the real allocator has, at least `asked`.
 #[inline(always)]
 fn usable(given: usize, asked: usize) -> usize {
@@ -201,19 +158,6 @@ fn usable(given: usize, asked: usize) -> usize {
         0 => asked,
         function => gives(function, given).max(asked),
     }
-}
-
-/// glibc's word in front of a block: bytes that it has, and whether it lies in a mapping of its own, or outside of the first heap.
-#[inline(always)]
-pub(crate) fn in_glibc(given: usize) -> (usize, bool, bool) {
-    const MAPPED: usize = 2;
-    const NOT_MAIN_ARENA: usize = 4;
-    const FLAGS: usize = 7;
-    // SAFETY: a block that glibc gave has a chunk header in front of it.
-    let header = unsafe { *(given as *const usize).wrapping_sub(1) };
-    let (chunk, is_mapped) = (header & !FLAGS, header & MAPPED != 0);
-    let own = if is_mapped { 2 * WORD_BYTES } else { WORD_BYTES };
-    (chunk.wrapping_sub(own), is_mapped, header & NOT_MAIN_ARENA != 0)
 }
 
 /// What of memory belongs to the block that the real allocator gave.
@@ -378,14 +322,6 @@ fn damaged(address: usize, at: FoundAt, called: Kind) -> Option<usize> {
     }
     GUARD.count_kept();
     None
-}
-
-/// Whether glibc could have given a block here.
-fn is_like_a_chunk(given: usize) -> bool {
-    const BYTES_MAX: usize = 1 << 40;
-    let (bytes, is_mapped, _) = in_glibc(given);
-    let is_aligned = bytes % ALIGNMENT == if is_mapped { 0 } else { WORD_BYTES };
-    is_aligned && (3 * WORD_BYTES..BYTES_MAX).contains(&bytes) && !is_mapped
 }
 
 extern "C" fn free<const HOOK: usize>(address: usize) {

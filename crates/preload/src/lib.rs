@@ -39,6 +39,7 @@ mod offered;
 #[cfg(feature = "oracle")]
 mod oracle;
 mod others;
+mod real;
 #[cfg(not(feature = "wrapped"))]
 mod restrictions;
 #[cfg(not(feature = "wrapped"))]
