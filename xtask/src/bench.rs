@@ -28,7 +28,9 @@ use crate::step::{Result, seconds};
 const USAGE: &str = "\
 cargo xtask bench [--quick] [--rounds N] [--tools NAME,NAME...] [--markdown] [PROGRAM]...
 cargo xtask bench crate [--quick] [--rounds N]
+cargo xtask bench guard [--quick] [--rounds N]
   crate         what the crate costs, beside its peers
+  guard         what guarding blocks costs, beside others who find errors: jq and python3, where every object is a block
   --quick       a quarter of the work, 3 rounds, no slow tools
   --rounds N    how often each tool is run on each program (default 5)
   --tools LIST  only these tools; `plain` is always one of them
@@ -98,7 +100,13 @@ pub(crate) fn run(words: &[&str]) -> Result {
     if let ["crate", words @ ..] = words {
         return own::bench(words);
     }
-    let request = Request::parse(words)?;
+    let request = match words {
+        ["guard", words @ ..] => {
+            let request = Request::parse(words)?;
+            Request { tools: Tool::GUARDS.to_vec(), programs: vec!["jq", "python3"], ..request }
+        }
+        words => Request::parse(words)?,
+    };
     let began = Instant::now();
     if let Err(problem) = packages::provide(packages::BENCH) {
         println!("{problem}; what needs them is left out");
@@ -130,7 +138,8 @@ pub(crate) fn run(words: &[&str]) -> Result {
 fn usable_tools(kit: &Kit, request: &Request) -> Vec<Tool> {
     let mut usable = Vec::new();
     for tool in &request.tools {
-        if request.quick && tool.is_slow() {
+        // Of those that find errors all are of interest.
+        if request.quick && tool.is_slow() && Tool::ALL.contains(tool) {
             continue;
         }
         match tool.is_missing(kit) {

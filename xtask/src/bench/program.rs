@@ -114,6 +114,8 @@ impl Program {
             Tool::Asan | Tool::Lsan => matches!(self.kind, Kind::Paths(.., false)),
             Tool::Memray => self.name == "python3",
             Tool::Gperftools | Tool::Massif => is_real || is_burst,
+            Tool::GuardLight | Tool::GuardFull | Tool::GuardRarely | Tool::GuardPage => is_real,
+            Tool::AsanPreloaded | Tool::Scudo | Tool::Memcheck | Tool::ElectricFence => is_real,
         }
     }
 

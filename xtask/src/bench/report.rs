@@ -91,7 +91,8 @@ fn cell(row: &Row, tool: Tool, figure: Option<String>) -> String {
 fn shown_tools(rows: &[Row]) -> Vec<Tool> {
     let was_run = |tool: &&Tool| rows.iter().any(|row| row.runs.contains_key(*tool));
     let explains = |tool: &&Tool| matches!(tool, Tool::Plain | Tool::Walk | Tool::NoReuse | Tool::FramePointers);
-    Tool::ALL.iter().filter(was_run).filter(|tool| !explains(tool)).copied().collect()
+    let guards = Tool::GUARDS.iter().filter(|tool| !Tool::ALL.contains(tool));
+    Tool::ALL.iter().chain(guards).filter(was_run).filter(|tool| !explains(tool)).copied().collect()
 }
 
 /// All tables for a terminal.

@@ -38,13 +38,43 @@ pub(super) enum Tool {
     Gperftools,
     /// valgrind's massif.
     Massif,
+    /// `heapledger run --guard=light`.
+    GuardLight,
+    /// `heapledger run --guard=full`.
+    GuardFull,
+    /// `heapledger run --guard=page=1/1000`.
+    GuardRarely,
+    /// `heapledger run --guard=page`.
+    GuardPage,
+    /// The address sanitizer's library, preloaded into a program that was not built for it.
+    AsanPreloaded,
+    /// LLVM's hardened allocator, preloaded.
+    Scudo,
+    /// valgrind's memcheck.
+    Memcheck,
+    /// Electric Fence.
+    ElectricFence,
 }
 
 /// heaptrack 1.4.0's interpreter takes all memory there is when it meets some data that it hashes badly.
 const HEAPTRACK_DATA_LIMIT: &str = "--data=8589934592";
 
 impl Tool {
-    /// All of them, in the order of the tables.
+    /// Those that find what a program does wrong with its heap, and what they are compared with.
+    pub(super) const GUARDS: &[Tool] = &[
+        Tool::Plain,
+        Tool::Ours,
+        Tool::GuardLight,
+        Tool::GuardFull,
+        Tool::GuardRarely,
+        Tool::GuardPage,
+        Tool::AsanPreloaded,
+        Tool::Scudo,
+        Tool::Memcheck,
+        Tool::ElectricFence,
+    ];
+
+    /// All but those, in the order of the tables.
     pub(super) const ALL: &[Tool] = &[
         Tool::Plain,
         Tool::Walk,
@@ -79,12 +109,20 @@ impl Tool {
             Tool::Memray => "memray",
             Tool::Gperftools => "gperftools",
             Tool::Massif => "massif",
+            Tool::GuardLight => "light",
+            Tool::GuardFull => "full",
+            Tool::GuardRarely => "page=1/1000",
+            Tool::GuardPage => "page",
+            Tool::AsanPreloaded => "asan-preloaded",
+            Tool::Scudo => "scudo",
+            Tool::Memcheck => "memcheck",
+            Tool::ElectricFence => "efence",
         }
     }
 
     /// Whether it is so slow that it is run once, on less work.
     pub(super) const fn is_slow(self) -> bool {
-        matches!(self, Tool::Gperftools | Tool::Massif)
+        matches!(self, Tool::Gperftools | Tool::Massif | Tool::GuardPage | Tool::Memcheck | Tool::ElectricFence)
     }
 
     /// Why it cannot be used here, if so.
@@ -104,7 +142,8 @@ impl Tool {
                 if there { Ok(()) } else { Err("python3 has no module memray".into()) }
             }
             Tool::Gperftools => kit.tcmalloc.as_ref().map(drop).ok_or_else(|| "libtcmalloc.so.4 is not there".into()),
-            Tool::Massif => need("valgrind"),
+            Tool::Massif | Tool::Memcheck => need("valgrind"),
+            Tool::AsanPreloaded | Tool::Scudo | Tool::ElectricFence => self.library().map(drop),
             Tool::Sample => {
                 let help = output(Command::new(&kit.heapledger).args(["run", "--help"]))?;
                 if help.contains("--sample") { Ok(()) } else { Err("heapledger run has no --sample".into()) }
@@ -120,8 +159,27 @@ impl Tool {
             Tool::WithoutStack => Some(&["--without", "stack"]),
             Tool::Sample => Some(&["--sample", "512K"]),
             Tool::FramePointers => Some(&["--unwind", "frame-pointers"]),
+            Tool::GuardLight => Some(&["--guard=light"]),
+            Tool::GuardFull => Some(&["--guard=full"]),
+            Tool::GuardRarely => Some(&["--guard=page=1/1000"]),
+            Tool::GuardPage => Some(&["--guard=page"]),
             _ => None,
         }
+    }
+
+    /// The library that is preloaded, wherever compilers and packages have it.
+    fn library(self) -> Result<String> {
+        let ask = |compiler: &str, question: &str| {
+            let path = output(Command::new(compiler).arg(question)).unwrap_or_default().trim().to_owned();
+            Path::new(&path).is_absolute().then_some(path)
+        };
+        let known = match self {
+            Tool::AsanPreloaded => ask("gcc", "-print-file-name=libasan.so"),
+            Tool::Scudo => ask("clang", "-print-file-name=libclang_rt.scudo_standalone-x86_64.so"),
+            _ => Some("/usr/lib/libefence.so.0".to_owned()),
+        };
+        let name = self.name();
+        known.filter(|path| Path::new(path).exists()).ok_or_else(|| format!("the library of {name} is not there"))
     }
 
     /// The words of a command line that runs the program under this tool: settings of the environment, and behind
@@ -158,6 +216,14 @@ impl Tool {
                 add(&[&format!("LD_PRELOAD={}", text(kit.tcmalloc.as_deref().unwrap_or(Path::new(""))))]);
                 add(&[&format!("HEAPPROFILE={}", place("profile"))]);
             }
+            Tool::AsanPreloaded | Tool::Scudo | Tool::ElectricFence => {
+                add(&[
+                    &format!("LD_PRELOAD={}", self.library()?),
+                    "ASAN_OPTIONS=detect_leaks=0",
+                    "EF_ALLOW_MALLOC_0=1",
+                ]);
+            }
+            Tool::Memcheck => add(&["valgrind", "-q", "--tool=memcheck"]),
             Tool::Massif => {
                 add(&["valgrind", "--tool=massif", &format!("--massif-out-file={}", place("massif.out"))]);
             }
