@@ -6,6 +6,7 @@ use crate::calls::ensure_started;
 use crate::hooked::{HOOKED, Hook, Shape};
 use crate::{next, signals};
 use heapledger_linux::syscall;
+use heapledger_process::guarded::GUARD;
 use heapledger_process::{arenas, room, start};
 
 /// A call of the C library, whichever of its names it has, with its arguments from the first on.
@@ -86,14 +87,20 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
     match of_call(hook, args) {
         Restriction::AddressSpace { pid, limits } if pid == 0 || pid == syscall::getpid() as usize => {
             if let Some(soft) = soft_limit(limits) {
+                if soft != u64::MAX {
+                    arenas::give_back_unused();
+                }
                 room::address_space_is_limited(&SHARED, Some(soft).filter(|soft| *soft != u64::MAX));
             }
         }
         Restriction::Counter => start::avoid_counter(&SHARED),
-        Restriction::SystemCalls => start::stop(&SHARED, start::Stops::Early),
+        Restriction::SystemCalls => {
+            start::stop(&SHARED, start::Stops::Early);
+            GUARD.makes_no_calls();
+        }
         Restriction::Locks { flags } if flags & MCL_CURRENT != 0 => {
             room::memory_is_locked(&SHARED);
-            arenas::memory_is_locked();
+            arenas::give_back_unused();
         }
         _ => {}
     }

@@ -36,6 +36,8 @@ const BYTES_PER_SLOT: u64 = 512;
 /// Around each block at least.
 const AROUND_BYTES: usize = 64;
 const PAGE_BYTES: u64 = 4096;
+/// What blocks are aligned to at least.
+const ALIGNMENT: u64 = 16;
 /// Of the mappings that a process may have, blocks take half where each takes two.
 const MAPPINGS_PER_BLOCK: u64 = 4;
 /// Pages of live blocks take so much of the memory that there is, unless somebody says how much.
@@ -123,7 +125,9 @@ pub fn has_closed_pages(address: usize) -> bool {
 #[inline]
 pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> Option<usize> {
     let fill = if zeros { Fill::Zero } else { Fill::Byte(NEW_FILL) };
-    let request = Request { size: size as u64, alignment: alignment as u64, fill, words: [0; 2] };
+    // The least that every allocator gives, whatever is asked for.
+    let alignment = (alignment as u64).max(ALIGNMENT);
+    let request = Request { size: size as u64, alignment, fill, words: [0; 2] };
     if let Some(part) = CLOSED.get() {
         if let Ok(address) = part.arena.allocate(&part.system(), &request, side()) {
             CLOSED.is_used_up_to(address.saturating_add(request.size));
@@ -141,7 +145,6 @@ pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> 
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_sample(size: usize) -> Option<usize> {
-    const ALIGNMENT: u64 = 16;
     let part = CLOSED.get()?;
     let request = Request { size: size as u64, alignment: ALIGNMENT, fill: Fill::Zero, words: [0; 2] };
     let address = part.arena.allocate(&part.system(), &request, side()).ok()?;
@@ -149,8 +152,10 @@ pub(crate) fn allocate_sample(size: usize) -> Option<usize> {
     Some(address as usize)
 }
 
-/// The program is about to lock all that is mapped, which makes it real: what was never used is not to be.
-pub fn memory_is_locked() {
+/// The program is about to lock all that is mapped, which makes it real, or to limit its address space: what was never used is given back,
+/// and further blocks are the program's own allocator's, dressed.
+#[cold]
+pub fn give_back_unused() {
     CLOSED.seal(Closed::seal);
     FULL.seal(Full::seal);
 }

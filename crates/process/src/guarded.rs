@@ -8,6 +8,7 @@
 use crate::access::count_apart;
 use crate::arenas;
 use crate::hooks;
+use crate::land;
 use crate::private::{Leaves, Table};
 use crate::shared::Shared;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -127,6 +128,8 @@ pub struct Guard {
     kept: AtomicU64,
     /// Questions about addresses that are no dressed block's.
     asked: AtomicU64,
+    /// Nothing may be asked of the system: new blocks are of what memory of the guard's own there is, or as the allocator gives them.
+    is_quiet: AtomicBool,
 }
 
 /// There is one in a process.
@@ -142,6 +145,7 @@ impl Guard {
             undressed: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             asked: AtomicU64::new(0),
+            is_quiet: AtomicBool::new(false),
         }
     }
 
@@ -161,6 +165,13 @@ impl Guard {
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.level.load(Ordering::Relaxed) != Level::Off as u8
+    }
+
+    /// The program may make no system calls from now on: what needs some is not done any more. Blocks that are guarded stay so.
+    #[cold]
+    pub fn makes_no_calls(&self) {
+        self.is_quiet.store(true, Ordering::SeqCst);
+        land::make_no_calls();
     }
 
     /// Whether something is done to each block: it is dressed, or comes from memory of the guard's own.
@@ -189,7 +200,7 @@ impl Guard {
     /// What to ask the allocator for. `None`: pass the call on as it is.
     #[inline(always)]
     pub fn plan(&self, size: usize, alignment: usize) -> Option<Plan> {
-        Plan::new(WIDTH, size as u64, alignment as u64)
+        if self.is_quiet.load(Ordering::Relaxed) { None } else { Plan::new(WIDTH, size as u64, alignment as u64) }
     }
 
     /// Dresses what the allocator gave, `actual` bytes; what the program gets. `None`: it gets what the allocator gave, and all that was

@@ -34,6 +34,14 @@ pub(crate) fn close_by_protection() {
     MAY_ADVISE.store(false, Ordering::Relaxed);
 }
 
+/// The program may make no system calls any more.
+static NO_CALLS: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is closed, opened or given back.
+pub(crate) fn make_no_calls() {
+    NO_CALLS.store(true, Ordering::SeqCst);
+}
+
 impl Land {
     /// So many bytes that can be read and written, zeros, that begin at a multiple of `alignment`. `None` if there are none.
     pub(crate) fn reserve(bytes: usize, alignment: usize) -> Option<Land> {
@@ -96,9 +104,15 @@ impl Land {
         unsafe { heapledger_guard::Window::new(self.first, self.bytes) }
     }
 
-    /// Whether all of these bytes are its own.
+    /// Whether the system may be asked for anything.
+    pub(crate) fn may_be_changed(&self) -> bool {
+        !NO_CALLS.load(Ordering::Relaxed)
+    }
+
+    /// Whether all of these bytes are its own, and something can be done to them.
     fn has(&self, first: u64, bytes: u64) -> bool {
-        first.checked_sub(self.first).and_then(|at| at.checked_add(bytes)).is_some_and(|end| end <= self.bytes)
+        self.may_be_changed()
+            && first.checked_sub(self.first).and_then(|at| at.checked_add(bytes)).is_some_and(|end| end <= self.bytes)
     }
 
     /// These whole pages go into core dumps from now on.
@@ -108,12 +122,12 @@ impl Land {
         }
     }
 
-    /// What lies behind the first so many bytes, and was never used, cannot be touched from now on.
-    pub(crate) fn hide_from(&self, bytes: u64) {
+    /// Gives back what lies behind the first so many bytes: it was never used, and nobody looks there any more.
+    pub(crate) fn give_back_from(&self, bytes: u64) {
         let first = bytes.saturating_add(self.first).next_multiple_of(PAGE_BYTES as u64);
         if let Some(rest) = self.first.saturating_add(self.bytes).checked_sub(first).filter(|rest| *rest != 0) {
-            // SAFETY: nobody has anything there, and nobody looks there any more.
-            let _ = unsafe { syscall::make_inaccessible(first as *mut u8, rest as usize) };
+            // SAFETY: nobody has anything there.
+            unsafe { syscall::unmap(first as *mut u8, rest as usize) };
         }
     }
 

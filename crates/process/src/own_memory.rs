@@ -5,7 +5,7 @@ use crate::land::Land;
 use crate::once::{Early, Starting};
 use crate::private::Run;
 use crate::shared::Phase;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use heapledger_guard::{Memory, Slot, System, Tables, Used, Window};
 
 /// Blocks that wait at most.
@@ -83,6 +83,7 @@ pub(crate) struct OwnMemory<A> {
     range: [AtomicU64; 2],
     /// Up to here it goes into core dumps.
     dumped: AtomicU64,
+    is_sealed: AtomicBool,
 }
 
 impl<A: Sync + Send> OwnMemory<A> {
@@ -95,6 +96,7 @@ impl<A: Sync + Send> OwnMemory<A> {
             queue: Run::new(),
             range: [const { AtomicU64::new(0) }; 2],
             dumped: AtomicU64::new(0),
+            is_sealed: AtomicBool::new(false),
         }
     }
 
@@ -142,12 +144,15 @@ impl<A: Sync + Send> OwnMemory<A> {
     fn dump_up_to(&'static self, end: u64) {
         /// The kernel is told in steps, larger and larger ones.
         const STEP_LEAST: u64 = 4 << 20;
-        let Some(part) = self.get() else { return };
+        let Some(part) = self.get().filter(|_| !self.is_sealed.load(Ordering::Acquire)) else { return };
         let (first, dumped) = (part.land.first(), self.dumped.load(Ordering::Relaxed));
         let step = dumped.saturating_sub(first).max(STEP_LEAST);
         let wanted = end.max(dumped).saturating_add(step).min(first.saturating_add(part.land.bytes())) & !PAGE_MASK;
         if self.dumped.fetch_max(wanted, Ordering::Relaxed) < wanted {
             part.land.dump(dumped, wanted.saturating_sub(dumped));
+            if !part.land.may_be_changed() {
+                return;
+            }
             // As many rows as the smallest blocks there can have.
             let bytes = wanted.saturating_sub(first);
             self.slots.dump_only(bytes / BYTES_OF_A_BLOCK_LEAST);
@@ -155,13 +160,20 @@ impl<A: Sync + Send> OwnMemory<A> {
         }
     }
 
-    /// The program is about to have all memory made real that can be touched (`mlockall`): what was never used cannot be, from now on.
-    pub(crate) fn seal(&'static self, seal: impl FnOnce(&A) -> Used) {
-        let Some(part) = self.get() else { return };
+    /// Gives back what was never used: nothing more is cut, and what there is goes on. Once; false if that was done.
+    pub(crate) fn seal(&'static self, seal: impl FnOnce(&A) -> Used) -> bool {
+        let Some(part) = self.get() else { return false };
+        if self.is_sealed.swap(true, Ordering::AcqRel) {
+            return false;
+        }
         let used = seal(&part.arena);
-        part.land.hide_from(used.bytes);
-        self.slots.hide_from(used.slots);
-        self.units.hide_from(used.units);
+        let [first, end] = &self.range;
+        // Before others can be given those addresses.
+        end.store(first.load(Ordering::Relaxed).saturating_add(used.bytes), Ordering::SeqCst);
+        part.land.give_back_from(used.bytes);
+        self.slots.give_back_from(used.slots);
+        self.units.give_back_from(used.units);
+        true
     }
 
     /// It, if it was made.

@@ -214,15 +214,14 @@ impl<T: Zeros> Run<T> {
         }
     }
 
-    /// Those behind the first so many cannot be touched from now on: nobody does.
-    pub(crate) fn hide_from(&self, count: u64) {
+    /// Gives back the memory of those behind the first so many: nobody looks at them any more, and it is never [unmapped](Self::unmap).
+    pub(crate) fn give_back_from(&self, count: u64) {
         let first = self.first.load(Ordering::Acquire) as usize;
         let all = pages::<T>(self.count() as usize);
         let used = pages::<T>(usize::try_from(count).unwrap_or(usize::MAX)).min(all);
         if first != 0 && used < all {
-            let rest = first.wrapping_add(used) as *mut u8;
             // SAFETY: whole pages of ours, in which nobody has a reference to anything, nor asks for one.
-            let _ = unsafe { syscall::make_inaccessible(rest, all.wrapping_sub(used)) };
+            unsafe { syscall::unmap(first.wrapping_add(used) as *mut u8, all.wrapping_sub(used)) };
         }
     }
 
