@@ -43,6 +43,11 @@ impl Clock {
         (self.tick_ns != 0).then(|| time.0.saturating_mul(self.tick_ns))
     }
 
+    /// The moment that ages are counted to.
+    pub fn end(&self) -> Ticks {
+        self.end
+    }
+
     /// How long ago that was.
     pub fn age(&self, time: Ticks) -> Ticks {
         self.end.since(time)

@@ -39,6 +39,7 @@ mod summary;
 mod suppress;
 mod told;
 pub mod tree;
+mod verify;
 pub mod watch;
 pub mod whereis;
 
@@ -69,3 +70,4 @@ pub use sites::{SiteTotals, Sites};
 pub use summary::{HeapTotals, KindTotals, Peak, Summary, ThreadTotals, Unwinding};
 pub use suppress::{SuppressionError, Suppressions, is_kept_by_design};
 pub use told::Told;
+pub use verify::{Verified, verify};

@@ -28,6 +28,7 @@ pub(crate) mod standard;
 mod stats;
 pub(crate) mod top;
 mod tree;
+mod verify;
 mod whereis;
 
 pub(crate) use form::FormArgs;
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     Top(top::TopArgs),
     /// Whether limits hold, for CI: exit status, short reasons, JUnit, SARIF
     Check(check::CheckArgs),
+    /// Whether what lies around the blocks of a guarded program is whole, seen from outside
+    Verify(verify::VerifyArgs),
     /// Which block an address is in, and who had it before
     Whereis(whereis::WhereisArgs),
     /// Recover ledgers after a crash of `run`
@@ -94,6 +97,7 @@ impl Command {
             Command::Diff(arguments) => diff::run(arguments).map(success),
             Command::Snapshot(arguments) => snapshot::run(&arguments).map(success),
             Command::Whereis(arguments) => whereis::run(&arguments),
+            Command::Verify(arguments) => verify::run(&arguments),
             Command::Recover(arguments) => recover::run(&arguments),
             Command::Header(arguments) => header::run(&arguments).map(success),
             Command::Sdk(arguments) => sdk::run(&arguments).map(success),

@@ -34,8 +34,8 @@ const ARGUMENTS: &[(&str, &[&str], i32)] = &[
     ("whereis", &[LEDGER, "0x1040", "0x1041", "0x1080"], 0),
 ];
 
-/// Commands that read a ledger and write a file of their own: what is tried here is not for them.
-const WRITERS: &[&str] = &["flame", "snapshot"];
+/// Commands that read a ledger and write a file of their own, or read the memory of its program: what is tried here is not for them.
+const WRITERS: &[&str] = &["flame", "snapshot", "verify"];
 
 /// More than a pipe holds.
 const BLOCKS: u64 = 900;

@@ -32,6 +32,7 @@ pub mod counter;
 pub mod crc;
 mod element;
 pub mod errors;
+pub mod guard;
 pub mod header;
 pub mod ids;
 pub mod kind;

@@ -304,6 +304,8 @@ pub mod process {
     pub const UNWIND: &str = "unwind";
     /// How blocks are guarded: one of [`super::guard::ALL`]; not there: not at all.
     pub const GUARD: &str = "guard";
+    /// Where in the memory of the process the guard says where its tables are ([`crate::guard`]), in decimal; not there: nothing is guarded.
+    pub const GUARD_AT: &str = "guard_at";
     /// Entries of the history.
     pub const HISTORY: &str = "history";
     /// Most bytes of the ledger, as asked for.

@@ -46,6 +46,7 @@ mod store;
 pub use closed::Closed;
 pub use found::{Cursor, Fill, Finding, Found, Life, NotFreed, Position, Refused, Request, System, Tables};
 pub use full::Full;
+pub(crate) use full::Watched;
 pub use limits::{ClosedCounts, ClosedLimits, FullCounts, Limits, Side};
 pub use slot::Slot;
 pub use store::Used;

@@ -31,6 +31,7 @@ pub enum Marked {
 /// All zeros are an empty one. A leaf of `WORDS` words stands for 512 times as many bytes of the address space; 2^19 leaves of
 /// 2^19 words are the 47 bits of a program's.
 #[derive(Debug)]
+#[repr(transparent)]
 pub struct Dressed<const LEAVES: usize, const WORDS: usize> {
     slots: [LeafSlot<WORDS>; LEAVES],
 }
@@ -85,6 +86,13 @@ impl<const LEAVES: usize, const WORDS: usize> Dressed<LEAVES, WORDS> {
             Some(false) => Marked::Done,
             Some(true) => Marked::Already,
             None => Marked::NoRoom,
+        }
+    }
+
+    /// Makes its first page one that was written to, so that core dumps have it also if no block was ever dressed.
+    pub fn touch(&self) {
+        if let Some(slot) = self.slots.first() {
+            slot.touch();
         }
     }
 

@@ -16,6 +16,7 @@ pub trait Pages<const WORDS: usize> {
 
 /// The place of one leaf: empty, and then full for good.
 #[derive(Debug)]
+#[repr(transparent)]
 pub(crate) struct LeafSlot<const WORDS: usize>(AtomicPtr<Leaf<WORDS>>);
 
 impl<const WORDS: usize> LeafSlot<WORDS> {
@@ -28,6 +29,12 @@ impl<const WORDS: usize> LeafSlot<WORDS> {
         // SAFETY: null or what `get_or_take` stored, which is a reference for good to words that all may share. Acquire pairs
         // with its release: whoever sees the leaf sees what made it zeros.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Writes what is there, if that is nothing.
+    pub(crate) fn touch(&self) {
+        let null = core::ptr::null_mut();
+        let _ = self.0.compare_exchange(null, null, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The leaf, or a new one.

@@ -58,6 +58,8 @@ mod layout;
 mod leaf;
 #[cfg(not(feature = "loom"))]
 mod memory;
+#[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
+mod outside;
 
 // What threads do without a lock; with the feature `loom` that is all there is, for the model checks in `/loom`.
 #[cfg(target_has_atomic = "64")]
@@ -84,3 +86,5 @@ pub use layout::{
 pub use leaf::{Leaf, Pages};
 #[cfg(not(feature = "loom"))]
 pub use memory::{Memory, Window};
+#[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
+pub use outside::{Bits, NextBit, Rows};

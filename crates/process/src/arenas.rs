@@ -16,6 +16,7 @@ use crate::shared::Shared;
 use crate::sweep::Swept;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use heapledger_format::errors::FoundAt;
+use heapledger_format::guard::{GuardTables, Kept};
 use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{
     Closed, ClosedLimits, Cursor, Fill, Finding, Found, Full, Limits, Memory, NotFreed, Region, Request, Side,
@@ -101,6 +102,17 @@ fn start_closed(wanted: &Guarding) -> bool {
         };
         Closed::new((land.first(), land.bytes()), PAGE_BYTES, land.is_protected(), tables, limits)
     })
+}
+
+/// Where its tables are, for who looks at this process from outside.
+pub(crate) fn describe(tables: &mut GuardTables) {
+    let Some(part) = FULL.get() else { return };
+    tables.first = part.land.first();
+    tables.bytes = part.land.bytes();
+    (tables.slots, tables.slots_max) = FULL.slots();
+    tables.slots_used_at = core::ptr::from_ref(part.arena.slots_used_word()) as u64;
+    tables.fill_bytes_max = FILL_BYTES_MAX;
+    tables.freed_fill = u64::from(FREED_FILL);
 }
 
 /// As many addresses as can be had.
@@ -339,14 +351,12 @@ fn keep(freed: Option<FreedEntry>) {
 
 /// A stack, a thread, a function and a time in two words, neither of them 0.
 fn packed(site: Site, thread: Option<ThreadRow>, kind: Kind, time: Option<Ticks>) -> [u64; 2] {
-    let thread = thread.map_or(ThreadRow::OTHER.0, |row| row.0.min(ThreadRow::OTHER.0));
-    [u64::from(site.0) | u64::from(thread) << 32 | u64::from(kind.0) << 56, time.map_or(1, |time| time.0.max(1))]
+    Kept { site, thread: thread.unwrap_or(ThreadRow::OTHER), kind, time: time.unwrap_or_default() }.words()
 }
 
 /// What was packed; `None`: nothing was kept.
-pub(crate) fn unpacked([word, time]: [u64; 2]) -> Option<(Site, ThreadRow, Kind, Ticks)> {
-    let (site, thread) = (Site(word as u32), ThreadRow((word >> 32) as u32 & 0x00FF_FFFF));
-    (time != 0).then_some((site, thread, Kind((word >> 56) as u8), Ticks(time)))
+pub(crate) fn unpacked(words: [u64; 2]) -> Option<(Site, ThreadRow, Kind, Ticks)> {
+    Kept::of_words(words).map(|kept| (kept.site, kept.thread, kept.kind, kept.time))
 }
 
 /// The record of the live block that begins where a found one does.

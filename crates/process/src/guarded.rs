@@ -6,13 +6,12 @@
 #![forbid(unsafe_code)]
 
 use crate::access::count_apart;
-use crate::arenas;
-use crate::hooks;
-use crate::land;
 use crate::private::{Leaves, Table};
 use crate::shared::Shared;
+use crate::{arenas, described, hooks, land};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use heapledger_format::TallyCounter;
+use heapledger_format::guard::GuardTables;
 use heapledger_format::session::guard;
 use heapledger_guard::{Block, Checked, Dressed, Marked, Memory, Plan, Secret, Width};
 use heapledger_linux::syscall;
@@ -20,7 +19,9 @@ use heapledger_linux::text::Text;
 
 const WIDTH: Width = Width::Bits64;
 /// The 47 bits of a program's addresses.
-type Bitmap = Dressed<{ 1 << 19 }, { 1 << 19 }>;
+type Bitmap = Dressed<LEAVES, LEAF_WORDS>;
+const LEAVES: usize = 1 << 19;
+const LEAF_WORDS: usize = 1 << 19;
 
 /// How blocks are guarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,6 +116,15 @@ impl Level {
     ];
 }
 
+/// Says where the tables are, for who looks at this process from outside.
+fn describe(level: Level, secret: u64, bitmap: &'static Bitmap) {
+    let bitmap = core::ptr::from_ref(bitmap) as u64;
+    let (leaves, leaf_words) = (LEAVES as u64, LEAF_WORDS as u64);
+    let mut tables = GuardTables { level: level as u64, secret, bitmap, leaves, leaf_words, ..GuardTables::default() };
+    arenas::describe(&mut tables);
+    described::tell(&tables);
+}
+
 /// The guard of a process. Untouched where nothing is guarded.
 pub struct Guard {
     level: AtomicU8,
@@ -152,12 +162,13 @@ impl Guard {
     /// From now on blocks may be dressed. False if there is no memory for it. `late`: somebody may have blocks already.
     pub fn start(&self, wanted: &Guarding, late: bool) -> bool {
         let level = if wanted.level >= Level::Full { arenas::start(wanted) } else { wanted.level };
-        if self.bitmap.get_or_map().is_none() {
-            return false;
-        }
-        self.secret.store(syscall::random(), Ordering::Relaxed);
+        let Some(bitmap) = self.bitmap.get_or_map() else { return false };
+        bitmap.touch();
+        let secret = syscall::random();
+        self.secret.store(secret, Ordering::Relaxed);
         self.begins_late.store(late, Ordering::Relaxed);
         self.level.store(level as u8, Ordering::Release);
+        describe(level, secret, bitmap);
         true
     }
 

@@ -81,6 +81,8 @@ pub mod damage;
 #[cfg(not(feature = "loom"))]
 pub mod depot;
 #[cfg(not(feature = "loom"))]
+mod described;
+#[cfg(not(feature = "loom"))]
 pub mod enclosing;
 #[cfg(not(feature = "loom"))]
 pub mod entry;

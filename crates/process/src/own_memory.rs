@@ -176,6 +176,11 @@ impl<A: Sync + Send> OwnMemory<A> {
         true
     }
 
+    /// Where the rows lie, and how many there are.
+    pub(crate) fn slots(&self) -> (u64, u64) {
+        (self.slots.all().as_ptr() as u64, u64::from(self.slots.count()))
+    }
+
     /// It, if it was made.
     #[inline(always)]
     pub(crate) fn get(&'static self) -> Option<&'static GuardedRange<A>> {

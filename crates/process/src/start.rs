@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::described;
 use crate::guarded::Level;
 use crate::heaps;
 use crate::ledger::{Ledger, PAGE_BYTES};
@@ -314,7 +315,8 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && pair(key::NEXT, hooks.next.to_bytes())
         && pair(key::CXX, hooks.cxx.to_bytes())
         && pair(key::UNWIND, request.unwind.name())
-        && (request.guard.level == Level::Off || pair(key::GUARD, request.guard.value().bytes()))
+        && (request.guard.level == Level::Off
+            || pair(key::GUARD, request.guard.value().bytes()) && number(key::GUARD_AT, described::address()))
         && number(key::HISTORY, request.history)
         && number(key::MAX_LEDGER, request.max_ledger.unwrap_or(0))
         && pair(key::VERSION, env!("CARGO_PKG_VERSION").as_bytes())

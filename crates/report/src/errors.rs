@@ -11,10 +11,10 @@ use crate::{Context, Ending, Form, Report, ReportError, Stacks};
 
 mod brief;
 mod csv;
-mod json;
+pub(crate) mod json;
 mod memory;
 mod place;
-mod text;
+pub(crate) mod text;
 mod token;
 
 /// What was found or refused.

@@ -25,6 +25,7 @@ mod snapshot;
 mod stats;
 mod top;
 mod tree;
+mod verify;
 mod whereis;
 
 pub use check::{CheckOutcome, CheckReport};
@@ -50,6 +51,7 @@ pub use snapshot::SnapshotReport;
 pub use stats::StatsReport;
 pub use top::{Look, LookColumn, LookReport, LookState, Namer, ending_words, look_columns, row_label};
 pub use tree::{TreeReport, history_gap, measure_name, thread_name};
+pub use verify::VerifyReport;
 pub use whereis::WhereisReport;
 
 /// How a report ends.

@@ -135,6 +135,36 @@ pub enum SourceError {
         /// Directories, with "or" between.
         searched: String,
     },
+    /// A program that has ended, and left no memory.
+    #[error(
+        "{} is of a program that has ended, and its memory is gone: what was found while it ran is shown by `heapledger errors`",
+        .0.display()
+    )]
+    NoMemory(PathBuf),
+    /// A process whose memory may not be read.
+    #[error(
+        "the memory of process {0} may not be read: only root may, and, where /proc/sys/kernel/yama/ptrace_scope is 0, its own user;          the program itself can look at its blocks: heapledger_check_integrity, `heapledger run --check-every`"
+    )]
+    MemoryNotYours(u32),
+    /// A program without a guard.
+    #[error(
+        "the blocks of {0} are not guarded; start it with `heapledger run --guard=light -- {0}`, or with --guard=full"
+    )]
+    NotGuarded(String),
+    /// A guard that was asked for and is not there.
+    #[error("the guard of {0} has not begun: it begins with the first block, and not where there is no memory for it")]
+    GuardNotBegun(String),
+    /// A guard that cannot be found.
+    #[error("the guard of {0} cannot be found: that part of its memory cannot be read")]
+    GuardUnread(String),
+    /// A guard of another heapledger.
+    #[error("{name} is guarded by another version of heapledger, of whose tables ({version}) this one knows nothing")]
+    GuardOther {
+        /// The program.
+        name: String,
+        /// The version.
+        version: u64,
+    },
     /// A finished ledger was given where only a live one makes sense.
     #[error("{} is finished already", .0.display())]
     AlreadyFinished(PathBuf),

@@ -112,6 +112,14 @@ impl LedgerFile {
 
     /// Reads at `at` until `bytes` is full or the file ends; returns how many bytes there were.
     pub(crate) fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<usize, SourceError> {
+        match self.read_as_far(bytes, at) {
+            (done, None) => Ok(done),
+            (_, Some(reason)) => Err(self.failed(reason)),
+        }
+    }
+
+    /// The same; where the system fails, how many bytes there were before, and why.
+    pub(crate) fn read_as_far(&self, bytes: &mut [u8], at: u64) -> (usize, Option<io::Error>) {
         let mut done = 0;
         while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let Some(at) = at.checked_add(done as u64) else { break };
@@ -128,10 +136,10 @@ impl LedgerFile {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(reason) if reason.kind() == io::ErrorKind::Interrupted => {}
-                Err(reason) => return Err(self.failed(reason)),
+                Err(reason) => return (done, Some(reason)),
             }
         }
-        Ok(done)
+        (done, None)
     }
 
     pub(crate) fn failed(&self, reason: io::Error) -> SourceError {

@@ -295,9 +295,13 @@ impl Ledger {
 
     /// What the system says of the memory at `address`, if the program is running here and may be asked.
     pub fn mapping_at(&self, address: u64) -> Option<system::Mapping> {
+        system::mapping_at(self.pid_if_running()?, address)
+    }
+
+    /// The process, as this system numbers it, if it is running here.
+    pub(crate) fn pid_if_running(&self) -> Option<u32> {
         let running = self.is_running();
-        let pid = Some(self.pid_here.load(Ordering::Relaxed)).filter(|pid| running && *pid != 0)?;
-        system::mapping_at(pid, address)
+        Some(self.pid_here.load(Ordering::Relaxed)).filter(|pid| running && *pid != 0)
     }
 
     /// What could not be read so far. Pieces are checked when they are first needed, so ask after reading.

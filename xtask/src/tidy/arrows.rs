@@ -21,7 +21,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("symbols", &[]),
     ("launch", &["format", "source"]),
     ("debuginfod", &["symbols"]),
-    ("analysis", &["format", "source", "symbols"]),
+    ("analysis", &["format", "guard", "source", "symbols"]),
     ("report", &["analysis", "format", "source", "symbols"]),
     ("cli", &["analysis", "debuginfod", "format", "launch", "report", "source", "symbols"]),
     // Tests only.

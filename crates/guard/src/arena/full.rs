@@ -216,7 +216,7 @@ impl Full {
         if let (Some(block), Some(slot)) = (self.store.found(number, 0), self.store.slot(number)) {
             self.waiting_bytes.fetch_sub(self.weight(&block), Ordering::Relaxed);
             let block = Found { offset: 0, ..block };
-            self.tell_freed(memory, &block, slot, found);
+            self.watched().tell_freed(memory, &block, slot, found);
             self.release(memory, number, slot);
         }
         true
@@ -325,12 +325,66 @@ impl Full {
     /// Looks at one block, and says how many bytes it has looked at.
     fn examine(&self, memory: &impl Memory, number: u32, found: &mut impl FnMut(&Finding)) -> u64 {
         let Some(slot) = self.store.slot(number) else { return 0 };
+        self.watched().examine(memory, slot, number, found)
+    }
+
+    fn edges(&self, block: &Found, slot: &Slot) -> ((u64, u64), (u64, u64)) {
+        self.watched().edges(block, slot)
+    }
+
+    fn watched(&self) -> Watched {
+        let Self { fill_bytes_max, freed_fill, .. } = *self;
+        Watched { first: self.store.first(), fill_bytes_max, freed_fill: Some(freed_fill) }
+    }
+
+    /// From now on no further memory is used, nor further rows: what is free of the memory there is can be had. Says what was used:
+    /// nothing behind that is looked at any more.
+    pub fn seal(&self) -> Used {
+        self.store.seal()
+    }
+
+    /// Where it stands how many rows of the side table were ever used, for who reads this memory from outside.
+    pub fn slots_used_word(&self) -> &AtomicU64 {
+        self.store.slots_used_word()
+    }
+
+    /// What it holds.
+    pub fn counts(&self) -> FullCounts {
+        FullCounts {
+            waiting_blocks: self.store.waiting(),
+            waiting_bytes: self.waiting_bytes.load(Ordering::Relaxed),
+            slots: u64::from(self.store.slots_used()),
+            range_bytes: self.store.used_bytes(),
+            not_kept: self.not_kept.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What is looked at of blocks: of this process, or of another one.
+#[derive(Clone, Copy)]
+pub(crate) struct Watched {
+    /// The first address of the range.
+    pub(crate) first: u64,
+    /// As the limits have it.
+    pub(crate) fill_bytes_max: u64,
+    /// What freed blocks hold, if they were filled.
+    pub(crate) freed_fill: Option<u8>,
+}
+
+impl Watched {
+    /// Looks at the block of a row, and says how many bytes it has looked at.
+    pub(crate) fn examine(
+        &self,
+        memory: &impl Memory,
+        slot: &Slot,
+        number: u32,
+        found: &mut impl FnMut(&Finding),
+    ) -> u64 {
         let Some(row) = slot.row() else { return 0 };
-        let block = Found::new(&row, self.store.first(), number, self.store.first());
-        let block = Found { offset: 0, ..block };
+        let block = Found { offset: 0, ..Found::new(&row, self.first, number, self.first) };
         let still = |finding: &Finding| {
             // Freed or made anew meanwhile: what was seen is none of it.
-            if self.store.is_still(number, row.state) {
+            if slot.is_still(row.state) {
                 found(finding);
             }
         };
@@ -347,36 +401,20 @@ impl Full {
 
     fn edges(&self, block: &Found, slot: &Slot) -> ((u64, u64), (u64, u64)) {
         let (home, class) = slot.home();
-        edges(self.store.first().wrapping_add(home), class, block.start, block.size)
+        edges(self.first.wrapping_add(home), class, block.start, block.size)
     }
 
     /// Tells what of a waiting block is damaged, on both sides of it and of its fill; how many bytes were looked at.
     fn tell_freed(&self, memory: &impl Memory, block: &Found, slot: &Slot, mut found: impl FnMut(&Finding)) -> u64 {
         let edges = self.edges(block, slot);
         tell_edges(memory, block, edges, &mut found);
+        let Some(fill) = self.freed_fill else { return edge_bytes(edges) };
         let filled = block.size.min(self.fill_bytes_max);
         let range = (block.start, block.start.wrapping_add(filled));
-        if let Some(damage) = bytes::damage(memory, range, self.freed_fill, block.start, Region::Freed) {
+        if let Some(damage) = bytes::damage(memory, range, fill, block.start, Region::Freed) {
             found(&Finding { block: *block, damage });
         }
         filled.saturating_add(edge_bytes(edges))
-    }
-
-    /// From now on no further memory is used, nor further rows: what is free of the memory there is can be had. Says what was used:
-    /// nothing behind that is looked at any more.
-    pub fn seal(&self) -> Used {
-        self.store.seal()
-    }
-
-    /// What it holds.
-    pub fn counts(&self) -> FullCounts {
-        FullCounts {
-            waiting_blocks: self.store.waiting(),
-            waiting_bytes: self.waiting_bytes.load(Ordering::Relaxed),
-            slots: u64::from(self.store.slots_used()),
-            range_bytes: self.store.used_bytes(),
-            not_kept: self.not_kept.load(Ordering::Relaxed),
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::found::Found;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Where a block is in its life, as its state's lowest bits.
@@ -247,6 +248,44 @@ impl Slot {
             }
         }
         None
+    }
+
+    /// A row of another process, as it was copied.
+    pub(crate) fn copied(bytes: &[u8; 64]) -> Self {
+        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let mut next = || words.next().unwrap_or(0);
+        let (state, home, size, lead_and_link) = (next(), next(), next(), next());
+        let mut pair = || [AtomicU64::new(next()), AtomicU64::new(next())];
+        Self {
+            state: AtomicU64::new(state),
+            home: AtomicU64::new(home),
+            size: AtomicU64::new(size),
+            lead: AtomicU32::new(lead_and_link as u32),
+            link: AtomicU32::new(lead_and_link.wrapping_shr(32) as u32),
+            allocated: pair(),
+            freed: pair(),
+        }
+    }
+
+    /// The row as it lies in memory.
+    #[doc(hidden)]
+    pub fn bytes(&self) -> [u8; 64] {
+        let Self { state, home, size, lead, link, allocated: [a, b], freed: [c, d] } = self;
+        let half = |word: &AtomicU32| u64::from(word.load(Ordering::Relaxed));
+        let pair = half(lead) | half(link).wrapping_shl(32);
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let words = [word(state), word(home), word(size), pair, word(a), word(b), word(c), word(d)];
+        let mut bytes = [0; 64];
+        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    /// Its block, in a range that begins here, seen from its first byte.
+    pub(crate) fn found(&self, first: u64, number: u32) -> Option<Found> {
+        let block = Found::new(&self.row()?, first, number, 0);
+        Some(Found { offset: 0, ..block })
     }
 
     pub(super) fn link(&self) -> u32 {

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::found::{Found, NotFreed, Tables};
-use super::slot::{Kind, Slot, State};
+use super::slot::{Kind, Slot};
 use crate::queue::Queue;
 use crate::stack::{Links, Stack};
 use crate::sync::{AtomicU64, Ordering};
@@ -125,6 +125,11 @@ impl Store {
         let is_sealed = self.sealed.load(Ordering::Acquire) != 0;
         let used = if is_sealed { &self.sealed_slots } else { &self.slots_used };
         used.load(Ordering::Acquire) as u32
+    }
+
+    /// Where it stands how many rows were ever used.
+    pub(super) fn slots_used_word(&self) -> &AtomicU64 {
+        &self.slots_used
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
@@ -250,10 +255,5 @@ impl Store {
 
     pub(super) fn pop_waiting(&self) -> Option<u32> {
         self.queue.pop(self.tables.queue)
-    }
-
-    /// Whether the block of this row still is what it was in that state, after what was read of it.
-    pub(super) fn is_still(&self, number: u32, state: State) -> bool {
-        self.slot(number).is_some_and(|slot| slot.is_still(state))
     }
 }

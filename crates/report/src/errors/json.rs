@@ -78,7 +78,17 @@ struct ErrorStackJson<'a> {
 
 /// Writes each error, and before it what stacks of it were not there yet.
 pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
-    line(out, &HeaderLine::new("errors", &report.context.ledger, None))?;
+    write_for("errors", report, None::<&()>, out)
+}
+
+/// The same for another command, which has more to say behind the errors.
+pub(crate) fn write_for(
+    command: &'static str,
+    report: &mut ErrorsReport<'_>,
+    more: Option<&impl Serialize>,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    line(out, &HeaderLine::new(command, &report.context.ledger, None))?;
     let mut lines = StackLines::default();
     for found in report.errors {
         let neighbours = found.entry.neighbours.iter().map(|neighbour| neighbour.site);
@@ -91,6 +101,9 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
     }
     for Excused { by, errors, times } in report.excused {
         line(out, &SuppressedLine { r#type: "suppressed", by, errors: *errors, times: *times })?;
+    }
+    if let Some(more) = more {
+        line(out, more)?;
     }
     report.seen.notes.extend(report.names.notes());
     Ok(end(out, report.ending(), &report.seen)?)

@@ -36,11 +36,17 @@ use crate::{Context, ReportError, Stacks, callers};
 /// SUMMARY: heap-buffer-overflow in worker2(), where its block was allocated
 /// ```
 pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
-    let context = report.context;
-    let mut out = Fit::new(out, context.paint);
     if report.errors.is_empty() {
         writeln!(out, "No errors were found.")?;
     }
+    each(report, out)?;
+    ending(report, out)
+}
+
+/// Writes the errors.
+pub(crate) fn each(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let context = report.context;
+    let mut out = Fit::new(out, context.paint);
     for (index, found) in report.errors.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
@@ -48,6 +54,13 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
         let label = report.labels.text(LabelId(found.entry.label));
         whole(&mut out, (context, report.tokens), report.names, found, &label)?;
     }
+    Ok(out.flush()?)
+}
+
+/// Writes what stands behind them.
+pub(crate) fn ending(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+    let context = report.context;
+    let mut out = Fit::new(out, context.paint);
     if report.left_out != 0 {
         writeln!(out, "\n{} left out (--limit 0 shows all)", counted(report.left_out, "error", "errors"))?;
     }

@@ -1,0 +1,100 @@
+//! `heapledger verify`: whether what lies around the blocks of a guarded program is whole.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use heapledger_analysis::{Seen, Verified, excuse, sites_of, verify};
+use heapledger_format::session::guard;
+use heapledger_report::{ErrorsReport, VerifyReport};
+
+use super::form::Tables;
+use super::standard::SuppressArgs;
+use super::{FormArgs, LedgerArgs, NamingArgs, Progress, SourceText, refresh, unless_pipe_closed};
+use crate::args;
+
+/// Damaged blocks shown unless told otherwise.
+const LIMIT: usize = 100;
+/// Exit code: something is damaged.
+const DAMAGED: u8 = 1;
+
+/// Arguments of `verify`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Reads the memory of a process that was started with --guard, or that of its core
+dump, and looks at all blocks: canaries, slack and headers, and with --guard=full
+the fills around blocks and in freed ones that wait. The program is not stopped,
+and not changed; it may need the right to trace it (/proc/PID/mem).
+
+Exit status: 0 all are whole, 1 some are damaged, 2 it is unknown: not all could
+be looked at, or none.
+
+Examples:
+  heapledger verify 4711
+  heapledger verify core.4711
+  heapledger verify --json 4711 | jq 'select(.type == \"verified\")'")]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    /// Show at most N errors, 0 for all
+    #[arg(short, long, value_name = "N", default_value_t = LIMIT)]
+    pub(crate) limit: usize,
+    /// Print a token for each: its kind and the innermost functions of its stacks, the
+    /// same in each run and build
+    #[arg(long)]
+    pub(crate) dedup_token: bool,
+    #[command(flatten)]
+    pub(crate) suppress: SuppressArgs,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<Tables>,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
+}
+
+/// Looks at all blocks.
+pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode> {
+    let mut code = args::USAGE;
+    let result = show(args).map(|found| code = found);
+    match unless_pipe_closed(result) {
+        Ok(()) => Ok(ExitCode::from(code)),
+        Err(problem) => {
+            crate::say_problem(&problem);
+            Ok(ExitCode::from(args::USAGE))
+        }
+    }
+}
+
+/// The exit code for what was found.
+fn show(args: &VerifyArgs) -> Result<u8> {
+    let suppressions = args.suppress.get()?;
+    let mut opened = args.ledger.open()?;
+    args.naming.check(&[&opened.ledger])?;
+    let memory = opened.ledger.memory()?;
+    let tables = opened.ledger.guard(&memory)?;
+    let mut progress = Progress::new("looking");
+    let mut verified = verify(&opened.ledger, &memory, &tables, &mut |part| progress.show(part))?;
+    drop(progress);
+    refresh(&opened.ledger, &mut opened.context)?;
+    let (ledger, context) = (&opened.ledger, &opened.context);
+    let mut errors = std::mem::take(&mut verified.errors);
+    let mut names = args.naming.name(ledger, sites_of(&errors), SourceText::Shown)?;
+    let excused = excuse(&mut errors, &suppressions, &mut |site| names.stack(site))?;
+    let code = code(&verified, errors.is_empty() && !excused.is_empty());
+    let shown = if args.limit == 0 { errors.len() } else { errors.len().min(args.limit) };
+    let left_out = (errors.len() - shown) as u64;
+    errors.truncate(shown);
+    let (labels, seen) = (&ledger.labels()?, Seen::of(ledger, 0)?);
+    let (errors, excused, tokens) = (&errors, &excused, args.dedup_token);
+    let damage = ErrorsReport { context, errors, excused, left_out, tokens, labels, names: &mut names, seen };
+    let level = usize::try_from(tables.level).ok().and_then(|level| guard::ALL.get(level)).copied();
+    let mut report = VerifyReport { damage, verified: &verified, level: level.unwrap_or_default() };
+    args.ledger.view.present(args.form.get(), &mut report)?;
+    Ok(code)
+}
+
+fn code(verified: &Verified, all_excused: bool) -> u8 {
+    match verified.damaged {
+        1.. if !all_excused => DAMAGED,
+        _ if !verified.is_whole() => args::USAGE,
+        _ => 0,
+    }
+}

@@ -1,0 +1,189 @@
+//! What a guarded program says of its guard: a few words of its memory, by which a reader outside finds the guard's tables.
+//!
+//! The section `process` says where they lie ([`crate::session::process::GUARD_AT`]). What they say is true for good once the
+//! magic stands there, which is written last. FORMAT.md has the list.
+
+use crate::ids::{Site, ThreadRow, Ticks};
+use crate::kind::Kind;
+
+/// The first word, once all others are there.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HLguard\n");
+/// The second word. A reader of another version does not know what the tables hold.
+pub const VERSION: u64 = 1;
+/// How many words there are.
+pub const WORDS: usize = 16;
+
+/// Where a guard's tables lie in the memory of its process, and what is in them. Zeros where there is no such table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuardTables {
+    /// Which level it is: its place in [`crate::session::guard::ALL`].
+    pub level: u64,
+    /// What headers of blocks are signed with.
+    pub secret: u64,
+    /// The bitmap of dressed blocks: addresses of its leaves.
+    pub bitmap: u64,
+    /// How many of them.
+    pub leaves: u64,
+    /// Words of 32 bits of a leaf.
+    pub leaf_words: u64,
+    /// The first address of the guard's own memory.
+    pub first: u64,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// The side table: rows of 64 bytes.
+    pub slots: u64,
+    /// How many rows it has room for.
+    pub slots_max: u64,
+    /// Where it stands how many were ever used.
+    pub slots_used_at: u64,
+    /// So many bytes of a freed block are filled at most.
+    pub fill_bytes_max: u64,
+    /// With this byte; above 255 with none.
+    pub freed_fill: u64,
+}
+
+/// Why words are not those of a guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoGuard {
+    /// They are no guard's, or it has not begun.
+    NotBegun,
+    /// They are of another version, this one.
+    Version(u64),
+}
+
+impl GuardTables {
+    /// The words, the magic first.
+    pub fn words(&self) -> [u64; WORDS] {
+        [
+            MAGIC,
+            VERSION,
+            self.level,
+            self.secret,
+            self.bitmap,
+            self.leaves,
+            self.leaf_words,
+            self.first,
+            self.bytes,
+            self.slots,
+            self.slots_max,
+            self.slots_used_at,
+            self.fill_bytes_max,
+            self.freed_fill,
+            0,
+            0,
+        ]
+    }
+
+    /// What such words say.
+    ///
+    /// # Errors
+    /// If they are none.
+    pub fn of_words(words: &[u64; WORDS]) -> Result<GuardTables, NoGuard> {
+        let [
+            magic,
+            version,
+            level,
+            secret,
+            bitmap,
+            leaves,
+            leaf_words,
+            first,
+            bytes,
+            slots,
+            slots_max,
+            slots_used_at,
+            fill_bytes_max,
+            freed_fill,
+            ..,
+        ] = *words;
+        match (magic, version) {
+            (MAGIC, VERSION) => Ok(GuardTables {
+                level,
+                secret,
+                bitmap,
+                leaves,
+                leaf_words,
+                first,
+                bytes,
+                slots,
+                slots_max,
+                slots_used_at,
+                fill_bytes_max,
+                freed_fill,
+            }),
+            (MAGIC, other) => Err(NoGuard::Version(other)),
+            _ => Err(NoGuard::NotBegun),
+        }
+    }
+}
+
+/// Who gave a block or ended it, as it is kept beside blocks in two words of their row, neither of them 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Where.
+    pub site: Site,
+    /// By which thread; [`ThreadRow::OTHER`] if that is not known.
+    pub thread: ThreadRow,
+    /// By which function.
+    pub kind: Kind,
+    /// When.
+    pub time: Ticks,
+}
+
+impl Kept {
+    /// The two words.
+    pub fn words(&self) -> [u64; 2] {
+        let thread = self.thread.0.min(ThreadRow::OTHER.0);
+        let who = u64::from(thread).wrapping_shl(32) | u64::from(self.kind.0).wrapping_shl(56);
+        [u64::from(self.site.0) | who, self.time.0.max(1)]
+    }
+
+    /// What two words say; `None`: nothing was kept.
+    pub fn of_words([word, time]: [u64; 2]) -> Option<Kept> {
+        (time != 0).then_some(Kept {
+            site: Site(word as u32),
+            thread: ThreadRow(word.wrapping_shr(32) as u32 & 0x00FF_FFFF),
+            kind: Kind(word.wrapping_shr(56) as u8),
+            time: Ticks(time),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_was_said() {
+        let tables = GuardTables {
+            level: 2,
+            secret: 3,
+            bitmap: 4,
+            leaves: 5,
+            leaf_words: 6,
+            first: 7,
+            bytes: 8,
+            slots: 9,
+            slots_max: 10,
+            slots_used_at: 11,
+            fill_bytes_max: 12,
+            freed_fill: 13,
+        };
+        let mut words = tables.words();
+        assert_eq!(GuardTables::of_words(&words), Ok(tables));
+        words[1] = 9;
+        assert_eq!(GuardTables::of_words(&words), Err(NoGuard::Version(9)));
+        assert_eq!(GuardTables::of_words(&[0; WORDS]), Err(NoGuard::NotBegun));
+    }
+
+    #[test]
+    fn who_it_was_is_kept() {
+        for thread in [ThreadRow(7), ThreadRow::OTHER] {
+            let kept = Kept { site: Site(77), thread, kind: Kind(3), time: Ticks(5) };
+            assert_eq!(Kept::of_words(kept.words()), Some(kept));
+        }
+        let timeless = Kept { site: Site(0), thread: ThreadRow(0), kind: Kind::NONE, time: Ticks(0) };
+        assert_eq!(timeless.words(), [0, 1]);
+        assert_eq!(Kept::of_words([0, 0]), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! The memory of a program whose ledger was opened: of the process that runs, or as its core dump has it.
+//!
+//! Read by positioned reads, as ledgers are. The process is not stopped.
+
+use std::io;
+use std::path::Path;
+
+use heapledger_format::guard::{GuardTables, NoGuard, WORDS};
+use heapledger_format::session::process as key;
+
+use crate::coredump::{CoreDump, Elf};
+use crate::file::LedgerFile;
+use crate::{Ledger, SourceError, system};
+
+/// Memory by its addresses.
+#[derive(Debug)]
+pub struct ProgramMemory {
+    file: LedgerFile,
+}
+
+impl ProgramMemory {
+    /// Reads from an address on, as far as there is memory: how many bytes. What cannot be read is not there.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
+        // The system gives what lies in front of a gap, and fails at the gap.
+        self.file.read_as_far(bytes, address).0
+    }
+}
+
+impl Ledger {
+    /// The memory of the program that this ledger is of: it must run here, or the ledger must have been found by its core dump.
+    ///
+    /// # Errors
+    /// If it is gone, or may not be read.
+    pub fn memory(&self) -> Result<ProgramMemory, SourceError> {
+        if let Some(found) = self.found() {
+            let file = LedgerFile::open(&found.image, &found.image)?;
+            return match CoreDump::open(&file)? {
+                Elf::Core(core) => Ok(ProgramMemory { file: file.within(core.parts_from(0)) }),
+                _ => Err(SourceError::NoMemory(found.image.clone())),
+            };
+        }
+        let Some(pid) = self.pid_if_running() else { return Err(SourceError::NoMemory(self.path().to_owned())) };
+        match LedgerFile::open(&system::memory(pid), Path::new(&format!("/proc/{pid}/mem"))) {
+            Ok(file) => Ok(ProgramMemory { file }),
+            Err(SourceError::NoPermission(_)) => Err(SourceError::MemoryNotYours(pid)),
+            Err(SourceError::Read { reason, .. }) if reason.kind() == io::ErrorKind::PermissionDenied => {
+                Err(SourceError::MemoryNotYours(pid))
+            }
+            Err(SourceError::NotFound(_)) => Err(SourceError::NoProcess(pid)),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Where the tables of the program's guard lie in its memory.
+    ///
+    /// # Errors
+    /// If its blocks are not guarded, or the guard is one of another version.
+    pub fn guard(&self, memory: &ProgramMemory) -> Result<GuardTables, SourceError> {
+        let name = self.process().program().unwrap_or_else(|| "the program".to_owned());
+        let Some(at) = self.process().number(key::GUARD_AT) else { return Err(SourceError::NotGuarded(name)) };
+        let mut bytes = [0u8; 8 * WORDS];
+        if memory.read(at, &mut bytes) < bytes.len() {
+            return Err(SourceError::GuardUnread(name));
+        }
+        let mut words = [0u64; WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        GuardTables::of_words(&words).map_err(|none| match none {
+            NoGuard::NotBegun => SourceError::GuardNotBegun(name),
+            NoGuard::Version(version) => SourceError::GuardOther { name, version },
+        })
+    }
+}
