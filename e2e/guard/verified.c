@@ -1,5 +1,6 @@
 /* Somebody looks at its blocks from outside while it waits for a line; each further line is something that it does before. It puts right
- * again what it damages, so that nobody else tells of it.
+ * again what it damages, so that nobody else tells of it. Its first argument: so many threads allocate and free meanwhile; its second: they
+ * rest for so many microseconds now and then.
  *
  *   whole      nothing
  *   behind     a byte behind a block of 13 bytes
@@ -40,14 +41,17 @@ static void change(unsigned char *at, unsigned char value)
 }
 
 static volatile int busy = 1;
+static unsigned pause_us;
 
 static void *comes_and_goes(void *unused)
 {
 	void *kept[64] = { 0 };
 
 	for (unsigned turn = 0; busy; turn++) {
+		if (pause_us != 0 && turn % 16 == 0)
+			usleep(pause_us);
 		free(kept[turn % 64]);
-		kept[turn % 64] = malloc(turn % 7 == 0 ? 300000 : turn % 2000);
+		kept[turn % 64] = malloc(turn % 101 == 0 ? 300000 : turn % 2000);
 	}
 	for (int block = 0; block < 64; block++)
 		free(kept[block]);
@@ -67,6 +71,7 @@ int main(int count, char **arguments)
 		give(block % 100);
 	end(freed);
 	int busy_threads = count > 1 ? atoi(arguments[1]) : 0;
+	pause_us = count > 2 ? atoi(arguments[2]) : 0;
 	for (int thread = 0; thread < busy_threads; thread++)
 		pthread_create(&threads[thread], NULL, comes_and_goes, NULL);
 	while (puts("ready") && fflush(stdout) == 0 && fgets(line, sizeof line, stdin)) {

@@ -55,11 +55,25 @@ pub enum Key {
     GuardMemory,
     /// How pages are closed: one of [`guard_by::ALL`].
     GuardBy,
+    /// And so many of them.
+    QuarantineBlocks,
+    /// Guarded blocks are looked at again and again: after so many allocations, or so many milliseconds (`50ms`).
+    CheckEvery,
+    /// What new blocks are filled with, where they are: a byte in two hexadecimal digits, or [`guard::NO_FILL`].
+    FillNew,
+    /// The same of freed ones.
+    FillFreed,
+    /// So many bytes of a block are filled at most.
+    FillBytes,
+    /// So many bytes are watched on both sides of a block at least, where blocks lie apart.
+    Redzone,
+    /// 1: the program ends with the first error.
+    HaltOnError,
 }
 
 impl Key {
     /// All of them.
-    pub const ALL: [Key; 21] = [
+    pub const ALL: [Key; 28] = [
         Key::Dir,
         Key::Session,
         Key::Pid,
@@ -81,6 +95,13 @@ impl Key {
         Key::Quarantine,
         Key::GuardMemory,
         Key::GuardBy,
+        Key::QuarantineBlocks,
+        Key::CheckEvery,
+        Key::FillNew,
+        Key::FillFreed,
+        Key::FillBytes,
+        Key::Redzone,
+        Key::HaltOnError,
     ];
 
     /// As it is written.
@@ -107,6 +128,13 @@ impl Key {
             Key::Quarantine => "quarantine",
             Key::GuardMemory => "guard-memory",
             Key::GuardBy => "guard-by",
+            Key::QuarantineBlocks => "quarantine-blocks",
+            Key::CheckEvery => "check-every",
+            Key::FillNew => "fill-new",
+            Key::FillFreed => "fill-freed",
+            Key::FillBytes => "fill-bytes",
+            Key::Redzone => "redzone",
+            Key::HaltOnError => "halt-on-error",
         }
     }
 
@@ -178,6 +206,53 @@ pub mod guard {
     pub fn one_in(value: &[u8]) -> Option<u32> {
         let digits = value.strip_prefix(PAGE_ONE_IN.as_bytes())?;
         core::str::from_utf8(digits).ok()?.parse().ok().filter(|number| *number != 0)
+    }
+
+    /// Blocks that wait unless told otherwise, and at most.
+    pub const QUARANTINE_BLOCKS: u64 = 1 << 20;
+    /// What new blocks hold unless told otherwise.
+    pub const FILL_NEW: u8 = 0xCE;
+    /// What freed ones hold.
+    pub const FILL_FREED: u8 = 0xFE;
+    /// In place of a byte: blocks are not filled.
+    pub const NO_FILL: &str = "off";
+    /// So many bytes of a block are filled unless told otherwise.
+    pub const FILL_BYTES: u64 = 64 << 10;
+    /// Most that can be asked for on both sides of a block.
+    pub const REDZONE_MAX: u64 = 2048;
+    /// Ends the value of a time between two looks.
+    pub const MILLISECONDS: &str = "ms";
+    /// Longest such time, and most allocations.
+    pub const CHECK_EVERY_MAX: u64 = 1 << 32;
+
+    /// When guarded blocks are looked at, beside when they end.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Every {
+        /// After so many allocations.
+        Allocations(u64),
+        /// After so many milliseconds.
+        Ms(u64),
+    }
+
+    impl Every {
+        /// `1000` or `50ms`, at least 1.
+        pub fn parse(text: &[u8]) -> Option<Every> {
+            let (digits, is_time) =
+                text.strip_suffix(MILLISECONDS.as_bytes()).map_or((text, false), |digits| (digits, true));
+            let number = core::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit))?;
+            let number = number.parse().ok().filter(|number| (1..=CHECK_EVERY_MAX).contains(number))?;
+            Some(if is_time { Every::Ms(number) } else { Every::Allocations(number) })
+        }
+    }
+
+    /// The byte that blocks are filled with, `ce`, or `None` for [`NO_FILL`]; `None` outside if the text is neither.
+    pub fn parse_fill(text: &[u8]) -> Option<Option<u8>> {
+        if text == NO_FILL.as_bytes() {
+            return Some(None);
+        }
+        let digits = core::str::from_utf8(text).ok().filter(|digits| digits.len() == 2)?;
+        digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(())?;
+        u8::from_str_radix(digits, 16).ok().map(Some)
     }
 }
 

@@ -25,6 +25,7 @@ use heapledger_process::guarded::GUARD;
 use heapledger_process::guarded::Level;
 use heapledger_process::hooks::NewBlock;
 use heapledger_process::ledger::PAGE_BYTES;
+use heapledger_process::periodic::PERIODIC;
 use heapledger_process::sweep::{self, Copied};
 use heapledger_process::{hooks, start};
 use heapledger_unwind::Registers;
@@ -68,10 +69,10 @@ const WORD_BYTES: usize = size_of::<usize>();
 #[cold]
 pub(crate) fn begin() {
     let wanted = SHARED.settings().guard;
-    if wanted.how.level == Level::Off || GUARD.is_on() || !hooks::follows(&SHARED) {
+    if wanted.level == Level::Off || GUARD.is_on() || !hooks::follows(&SHARED) {
         return;
     }
-    if !GUARD.start(&wanted.how, wanted.begins_late) {
+    if !GUARD.start(&wanted) {
         start::complain(&[b"no memory for the guard: blocks are not guarded"]);
         return;
     }
@@ -80,6 +81,9 @@ pub(crate) fn begin() {
         if let Some(real) = REAL.get(hook as usize).filter(|_| is_needed) {
             next::put_before(hook, function as usize, real);
         }
+    }
+    if let Some(every) = wanted.check_every {
+        PERIODIC.start(every);
     }
     next::look_who_watches();
     // SAFETY: it calls nothing of the program's nor of the C library's, and waits for nobody without bound.
@@ -194,9 +198,12 @@ fn undressed(given: usize) -> usize {
     given
 }
 
-/// A block from memory of the guard's own, if there is some.
+/// A block from memory of the guard's own, if there is some. What is done now and then is done first.
 #[inline(always)]
 fn own(size: usize, alignment: usize, zeros: bool) -> Option<usize> {
+    if PERIODIC.is_on() {
+        PERIODIC.tick(&SHARED);
+    }
     if GUARD.has_arena() { arenas::allocate(&SHARED, size, alignment, zeros) } else { None }
 }
 

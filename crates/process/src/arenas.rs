@@ -8,13 +8,15 @@
 
 use crate::access::count_apart;
 use crate::damage::{self, Around, FoundDamage, KeptOfBlock};
-use crate::guarded::{Guarding, Level, Sides};
+use crate::guarded::{Level, Sides};
+use crate::guarding::Guarding;
 use crate::land::{self, Land};
-use crate::own_memory::{OwnMemory, WAITING_MAX};
+use crate::own_memory::OwnMemory;
+use crate::periodic::PERIODIC;
 use crate::rarely;
 use crate::shared::Shared;
 use crate::sweep::Swept;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use heapledger_format::errors::FoundAt;
 use heapledger_format::guard::{GuardTables, Kept};
 use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
@@ -23,19 +25,12 @@ use heapledger_guard::{
 };
 use heapledger_linux::{process, syscall};
 
-/// What blocks hold when the program gets them, and freed ones as long as they wait.
-const NEW_FILL: u8 = 0xCE;
-const FREED_FILL: u8 = 0xFE;
-/// So much of a block is filled at most.
-const FILL_BYTES_MAX: u64 = 64 << 10;
 /// Addresses for all blocks: as many as can be had.
 const LAND_BYTES: [usize; 5] = [256 << 30, 64 << 30, 8 << 30, 1 << 30, 128 << 20];
 /// Where address space is limited, a part of it: the program wants the rest.
 const LIMITED_PART: u64 = 8;
 /// A row for so many bytes: smaller blocks take more than that with what lies around them.
 const BYTES_PER_SLOT: u64 = 512;
-/// Around each block at least.
-const AROUND_BYTES: usize = 64;
 const PAGE_BYTES: u64 = 4096;
 /// What blocks are aligned to at least.
 const ALIGNMENT: u64 = 16;
@@ -50,6 +45,11 @@ const SAMPLES_WAITING: u64 = 1 << 14;
 
 static FULL: OwnMemory<Full> = OwnMemory::new();
 static CLOSED: OwnMemory<Closed> = OwnMemory::new();
+/// What new blocks hold; [`NO_FILL`]: whatever is there.
+static FILL_NEW: AtomicU16 = AtomicU16::new(NO_FILL);
+const NO_FILL: u16 = 256;
+/// So many bytes of a block are filled.
+static FILL_BYTES: AtomicU64 = AtomicU64::new(0);
 /// On which sides of blocks closed pages stand.
 static SIDES: AtomicU8 = AtomicU8::new(Sides::Behind as u8);
 /// Made longer for each block whose side is a toss.
@@ -57,6 +57,8 @@ static TOSSES: AtomicU64 = AtomicU64::new(1);
 
 /// Makes the memory ready. The level that there is memory for.
 pub(crate) fn start(wanted: &Guarding) -> Level {
+    FILL_NEW.store(wanted.fill_new.map_or(NO_FILL, u16::from), Ordering::Relaxed);
+    FILL_BYTES.store(wanted.fill_bytes, Ordering::Relaxed);
     let closed = wanted.level < Level::Page || start_closed(wanted);
     if wanted.level == Level::Sampled {
         rarely::start(wanted.one_in);
@@ -68,11 +70,12 @@ pub(crate) fn start(wanted: &Guarding) -> Level {
         |land, tables| {
             let limits = Limits {
                 quarantine_bytes: wanted.quarantine_bytes,
-                quarantine_blocks: WAITING_MAX,
-                fill_bytes_max: FILL_BYTES_MAX,
-                freed_fill: FREED_FILL,
+                quarantine_blocks: wanted.quarantine_blocks,
+                fill_bytes_max: wanted.fill_bytes,
+                freed_fill: wanted.fill_freed.unwrap_or_default(),
             };
-            Full::new(land.first(), land.bytes(), tables, limits)
+            let full = Full::new(land.first(), land.bytes(), tables, limits)?.with_redzone(wanted.redzone);
+            Some(if wanted.fill_freed.is_none() { full.without_freed_fill() } else { full })
         },
     );
     match (closed, full) {
@@ -96,9 +99,9 @@ fn start_closed(wanted: &Guarding) -> bool {
         let limits = ClosedLimits {
             live_blocks: if land.is_protected() { mappings } else { u64::MAX },
             live_bytes: wanted.memory_bytes.unwrap_or(if is_sampled { SAMPLES_BYTES } else { memory }),
-            freed_blocks: if is_sampled { SAMPLES_WAITING } else { WAITING_MAX },
+            freed_blocks: wanted.quarantine_blocks.min(if is_sampled { SAMPLES_WAITING } else { u64::MAX }),
             freed_bytes: u64::MAX,
-            fill_bytes_max: FILL_BYTES_MAX,
+            fill_bytes_max: wanted.fill_bytes,
         };
         Closed::new((land.first(), land.bytes()), PAGE_BYTES, land.is_protected(), tables, limits)
     })
@@ -111,8 +114,8 @@ pub(crate) fn describe(tables: &mut GuardTables) {
     tables.bytes = part.land.bytes();
     (tables.slots, tables.slots_max) = FULL.slots();
     tables.slots_used_at = core::ptr::from_ref(part.arena.slots_used_word()) as u64;
-    tables.fill_bytes_max = FILL_BYTES_MAX;
-    tables.freed_fill = u64::from(FREED_FILL);
+    tables.fill_bytes_max = FILL_BYTES.load(Ordering::Relaxed);
+    tables.freed_fill = part.arena.freed_fill().map_or(u64::MAX, u64::from);
 }
 
 /// As many addresses as can be had.
@@ -136,7 +139,11 @@ pub fn has_closed_pages(address: usize) -> bool {
 /// A block of so many bytes, of zeros or of what a new block holds. `None` if there is no room.
 #[inline]
 pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> Option<usize> {
-    let fill = if zeros { Fill::Zero } else { Fill::Byte(NEW_FILL) };
+    let fill = match FILL_NEW.load(Ordering::Relaxed) {
+        _ if zeros => Fill::Zero,
+        NO_FILL => Fill::Nothing,
+        byte => Fill::Byte(byte as u8),
+    };
     // The least that every allocator gives, whatever is asked for.
     let alignment = (alignment as u64).max(ALIGNMENT);
     let request = Request { size: size as u64, alignment, fill, words: [0; 2] };
@@ -238,7 +245,7 @@ pub fn usable(address: usize) -> Option<usize> {
 pub fn actual(address: usize, size: usize) -> usize {
     match CLOSED.contains(address) {
         true => size.max(1).checked_next_multiple_of(PAGE_BYTES as usize).unwrap_or(size),
-        false => size.saturating_add(AROUND_BYTES),
+        false => size.saturating_add(FULL.get().map_or(0, |part| part.arena.gap_bytes() as usize)),
     }
 }
 
@@ -303,6 +310,33 @@ fn whole(all: u64, told: Telling, mut step: impl FnMut(&mut Cursor, u32, u64, Te
     swept
 }
 
+/// Looks at a few of its blocks, from a place on; the place to go on with, `None` after the last. Blocks at closed pages come last.
+pub(crate) fn step(shared: &'static Shared, from: u32, found: &mut bool) -> Option<u32> {
+    const SLOTS_AT_ONCE: u32 = 256;
+    const BYTES_AT_ONCE: u64 = 1 << 20;
+    const IS_CLOSED: u32 = 1 << 31;
+    let mut cursor = Cursor::at(from & !IS_CLOSED);
+    let mut look = |finding: &Finding, memory: &crate::own_memory::Own| {
+        *found = true;
+        if PERIODIC.is_new(finding.block.start) {
+            tell(shared, memory, finding, FoundAt::Sweep, Kind::NONE);
+        }
+    };
+    if from & IS_CLOSED == 0 {
+        let done = FULL.get().is_none_or(|part| {
+            let system = part.system();
+            let told = &mut |finding: &Finding| look(finding, &system);
+            part.arena.sweep(&system, &mut cursor, SLOTS_AT_ONCE, BYTES_AT_ONCE, told)
+        });
+        return Some(if done { IS_CLOSED } else { cursor.place() });
+    }
+    let part = CLOSED.get()?;
+    let system = part.system();
+    let told = &mut |finding: &Finding| look(finding, &system);
+    let done = part.arena.sweep(&system, &mut cursor, SLOTS_AT_ONCE, BYTES_AT_ONCE, told);
+    (!done).then(|| cursor.place() | IS_CLOSED)
+}
+
 /// Looks at the block that begins at an address: whether it is damaged. `None` if no live block does.
 pub(crate) fn check(shared: &'static Shared, address: usize) -> Option<bool> {
     usable(address)?;
@@ -327,7 +361,7 @@ pub(crate) fn check(shared: &'static Shared, address: usize) -> Option<bool> {
 /// Keeps what the recorder knows of a block that ends.
 #[inline(always)]
 pub(crate) fn annotate(shared: &Shared, address: impl FnOnce() -> u64, block: impl FnOnce() -> Option<FreedEntry>) {
-    if shared.settings().guard.how.level >= Level::Full && contains(address() as usize) {
+    if shared.settings().guard.level >= Level::Full && contains(address() as usize) {
         keep(block());
     }
 }

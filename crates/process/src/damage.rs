@@ -3,6 +3,7 @@
 
 use crate::access::{Access, Sign};
 use crate::breaks::heapledger_error;
+use crate::periodic::PERIODIC;
 use crate::shared::Shared;
 use crate::unknown::{neighbours, newest_freed};
 use crate::{arenas, errors, hooks, look, start};
@@ -137,6 +138,7 @@ pub fn report(shared: &'static Shared, found: &FoundDamage) {
         if !is_told {
             say(found);
         }
+        errors::halt_if_asked(shared);
     });
 }
 
@@ -186,6 +188,8 @@ fn enter(shared: &'static Shared, found: &FoundDamage) {
         stacks: [given, taken, none],
         expected,
         found: shown,
+        // When all blocks were whole last: one that was there then was damaged later.
+        operands: [PERIODIC.whole().0, 0],
         compared: found.damage.expected.as_slice().len() as u16,
         neighbours: neighbours(shared, found.block, size),
         label: block.map_or(0, |block| block.label.0),
@@ -195,7 +199,7 @@ fn enter(shared: &'static Shared, found: &FoundDamage) {
     let sign = Sign::new();
     let registers = Registers { sp: &raw const sign as u64, ..Registers::default() };
     match Access::enter(shared, &registers, &sign) {
-        Ok(access) => access.count_error(entered),
+        Ok(access) => access.count_wrong(entered),
         Err(_) if entered => heapledger_error(),
         Err(_) => {}
     }
@@ -285,5 +289,6 @@ pub fn say_wrong_free(shared: &'static Shared, address: usize) {
         line.push(b"bad-free: no live block begins at 0x").push_hex(address as u64);
         line.push(b", nothing was freed (process ").push_number(u64::from(syscall::getpid())).push(b")");
         start::complain(&[line.bytes()]);
+        errors::halt_if_asked(shared);
     }
 }

@@ -5,11 +5,12 @@ use crate::access::Access;
 use crate::breaks::heapledger_error;
 use crate::ledger::{CODEC, Ledger};
 use crate::section::Section;
+use crate::shared::Shared;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::errors::{ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag};
 use heapledger_format::{Kind, SectionKind, Site, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
-use heapledger_linux::apart;
 use heapledger_linux::token::Token;
+use heapledger_linux::{apart, syscall};
 
 /// Most errors of a ledger: each was found at another place, and all of them are looked through.
 pub(crate) const ERRORS_MAX: u64 = 1024;
@@ -137,6 +138,15 @@ fn found_again(section: &Section, entry: &ErrorEntry) -> bool {
     known.is_some()
 }
 
+/// The program did something wrong. If it is to end with the first such error, it ends here, by SIGABRT; handlers are not asked.
+#[cold]
+#[inline(never)]
+pub(crate) fn halt_if_asked(shared: &Shared) {
+    if shared.settings().guard.halts {
+        syscall::abort();
+    }
+}
+
 /// A stack of an error: who was there.
 pub(crate) fn stack(tag: StackTag, site: Site, thread: ThreadRow, time: Ticks) -> ErrorStack {
     let thread = if thread == ThreadRow::OTHER { ThreadRowPlus1::NONE } else { thread.into() };
@@ -173,6 +183,12 @@ impl Access<'_> {
             )
         });
         self.count_error(entered);
+    }
+
+    /// What follows something that the program did wrong.
+    pub(crate) fn count_wrong(&self, entered: bool) {
+        self.count_error(entered);
+        halt_if_asked(self.shared);
     }
 
     /// What follows an error that was entered, or not for lack of room.

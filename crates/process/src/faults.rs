@@ -49,6 +49,7 @@ pub fn at(shared: &'static Shared, address: u64, fault: &Fault) -> bool {
     apart::result_of(false, || {
         let Some(block) = arenas::lookup(address) else { return false };
         tell(shared, &Touching { block, touched: what_is_touched(address, fault), fault });
+        errors::halt_if_asked(shared);
         arenas::open_at(address)
     })
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::access::count_apart;
+use crate::guarding::Guarding;
 use crate::private::{Leaves, Table};
 use crate::shared::Shared;
 use crate::{arenas, described, hooks, land};
@@ -15,7 +16,6 @@ use heapledger_format::guard::GuardTables;
 use heapledger_format::session::guard;
 use heapledger_guard::{Block, Checked, Dressed, Marked, Memory, Plan, Secret, Width};
 use heapledger_linux::syscall;
-use heapledger_linux::text::Text;
 
 const WIDTH: Width = Width::Bits64;
 /// The 47 bits of a program's addresses.
@@ -53,60 +53,8 @@ pub enum Sides {
     Both = 2,
 }
 
-/// How blocks are to be guarded.
-#[derive(Clone, Copy, Debug)]
-pub struct Guarding {
-    /// How much.
-    pub level: Level,
-    /// At which end of a block closed pages stand.
-    pub sides: Sides,
-    /// Bytes of freed blocks that wait, where they do.
-    pub quarantine_bytes: u64,
-    /// Bytes of pages of live blocks; `None`: what is usual.
-    pub memory_bytes: Option<u64>,
-    /// With [`Level::Sampled`]: one block in so many.
-    pub one_in: u32,
-    /// Pages are closed by their protection, even where the kernel has something better.
-    pub by_protection: bool,
-}
-
-impl Guarding {
-    /// Not at all.
-    pub const NONE: Guarding = Guarding {
-        level: Level::Off,
-        sides: Sides::Behind,
-        quarantine_bytes: 0,
-        memory_bytes: None,
-        one_in: 1,
-        by_protection: false,
-    };
-
-    /// Sets what its [key](heapledger_format::session::Key::Guard) says. `None` if nobody knows what that is.
-    pub fn set(&mut self, value: &[u8]) -> Option<()> {
-        if let Some(one_in) = guard::one_in(value) {
-            (self.level, self.sides, self.one_in) = (Level::Sampled, Sides::Both, one_in);
-            return Some(());
-        }
-        let (_, level, sides) = Level::NAMES.iter().find(|(known, ..)| known.as_bytes() == value)?;
-        (self.level, self.sides) = (*level, *sides);
-        Some(())
-    }
-
-    /// What it was set with.
-    pub fn value(&self) -> Text<24> {
-        let mut text = Text::new();
-        if self.level == Level::Sampled {
-            text.push(guard::PAGE_ONE_IN.as_bytes()).push_number(u64::from(self.one_in));
-            return text;
-        }
-        let known = Level::NAMES.iter().find(|(_, level, sides)| *level == self.level && *sides == self.sides);
-        text.push(known.map_or("", |(name, ..)| name).as_bytes());
-        text
-    }
-}
-
 impl Level {
-    const NAMES: [(&str, Level, Sides); guard::ALL.len()] = [
+    pub(crate) const NAMES: [(&str, Level, Sides); guard::ALL.len()] = [
         (guard::OFF, Level::Off, Sides::Behind),
         (guard::LIGHT, Level::Light, Sides::Behind),
         (guard::FULL, Level::Full, Sides::Behind),
@@ -159,14 +107,14 @@ impl Guard {
         }
     }
 
-    /// From now on blocks may be dressed. False if there is no memory for it. `late`: somebody may have blocks already.
-    pub fn start(&self, wanted: &Guarding, late: bool) -> bool {
+    /// From now on blocks may be dressed. False if there is no memory for it. See [`Guarding`].
+    pub fn start(&self, wanted: &Guarding) -> bool {
         let level = if wanted.level >= Level::Full { arenas::start(wanted) } else { wanted.level };
         let Some(bitmap) = self.bitmap.get_or_map() else { return false };
         bitmap.touch();
         let secret = syscall::random();
         self.secret.store(secret, Ordering::Relaxed);
-        self.begins_late.store(late, Ordering::Relaxed);
+        self.begins_late.store(wanted.begins_late, Ordering::Relaxed);
         self.level.store(level as u8, Ordering::Release);
         describe(level, secret, bitmap);
         true

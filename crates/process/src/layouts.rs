@@ -167,6 +167,6 @@ impl Access<'_> {
                 },
             )
         });
-        self.count_error(entered);
+        self.count_wrong(entered);
     }
 }

@@ -97,6 +97,8 @@ pub mod finish;
 #[cfg(not(feature = "loom"))]
 pub mod guarded;
 #[cfg(not(feature = "loom"))]
+pub mod guarding;
+#[cfg(not(feature = "loom"))]
 pub mod heap_books;
 #[cfg(not(feature = "loom"))]
 pub mod heaps;
@@ -138,6 +140,8 @@ pub mod order;
 mod own_memory;
 #[cfg(not(feature = "loom"))]
 pub mod peak;
+#[cfg(not(feature = "loom"))]
+pub mod periodic;
 #[cfg(not(feature = "loom"))]
 mod place;
 #[cfg(not(feature = "loom"))]

@@ -1,13 +1,13 @@
 //! What is asked of the recorder: a value, and the environment variable `HEAPLEDGER` (`key=value,key=value…`), which wins.
 #![forbid(unsafe_code)]
 
-use crate::guarded::Guarding;
+use crate::guarding::Guarding;
 use crate::history::CHUNK_ENTRIES;
 use core::ffi::CStr;
 use heapledger_format::record::Options;
 use heapledger_format::session::{
     self, DEPTH_LIMIT, DEPTH_LIMIT_MAX, FALLBACK, HISTORY_ENTRIES, HISTORY_ENTRIES_MAX, Key, LABELS_BYTES_MAX,
-    QUARANTINE_BYTES, SAMPLE_MAX,
+    SAMPLE_MAX,
 };
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
@@ -183,7 +183,7 @@ impl Default for Request {
             output: Text::new(),
             in_memory: false,
             notes_children: true,
-            guard: Guarding { quarantine_bytes: QUARANTINE_BYTES, ..Guarding::NONE },
+            guard: Guarding::usual(),
             begins_late: false,
             labels: Text::new(),
             unknown: Text::new(),
@@ -257,7 +257,8 @@ impl Request {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
-        match Key::of(key)? {
+        let key = Key::of(key)?;
+        match key {
             Key::Dir => {
                 self.dir = percent_decoded(value);
                 (!self.dir.is_cut()).then_some(())?;
@@ -288,14 +289,17 @@ impl Request {
                 self.paused = is(session::begin::PAUSED);
                 self.begins = if is(session::begin::LATER) { Begins::Later } else { Begins::Now };
             }
-            Key::Quarantine => self.guard.quarantine_bytes = text::number(value)?,
-            Key::Guard => self.guard.set(value)?,
-            Key::GuardMemory => self.guard.memory_bytes = Some(text::number(value)?),
-            Key::GuardBy => {
-                let is = |name: &str| value == name.as_bytes();
-                session::guard_by::ALL.into_iter().any(is).then_some(())?;
-                self.guard.by_protection = is(session::guard_by::PROTECTION);
-            }
+            Key::Guard
+            | Key::GuardMemory
+            | Key::GuardBy
+            | Key::Quarantine
+            | Key::QuarantineBlocks
+            | Key::CheckEvery
+            | Key::FillNew
+            | Key::FillFreed
+            | Key::FillBytes
+            | Key::Redzone
+            | Key::HaltOnError => self.guard.set(key, value)?,
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
             Key::Output => {
                 self.output = percent_decoded(value);
@@ -349,7 +353,6 @@ fn percent_decoded(value: &[u8]) -> Text<PATH_BYTES_MAX> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guarded::{Level, Sides};
 
     #[test]
     fn every_key_is_understood() {
@@ -417,18 +420,6 @@ mod tests {
     #[test]
     fn a_program_says_when_it_begins_and_what_becomes_of_its_ledger() {
         let usual = Request::parse(b"");
-        let guard = |text: &[u8]| Request::parse(text).guard;
-        assert_eq!((usual.guard.level, guard(b"guard=light").level), (Level::Off, Level::Light));
-        assert_eq!((guard(b"guard=full").level, guard(b"quarantine=7").quarantine_bytes), (Level::Full, 7));
-        let under = guard(b"guard=page=under,guard-memory=9,guard-by=protection");
-        assert_eq!((under.level, under.sides, under.memory_bytes), (Level::Page, Sides::Before, Some(9)));
-        let rare = guard(b"guard=page=1/1000");
-        assert_eq!((rare.level, rare.sides, rare.one_in), (Level::Sampled, Sides::Both, 1000));
-        for value in [&b"off"[..], b"light", b"page=under", b"page=1/7"] {
-            let mut guard = Guarding::NONE;
-            assert_eq!(guard.set(value).map(|()| guard.value().bytes().to_vec()), Some(value.to_vec()));
-        }
-        assert!(under.by_protection && !guard(b"guard=page,guard-by=advice").by_protection);
         assert_eq!((usual.paused, usual.begins, usual.at_exit), (false, Begins::Now, None));
         let request = Request::parse(b"begin=later,at-exit=remove,output=a%2Cb.hl");
         assert_eq!(

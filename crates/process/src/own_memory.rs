@@ -6,10 +6,8 @@ use crate::once::{Early, Starting};
 use crate::private::Run;
 use crate::shared::Phase;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use heapledger_format::session::guard;
 use heapledger_guard::{Memory, Slot, System, Tables, Used, Window};
-
-/// Blocks that wait at most.
-pub(crate) const WAITING_MAX: u64 = 1 << 20;
 
 /// A block takes at least so much.
 const BYTES_OF_A_BLOCK_LEAST: u64 = 64;
@@ -113,7 +111,7 @@ impl<A: Sync + Send> OwnMemory<A> {
             let tables = Tables {
                 slots: self.slots.map(count(bytes_per_slot)?)?,
                 units: self.units.map(count(bytes_per_unit)?)?,
-                queue: self.queue.map(u32::try_from(WAITING_MAX.saturating_mul(2)).ok()?)?,
+                queue: self.queue.map(u32::try_from(guard::QUARANTINE_BLOCKS.saturating_mul(2)).ok()?)?,
             };
             Some(GuardedRange { land, arena: make(&land, tables)? })
         });

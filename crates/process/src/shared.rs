@@ -4,7 +4,7 @@
 
 use crate::accounts::Accounts;
 use crate::errors::Errors;
-use crate::guarded::Guarding;
+use crate::guarding::Guarding;
 use crate::heap_books::HeapBooks;
 use crate::history::History;
 use crate::index::{Addresses, Index};
@@ -88,18 +88,7 @@ pub struct Settings {
     /// See [`Request::notes_children`](crate::options::Request::notes_children).
     pub notes_children: bool,
     /// How blocks are guarded.
-    pub guard: GuardAsked,
-}
-
-/// What is asked of the [guard](crate::guarded).
-#[derive(Clone, Copy)]
-pub struct GuardAsked {
-    /// How blocks are guarded.
-    pub how: Guarding,
-    /// Blocks may have been handed out before it began.
-    pub begins_late: bool,
-    /// Somebody reads the ledger's errors, and tells the person.
-    pub has_reader: bool,
+    pub guard: Guarding,
 }
 
 impl Settings {
@@ -115,7 +104,7 @@ impl Settings {
             is_plain: false,
             tells_of_memory: false,
             notes_children: false,
-            guard: GuardAsked { how: Guarding::NONE, begins_late: false, has_reader: false },
+            guard: Guarding::none(),
         }
     }
 }

@@ -16,6 +16,7 @@
 
 use crate::described;
 use crate::guarded::Level;
+use crate::guarding::Guarding;
 use crate::heaps;
 use crate::ledger::{Ledger, PAGE_BYTES};
 use crate::once::Starting;
@@ -23,7 +24,7 @@ use crate::options::{Accounting, Request};
 use crate::place::{Opening, push_ledger_dir, usable_dir};
 use crate::private;
 use crate::room;
-use crate::shared::{GuardAsked, Phase, Settings, Shared};
+use crate::shared::{Phase, Settings, Shared};
 use crate::switch::Recording;
 use crate::ways;
 use core::ffi::CStr;
@@ -199,10 +200,10 @@ fn set_up(
         is_plain: request.sample == 0 && !keeps_accounts,
         tells_of_memory: hooks.tells_of_memory,
         notes_children: request.notes_children || request.session.is_some(),
-        guard: GuardAsked {
-            how: request.guard,
+        guard: Guarding {
             begins_late: request.begins_late || hooks.begins_late,
             has_reader: request.session.is_some(),
+            ..request.guard
         },
     };
     shared.settings.change(starting, |early| *early = settings);

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::guarded::GUARD;
+use crate::periodic::PERIODIC;
 use crate::shared::Shared;
 use crate::{arenas, damage};
 use core::cell::Cell;
@@ -30,8 +31,12 @@ impl Swept {
 /// Looks at all guarded blocks, and tells of damage. Other threads go on meanwhile.
 #[cold]
 pub fn everywhere(shared: &'static Shared, at: FoundAt) -> Swept {
+    let begins = shared.now();
     let mut swept = all(shared, Copied::new, at);
     swept.add(arenas::sweep(shared, at));
+    if swept == Swept::default() {
+        PERIODIC.all_were_whole(begins);
+    }
     swept
 }
 
@@ -60,6 +65,29 @@ pub fn all<M: Memory>(shared: &'static Shared, memory: impl Fn() -> M, at: Found
         }
     }
     swept
+}
+
+/// Looks at a few dressed blocks, from an address on; the one to go on with, `None` after the last.
+#[cold]
+pub(crate) fn step(shared: &'static Shared, from: usize, found: &mut bool) -> Option<usize> {
+    const BLOCKS_AT_ONCE: usize = 256;
+    let mut next = from;
+    for _ in 0..BLOCKS_AT_ONCE {
+        let address = GUARD.first_from(next)?;
+        next = address.wrapping_add(1);
+        let memory = Copied::new();
+        let is_whole = GUARD.check(&memory, address).is_none_or(|checked| checked.is_whole());
+        if !is_whole
+            && !PERIODIC.is_told(address as u64)
+            && look(shared, &Copied::new, address, FoundAt::Sweep) == Some(true)
+        {
+            PERIODIC.is_new(address as u64);
+            *found = true;
+        } else if !is_whole && PERIODIC.is_told(address as u64) {
+            *found = true;
+        }
+    }
+    Some(next)
 }
 
 /// Looks at one block: whether it is damaged. `None` if it cannot be read, and is still there.

@@ -88,7 +88,7 @@ impl Access<'_> {
             };
             shared.errors.enter(shared.ledger(), &ErrorEntry { stacks, label, ..entry })
         });
-        self.count_error(entered);
+        self.count_wrong(entered);
     }
 }
 

@@ -83,10 +83,10 @@ fn called(found: &FoundError) -> Option<String> {
 /// What the operands of an error of this kind are.
 fn operand_names(error: &ErrorEntry) -> [&'static str; 2] {
     use ErrorKind::{
-        AllocDeallocMismatch, AllocationSizeTooBig, CallocOverflow, CorruptMetadata, FailedAllocation,
-        InvalidAlignedAllocAlignment, InvalidAllocationAlignment, InvalidPosixMemalignAlignment, MemcpyOverlap,
-        NegativeSize, NewDeleteTypeMismatch, OutOfMemory, PvallocOverflow, ReallocarrayOverflow, RssLimitExceeded,
-        StrcpyOverlap, WrongLayout,
+        AllocDeallocMismatch, AllocationSizeTooBig, BufferOverflow, BufferUnderflow, CallocOverflow, CorruptMetadata,
+        FailedAllocation, InvalidAlignedAllocAlignment, InvalidAllocationAlignment, InvalidPosixMemalignAlignment,
+        MemcpyOverlap, NegativeSize, NewDeleteTypeMismatch, OutOfMemory, PvallocOverflow, ReallocarrayOverflow,
+        RssLimitExceeded, StrcpyOverlap, UseAfterFree, WrongLayout,
     };
     match ErrorKind::from_number(error.kind) {
         Some(FailedAllocation | CallocOverflow | ReallocarrayOverflow | PvallocOverflow) => ["count", "size"],
@@ -96,6 +96,8 @@ fn operand_names(error: &ErrorEntry) -> [&'static str; 2] {
         }
         Some(AllocationSizeTooBig | RssLimitExceeded | OutOfMemory) => ["size", "limit"],
         Some(NegativeSize) => ["size", ""],
+        // Said as the time that it is.
+        Some(BufferOverflow | BufferUnderflow | UseAfterFree) => ["", ""],
         Some(MemcpyOverlap | StrcpyOverlap) => ["other address", "other bytes"],
         Some(CorruptMetadata) => ["value expected", "value found"],
         _ => ["first operand", "second operand"],
@@ -136,6 +138,14 @@ fn stack_name(stack: &ErrorStack) -> String {
 /// A time of an error, if it is known.
 fn known(time: Ticks) -> Option<Ticks> {
     (time != Ticks(0)).then_some(time)
+}
+
+/// When all blocks were whole last, as far as a look at all of them said it, and the damage came later.
+fn whole(error: &ErrorEntry) -> Option<Ticks> {
+    use ErrorKind::{BufferOverflow, BufferUnderflow, UseAfterFree};
+    let is_damage = [BufferOverflow, BufferUnderflow, UseAfterFree].iter().any(|kind| error.kind == *kind as u16);
+    let [whole, _] = error.operands;
+    known(Ticks(whole)).filter(|_| is_damage && place::is_unseen(error))
 }
 
 /// Bytes that count, of those expected or found.

@@ -143,7 +143,7 @@ pub enum SourceError {
     NoMemory(PathBuf),
     /// A process whose memory may not be read.
     #[error(
-        "the memory of process {0} may not be read: only root may, and, where /proc/sys/kernel/yama/ptrace_scope is 0, its own user;          the program itself can look at its blocks: heapledger_check_integrity, `heapledger run --check-every`"
+        "the memory of process {0} may not be read: only root may, and, where /proc/sys/kernel/yama/ptrace_scope is 0, its own user; the program itself can look at its blocks: heapledger_check_integrity, `heapledger run --check-every`"
     )]
     MemoryNotYours(u32),
     /// A program without a guard.

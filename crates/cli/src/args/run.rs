@@ -328,7 +328,7 @@ mod tests {
             for text in [format!("{}=", option.key.name()), format!("--{}", option.flag)] {
                 assert_eq!(help.contains(&text), !option.hidden, "{text} in the help");
             }
-            let sample = ["/tmp", "1M", "5", "1", "stack", "tables", "service=api", "full", "advice"];
+            let sample = ["/tmp", "1M", "5", "1", "stack", "tables", "service=api", "full", "advice", "ce"];
             let read = sample.iter().find_map(|value| option.read(OsStr::new(value)).ok()).expect("a value that fits");
             settings.set(option.key, read);
         }

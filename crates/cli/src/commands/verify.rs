@@ -20,13 +20,13 @@ const DAMAGED: u8 = 1;
 /// Arguments of `verify`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads the memory of a process that was started with --guard, or that of its core
-dump, and looks at all blocks: canaries, slack and headers, and with --guard=full
-the fills around blocks and in freed ones that wait. The program is not stopped,
-and not changed; it may need the right to trace it (/proc/PID/mem).
+Reads the memory of a process that was started with --guard, or of its core
+dump, and looks at all blocks: canaries, slack and headers, with --guard=full
+the fills around blocks and in freed ones that wait. The program is not
+stopped, and not changed. It takes the right to trace it (/proc/PID/mem).
 
-Exit status: 0 all are whole, 1 some are damaged, 2 it is unknown: not all could
-be looked at, or none.
+Exit status: 0 all are whole, 1 some are damaged, 2 it is unknown: not all
+could be looked at, or none.
 
 Examples:
   heapledger verify 4711

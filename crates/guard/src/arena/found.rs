@@ -189,3 +189,15 @@ pub struct Finding {
 pub struct Cursor {
     pub(super) slot: u32,
 }
+
+impl Cursor {
+    /// Where one has come that is kept as a number.
+    pub fn at(place: u32) -> Self {
+        Self { slot: place }
+    }
+
+    /// That number; 0 at the beginning.
+    pub fn place(&self) -> u32 {
+        self.slot
+    }
+}

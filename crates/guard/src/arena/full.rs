@@ -45,17 +45,13 @@ const ALIGNMENT_MAX: u64 = 1 << 30;
 pub struct Full {
     store: Store,
     fill_bytes_max: u64,
-    freed_fill: u8,
+    freed_fill: Option<u8>,
+    front_bytes: u64,
+    gap_bytes: u64,
     bytes_max: AtomicU64,
     blocks_max: AtomicU64,
     waiting_bytes: AtomicU64,
     not_kept: AtomicU64,
-}
-
-/// Bytes of a block with the least that lies around it.
-fn need(size: u64, alignment: u64) -> Option<u64> {
-    let room = size.checked_add(GRAIN_BYTES.wrapping_sub(1))? & !GRAIN_BYTES.wrapping_sub(1);
-    room.checked_add(Full::GAP_BYTES)?.checked_add(alignment.saturating_sub(GRAIN_BYTES))
 }
 
 /// The class of the runs in which so many bytes lie.
@@ -87,7 +83,9 @@ impl Full {
         let arena = Self {
             store,
             fill_bytes_max: limits.fill_bytes_max,
-            freed_fill: limits.freed_fill,
+            freed_fill: Some(limits.freed_fill),
+            front_bytes: FRONT_BYTES,
+            gap_bytes: Self::GAP_BYTES,
             bytes_max: AtomicU64::new(0),
             blocks_max: AtomicU64::new(0),
             waiting_bytes: AtomicU64::new(0),
@@ -95,6 +93,35 @@ impl Full {
         };
         arena.set_limits(limits.quarantine_bytes, limits.quarantine_blocks);
         Some(arena)
+    }
+
+    /// One that has so many bytes on both sides of each block, if that is more than there are anyway, and at most what is watched.
+    pub fn with_redzone(self, bytes: u64) -> Self {
+        let bytes = bytes.min(WATCHED_BYTES).next_multiple_of(GRAIN_BYTES);
+        let front_bytes = bytes.max(FRONT_BYTES);
+        let gap_bytes = front_bytes.saturating_add(bytes).max(Self::GAP_BYTES);
+        Self { front_bytes, gap_bytes, ..self }
+    }
+
+    /// One that does not fill freed blocks: nobody sees then what is written to them.
+    pub fn without_freed_fill(self) -> Self {
+        Self { freed_fill: None, ..self }
+    }
+
+    /// Bytes around each block at least.
+    pub fn gap_bytes(&self) -> u64 {
+        self.gap_bytes
+    }
+
+    /// What freed blocks are filled with.
+    pub fn freed_fill(&self) -> Option<u8> {
+        self.freed_fill
+    }
+
+    /// Bytes of a block with the least that lies around it.
+    fn need(&self, size: u64, alignment: u64) -> Option<u64> {
+        let room = size.checked_add(GRAIN_BYTES.wrapping_sub(1))? & !GRAIN_BYTES.wrapping_sub(1);
+        room.checked_add(self.gap_bytes)?.checked_add(alignment.saturating_sub(GRAIN_BYTES))
     }
 
     /// How much may wait from now on. What is too much goes as further blocks are freed, or by [`drain`](Self::drain).
@@ -108,7 +135,7 @@ impl Full {
         if !request.alignment.is_power_of_two() || request.alignment > ALIGNMENT_MAX {
             return Err(Refused::TooLarge);
         }
-        let need = need(request.size, request.alignment).ok_or(Refused::TooLarge)?;
+        let need = self.need(request.size, request.alignment).ok_or(Refused::TooLarge)?;
         let class = class_for(need);
         let number = self.store.pop_free(class).map_or_else(|| self.cut(class), Ok)?;
         let slot = self.store.slot(number).ok_or(Refused::NoRoom)?;
@@ -116,7 +143,7 @@ impl Full {
         let (home, _) = slot.home();
         let home = self.store.first().wrapping_add(home);
         let alignment = request.alignment.max(GRAIN_BYTES).wrapping_sub(1);
-        let start = home.wrapping_add(FRONT_BYTES).wrapping_add(alignment) & !alignment;
+        let start = home.wrapping_add(self.front_bytes).wrapping_add(alignment) & !alignment;
         slot.describe(start.wrapping_sub(home), request.size, request.words);
         fill_edges(memory, edges(home, class, start, request.size));
         let end = start.wrapping_add(request.size);
@@ -170,8 +197,10 @@ impl Full {
             // What is told of them later is what was done later.
             fill_edges(memory, edges);
         }
-        let filled = block.start.wrapping_add(block.size.min(self.fill_bytes_max));
-        bytes::fill(memory, block.start, filled, self.freed_fill);
+        if let Some(fill) = self.freed_fill {
+            let filled = block.start.wrapping_add(block.size.min(self.fill_bytes_max));
+            bytes::fill(memory, block.start, filled, fill);
+        }
         slot.describe_end(words);
         let weight = self.weight(&block);
         slot.put(Kind::Freed, 0);
@@ -239,7 +268,7 @@ impl Full {
 
     /// What is counted of a block that waits.
     fn weight(&self, block: &Found) -> u64 {
-        need(block.size, GRAIN_BYTES).unwrap_or(u64::MAX)
+        self.need(block.size, GRAIN_BYTES).unwrap_or(u64::MAX)
     }
 
     /// The row of the block in whose run this address lies.
@@ -334,7 +363,7 @@ impl Full {
 
     fn watched(&self) -> Watched {
         let Self { fill_bytes_max, freed_fill, .. } = *self;
-        Watched { first: self.store.first(), fill_bytes_max, freed_fill: Some(freed_fill) }
+        Watched { first: self.store.first(), fill_bytes_max, freed_fill }
     }
 
     /// From now on no further memory is used, nor further rows: what is free of the memory there is can be had. Says what was used:

@@ -13,7 +13,7 @@ pub use files::{
     FileIdentity, allocate, close, free_bytes, give_name, identify, make_directory, open, open_flag, read, read_at,
     read_link, rename, set_length, symbolic_link, unlink, working_directory, write, write_at,
 };
-pub use signals::{SIGNAL_ABORT, SignalsBlocked, action, handle, handle_once, on_alternate_stack, raise};
+pub use signals::{SIGNAL_ABORT, SignalsBlocked, abort, action, handle, handle_once, on_alternate_stack, raise};
 
 /// An error number of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

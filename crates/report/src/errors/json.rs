@@ -9,7 +9,7 @@ use heapledger_source::FoundError;
 use serde::Serialize;
 
 use super::token::token;
-use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, known, stack_name, stacks};
+use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, known, stack_name, stacks, whole};
 use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, line, thread};
 use crate::{Context, Report, ReportError};
 
@@ -37,6 +37,7 @@ struct ErrorLine<'a> {
     repeats: u64,
     first_ns: Option<u64>,
     last_ns: Option<u64>,
+    whole_ns: Option<u64>,
     expected: Option<String>,
     found: Option<String>,
     around_address: Option<Hex>,
@@ -153,6 +154,7 @@ fn error_line<'a>(context: &'a Context, found: &'a FoundError, label: Option<Str
         repeats: error.repeats,
         first_ns: ns(error.first_time),
         last_ns: ns(error.last_time),
+        whole_ns: whole(error).and_then(|whole| context.clock.ns(whole)),
         expected: bytes(&compared(error, error.expected)),
         found: bytes(&compared(error, error.found)),
         around_address: address(error.around_address),

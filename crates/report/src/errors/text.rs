@@ -11,7 +11,7 @@ use super::place::{culprit, is_in_front, is_unseen, position, stack_of, summary}
 use super::token::token;
 use super::{
     ErrorsReport, called, direction, given_by, is_failed_call, kind_name, known, memory, operand_names, stack_name,
-    stacks, whereabouts,
+    stacks, whereabouts, whole,
 };
 use crate::form::fit::Fit;
 use crate::form::notes;
@@ -52,7 +52,7 @@ pub(crate) fn each(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Result
             writeln!(out)?;
         }
         let label = report.labels.text(LabelId(found.entry.label));
-        whole(&mut out, (context, report.tokens), report.names, found, &label)?;
+        one(&mut out, (context, report.tokens), report.names, found, &label)?;
     }
     Ok(out.flush()?)
 }
@@ -83,7 +83,7 @@ pub(crate) fn excused_words(excused: &Excused) -> String {
 }
 
 /// Writes an error with its stacks, its token if asked for, and what it comes to in one line.
-pub(super) fn whole(
+pub(super) fn one(
     out: &mut dyn Write,
     (context, tokens): (&Context, bool),
     names: &mut dyn Stacks,
@@ -136,7 +136,11 @@ fn unwatched(context: &Context, error: &ErrorEntry) -> (Option<String>, &'static
         by if by == FoundBy::Fill as u8 => (StackTag::Free, "free"),
         _ => (StackTag::Allocation, "allocation"),
     };
-    (stack_of(error, tag).and_then(|stack| between(context, stack.time, error.first_time)), name)
+    let from = stack_of(error, tag).map(|stack| stack.time);
+    match whole(error).filter(|whole| from.is_none_or(|from| from < *whole)) {
+        Some(whole) => (between(context, whole, error.first_time), "last look at all blocks"),
+        None => (from.and_then(|from| between(context, from, error.first_time)), name),
+    }
 }
 
 /// How it was found, and when.

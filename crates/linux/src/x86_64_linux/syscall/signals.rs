@@ -95,3 +95,13 @@ pub fn on_alternate_stack(stack_pointer: usize) -> bool {
         Err(_) => false,
     }
 }
+
+/// Ends the process by SIGABRT, whoever handles, ignores or blocks that.
+#[cold]
+pub fn abort() {
+    const SETMASK: usize = 2;
+    let (usual, none) = ([0u64; 4], 0u64);
+    let _ = checked(number::RT_SIGACTION, [SIGNAL_ABORT, &raw const usual as usize, 0, SIGNAL_SET_BYTES, 0, 0]);
+    let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const none as usize, 0, SIGNAL_SET_BYTES, 0, 0]);
+    raise(SIGNAL_ABORT);
+}

@@ -1,0 +1,197 @@
+//! What a person may ask of the guard: how blocks are filled, how far apart they lie, when they are looked at, and whether the program ends
+//! with what it does wrong.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Stdio};
+
+use heapledger_e2e::process::{self, Ran, signal_of, until};
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, heapledger, root};
+use heapledger_e2e::tracked::under_run;
+use heapledger_e2e::{Result, check};
+use serde_json::Value;
+
+fn built(scratch: &Scratch, name: &str) -> Result<PathBuf> {
+    let program = scratch.path(name);
+    let mut compile = command("gcc");
+    compile.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free", "-pthread", "-o"]).arg(&program);
+    process::run(compile.arg(root().join("e2e/guard").join(name).with_extension("c")))?.good()?;
+    Ok(program)
+}
+
+/// How `asked.c` does something, and the errors of its ledger.
+fn asked(options: &[&str], what: &[&str]) -> Result<(Ran, Vec<Value>)> {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "asked")?;
+    let words: Vec<String> = what.iter().map(|word| (*word).to_owned()).collect();
+    let ran = process::run(&mut under_run(&scratch, "x", options, &program, &words))?;
+    Ok((ran, errors(&scratch.path("x.hl").to_string_lossy())?))
+}
+
+fn errors(ledger: &str) -> Result<Vec<Value>> {
+    let told = process::run(command(heapledger()).args(["errors", "--json", ledger]))?.good()?.out();
+    let lines = told.lines().map(serde_json::from_str).collect::<std::result::Result<Vec<Value>, _>>();
+    let lines = lines.map_err(|error| format!("{error}: {told}"))?;
+    Ok(lines.into_iter().filter(|line| line["type"] == "error").collect())
+}
+
+#[test]
+fn blocks_are_filled_as_was_asked_for() -> Result {
+    for (options, expected) in [
+        (&["--guard=full"][..], "ce ce fe fe\n"),
+        (&["--guard=full", "--fill-new=a5", "--fill-freed=off"], "a5 a5 a5 a5\n"),
+        (&["--guard=full", "--fill-new=off", "--fill-freed=0x11", "--fill-bytes=50"], "00 00 11 00\n"),
+    ] {
+        let (ran, errors) = asked(options, &["fills"])?;
+        check!(ran.out() == expected && errors.is_empty(), "{options:?}: {errors:?} {ran}");
+    }
+    Ok(())
+}
+
+#[test]
+fn blocks_lie_as_far_apart_as_was_asked_for() -> Result {
+    let far = |options: &[&str], at: &str| {
+        let (ran, errors) = asked(options, &["far", at])?;
+        let apart: i64 = ran.out().trim().parse().map_err(|_| ran.to_string())?;
+        Ok::<_, String>((apart, errors))
+    };
+    let (apart, errors) = far(&["--guard=full"], "47")?;
+    check!(apart >= 64 && errors.len() == 1 && errors[0]["kind"] == "heap-buffer-overflow", "{apart} {errors:?}");
+    for at in ["0", "1023"] {
+        let (apart, errors) = far(&["--guard=full", "--redzone=1K"], at)?;
+        check!(apart >= 2048 && errors.len() == 1 && errors[0]["found_at"] == "free", "{apart} {errors:?}");
+    }
+    // Nothing waits: a block that was freed is free.
+    let (ran, errors) = asked(&["--guard=full", "--quarantine-blocks=0"], &["twice"])?;
+    check!(ran.status.success() && errors.len() == 1 && errors[0]["kind"] == "double-free", "{errors:?} {ran}");
+    Ok(())
+}
+
+#[test]
+fn the_program_ends_with_the_first_error_if_that_was_asked_for() -> Result {
+    const HALT: &str = "--halt-on-error";
+    for level in ["--guard=off", "--guard=light", "--guard=full"] {
+        // A call that gives no block is nothing that the program does wrong.
+        let (ran, errors) = asked(&[level, HALT], &["refused"])?;
+        check!(ran.status.success() && ran.out() == "1\n" && errors.len() == 1, "{level}: {errors:?} {ran}");
+        for what in ["twice", "behind", "caught"] {
+            if level == "--guard=off" && what != "twice" {
+                continue;
+            }
+            let (ran, errors) = asked(&[level, HALT], &[what])?;
+            let ended = ran.status.code() == Some(134) || signal_of(&ran) == Some(6);
+            check!(ended && ran.out().is_empty() && errors.len() == 1, "{level} {what}: {errors:?} {ran}");
+        }
+    }
+    for level in ["--guard=light", "--guard=full"] {
+        let (ran, _) = asked(&[level, HALT], &["child"])?;
+        check!(ran.status.success() && ran.out() == "-6\n", "{level}: {ran}");
+        let (ran, _) = asked(&[level], &["child"])?;
+        check!(ran.status.success() && ran.out() == "7\n", "{level}: {ran}");
+        let (ran, errors) = asked(&[level], &["behind"])?;
+        check!(ran.status.success() && ran.out() == "goes on\n" && errors.len() == 1, "{level}: {errors:?} {ran}");
+    }
+    Ok(())
+}
+
+/// `verified.c`, with a thread that allocates all the time.
+struct Busy {
+    run: Child,
+    stdin: Option<ChildStdin>,
+    scratch: Scratch,
+    ledger: String,
+}
+
+impl Busy {
+    fn start(options: &[&str]) -> Result<Busy> {
+        let scratch = Scratch::new();
+        let program = built(&scratch, "verified")?;
+        let mut command = under_run(&scratch, "x", options, &program, &["1".to_owned(), "5000".to_owned()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = command.spawn().map_err(|error| error.to_string())?;
+        let stdin = run.stdin.take();
+        let live = || {
+            let mut all = scratch.unfinished().into_iter();
+            all.find(|path| path.extension().is_some_and(|ending| ending == "hlive"))
+        };
+        until("its ledger", || live().is_some())?;
+        let ledger = live().ok_or("no ledger")?.to_string_lossy().into_owned();
+        Ok(Busy { run, stdin, scratch, ledger })
+    }
+
+    fn does(&mut self, what: &str) -> Result {
+        let stdin = self.stdin.as_mut().ok_or("it has ended")?;
+        stdin.write_all(format!("{what}\n").as_bytes()).map_err(|error| error.to_string())
+    }
+
+    /// Its errors when it has ended by itself.
+    fn ends(mut self) -> Result<Vec<Value>> {
+        drop(self.stdin.take());
+        let status = self.run.wait().map_err(|error| error.to_string())?;
+        check!(status.success(), "{status}");
+        errors(&self.scratch.path("x.hl").to_string_lossy())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.run.wait();
+    }
+}
+
+/// Whether there is an error, which was found by a look at what nobody freed, and before that one at all that found nothing.
+fn is_found(errors: &[Value], kind: &str) -> Result<bool> {
+    for error in errors {
+        check!(error["kind"] == kind && error["found_at"] == "sweep", "{error}");
+        check!(error["repeats"] == 0, "told once: {error}");
+    }
+    check!(errors.len() < 2, "{errors:?}");
+    Ok(errors
+        .iter()
+        .any(|error| error["whole_ns"].as_u64() < error["first_ns"].as_u64() && error["whole_ns"] != Value::Null))
+}
+
+#[test]
+fn what_is_damaged_is_found_while_the_program_goes_on() -> Result {
+    for (level, line, kind) in [
+        ("--guard=light", "behind", "heap-buffer-overflow"),
+        ("--guard=full", "before", "heap-buffer-underflow"),
+        ("--guard=full", "freed", "heap-use-after-free"),
+    ] {
+        for every in ["--check-every=50", "--check-every=1ms"] {
+            let mut busy = Busy::start(&[level, every])?;
+            // Some looks at all blocks find nothing first.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            check!(errors(&busy.ledger)?.is_empty(), "{level} {every}");
+            busy.does(line)?;
+            let mut problem = String::new();
+            let ledger = busy.ledger.clone();
+            until(&format!("{level} {every} {line}"), || {
+                let found = errors(&ledger).and_then(|errors| is_found(&errors, kind));
+                found.unwrap_or_else(|why| {
+                    problem = why;
+                    true
+                })
+            })?;
+            check!(problem.is_empty(), "{level} {every} {line}: {problem}");
+            // Many more looks at it, and then it is put right.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            is_found(&busy.ends()?, kind)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn without_being_asked_nobody_looks() -> Result {
+    for level in ["--guard=light", "--guard=full"] {
+        let mut busy = Busy::start(&[level])?;
+        busy.does("behind")?;
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let errors = busy.ends()?;
+        check!(errors.is_empty(), "{level}: {errors:?}");
+    }
+    Ok(())
+}
