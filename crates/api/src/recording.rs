@@ -3,13 +3,10 @@
 use crate::error::{ApiError, answer};
 use crate::text::text;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use heapledger_format::errors::FoundAt;
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::text::Text;
 use heapledger_process::c_heap::{self, CHeap};
-use heapledger_process::guarded::GUARD;
-use heapledger_process::shared::SHARED;
-use heapledger_process::sweep;
+use heapledger_process::marks::NotTold;
 use heapledger_process::switch::Recording;
 use heapledger_process::ways::{self, OurMalloc, Way};
 
@@ -101,13 +98,11 @@ pub extern "C" fn heapledger_is_live(block: *const c_void) -> c_int {
 /// error.
 #[unsafe(no_mangle)]
 pub extern "C" fn heapledger_check_integrity(block: *const c_void) -> c_int {
-    let checked = recorder().and_then(|_| match GUARD.is_on() {
-        false => Err(ApiError::NOT_SO),
-        true if block.is_null() => {
-            let swept = sweep::everywhere(&SHARED, FoundAt::Sweep);
-            if swept.unseen == 0 || swept.damaged != 0 { Ok(swept.damaged) } else { Err(ApiError::UNSUPPORTED) }
-        }
-        true => sweep::one(&SHARED, block as usize).map(u64::from).ok_or(ApiError::UNKNOWN),
+    let checked = recorder().and_then(|way| {
+        way.check_integrity(block as usize).map_err(|why| match why {
+            NotTold::Busy => ApiError::UNSUPPORTED,
+            other => ApiError::from(other),
+        })
     });
     answer(checked.map(|damaged| u32::try_from(damaged).unwrap_or(u32::MAX).min(i32::MAX as u32)))
 }

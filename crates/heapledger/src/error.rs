@@ -43,6 +43,8 @@ pub enum Error {
     NotSo,
     /// There is no function at this address, as far as unwind tables say.
     NoFunction,
+    /// Blocks are not guarded: the program was not started by `heapledger run --guard=LEVEL`.
+    NotGuarded,
 }
 
 impl fmt::Display for Error {
@@ -66,6 +68,7 @@ impl fmt::Display for Error {
             Error::Busy => "the thread is in the middle of an allocation, or another one does the same",
             Error::NotSo => "it is not in a state for that, or another thread's",
             Error::NoFunction => "there is no function at this address",
+            Error::NotGuarded => "blocks are not guarded: `heapledger run --guard=light` guards them",
         })
     }
 }

@@ -104,6 +104,10 @@ pub const OPTIONS: &[RecorderOption] = &[
         value: Some("SIZE"),
         help: "With --guard page: pages of live blocks may take so much memory; what is more is guarded as with full [default: \
                half of the memory there is]",
+        hidden: false,
+        read: size,
+    },
+    RecorderOption {
         flag: "quarantine-blocks",
         key: Key::QuarantineBlocks,
         value: Some("N"),
@@ -151,6 +155,8 @@ pub const OPTIONS: &[RecorderOption] = &[
                (mprotect)",
         hidden: true,
         read: guard::by,
+    },
+    RecorderOption {
         flag: "redzone",
         key: Key::Redzone,
         value: Some("SIZE"),

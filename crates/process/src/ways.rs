@@ -107,6 +107,8 @@ struct FullWay {
     own_row: extern "C" fn() -> i64,
     /// The name of a function: where calls of another module are seen by us. 0: nowhere; all bits: wherever they go.
     entry: EntryFn,
+    /// Of the guarded block at an address, of all at 0: how many are damaged, or a number below 0.
+    check_integrity: extern "C" fn(usize) -> i64,
 }
 
 type EntryFn = unsafe extern "C" fn(*const u8, usize) -> u64;
@@ -186,6 +188,7 @@ static OWN: FullWay = FullWay {
     account_facts: inspecting::account_facts,
     own_row: inspecting::own_row,
     entry: own::entry,
+    check_integrity: own::check_integrity,
 };
 
 // The distance from where it stands to the way.

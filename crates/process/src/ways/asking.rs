@@ -135,6 +135,17 @@ impl Way {
         Some(now()).filter(|now| *now != u64::MAX)
     }
 
+    /// How many guarded blocks are damaged; `block`: whether that one is, 0: of all. Each is entered as an error.
+    ///
+    /// # Errors
+    /// If blocks are not guarded, none begins there, or not all could be looked at.
+    pub fn check_integrity(&'static self, block: usize) -> Result<u64, NotTold> {
+        let check: extern "C" fn(usize) -> i64 =
+            self.later(offset_of!(FullWay, check_integrity)).ok_or(NotTold::NotSo)?;
+        let damaged = check(block);
+        u64::try_from(damaged).or_else(|_| NotTold::check(damaged).map(u64::from))
+    }
+
     /// Whether the block at an address is in the ledger: [`crate::look::holds`].
     pub fn holds(&'static self, address: usize) -> bool {
         let holds = self.later::<extern "C" fn(usize) -> u32>(offset_of!(FullWay, holds));

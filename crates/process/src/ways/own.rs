@@ -2,12 +2,15 @@
 
 use super::SHARED;
 use crate::depot::{self, NotKept};
+use crate::guarded::GUARD;
 use crate::marks::{self, NewMark, NotTold};
 use crate::once::Noted;
+use crate::sweep::{self, Swept};
 use crate::switch::Recording;
 use crate::windows::{self, NewWindow};
 use crate::{finish, labels, look};
 use core::ffi::CStr;
+use heapledger_format::errors::FoundAt;
 use heapledger_format::mark::{MarkKind, WindowMode};
 use heapledger_format::{LabelId, Site};
 use heapledger_linux::syscall::Errno;
@@ -181,4 +184,16 @@ pub(super) unsafe extern "C" fn get_stack(site: u32, first: *mut usize, count: u
     // SAFETY: the caller's.
     let places = unsafe { core::slice::from_raw_parts_mut(first, count) };
     depot::get(shared, Site(site), places).map_or_else(NotKept::number, |count| count as i64)
+}
+
+pub(super) extern "C" fn check_integrity(block: usize) -> i64 {
+    let Some(shared) = SHARED.get().filter(|_| GUARD.is_on()) else { return NotTold::NotSo.number() };
+    if block != 0 {
+        return sweep::one(shared, block).map_or(NotTold::Unknown.number(), i64::from);
+    }
+    match sweep::everywhere(shared, FoundAt::Sweep) {
+        // Nothing is said of what nobody has seen.
+        Swept { damaged: 0, unseen: 1.. } => NotTold::Busy.number(),
+        Swept { damaged, .. } => i64::try_from(damaged).unwrap_or(i64::MAX),
+    }
 }
