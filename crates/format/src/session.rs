@@ -226,8 +226,11 @@ pub mod guard {
     pub const CHECK_EVERY_MAX: u64 = 1 << 32;
 
     /// When guarded blocks are looked at, beside when they end.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Every {
+        /// Never. (The first: a value that is all zeros.)
+        #[default]
+        Never,
         /// After so many allocations.
         Allocations(u64),
         /// After so many milliseconds.

@@ -82,9 +82,7 @@ pub(crate) fn begin() {
             next::put_before(hook, function as usize, real);
         }
     }
-    if let Some(every) = wanted.check_every {
-        PERIODIC.start(every);
-    }
+    PERIODIC.start(wanted.check_every);
     next::look_who_watches();
     // SAFETY: it calls nothing of the program's nor of the C library's, and waits for nobody without bound.
     unsafe { syscall::handle_once(syscall::SIGNAL_ABORT, aborted) };

@@ -24,7 +24,7 @@ pub struct Guarding {
     /// Blocks that wait at most.
     pub quarantine_blocks: u64,
     /// When blocks are looked at, beside when they end.
-    pub check_every: Option<Every>,
+    pub check_every: Every,
     /// What new blocks are filled with, where they are.
     pub fill_new: Option<u8>,
     /// What freed ones are filled with.
@@ -52,7 +52,7 @@ impl Guarding {
             by_protection: false,
             quarantine_bytes: 0,
             quarantine_blocks: 0,
-            check_every: None,
+            check_every: Every::Never,
             fill_new: None,
             fill_freed: None,
             fill_bytes: 0,
@@ -111,7 +111,7 @@ impl Guarding {
             }
             Key::Quarantine => self.quarantine_bytes = text::number(value)?,
             Key::QuarantineBlocks => self.quarantine_blocks = at_most(guard::QUARANTINE_BLOCKS)?,
-            Key::CheckEvery => self.check_every = Some(Every::parse(value)?),
+            Key::CheckEvery => self.check_every = Every::parse(value)?,
             Key::FillNew => self.fill_new = guard::parse_fill(value)?,
             Key::FillFreed => self.fill_freed = guard::parse_fill(value)?,
             Key::FillBytes => self.fill_bytes = text::number(value)?,
@@ -144,8 +144,8 @@ mod tests {
             (&b"guard=light"[..], Guarding { level: Level::Light, ..usual }),
             (b"guard=full,quarantine=7", Guarding { level: Level::Full, quarantine_bytes: 7, ..usual }),
             (b"quarantine-blocks=0", Guarding { quarantine_blocks: 0, ..usual }),
-            (b"check-every=9", Guarding { check_every: Some(Every::Allocations(9)), ..usual }),
-            (b"check-every=50ms", Guarding { check_every: Some(Every::Ms(50)), ..usual }),
+            (b"check-every=9", Guarding { check_every: Every::Allocations(9), ..usual }),
+            (b"check-every=50ms", Guarding { check_every: Every::Ms(50), ..usual }),
             (b"fill-new=off,fill-freed=A5", Guarding { fill_new: None, fill_freed: Some(0xA5), ..usual }),
             (b"fill-bytes=0,redzone=2048", Guarding { fill_bytes: 0, redzone: 2048, ..usual }),
             (b"halt-on-error=1", Guarding { halts: true, ..usual }),

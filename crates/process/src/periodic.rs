@@ -69,9 +69,10 @@ impl Periodic {
         }
     }
 
-    /// From now on.
+    /// From now on, if that is not never.
     pub fn start(&self, every: Every) {
         let (allocations, ns) = match every {
+            Every::Never => return,
             Every::Allocations(allocations) => (allocations.max(1), 0),
             Every::Ms(ms) => (ALLOCATIONS_AT_ONCE, ms.saturating_mul(NS_OF_A_MS)),
         };
