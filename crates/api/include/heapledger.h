@@ -431,6 +431,8 @@ HEAPLEDGER_WEAK_(heapledger_u64, now_ns, (void), (), (heapledger_u64)-1)
 HEAPLEDGER_WEAK_(int, snapshot, (const char *path), (path), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, is_live, (const void *block), (block), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, check_integrity, (const void *block), (block), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, watch, (const void *address, unsigned bytes), (address, bytes), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, unwatch, (int watch), (watch), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, heap_info, (struct heapledger_c_heap *heap), (heap), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, mark, (const char *name), (name), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, mark_thread, (const char *name), (name), HEAPLEDGER_E_ABSENT)
@@ -516,6 +518,8 @@ HEAPLEDGER_WEAK_(int, task_totals, (struct heapledger_task_info *info), (info), 
 #define heapledger_snapshot heapledger_weak_snapshot
 #define heapledger_is_live heapledger_weak_is_live
 #define heapledger_check_integrity heapledger_weak_check_integrity
+#define heapledger_watch heapledger_weak_watch
+#define heapledger_unwatch heapledger_weak_unwatch
 #define heapledger_heap_info heapledger_weak_heap_info
 #define heapledger_mark heapledger_weak_mark
 #define heapledger_mark_thread heapledger_weak_mark_thread
@@ -631,6 +635,17 @@ int heapledger_is_live(const void *block);
    HEAPLEDGER_E_UNKNOWN if no guarded block begins there, HEAPLEDGER_E_UNSUPPORTED if not all could be looked at and what was is
    whole. Other threads go on meanwhile. With NULL it takes as long as there are blocks, at most ten seconds. */
 int heapledger_check_integrity(const void *block);
+
+/* Sets a watchpoint of the processor, without a debugger: from now on SIGTRAP follows each write to these 1, 2, 4 or 8 bytes, whose address is
+   a multiple of that, in the thread that has written and right behind the instruction. A program that does not handle it dies there, and
+   its core dump shows who it was; a debugger stops. Writes of the kernel (read) are not seen, nor those of a thread that another one begins
+   at this very moment. The number of the watch, of which there are at most four; HEAPLEDGER_E_INVALID, HEAPLEDGER_E_NO_ROOM if there are no more or too many
+   threads, or what the system says: -1013, -1001 it may not be (/proc/sys/kernel/perf_event_paranoid), -1022 it is older than Linux 5.13,
+   -1002, -1095 this machine has none. */
+int heapledger_watch(const void *address, unsigned bytes);
+
+/* Ends a watch. How many writes there were, if they were survived; HEAPLEDGER_E_UNKNOWN. */
+int heapledger_unwatch(int watch);
 
 /* What the C library says of its heap (mallinfo2), beside what the ledger knows: what blocks cost, and how much is free. It waits for
    the locks of the heap: not in a signal handler. `heap->size` has to be sizeof(struct heapledger_c_heap). */

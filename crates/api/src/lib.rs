@@ -42,4 +42,5 @@ pub mod task_totals;
 pub mod tasks;
 mod text;
 pub mod traces;
+pub mod watching;
 pub mod windows;

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    blocks, error, heaps, hooks, life, measures, moments, recording, stacks, task_totals, tasks, traces, windows,
+    blocks, error, heaps, hooks, life, measures, moments, recording, stacks, task_totals, tasks, traces, watching,
+    windows,
 };
 use heapledger_process::breaks;
 
@@ -41,6 +42,8 @@ list! {
     recording::heapledger_snapshot 1 "writes what the ledger holds now to a file"
     recording::heapledger_is_live 1 "whether a block is in the ledger"
     recording::heapledger_check_integrity 1 "how many guarded blocks are damaged"
+    watching::heapledger_watch 1 "SIGTRAP to whoever writes to a few bytes"
+    watching::heapledger_unwatch 1 "no longer; how often somebody did"
     recording::heapledger_heap_info 1 "what the C library says of its heap"
     moments::heapledger_mark 1 "names this moment"
     moments::heapledger_mark_thread 1 "names this moment of the calling thread"

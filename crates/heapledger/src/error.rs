@@ -45,6 +45,8 @@ pub enum Error {
     NoFunction,
     /// Blocks are not guarded: the program was not started by `heapledger run --guard=LEVEL`.
     NotGuarded,
+    /// The system does not allow it, or cannot do it.
+    Refused,
 }
 
 impl fmt::Display for Error {
@@ -69,6 +71,7 @@ impl fmt::Display for Error {
             Error::NotSo => "it is not in a state for that, or another thread's",
             Error::NoFunction => "there is no function at this address",
             Error::NotGuarded => "blocks are not guarded: `heapledger run --guard=light` guards them",
+            Error::Refused => "the system does not allow it, or cannot do it",
         })
     }
 }

@@ -153,6 +153,7 @@ mod spans;
 mod stats;
 mod told;
 mod trace;
+mod watching;
 mod window;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -189,4 +190,5 @@ pub use spans::SpanLabels;
 pub use stats::{stats, thread_stats};
 pub use told::{Hook, on_alloc, on_free, on_live_above, on_request_above};
 pub use trace::{NotTraced, Trace, TraceFigures, TraceFree, TraceOptions, TraceRecord, TraceRecords};
+pub use watching::{Watch, watch};
 pub use window::{Window, WindowFigures, WindowOptions};

@@ -40,6 +40,7 @@ mod x86_64_linux {
     pub mod tls;
     pub mod token;
     pub mod unloading;
+    pub mod watchpoints;
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -183,6 +183,8 @@ mod unknown;
 #[cfg(not(feature = "loom"))]
 pub mod walk;
 #[cfg(not(feature = "loom"))]
+pub mod watchpoint;
+#[cfg(not(feature = "loom"))]
 pub mod ways;
 #[cfg(not(feature = "loom"))]
 mod wide;

@@ -10,8 +10,8 @@ mod files;
 mod signals;
 
 pub use files::{
-    FileIdentity, allocate, close, free_bytes, give_name, identify, make_directory, open, open_flag, read, read_at,
-    read_link, rename, set_length, symbolic_link, unlink, working_directory, write, write_at,
+    FileIdentity, allocate, close, free_bytes, give_name, identify, make_directory, open, open_event, open_flag, read,
+    read_at, read_directory, read_link, rename, set_length, symbolic_link, unlink, working_directory, write, write_at,
 };
 pub use signals::{SIGNAL_ABORT, SignalsBlocked, abort, action, handle, handle_once, on_alternate_stack, raise};
 
@@ -75,6 +75,8 @@ mod number {
     pub(super) const GETPPID: usize = 110;
     pub(super) const SIGALTSTACK: usize = 131;
     pub(super) const STATFS: usize = 137;
+    pub(super) const GETDENTS64: usize = 217;
+    pub(super) const PERF_EVENT_OPEN: usize = 298;
     pub(super) const PRCTL: usize = 157;
     pub(super) const GETTID: usize = 186;
     pub(super) const FUTEX: usize = 202;

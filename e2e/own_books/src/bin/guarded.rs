@@ -5,13 +5,25 @@ use std::alloc::System;
 use std::env;
 use std::hint::black_box;
 
-use heapledger::{Error, Heapledger, check_block, check_integrity};
+use heapledger::{Error, Heapledger, check_block, check_integrity, watch};
 
 #[global_allocator]
 static HEAP: Heapledger<System> = Heapledger::system();
 
+/// A word that nobody writes to is watched, if the system has watchpoints for us.
+fn watches() {
+    let place = Box::new(7u64);
+    match watch(&raw const *place) {
+        Ok(watch) => assert_eq!(watch.end(), 0),
+        Err(why) => assert_eq!(why, Error::Refused),
+    }
+    assert_eq!(watch(&raw const [0u8; 3]).err(), Some(Error::TooSmall));
+    drop(place);
+}
+
 fn main() {
     let what = env::args().nth(1).unwrap_or_default();
+    watches();
     let mut block = black_box(Vec::<u8>::with_capacity(black_box(100)));
     block.push(1);
     if what == "alone" {

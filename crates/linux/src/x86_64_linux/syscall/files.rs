@@ -36,6 +36,18 @@ pub fn open(path: &CStr, flags: usize, mode: usize) -> Result<usize> {
     checked(number::OPEN, [path.as_ptr() as usize, flags, mode, 0, 0, 0])
 }
 
+/// Entries of a directory that is open, as the kernel has them: how many bytes, 0 at the end.
+pub fn read_directory(fd: usize, entries: &mut [u8]) -> Result<usize> {
+    checked(number::GETDENTS64, [fd, entries.as_mut_ptr() as usize, entries.len(), 0, 0, 0])
+}
+
+/// Opens an event of a thread (`perf_event_open`), closed on exec.
+pub fn open_event(attributes: &[u64; 16], thread: u32) -> Result<usize> {
+    const CLOSE_ON_EXEC: usize = 8;
+    const NONE: usize = usize::MAX;
+    checked(number::PERF_EVENT_OPEN, [attributes.as_ptr() as usize, thread as usize, NONE, NONE, CLOSE_ON_EXEC, 0])
+}
+
 /// Closes a descriptor that this crate opened.
 pub fn close(fd: usize) {
     let _ = checked(number::CLOSE, [fd, 0, 0, 0, 0, 0]);
