@@ -194,8 +194,8 @@ fn after_long_help() -> String {
         "{PASSING}\n\n\
          Exit status: the program's own; if it died of a signal, so does run. 125: what\n\
          was asked for (--output, --ledger-dir, --require) is not possible; 126: the\n\
-         program cannot be executed; 127: there is no such program. The number that\n\
-         was given with --error-exitcode: errors were found, and it ended by itself.\n\n\
+         program cannot be executed; 127: there is no such program. With\n\
+         `--error-exitcode N`, N: errors were found, and the program ended by itself.\n\n\
          Preloaded by hand, without run, the library reads the same options from one\n\
          environment variable:\n\n  \
          LD_PRELOAD=…/libheapledger_preload.so HEAPLEDGER=depth=64,history=1000 PROGRAM\n\n\
