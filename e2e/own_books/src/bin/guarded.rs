@@ -17,7 +17,8 @@ fn watches() {
         Ok(watch) => assert_eq!(watch.end(), 0),
         Err(why) => assert_eq!(why, Error::Refused),
     }
-    assert_eq!(watch(&raw const [0u8; 3]).err(), Some(Error::TooSmall));
+    let odd = [0u8; 3];
+    assert_eq!(watch(&raw const odd).err(), Some(Error::TooSmall));
     drop(place);
 }
 
