@@ -1,4 +1,5 @@
-//! Builds the preload library, and the archive that programs are linked with, and leaves them in `OUT_DIR`, so that they travel inside the `heapledger` binary:
+//! Builds the preload library, the one that judges calls, and the archive that programs are linked with, and leaves them in `OUT_DIR`, so
+//! that they travel inside the `heapledger` binary:
 //! `cargo install` alone yields a `heapledger run` that works.
 //!
 //! A nested cargo with a target directory of its own, because cargo cannot yet say "this binary needs that
@@ -30,7 +31,11 @@ const PARTS: &[(&str, &[&str])] = &[
     ("watch", &["format", "unwind", "linux", "recorder", "process"]),
     ("api", &["format", "unwind", "linux", "recorder", "process", "watch"]),
     ("preload", &["format", "unwind", "linux", "guard", "process", "watch", "api"]),
+    ("calls", &["linux", "guard"]),
 ];
+
+/// Those of them that are libraries by themselves, each with its build script.
+const LIBRARIES: &[(&str, &str)] = &[("preload", "link.rs"), ("calls", "link_calls.rs")];
 
 /// As in the workspace: a package does not take that along.
 const PROFILE: &str = "[profile.release]\npanic = \"abort\"\nlto = \"thin\"\ncodegen-units = 4\n";
@@ -59,11 +64,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sources = PathBuf::from(var("CARGO_MANIFEST_DIR")?).join("preload");
 
     let out = PathBuf::from(var("OUT_DIR")?);
-    let [image, archive, wrapped] = ["preload.so", "linked.a", "wrapped.txt"].map(|name| out.join(name));
+    let [image, calls, archive, wrapped] =
+        ["preload.so", "calls.so", "linked.a", "wrapped.txt"].map(|name| out.join(name));
     let supported = var("CARGO_CFG_TARGET_OS")? == "linux" && var("CARGO_CFG_TARGET_ARCH")? == "x86_64";
     if supported {
         let products = build(&sources, &out, Product::Library)?;
         fs::copy(products.join("libheapledger_preload.so"), &image)?;
+        let products = build(&sources, &out, Product::Calls)?;
+        fs::copy(products.join("libheapledger_calls.so"), &calls)?;
         let products = build(&sources, &out, Product::Archive)?;
         let linked = archive::linked(&fs::read(products.join("libheapledger_preload.a"))?)?;
         fs::write(&archive, linked.archive)?;
@@ -71,6 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     } else {
         // `run` says in one sentence that this platform is not supported; all other commands work.
         fs::write(&image, [])?;
+        fs::write(&calls, [])?;
         fs::write(&archive, [])?;
         fs::write(&wrapped, [])?;
     }
@@ -85,11 +94,12 @@ fn workspace(sources: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
     for (part, uses) in PARTS {
         write!(members, "{part:?}, ")?;
         let mut text = format!("[package]\nname = \"heapledger-{part}\"\nversion = {version:?}\nedition = \"2024\"\n");
-        if *part == "preload" {
-            writeln!(text, "build = {:?}", sources.join("link.rs"))?;
+        let script = LIBRARIES.iter().find(|(library, _)| library == part).map(|(_, script)| *script);
+        if let Some(script) = script {
+            writeln!(text, "build = {:?}", sources.join(script))?;
         }
         writeln!(text, "[lib]\npath = {:?}", sources.join(part).join("lib.rs"))?;
-        if *part == "preload" {
+        if script.is_some() {
             writeln!(text, "crate-type = [\"cdylib\"]\n[features]\nwrapped = []")?;
         }
         // What only tests turn on has no feature here.
@@ -118,6 +128,8 @@ fn write_if_new(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
 enum Product {
     /// To be preloaded, or linked with.
     Library,
+    /// To be preloaded behind it.
+    Calls,
     /// To be linked with by `--wrap`, as one object file: whatever a program need not see stays inside of it.
     Archive,
 }
@@ -127,7 +139,8 @@ fn build(sources: &Path, out: &Path, product: Product) -> Result<PathBuf, Box<dy
     let (target, host) = (var("TARGET")?, var("HOST")?);
     let target_dir = out.join("preload");
     let mut cargo = Command::new(var("CARGO")?);
-    cargo.args(["rustc", "--release", "--offline", "--lib", "--package", "heapledger-preload", "--manifest-path"]);
+    let package = if product == Product::Calls { "heapledger-calls" } else { "heapledger-preload" };
+    cargo.args(["rustc", "--release", "--offline", "--lib", "--package", package, "--manifest-path"]);
     cargo.arg(workspace(sources, out)?).arg("--target-dir").arg(&target_dir);
     let mut products = target_dir.clone();
     if target != host {

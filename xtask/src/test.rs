@@ -100,11 +100,13 @@ fn tests_of_commands(
     Ok(tests)
 }
 
-/// Builds the optimized command line and the preload library that the tests on real programs run, as `e2e/src/tools.rs`
+/// Builds the optimized command line and the libraries that the tests on real programs run, as `e2e/src/tools.rs`
 /// does: it takes longer than any test, and the tests of the crates leave processors idle.
 fn shipped() -> Command {
-    let words = ["build", "--release", "--quiet", "--package", "heapledger-cli", "--package", "heapledger-preload"];
-    let mut command = cargo(&words);
+    let mut command = cargo(&["build", "--release", "--quiet"]);
+    for package in ["heapledger-cli", "heapledger-preload", "heapledger-calls"] {
+        command.args(["--package", package]);
+    }
     command.arg("--target-dir").arg(target());
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "LD_PRELOAD", "HEAPLEDGER"] {
         command.env_remove(name);

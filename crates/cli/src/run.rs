@@ -133,7 +133,7 @@ fn plan(mut arguments: RunArgs) -> Result<Plan, End> {
         return Err(failed(&anyhow!("{} is not started, because --require was given", name.display())));
     }
     let environment = match &session {
-        Some(session) => exec::with_preload(&session.library),
+        Some(session) => exec::with_preload(&session.libraries),
         None => std::env::vars_os().collect(),
     };
     let settings = session.as_ref().map(|_| arguments.settings.clone());

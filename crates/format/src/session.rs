@@ -257,6 +257,12 @@ pub mod guard {
         digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(())?;
         u8::from_str_radix(digits, 16).ok().map(Some)
     }
+
+    /// Whether calls of the C library are held against blocks then: where all of these lie in memory of the guard's own. Where a few do, to
+    /// look at each call would cost more than they.
+    pub fn judges_calls(value: &str) -> bool {
+        value != OFF && value != LIGHT && one_in(value.as_bytes()).is_none()
+    }
 }
 
 /// Values of [`Key::GuardBy`].

@@ -52,6 +52,8 @@ mod arena;
 mod check;
 #[cfg(not(feature = "loom"))]
 mod dressed;
+#[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
+pub mod judging;
 #[cfg(not(feature = "loom"))]
 mod layout;
 #[cfg(not(feature = "loom"))]

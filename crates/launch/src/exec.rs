@@ -143,15 +143,12 @@ fn is_text(path: &Path) -> bool {
     read.is_ok() && !start.contains(&0)
 }
 
-/// The environment with `library` in front of what is preloaded already.
-pub fn with_preload(library: &Path) -> Vec<(OsString, OsString)> {
+/// The environment with libraries in front of what is preloaded already.
+pub fn with_preload(libraries: &[PathBuf]) -> Vec<(OsString, OsString)> {
     let mut environment: Vec<(OsString, OsString)> = env::vars_os().collect();
-    join(
-        &mut environment,
-        "LD_PRELOAD",
-        |old| [library.as_os_str().as_bytes(), b":", old].concat(),
-        library.as_os_str(),
-    );
+    let all: Vec<&[u8]> = libraries.iter().map(|library| library.as_os_str().as_bytes()).collect();
+    let all = all.join(&b':');
+    join(&mut environment, "LD_PRELOAD", |old| [&all, &b":"[..], old].concat(), OsStr::from_bytes(&all));
     // A child of the program may be built with it; it is not watched, but would refuse to run behind another library.
     let asked = env::var_os(ASAN).is_some_and(|old| String::from_utf8_lossy(old.as_bytes()).contains(ASAN_ORDER));
     if !asked {

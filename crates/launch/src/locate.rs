@@ -16,12 +16,16 @@ use crate::error::LaunchError;
 
 /// Built by `build.rs`. Empty on platforms without a recorder.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
-/// The same, to be linked with by `--wrap`.
+/// What is preloaded behind it where calls are judged.
+static CALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/calls.so"));
+/// The same as the first, to be linked with by `--wrap`.
 static ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/linked.a"));
 /// What the archive wraps.
 static WRAPPED: &str = include_str!(concat!(env!("OUT_DIR"), "/wrapped.txt"));
 /// Names another library, for those who work on it.
 const OVERRIDE: &str = "HEAPLEDGER_PRELOAD";
+/// The file of the one that judges calls, as cargo builds it.
+const CALLS_NAME: &str = "libheapledger_calls.so";
 /// Others may read it (the program may run as somebody else in the end), nobody but us may change it.
 const MODE: u32 = 0o755;
 
@@ -31,12 +35,34 @@ pub fn library(chosen: Option<&Path>) -> Result<PathBuf, LaunchError> {
         let whole = path.canonicalize().map_err(|reason| LaunchError::Library { path, reason })?;
         return if loadable_name(&whole) { Ok(whole) } else { Err(LaunchError::LibraryPath(whole)) };
     }
-    if LIBRARY.is_empty() {
+    written(&PRELOAD)
+}
+
+/// The path of the library that judges calls, which is preloaded behind that one: of one that was chosen, what lies beside it, if it does.
+pub fn calls(chosen: Option<&Path>) -> Result<PathBuf, LaunchError> {
+    let chosen = chosen.map(Path::to_owned).or_else(named_in_environment);
+    let beside = chosen.and_then(|path| Some(path.canonicalize().ok()?.with_file_name(CALLS_NAME)));
+    beside.filter(|path| path.exists()).map_or_else(|| written(&JUDGE), Ok)
+}
+
+/// A library that travels inside.
+struct Inside {
+    /// How its file's name begins.
+    name: &'static str,
+    bytes: &'static [u8],
+}
+
+const PRELOAD: Inside = Inside { name: "libheapledger", bytes: LIBRARY };
+const JUDGE: Inside = Inside { name: "libheapledger-calls", bytes: CALLS };
+
+/// Its path, where it is written out if it is not there yet.
+fn written(library: &Inside) -> Result<PathBuf, LaunchError> {
+    if library.bytes.is_empty() {
         return Err(LaunchError::NoLibrary);
     }
     let mut last = LaunchError::Unfit("found no directory for the preload library: no directory to try");
     for directory in by_reach(directories()) {
-        match place(&directory) {
+        match place(&directory, library) {
             Ok(path) => return Ok(path),
             Err(why) => last = LaunchError::NoPlaceForLibrary { directory, why: Box::new(why) },
         }
@@ -105,10 +131,10 @@ fn is_for_everybody(directory: &Path) -> bool {
 }
 
 /// A name by content: different builds stand side by side, and an old one is never overwritten while in use.
-fn name() -> String {
+fn name(library: &Inside) -> String {
     let mut hasher = DefaultHasher::new();
-    hasher.write(LIBRARY);
-    format!("libheapledger-{:016x}.so", hasher.finish())
+    hasher.write(library.bytes);
+    format!("{}-{:016x}.so", library.name, hasher.finish())
 }
 
 /// The loader splits `LD_PRELOAD` at spaces and colons.
@@ -116,7 +142,7 @@ fn loadable_name(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b'$'))
 }
 
-fn place(directory: &Path) -> Result<PathBuf, LaunchError> {
+fn place(directory: &Path, library: &Inside) -> Result<PathBuf, LaunchError> {
     unless(loadable_name(directory), "the loader cannot preload from a path with a space or a colon")?;
     if let Some(parent) = directory.parent() {
         fs::create_dir_all(parent).map_err(LaunchError::System)?;
@@ -130,17 +156,17 @@ fn place(directory: &Path) -> Result<PathBuf, LaunchError> {
         // If that is refused, only what becomes somebody else goes without.
         let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o755));
     }
-    let path = directory.join(name());
-    if is_ours(&path) {
+    let (path, bytes) = (directory.join(name(library)), library.bytes);
+    if is_ours(&path, bytes) {
         return Ok(path);
     }
-    let temporary = directory.join(format!(".{}.{}", name(), std::process::id()));
-    let written = write(&temporary).and_then(|()| fs::rename(&temporary, &path));
+    let temporary = directory.join(format!(".{}.{}", name(library), std::process::id()));
+    let written = write(&temporary, bytes).and_then(|()| fs::rename(&temporary, &path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
     written.map_err(LaunchError::System)?;
-    unless(is_ours(&path), "what was written does not read back")?;
+    unless(is_ours(&path, bytes), "what was written does not read back")?;
     Ok(path)
 }
 
@@ -168,7 +194,7 @@ fn check_directory(directory: &Path) -> Result<(), LaunchError> {
 }
 
 /// Whether the file is our library: owner, permissions and every byte.
-fn is_ours(path: &Path) -> bool {
+fn is_ours(path: &Path, library: &[u8]) -> bool {
     let Ok(mut file) = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
     else {
         return false;
@@ -178,15 +204,15 @@ fn is_ours(path: &Path) -> bool {
     meta.is_file()
         && meta.uid() == getuid().as_raw()
         && meta.mode() & 0o022 == 0
-        && meta.len() == LIBRARY.len() as u64
-        && (&mut file).take(LIBRARY.len() as u64 + 1).read_to_end(&mut bytes).is_ok()
-        && bytes == LIBRARY
+        && meta.len() == library.len() as u64
+        && (&mut file).take(library.len() as u64 + 1).read_to_end(&mut bytes).is_ok()
+        && bytes == library
 }
 
-fn write(path: &Path) -> io::Result<()> {
+fn write(path: &Path, library: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
-    file.write_all(LIBRARY)?;
+    file.write_all(library)?;
     file.set_permissions(fs::Permissions::from_mode(MODE))?;
     Ok(())
 }
@@ -226,6 +252,7 @@ mod tests {
             return;
         }
         let base = env::temp_dir().join(format!("heapledger-place-{}", std::process::id()));
+        let place = |base: &Path| place(base, &PRELOAD);
         let path = place(&base).expect("placed");
         let first = fs::metadata(&path).expect("there").ino();
         assert_eq!(place(&base).expect("again"), path);

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use heapledger_format::session::{Key, LABELS_BYTES_MAX, VARIABLE_BYTES_MAX};
+use heapledger_format::session::{Key, LABELS_BYTES_MAX, VARIABLE_BYTES_MAX, guard};
 
 use crate::error::LaunchError;
 use crate::keep::Keeper;
@@ -23,8 +23,8 @@ pub struct Session {
     pub base: PathBuf,
     /// Which are ours.
     pub name: String,
-    /// The library that is preloaded.
-    pub library: PathBuf,
+    /// The libraries that are preloaded, the recorder first.
+    pub libraries: Vec<PathBuf>,
     /// Whether there must be a ledger in the end.
     pub expected: bool,
     /// Holds them open.
@@ -49,6 +49,10 @@ impl Session {
     /// If there is no library to preload, no directory for ledgers, or too much to say to the recorder.
     pub fn begin(settings: &mut Settings, preload: Option<&Path>) -> Result<Session, Unready> {
         let library = locate::library(preload).map_err(|why| Unready { why, asked: locate::is_chosen(preload) })?;
+        let mut libraries = vec![library];
+        if settings.get(Key::Guard).and_then(|level| level.to_str()).is_some_and(guard::judges_calls) {
+            libraries.push(locate::calls(preload).map_err(|why| Unready { why, asked: false })?);
+        }
         let asked = settings.get(Key::Dir).is_some();
         let max_ledger = settings.get(Key::MaxLedger).and_then(|bytes| bytes.to_str()?.parse().ok());
         let base = live::prepare(settings.get(Key::Dir), max_ledger).map_err(|why| Unready { why, asked })?;
@@ -59,7 +63,7 @@ impl Session {
             return Err(Unready { why: LaunchError::OptionsTooLong, asked });
         }
         let (keeper, sign) = (Keeper::new(&base, &name), Sign::put_up(&live::directory_in(&base), &name));
-        Ok(Session { base, name, library, expected: true, keeper, sign })
+        Ok(Session { base, name, libraries, expected: true, keeper, sign })
     }
 }
 

@@ -84,6 +84,9 @@ pub(crate) fn begin() {
     }
     PERIODIC.start(wanted.check_every);
     next::look_who_watches();
+    if GUARD.has_arena() {
+        crate::judging::begin();
+    }
     // SAFETY: it calls nothing of the program's nor of the C library's, and waits for nobody without bound.
     unsafe { syscall::handle_once(syscall::SIGNAL_ABORT, aborted) };
     signals::begin();

@@ -31,6 +31,8 @@ mod emulated;
 mod frame;
 mod guard;
 mod hooked;
+#[cfg(not(feature = "wrapped"))]
+mod judging;
 mod life;
 mod memory;
 #[cfg_attr(feature = "wrapped", path = "wrapped.rs")]

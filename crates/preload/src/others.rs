@@ -64,7 +64,7 @@ fn is_plain(module: &Module, is_program: bool) -> bool {
     }
 }
 
-/// Whether a module is the C library, the loader, or a runtime whose operators all call.
+/// Whether a module is the C library, the loader, a runtime whose operators all call, or the library that judges calls.
 fn is_system(module: &Module) -> bool {
     let name = module.name().to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
     [
@@ -77,6 +77,7 @@ fn is_system(module: &Module) -> bool {
         b"libm.so",
         b"ld-linux",
         b"linux-vdso",
+        b"libheapledger",
     ]
     .iter()
     .any(|known| name.starts_with(known))

@@ -10,18 +10,19 @@ use crate::access::count_apart;
 use crate::damage::{self, Around, FoundDamage, KeptOfBlock};
 use crate::guarded::{Level, Sides};
 use crate::guarding::Guarding;
+use crate::judged;
 use crate::land::{self, Land};
 use crate::own_memory::OwnMemory;
 use crate::periodic::PERIODIC;
 use crate::rarely;
 use crate::shared::Shared;
-use crate::sweep::Swept;
+use crate::sweep::{Copied, Swept};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use heapledger_format::errors::FoundAt;
 use heapledger_format::guard::{GuardTables, Kept};
 use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{
-    Closed, ClosedLimits, Cursor, Fill, Finding, Found, Full, Limits, Memory, NotFreed, Region, Request, Side,
+    Closed, ClosedLimits, Cursor, Fill, Finding, Found, Full, Life, Limits, Memory, NotFreed, Region, Request, Side,
 };
 use heapledger_linux::{process, syscall};
 
@@ -136,6 +137,19 @@ pub fn has_closed_pages(address: usize) -> bool {
     CLOSED.contains(address)
 }
 
+/// All of the guard's own memory: its first address, and how many bytes it has; zeros if there is none. Where there are two parts, others
+/// may have memory in between.
+pub fn range() -> (u64, u64) {
+    let parts = [FULL.range(), CLOSED.range()].into_iter().filter(|(_, end)| *end != 0);
+    let whole = parts.reduce(|(first, end), (other, last)| (first.min(other), end.max(last)));
+    whole.map_or((0, 0), |(first, end)| (first, end.saturating_sub(first)))
+}
+
+/// Whether some of it cannot be touched.
+pub fn closes_pages() -> bool {
+    CLOSED.get().is_some()
+}
+
 /// A block of so many bytes, of zeros or of what a new block holds. `None` if there is no room.
 #[inline]
 pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> Option<usize> {
@@ -221,15 +235,35 @@ pub fn free(shared: &'static Shared, address: usize, called: Kind, at: FoundAt) 
 #[inline(never)]
 fn tell(shared: &'static Shared, memory: &impl Memory, finding: &Finding, at: FoundAt, called: Kind) {
     let (block, damage) = (&finding.block, &finding.damage);
-    let (low, high) = if CLOSED.contains(block.start as usize) {
-        (block.start & !(PAGE_BYTES - 1), block.end().next_multiple_of(PAGE_BYTES))
-    } else {
-        (block.start.wrapping_sub(16), block.end().wrapping_add(48))
-    };
+    if judged::was_told(block, damage) {
+        return;
+    }
+    let (low, high) = beside(block);
     let around = Around::of(memory, block.start.wrapping_add(damage.offset as u64), low, high);
     let kept = (damage.region == Region::Freed).then(|| KeptOfBlock::of(block));
     let found = FoundDamage { block: block.start, size: Some(block.size), damage, at, called, around: &around, kept };
     damage::report(shared, &found);
+}
+
+/// What lies around a block and is its own.
+fn beside(block: &Found) -> (u64, u64) {
+    if CLOSED.contains(block.start as usize) {
+        return (block.start & !(PAGE_BYTES - 1), block.end().next_multiple_of(PAGE_BYTES));
+    }
+    let (front, behind) = FULL.get().map_or((0, 0), |part| part.arena.around_bytes());
+    (block.start.wrapping_sub(front), block.end().wrapping_add(behind))
+}
+
+/// Memory around an address in a block's place, as far as it can be read.
+pub(crate) fn around(block: &Found, address: u64) -> Option<Around> {
+    let (low, high) = beside(block);
+    if let Some(part) = FULL.at(block.start as usize) {
+        return Some(Around::of(&part.system(), address, low, high));
+    }
+    let is_there = block.life == Life::Live && block.size != 0;
+    let nearest = address.clamp(block.start, block.end());
+    // Copied by the kernel: who frees the block meanwhile closes its pages.
+    is_there.then(|| Around::of(&Copied::new(), nearest, low, high))
 }
 
 /// Bytes that were asked for, of the live block that begins here.
@@ -260,6 +294,37 @@ pub(crate) fn lookup(address: u64) -> Option<Found> {
 /// Opens the closed page at an address, so that the program can go on that has touched it. False if that cannot be done.
 pub(crate) fn open_at(address: u64) -> bool {
     CLOSED.at(address as usize).is_some_and(|part| part.arena.open_at(&part.system(), address).is_some())
+}
+
+/// Opens closed pages for a call that is about to access so many bytes from an address on, but not without end. What was written there is
+/// gone when they are closed again.
+pub(crate) fn open_range(address: u64, bytes: u64) {
+    const BYTES_MAX: u64 = 1 << 20;
+    let end = address.saturating_add(bytes.min(BYTES_MAX));
+    let mut page = address & !(PAGE_BYTES - 1);
+    while page < end {
+        let is_open = |block: &Found| {
+            block.life == Life::Live && page < block.end() && block.start < page.saturating_add(PAGE_BYTES)
+        };
+        if CLOSED.contains(page as usize) && !lookup(page.max(address)).as_ref().is_some_and(is_open) {
+            open_at(page);
+        }
+        page = page.saturating_add(PAGE_BYTES);
+    }
+}
+
+/// Of the block that an address lies in, or beside: where it begins, its bytes, and where it is in its life.
+#[inline]
+pub(crate) fn extent(address: u64) -> Option<(u64, u64, Life)> {
+    let known = FULL.at(address as usize).and_then(|part| part.arena.extent(address));
+    if known.is_some() { known } else { extent_slowly(address) }
+}
+
+/// At a closed page; or it may have changed at that moment.
+#[cold]
+#[inline(never)]
+fn extent_slowly(address: u64) -> Option<(u64, u64, Life)> {
+    lookup(address).map(|found| (found.start, found.size, found.life))
 }
 
 /// Looks at all blocks, those that wait as well.

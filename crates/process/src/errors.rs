@@ -94,7 +94,18 @@ impl Errors {
     }
 
     /// The same, with memory around what the error is about, and where that begins.
-    pub(crate) fn enter_with(&self, ledger: &Ledger, entry: &ErrorEntry, (around, bytes): (u64, &[u8])) -> bool {
+    pub(crate) fn enter_with(&self, ledger: &Ledger, entry: &ErrorEntry, around: (u64, &[u8])) -> bool {
+        self.enter_call(ledger, entry, around, b"")
+    }
+
+    /// The same, with the name of the function that was called, if it is no kind's.
+    pub(crate) fn enter_call(
+        &self,
+        ledger: &Ledger,
+        entry: &ErrorEntry,
+        (around, bytes): (u64, &[u8]),
+        function: &[u8],
+    ) -> bool {
         let section = ledger.section(SectionKind::Errors);
         if found_again(section, entry) {
             return true;
@@ -105,11 +116,15 @@ impl Errors {
             return true;
         }
         let Some(row) = ledger.lease(SectionKind::Errors, 1) else { return false };
-        let kept = (!bytes.is_empty()).then(|| ledger.enter(SectionKind::Strings, bytes)).flatten();
-        let around = kept.map_or((0, 0, 0), |at| (around, at as u32, bytes.len() as u32));
-        let (around_address, around_at, around_bytes) = around;
+        let kept = |bytes: &[u8]| {
+            let at = (!bytes.is_empty()).then(|| ledger.enter(SectionKind::Strings, bytes)).flatten();
+            at.map_or((0, 0), |at| (at as u32, bytes.len() as u32))
+        };
+        let ((around_at, around_bytes), (function_at, function_bytes)) = (kept(bytes), kept(function));
+        let around_address = if around_bytes == 0 { 0 } else { around };
+        let told = ErrorEntry { around_address, around_at, around_bytes, function_at, function_bytes, ..*entry };
         let mut bytes = [0; ERROR_BYTES];
-        ErrorEntry { around_address, around_at, around_bytes, ..*entry }.write(CODEC, &mut bytes);
+        told.write(CODEC, &mut bytes);
         let Some((first, _)) = bytes.split_first_chunk_mut::<8>() else { return false };
         let commit = u64::from_ne_bytes(*first);
         *first = [0; 8];

@@ -47,7 +47,7 @@ impl Guarding {
         Guarding {
             level: Level::Off,
             sides: Sides::Behind,
-            one_in: 1,
+            one_in: 0,
             memory_bytes: None,
             by_protection: false,
             quarantine_bytes: 0,

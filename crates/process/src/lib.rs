@@ -113,6 +113,8 @@ pub mod inner;
 #[cfg(not(feature = "loom"))]
 mod instruction;
 #[cfg(not(feature = "loom"))]
+pub mod judged;
+#[cfg(not(feature = "loom"))]
 pub mod labels;
 #[cfg(not(feature = "loom"))]
 mod land;

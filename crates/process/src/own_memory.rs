@@ -192,6 +192,12 @@ impl<A: Sync + Send> OwnMemory<A> {
         (first.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&(address as u64))
     }
 
+    /// Its first address and its end; zeros if there is none.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        let [first, end] = &self.range;
+        (first.load(Ordering::Relaxed), end.load(Ordering::Relaxed))
+    }
+
     /// It, if the address lies in it.
     #[inline(always)]
     pub(crate) fn at(&'static self, address: usize) -> Option<&'static GuardedRange<A>> {

@@ -14,6 +14,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("process", &["format", "guard", "linux", "recorder", "unwind"]),
     ("api", &["format", "linux", "process", "recorder", "unwind", "watch"]),
     ("preload", &["api", "format", "guard", "linux", "process", "unwind", "watch"]),
+    ("calls", &["guard", "linux"]),
     ("watch", &["format", "linux", "process", "recorder", "unwind"]),
     ("heapledger", &["format", "linux", "process", "recorder", "unwind", "watch"]),
     // Outside of them.

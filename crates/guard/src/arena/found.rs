@@ -116,19 +116,24 @@ pub enum Position {
     Behind(u64),
 }
 
-impl Found {
-    pub(super) fn new(row: &Row, first: u64, slot: u32, address: u64) -> Self {
-        let start = first.wrapping_add(row.home).wrapping_add(row.lead);
-        let life = match row.state.kind() {
+impl Life {
+    pub(super) fn of(kind: Kind) -> Self {
+        match kind {
             Kind::Live => Life::Live,
             Kind::Freed => Life::Freed,
             Kind::Released => Life::Released,
             _ => Life::Freeing,
-        };
+        }
+    }
+}
+
+impl Found {
+    pub(super) fn new(row: &Row, first: u64, slot: u32, address: u64) -> Self {
+        let start = first.wrapping_add(row.home).wrapping_add(row.lead);
         Self {
             start,
             size: row.size,
-            life,
+            life: Life::of(row.state.kind()),
             allocated: row.allocated,
             freed: row.freed,
             offset: address.wrapping_sub(start) as i64,

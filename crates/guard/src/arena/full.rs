@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 
 use super::classes::{class_of, units_of};
-use super::found::{Cursor, Fill, Finding, Found, NotFreed, Refused, Request, System, Tables};
+use super::found::{Cursor, Fill, Finding, Found, Life, NotFreed, Refused, Request, System, Tables};
 use super::limits::{FullCounts, Limits};
 use super::slot::{Kind, Slot, flag};
 use super::store::{Store, Unit, Used};
@@ -111,6 +111,11 @@ impl Full {
     /// Bytes around each block at least.
     pub fn gap_bytes(&self) -> u64 {
         self.gap_bytes
+    }
+
+    /// Of these, bytes in front of it and behind it.
+    pub fn around_bytes(&self) -> (u64, u64) {
+        (self.front_bytes, self.gap_bytes.wrapping_sub(self.front_bytes))
     }
 
     /// What freed blocks are filled with.
@@ -279,9 +284,18 @@ impl Full {
             return Some(unit.slot);
         }
         let inside = (offset & Self::UNIT_BYTES.wrapping_sub(1)) as u32;
+        let run = inside.checked_div(unit.more)?;
         // What is left over at the end of a unit belongs to its last run.
-        let last = (Self::UNIT_BYTES as u32).checked_div(unit.more)?.wrapping_sub(1);
-        Some(unit.slot.wrapping_add(inside.checked_div(unit.more)?.min(last)))
+        let is_left_over = run.wrapping_add(1).wrapping_mul(unit.more) > Self::UNIT_BYTES as u32;
+        Some(unit.slot.wrapping_add(run.wrapping_sub(u32::from(is_left_over))))
+    }
+
+    /// Of the block in whose run an address lies: where it begins, its bytes, and where it is in its life. `None` also where that changes
+    /// at this moment: [`lookup`](Self::lookup) says more, and takes longer.
+    #[inline]
+    pub fn extent(&self, address: u64) -> Option<(u64, u64, Life)> {
+        let (start, size, kind) = self.store.slot(self.number(address)?)?.extent()?;
+        Some((self.store.first().wrapping_add(start), size, Life::of(kind)))
     }
 
     /// The block in whose run an address lies, also in front of it or behind it.

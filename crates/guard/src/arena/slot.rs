@@ -225,6 +225,18 @@ impl Slot {
         }
     }
 
+    /// Where its block begins, seen from the range, how many bytes it has, and what it is: of one moment. `None` if there is no block, or
+    /// the row does not hold still.
+    #[inline]
+    pub(super) fn extent(&self) -> Option<(u64, u64, Kind)> {
+        let state = self.state();
+        let kind = state.kind();
+        let (home, _) = self.home();
+        let start = home.wrapping_add(u64::from(self.lead.load(Ordering::Relaxed)));
+        let size = self.size.load(Ordering::Relaxed);
+        (!matches!(kind, Kind::Vacant | Kind::Filling) && self.is_still(state)).then_some((start, size, kind))
+    }
+
     /// What the row says, all of one moment. `None` if there is no block, or it does not hold still.
     pub(super) fn row(&self) -> Option<Row> {
         for _ in 0..8 {

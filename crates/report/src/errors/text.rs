@@ -99,7 +99,7 @@ pub(super) fn one(
         frames::stack(out, &names.stack(stack.site)?, context.paint)?;
     }
     let front = &error.neighbours[0];
-    if is_in_front(error) && front.address != 0 && front.site != Site::NONE {
+    if is_unseen(error) && is_in_front(error) && front.address != 0 && front.site != Site::NONE {
         writeln!(out, "block in front, which may have overrun, allocated")?;
         frames::thread(out, context, front.thread.row(), false)?;
         frames::stack(out, &names.stack(front.site)?, context.paint)?;

@@ -1,0 +1,1 @@
+../../calls/build.rs
