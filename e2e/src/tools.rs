@@ -59,6 +59,15 @@ pub fn preload() -> &'static Path {
     })
 }
 
+/// The library that judges calls of the C library, which is preloaded behind it.
+pub fn calls() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        cargo("heapledger-calls", &[], &target());
+        target().join("release/libheapledger_calls.so")
+    })
+}
+
 /// The preload library that compares each stack with what libgcc's unwinder says.
 pub fn oracle() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

@@ -1,14 +1,15 @@
-//! The preload library as the dynamic linker sees it.
+//! The preload library, and the one that judges calls, as the dynamic linker sees them.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
-use heapledger_e2e::tools::{command, preload, root};
+use heapledger_e2e::tools::{calls, command, preload, root};
 use heapledger_e2e::{Result, check, process};
 
 /// Names from `nm` with these options: letter and name.
-fn symbols(options: &[&str]) -> Result<Vec<(char, String)>> {
-    let text = process::run(command("nm").args(options).arg(preload()))?.good()?.out();
+fn symbols(library: &Path, options: &[&str]) -> Result<Vec<(char, String)>> {
+    let text = process::run(command("nm").args(options).arg(library))?.good()?.out();
     let symbol = |line: &str| {
         let mut words = line.split_ascii_whitespace().rev();
         let name = words.next()?.to_owned();
@@ -60,8 +61,11 @@ fn the_recorders_words_are_zeros_at_first() -> Result {
 
 #[test]
 fn what_is_exported_is_the_list() -> Result {
-    let exported: BTreeSet<String> = symbols(&["-D", "--defined-only"])?.into_iter().map(|(_, name)| name).collect();
-    let listed = &hooked()? | &api()?;
+    let exported: BTreeSet<String> =
+        symbols(preload(), &["-D", "--defined-only"])?.into_iter().map(|(_, name)| name).collect();
+    let mut listed = &hooked()? | &api()?;
+    // For the library that judges calls.
+    listed.insert("heapledger_judging".to_owned());
     let more: Vec<_> = exported.difference(&listed).collect();
     let less: Vec<_> = listed.difference(&exported).collect();
     check!(
@@ -73,12 +77,14 @@ fn what_is_exported_is_the_list() -> Result {
 
 #[test]
 fn nothing_is_needed_from_others() -> Result {
-    let strong: Vec<_> =
-        symbols(&["-D", "--undefined-only"])?.into_iter().filter(|(letter, _)| *letter != 'w').collect();
-    check!(strong.is_empty(), "undefined and not weak: {strong:?}");
-    let needed = process::run(command("readelf").arg("-d").arg(preload()))?.good()?.out();
-    check!(!needed.contains("(NEEDED)"), "it needs another library:\n{needed}");
-    check!(!needed.contains("TEXTREL"), "its code would be written at load");
+    for library in [preload(), calls()] {
+        let undefined = symbols(library, &["-D", "--undefined-only"])?;
+        let strong: Vec<_> = undefined.into_iter().filter(|(letter, _)| *letter != 'w').collect();
+        check!(strong.is_empty(), "undefined and not weak: {strong:?}");
+        let needed = process::run(command("readelf").arg("-d").arg(library))?.good()?.out();
+        check!(!needed.contains("(NEEDED)"), "it needs another library:\n{needed}");
+        check!(!needed.contains("TEXTREL"), "its code would be written at load");
+    }
     Ok(())
 }
 
@@ -89,7 +95,11 @@ fn is_panic(name: &str) -> bool {
 
 #[test]
 fn nothing_can_panic() -> Result {
-    let code = process::run(command("objdump").args(["-d", "--no-show-raw-insn"]).arg(preload()))?.good()?.out();
+    [preload(), calls()].into_iter().try_for_each(cannot_panic)
+}
+
+fn cannot_panic(library: &Path) -> Result {
+    let code = process::run(command("objdump").args(["-d", "--no-show-raw-insn"]).arg(library))?.good()?.out();
     let (mut function, mut functions, mut leads) = ("", 0, Vec::new());
     for line in code.lines() {
         if let Some(name) = line.strip_suffix(">:").and_then(|line| line.split_once('<')) {
@@ -101,7 +111,7 @@ fn nothing_can_panic() -> Result {
     }
     check!(functions > 100, "the library has no symbol table to look at");
     check!(leads.is_empty(), "code that panics: {leads:?}");
-    let bytes = fs::read(preload()).map_err(|error| error.to_string())?;
+    let bytes = fs::read(library).map_err(|error| error.to_string())?;
     for text in ["panicked at", "index out of bounds", "attempt to ", "called `Option::unwrap()`"] {
         check!(!bytes.windows(text.len()).any(|part| part == text.as_bytes()), "it holds the text {text:?}");
     }

@@ -1,13 +1,16 @@
 //! Programs that do one thing wrong with a block: each is told with what it is, where it was found, whose the block is and who did it, as
 //! `e2e/src/guard/promise.rs` promises for the level; and the same done rightly is silent, with the same output.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use heapledger_e2e::guard::promise::Promise;
 use heapledger_e2e::guard::{Build, Level, SOURCES, built, cases, stays_silent, told};
-use heapledger_e2e::process::PATIENCE;
+use heapledger_e2e::process::{self, PATIENCE};
 use heapledger_e2e::programs::{Load, NAMES, Redis, UNCOUNTED, prepare};
 use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, root};
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::{Result, check, skip};
 
@@ -79,6 +82,78 @@ levels! {
     full_tells_what_it_promises, full_is_silent_where_nothing_is_wrong, Level::Full;
     page_tells_what_it_promises, page_is_silent_where_nothing_is_wrong, Level::Page;
     under_tells_what_it_promises, under_is_silent_where_nothing_is_wrong, Level::Under;
+}
+
+/// Calls that are judged where much else is going on, and calls that must be what they are: see `judged.c`.
+#[test]
+fn judged_calls_are_what_they_are() -> Result {
+    for build in [Build::O0, Build::O2] {
+        let Some(program) = built("judged.c", build)? else {
+            skip("judged.c", "there is no compiler for it");
+            continue;
+        };
+        let scratch = Scratch::new();
+        let plain = process::run(command(&program).current_dir(scratch.work()))?.good()?;
+        let guarded = process::run(&mut under_run(&scratch, "x", Level::Full.options(), &program, &[]))?.good()?;
+        check!(plain.out() == guarded.out(), "it says {guarded}, and without us {plain}");
+        let of_child: Vec<String> = guarded.err().lines().map(str::to_owned).collect();
+        let parts = [
+            ["heap-buffer-overflow: memcpy writes 50 bytes, 0 bytes inside the 48-byte block", "called from"],
+            ["heap-buffer-overflow: strcpy writes 11 bytes, 0 bytes inside the 10-byte block", "called from"],
+            ["heap-use-after-free: memset writes 4 bytes, 0 bytes inside the freed 10-byte block", "called from"],
+            ["heap-use-after-free: snprintf reads 1 byte, 0 bytes inside the freed 30-byte block", "called from"],
+        ];
+        for of_call in parts {
+            let lines = of_child.iter().filter(|line| of_call.iter().all(|part| line.contains(part))).count();
+            check!(lines == 1, "{of_call:?} is told {lines} times: {of_child:#?}");
+        }
+        let errors = told::errors(&scratch.path("x.hl"))?;
+        let places: Vec<_> = errors.iter().map(|error| (error.kind(), error.found_at())).collect();
+        check!(places == [("heap-buffer-overflow", "call"); 2], "of the loop and of the handler: {errors:#?}");
+        check!(errors[0].json["repeats"] == 2 && errors[0].json["called"] == "memcpy", "{errors:#?}");
+    }
+    Ok(())
+}
+
+/// The functions of the list in `crates/calls`.
+fn judged_functions() -> Result<BTreeSet<String>> {
+    let path = root().join("crates/calls/src/list.rs");
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let rows = text.lines().filter(|line| line.contains("|c: &Call|"));
+    let names: BTreeSet<String> = rows.filter_map(|row| row.split('"').nth(1)).map(str::to_owned).collect();
+    check!(names.len() > 150 && names.contains("memcpy"), "the list was not understood: {names:?}");
+    Ok(names)
+}
+
+/// Each of them is called once in a wrong way, and told once, with what it has read or written.
+#[test]
+fn each_judged_function_is_told() -> Result {
+    let Some(program) = built("every_call.c", Build::O0)? else {
+        skip("every_call.c", "there is no compiler for it");
+        return Ok(());
+    };
+    let scratch = Scratch::new();
+    let said = process::run(&mut under_run(&scratch, "x", Level::Full.options(), &program, &[]))?.good()?.out();
+    let (mut errors, mut functions) = (told::errors(&scratch.path("x.hl"))?, judged_functions()?);
+    for line in said.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [function, direction, bytes] = words[..] else { return Err(format!("the program says {line}")) };
+        let bytes: u64 = bytes.parse().map_err(|_| format!("the program says {line}"))?;
+        check!(functions.remove(function), "{function} is not in the list, or comes twice");
+        let (of_it, others): (Vec<_>, Vec<_>) = errors.into_iter().partition(|error| error.json["called"] == function);
+        errors = others;
+        check!(of_it.len() == 1, "{function} is told {} times: {of_it:#?}", of_it.len());
+        let (kind, json) = (of_it[0].kind(), &of_it[0].json);
+        let has_bytes = json["bytes"].as_u64().is_some_and(|told| if bytes == 0 { told > 48 } else { told == bytes });
+        let is_told = kind == "heap-buffer-overflow" && of_it[0].found_at() == "call" && json["repeats"] == 0;
+        check!(is_told && has_bytes && json["direction"] == direction, "{line}, and what is told: {json}");
+    }
+    check!(functions.is_empty() && errors.is_empty(), "never called: {functions:?}; and told beside: {errors:#?}");
+    let (scratch, good) = (Scratch::new(), ["good".to_owned()]);
+    process::run(&mut under_run(&scratch, "x", Level::Full.options(), &program, &good))?.good()?;
+    let errors = told::errors(&scratch.path("x.hl"))?;
+    check!(errors.is_empty(), "where nothing is wrong: {errors:#?}");
+    Ok(())
 }
 
 /// Programs that do nothing wrong: they say what they say without us, and nothing is reported.

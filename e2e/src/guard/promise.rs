@@ -21,12 +21,10 @@ const WATCHED_BEFORE: i64 = 16;
 /// And behind it: the canary. The slack as well, but how much there is is the allocator's affair.
 const WATCHED_BEHIND: i64 = 4;
 
-/// Whether calls into the C library are held against the ranges of blocks.
-const CALLS_ARE_JUDGED: bool = false;
 /// Functions of the C library whose ranges nobody reckons: what they touch is found as if the program had.
-const NOT_JUDGED: [&str; 7] = ["sscanf", "strftime", "inet_ntop", "swab", "readlink", "strtol", "fgetws"];
-/// Those of which that is a matter of time.
-const PERHAPS_JUDGED: [&str; 5] = ["fwrite", "fputs", "writev", "pwrite", "recvfrom"];
+const NOT_JUDGED: [&str; 1] = ["sscanf"];
+/// Those that are judged when they are over, by what has come of them: where a page is closed, they may meet that first.
+const JUDGED_AFTER: [&str; 8] = ["fread", "fgets", "fgetws", "getline", "inet_ntop", "strftime", "swprintf", "strtol"];
 
 fn found(places: &[&str]) -> Promise {
     Promise::Found(places.iter().map(|place| (*place).to_owned()).collect())
@@ -51,18 +49,16 @@ impl Case {
             // By the state of the block, whatever stands around it.
             return found(&[if self.by == "realloc" { "realloc" } else { "free" }]);
         }
-        let is_judged = CALLS_ARE_JUDGED && self.is_call() && !NOT_JUDGED.contains(&&*self.by);
+        let is_judged = self.is_call() && !NOT_JUDGED.contains(&&*self.by);
         match level {
             Level::Off => Promise::Nothing,
             Level::Light => self.by_canaries(),
-            _ if CALLS_ARE_JUDGED && PERHAPS_JUDGED.contains(&&*self.by) => Promise::Either,
+            Level::Page | Level::Under if is_judged && JUDGED_AFTER.contains(&&*self.by) => {
+                found(&["call", "instruction"])
+            }
             _ if is_judged => found(&["call"]),
             Level::Full if self.is_after_free() && self.access == Access::Write => found(&["quarantine", "exit"]),
             Level::Full => self.by_canaries(),
-            // They touch memory in steps of their own, and the kernel does not fault at all.
-            Level::Page | Level::Under if !CALLS_ARE_JUDGED && self.is_call() => Promise::Either,
-            // The kernel does not fault for us: it says that there is no memory.
-            Level::Page | Level::Under if self.by == "readlink" => Promise::Either,
             Level::Page | Level::Under if self.is_after_free() => found(&["instruction"]),
             Level::Page => self.beside_a_page(true),
             Level::Under => self.beside_a_page(false),
