@@ -4,12 +4,13 @@
 use crate::guarded::GUARD;
 use crate::periodic::PERIODIC;
 use crate::shared::Shared;
-use crate::{arenas, damage};
+use crate::{arenas, damage, look};
 use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::Kind;
 use heapledger_format::errors::FoundAt;
-use heapledger_guard::Memory;
-use heapledger_linux::syscall;
+use heapledger_guard::{Checked, Memory};
+use heapledger_linux::{process, syscall};
 
 /// What a look at blocks has come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub fn all<M: Memory>(shared: &'static Shared, memory: impl Fn() -> M, at: Found
         if looked.is_multiple_of(BLOCKS_AT_ONCE) && !is_late {
             is_late = syscall::clock(CLOCK_MONOTONIC).saturating_sub(begin_ns) > NS_MAX;
         }
-        let seen = if is_late { None } else { look(shared, &memory, address, at) };
+        let seen = if is_late { None } else { look_at(shared, &memory, address, at) };
         match seen {
             None => swept.unseen = swept.unseen.wrapping_add(1),
             Some(damaged) => swept.damaged = swept.damaged.wrapping_add(u64::from(damaged)),
@@ -79,7 +80,7 @@ pub(crate) fn step(shared: &'static Shared, from: usize, found: &mut bool) -> Op
         let is_whole = GUARD.check(&memory, address).is_none_or(|checked| checked.is_whole());
         if !is_whole
             && !PERIODIC.is_told(address as u64)
-            && look(shared, &Copied::new, address, FoundAt::Sweep) == Some(true)
+            && look_at(shared, &Copied::new, address, FoundAt::Sweep) == Some(true)
         {
             PERIODIC.is_new(address as u64);
             *found = true;
@@ -90,18 +91,39 @@ pub(crate) fn step(shared: &'static Shared, from: usize, found: &mut bool) -> Op
     Some(next)
 }
 
+/// The number that the ledger has of the block that begins here: another block there has another one.
+fn number(shared: &Shared, address: usize) -> Option<u64> {
+    let [commit, ..] = shared.words_of(look::slot_of(shared, &shared.index, address as u64)?, Ordering::Acquire);
+    (commit != 0).then_some(commit)
+}
+
 /// Looks at one block: whether it is damaged. `None` if it cannot be read, and is still there.
-fn look<M: Memory>(shared: &'static Shared, memory: &impl Fn() -> M, address: usize, at: FoundAt) -> Option<bool> {
-    let Some(checked) = GUARD.check(&memory(), address) else { return (!GUARD.begins(address)).then_some(false) };
-    // Another thread may be giving it back, or have had it resized meanwhile: damage is what is still there when looked at again.
-    if !checked.is_whole() && GUARD.begins(address) {
-        let again = memory();
-        if GUARD.check(&again, address) == Some(checked) && GUARD.begins(address) {
-            damage::tell(shared, &again, &checked, address, (at, Kind::NONE));
-            return Some(true);
-        }
+fn look_at<M: Memory>(shared: &'static Shared, memory: &impl Fn() -> M, address: usize, at: FoundAt) -> Option<bool> {
+    let (before, copied) = (number(shared, address), memory());
+    let Some(checked) = GUARD.check(&copied, address) else { return (!GUARD.begins(address)).then_some(false) };
+    if checked.is_whole() || !GUARD.begins(address) {
+        return Some(false);
     }
-    Some(false)
+    // Another thread may be giving it back, or have given it back and been given it again, as often as it likes.
+    let is_it = match before {
+        // It is in the ledger before it is the program's, and not any more when it is given back.
+        Some(before) => number(shared, address) == Some(before),
+        None => process::threads() == 1 || stays(memory, &checked, address),
+    };
+    if is_it {
+        damage::tell(shared, &copied, &checked, address, (at, Kind::NONE));
+    }
+    Some(is_it)
+}
+
+/// Whether a block of which the ledger knows nothing is damaged in the same way whenever it is looked at.
+fn stays<M: Memory>(memory: &impl Fn() -> M, checked: &Checked, address: usize) -> bool {
+    const LOOKS: usize = 8;
+    const BETWEEN_MS: u32 = 1;
+    (0..LOOKS).all(|_| {
+        syscall::futex_wait(&AtomicU32::new(0), 0, BETWEEN_MS);
+        GUARD.begins(address) && GUARD.check(&memory(), address).as_ref() == Some(checked) && GUARD.begins(address)
+    })
 }
 
 /// Looks at the block that begins at an address. `None` if none does that is guarded.
@@ -110,7 +132,7 @@ pub fn one(shared: &'static Shared, address: usize) -> Option<bool> {
     if arenas::contains(address) {
         return arenas::check(shared, address);
     }
-    if GUARD.begins(address) { look(shared, &Copied::new, address, FoundAt::Sweep) } else { None }
+    if GUARD.begins(address) { look_at(shared, &Copied::new, address, FoundAt::Sweep) } else { None }
 }
 
 /// Bytes that are copied at once: no page begins inside.
