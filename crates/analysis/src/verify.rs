@@ -10,6 +10,7 @@ use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag, Whereabouts,
 };
 use heapledger_format::guard::{GuardTables, Kept};
+use heapledger_format::session::guard;
 use heapledger_format::{Entry, ThreadRow, ThreadRowPlus1, Ticks};
 use heapledger_guard::{Bits, Checked, Damage, Finding, Life, Memory, NextBit, Region, Rows, Secret, Width, check};
 use heapledger_source::{FoundError, Ledger, ProgramMemory, SourceError};
@@ -49,6 +50,8 @@ pub struct Verified {
     pub unread: u64,
     /// Whether it took too long, and blocks were left.
     pub is_cut: bool,
+    /// Whether there may be blocks at closed pages, which are not looked at from outside.
+    pub has_pages: bool,
     /// What is damaged: up to two of each block, most of which are told.
     pub errors: Vec<FoundError>,
 }
@@ -56,7 +59,7 @@ pub struct Verified {
 impl Verified {
     /// Whether all was looked at.
     pub fn is_whole(&self) -> bool {
-        self.unread == 0 && !self.is_cut
+        self.unread == 0 && !self.is_cut && !self.has_pages
     }
 }
 
@@ -121,7 +124,9 @@ pub fn verify(
     let begin = Instant::now();
     let is_late = || begin.elapsed() > LOOKING_MAX;
     let (guard, cached) = (Guard::of(tables), Cached::new(memory));
-    let (mut verified, mut suspects) = (Verified::default(), Vec::new());
+    let has_pages =
+        guard::ALL.iter().position(|level| *level == guard::PAGE).is_some_and(|page| tables.level >= page as u64);
+    let (mut verified, mut suspects) = (Verified { has_pages, ..Verified::default() }, Vec::new());
     dressed(&guard, &cached, &mut verified, &mut suspects, &is_late);
     rows(&guard, &cached, &mut verified, &mut suspects, &is_late, progress);
     if !suspects.is_empty() && ledger.is_running() {
