@@ -279,7 +279,7 @@ extern "C" fn resized_slowly(hook: usize, frame: &mut CallFrame, result: usize) 
 #[inline(always)]
 fn resize<'f>(hook: usize, hooked: &Hooked, frame: &'f CallFrame, result: usize) -> ReallocEnd<'f> {
     let size = size_asked(hooked.shape, frame);
-    let new = (result != 0).then(|| new_block(hook, hooked, result, size));
+    let new = (result != 0).then(|| new_block(hook, hooked, result, size, guard::is_of_all()));
     ReallocEnd {
         begun: &frame.kept,
         by: hooked.kind,
@@ -299,10 +299,10 @@ fn may_call_others(hooked: &Hooked) -> bool {
 }
 
 #[inline(always)]
-fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize) -> NewBlock {
+fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize, is_guarded: bool) -> NewBlock {
     let is_apart = next::gives_malloc_blocks(hook, hooked.family) && next::is_glibc();
     let (usable, heap) = if is_apart {
-        in_glibc(address, size)
+        in_glibc(address, size, is_guarded)
     } else if next::gives_malloc_blocks(hook, hooked.family) {
         (Usable::Ask(next::usable_size), 0)
     } else {
@@ -325,7 +325,19 @@ fn book_block(
         call_failed(hook, frame);
         return 0;
     }
-    let block = new_block(hook, hooked, address, size);
+    if guard::is_on() {
+        return book_guarded(hook, thread, frame, address, size);
+    }
+    hooks::block_begins(&SHARED, thread, &frame.registers, &new_block(hook, hooked, address, size, false));
+    address
+}
+
+/// The same where blocks are guarded. Compiled for itself: what it asks and has in memory, others have in registers.
+#[cold]
+#[inline(never)]
+fn book_guarded(hook: usize, thread: Option<Ready>, frame: &Caller, address: usize, size: usize) -> usize {
+    let Some(hooked) = HOOKED.get(hook) else { return address };
+    let block = new_block(hook, hooked, address, size, guard::is_of_all());
     if guard::is_sampled() && block.is_apart && may_lie_elsewhere(hooked, frame) {
         return guard::gives_elsewhere(thread, &frame.registers, &block);
     }
@@ -405,8 +417,8 @@ pub(crate) fn alignment_asked(kind: Kind, frame: &Caller) -> usize {
 
 /// glibc's word before a block says how long the chunk is and where it comes from: what `malloc_usable_size` reads, too.
 #[inline(always)]
-fn in_glibc(address: usize, size: usize) -> (Usable, u8) {
-    if guard::is_of_all() {
+fn in_glibc(address: usize, size: usize, is_guarded: bool) -> (Usable, u8) {
+    if is_guarded {
         let (bytes, heap) = guard::room(address, size);
         return (Usable::Known(bytes), heap);
     }
