@@ -7,7 +7,7 @@ use crate::guard;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::life;
 use crate::next;
-use crate::others;
+use crate::says::{SaysNothing, given_back};
 use crate::watched::{self, Watched};
 use heapledger_format::Kind;
 use heapledger_format::errors::ErrorKind;
@@ -15,7 +15,6 @@ use heapledger_process::code;
 use heapledger_process::enclosing::{self, Call};
 use heapledger_process::entry;
 use heapledger_process::errors::FailedCall;
-use heapledger_process::families::GivenBack;
 use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::reallocation::Reallocation;
@@ -174,28 +173,6 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
 fn book_end(frame: &CallFrame, block: usize, by: Kind) {
     let says = given_back(by, frame);
     hooks::block_ends(&SHARED, hooks::ready_to_follow(&SHARED), &frame.registers, block, by, says);
-}
-
-/// What a function that frees says of the block.
-#[inline(always)]
-fn given_back(by: Kind, frame: &Caller) -> GivenBack {
-    let (size, alignment) = match by {
-        Kind::FREE_SIZED | Kind::DELETE_SIZED | Kind::DELETE_ARRAY_SIZED => (Some(1), None),
-        Kind::DELETE_SIZED_ALIGN | Kind::DELETE_ARRAY_SIZED_ALIGN => (Some(1), Some(2)),
-        Kind::FREE_ALIGNED_SIZED => (Some(2), Some(1)),
-        Kind::DELETE_ALIGN | Kind::DELETE_ARRAY_ALIGN => (None, Some(1)),
-        Kind::DELETE_ALIGN_NOTHROW | Kind::DELETE_ARRAY_ALIGN_NOTHROW => (None, Some(1)),
-        _ => (None, None),
-    };
-    let said = |index: usize| argument(frame, index);
-    GivenBack {
-        by,
-        size: size.map(said),
-        alignment: alignment.map_or(0, said),
-        operators_are_shared: others::share_operators,
-        all_call_us: others::all_call_us,
-        is_glibc: others::is_glibc,
-    }
 }
 
 /// Second half; returns the result.
@@ -477,7 +454,7 @@ pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
     if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))
     {
         let by = const { hooked_at(HOOK).kind };
-        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, by, given_back(by, frame));
+        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, by, SaysNothing::<HOOK>);
     }
     function
 }

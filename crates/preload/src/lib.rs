@@ -44,6 +44,7 @@ mod others;
 mod real;
 #[cfg(not(feature = "wrapped"))]
 mod restrictions;
+mod says;
 #[cfg(not(feature = "wrapped"))]
 mod signals;
 mod stubs;
