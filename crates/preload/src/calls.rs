@@ -238,7 +238,22 @@ extern "C" fn given(hook: usize, frame: &mut CallFrame, result: usize) -> usize 
 #[inline(never)]
 extern "C" fn resized(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return result };
-    if hooks::realloc_ends(&SHARED, &frame.registers, &resize(hook, hooked, frame, result)) {
+    if guard::is_on() {
+        return resized_guarded(hook, frame, result);
+    }
+    if hooks::realloc_ends(&SHARED, &frame.registers, &resize(hook, hooked, frame, result, false)) {
+        return unknown(result);
+    }
+    resized_slowly(hook, frame, result)
+}
+
+/// The same where blocks are guarded, as [`book_guarded`].
+#[cold]
+#[inline(never)]
+extern "C" fn resized_guarded(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
+    if let Some(hooked) = HOOKED.get(hook)
+        && hooks::realloc_ends(&SHARED, &frame.registers, &resize(hook, hooked, frame, result, guard::is_of_all()))
+    {
         return unknown(result);
     }
     resized_slowly(hook, frame, result)
@@ -248,15 +263,15 @@ extern "C" fn resized(hook: usize, frame: &mut CallFrame, result: usize) -> usiz
 #[inline(never)]
 extern "C" fn resized_slowly(hook: usize, frame: &mut CallFrame, result: usize) -> usize {
     if let Some(hooked) = HOOKED.get(hook) {
-        hooks::realloc_ends_slowly(&SHARED, &frame.registers, &resize(hook, hooked, frame, result));
+        hooks::realloc_ends_slowly(&SHARED, &frame.registers, &resize(hook, hooked, frame, result, guard::is_of_all()));
     }
     unknown(result)
 }
 
 #[inline(always)]
-fn resize<'f>(hook: usize, hooked: &Hooked, frame: &'f CallFrame, result: usize) -> ReallocEnd<'f> {
+fn resize<'f>(hook: usize, hooked: &Hooked, frame: &'f CallFrame, result: usize, is_guarded: bool) -> ReallocEnd<'f> {
     let size = size_asked(hooked.shape, frame);
-    let new = (result != 0).then(|| new_block(hook, hooked, result, size, guard::is_of_all()));
+    let new = (result != 0).then(|| new_block(hook, hooked, result, size, is_guarded));
     ReallocEnd {
         begun: &frame.kept,
         by: hooked.kind,

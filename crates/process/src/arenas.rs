@@ -427,14 +427,14 @@ pub(crate) fn check(shared: &'static Shared, address: usize) -> Option<bool> {
 #[inline(always)]
 pub(crate) fn annotate(shared: &Shared, address: impl FnOnce() -> u64, block: impl FnOnce() -> Option<FreedEntry>) {
     if shared.settings().guard.level >= Level::Full && contains(address() as usize) {
-        keep(block());
+        keep(block);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn keep(freed: Option<FreedEntry>) {
-    let Some(freed) = freed.filter(|freed| contains(freed.block.address as usize)) else { return };
+fn keep(freed: impl FnOnce() -> Option<FreedEntry>) {
+    let Some(freed) = freed().filter(|freed| contains(freed.block.address as usize)) else { return };
     let block = &freed.block;
     let given = packed(block.site, block.thread, block.kind, block.time);
     let taken = packed(freed.site, freed.thread, freed.by, freed.time);

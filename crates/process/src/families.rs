@@ -155,13 +155,16 @@ impl Access<'_> {
     pub(crate) fn look_at_family(
         &mut self,
         slot: Slot,
-        given_back: Option<GivenBack>,
+        says: impl Says,
         (registers, number): (&Registers, Option<Number>),
     ) {
-        if let Some(given_back) = given_back
-            && self.looks_wrong(slot, &given_back)
-        {
-            self.aside(move |access| access.check_family(slot, given_back, registers, number));
+        if says.given_back().is_some_and(|given_back| self.looks_wrong(slot, &given_back)) {
+            // Asked again there: it need not lie on the program's stack until then.
+            self.aside(move |access| {
+                if let Some(given_back) = says.given_back() {
+                    access.check_family(slot, given_back, registers, number);
+                }
+            });
         }
     }
 

@@ -271,10 +271,12 @@ fn book_end(mut access: Access, registers: &Registers, address: usize, by: Kind,
         let is_known = policy::end_looked_at(&mut access, address as u64, &ended, |access, slot, number| {
             access.look_at_layout(slot, says, (registers, Some(number)));
         });
-        if let Some(given_back) = says.given_back()
-            && !is_known
-        {
-            access.aside(move |access| access.look_at_unknown(address as u64, given_back, registers, FoundAt::Free));
+        if !is_known && says.given_back().is_some() {
+            access.aside(move |access| {
+                if let Some(given_back) = says.given_back() {
+                    access.look_at_unknown(address as u64, given_back, registers, FoundAt::Free);
+                }
+            });
         }
     }
 }
@@ -360,8 +362,12 @@ fn realloc_begins_slowly(
 fn detach(mut access: Access, registers: &Registers, address: usize, says: impl Says) -> Reallocation {
     access.note_said(says);
     let Some(detached) = policy::detach(&mut access, address as u64) else {
-        if let Some(given_back) = says.given_back() {
-            access.aside(move |access| access.look_at_unknown(address as u64, given_back, registers, FoundAt::Realloc));
+        if says.given_back().is_some() {
+            access.aside(move |access| {
+                if let Some(given_back) = says.given_back() {
+                    access.look_at_unknown(address as u64, given_back, registers, FoundAt::Realloc);
+                }
+            });
         }
         return Reallocation::default();
     };

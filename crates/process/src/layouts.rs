@@ -98,7 +98,7 @@ impl Access<'_> {
         {
             self.aside(move |access| access.check_layout(slot, says, registers, number));
         }
-        self.look_at_family(slot, says.given_back(), (registers, number));
+        self.look_at_family(slot, says, (registers, number));
     }
 
     /// Whether what is said of the block in a slot, which this thread has taken out, may be wrong.

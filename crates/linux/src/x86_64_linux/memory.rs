@@ -123,6 +123,9 @@ impl FileMapping {
         result
     }
 
+    /// Not compiled into its caller, which stands deep on the program's stack.
+    #[cold]
+    #[inline(never)]
     fn back_by_path(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         if !self.has_file() {
             return Ok(()); // memory has storage as soon as it is written

@@ -93,7 +93,7 @@ mod number {
 ///
 /// # Safety
 /// What the kernel does with these arguments must be sound for the calling program.
-#[inline(always)]
+#[inline]
 unsafe fn call(number: usize, args: [usize; 6]) -> Result<usize> {
     let result: isize;
     // SAFETY: the `syscall` instruction changes rax, rcx and r11 only; the caller vouches for the rest.
