@@ -42,14 +42,15 @@ mod full;
 mod limits;
 mod slot;
 mod store;
+mod watched;
 
 pub use closed::Closed;
 pub use found::{Cursor, Fill, Finding, Found, Life, NotFreed, Position, Refused, Request, System, Tables};
 pub use full::Full;
-pub(crate) use full::Watched;
 pub use limits::{ClosedCounts, ClosedLimits, FullCounts, Limits, Side};
 pub use slot::Slot;
 pub use store::Used;
+pub(crate) use watched::Watched;
 
 use crate::check::Region;
 use crate::memory::Memory;
@@ -57,18 +58,19 @@ use crate::memory::Memory;
 /// What lies in front of blocks and behind them.
 const CANARY: u8 = crate::layout::SLACK_FILL;
 
-/// Tells what is damaged on both sides of a block. Whether anything is.
+/// Tells what is damaged on both sides of the block that begins at `start`. Whether anything is. Of whom it is told is asked only then.
+#[inline(always)]
 fn tell_edges(
     memory: &impl Memory,
-    block: &Found,
+    (start, block): (u64, impl Fn() -> Found),
     (front, behind): ((u64, u64), (u64, u64)),
     mut found: impl FnMut(&Finding),
 ) -> bool {
     let mut any = false;
     for (range, region) in [(front, Region::HeadCanary), (behind, Region::TailCanary)] {
-        if let Some(damage) = bytes::damage(memory, range, CANARY, block.start, region) {
+        if let Some(damage) = bytes::damage(memory, range, CANARY, start, region) {
             any = true;
-            found(&Finding { block: *block, damage });
+            found(&Finding { block: block(), damage });
         }
     }
     any

@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::leaf::{Leaf, LeafSlot, Pages};
 
@@ -30,11 +30,19 @@ pub enum Marked {
 ///
 /// All zeros are an empty one. A leaf of `WORDS` words stands for 512 times as many bytes of the address space; 2^19 leaves of
 /// 2^19 words are the 47 bits of a program's.
+/// Who reads it from outside looks at the slots alone, which come first.
 #[derive(Debug)]
-#[repr(transparent)]
+#[repr(C)]
 pub struct Dressed<const LEAVES: usize, const WORDS: usize> {
     slots: [LeafSlot<WORDS>; LEAVES],
+    /// A bit for each group of slots of which one was ever taken: nearly none is.
+    groups: [AtomicU32; GROUPS / GROUP_BITS],
 }
+
+/// Groups of slots.
+const GROUPS: usize = 4096;
+/// Groups of a word.
+const GROUP_BITS: usize = 32;
 
 /// The place of one bit.
 #[derive(Clone, Copy)]
@@ -50,10 +58,47 @@ impl<const LEAVES: usize, const WORDS: usize> Default for Dressed<LEAVES, WORDS>
     }
 }
 
+/// How many words there are before the first with a bit, about: a few more of them may be empty.
+fn empty_words(words: &[AtomicU32]) -> usize {
+    const AT_ONCE: usize = 32;
+    let any = |words: &[AtomicU32]| words.iter().fold(0, |any, word| any | word.load(Ordering::Relaxed)) != 0;
+    let chunks = words.chunks(AT_ONCE).position(any);
+    chunks.map_or(words.len(), |chunks| chunks.wrapping_mul(AT_ONCE))
+}
+
 impl<const LEAVES: usize, const WORDS: usize> Dressed<LEAVES, WORDS> {
     /// With no block in it.
     pub const fn new() -> Self {
-        Self { slots: [const { LeafSlot::empty() }; LEAVES] }
+        Self {
+            slots: [const { LeafSlot::empty() }; LEAVES],
+            groups: [const { AtomicU32::new(0) }; GROUPS / GROUP_BITS],
+        }
+    }
+
+    /// The leaf of this number, which nobody had until now.
+    #[cold]
+    fn take_leaf(&self, number: usize, pages: &impl Pages<WORDS>) -> Option<&'static Leaf<WORDS>> {
+        let leaf = self.slots.get(number)?.get_or_take(pages)?;
+        let group = number.checked_mul(GROUPS)?.checked_div(LEAVES)?;
+        let bit = 1u32.wrapping_shl(group.checked_rem(GROUP_BITS)? as u32);
+        self.groups.get(group.checked_div(GROUP_BITS)?)?.fetch_or(bit, Ordering::AcqRel);
+        Some(leaf)
+    }
+
+    /// The number of the first slot from this one on in which a leaf may be.
+    fn next_leaf(&self, number: usize) -> Option<usize> {
+        let mut group = number.checked_mul(GROUPS)?.checked_div(LEAVES)?;
+        let mut wanted = u32::MAX.wrapping_shl(group.checked_rem(GROUP_BITS)? as u32);
+        loop {
+            let groups = self.groups.get(group.checked_div(GROUP_BITS)?)?.load(Ordering::Acquire) & wanted;
+            let first = group & !GROUP_BITS.wrapping_sub(1);
+            if groups != 0 {
+                let found = first.checked_add(groups.trailing_zeros() as usize)?;
+                return Some(found.checked_mul(LEAVES)?.checked_div(GROUPS)?.max(number));
+            }
+            group = first.checked_add(GROUP_BITS)?;
+            wanted = u32::MAX;
+        }
     }
 
     /// The bit for the granule in which an address lies.
@@ -79,8 +124,11 @@ impl<const LEAVES: usize, const WORDS: usize> Dressed<LEAVES, WORDS> {
     pub fn mark(&self, address: u64, pages: &impl Pages<WORDS>) -> Marked {
         let marked = || {
             let bit = Self::bit_of_block(address)?;
-            let word = self.slots.get(bit.leaf)?.get_or_take(pages)?.get(bit.word)?;
-            Some(word.fetch_or(bit.mask, Ordering::AcqRel) & bit.mask != 0)
+            let leaf = match self.leaf(bit.leaf) {
+                Some(leaf) => leaf,
+                None => self.take_leaf(bit.leaf, pages)?,
+            };
+            Some(leaf.get(bit.word)?.fetch_or(bit.mask, Ordering::AcqRel) & bit.mask != 0)
         };
         match marked() {
             Some(false) => Marked::Done,
@@ -159,8 +207,16 @@ impl<const LEAVES: usize, const WORDS: usize> Dressed<LEAVES, WORDS> {
                     .checked_mul(GRANULE_BYTES)?
                     .checked_add(at.checked_mul(WORD_BYTES)?);
             }
-            // What a leaf that is not there stands for is passed over at once.
-            let passed = if leaf.is_none() { (WORDS as u64).checked_sub(bit.word as u64)? } else { 1 };
+            // What leaves that are not there stand for is passed over at once, and what is empty of those that are.
+            let rest = leaf.and_then(|leaf| leaf.get(bit.word.checked_add(1)?..)).unwrap_or_default();
+            let empty = empty_words(rest);
+            let passed = if empty < rest.len() {
+                empty.checked_add(1)? as u64
+            } else {
+                let next = self.next_leaf(bit.leaf.checked_add(1)?)?;
+                let leaves = next.checked_sub(bit.leaf)? as u64;
+                leaves.checked_mul(WORDS as u64)?.checked_sub(bit.word as u64)?
+            };
             at = at.checked_add(passed)?;
             wanted = u32::MAX;
         }

@@ -194,6 +194,14 @@ impl Block {
     }
 }
 
+/// Bytes in front of a block that the allocator's has, as its header says, which is believed: of a block that was [dressed](dress) and not
+/// yet handed out. 0 if it is not in `memory`.
+#[inline(always)]
+pub fn lead_of_new(memory: &impl Memory, address: u64) -> u64 {
+    let word = memory.read(address.wrapping_sub(16)).map(u64::from_le_bytes);
+    word.map_or(0, |word| Block::of_word(word, address).lead)
+}
+
 /// Takes the dressing of a block off again, so that all of what was written is zeros: what an allocator gave for `calloc` is so, and a
 /// block that cannot be handed out dressed is handed out as it was. `None` if it is not in `memory`.
 pub fn undress(memory: &impl Memory, block: &Block) -> Option<()> {

@@ -62,6 +62,8 @@ mod leaf;
 mod memory;
 #[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
 mod outside;
+#[cfg(not(feature = "loom"))]
+mod pattern;
 
 // What threads do without a lock; with the feature `loom` that is all there is, for the model checks in `/loom`.
 #[cfg(target_has_atomic = "64")]
@@ -82,7 +84,8 @@ pub use check::{Bytes, Checked, Damage, Region, block_at, check, whole};
 pub use dressed::{Dressed, Marked};
 #[cfg(not(feature = "loom"))]
 pub use layout::{
-    Block, HEAD_CANARY, HEADER_BYTES, Plan, SLACK_FILL, Secret, TAIL_BYTES, TAIL_CANARY, Width, dress, undress,
+    Block, HEAD_CANARY, HEADER_BYTES, Plan, SLACK_FILL, Secret, TAIL_BYTES, TAIL_CANARY, Width, dress, lead_of_new,
+    undress,
 };
 #[cfg(not(feature = "loom"))]
 pub use leaf::{Leaf, Pages};

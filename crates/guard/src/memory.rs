@@ -1,6 +1,6 @@
 //! Memory that blocks lie in: of this process, or whatever a caller has instead.
 
-use core::ops::Range;
+use crate::pattern::{PATTERN_BYTES, Pattern, fetch_soon};
 
 /// Where blocks and their dressing are read and written.
 pub trait Memory {
@@ -15,16 +15,15 @@ pub trait Memory {
         (0..bytes).try_for_each(|done| self.write(address.wrapping_add(done), [byte]))
     }
 
+    /// Starts to load what lies at an address, if this memory can be loaded ahead of its use.
+    fn fetch_soon(&self, _address: u64) {}
+
     /// The first of so many addresses at which another byte lies than this one; `None` as well if they are not all in this memory.
     fn first_other(&self, address: u64, bytes: u64, byte: u8) -> Option<u64> {
         let mut addresses = (0..bytes).map(|done| address.wrapping_add(done));
         addresses.find(|at| self.read(*at).is_some_and(|found| found != [byte]))
     }
 }
-
-/// What is read and written at once where there is much of it.
-type Word = u64;
-const WORD_BYTES: u64 = size_of::<Word>() as u64;
 
 /// A range of this process's own memory.
 #[derive(Clone, Copy, Debug)]
@@ -56,13 +55,24 @@ impl Window {
         address >= self.first && address != 0 && end.is_some_and(|end| end <= self.end)
     }
 
-    /// So many bytes at this address as single ones, words, and single ones, if they lie in the range.
-    fn parts(&self, address: u64, bytes: u64) -> Option<(Range<u64>, Range<u64>, Range<u64>)> {
+    /// Where the last of the pieces begins that make so many bytes, one at least, if all of them lie in the range.
+    #[inline(always)]
+    fn last_piece(&self, address: u64, bytes: u64) -> Option<u64> {
+        let last = address.wrapping_add(bytes).wrapping_sub(PATTERN_BYTES);
+        (self.has(address, bytes) && usize::try_from(last.wrapping_add(PATTERN_BYTES).wrapping_sub(1)).is_ok())
+            .then_some(last)
+    }
+
+    #[inline(never)]
+    fn fill_few(&self, address: u64, bytes: u64, byte: u8) -> Option<()> {
         let end = address.checked_add(bytes).filter(|_| self.has(address, bytes))?;
-        usize::try_from(end.wrapping_sub(1)).ok()?;
-        let first = address.checked_next_multiple_of(WORD_BYTES).unwrap_or(end).min(end);
-        let last = (end & !WORD_BYTES.wrapping_sub(1)).max(first);
-        Some((address..first, first..last, last..end))
+        (address..end).try_for_each(|at| self.write(at, [byte]))
+    }
+
+    #[inline(never)]
+    fn first_other_of_few(&self, address: u64, bytes: u64, byte: u8) -> Option<u64> {
+        let end = address.checked_add(bytes).filter(|_| self.has(address, bytes))?;
+        (address..end).find(|at| self.read(*at).is_some_and(|found| found != [byte]))
     }
 }
 
@@ -80,39 +90,47 @@ impl Memory for Window {
         unsafe { at.write_volatile(bytes) };
         Some(())
     }
+
+    fn fetch_soon(&self, address: u64) {
+        fetch_soon(core::ptr::without_provenance::<u8>(address as usize));
+    }
+
+    #[inline(always)]
     fn fill(&self, address: u64, bytes: u64, byte: u8) -> Option<()> {
-        let (front, words, back) = self.parts(address, bytes)?;
-        let single = |at: u64| {
-            let place: *mut u8 = core::ptr::with_exposed_provenance_mut(at as usize);
-            // SAFETY: as in `write`: `parts` has looked at the addresses.
-            unsafe { place.write_volatile(byte) };
-        };
-        front.for_each(single);
-        for at in words.step_by(WORD_BYTES as usize) {
-            let place: *mut Word = core::ptr::with_exposed_provenance_mut(at as usize);
-            // SAFETY: as in `write`; it is aligned, and all of it belongs to the part.
-            unsafe { place.write_volatile(Word::from_ne_bytes([byte; WORD_BYTES as usize])) };
+        if bytes < PATTERN_BYTES {
+            return self.fill_few(address, bytes, byte);
         }
-        back.for_each(single);
+        let last = self.last_piece(address, bytes)?;
+        let piece = Pattern::of(byte);
+        let mut at = address;
+        while at < last {
+            // SAFETY: as in `write`: `last_piece` has looked at the addresses.
+            unsafe { piece.store(at as usize) };
+            at = at.wrapping_add(PATTERN_BYTES);
+        }
+        // The last one reaches back into the one before, so that nothing is left over.
+        // SAFETY: as above.
+        unsafe { piece.store(last as usize) };
         Some(())
     }
 
+    #[inline(always)]
     fn first_other(&self, address: u64, bytes: u64, byte: u8) -> Option<u64> {
-        let (mut front, words, mut back) = self.parts(address, bytes)?;
-        let single = |at: &u64| {
-            let place: *const u8 = core::ptr::with_exposed_provenance(*at as usize);
-            // SAFETY: as in `read`: `parts` has looked at the addresses.
-            unsafe { place.read_volatile() != byte }
-        };
-        let other = |at: &u64| {
-            let place: *const Word = core::ptr::with_exposed_provenance(*at as usize);
-            // SAFETY: as in `read`; it is aligned, and all of it belongs to the part.
-            unsafe { place.read_volatile() != Word::from_ne_bytes([byte; WORD_BYTES as usize]) }
-        };
-        let word = |at: u64| (at..at.wrapping_add(WORD_BYTES)).find(single);
-        front
-            .find(single)
-            .or_else(|| words.step_by(WORD_BYTES as usize).find(other).and_then(word))
-            .or_else(|| back.find(single))
+        if bytes < PATTERN_BYTES {
+            return self.first_other_of_few(address, bytes, byte);
+        }
+        let last = self.last_piece(address, bytes)?;
+        let piece = Pattern::of(byte);
+        let mut at = address;
+        while at < last {
+            // SAFETY: as in `read`: `last_piece` has looked at the addresses.
+            if unsafe { piece.differs(at as usize) } {
+                return self.first_other_of_few(at, PATTERN_BYTES, byte);
+            }
+            at = at.wrapping_add(PATTERN_BYTES);
+        }
+        // SAFETY: as above.
+        let differs = unsafe { piece.differs(last as usize) };
+        if differs { self.first_other_of_few(last, PATTERN_BYTES, byte) } else { None }
     }
 }

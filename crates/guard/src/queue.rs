@@ -29,12 +29,12 @@ impl Default for Queue {
 /// What the cell of this ticket holds as long as it is empty in its turn.
 fn empty(cells: &[AtomicU64], ticket: u64) -> u64 {
     // The turn, of which 32 bits do: a thread would have to sleep while a ring was gone round four billion times.
-    ticket.checked_div(cells.len() as u64).unwrap_or(0).wrapping_shl(32)
+    ticket.wrapping_shr(cells.len().trailing_zeros()).wrapping_shl(32)
 }
 
 /// The cell of this ticket.
 fn cell(cells: &[AtomicU64], ticket: u64) -> Option<&AtomicU64> {
-    cells.get(usize::try_from(ticket.checked_rem(cells.len() as u64)?).ok()?)
+    cells.get(ticket as usize & cells.len().wrapping_sub(1))
 }
 
 impl Queue {
@@ -71,6 +71,12 @@ impl Queue {
             }
         }
         false
+    }
+
+    /// A number that will probably be taken after so many others.
+    pub fn peek(&self, cells: &[AtomicU64], ahead: u64) -> Option<u32> {
+        let ticket = self.head.load(Ordering::Relaxed).wrapping_add(ahead);
+        (cell(cells, ticket)?.load(Ordering::Relaxed) as u32).checked_sub(1)
     }
 
     /// Takes the number that has waited longest.

@@ -146,7 +146,8 @@ fn full(steps: &[Step], quarantine_bytes: u64, quarantine_blocks: u64) {
                 let Some(place) = model.live_at(place) else { continue };
                 let mut block = model.live.swap_remove(place);
                 block.freed = model.next();
-                let freed = arena.free(&land, block.start, block.freed, &mut told(&mut list)).expect("freed");
+                let freed = arena.lookup(block.start).expect("a block");
+                arena.free(&land, block.start, block.freed, &mut told(&mut list)).expect("freed");
                 assert_eq!((freed.start, freed.size, freed.allocated), (block.start, block.size, block.words));
                 let mut expected = block.edges_told();
                 block.damaged.clear();
@@ -296,7 +297,7 @@ fn common(
     model: &mut Model,
     land: &impl System,
     lookup: impl Fn(u64) -> Option<heapledger_guard::Found>,
-    mut free: impl FnMut(u64, [u64; 2]) -> Result<heapledger_guard::Found, NotFreed>,
+    mut free: impl FnMut(u64, [u64; 2]) -> Result<(), NotFreed>,
 ) {
     match *step {
         Step::FreeAgain(place) => {

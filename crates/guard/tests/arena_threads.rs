@@ -17,7 +17,7 @@ const THREADS: usize = 4;
 /// What both are asked for.
 trait Arena: Sync {
     fn allocate(&self, land: &Land, size: u64, words: [u64; 2]) -> Result<u64, Refused>;
-    fn free(&self, land: &Land, address: u64, found: &mut dyn FnMut(&Finding)) -> Result<Found, NotFreed>;
+    fn free(&self, land: &Land, address: u64, found: &mut dyn FnMut(&Finding)) -> Result<(), NotFreed>;
     fn sweep(&self, land: &Land, cursor: &mut Cursor) -> bool;
     fn lookup(&self, address: u64) -> Option<Found>;
 }
@@ -27,7 +27,7 @@ impl Arena for Full {
         self.allocate(land, &Request { size, alignment: 16, fill: Fill::Byte(0xCE), words })
     }
 
-    fn free(&self, land: &Land, address: u64, found: &mut dyn FnMut(&Finding)) -> Result<Found, NotFreed> {
+    fn free(&self, land: &Land, address: u64, found: &mut dyn FnMut(&Finding)) -> Result<(), NotFreed> {
         self.free(land, address, [1, 2], &mut |finding| found(finding))
     }
 
@@ -46,7 +46,7 @@ impl Arena for Closed {
         self.allocate(land, &Request { size, alignment: 16, fill: Fill::Byte(0xCE), words }, side)
     }
 
-    fn free(&self, land: &Land, address: u64, found: &mut dyn FnMut(&Finding)) -> Result<Found, NotFreed> {
+    fn free(&self, land: &Land, address: u64, found: &mut dyn FnMut(&Finding)) -> Result<(), NotFreed> {
         self.free(land, address, [1, 2], &mut |finding| found(finding))
     }
 
@@ -85,7 +85,8 @@ fn crowd(arena: &impl Arena, land: &Land, rounds: usize) {
     let (shared, done) = (Mutex::new(Vec::<(u64, u64, u8)>::new()), AtomicBool::new(false));
     let finish = |(start, size, byte): (u64, u64, u8)| {
         assert!(land.holds(start, size, byte), "somebody else wrote to it");
-        let freed = arena.free(land, start, &mut |finding| silent(finding)).expect("it is freed once");
+        let freed = arena.lookup(start).expect("a block");
+        arena.free(land, start, &mut |finding| silent(finding)).expect("it is freed once");
         assert_eq!((freed.start, freed.size, freed.allocated[0]), (start, size, u64::from(byte)));
     };
     thread::scope(|scope| {

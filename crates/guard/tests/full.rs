@@ -177,8 +177,9 @@ fn a_free_of_anything_else_is_told_apart() {
             other => panic!("{offset}: {other:?}"),
         }
     }
-    let block = free(start).expect("freed");
+    let block = full.lookup(start).expect("a block");
     assert_eq!((block.start, block.size, block.life), (start, 100, Life::Live));
+    free(start).expect("freed");
     for _ in 0..2 {
         match free(start) {
             Err(NotFreed::Again(block)) => {
@@ -191,7 +192,8 @@ fn a_free_of_anything_else_is_told_apart() {
     assert_eq!(full.drain(&land, 10, &mut silent), 1);
     assert!(matches!(free(start), Err(NotFreed::Again(block)) if block.life == Life::Released));
     assert_eq!(full.allocate(&land, &request(100)), Ok(start));
-    let again = free(start).expect("another block");
+    free(start).expect("another block");
+    let again = full.lookup(start).expect("it waits");
     assert_ne!(again.life_number, block.life_number);
 }
 

@@ -10,7 +10,7 @@ use crate::told;
 use heapledger_format::Kind;
 use heapledger_process::backtrace::leads_through;
 use heapledger_process::errors::FailedCall;
-use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
+use heapledger_process::hooks::{self, AboutBlock, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::layouts::{SaidLayout, Says};
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::shared::SHARED;
@@ -22,7 +22,8 @@ use heapledger_watch::watched::{self, Block};
 #[inline(always)]
 fn new_block(frame: &CallFrame, kind: Kind, address: usize, size: usize, align: usize) -> NewBlock {
     let (usable, is_apart) = (Usable::Known(0), frame.heap().spacing.is_apart());
-    NewBlock { kind, address, size, usable, heap: 0, is_apart, is_inner: false, alignment: Some(align) }
+    let about = if is_apart { AboutBlock::Apart } else { AboutBlock::Nothing };
+    NewBlock { kind, address, size, usable, heap: 0, about, alignment: Some(align) }
 }
 
 #[inline(always)]

@@ -15,7 +15,7 @@ use heapledger_process::code;
 use heapledger_process::enclosing::{self, Call};
 use heapledger_process::entry;
 use heapledger_process::errors::FailedCall;
-use heapledger_process::hooks::{self, NewBlock, Ready, ReallocEnd, Usable};
+use heapledger_process::hooks::{self, AboutBlock, NewBlock, Ready, ReallocEnd, Usable};
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::start;
@@ -300,7 +300,8 @@ fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize, is_guard
     } else {
         (Usable::Known(0), 0)
     };
-    NewBlock { kind: hooked.kind, address, size, usable, heap, is_apart, is_inner: false, alignment: None }
+    let about = if is_apart { AboutBlock::Apart } else { AboutBlock::Nothing };
+    NewBlock { kind: hooked.kind, address, size, usable, heap, about, alignment: None }
 }
 
 /// Returns where the block lies: one of a few that are guarded does so elsewhere.
@@ -328,9 +329,15 @@ fn book_block(
 #[cold]
 #[inline(never)]
 fn book_guarded(hook: usize, thread: Option<Ready>, frame: &Caller, address: usize, size: usize) -> usize {
+    book_guarded_fast(hook, thread, frame, address, size)
+}
+
+/// Not cold: what is so compiled is small, and slow.
+#[inline(never)]
+fn book_guarded_fast(hook: usize, thread: Option<Ready>, frame: &Caller, address: usize, size: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return address };
     let block = new_block(hook, hooked, address, size, guard::is_of_all());
-    if guard::is_sampled() && block.is_apart && may_lie_elsewhere(hooked, frame) {
+    if guard::is_sampled() && block.about == AboutBlock::Apart && may_lie_elsewhere(hooked, frame) {
         return guard::gives_elsewhere(thread, &frame.registers, &block);
     }
     hooks::block_begins(&SHARED, thread, &frame.registers, &block);
@@ -412,7 +419,8 @@ pub(crate) fn alignment_asked(kind: Kind, frame: &Caller) -> usize {
 fn in_glibc(address: usize, size: usize, is_guarded: bool) -> (Usable, u8) {
     if is_guarded {
         let (bytes, heap) = guard::room(address, size);
-        return (Usable::Known(bytes), heap);
+        // Chosen here and now: chosen later, it is stored as a byte and loaded as a word, which waits for all stores before it.
+        return (Usable::Known(bytes), unknown(heap) as u8);
     }
     let (bytes, is_mapped, is_elsewhere) = crate::real::in_glibc(address);
     (Usable::Known(bytes), if is_mapped { 2 } else { u8::from(is_elsewhere) })

@@ -439,16 +439,17 @@ extern "C" fn malloc_usable_size(address: usize) -> usize {
 
 /// Bytes that a block really has, where glibc's would be asked, and the row of its heap: that of the guard's own memory is behind glibc's.
 #[inline(always)]
-pub(crate) fn room(address: usize, size: usize) -> (usize, u8) {
+pub(crate) fn room(address: usize, size: usize) -> (usize, usize) {
     if arenas::contains(address) {
-        return (arenas::actual(address, size), OWN_HEAP);
+        return (arenas::actual(address, size), usize::from(OWN_HEAP));
     }
-    let (bytes, is_mapped, is_elsewhere) = in_glibc(given(address));
-    (bytes, if is_mapped { 2 } else { u8::from(is_elsewhere) })
+    // Its header was written for this call, and nobody else has the block yet.
+    let lead = if GUARD.begins(address) { heapledger_guard::lead_of_new(&anywhere(), address as u64) } else { 0 };
+    let (bytes, is_mapped, is_elsewhere) = in_glibc(address.wrapping_sub(lead as usize));
+    (bytes, if is_mapped { 2 } else { usize::from(is_elsewhere) })
 }
 
-/// What the real allocator gave for a block that this thread has just been given.
-#[inline(always)]
+/// What the real allocator gave for a block.
 fn given(address: usize) -> usize {
     if !GUARD.begins(address) {
         return address;

@@ -83,11 +83,11 @@ pub struct Access<'hook> {
 }
 
 /// What is known of a block beside what is entered.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AboutBlock {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AboutBlock {
     /// Nothing.
     Nothing,
-    /// Of one that is being entered: see [`NewBlock::is_apart`](crate::hooks::NewBlock::is_apart).
+    /// Of one that is being entered: its allocator's blocks are at least 32 bytes apart, so that it has its cell in the index to itself.
     Apart,
     /// Of one that is being taken out: its record has an alignment, see [`crate::layouts`].
     Aligned,

@@ -223,7 +223,7 @@ pub fn free(shared: &'static Shared, address: usize, called: Kind, at: FoundAt) 
         return false;
     };
     match freed {
-        Ok(_) => true,
+        Ok(()) => true,
         Err(NotFreed::Again(_) | NotFreed::Interior(_) | NotFreed::NotOurs) => {
             damage::say_wrong_free(shared, address);
             false
@@ -421,6 +421,22 @@ pub(crate) fn check(shared: &'static Shared, address: usize) -> Option<bool> {
         })?;
     }
     Some(damaged)
+}
+
+/// Starts to load what is known of a block that will be freed.
+#[inline(always)]
+pub(crate) fn fetch_soon(shared: &Shared, address: u64) {
+    if shared.settings().guard.level >= Level::Full {
+        fetch_row(address);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn fetch_row(address: u64) {
+    if let Some(part) = FULL.at(address as usize) {
+        part.arena.fetch_row(address);
+    }
 }
 
 /// Keeps what the recorder knows of a block that ends.

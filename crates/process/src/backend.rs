@@ -29,11 +29,7 @@ impl Access<'_> {
     /// Starts to load what entering the block will change, while its stack is taken.
     #[inline(always)]
     pub(crate) fn prepare(&mut self, block: &NewBlock) {
-        self.about = match block {
-            NewBlock { is_inner: true, .. } => AboutBlock::Inner,
-            NewBlock { is_apart: true, .. } => AboutBlock::Apart,
-            _ => AboutBlock::Nothing,
-        };
+        self.about = block.about;
         let cell = self.find_cell(block.address as u64);
         self.index().fetch_cell_soon(cell);
         let next = self.state.slot_count.wrapping_sub(1) as usize;
@@ -47,6 +43,7 @@ impl Access<'_> {
     pub(crate) fn prepare_end(&mut self, address: u64) {
         let cell = self.find_cell(address);
         self.index().fetch_record_soon(self.shared, cell);
+        arenas::fetch_soon(self.shared, address);
     }
 
     /// Which index leads to the block that is being entered or taken out.

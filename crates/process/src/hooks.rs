@@ -29,7 +29,8 @@
 //! own code, the body of a C++ operator, or the library behind us under such a mark and about the same thing.
 #![forbid(unsafe_code)]
 
-use crate::access::{AboutBlock, Access, Sign, count_refused};
+pub use crate::access::AboutBlock;
+use crate::access::{Access, Sign, count_refused};
 use crate::arenas;
 use crate::breaks::heapledger_break_refused;
 use crate::capture::capture;
@@ -62,10 +63,8 @@ pub struct NewBlock {
     pub usable: Usable,
     /// Row of its heap.
     pub heap: u8,
-    /// Its allocator's blocks are at least 32 bytes apart, so that it has its cell in the index to itself.
-    pub is_apart: bool,
-    /// It is of an allocator inside of the program: see [`crate::inner`].
-    pub is_inner: bool,
+    /// What else is known of it.
+    pub about: AboutBlock,
     /// Its alignment, if who gives it back will say so: see [`crate::layouts`].
     pub alignment: Option<usize>,
 }

@@ -6,7 +6,7 @@
 
 use crate::access::{Access, Sign};
 use crate::errors::FailedCall;
-use crate::hooks::{self, NewBlock, ReallocEnd, Usable};
+use crate::hooks::{self, AboutBlock, NewBlock, ReallocEnd, Usable};
 use crate::layouts::{SaidLayout, Says};
 use crate::look;
 use crate::reallocation::Reallocation;
@@ -54,8 +54,7 @@ fn new_block(block: &InnerBlock) -> NewBlock {
         size: block.bytes,
         usable: Usable::Known(0),
         heap: block.heap as u8,
-        is_apart: false,
-        is_inner: true,
+        about: AboutBlock::Inner,
         alignment: None,
     }
 }

@@ -18,12 +18,14 @@ pub(crate) struct Land {
     bytes: u64,
     /// Pages are closed by taking their protection away, and all are in the beginning.
     is_protected: bool,
+    /// No single page of it is ever closed.
+    may_be_huge: bool,
 }
 
 /// Whether pages may be closed without mappings of their own; switched off by tests of the other way.
 static MAY_ADVISE: AtomicBool = AtomicBool::new(true);
 
-/// No huge pages; and nothing of it goes into core dumps before it is used ([`Land::dump`]): the kernel would look at each page of it.
+/// No huge pages, as long as little of it is used; and nothing of it goes into core dumps before it is used ([`Land::dump`]): the kernel would look at each page of it.
 fn settle(mapped: *mut u8, bytes: usize) {
     let _ = syscall::advise(mapped, bytes, advice::NO_HUGE_PAGE);
     let _ = syscall::advise(mapped, bytes, advice::DONT_DUMP);
@@ -49,7 +51,7 @@ impl Land {
         let mapped = syscall::map_anonymous(all).ok()? as usize;
         settle(mapped as *mut u8, all);
         let first = mapped.checked_next_multiple_of(alignment)?;
-        Some(Land { first: first as u64, bytes: bytes as u64, is_protected: false })
+        Some(Land { first: first as u64, bytes: bytes as u64, is_protected: false, may_be_huge: true })
     }
 
     /// So many bytes of which pages can be [closed](Self::close). `None` if there are none.
@@ -58,14 +60,14 @@ impl Land {
             && let Some(land) = Land::reserve(bytes, PAGE_BYTES)
         {
             if land.close(land.first, PAGE_BYTES as u64) && land.open(land.first, PAGE_BYTES as u64) {
-                return Some(land);
+                return Some(Land { may_be_huge: false, ..land });
             }
             // SAFETY: nobody knows of it yet.
             unsafe { syscall::unmap(land.first as *mut u8, bytes.saturating_add(PAGE_BYTES)) };
         }
         let mapped = syscall::map_private_closed(bytes).ok()?;
         settle(mapped, bytes);
-        let land = Land { first: mapped as u64, bytes: bytes as u64, is_protected: true };
+        let land = Land { first: mapped as u64, bytes: bytes as u64, is_protected: true, may_be_huge: false };
         land.has_one_origin().then_some(land)
     }
 
@@ -119,6 +121,13 @@ impl Land {
     pub(crate) fn dump(&self, first: u64, bytes: u64) {
         if self.has(first, bytes) {
             let _ = syscall::advise(first as *mut u8, bytes as usize, advice::DO_DUMP);
+        }
+    }
+
+    /// These bytes may be given as huge pages from now on, where no single ones are closed.
+    pub(crate) fn make_huge(&self, first: u64, bytes: u64) {
+        if self.may_be_huge && self.has(first, bytes) {
+            let _ = syscall::advise(first as *mut u8, bytes as usize, advice::HUGE_PAGE);
         }
     }
 

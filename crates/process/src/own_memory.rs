@@ -51,6 +51,11 @@ impl Memory for Own {
     }
 
     #[inline(always)]
+    fn fetch_soon(&self, address: u64) {
+        self.window.fetch_soon(address);
+    }
+
+    #[inline(always)]
     fn first_other(&self, address: u64, bytes: u64, byte: u8) -> Option<u64> {
         self.window.first_other(address, bytes, byte)
     }
@@ -150,6 +155,11 @@ impl<A: Sync + Send> OwnMemory<A> {
             part.land.dump(dumped, wanted.saturating_sub(dumped));
             if !part.land.may_be_changed() {
                 return;
+            }
+            if dumped > first {
+                // It is much: with small pages, finding them takes a good part of each look at a freed block.
+                part.land.make_huge(dumped, wanted.saturating_sub(dumped));
+                self.slots.make_huge();
             }
             // As many rows as the smallest blocks there can have.
             let bytes = wanted.saturating_sub(first);

@@ -214,6 +214,14 @@ impl<T: Zeros> Run<T> {
         }
     }
 
+    /// They may lie in huge pages from now on.
+    pub(crate) fn make_huge(&self) {
+        let first = self.first.load(Ordering::Acquire);
+        if !first.is_null() {
+            let _ = syscall::advise(first.cast(), pages::<T>(self.count() as usize), advice::HUGE_PAGE);
+        }
+    }
+
     /// Gives back the memory of those behind the first so many: nobody looks at them any more, and it is never [unmapped](Self::unmap).
     pub(crate) fn give_back_from(&self, count: u64) {
         let first = self.first.load(Ordering::Acquire) as usize;

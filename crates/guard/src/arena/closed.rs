@@ -258,22 +258,23 @@ impl Closed {
         address: u64,
         words: [u64; 2],
         found: &mut impl FnMut(&Finding),
-    ) -> Result<Found, NotFreed> {
+    ) -> Result<(), NotFreed> {
         let number = self.number(address).ok_or(NotFreed::NotOurs)?;
-        let (block, slot) = self.store.win(number, address)?;
-        tell_edges(system, &block, self.edges(&block), found);
+        let (place, slot) = self.store.win(number, address)?;
+        let block = Found::new(&slot.row_of(place), self.store.first(), number, address);
+        tell_edges(system, (block.start, || block), self.edges(&block), found);
         slot.describe_end(words);
         self.unreserve(self.data_bytes(&block));
         let mut state = slot.state();
         while state.has(flag::PINNED) {
             // Somebody looks at it, and closes it after that.
             match slot.change(state, state.with(Kind::Freed)) {
-                Ok(()) => return Ok(block),
+                Ok(()) => return Ok(()),
                 Err(now) => state = now,
             }
         }
         self.close(system, number, slot, &block);
-        Ok(block)
+        Ok(())
     }
 
     /// Closes the pages of a block that is being freed by this thread, and lets it wait.

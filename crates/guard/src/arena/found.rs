@@ -129,16 +129,17 @@ impl Life {
 
 impl Found {
     pub(super) fn new(row: &Row, first: u64, slot: u32, address: u64) -> Self {
-        let start = first.wrapping_add(row.home).wrapping_add(row.lead);
+        let place = &row.place;
+        let start = place.start(first);
         Self {
             start,
-            size: row.size,
-            life: Life::of(row.state.kind()),
+            size: place.size,
+            life: Life::of(place.state.kind()),
             allocated: row.allocated,
             freed: row.freed,
             offset: address.wrapping_sub(start) as i64,
-            opened: row.state.has(flag::OPENED),
-            life_number: row.state.life(),
+            opened: place.state.has(flag::OPENED),
+            life_number: place.state.life(),
             slot,
         }
     }

@@ -17,8 +17,8 @@ use super::found::{Cursor, Fill, Finding, Found, Life, NotFreed, Refused, Reques
 use super::limits::{FullCounts, Limits};
 use super::slot::{Kind, Slot, flag};
 use super::store::{Store, Unit, Used};
-use super::{bytes, edge_bytes, fill_edges, tell_edges};
-use crate::check::Region;
+use super::watched::{Watched, edges};
+use super::{bytes, fill_edges, tell_edges};
 use crate::memory::Memory;
 use core::sync::atomic::fence;
 
@@ -33,11 +33,14 @@ const SMALL_BYTES: u64 = 16 << 10;
 /// The class of the smallest run of whole units: behind those of small ones.
 const LARGE: usize = 72;
 /// So much is watched on each side.
-const WATCHED_BYTES: u64 = 4096;
+pub(super) const WATCHED_BYTES: u64 = 4096;
 /// Runs of so many bytes give back their memory.
 const GIVEN_BACK_BYTES: u64 = 256 << 10;
 /// So many blocks at most leave the queue in one call of `free`.
 const RELEASED_AT_ONCE: u32 = 16;
+/// What the cache has at once, and how many of these are loaded ahead of a look at a block: others follow by themselves.
+const LINE_BYTES: u64 = 64;
+const FETCHED_LINES: u64 = 4;
 const ALIGNMENT_MAX: u64 = 1 << 30;
 
 /// The arena.
@@ -63,7 +66,7 @@ fn class_for(need: u64) -> usize {
     class_of(need.div_ceil(Full::UNIT_BYTES)).saturating_add(LARGE)
 }
 
-fn run_bytes(class: usize) -> u64 {
+pub(super) fn run_bytes(class: usize) -> u64 {
     match class.checked_sub(LARGE) {
         Some(large) => units_of(large).saturating_mul(Full::UNIT_BYTES),
         None => units_of(class).saturating_mul(GRAIN_BYTES),
@@ -194,20 +197,21 @@ impl Full {
         address: u64,
         words: [u64; 2],
         found: &mut impl FnMut(&Finding),
-    ) -> Result<Found, NotFreed> {
+    ) -> Result<(), NotFreed> {
         let number = self.number(address).ok_or(NotFreed::NotOurs)?;
-        let (block, slot) = self.store.win(number, address)?;
-        let edges = self.edges(&block, slot);
-        if tell_edges(memory, &block, edges, |finding| found(finding)) {
+        let (place, slot) = self.store.win(number, address)?;
+        let edges = self.watched().edges(&place);
+        let block = || Found::new(&slot.row_of(place), self.store.first(), number, address);
+        if tell_edges(memory, (address, block), edges, |finding| found(finding)) {
             // What is told of them later is what was done later.
             fill_edges(memory, edges);
         }
         if let Some(fill) = self.freed_fill {
-            let filled = block.start.wrapping_add(block.size.min(self.fill_bytes_max));
-            bytes::fill(memory, block.start, filled, fill);
+            let filled = address.wrapping_add(place.size.min(self.fill_bytes_max));
+            bytes::fill(memory, address, filled, fill);
         }
         slot.describe_end(words);
-        let weight = self.weight(&block);
+        let weight = self.weight(place.size);
         slot.put(Kind::Freed, 0);
         let counted = self.make_room(memory, weight, found);
         if !counted || !self.store.push_waiting(number) {
@@ -217,7 +221,7 @@ impl Full {
             self.not_kept.fetch_add(1, Ordering::Relaxed);
             self.release(memory, number, slot);
         }
-        Ok(block)
+        Ok(())
     }
 
     /// Lets the oldest go for a block that is to wait, and counts it. `false` if it may not wait itself.
@@ -247,13 +251,40 @@ impl Full {
 
     fn let_one_go(&self, memory: &impl System, found: &mut impl FnMut(&Finding)) -> bool {
         let Some(number) = self.store.pop_waiting() else { return false };
-        if let (Some(block), Some(slot)) = (self.store.found(number, 0), self.store.slot(number)) {
-            self.waiting_bytes.fetch_sub(self.weight(&block), Ordering::Relaxed);
-            let block = Found { offset: 0, ..block };
-            self.watched().tell_freed(memory, &block, slot, found);
+        self.fetch_next(memory);
+        if let Some(slot) = self.store.slot(number)
+            && let Some(place) = slot.place_begun()
+        {
+            self.waiting_bytes.fetch_sub(self.weight(place.size), Ordering::Relaxed);
+            self.watched().tell_freed(memory, &place, (slot, number), found);
             self.release(memory, number, slot);
         }
         true
+    }
+
+    /// What has waited long lies in no cache any more: it is loaded while others are looked at, first rows, then what they tell of.
+    fn fetch_next(&self, memory: &impl System) {
+        const ROW_AHEAD: u64 = 8;
+        const BLOCK_AHEAD: u64 = 4;
+        if let Some(number) = self.store.waiting_behind(ROW_AHEAD) {
+            self.store.fetch_slot(number);
+        }
+        if let Some(slot) = self.store.waiting_behind(BLOCK_AHEAD).and_then(|number| self.store.slot(number))
+            && let Some(place) = slot.place_begun()
+        {
+            let first = place.start(self.store.first()).wrapping_sub(FRONT_BYTES);
+            for line in 0..FETCHED_LINES.min(place.size.wrapping_add(Self::GAP_BYTES).div_ceil(LINE_BYTES)) {
+                memory.fetch_soon(first.wrapping_add(line.wrapping_mul(LINE_BYTES)));
+            }
+        }
+    }
+
+    /// Starts to load the row of the block at an address, which will be freed soon.
+    #[inline]
+    pub fn fetch_row(&self, address: u64) {
+        if let Some(number) = self.number(address) {
+            self.store.fetch_slot(number);
+        }
     }
 
     /// Puts a block's run to the free ones.
@@ -272,8 +303,8 @@ impl Full {
     }
 
     /// What is counted of a block that waits.
-    fn weight(&self, block: &Found) -> u64 {
-        self.need(block.size, GRAIN_BYTES).unwrap_or(u64::MAX)
+    fn weight(&self, size: u64) -> u64 {
+        self.need(size, GRAIN_BYTES).unwrap_or(u64::MAX)
     }
 
     /// The row of the block in whose run this address lies.
@@ -294,8 +325,8 @@ impl Full {
     /// at this moment: [`lookup`](Self::lookup) says more, and takes longer.
     #[inline]
     pub fn extent(&self, address: u64) -> Option<(u64, u64, Life)> {
-        let (start, size, kind) = self.store.slot(self.number(address)?)?.extent()?;
-        Some((self.store.first().wrapping_add(start), size, Life::of(kind)))
+        let place = self.store.slot(self.number(address)?)?.place()?;
+        Some((place.start(self.store.first()), place.size, Life::of(place.state.kind())))
     }
 
     /// The block in whose run an address lies, also in front of it or behind it.
@@ -307,8 +338,8 @@ impl Full {
     /// that it was or will be freed with, if it is freed with zeros.
     pub fn annotate(&self, address: u64, allocated: [u64; 2], freed: [u64; 2]) {
         if let Some(number) = self.number(address)
-            && self.store.found(number, address).is_some_and(|block| block.offset == 0)
             && let Some(slot) = self.store.slot(number)
+            && slot.place().is_some_and(|place| place.start(self.store.first()) == address)
         {
             slot.annotate(allocated, freed);
         }
@@ -371,10 +402,7 @@ impl Full {
         self.watched().examine(memory, slot, number, found)
     }
 
-    fn edges(&self, block: &Found, slot: &Slot) -> ((u64, u64), (u64, u64)) {
-        self.watched().edges(block, slot)
-    }
-
+    #[inline(always)]
     fn watched(&self) -> Watched {
         let Self { fill_bytes_max, freed_fill, .. } = *self;
         Watched { first: self.store.first(), fill_bytes_max, freed_fill }
@@ -401,71 +429,4 @@ impl Full {
             not_kept: self.not_kept.load(Ordering::Relaxed),
         }
     }
-}
-
-/// What is looked at of blocks: of this process, or of another one.
-#[derive(Clone, Copy)]
-pub(crate) struct Watched {
-    /// The first address of the range.
-    pub(crate) first: u64,
-    /// As the limits have it.
-    pub(crate) fill_bytes_max: u64,
-    /// What freed blocks hold, if they were filled.
-    pub(crate) freed_fill: Option<u8>,
-}
-
-impl Watched {
-    /// Looks at the block of a row, and says how many bytes it has looked at.
-    pub(crate) fn examine(
-        &self,
-        memory: &impl Memory,
-        slot: &Slot,
-        number: u32,
-        found: &mut impl FnMut(&Finding),
-    ) -> u64 {
-        let Some(row) = slot.row() else { return 0 };
-        let block = Found { offset: 0, ..Found::new(&row, self.first, number, self.first) };
-        let still = |finding: &Finding| {
-            // Freed or made anew meanwhile: what was seen is none of it.
-            if slot.is_still(row.state) {
-                found(finding);
-            }
-        };
-        match row.state.kind() {
-            Kind::Live => {
-                let edges = self.edges(&block, slot);
-                tell_edges(memory, &block, edges, still);
-                edge_bytes(edges)
-            }
-            Kind::Freed => self.tell_freed(memory, &block, slot, still),
-            _ => 0,
-        }
-    }
-
-    fn edges(&self, block: &Found, slot: &Slot) -> ((u64, u64), (u64, u64)) {
-        let (home, class) = slot.home();
-        edges(self.first.wrapping_add(home), class, block.start, block.size)
-    }
-
-    /// Tells what of a waiting block is damaged, on both sides of it and of its fill; how many bytes were looked at.
-    fn tell_freed(&self, memory: &impl Memory, block: &Found, slot: &Slot, mut found: impl FnMut(&Finding)) -> u64 {
-        let edges = self.edges(block, slot);
-        tell_edges(memory, block, edges, &mut found);
-        let Some(fill) = self.freed_fill else { return edge_bytes(edges) };
-        let filled = block.size.min(self.fill_bytes_max);
-        let range = (block.start, block.start.wrapping_add(filled));
-        if let Some(damage) = bytes::damage(memory, range, fill, block.start, Region::Freed) {
-            found(&Finding { block: *block, damage });
-        }
-        filled.saturating_add(edge_bytes(edges))
-    }
-}
-
-/// What is watched in front of a block and behind it.
-fn edges(home: u64, class: usize, start: u64, size: u64) -> ((u64, u64), (u64, u64)) {
-    let end = start.wrapping_add(size);
-    let last = home.wrapping_add(run_bytes(class));
-    let front = start.wrapping_sub(home).min(WATCHED_BYTES);
-    let behind = last.wrapping_sub(end).min(WATCHED_BYTES);
-    ((start.wrapping_sub(front), start), (end, end.wrapping_add(behind)))
 }

@@ -101,15 +101,28 @@ const HOME: u64 = (1 << HOME_BITS) - 1;
 /// What places are multiples of.
 const PLACE_BYTES: u64 = 16;
 
-/// What a row says of its block.
+/// Where a row's block lies, and what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct PlaceOfBlock {
     pub(super) state: State,
     /// Bytes from the range's first to the run's, and the run's class.
     pub(super) home: u64,
     pub(super) class: usize,
     pub(super) lead: u64,
     pub(super) size: u64,
+}
+
+impl PlaceOfBlock {
+    /// Where its block begins, in a range that begins here.
+    pub(super) fn start(&self, first: u64) -> u64 {
+        first.wrapping_add(self.home).wrapping_add(self.lead)
+    }
+}
+
+/// What a row says of its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) place: PlaceOfBlock,
     pub(super) allocated: [u64; 2],
     pub(super) freed: [u64; 2],
 }
@@ -225,37 +238,40 @@ impl Slot {
         }
     }
 
-    /// Where its block begins, seen from the range, how many bytes it has, and what it is: of one moment. `None` if there is no block, or
-    /// the row does not hold still.
-    #[inline]
-    pub(super) fn extent(&self) -> Option<(u64, u64, Kind)> {
+    /// Where its block lies. `None` if there is none. It may be of several moments, of which the first is the state's:
+    /// [`is_still`](Self::is_still) says whether that was the last one as well.
+    #[inline(always)]
+    pub(super) fn place_begun(&self) -> Option<PlaceOfBlock> {
         let state = self.state();
-        let kind = state.kind();
-        let (home, _) = self.home();
-        let start = home.wrapping_add(u64::from(self.lead.load(Ordering::Relaxed)));
-        let size = self.size.load(Ordering::Relaxed);
-        (!matches!(kind, Kind::Vacant | Kind::Filling) && self.is_still(state)).then_some((start, size, kind))
+        let (home, class) = self.home();
+        let (lead, size) = (u64::from(self.lead.load(Ordering::Relaxed)), self.size.load(Ordering::Relaxed));
+        (!matches!(state.kind(), Kind::Vacant | Kind::Filling)).then_some(PlaceOfBlock {
+            state,
+            home,
+            class,
+            lead,
+            size,
+        })
+    }
+
+    /// Where its block lies, all of one moment. `None` if there is none, or the row does not hold still.
+    #[inline(always)]
+    pub(super) fn place(&self) -> Option<PlaceOfBlock> {
+        self.place_begun().filter(|place| self.is_still(place.state))
+    }
+
+    /// What the row says of a block whose place is that one, beside it.
+    pub(super) fn row_of(&self, place: PlaceOfBlock) -> Row {
+        let has_ended = matches!(place.state.kind(), Kind::Freed | Kind::Released);
+        let freed = if has_ended { load(&self.freed) } else { [0; 2] };
+        Row { place, allocated: load(&self.allocated), freed }
     }
 
     /// What the row says, all of one moment. `None` if there is no block, or it does not hold still.
     pub(super) fn row(&self) -> Option<Row> {
         for _ in 0..8 {
-            let state = self.state();
-            if matches!(state.kind(), Kind::Vacant | Kind::Filling) {
-                return None;
-            }
-            let (home, class) = self.home();
-            let freed = if matches!(state.kind(), Kind::Freed | Kind::Released) { load(&self.freed) } else { [0; 2] };
-            let row = Row {
-                state,
-                home,
-                class,
-                lead: u64::from(self.lead.load(Ordering::Relaxed)),
-                size: self.size.load(Ordering::Relaxed),
-                allocated: load(&self.allocated),
-                freed,
-            };
-            if self.is_still(state) {
+            let row = self.row_of(self.place_begun()?);
+            if self.is_still(row.place.state) {
                 return Some(row);
             }
         }
@@ -329,10 +345,11 @@ mod tests {
         slot.turn(Kind::Live, flag::CLEAN);
         slot.set(flag::OPENED);
         let row = slot.row().expect("live");
-        assert_eq!((row.home, row.class, row.lead, row.size, row.allocated), (4096, 7, 32, 100, [1, 2]));
-        assert_eq!((row.state.kind(), row.state.life()), (Kind::Live, 1));
-        assert!(row.state.has(flag::OPENED) && !row.state.has(flag::CLEAN));
-        assert!(slot.change(row.state.with(Kind::Freed), row.state).is_err(), "another state");
+        let PlaceOfBlock { state, home, class, lead, size } = row.place;
+        assert_eq!((home, class, lead, size, row.allocated), (4096, 7, 32, 100, [1, 2]));
+        assert_eq!((state.kind(), state.life()), (Kind::Live, 1));
+        assert!(state.has(flag::OPENED) && !state.has(flag::CLEAN));
+        assert!(slot.change(state.with(Kind::Freed), state).is_err(), "another state");
         slot.turn(Kind::Released, 0);
         assert!(!slot.begin().has(flag::CLEAN));
         assert_eq!(slot.state().life(), 2);

@@ -2,8 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use super::found::{Found, NotFreed, Tables};
-use super::slot::{Kind, Slot};
+use super::found::{Found, Life, NotFreed, Tables};
+use super::slot::{Kind, PlaceOfBlock, Slot};
+use crate::pattern::fetch_soon;
 use crate::queue::Queue;
 use crate::stack::{Links, Stack};
 use crate::sync::{AtomicU64, Ordering};
@@ -54,6 +55,10 @@ pub(super) struct Unit {
 impl Links for Store {
     fn next(&self, number: u32) -> u32 {
         self.slot(number).map_or(0, Slot::link)
+    }
+
+    fn fetch_soon(&self, number: u32) {
+        self.fetch_slot(number);
     }
 
     fn set_next(&self, number: u32, next: u32) {
@@ -198,30 +203,54 @@ impl Store {
         self.tables.slots.get(number as usize)
     }
 
+    /// Starts to load a row.
+    #[inline(always)]
+    pub(super) fn fetch_slot(&self, number: u32) {
+        if let Some(slot) = self.slot(number) {
+            fetch_soon(slot);
+        }
+    }
+
+    /// The row of the block that will probably go after so many others have gone, and its number.
+    pub(super) fn waiting_behind(&self, ahead: u64) -> Option<u32> {
+        self.queue.peek(self.tables.queue, ahead)
+    }
+
     /// What the row of this number says, seen from an address.
     pub(super) fn found(&self, number: u32, address: u64) -> Option<Found> {
         let row = self.slot(number)?.row()?;
         Some(Found::new(&row, self.first, number, address))
     }
 
-    /// Makes the block of this row one that is being freed, by this thread alone; or says whose it is not.
-    pub(super) fn win(&self, number: u32, address: u64) -> Result<(Found, &'static Slot), NotFreed> {
+    /// Makes the block of this row one that is being freed, by this thread alone; where it lies. Or says whose it is not.
+    #[inline(always)]
+    pub(super) fn win(&self, number: u32, address: u64) -> Result<(PlaceOfBlock, &'static Slot), NotFreed> {
         let slot = self.slot(number).ok_or(NotFreed::NotOurs)?;
         // As often as its state changes between the two: by a check that begins or ends, or a fault.
         for _ in 0..64 {
-            let Some(row) = slot.row() else { return Err(NotFreed::NotOurs) };
-            let found = Found::new(&row, self.first, number, address);
-            if found.offset != 0 {
-                return Err(NotFreed::Interior(found));
+            let Some(place) = slot.place_begun().filter(|place| place.state.kind() == Kind::Live) else { break };
+            if place.start(self.first) != address {
+                if slot.is_still(place.state) {
+                    break;
+                }
+                continue;
             }
-            if row.state.kind() != Kind::Live {
-                return Err(NotFreed::Again(found));
-            }
-            if slot.change(row.state, row.state.with(Kind::Freeing)).is_ok() {
-                return Ok((found, slot));
+            // If it is still that state, all that was read is of it.
+            if slot.change(place.state, place.state.with(Kind::Freeing)).is_ok() {
+                return Ok((place, slot));
             }
         }
-        Err(NotFreed::NotOurs)
+        Err(self.not_won(number, address))
+    }
+
+    #[cold]
+    fn not_won(&self, number: u32, address: u64) -> NotFreed {
+        match self.found(number, address) {
+            None => NotFreed::NotOurs,
+            Some(found) if found.offset != 0 => NotFreed::Interior(found),
+            Some(found) if found.life == Life::Live => NotFreed::NotOurs,
+            Some(found) => NotFreed::Again(found),
+        }
     }
 
     /// A run of this class that is free.

@@ -134,6 +134,8 @@ pub mod advice {
     pub const GUARD_REMOVE: usize = 103;
     /// No huge pages.
     pub const NO_HUGE_PAGE: usize = 15;
+    /// `MADV_HUGEPAGE`.
+    pub const HUGE_PAGE: usize = 14;
     /// Make writable pages present, or fail (Linux 5.14).
     pub const POPULATE_WRITE: usize = 23;
     /// Free the pages and the storage behind them.

@@ -1,7 +1,7 @@
 //! Calls of a program, as the hooks are told of them, for tests that say each by itself.
 
 use heapledger_format::Kind;
-use heapledger_process::hooks::{self, NewBlock, ReallocEnd, Usable};
+use heapledger_process::hooks::{self, AboutBlock, NewBlock, ReallocEnd, Usable};
 use heapledger_unwind::Registers;
 
 use crate::linux::SHARED;
@@ -12,16 +12,7 @@ pub(crate) fn registers(here: &u8) -> Registers {
 }
 
 pub(crate) fn new_block(kind: Kind, address: usize, size: usize) -> NewBlock {
-    NewBlock {
-        kind,
-        address,
-        size,
-        usable: Usable::Known(0),
-        heap: 0,
-        is_apart: false,
-        is_inner: false,
-        alignment: None,
-    }
+    NewBlock { kind, address, size, usable: Usable::Known(0), heap: 0, about: AboutBlock::Nothing, alignment: None }
 }
 
 pub(crate) fn begin(address: usize, size: usize) {

@@ -4,7 +4,7 @@
 use heapledger_format::errors::ErrorKind;
 use heapledger_format::{Kind, TallyCounter};
 use heapledger_process::errors::FailedCall;
-use heapledger_process::hooks::{self, NewBlock, ReallocEnd, Usable};
+use heapledger_process::hooks::{self, AboutBlock, NewBlock, ReallocEnd, Usable};
 use heapledger_process::options::Request;
 use heapledger_process::switch::Recording;
 use heapledger_recorder::policy::Reallocated;
@@ -17,7 +17,7 @@ use crate::sequence::Random;
 fn new_block(block: &Block) -> NewBlock {
     let usable = Usable::Known(block.actual.unwrap_or(0) as usize);
     let (address, size) = (block.address as usize, block.size as usize);
-    NewBlock { kind: block.kind, address, size, usable, heap: 0, is_apart: false, is_inner: false, alignment: None }
+    NewBlock { kind: block.kind, address, size, usable, heap: 0, about: AboutBlock::Nothing, alignment: None }
 }
 
 /// What a call that fails is said to be.

@@ -99,13 +99,13 @@ impl Closed {
     fn examine(&self, system: &impl System, number: u32, found: &mut impl FnMut(&Finding)) -> u64 {
         let Some(slot) = self.store.slot(number) else { return 0 };
         let Some(row) = slot.row() else { return 0 };
-        if row.state.kind() != Kind::Live || row.state.has(flag::PINNED) {
+        if row.place.state.kind() != Kind::Live || row.place.state.has(flag::PINNED) {
             return 0;
         }
-        let Ok(()) = slot.change(row.state, row.state.and(flag::PINNED)) else { return 0 };
+        let Ok(()) = slot.change(row.place.state, row.place.state.and(flag::PINNED)) else { return 0 };
         let block = self.block(&row, number);
         let edges = self.edges(&block);
-        tell_edges(system, &block, edges, |finding| {
+        tell_edges(system, (block.start, || block), edges, |finding| {
             // Who frees it tells of it as well.
             if slot.state().kind() == Kind::Live {
                 found(finding);
