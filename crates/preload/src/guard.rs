@@ -143,8 +143,7 @@ pub(crate) fn is_sampled() -> bool {
 const OWN_HEAP: u8 = 3;
 
 /// Enters a block that the real allocator gave, where one in so many is guarded. Returns where it lies.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn gives_elsewhere(thread: Option<hooks::Ready>, registers: &Registers, block: &NewBlock) -> usize {
     let address = hooks::block_begins_somewhere(&SHARED, thread, registers, block, OWN_HEAP);
     if address != block.address {
