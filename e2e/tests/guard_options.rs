@@ -7,9 +7,9 @@ use std::process::{Child, ChildStdin, Stdio};
 
 use heapledger_e2e::process::{self, Ran, signal_of, until};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, heapledger, root};
+use heapledger_e2e::tools::{command, find, heapledger, root};
 use heapledger_e2e::tracked::under_run;
-use heapledger_e2e::{Result, check};
+use heapledger_e2e::{Result, check, skip};
 use serde_json::Value;
 
 fn built(scratch: &Scratch, name: &str) -> Result<PathBuf> {
@@ -192,6 +192,62 @@ fn without_being_asked_nobody_looks() -> Result {
         std::thread::sleep(std::time::Duration::from_millis(200));
         let errors = busy.ends()?;
         check!(errors.is_empty(), "{level}: {errors:?}");
+    }
+    Ok(())
+}
+
+/// Quarantine, tables and closed pages stand apart from what lies around live blocks, and `private_bytes` is the sum of its parts.
+#[test]
+fn what_the_guard_takes_is_told_by_parts() -> Result {
+    let Some(python) = find(&["python3"]) else {
+        skip("what_the_guard_takes_is_told_by_parts", "python3 is not installed");
+        return Ok(());
+    };
+    const SCRIPT: &str = "a = [str(n) for n in range(20000)]; del a";
+    let words = ["-S", "-c", SCRIPT].map(str::to_owned);
+    let stats = |options: &[&str]| {
+        let scratch = Scratch::new();
+        let mut run = under_run(&scratch, "x", options, &python, &words);
+        process::run(run.env("PYTHONMALLOC", "malloc"))?.good()?;
+        let told =
+            process::run(command(heapledger()).args(["stats", "--json"]).arg(scratch.path("x.hl")))?.good()?.out();
+        let line = told.lines().find(|line| line.contains(r#""type":"stats""#)).ok_or("no line of statistics")?;
+        let parsed: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let text = process::run(command(heapledger()).arg("stats").arg(scratch.path("x.hl")))?.good()?.out();
+        Ok::<_, String>((parsed["memory"].clone(), text))
+    };
+    let of = |memory: &Value, name: &str| memory[name].as_u64().ok_or_else(|| format!("{name}: {memory}"));
+    for (options, has_tables, has_quarantine, has_closed) in [
+        (&["--guard=off"][..], false, false, false),
+        (&["--guard=light"], true, false, false),
+        (&["--guard=full", "--quarantine=1M"], true, true, false),
+        (&["--guard=page"], true, false, true),
+    ] {
+        let (memory, text) = stats(options)?;
+        let parts = [
+            "shadow_bytes",
+            "sites_private_bytes",
+            "threads_private_bytes",
+            "guard_tables_bytes",
+            "quarantine_bytes",
+            "other_private_bytes",
+        ];
+        let sum = parts.iter().map(|part| of(&memory, part)).sum::<std::result::Result<u64, String>>()?;
+        check!(sum == of(&memory, "private_bytes")?, "{options:?}: {sum}, {memory}");
+        check!((of(&memory, "guard_tables_bytes")? > 0) == has_tables, "{options:?}: {memory}");
+        check!(text.contains("guard: ") == has_tables, "{options:?}: {text}");
+        let (blocks, bytes) = (of(&memory, "quarantine_blocks")?, of(&memory, "quarantine_bytes")?);
+        if has_quarantine {
+            check!(blocks > 5000 && (900 << 10..=1 << 20).contains(&bytes), "{options:?}: {memory}");
+            check!(text.contains("in the quarantine of"), "{options:?}: {text}");
+        }
+        // A block for which no pages are left is guarded as at `full`.
+        check!(has_quarantine || has_closed || blocks == 0 && bytes == 0, "{options:?}: {memory}");
+        let (blocks, bytes) = (of(&memory, "closed_blocks")?, of(&memory, "closed_bytes")?);
+        check!(
+            if has_closed { blocks > 5000 && bytes >= blocks * 4096 } else { blocks == 0 && bytes == 0 },
+            "{memory}"
+        );
     }
     Ok(())
 }

@@ -12,6 +12,10 @@ pub struct Private {
     pub sites_bytes: u64,
     /// States of threads.
     pub threads_bytes: u64,
+    /// Tables of the guard: where its blocks begin and lie.
+    pub guard_tables_bytes: u64,
+    /// Freed blocks that wait before their memory is used again.
+    pub quarantine_bytes: u64,
     /// Everything else.
     pub other_bytes: u64,
 }
@@ -36,6 +40,10 @@ pub struct Memory {
     pub sections: Option<Sections>,
     /// Memory beside it.
     pub private: Option<Private>,
+    /// Freed blocks that wait in the guard's quarantine.
+    pub quarantine_blocks: u64,
+    /// Freed blocks whose pages are closed, and bytes of addresses that these take. There is no memory behind them.
+    pub closed: (u64, u64),
     /// Most records that there were at a time: storage is not given back when blocks are freed.
     pub blocks: u64,
     /// States of threads: about as many as there were threads at a time.
@@ -69,19 +77,25 @@ impl Memory {
         let shadow_bytes = header.global(GlobalCounter::ShadowBytes);
         let sites_bytes = header.global(GlobalCounter::SitesPrivateBytes);
         let threads_bytes = header.global(GlobalCounter::ThreadsPrivateBytes);
-        let parts = [shadow_bytes, sites_bytes, threads_bytes];
+        let guard_tables_bytes = header.global(GlobalCounter::GuardTablesBytes);
+        let quarantine_bytes = header.global(GlobalCounter::GuardWaitingBytes);
+        let parts = [shadow_bytes, sites_bytes, threads_bytes, guard_tables_bytes, quarantine_bytes];
         let other_bytes = parts.into_iter().fold(storage.private_bytes, u64::saturating_sub);
         let private = parts.iter().any(|bytes| *bytes != 0).then_some(Private {
             shadow_bytes,
             sites_bytes,
             threads_bytes,
+            guard_tables_bytes,
+            quarantine_bytes,
             other_bytes,
         });
         // Peaks of a sampled ledger are in blocks, not in records; there, what was handed out must do.
         let slots = section(SectionKind::Records)?.map_or(0, |storage| storage.used);
         let most = if ledger.sample_interval() == 0 { header.global(GlobalCounter::PeakBlocks) } else { slots };
         let thread_states = section(SectionKind::Tallies)?.map(|storage| storage.used);
-        Ok(Memory { sections, private, blocks: most.max(live), thread_states })
+        let quarantine_blocks = header.global(GlobalCounter::GuardWaitingBlocks);
+        let closed = (header.global(GlobalCounter::GuardClosedBlocks), header.global(GlobalCounter::GuardClosedBytes));
+        Ok(Memory { sections, private, quarantine_blocks, closed, blocks: most.max(live), thread_states })
     }
 
     fn per_block(&self, bytes: Option<u64>) -> Option<f64> {

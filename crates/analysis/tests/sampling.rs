@@ -183,6 +183,9 @@ fn stacks_are_counted_and_measured() {
     builder.global(GlobalCounter::SitesPrivateBytes, 400).global(GlobalCounter::PrivateBytes, 1000);
     builder.global(GlobalCounter::ShadowBytes, 330).global(GlobalCounter::ThreadsPrivateBytes, 70);
     builder.global(GlobalCounter::PeakBlocks, 11);
+    builder.global(GlobalCounter::GuardTablesBytes, 20).global(GlobalCounter::GuardWaitingBytes, 30);
+    builder.global(GlobalCounter::GuardWaitingBlocks, 3);
+    builder.global(GlobalCounter::GuardClosedBlocks, 4).global(GlobalCounter::GuardClosedBytes, 5);
     builder.tally(TallyCounter::FramesVerified, 5).tally(TallyCounter::StacksDiffering, 2);
     let made = Made::new("stacks", &builder);
     for (summary, ledger) in made.summaries().iter().zip(&made.1) {
@@ -198,7 +201,15 @@ fn stacks_are_counted_and_measured() {
         assert_eq!(sites.bytes_per_stack_memory(), Some((sites.bytes + 400) as f64 / 3.0));
         assert_eq!(sites.bytes_per_stack_file().is_some(), ledger.is_finished());
         let memory = summary.memory;
-        let private = Private { shadow_bytes: 330, sites_bytes: 400, threads_bytes: 70, other_bytes: 200 };
+        let private = Private {
+            shadow_bytes: 330,
+            sites_bytes: 400,
+            threads_bytes: 70,
+            guard_tables_bytes: 20,
+            quarantine_bytes: 30,
+            other_bytes: 150,
+        };
+        assert_eq!((memory.quarantine_blocks, memory.closed), (3, (4, 5)));
         assert_eq!((memory.private, memory.blocks, memory.thread_states), (Some(private), 11, Some(1)));
         let sections = memory.sections.expect("known");
         // One record and the unused first element that the test's writer begins with.

@@ -54,6 +54,17 @@ counters! {
         HistoryShown = 13, "history_shown";
         /// The time of the last free that such a copy shows, in ticks.
         HistoryShownTime = 14, "history_shown_time";
+        /// Bytes of tables of the guard that are present in memory, part of `PrivateBytes`: where dressed blocks begin, and what is known
+        /// of blocks in the guard's own memory.
+        GuardTablesBytes = 15, "guard_tables_bytes";
+        /// Freed blocks that wait in the guard's quarantine.
+        GuardWaitingBlocks = 16, "guard_waiting_blocks";
+        /// Their bytes with the least that lies around them, part of `PrivateBytes`.
+        GuardWaitingBytes = 17, "guard_waiting_bytes";
+        /// Freed blocks whose pages are closed.
+        GuardClosedBlocks = 18, "guard_closed_blocks";
+        /// Bytes of addresses that these take; there is no memory behind them.
+        GuardClosedBytes = 19, "guard_closed_bytes";
     }
 }
 

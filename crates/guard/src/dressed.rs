@@ -58,13 +58,31 @@ impl<const LEAVES: usize, const WORDS: usize> Default for Dressed<LEAVES, WORDS>
     }
 }
 
-/// How many words there are before the first with a bit, about: a few more of them may be empty.
-fn empty_words(words: &[AtomicU32]) -> usize {
+/// How many words there are before the first with a bit, about: a few more of them may be empty. They are asked for page by page whether
+/// there is anything.
+fn empty_words(words: &[AtomicU32], has_any: &impl Fn(&[AtomicU32]) -> bool) -> usize {
     const AT_ONCE: usize = 32;
     let any = |words: &[AtomicU32]| words.iter().fold(0, |any, word| any | word.load(Ordering::Relaxed)) != 0;
-    let chunks = words.chunks(AT_ONCE).position(any);
-    chunks.map_or(words.len(), |chunks| chunks.wrapping_mul(AT_ONCE))
+    let into_page = (words.as_ptr().addr() % PAGE_BYTES).div_ceil(size_of::<AtomicU32>());
+    // What is left of the page of the word before.
+    let mut page_words = PAGE_WORDS.wrapping_sub(into_page).min(PAGE_WORDS).min(words.len());
+    let (mut passed, mut is_first) = (0_usize, into_page != 0);
+    while let Some(page) = words.get(passed..).and_then(|rest| rest.get(..page_words)).filter(|page| !page.is_empty()) {
+        if (is_first || has_any(page))
+            && let Some(chunk) = page.chunks(AT_ONCE).position(any)
+        {
+            return passed.wrapping_add(chunk.wrapping_mul(AT_ONCE));
+        }
+        is_first = false;
+        passed = passed.wrapping_add(page.len());
+        page_words = PAGE_WORDS.min(words.len().wrapping_sub(passed));
+    }
+    words.len()
 }
+
+/// What memory comes in.
+const PAGE_BYTES: usize = 4096;
+const PAGE_WORDS: usize = PAGE_BYTES / size_of::<AtomicU32>();
 
 impl<const LEAVES: usize, const WORDS: usize> Dressed<LEAVES, WORDS> {
     /// With no block in it.
@@ -118,6 +136,17 @@ impl<const LEAVES: usize, const WORDS: usize> Dressed<LEAVES, WORDS> {
 
     fn leaf(&self, leaf: usize) -> Option<&'static Leaf<WORDS>> {
         self.slots.get(leaf)?.get()
+    }
+
+    /// Goes through the parts that there are.
+    pub fn for_each_leaf(&self, mut each: impl FnMut(&'static Leaf<WORDS>)) {
+        let mut number = 0;
+        while let Some(next) = self.next_leaf(number) {
+            if let Some(leaf) = self.leaf(next) {
+                each(leaf);
+            }
+            number = next.saturating_add(1);
+        }
     }
 
     /// A block that begins here is dressed: said after [`dress`](crate::dress), before the program has it.
@@ -193,6 +222,12 @@ impl<const LEAVES: usize, const WORDS: usize> Dressed<LEAVES, WORDS> {
     /// The first beginning of a dressed block at this address or above. Who goes through all of them asks again from behind
     /// each; what comes and goes meanwhile is told or not.
     pub fn first_from(&self, address: u64) -> Option<u64> {
+        self.first_from_if(address, |_| true)
+    }
+
+    /// The same; parts of the bitmap of which `has_any` says that there is nothing are not looked at: who was never written to need
+    /// not become present in memory.
+    pub fn first_from_if(&self, address: u64, has_any: impl Fn(&[AtomicU32]) -> bool) -> Option<u64> {
         const WORD_BYTES: u64 = WORD_BITS.saturating_mul(GRANULE_BYTES);
         let granule = address.checked_next_multiple_of(GRANULE_BYTES)?;
         let mut at = granule.checked_div(WORD_BYTES)?;
@@ -209,7 +244,7 @@ impl<const LEAVES: usize, const WORDS: usize> Dressed<LEAVES, WORDS> {
             }
             // What leaves that are not there stand for is passed over at once, and what is empty of those that are.
             let rest = leaf.and_then(|leaf| leaf.get(bit.word.checked_add(1)?..)).unwrap_or_default();
-            let empty = empty_words(rest);
+            let empty = empty_words(rest, &has_any);
             let passed = if empty < rest.len() {
                 empty.checked_add(1)? as u64
             } else {

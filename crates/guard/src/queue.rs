@@ -49,6 +49,11 @@ impl Queue {
         self.tail.load(Ordering::Relaxed).saturating_sub(head)
     }
 
+    /// How many of so many cells were ever used.
+    pub fn cells_used(&self, cells: &[AtomicU64]) -> u64 {
+        self.tail.load(Ordering::Relaxed).min(cells.len() as u64)
+    }
+
     /// Whether there is none, about.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

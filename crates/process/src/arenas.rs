@@ -22,7 +22,8 @@ use heapledger_format::errors::FoundAt;
 use heapledger_format::guard::{GuardTables, Kept};
 use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{
-    Closed, ClosedLimits, Cursor, Fill, Finding, Found, Full, Life, Limits, Memory, NotFreed, Region, Request, Side,
+    Closed, ClosedCounts, ClosedLimits, Cursor, Fill, Finding, Found, Full, FullCounts, Life, Limits, Memory, NotFreed,
+    Region, Request, Side,
 };
 use heapledger_linux::{process, syscall};
 
@@ -123,6 +124,13 @@ pub(crate) fn describe(tables: &mut GuardTables) {
 fn addresses(reserve: impl Fn(usize) -> Option<Land>) -> Option<Land> {
     let limit = syscall::limit(syscall::LIMIT_ADDRESS_BYTES).unwrap_or(u64::MAX) / LIMITED_PART;
     LAND_BYTES.into_iter().filter(|bytes| *bytes as u64 <= limit).find_map(reserve)
+}
+
+/// What there is in both parts.
+pub(crate) fn counts() -> (FullCounts, ClosedCounts) {
+    let full = FULL.get().map(|part| part.arena.counts());
+    let closed = CLOSED.get().map(|part| part.arena.counts());
+    (full.unwrap_or_default(), closed.unwrap_or_default())
 }
 
 /// Whether an address lies in the guard's own memory.

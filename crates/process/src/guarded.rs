@@ -10,7 +10,7 @@ use crate::guarding::Guarding;
 use crate::private::{Leaves, Table};
 use crate::shared::Shared;
 use crate::{arenas, described, hooks, land};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use heapledger_format::TallyCounter;
 use heapledger_format::guard::GuardTables;
 use heapledger_format::session::guard;
@@ -120,6 +120,18 @@ impl Guard {
         true
     }
 
+    /// Bytes of the bitmap that are present in memory.
+    pub(crate) fn bitmap_bytes(&self) -> u64 {
+        let mut bytes = self.bitmap.resident_bytes();
+        if let Some(bitmap) = self.bitmap.get() {
+            bitmap.for_each_leaf(|leaf| {
+                let address = core::ptr::from_ref(leaf) as usize;
+                bytes = bytes.wrapping_add(syscall::resident_bytes(address, size_of_val(leaf)));
+            });
+        }
+        bytes
+    }
+
     /// Whether blocks are guarded.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
@@ -213,7 +225,10 @@ impl Guard {
 
     /// The first dressed block that begins here or above.
     pub fn first_from(&self, address: usize) -> Option<usize> {
-        self.bitmap.get()?.first_from(address as u64).map(|address| address as usize)
+        let is_quiet = self.is_quiet.load(Ordering::Relaxed);
+        let has_any =
+            |words: &[AtomicU32]| is_quiet || syscall::resident_bytes(words.as_ptr().addr(), size_of_val(words)) != 0;
+        self.bitmap.get()?.first_from_if(address as u64, has_any).map(|address| address as usize)
     }
 
     /// What the header in front of a dressed block says, if it can be believed.

@@ -95,6 +95,8 @@ pub mod faults;
 #[cfg(not(feature = "loom"))]
 pub mod finish;
 #[cfg(not(feature = "loom"))]
+mod guard_memory;
+#[cfg(not(feature = "loom"))]
 pub mod guarded;
 #[cfg(not(feature = "loom"))]
 pub mod guarding;

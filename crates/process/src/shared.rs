@@ -4,6 +4,7 @@
 
 use crate::accounts::Accounts;
 use crate::errors::Errors;
+use crate::guard_memory;
 use crate::guarding::Guarding;
 use crate::heap_books::HeapBooks;
 use crate::history::History;
@@ -268,7 +269,8 @@ impl Shared {
         put(GlobalCounter::ThreadsPrivateBytes, states);
         put(GlobalCounter::SitesPrivateBytes, tables);
         put(GlobalCounter::ShadowBytes, shadow);
-        let others = [library, self.history.resident_bytes(), self.accounts.resident_bytes()];
+        let guard = guard_memory::measure(self);
+        let others = [library, self.history.resident_bytes(), self.accounts.resident_bytes(), guard];
         put(GlobalCounter::PrivateBytes, [states, tables, shadow].iter().chain(&others).sum());
         let end_ns = self.clock.now_ns();
         // This thread may have waited for a processor meanwhile.

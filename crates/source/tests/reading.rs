@@ -104,7 +104,8 @@ fn what_sections_took_is_known_afterwards() {
 #[test]
 fn ledgers_of_older_writers_keep_their_counters() {
     let place = Scratch::in_memory("reading-ledgers_of_older_writers_keep_their_counters");
-    for (globals, tallies) in [(9, 22), (9, 19), (GlobalCounter::COUNT, TallyCounter::COUNT)] {
+    for (globals, tallies) in [(9, 22), (9, 19), (15, TallyCounter::COUNT), (GlobalCounter::COUNT, TallyCounter::COUNT)]
+    {
         let (live_path, path) = (place.join(format!("{tallies}.hlive")), place.join(format!("{tallies}.hl")));
         let mut builder = sample(ByteOrder::Little, WordSize::W64);
         builder

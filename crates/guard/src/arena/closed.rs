@@ -399,6 +399,7 @@ impl Closed {
             freed_bytes: self.freed_bytes.load(Ordering::Relaxed),
             slots: u64::from(self.store.slots_used()),
             range_bytes: self.store.used_bytes(),
+            tables_bytes: self.store.tables_bytes(),
             not_closed: self.not_closed.load(Ordering::Relaxed),
         }
     }

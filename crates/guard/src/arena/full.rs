@@ -426,6 +426,7 @@ impl Full {
             waiting_bytes: self.waiting_bytes.load(Ordering::Relaxed),
             slots: u64::from(self.store.slots_used()),
             range_bytes: self.store.used_bytes(),
+            tables_bytes: self.store.tables_bytes(),
             not_kept: self.not_kept.load(Ordering::Relaxed),
         }
     }

@@ -26,6 +26,8 @@ pub struct FullCounts {
     pub slots: u64,
     /// Bytes of the range that were ever used.
     pub range_bytes: u64,
+    /// Bytes of the tables that were.
+    pub tables_bytes: u64,
     /// Blocks that were freed without waiting: larger than all that may wait, or the queue was full.
     pub not_kept: u64,
 }
@@ -69,6 +71,8 @@ pub struct ClosedCounts {
     pub slots: u64,
     /// Bytes of the range that were ever used.
     pub range_bytes: u64,
+    /// Bytes of the tables that were.
+    pub tables_bytes: u64,
     /// How often the system would not close pages. Their runs are not used before it does.
     pub not_closed: u64,
 }

@@ -273,6 +273,15 @@ impl Store {
         self.queue.len()
     }
 
+    /// Bytes of the tables that were ever used.
+    pub(super) fn tables_bytes(&self) -> u64 {
+        const WORD_BYTES: u64 = size_of::<AtomicU64>() as u64;
+        let units = self.used_bytes().wrapping_shr(self.unit_log2);
+        let words = self.queue.cells_used(self.tables.queue).saturating_add(units);
+        let rows = u64::from(self.slots_used()).saturating_mul(size_of::<Slot>() as u64);
+        words.saturating_mul(WORD_BYTES).saturating_add(rows)
+    }
+
     /// How many may wait at most.
     pub(super) fn waiting_max(&self) -> u64 {
         (self.tables.queue.len() as u64).wrapping_shr(1)

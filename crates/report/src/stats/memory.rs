@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use heapledger_analysis::{Private, Sections, Sites, Summary};
+use heapledger_analysis::{Memory, Private, Sections, Sites, Summary};
 
 use crate::form::units::{Figures, count, counted, percent};
 
@@ -26,7 +26,8 @@ pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
             figures.bytes(other_bytes)
         ));
     }
-    if let Some(Private { shadow_bytes, sites_bytes, threads_bytes, other_bytes }) = memory.private {
+    if let Some(private) = memory.private {
+        let Private { shadow_bytes, sites_bytes, threads_bytes, other_bytes, .. } = private;
         let mut line = format!("outside: {} address index", figures.bytes(shadow_bytes));
         // The index has pages for a program of any size: beside a few kilobytes a share says nothing.
         if summary.sampled.is_none() && summary.peak.bytes >= SHARE_FROM {
@@ -41,6 +42,7 @@ pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
         .and_then(|()| write!(line, ", {} other", figures.bytes(other_bytes)))
         .unwrap_or_default();
         lines.push(line);
+        lines.extend(guard(&private, memory, figures));
     }
     let parts = memory.record_bytes_per_block().zip(memory.shadow_bytes_per_block());
     if let Some(((record, shadow), all)) = parts.zip(memory.bytes_per_block()) {
@@ -55,6 +57,24 @@ pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
     }
     lines.push("(debug data is in addition to other overheads)".to_owned());
     lines
+}
+
+/// What the guard takes, if there is one, beside what lies around live blocks.
+fn guard(private: &Private, memory: &Memory, figures: Figures) -> Option<String> {
+    if private.guard_tables_bytes == 0 {
+        return None;
+    }
+    let mut line = format!("guard: {} tables", figures.bytes(private.guard_tables_bytes));
+    let freed = |blocks| counted(blocks, "freed block", "freed blocks");
+    if memory.quarantine_blocks != 0 {
+        let (bytes, blocks) = (figures.bytes(private.quarantine_bytes), freed(memory.quarantine_blocks));
+        let _ = write!(line, ", {bytes} in the quarantine of {blocks}");
+    }
+    let (blocks, bytes) = memory.closed;
+    if blocks != 0 {
+        let _ = write!(line, ", {} of addresses closed for {}, without memory", figures.bytes(bytes), freed(blocks));
+    }
+    Some(line)
 }
 
 /// Bytes on the average.
