@@ -4,6 +4,7 @@
  *   far N      writes N bytes behind a block, and says how far the next one is
  *   refused    asks for more than there is
  *   twice      frees a block twice
+ *   deep HOW   frees a block twice (free), copies past its end (call) or touches a page that is closed (page), seven functions deep
  *   behind     writes behind a block and frees it
  *   caught     the same, in a program that wants no SIGABRT
  *   child      a child of it writes behind a block and frees it; says how that ended
@@ -25,6 +26,30 @@ static void write_behind(void)
 
 	block[20] = 1;
 	end((void *)block);
+}
+
+/* Each of them needs its frame, and frame pointers lead nowhere where none are kept. */
+static const char *how;
+
+__attribute__((noinline)) static int deep(int depth, volatile unsigned char *block)
+{
+	if (depth > 0) {
+		int below = deep(depth - 1, block);
+
+		__asm__ volatile("" ::: "memory");
+		return below + 1;
+	}
+	if (!strcmp(how, "free")) {
+		end((void *)block);
+		end((void *)block);
+	} else if (!strcmp(how, "call")) {
+		void *(*volatile copy)(void *, const void *, size_t) = memcpy;
+
+		copy((void *)block, "012345678901234567890123456789", 29);
+	} else {
+		block[32] = 1;
+	}
+	return 1;
 }
 
 static void ignore(int signal)
@@ -55,6 +80,9 @@ int main(int count, char **arguments)
 		end((void *)block);
 		end((void *)block);
 		puts("goes on");
+	} else if (!strcmp(what, "deep")) {
+		how = arguments[2];
+		printf("%d\n", deep(6, give(!strcmp(how, "call") ? 28 : 32)));
 	} else if (!strcmp(what, "behind")) {
 		write_behind();
 		puts("goes on");

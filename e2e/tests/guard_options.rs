@@ -29,11 +29,14 @@ fn asked(options: &[&str], what: &[&str]) -> Result<(Ran, Vec<Value>)> {
     Ok((ran, errors(&scratch.path("x.hl").to_string_lossy())?))
 }
 
-fn errors(ledger: &str) -> Result<Vec<Value>> {
+fn lines(ledger: &str) -> Result<Vec<Value>> {
     let told = process::run(command(heapledger()).args(["errors", "--json", ledger]))?.good()?.out();
     let lines = told.lines().map(serde_json::from_str).collect::<std::result::Result<Vec<Value>, _>>();
-    let lines = lines.map_err(|error| format!("{error}: {told}"))?;
-    Ok(lines.into_iter().filter(|line| line["type"] == "error").collect())
+    lines.map_err(|error| format!("{error}: {told}"))
+}
+
+fn errors(ledger: &str) -> Result<Vec<Value>> {
+    Ok(lines(ledger)?.into_iter().filter(|line| line["type"] == "error").collect())
 }
 
 #[test]
@@ -249,5 +252,55 @@ fn what_the_guard_takes_is_told_by_parts() -> Result {
             "{memory}"
         );
     }
+    Ok(())
+}
+
+/// Stacks of blocks may be short and by frame pointers: that of what was done wrong is whole all the same.
+#[test]
+fn the_stack_of_what_is_wrong_has_a_depth_of_its_own() -> Result {
+    let frames = |options: &[&str], how: &str| {
+        let all = [options, &["--depth", "2", "--unwind", "fast"]].concat();
+        let scratch = Scratch::new();
+        let program = built(&scratch, "asked")?;
+        process::run(&mut under_run(&scratch, "x", &all, &program, &["deep".to_owned(), how.to_owned()]))?;
+        let lines = lines(&scratch.path("x.hl").to_string_lossy())?;
+        let error = lines.iter().find(|line| line["type"] == "error").ok_or(format!("{options:?}: {lines:?}"))?;
+        let names = |of: &str| -> Vec<String> {
+            let stack = error["stacks"].as_array().into_iter().flatten().find(|stack| stack["of"] == of);
+            let is_it = |line: &&Value| line["type"] == "site" && stack.is_some_and(|it| it["site"] == line["site"]);
+            let site = lines.iter().find(is_it).and_then(|site| site["frames"].as_array());
+            site.into_iter().flatten().map(|frame| frame["function"].as_str().unwrap_or("?").to_owned()).collect()
+        };
+        Ok::<_, String>((names("allocation").len(), names("access")))
+    };
+    for (level, how) in [("off", "free"), ("full", "call"), ("page", "page")] {
+        let guard = format!("--guard={level}");
+        let (given, wrong) = frames(&[&guard], how)?;
+        let deep = wrong.iter().filter(|name| *name == "deep").count();
+        check!(given == 2 && deep == 7 && wrong.iter().any(|name| name == "main"), "{level}: {given} {wrong:?}");
+        let (given, wrong) = frames(&[&guard, "--error-depth=3"], how)?;
+        check!(given == 2 && wrong.len() == 3, "{level}: {given} {wrong:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn paths_are_shown_without_what_is_left_off() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "asked")?;
+    let words = ["twice".to_owned()];
+    process::run(&mut under_run(&scratch, "x", &["--guard=full"], &program, &words))?.good()?;
+    let ledger = scratch.path("x.hl");
+    let shown = |options: &[&str]| {
+        process::run(command(heapledger()).arg("errors").args(options).arg(&ledger))?.good().map(|ran| ran.out())
+    };
+    let whole = root().join("e2e/guard").to_string_lossy().into_owned();
+    let all = shown(&[])?;
+    check!(all.contains(&format!("{whole}/asked.c:")), "{all}");
+    let off = shown(&["--strip-path", "/nowhere", "--strip-path", &whole])?;
+    let has_line = off.lines().any(|line| line.trim_start().starts_with("asked.c:"));
+    check!(has_line && !off.contains(&format!("{whole}/")) && off.contains("SUMMARY: double-free asked.c:"), "{off}");
+    // The text of the line is read from where it is.
+    check!(off.contains("end((void *)block);"), "{off}");
     Ok(())
 }

@@ -78,6 +78,7 @@ pub struct Names<'a> {
     asked: BTreeSet<u16>,
     damaged: u64,
     passing: Passing,
+    stripped: Vec<String>,
     /// Of a ledger without modules: the file whose code addresses it has.
     everything: Option<Module>,
 }
@@ -115,6 +116,7 @@ impl<'a> Names<'a> {
             modules,
             codes: HashMap::new(),
             frames: HashMap::new(),
+            stripped: Vec::new(),
             texts: HashMap::new(),
             asked: BTreeSet::new(),
             damaged: 0,
@@ -127,6 +129,18 @@ impl<'a> Names<'a> {
     pub fn of_file(&mut self, path: PathBuf) {
         let (row, build_id) = (0, Vec::new());
         self.everything = Some(Module { row, path, build_id, bias: 0, low: 0, high: 0, generation: 0 });
+    }
+
+    /// Paths of source files are shown without the first of these that they begin with.
+    pub fn strip(&mut self, prefixes: Vec<String>) {
+        self.stripped = prefixes;
+    }
+
+    /// A path of a source file as it is shown.
+    fn shown(&self, file: &Arc<str>) -> Arc<str> {
+        let rest = self.stripped.iter().find_map(|prefix| file.strip_prefix(prefix.as_str()));
+        let rest = rest.map(|rest| rest.trim_start_matches('/')).filter(|rest| !rest.is_empty());
+        rest.map_or_else(|| Arc::clone(file), Arc::from)
     }
 
     /// Which files are looked through: those of headers, unless asked otherwise.
@@ -328,7 +342,7 @@ impl<'a> Names<'a> {
                     function: frame.function.clone(),
                     raw_name: frame.raw_name.clone(),
                     symbol_offset: frame.offset,
-                    file: frame.file.clone(),
+                    file: frame.file.as_ref().map(|file| self.shown(file)),
                     line: frame.line,
                     source: place.and_then(|place| self.texts.get(&place).cloned().flatten()),
                     inlined: frame.inlined,

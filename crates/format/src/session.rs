@@ -69,11 +69,13 @@ pub enum Key {
     Redzone,
     /// 1: the program ends with the first error.
     HaltOnError,
+    /// Most frames of the stack of a call or an access that is an error.
+    ErrorDepth,
 }
 
 impl Key {
     /// All of them.
-    pub const ALL: [Key; 28] = [
+    pub const ALL: [Key; 29] = [
         Key::Dir,
         Key::Session,
         Key::Pid,
@@ -102,6 +104,7 @@ impl Key {
         Key::FillBytes,
         Key::Redzone,
         Key::HaltOnError,
+        Key::ErrorDepth,
     ];
 
     /// As it is written.
@@ -135,6 +138,7 @@ impl Key {
             Key::FillBytes => "fill-bytes",
             Key::Redzone => "redzone",
             Key::HaltOnError => "halt-on-error",
+            Key::ErrorDepth => "error-depth",
         }
     }
 

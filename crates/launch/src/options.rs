@@ -165,6 +165,15 @@ pub const OPTIONS: &[RecorderOption] = &[
         read: guard::redzone,
     },
     RecorderOption {
+        flag: "error-depth",
+        key: Key::ErrorDepth,
+        value: Some("N"),
+        help: "Most frames of the stack of a call or an access that is an error, taken by unwind tables whatever --depth and --unwind \
+               say of blocks [default: 512]",
+        hidden: false,
+        read: guard::error_depth,
+    },
+    RecorderOption {
         flag: "halt-on-error",
         key: Key::HaltOnError,
         value: None,

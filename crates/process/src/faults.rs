@@ -6,15 +6,13 @@
 #![forbid(unsafe_code)]
 
 use crate::access::count_apart;
-use crate::backtrace::{self, StackMethod};
 use crate::breaks::heapledger_error;
 use crate::damage::{Around, KeptOfBlock};
 use crate::instruction::{LENGTH_MAX, Touched, touched};
-use crate::options::Unwind;
 use crate::shared::Shared;
 use crate::state::ThreadState;
 use crate::sweep::Copied;
-use crate::{arenas, depot, errors, hooks, start};
+use crate::{arenas, error_stack, errors, hooks, start};
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
@@ -27,9 +25,6 @@ use heapledger_linux::{apart, syscall};
 use heapledger_unwind::Registers;
 
 const PAGE_BYTES: u64 = 4096;
-/// Frames of a stack that is taken here: they lie on a stack of ours.
-const FRAMES: usize = 512;
-
 /// An access to a closed page.
 struct Touching<'f> {
     /// The block beside the address.
@@ -164,16 +159,7 @@ fn site(shared: &Shared, fault: &Fault) -> Site {
     let ip = it.ip.wrapping_add(1);
     let registers =
         Registers { ip, sp: it.sp, bp: it.bp, bx: it.bx, r12: it.r12, r13: it.r13, r14: it.r14, r15: it.r15 };
-    let how = match shared.settings().unwind {
-        Unwind::FramePointers => StackMethod::FramePointers,
-        Unwind::Tables => StackMethod::Tables,
-        _ => StackMethod::Auto,
-    };
-    let mut frames = [0; FRAMES];
-    let room = shared.settings().depth_limit.min(FRAMES);
-    let Some(room) = frames.get_mut(..room) else { return Site::NONE };
-    let taken = backtrace::take(&registers, how, (0, 0), room);
-    depot::put(shared, room.get(..taken.frames).unwrap_or(&[])).unwrap_or(Site::NONE)
+    error_stack::of_registers(shared, &registers)
 }
 
 /// `heap-use-after-free: WRITE of 4 bytes, 8 bytes inside the freed 100-byte block at 0x7f…, by the instruction at 0x55… (process 77)`

@@ -3,7 +3,7 @@
 
 use crate::guarded::{Level, Sides};
 use heapledger_format::session::guard::{self, Every};
-use heapledger_format::session::{Key, QUARANTINE_BYTES, guard_by};
+use heapledger_format::session::{DEPTH_LIMIT, Key, QUARANTINE_BYTES, guard_by};
 use heapledger_linux::text::{self, Text};
 
 /// How blocks are guarded, and what becomes of the program when something is wrong with them.
@@ -35,6 +35,8 @@ pub struct Guarding {
     pub redzone: u64,
     /// The program ends with the first error.
     pub halts: bool,
+    /// Most frames of the stack of a call or an access that is an error; `None`: all of them.
+    pub error_depth: Option<u64>,
     /// Blocks may have been handed out before it began.
     pub begins_late: bool,
     /// Somebody reads the ledger's errors, and tells the person.
@@ -58,6 +60,7 @@ impl Guarding {
             fill_bytes: 0,
             redzone: 0,
             halts: false,
+            error_depth: None,
             begins_late: false,
             has_reader: false,
         }
@@ -117,6 +120,7 @@ impl Guarding {
             Key::FillBytes => self.fill_bytes = text::number(value)?,
             Key::Redzone => self.redzone = at_most(guard::REDZONE_MAX)?,
             Key::HaltOnError => self.halts = at_most(1)? == 1,
+            Key::ErrorDepth => self.error_depth = Some(at_most(DEPTH_LIMIT)?.max(1)),
             _ => return None,
         }
         Some(())
@@ -149,6 +153,8 @@ mod tests {
             (b"fill-new=off,fill-freed=A5", Guarding { fill_new: None, fill_freed: Some(0xA5), ..usual }),
             (b"fill-bytes=0,redzone=2048", Guarding { fill_bytes: 0, redzone: 2048, ..usual }),
             (b"halt-on-error=1", Guarding { halts: true, ..usual }),
+            (b"error-depth=0", Guarding { error_depth: Some(1), ..usual }),
+            (b"error-depth=512", Guarding { error_depth: Some(512), ..usual }),
             (
                 b"guard=page=under,guard-memory=9,guard-by=protection",
                 Guarding {
@@ -178,6 +184,7 @@ mod tests {
             b"redzone=2049",
             b"quarantine-blocks=1048577",
             b"halt-on-error=2",
+            b"error-depth=513",
         ] {
             let request = Request::parse(nonsense);
             assert_eq!((request.unknown.bytes(), request.guard), (nonsense, usual));

@@ -7,7 +7,7 @@ use crate::breaks::heapledger_error;
 use crate::damage::{Around, KeptOfBlock};
 use crate::shared::Shared;
 use crate::unknown::neighbours;
-use crate::{arenas, errors, hooks, start};
+use crate::{arenas, error_stack, errors, hooks, start};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
@@ -17,7 +17,6 @@ use heapledger_guard::judging::{FoundBlock, WrongCall};
 use heapledger_guard::{Damage, Found, Life};
 use heapledger_linux::text::Text;
 use heapledger_linux::{apart, syscall};
-use heapledger_recorder::backend::CallEffect;
 use heapledger_unwind::Registers;
 
 /// Where nobody reads the ledger, so many calls are told, each once.
@@ -106,7 +105,7 @@ pub fn report(shared: &'static Shared, registers: &Registers, call: &WrongCall) 
         if follows {
             match Access::enter(shared, registers, &sign) {
                 Ok(mut access) => {
-                    let site = hooks::site_of(&mut access, registers, CallEffect::Takes);
+                    let site = error_stack::of_call(&mut access, registers);
                     let row = access.state.row;
                     let label = access.state.thread().label.load(Ordering::Relaxed);
                     let entered = enter(shared, &found, call, (site, row), label);

@@ -6,15 +6,14 @@
 #![forbid(unsafe_code)]
 
 use crate::access::{AboutBlock, Access};
-use crate::errors;
 use crate::families::GivenBack;
-use crate::hooks;
+use crate::{error_stack, errors};
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::{ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag};
 use heapledger_format::record::{EXCESS_ESCAPE, EXCESS_SHIFT};
 use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
 use heapledger_linux::apart;
-use heapledger_recorder::backend::{Backend as _, CallEffect, Number, Slot};
+use heapledger_recorder::backend::{Backend as _, Number, Slot};
 use heapledger_unwind::Registers;
 
 /// What a call says of the block that it gives back.
@@ -133,7 +132,7 @@ impl Access<'_> {
         registers: &Registers,
         number: Option<Number>,
     ) {
-        let site = hooks::site_of(self, registers, CallEffect::Takes);
+        let site = error_stack::of_call(self, registers);
         let (shared, thread) = (self.shared, self.state.row);
         let time = shared.now().max(Ticks(1));
         let is_free = number.is_some();

@@ -87,6 +87,8 @@ pub mod enclosing;
 #[cfg(not(feature = "loom"))]
 pub mod entry;
 #[cfg(not(feature = "loom"))]
+mod error_stack;
+#[cfg(not(feature = "loom"))]
 pub mod errors;
 #[cfg(not(feature = "loom"))]
 pub mod families;

@@ -299,7 +299,8 @@ impl Request {
             | Key::FillFreed
             | Key::FillBytes
             | Key::Redzone
-            | Key::HaltOnError => self.guard.set(key, value)?,
+            | Key::HaltOnError
+            | Key::ErrorDepth => self.guard.set(key, value)?,
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
             Key::Output => {
                 self.output = percent_decoded(value);

@@ -11,11 +11,10 @@ use crate::arenas;
 use crate::cells::{self, GRANULE_BITS};
 use crate::certain;
 use crate::damage::KeptOfBlock;
-use crate::errors;
 use crate::families::GivenBack;
-use crate::hooks;
 use crate::look::whole;
 use crate::shared::Shared;
+use crate::{error_stack, errors};
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::{
     ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag, Whereabouts,
@@ -24,7 +23,6 @@ use heapledger_format::record::{ADDRESS_MAX, HISTORY_WORDS, RECORD_WORDS, SIZE_E
 use heapledger_format::{Entry, FreedEntry, SectionKind, Site, ThreadRow, Ticks};
 use heapledger_guard::{Found, Life};
 use heapledger_linux::{apart, syscall};
-use heapledger_recorder::backend::CallEffect;
 use heapledger_unwind::Registers;
 
 /// A block is looked for that begins at most so far in front of the address: 64 MiB.
@@ -74,7 +72,7 @@ impl Access<'_> {
         let is_on_stack = stack.is_own() && stack.contains(address as usize);
         let found = apart::result_of(None, || find(shared, address, is_on_stack, &given_back));
         let Some(found) = found else { return };
-        let site = hooks::site_of(self, registers, CallEffect::Takes);
+        let site = error_stack::of_call(self, registers);
         let time = shared.now().max(Ticks(1));
         let entry = described(shared, &found, address, (given_back, found_at, time));
         let access = errors::stack(StackTag::Access, site, self.state.row, time);

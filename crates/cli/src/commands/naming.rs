@@ -29,6 +29,9 @@ pub(crate) struct NamingArgs {
     /// such as /proc/PID/root
     #[arg(long, value_name = "DIR", value_parser = directory)]
     pub(crate) sysroot: Option<PathBuf>,
+    /// Leave PREFIX off the front of paths of source files, such as the directory of a build; may be given several times
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) strip_path: Vec<String>,
     /// Show C++ and Rust functions as the linker knows them
     #[arg(long)]
     pub(crate) no_demangle: bool,

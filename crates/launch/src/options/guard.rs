@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use heapledger_format::session::guard::{self, Every};
-use heapledger_format::session::guard_by;
+use heapledger_format::session::{DEPTH_LIMIT, guard_by};
 
 use super::{count, one_of, size, text};
 
@@ -66,6 +66,15 @@ pub(super) fn redzone(value: &OsStr) -> Result<OsString, String> {
     }
 }
 
+pub(super) fn error_depth(value: &OsStr) -> Result<OsString, String> {
+    let checked = count(value)?;
+    let number: u64 = text(&checked)?.parse().unwrap_or(0);
+    match (1..=DEPTH_LIMIT).contains(&number) {
+        true => Ok(checked),
+        false => Err(format!("the depth of an error's stack is 1 to {DEPTH_LIMIT}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,8 +82,11 @@ mod tests {
     #[test]
     fn what_a_person_types_is_read() {
         type Read = fn(&OsStr) -> Result<OsString, String>;
-        let cases: [(Read, &str, Option<&str>); 27] = [
+        let cases: [(Read, &str, Option<&str>); 30] = [
             (level, "full", Some("full")),
+            (error_depth, "512", Some("512")),
+            (error_depth, "0", None),
+            (error_depth, "513", None),
             (level, "heavy", None),
             (level, "page=both", Some("page=both")),
             (level, "page=1/1000", Some("page=1/1000")),

@@ -43,6 +43,7 @@ impl NamingArgs {
 
     pub(super) fn names<'a>(&self, ledger: &'a Ledger, symbolizer: Symbolizer) -> Result<Names<'a>, SourceError> {
         let mut names = Names::new(ledger, symbolizer, self.sources())?;
+        names.strip(self.strip_path.clone());
         for given in self.given(ledger) {
             if let Given::Everything(path) = given {
                 names.of_file(path);
