@@ -179,3 +179,36 @@ fn of_samples_nothing_is_said() -> Result {
     let program = built(&scratch, "mismatches.cc", "mismatches", &["-O0"])?;
     stays_silent(&scratch, &["--sample", "1"], &program, &[])
 }
+
+/// The value of an alignment is known where blocks are guarded.
+#[test]
+fn another_alignment_is_told_where_blocks_are_guarded() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "alignments.cc", "alignments", &["-O1"])?;
+    let told = |level: &str, words: &[String]| {
+        let lines = errors_of(&scratch, &["--force", level], &program, words)?;
+        let of_error = |error: &Value| {
+            let number = |value: &Value| value.as_u64().unwrap_or(0);
+            let text = |name: &str| error[name].as_str().unwrap_or("?").to_owned();
+            let said = (number(&error["operands"][0]), number(&error["operands"][1]));
+            (text("kind"), text("given_by"), text("called"), number(&error["alignment"]), said)
+        };
+        Ok::<_, String>(of(&lines, "error").into_iter().map(of_error).collect::<Vec<_>>())
+    };
+    for level in ["--guard=light", "--guard=full", "--guard=page", "--guard=page=under"] {
+        let wrong = |by: &str, called: &str, asked, said| {
+            (OTHER_TYPE.to_owned(), by.to_owned(), called.to_owned(), asked, said)
+        };
+        let expected = [
+            wrong("new(align)", "delete(align)", 64, (0, 32)),
+            wrong("new[](align)", "delete[](size,align)", 128, (100, 4096)),
+        ];
+        let found = told(level, &[])?;
+        check!(found == expected, "{level}: {found:?}");
+        let right = told(level, &["right".to_owned()])?;
+        check!(right.is_empty(), "{level}: {right:?}");
+    }
+    let unguarded = told("--guard=off", &[])?;
+    check!(unguarded.is_empty(), "{unguarded:?}");
+    Ok(())
+}

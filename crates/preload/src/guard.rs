@@ -456,6 +456,17 @@ fn given(address: usize) -> usize {
     GUARD.block_at(&anywhere(), address).map_or(address, |block| block.given() as usize)
 }
 
+/// What a guarded block was asked to be aligned to, 16 at least; 0 if that is not known.
+#[cold]
+#[inline(never)]
+pub(crate) fn alignment(address: usize) -> usize {
+    if arenas::contains(address) {
+        return arenas::alignment(address).unwrap_or(0) as usize;
+    }
+    let block = Some(address).filter(|address| GUARD.begins(*address));
+    block.and_then(|address| GUARD.whole(&anywhere(), address)).map_or(0, |block| block.lead as usize)
+}
+
 /// Bytes that a block has, with all that lies around it.
 pub(crate) fn actual_size(address: usize) -> usize {
     if arenas::contains(address) {

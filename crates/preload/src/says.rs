@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::frame::Caller;
+use crate::guard;
 use crate::hooked::hooked_at;
 use crate::others;
 use heapledger_format::Kind;
@@ -20,10 +21,13 @@ pub(crate) fn given_back(by: Kind, frame: &Caller) -> GivenBack {
         _ => (None, None),
     };
     let said = |index: usize| crate::calls::argument(frame, index);
+    // An alignment of none is what every block has.
+    let alignment = alignment.map_or(0, said);
     GivenBack {
         by,
         size: size.map(said),
-        alignment: alignment.map_or(0, said),
+        alignment,
+        asked_alignment: if alignment == 0 { 0 } else { guard::alignment(said(0)) },
         operators_are_shared: others::share_operators,
         all_call_us: others::all_call_us,
         is_glibc: others::is_glibc,
@@ -46,6 +50,7 @@ impl<const HOOK: usize> Says for SaysNothing<HOOK> {
             by: const { hooked_at(HOOK).kind },
             size: None,
             alignment: 0,
+            asked_alignment: 0,
             operators_are_shared: others::share_operators,
             all_call_us: others::all_call_us,
             is_glibc: others::is_glibc,

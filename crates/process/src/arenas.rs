@@ -283,6 +283,14 @@ pub fn usable(address: usize) -> Option<usize> {
     bytes.map(|bytes| bytes as usize)
 }
 
+/// What the live block that begins here was asked to be aligned to, 16 at least.
+pub fn alignment(address: usize) -> Option<u64> {
+    match CLOSED.at(address) {
+        Some(part) => part.arena.alignment(address as u64),
+        None => FULL.at(address)?.arena.alignment(address as u64),
+    }
+}
+
 /// Bytes that a block of so many takes at this address, with what lies around it.
 pub fn actual(address: usize, size: usize) -> usize {
     match CLOSED.contains(address) {

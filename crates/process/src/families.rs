@@ -32,12 +32,23 @@ pub struct GivenBack {
     pub size: Option<usize>,
     /// Its alignment; 0: nothing is said.
     pub alignment: usize,
+    /// What the block was asked to be aligned to, 16 at least, if something is said and the guard knows it; else 0.
+    pub asked_alignment: usize,
     /// Whether all modules of the process call the same operators of C++. Asked only where something looks wrong.
     pub operators_are_shared: fn() -> bool,
     /// Whether all modules of the process call the recorder if they want memory of the allocator behind it. Asked likewise.
     pub all_call_us: fn() -> bool,
     /// Whether that allocator is glibc's, and the only one that the function's blocks can come from.
     pub is_glibc: fn() -> bool,
+}
+
+impl GivenBack {
+    /// Whether another alignment is said than was asked for. What every block has anyway is one alignment.
+    #[inline(always)]
+    fn is_aligned_otherwise(&self) -> bool {
+        const LEAST: usize = 16;
+        self.asked_alignment != 0 && self.alignment.max(LEAST) != self.asked_alignment
+    }
 }
 
 impl Says for GivenBack {
@@ -174,6 +185,7 @@ impl Access<'_> {
         let giver = address.load(Ordering::Relaxed) >> KIND_SHIFT & 63;
         wrong_for(given_back.by) >> giver & 1 != 0
             || given_back.size.is_some_and(|said| u64::from(size.load(Ordering::Relaxed) as u32) != said as u64)
+            || given_back.is_aligned_otherwise()
     }
 
     #[cold]
@@ -194,6 +206,11 @@ impl Access<'_> {
             {
                 (ErrorKind::NewDeleteTypeMismatch, FoundBy::Argument)
             }
+            None if giver(block.kind).is_some_and(|(_, is_aligned)| is_aligned)
+                && given_back.is_aligned_otherwise() =>
+            {
+                (ErrorKind::NewDeleteTypeMismatch, FoundBy::Argument)
+            }
             None => return,
         };
         let of_c = match (giver(block.kind), taker(by)) {
@@ -207,9 +224,10 @@ impl Access<'_> {
         });
         if is_certain {
             let block = Entry { size, ..block };
+            let asked = if given_back.is_aligned_otherwise() { given_back.asked_alignment as u64 } else { 0 };
             self.ended_wrongly(
                 &block,
-                &WrongEnd { why, found_by, by, given: [said.unwrap_or(0), alignment], alignment: 0 },
+                &WrongEnd { why, found_by, by, given: [said.unwrap_or(0), alignment], alignment: asked },
                 registers,
                 number,
             );

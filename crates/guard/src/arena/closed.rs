@@ -223,7 +223,7 @@ impl Closed {
             self.store.push_free(class, number, 1);
             return Err(Refused::System);
         }
-        slot.describe(start.wrapping_sub(home), request.size, request.words);
+        slot.describe(start.wrapping_sub(home), (request.size, request.alignment), request.words);
         let end = start.wrapping_add(request.size);
         if last > first {
             fill_edges(system, ((first, start), (end, last)));

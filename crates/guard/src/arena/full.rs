@@ -152,7 +152,7 @@ impl Full {
         let home = self.store.first().wrapping_add(home);
         let alignment = request.alignment.max(GRAIN_BYTES).wrapping_sub(1);
         let start = home.wrapping_add(self.front_bytes).wrapping_add(alignment) & !alignment;
-        slot.describe(start.wrapping_sub(home), request.size, request.words);
+        slot.describe(start.wrapping_sub(home), (request.size, request.alignment), request.words);
         fill_edges(memory, edges(home, class, start, request.size));
         let end = start.wrapping_add(request.size);
         match request.fill {
@@ -343,6 +343,11 @@ impl Full {
         {
             slot.annotate(allocated, freed);
         }
+    }
+
+    /// What it was asked to be aligned to, of the live block that begins here.
+    pub fn alignment(&self, address: u64) -> Option<u64> {
+        self.store.alignment(self.number(address)?, address)
     }
 
     /// What was asked for, of the live block that begins here.

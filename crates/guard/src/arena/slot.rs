@@ -87,6 +87,7 @@ pub struct Slot {
     state: AtomicU64,
     /// Where its run begins, in sixteens of bytes from the range's first, and above that its class: written once.
     home: AtomicU64,
+    /// Its bytes, and above them its alignment.
     size: AtomicU64,
     /// Bytes from the run's beginning to the block.
     lead: AtomicU32,
@@ -94,6 +95,17 @@ pub struct Slot {
     link: AtomicU32,
     allocated: [AtomicU64; 2],
     freed: [AtomicU64; 2],
+}
+
+/// Above a size stands what it is aligned to, as a power of two.
+const SIZE_BITS: u32 = 48;
+
+fn word_of_size(size: u64, alignment: u64) -> u64 {
+    u64::from(alignment.trailing_zeros()).wrapping_shl(SIZE_BITS) | size
+}
+
+fn size_of_word(word: u64) -> (u64, u32) {
+    (word & 1u64.wrapping_shl(SIZE_BITS).wrapping_sub(1), word.wrapping_shr(SIZE_BITS) as u32)
 }
 
 const HOME_BITS: u32 = 48;
@@ -110,6 +122,8 @@ pub(super) struct PlaceOfBlock {
     pub(super) class: usize,
     pub(super) lead: u64,
     pub(super) size: u64,
+    /// What it was asked for with, as a power of two.
+    pub(super) alignment_log2: u32,
 }
 
 impl PlaceOfBlock {
@@ -218,9 +232,9 @@ impl Slot {
     }
 
     /// Says what block it has, while it is being made.
-    pub(super) fn describe(&self, lead: u64, size: u64, allocated: [u64; 2]) {
+    pub(super) fn describe(&self, lead: u64, (size, alignment): (u64, u64), allocated: [u64; 2]) {
         self.lead.store(lead as u32, Ordering::Relaxed);
-        self.size.store(size, Ordering::Relaxed);
+        self.size.store(word_of_size(size, alignment), Ordering::Relaxed);
         store(&self.allocated, allocated);
         store(&self.freed, [0; 2]);
     }
@@ -244,13 +258,15 @@ impl Slot {
     pub(super) fn place_begun(&self) -> Option<PlaceOfBlock> {
         let state = self.state();
         let (home, class) = self.home();
-        let (lead, size) = (u64::from(self.lead.load(Ordering::Relaxed)), self.size.load(Ordering::Relaxed));
+        let lead = u64::from(self.lead.load(Ordering::Relaxed));
+        let (size, alignment_log2) = size_of_word(self.size.load(Ordering::Relaxed));
         (!matches!(state.kind(), Kind::Vacant | Kind::Filling)).then_some(PlaceOfBlock {
             state,
             home,
             class,
             lead,
             size,
+            alignment_log2,
         })
     }
 
@@ -341,11 +357,12 @@ mod tests {
         assert!(slot.row().is_none(), "no block yet");
         assert!(slot.begin().has(flag::CLEAN));
         assert!(slot.row().is_none(), "not yet a block");
-        slot.describe(32, 100, [1, 2]);
+        slot.describe(32, (100, 64), [1, 2]);
         slot.turn(Kind::Live, flag::CLEAN);
         slot.set(flag::OPENED);
         let row = slot.row().expect("live");
-        let PlaceOfBlock { state, home, class, lead, size } = row.place;
+        let PlaceOfBlock { state, home, class, lead, size, alignment_log2 } = row.place;
+        assert_eq!(alignment_log2, 6);
         assert_eq!((home, class, lead, size, row.allocated), (4096, 7, 32, 100, [1, 2]));
         assert_eq!((state.kind(), state.life()), (Kind::Live, 1));
         assert!(state.has(flag::OPENED) && !state.has(flag::CLEAN));

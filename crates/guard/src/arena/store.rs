@@ -253,6 +253,13 @@ impl Store {
         }
     }
 
+    /// What the live block was asked to be aligned to that begins here, in this row.
+    pub(super) fn alignment(&self, number: u32, address: u64) -> Option<u64> {
+        let place = self.slot(number)?.place()?;
+        let is_it = place.start(self.first) == address && place.state.kind() == Kind::Live;
+        is_it.then(|| 1u64.wrapping_shl(place.alignment_log2))
+    }
+
     /// A run of this class that is free.
     pub(super) fn pop_free(&self, class: usize) -> Option<u32> {
         self.stacks.get(class)?.pop(self)

@@ -53,6 +53,11 @@ impl Closed {
         }
     }
 
+    /// What it was asked to be aligned to, of the live block that begins here.
+    pub fn alignment(&self, address: u64) -> Option<u64> {
+        self.store.alignment(self.number(address)?, address)
+    }
+
     /// What was asked for, of the live block that begins here.
     pub fn usable(&self, address: u64) -> Option<u64> {
         usable(self.store.found(self.number(address)?, address)?)
