@@ -36,17 +36,55 @@ pub(crate) struct Heap {
     pub(crate) options: Options,
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub(crate) spacing: Spacing,
-    /// Has the allocator inside give [`TRIED_BLOCKS`] blocks, and take them back.
+    /// `GlobalAlloc::alloc` of the allocator inside.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    pub(crate) try_out: unsafe fn(*const Heap),
+    pub(crate) gives: Gives,
+    /// Its `dealloc`.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    takes: Takes,
 }
+
+/// A function that has the allocator inside give a block: of which heap, size, alignment.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) type Gives = unsafe extern "C-unwind" fn(&Heap, usize, usize) -> *mut u8;
+/// One that has it take a block back: size and alignment with which it was asked for.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) type Takes = unsafe extern "C-unwind" fn(&Heap, *mut u8, usize, usize);
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 impl Heap {
+    /// Has the allocator inside give a block.
+    ///
+    /// # Safety
+    /// Size and alignment are those of a layout, and the size is not 0.
+    #[inline(always)]
+    pub(crate) unsafe fn give(&self, size: usize, align: usize) -> *mut u8 {
+        // SAFETY: the caller's; it is the heap of the `Heapledger` that the function is of.
+        unsafe { (self.gives)(self, size, align) }
+    }
+
+    /// Has it take one back.
+    ///
+    /// # Safety
+    /// It has given that block, and was asked for it with this size and alignment.
+    #[inline(always)]
+    pub(crate) unsafe fn take(&self, block: *mut u8, size: usize, align: usize) {
+        // SAFETY: as above.
+        unsafe { (self.takes)(self, block, size, align) }
+    }
+
     /// Has the allocator inside give [`TRIED_BLOCKS`] blocks, and take them back.
     pub(crate) fn try_out(&self) {
-        // SAFETY: it is the heap of the `Heapledger` that the function is of.
-        unsafe { (self.try_out)(self) };
+        let mut blocks = [core::ptr::null_mut::<u8>(); TRIED_BLOCKS];
+        // SAFETY: of a size that is not 0 and an alignment that is a power of two; what there is goes back once, as it was asked for.
+        unsafe {
+            for block in &mut blocks {
+                *block = self.give(48, 16);
+            }
+            for block in blocks.into_iter().filter(|block| !block.is_null()) {
+                self.take(block, 48, 16);
+            }
+        }
     }
 }
 
@@ -91,7 +129,9 @@ impl<A: GlobalAlloc + 'static> Heapledger<A> {
                 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
                 spacing: Spacing::of::<A>(),
                 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-                try_out: real::try_out::<A>,
+                gives: real::alloc_of::<A>,
+                #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+                takes: real::dealloc_of::<A>,
             },
             allocator,
         }
@@ -155,23 +195,25 @@ mod words {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod real {
     use super::words::layout;
-    use super::{GlobalAlloc, Heap, Heapledger, TRIED_BLOCKS};
+    use super::{GlobalAlloc, Heap, Heapledger};
 
     /// # Safety
-    /// It is the heap of a `Heapledger<A>`.
-    pub(super) unsafe fn try_out<A: GlobalAlloc>(heap: *const Heap) {
+    /// It is the heap of a `Heapledger<A>`, and as of `alloc`.
+    pub(super) unsafe extern "C-unwind" fn alloc_of<A: GlobalAlloc>(heap: &Heap, size: usize, align: usize) -> *mut u8 {
         // SAFETY: the caller's; the heap is the first of its fields.
-        let inside = unsafe { &(*heap.cast::<Heapledger<A>>()).allocator };
-        let mut blocks = [core::ptr::null_mut::<u8>(); TRIED_BLOCKS];
-        // SAFETY: of a size that is not 0 and an alignment that is a power of two; what there is goes back once, as it was asked for.
-        unsafe {
-            for block in &mut blocks {
-                *block = inside.alloc(layout(48, 16));
-            }
-            for block in blocks.into_iter().filter(|block| !block.is_null()) {
-                inside.dealloc(block, layout(48, 16));
-            }
-        }
+        unsafe { (*(&raw const *heap).cast::<Heapledger<A>>()).allocator.alloc(layout(size, align)) }
+    }
+
+    /// # Safety
+    /// It is the heap of a `Heapledger<A>`, and as of `dealloc`.
+    pub(super) unsafe extern "C-unwind" fn dealloc_of<A: GlobalAlloc>(
+        heap: &Heap,
+        block: *mut u8,
+        size: usize,
+        align: usize,
+    ) {
+        // SAFETY: the caller's; the heap is the first of its fields.
+        unsafe { (*(&raw const *heap).cast::<Heapledger<A>>()).allocator.dealloc(block, layout(size, align)) }
     }
 
     pub(super) unsafe extern "C-unwind" fn alloc<A: GlobalAlloc>(

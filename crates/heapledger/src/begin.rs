@@ -1,7 +1,8 @@
 //! Beginning: at the first call of all, or when the program says so.
 
 use crate::Error;
-use crate::options::{AtExit, Begins, Options};
+use crate::guard;
+use crate::options::{AtExit, Begins, GuardLevel, Options};
 use crate::spacing;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -11,6 +12,7 @@ use heapledger_linux::process;
 use heapledger_linux::syscall::{self, Errno};
 use heapledger_linux::text::Text;
 use heapledger_linux::unloading;
+use heapledger_process::guarded::Level;
 use heapledger_process::options::{Accounting, Request};
 use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks, NotStarted};
@@ -48,10 +50,16 @@ fn is_finished_by_others() -> bool {
 /// The program has thrown its ledger away.
 static DISCARDED: AtomicBool = AtomicBool::new(false);
 
-/// Stops, and removes the ledger, unless somebody else takes care of it.
-pub(crate) fn discard() {
+/// Stops for good.
+pub(crate) fn stop() {
+    guard::stop();
     start::stop(&SHARED, start::Stops::Early);
     look();
+}
+
+/// Stops, and removes the ledger, unless somebody else takes care of it.
+pub(crate) fn discard() {
+    stop();
     if FOUND.load(Ordering::Acquire) == BEGUN && !is_finished_by_others() {
         DISCARDED.store(true, Ordering::Relaxed);
         start::remove(&SHARED);
@@ -104,6 +112,7 @@ pub(crate) enum FirstCall {
 /// The first call of all, and calls that come at the same time.
 pub(crate) extern "C" fn first_call(options: &Options) -> FirstCall {
     if !ASKED.set(options) {
+        guard::note_passed();
         return FirstCall::PassedOn;
     }
     if options.counts {
@@ -157,7 +166,8 @@ fn found_error(error: Error) -> u8 {
 #[cold]
 #[inline(never)]
 fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
-    let request = Request { begins_late: is_late, ..request(options) }.under_environment();
+    let mut request = Request { begins_late: is_late, ..request(options) }.under_environment();
+    request.guard = guard::without_closed_pages(request.guard);
     let heaps: &[&[u8]] = &[b"Rust's global allocator"];
     let hooks = Hooks { next: c"", cxx: c"", heaps, tells_of_memory: false, begins_late: true };
     spacing::look();
@@ -168,6 +178,9 @@ fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
         Err(error) => found_error(*error),
     };
     FOUND.store(found, Ordering::Release);
+    if begun.is_ok() {
+        guard::begin(is_late);
+    }
     state::set_base(match begun {
         Ok(()) => ON,
         // It may not see the blocks of the allocator inside.
@@ -202,6 +215,12 @@ fn request(options: &Options) -> Request {
         notes_children: false,
         ..Request::default()
     };
+    request.guard.level = match options.guard {
+        GuardLevel::Off => Level::Off,
+        GuardLevel::Light => Level::Light,
+        GuardLevel::Full => Level::Full,
+    };
+    request.guard.quarantine_bytes = options.quarantine_bytes;
     request.dir.push(options.directory.as_bytes());
     // Nobody tells.
     request.options.0 &= !record::Options::ACTUAL_SIZE;
@@ -217,6 +236,7 @@ pub(crate) fn look() {
 
 /// The program ends.
 fn end() {
+    guard::at_exit();
     // Which threads are still there is looked at: nobody tells of their end.
     hooks::program_exits(&SHARED);
     let at_exit = ASKED.get().map_or(AtExit::Keep, |options| options.at_exit);

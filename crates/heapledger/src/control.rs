@@ -18,17 +18,15 @@ pub enum Recording {
 mod here {
     use super::Recording;
     use crate::{Error, begin};
-    use heapledger_process::shared::SHARED;
     use heapledger_process::switch;
-    use heapledger_process::{start, ways};
+    use heapledger_process::ways;
 
     pub(super) fn begin_now() -> Result<(), Error> {
         begin::now()
     }
 
     pub(super) fn stop() {
-        start::stop(&SHARED, start::Stops::Early);
-        begin::look();
+        begin::stop();
     }
 
     pub(super) fn discard() {

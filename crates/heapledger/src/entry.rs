@@ -14,7 +14,7 @@ use heapledger_unwind::Registers;
 
 use crate::Options;
 use crate::allocator::Heap;
-use heapledger_watch::state::{ASKED, BASE, COUNTING, OFF, STATE, WATCHED};
+use heapledger_watch::state::{ASKED, BASE, COUNTING, GUARDED, OFF, STATE, WATCHED};
 
 /// What an entry knows of its caller.
 #[repr(C)]
@@ -199,6 +199,22 @@ macro_rules! asks_first {
     };
 }
 
+/// Calls `$real`, or the guard in its place where blocks are guarded.
+macro_rules! calls_it {
+    ($real:literal) => {
+        concat!(
+            "test byte ptr [rip + {state}], {guarded}
+        je 23f
+        call {guard}
+        jmp 24f
+        23: call ",
+            $real,
+            "
+        24:"
+        )
+    };
+}
+
 macro_rules! alloc_entry {
     ($(#[$doc:meta])* $name:ident: $kind:ident) => {
         $(#[$doc])*
@@ -256,7 +272,7 @@ macro_rules! alloc_entry {
                 asks_first!(),
                 load_arguments!(),
                 "8:",
-                "call rcx",
+                calls_it!("rcx"),
                 "9:",
                 tells_and_returns!("{tells}"),
                 ".cfi_restore_state",
@@ -268,6 +284,8 @@ macro_rules! alloc_entry {
                 base = const BASE,
                 counting = const COUNTING,
                 asked = const ASKED,
+                guarded = const GUARDED,
+                guard = sym crate::guard::$name,
                 counts = sym heapledger_watch::counting::gave,
                 asks = sym crate::calls::watched_asks,
                 tells = sym crate::calls::watched_gave::<{ Kind::$kind.0 }>,
@@ -342,7 +360,11 @@ pub(crate) unsafe extern "C-unwind" fn dealloc(
         "leave",
         ".cfi_def_cfa rsp, 8",
         "je 8f",
+        "test byte ptr [rip + {state}], {guarded}",
+        "jne 23f",
         "jmp r8",
+        "23:",
+        "jmp {guard}",
         "8:",
         "ret",
         ".cfi_endproc",
@@ -357,6 +379,8 @@ pub(crate) unsafe extern "C-unwind" fn dealloc(
         frees = sym crate::calls::frees,
         counting = const COUNTING,
         started_or_watched = const BASE | WATCHED,
+        guarded = const GUARDED,
+        guard = sym crate::guard::dealloc,
         counts = sym heapledger_watch::counting::frees,
         tells = sym crate::calls::watched_frees,
     )
@@ -429,7 +453,7 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
         "mov [rsp + 40], r9",
         asks_first!(),
         load_arguments!(),
-        "call [rsp + 40]",
+        calls_it!("[rsp + 40]"),
         "9:",
         tells_and_returns!("{tells}"),
         ".cfi_endproc",
@@ -446,6 +470,8 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
         resized = sym crate::calls::resized,
         base = const BASE,
         counting = const COUNTING,
+        guarded = const GUARDED,
+        guard = sym crate::guard::realloc,
         counts = sym heapledger_watch::counting::gave_anew,
         asks = sym crate::calls::watched_resizes,
         tells = sym crate::calls::watched_resized,

@@ -43,7 +43,7 @@ pub enum Error {
     NotSo,
     /// There is no function at this address, as far as unwind tables say.
     NoFunction,
-    /// Blocks are not guarded: the program was not started by `heapledger run --guard=LEVEL`.
+    /// Blocks are not guarded: nobody has asked for it by [`Options::guard`](crate::Options::guard) or `heapledger run --guard=LEVEL`.
     NotGuarded,
     /// The system does not allow it, or cannot do it.
     Refused,
@@ -70,7 +70,9 @@ impl fmt::Display for Error {
             Error::Busy => "the thread is in the middle of an allocation, or another one does the same",
             Error::NotSo => "it is not in a state for that, or another thread's",
             Error::NoFunction => "there is no function at this address",
-            Error::NotGuarded => "blocks are not guarded: `heapledger run --guard=light` guards them",
+            Error::NotGuarded => {
+                "blocks are not guarded: `Options::guard` or `heapledger run --guard=light` guards them"
+            }
             Error::Refused => "the system does not allow it, or cannot do it",
         })
     }

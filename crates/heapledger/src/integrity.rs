@@ -6,8 +6,7 @@ use crate::Error;
 /// Looks at all guarded blocks of the process, and at freed ones that wait, and says how many are damaged. Each is entered as an error, with
 /// who allocated it (and who freed it): `heapledger run` makes a report of it at once, and `heapledger errors` shows it.
 ///
-/// Blocks are guarded under `heapledger run --guard=light` or `--guard=full`, and in no other way: those that a program records itself,
-/// without `run`, are not. Called here and there it says between which two calls the damage was done. Other threads go on meanwhile. It takes
+/// Blocks are guarded if the program asks for it ([`Options::guard`](crate::Options::guard)), or under `heapledger run --guard=LEVEL`. Called here and there it says between which two calls the damage was done. Other threads go on meanwhile. It takes
 /// five seconds at most, for some ten million blocks.
 ///
 /// ```

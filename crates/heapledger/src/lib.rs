@@ -41,6 +41,27 @@
 //! came. Compared are blocks that are in the ledger (of sampled ones the samples), also while recording is paused; not under
 //! `heapledger run`, whose recorder is not told.
 //!
+//! # Who wrote over it
+//!
+//! [`Options::guard`] guards the blocks of the program, from the first on: around any allocator, in forked children, and while recording is
+//! paused.
+//!
+//! | | what it finds |
+//! |---|---|
+//! | [`GuardLevel::Light`] | writes of up to 16 bytes in front of a block, and up to 16 behind it, when it is given back or resized |
+//! | [`GuardLevel::Full`] | the same up to 4 KiB on each side, and writes into freed blocks, when these leave the quarantine |
+//!
+//! Both find blocks that are given back twice, or where none begins; such a call does not reach the allocator inside. What is found is an error in
+//! the ledger, with who allocated the block and who freed it (`heapledger errors FILE|PID`), and a line on standard error. All blocks are looked at
+//! when the program ends or aborts, and when it asks: [`check_integrity()`], [`check_block`]. The program goes on all the same, and ends as it
+//! would have ended.
+//!
+//! The allocator inside is asked for more than the program wants, and gets back what it has given, with the layout that it was asked for with, also where
+//! the program says another one. `realloc` always moves. What else can be set is set by the person who starts the program, who has the
+//! last word: `HEAPLEDGER=guard=full,check-every=1000 ./program` (`docs/guard.md`) guards a program that asks for nothing as well. Levels with
+//! closed pages take `heapledger run`, and under `run` the guard is that of `run --guard=LEVEL` alone. After [`stop()`] new blocks are not
+//! guarded any more, since that takes system calls.
+//!
 //! # Measuring
 //!
 //! [`region`] measures what the program does from one moment to another, [`thread_region`] what one thread does: allocations, frees, what
@@ -88,7 +109,7 @@
 //!
 //! A library with this crate inside (`cdylib`) may be opened by a program with or without it, and by several threads. It stays
 //! loaded when it is closed: a recorder cannot go. Where several copies of this crate are in one process, whoever allocates first
-//! records, and the others step back as under `heapledger run`: they tell it of the blocks of their module, and
+//! records, and guards the blocks of its own module; the others step back as under `heapledger run`: they tell it of the blocks of their module, and
 //! [marks](mark()), [labels](label()) and all else speak to it. (`links` keeps two versions from one module.)
 //!
 //! # What it does not see
@@ -111,7 +132,7 @@
 //!
 //! # Safety
 //! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
-//! them, in assembly, [`chip`] lends a ledger in memory, `begin` keeps what was asked for, `heap` calls a function of the C library, `label` pins a future inside of another
+//! them, in assembly, `guard` dresses what the allocator gives, [`chip`] lends a ledger in memory, `begin` keeps what was asked for, `heap` calls a function of the C library, `label` pins a future inside of another
 //! one, `told` keeps functions of the program; `registers` and [`stack`] read what a stack begins with. All else forbids it.
 #![no_std]
 #![cfg_attr(
@@ -165,6 +186,8 @@ mod entry;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod forward;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod guard;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod registers;
 
 pub mod stack;
@@ -180,7 +203,7 @@ pub use heapledger_watch::inside::{HookFigures, hook_figures};
 pub use integrity::{check_block, check_integrity};
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
 pub use mark::{ScopeGuard, mark, mark_thread, scope};
-pub use options::{AtExit, Options};
+pub use options::{AtExit, GuardLevel, Options};
 pub use region::{Region, ThreadRegion, region, thread_region};
 #[cfg(feature = "std")]
 pub use snapshot::snapshot;

@@ -1,6 +1,8 @@
 //! What a program asks for.
 #![forbid(unsafe_code)]
 
+use heapledger_format::session::QUARANTINE_BYTES;
+
 /// How a program wants to be recorded: a value that is made when compiling.
 ///
 /// What the person who starts the program sets in the environment variable `HEAPLEDGER` wins.
@@ -32,6 +34,23 @@ pub struct Options {
     pub(crate) accounts: bool,
     pub(crate) at_exit: AtExit,
     pub(crate) output: &'static str,
+    pub(crate) guard: GuardLevel,
+    pub(crate) quarantine_bytes: u64,
+}
+
+/// How blocks are guarded against writes past their ends, and into freed ones. See [the crate](crate#who-wrote-over-it).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum GuardLevel {
+    /// Not at all.
+    #[default]
+    Off,
+    /// A canary on each side of a block, which the allocator inside is asked for as well: 20 bytes a block, rounded up to 16, or as much as its
+    /// alignment. Looked at when a block is given back or resized, at checks and at the end.
+    Light,
+    /// Blocks lie far apart in memory of the guard's own, and not the allocator's. New ones are filled with `CE`, freed ones with `FE`, and these
+    /// wait before their memory is used again: a write into one is found.
+    Full,
 }
 
 /// What becomes of the ledger when the program ends by `exit`, or `main` returns. (After any other end it stays where it is.)
@@ -82,6 +101,8 @@ impl Options {
             accounts: true,
             at_exit: AtExit::Finish,
             output: "",
+            guard: GuardLevel::Off,
+            quarantine_bytes: QUARANTINE_BYTES,
         }
     }
 
@@ -159,6 +180,40 @@ impl Options {
     #[must_use]
     pub const fn sampled(self, bytes: u64) -> Options {
         Options { sample_bytes: bytes, ..self }
+    }
+
+    /// Guards blocks: who writes past an end of one, or into one that was freed, is found out. (Without a guard this costs nothing.) It begins
+    /// when recording begins; see [`GuardLevel`].
+    ///
+    /// ```
+    /// use heapledger::{GuardLevel, Heapledger, Options};
+    /// use std::alloc::System;
+    ///
+    /// #[global_allocator]
+    /// static HEAP: Heapledger<System> = Heapledger::with(System, Options::new().guard(GuardLevel::Light));
+    ///
+    /// fn main() {
+    ///     let mut block = vec![1u8; 100];
+    ///     # if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) { return }
+    ///     assert_eq!(heapledger::check_integrity(), Ok(0));
+    ///     let behind = block.as_mut_ptr().wrapping_add(100);
+    ///     // What a bug would do: a byte behind the block is another one for a while.
+    ///     let before = unsafe { behind.read_volatile() };
+    ///     unsafe { behind.write_volatile(0) };
+    ///     assert_eq!(heapledger::check_block(block.as_ptr()), Ok(true));
+    ///     unsafe { behind.write_volatile(before) };
+    ///     # heapledger::discard();
+    /// }
+    /// ```
+    #[must_use]
+    pub const fn guard(self, level: GuardLevel) -> Options {
+        Options { guard: level, ..self }
+    }
+
+    /// With [`GuardLevel::Full`]: bytes of freed blocks that wait before their memory is used again; by default 64 MiB.
+    #[must_use]
+    pub const fn quarantine_bytes(self, bytes: u64) -> Options {
+        Options { quarantine_bytes: bytes, ..self }
     }
 
     /// Whether it is accounted for which thread holds how much, now and at most, and who freed it: `heapledger stats` shows it.

@@ -16,8 +16,7 @@ use core::sync::atomic::Ordering;
 use heapledger_format::Kind;
 use heapledger_format::errors::FoundAt;
 use heapledger_guard::{Plan, Window};
-use heapledger_linux::text::Text;
-use heapledger_linux::{apart, process, syscall};
+use heapledger_linux::{apart, syscall};
 use heapledger_process::arenas;
 use heapledger_process::damage;
 use heapledger_process::guarded::GUARD;
@@ -26,8 +25,7 @@ use heapledger_process::guarded::Level;
 use heapledger_process::hooks::NewBlock;
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::periodic::PERIODIC;
-use heapledger_process::sweep::{self, Copied};
-use heapledger_process::{hooks, start};
+use heapledger_process::{hooks, start, sweep};
 use heapledger_unwind::Registers;
 
 /// What is put before which function.
@@ -100,19 +98,9 @@ pub(crate) fn at_exit() {
     }
 }
 
-/// Looks at all blocks, a last time, and says if not all could be looked at.
+/// Looks at all blocks, a last time.
 pub(crate) fn last_look(at: FoundAt) {
-    // What other threads have may go away while it is looked at.
-    let swept = match process::threads() {
-        1 => sweep::all(&SHARED, anywhere, at),
-        _ => sweep::all(&SHARED, Copied::new, at),
-    };
-    let unseen = swept.unseen.saturating_add(arenas::sweep(&SHARED, at).unseen);
-    if unseen != 0 {
-        let mut number = Text::<24>::new();
-        number.push_number(unseen);
-        start::complain(&[b"guarded blocks that nobody looked at when the program ended: ", number.bytes()]);
-    }
+    sweep::last(&SHARED, anywhere, at);
 }
 
 /// The program gives up, or the C library does for it: often for damage that only this look can find. Then it goes its way.

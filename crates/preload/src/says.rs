@@ -31,6 +31,7 @@ pub(crate) fn given_back(by: Kind, frame: &Caller) -> GivenBack {
         operators_are_shared: others::share_operators,
         all_call_us: others::all_call_us,
         is_glibc: others::is_glibc,
+        is_no_block: |_| false,
     }
 }
 
@@ -54,6 +55,7 @@ impl<const HOOK: usize> Says for SaysNothing<HOOK> {
             operators_are_shared: others::share_operators,
             all_call_us: others::all_call_us,
             is_glibc: others::is_glibc,
+            is_no_block: |_| false,
         })
     }
 }

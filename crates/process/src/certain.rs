@@ -10,18 +10,27 @@ use heapledger_format::TallyCounter;
 
 /// Whether nobody frees blocks but through the recorder, so that a block that is in the ledger lives.
 pub(crate) fn sees_all_frees(shared: &Shared) -> bool {
-    use TallyCounter::{DeepBound, Displaced, FreesBusy, LostNoThread};
     // Where it is told of all memory, it stands in front of the allocator for all modules.
-    shared.settings().tells_of_memory
-        && shared.settings().sample == 0
+    shared.settings().tells_of_memory && knows_all_frees(shared)
+}
+
+/// Whether all frees that came to the recorder are in the ledger.
+fn knows_all_frees(shared: &Shared) -> bool {
+    use TallyCounter::{DeepBound, Displaced, FreesBusy, LostNoThread};
+    shared.settings().sample == 0
         && [FreesBusy, LostNoThread, DeepBound, Displaced].iter().all(|counter| shared.ledger().total(*counter) == 0)
 }
 
 /// Whether nobody has had blocks either but through the recorder, ever since the process began: memory of a block that was freed is
 /// nobody's, if the ledger has none there.
 pub(crate) fn sees_all(shared: &Shared) -> bool {
+    shared.settings().tells_of_memory && knows_all(shared)
+}
+
+/// Whether all blocks that came to the recorder, and their frees, are in the ledger, ever since the process began.
+pub(crate) fn knows_all(shared: &Shared) -> bool {
     use TallyCounter::{LostBusy, LostNoIndex, LostNoRecord};
-    sees_all_frees(shared)
+    knows_all_frees(shared)
         && !shared.switch.was_paused()
         && [LostBusy, LostNoIndex, LostNoRecord].iter().all(|counter| shared.ledger().total(*counter) == 0)
 }

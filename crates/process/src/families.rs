@@ -40,6 +40,9 @@ pub struct GivenBack {
     pub all_call_us: fn() -> bool,
     /// Whether that allocator is glibc's, and the only one that the function's blocks can come from.
     pub is_glibc: fn() -> bool,
+    /// Whether it is certain of an address, whatever the ledger lacks, that no block begins there: blocks that are guarded say it
+    /// themselves. Asked likewise.
+    pub is_no_block: fn(usize) -> bool,
 }
 
 impl GivenBack {

@@ -4,12 +4,13 @@
 use crate::guarded::GUARD;
 use crate::periodic::PERIODIC;
 use crate::shared::Shared;
-use crate::{arenas, damage, look};
+use crate::{arenas, damage, look, start};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::Kind;
 use heapledger_format::errors::FoundAt;
 use heapledger_guard::{Checked, Memory};
+use heapledger_linux::text::Text;
 use heapledger_linux::{process, syscall};
 
 /// What a look at blocks has come to.
@@ -39,6 +40,22 @@ pub fn everywhere(shared: &'static Shared, at: FoundAt) -> Swept {
         PERIODIC.all_were_whole(begins);
     }
     swept
+}
+
+/// The program ends: looks at all guarded blocks a last time, and says if not all could be looked at. `anywhere` is this process's memory, read as it
+/// stands: only where no other thread can take it away.
+#[cold]
+pub fn last<M: Memory>(shared: &'static Shared, anywhere: impl Fn() -> M, at: FoundAt) {
+    let mut swept = match process::threads() {
+        1 => all(shared, anywhere, at),
+        _ => all(shared, Copied::new, at),
+    };
+    swept.add(arenas::sweep(shared, at));
+    if swept.unseen != 0 {
+        let mut number = Text::<24>::new();
+        number.push_number(swept.unseen);
+        start::complain(&[b"guarded blocks that nobody looked at when the program ended: ", number.bytes()]);
+    }
 }
 
 /// So long it may take: some ten million blocks.

@@ -106,12 +106,13 @@ fn find(shared: &Shared, address: u64, is_on_stack: bool, given_back: &GivenBack
         return guarded(shared, address);
     }
     // What costs least is asked first: in a program that began to record late, frees of blocks that are not known come by the million.
-    let others_call_us = || (given_back.all_call_us)();
-    if certain::sees_all_frees(shared) {
+    let is_certain = (given_back.is_no_block)(address as usize);
+    let others_call_us = || is_certain || (given_back.all_call_us)();
+    if is_certain || certain::sees_all_frees(shared) {
         if let Some(block) = block_at(shared, address).filter(|block| block.address != address) {
             return others_call_us().then_some(Passed::Live(block));
         }
-        if certain::sees_all(shared)
+        if (certain::sees_all(shared) || is_certain && certain::knows_all(shared))
             && let Some(freed) = freed_at(shared, address)
         {
             return others_call_us().then_some(Passed::Freed(freed));
@@ -122,7 +123,7 @@ fn find(shared: &Shared, address: u64, is_on_stack: bool, given_back: &GivenBack
         return Some(Passed::Never(Whereabouts::Stack)).filter(|_| is_free());
     }
     // Of other allocators' memory nobody knows whether they have some of it in a module.
-    if !(given_back.is_glibc)() {
+    if !is_certain && !(given_back.is_glibc)() {
         return None;
     }
     let never = match shared.modules.finder().find(address as usize) {
@@ -130,7 +131,8 @@ fn find(shared: &Shared, address: u64, is_on_stack: bool, given_back: &GivenBack
             let is_allocators = shared.modules.is_loader(address as usize) || module.module.is_us();
             (!is_allocators).then_some(Whereabouts::Module)
         }
-        None => (!syscall::is_mapped(address as usize)).then_some(Whereabouts::Nothing),
+        None if !syscall::is_mapped(address as usize) => Some(Whereabouts::Nothing),
+        None => is_certain.then_some(Whereabouts::Mapping),
     };
     never.filter(|_| is_free()).map(Passed::Never)
 }

@@ -23,11 +23,13 @@ pub const ON: u8 = 2;
 pub const FORWARDED: u8 = 3;
 /// What it is beside what is wanted.
 pub const BASE: u8 = 3;
+/// Blocks are guarded, or were at some time: calls go to the guard in place of the allocator, for good.
+pub const GUARDED: u8 = 0x10;
 /// Somebody is to be asked before or told after: faults, hooks.
 pub const ASKED: u8 = 0x20;
 /// Calls are counted.
 pub const COUNTED: u8 = 0x40;
-/// One of both. As a signed number this is lower than all that need nothing beside the recorder.
+/// One of these. As a signed number this is lower than all that need nothing beside the recorder.
 pub const WATCHED: u8 = 0x80;
 /// What there is where nothing but counting was asked for.
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(dead_code, reason = "for entries in assembly"))]
@@ -69,6 +71,9 @@ impl Want {
 const fn with_flags(word: usize, base: u8) -> usize {
     // Entries have no way of their own for calls that are forwarded.
     let mut flags = if base == FORWARDED { base | WATCHED } else { base };
+    if word as u8 & GUARDED != 0 {
+        flags |= WATCHED | GUARDED;
+    }
     if Want::Counted.number(word) > 0 {
         flags |= WATCHED | COUNTED;
     }
@@ -96,6 +101,11 @@ pub fn flags() -> u8 {
 /// Says what becomes of calls, but for what is wanted beside.
 pub fn set_base(base: u8) {
     change(|word| Some(with_flags(word, base)));
+}
+
+/// From now on all calls go to the guard, whatever else becomes of them.
+pub fn guard() {
+    change(|word| Some(with_flags(word | GUARDED as usize, base_of(word))));
 }
 
 /// False if there are too many already.
@@ -166,13 +176,22 @@ mod tests {
     }
 
     #[test]
+    fn who_is_guarded_stays_so_whatever_else_changes() {
+        let guarded = with_flags(with_flags(GUARDED as usize, UNSTARTED), ON);
+        assert_eq!(guarded as u8, WATCHED | GUARDED | ON);
+        let counted = with_flags(guarded + (1 << Want::Counted.shift()), OFF);
+        assert_eq!(counted as u8, WATCHED | GUARDED | COUNTED | OFF);
+        assert_eq!(with_flags(counted - (1 << Want::Counted.shift()), OFF) as u8, WATCHED | GUARDED | OFF);
+    }
+
+    #[test]
     fn entries_tell_what_there_is_by_one_comparison_with_off() {
         let off = OFF as i8;
         assert!((ON as i8) > off && (UNSTARTED as i8) < off);
         assert_eq!(with_flags(0, FORWARDED) as u8, WATCHED | FORWARDED);
         assert_eq!(with_flags(with_flags(0, FORWARDED), OFF) as u8, OFF);
         assert!(
-            [COUNTING, WATCHED | ASKED | ON, WATCHED | COUNTED, WATCHED | FORWARDED]
+            [COUNTING, WATCHED | ASKED | ON, WATCHED | COUNTED, WATCHED | FORWARDED, WATCHED | GUARDED | ON]
                 .iter()
                 .all(|state| (*state as i8) < off)
         );

@@ -16,7 +16,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("preload", &["api", "format", "guard", "linux", "process", "unwind", "watch"]),
     ("calls", &["guard", "linux"]),
     ("watch", &["format", "linux", "process", "recorder", "unwind"]),
-    ("heapledger", &["format", "linux", "process", "recorder", "unwind", "watch"]),
+    ("heapledger", &["format", "guard", "linux", "process", "recorder", "unwind", "watch"]),
     // Outside of them.
     ("source", &["format"]),
     ("symbols", &[]),
