@@ -126,7 +126,7 @@ fn what_a_program_does_wrongly_that_guards_itself_is_told() -> Result {
 fn what_it_does_rightly_is_not() -> Result {
     for profile in ["dev", "release"] {
         for program in PROGRAMS {
-            let others = ["threads", "child_overflows"];
+            let others = ["threads", "child_overflows", "lowers"];
             for name in CASES.iter().map(|case| case.name).chain(others) {
                 let scratch = Scratch::new();
                 let ran = process::run(&mut alone(&scratch, profile, program, &[name, "rightly"])?)?.good()?;
@@ -167,6 +167,22 @@ fn a_program_that_gives_up_is_looked_at_before_it_dies() -> Result {
             let told = ran.err().matches("0 bytes after the 90-byte block").count();
             check!(told == lines && ran.err().lines().count() == lines, "{program} {how}: {ran}");
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_program_lowers_its_guard() -> Result {
+    for (program, expected) in [("guard_light", 1), ("guard_full", 2)] {
+        let scratch = Scratch::new();
+        let ran = process::run(&mut alone(&scratch, "release", program, &["lowers", "wrongly"])?)?.good()?;
+        let errors = errors(&scratch)?;
+        let found = |(error, _): &(Value, _)| error["kind"] == OVERFLOW && error["found_at"] == "realloc";
+        // Equal errors are one, with a count.
+        let times: u64 = errors.iter().filter_map(|(error, _)| error["repeats"].as_u64()).map(|times| times + 1).sum();
+        check!(ran.out() == "done\n" && times == expected, "{program}: {errors:#?}, {ran}");
+        check!(errors.iter().all(found), "{program}: {errors:#?}");
+        check_books(&scratch)?;
     }
     Ok(())
 }

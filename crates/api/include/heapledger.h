@@ -43,6 +43,15 @@ typedef unsigned long heapledger_u64;
 /* What heapledger_state() answers. */
 enum heapledger_states { HEAPLEDGER_OFF = 0, HEAPLEDGER_PAUSED = 1, HEAPLEDGER_ON = 2 };
 
+/* How blocks are guarded: what heapledger_guard_level() takes and answers. */
+enum heapledger_guard_levels {
+    HEAPLEDGER_GUARD_OFF = 0,
+    HEAPLEDGER_GUARD_LIGHT = 1,
+    HEAPLEDGER_GUARD_FULL = 2,
+    HEAPLEDGER_GUARD_PAGE = 3,
+    HEAPLEDGER_GUARD_SAMPLED = 4 /* page=1/N */
+};
+
 /* Modes of a trace window. */
 enum heapledger_modes { HEAPLEDGER_ALL = 0, HEAPLEDGER_LEAKS = 1 };
 
@@ -431,6 +440,7 @@ HEAPLEDGER_WEAK_(heapledger_u64, now_ns, (void), (), (heapledger_u64)-1)
 HEAPLEDGER_WEAK_(int, snapshot, (const char *path), (path), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, is_live, (const void *block), (block), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, check_integrity, (const void *block), (block), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, guard_level, (int level), (level), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, watch, (const void *address, unsigned bytes), (address, bytes), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, unwatch, (int watch), (watch), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, heap_info, (struct heapledger_c_heap *heap), (heap), HEAPLEDGER_E_ABSENT)
@@ -518,6 +528,7 @@ HEAPLEDGER_WEAK_(int, task_totals, (struct heapledger_task_info *info), (info), 
 #define heapledger_snapshot heapledger_weak_snapshot
 #define heapledger_is_live heapledger_weak_is_live
 #define heapledger_check_integrity heapledger_weak_check_integrity
+#define heapledger_guard_level heapledger_weak_guard_level
 #define heapledger_watch heapledger_weak_watch
 #define heapledger_unwatch heapledger_weak_unwatch
 #define heapledger_heap_info heapledger_weak_heap_info
@@ -635,6 +646,13 @@ int heapledger_is_live(const void *block);
    HEAPLEDGER_E_UNKNOWN if no guarded block begins there, HEAPLEDGER_E_UNSUPPORTED if not all could be looked at and what was is
    whole. Other threads go on meanwhile. With NULL it takes as long as there are blocks, at most ten seconds. */
 int heapledger_check_integrity(const void *block);
+
+/* From now on new blocks are guarded as at this level, which is not above that of `run --guard`, nor above one that was set before: HEAPLEDGER_GUARD_OFF,
+   and from HEAPLEDGER_GUARD_SAMPLED nothing else; HEAPLEDGER_GUARD_LIGHT; HEAPLEDGER_GUARD_FULL; HEAPLEDGER_GUARD_PAGE. Blocks that are there stay
+   guarded as they are, and are looked at when they are freed, in checks and at the end. -1 changes nothing. The level of new blocks before;
+   HEAPLEDGER_E_NOT_SO if the level is above that, HEAPLEDGER_E_INVALID if there is none of this number. Calls of the C library are held against
+   the blocks of full and page as long as there are some. */
+int heapledger_guard_level(int level);
 
 /* Sets a watchpoint of the processor, without a debugger: from now on SIGTRAP follows each write to these 1, 2, 4 or 8 bytes, whose address is
    a multiple of that, in the thread that has written and right behind the instruction. A program that does not handle it dies there, and

@@ -6,6 +6,7 @@ use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::text::Text;
 use heapledger_process::c_heap::{self, CHeap};
+use heapledger_process::guarded::Level;
 use heapledger_process::marks::NotTold;
 use heapledger_process::switch::Recording;
 use heapledger_process::ways::{self, OurMalloc, Way};
@@ -15,6 +16,15 @@ pub const API_VERSION: c_uint = 1;
 
 /// What `heapledger_state` answers.
 pub const STATES: &[(&str, c_int)] = &[("OFF", 0), ("PAUSED", 1), ("ON", 2)];
+
+/// What `heapledger_guard_level` takes and answers.
+pub const GUARD_LEVELS: &[(&str, c_int)] = &[("OFF", 0), ("LIGHT", 1), ("FULL", 2), ("PAGE", 3), ("SAMPLED", 4)];
+
+const _: () = {
+    let [(_, off), (_, light), (_, full), (_, page), (_, sampled)] = GUARD_LEVELS else { panic!() };
+    assert!(*off == Level::Off as c_int && *light == Level::Light as c_int && *full == Level::Full as c_int);
+    assert!(*page == Level::Page as c_int && *sampled == Level::Sampled as c_int);
+};
 
 /// Who records.
 ///
@@ -105,6 +115,18 @@ pub extern "C" fn heapledger_check_integrity(block: *const c_void) -> c_int {
         })
     });
     answer(checked.map(|damaged| u32::try_from(damaged).unwrap_or(u32::MAX).min(i32::MAX as u32)))
+}
+
+/// New blocks are guarded as at this level from now on, which must not be above the present one; below 0 nothing changes. The level before.
+#[unsafe(no_mangle)]
+pub extern "C" fn heapledger_guard_level(level: c_int) -> c_int {
+    // In forked children too, which are not recorded and guarded all the same.
+    let way = ways::recorder().ok_or(ApiError::OFF);
+    let wanted = match level {
+        ..0 => Ok(None),
+        level => u8::try_from(level).map(Some).map_err(|_| ApiError::INVALID),
+    };
+    answer(wanted.and_then(|wanted| way?.guard_level(wanted).map_err(ApiError::from)))
 }
 
 /// What the C library's heap holds, all arenas together.

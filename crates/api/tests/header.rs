@@ -6,7 +6,7 @@ use heapledger_api::heaps::KNOWN;
 use heapledger_api::hooks::EVENTS;
 use heapledger_api::list::{BREAKS, FUNCTIONS};
 use heapledger_api::measures::RULES;
-use heapledger_api::recording::{API_VERSION, STATES};
+use heapledger_api::recording::{API_VERSION, GUARD_LEVELS, STATES};
 use heapledger_api::tasks::KNOWN as TASK_KNOWN;
 use heapledger_api::windows::MODES;
 use heapledger_format::Kind;
@@ -61,6 +61,7 @@ fn numbers_are_ours() {
     assert_eq!(numbers("HEAPLEDGER_E_"), errors);
     for (names, prefix) in [
         (STATES, "HEAPLEDGER_"),
+        (GUARD_LEVELS, "HEAPLEDGER_GUARD_"),
         (MODES, "HEAPLEDGER_"),
         (KNOWN, "HEAPLEDGER_KNOWS_"),
         (EVENTS, "HEAPLEDGER_EVENT_"),

@@ -59,8 +59,8 @@
 //! The allocator inside is asked for more than the program wants, and gets back what it has given, with the layout that it was asked for with, also where
 //! the program says another one. `realloc` always moves. What else can be set is set by the person who starts the program, who has the
 //! last word: `HEAPLEDGER=guard=full,check-every=1000 ./program` (`docs/guard.md`) guards a program that asks for nothing as well. Levels with
-//! closed pages take `heapledger run`, and under `run` the guard is that of `run --guard=LEVEL` alone. After [`stop()`] new blocks are not
-//! guarded any more, since that takes system calls.
+//! closed pages take `heapledger run`, and under `run` the guard is that of `run --guard=LEVEL` alone. [`lower_guard`] has
+//! new blocks guarded less, once the program has started, say. After [`stop()`] they are not guarded any more, since that takes system calls.
 //!
 //! # Measuring
 //!
@@ -200,7 +200,7 @@ pub use faults::{Failing, Fault, fail, fail_all};
 pub use heap::{HeapInfo, heap_info};
 pub use heapledger_watch::Stats;
 pub use heapledger_watch::inside::{HookFigures, hook_figures};
-pub use integrity::{check_block, check_integrity};
+pub use integrity::{check_block, check_integrity, lower_guard};
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
 pub use mark::{ScopeGuard, mark, mark_thread, scope};
 pub use options::{AtExit, GuardLevel, Options};

@@ -121,10 +121,10 @@ pub(crate) fn is_of_all() -> bool {
     GUARD.is_of_all()
 }
 
-/// Whether one in so many is.
+/// Whether one new one in so many is.
 #[inline(always)]
 pub(crate) fn is_sampled() -> bool {
-    GUARD.is_sampled()
+    GUARD.samples()
 }
 
 /// The heap of the guard's own memory, behind those of glibc.
@@ -366,20 +366,21 @@ fn resize(address: usize, size: usize, called: Kind) -> usize {
         }
         return 0;
     }
-    let Some(plan) = GUARD.plan(size, ALIGNMENT) else {
+    let plan = GUARD.plan(size, ALIGNMENT);
+    if plan.is_none() && GUARD.dresses() {
         // So much nobody has: the block is as it was.
         return gives_of_two(real(Hook::Realloc), 0, size);
-    };
+    }
     let Some(given) = take_off(address, FoundAt::Realloc, called) else { return 0 };
     let lead = address.wrapping_sub(given);
-    if lead == heapledger_guard::HEADER_BYTES as usize {
+    if let Some(plan) = plan.filter(|_| lead == heapledger_guard::HEADER_BYTES as usize) {
         let new = gives_of_two(real(Hook::Realloc), given, plan.bytes() as usize);
         if new == 0 {
             GUARD.put_back(address);
         }
         return dress(&plan, new);
     }
-    // The real function would keep neither the lead nor the alignment.
+    // The real function would keep neither the lead nor the alignment; or new blocks are not dressed any more.
     let new = malloc(size);
     if new == 0 {
         GUARD.put_back(address);

@@ -8,7 +8,7 @@
 
 use crate::access::count_apart;
 use crate::damage::{self, Around, FoundDamage, KeptOfBlock};
-use crate::guarded::{Level, Sides};
+use crate::guarded::{GUARD, Level, Sides};
 use crate::guarding::Guarding;
 use crate::judged;
 use crate::land::{self, Land};
@@ -169,7 +169,7 @@ pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> 
     // The least that every allocator gives, whatever is asked for.
     let alignment = (alignment as u64).max(ALIGNMENT);
     let request = Request { size: size as u64, alignment, fill, words: [0; 2] };
-    if let Some(part) = CLOSED.get() {
+    if let Some(part) = CLOSED.get().filter(|_| GUARD.closes_pages()) {
         if let Ok(address) = part.arena.allocate(&part.system(), &request, side()) {
             CLOSED.is_used_up_to(address.saturating_add(request.size));
             return Some(address as usize);

@@ -7,6 +7,7 @@
 
 use crate::access::count_apart;
 use crate::guarding::Guarding;
+use crate::marks::NotTold;
 use crate::private::{Leaves, Table};
 use crate::shared::Shared;
 use crate::{arenas, described, hooks, land};
@@ -54,6 +55,17 @@ pub enum Sides {
 }
 
 impl Level {
+    const ALL: [Level; 5] = [Level::Off, Level::Light, Level::Full, Level::Page, Level::Sampled];
+
+    fn of_number(number: u8) -> Level {
+        Level::with_number(number.into()).unwrap_or_default()
+    }
+
+    /// The one with a number.
+    pub fn with_number(number: i64) -> Option<Level> {
+        Level::ALL.into_iter().find(|level| *level as i64 == number)
+    }
+
     pub(crate) const NAMES: [(&str, Level, Sides); guard::ALL.len()] = [
         (guard::OFF, Level::Off, Sides::Behind),
         (guard::LIGHT, Level::Light, Sides::Behind),
@@ -75,7 +87,10 @@ fn describe(level: Level, secret: u64, bitmap: &'static Bitmap) {
 
 /// The guard of a process. Untouched where nothing is guarded.
 pub struct Guard {
+    /// With which it began: what there is.
     level: AtomicU8,
+    /// Of new blocks: the same, or a lower one.
+    new_level: AtomicU8,
     secret: AtomicU64,
     bitmap: Table<Bitmap>,
     /// Blocks were had before, that are not dressed.
@@ -97,6 +112,7 @@ impl Guard {
     const fn new() -> Guard {
         Guard {
             level: AtomicU8::new(Level::Off as u8),
+            new_level: AtomicU8::new(Level::Off as u8),
             secret: AtomicU64::new(0),
             bitmap: Table::new(),
             begins_late: AtomicBool::new(false),
@@ -115,6 +131,7 @@ impl Guard {
         let secret = syscall::random();
         self.secret.store(secret, Ordering::Relaxed);
         self.begins_late.store(wanted.begins_late, Ordering::Relaxed);
+        self.new_level.store(level as u8, Ordering::Relaxed);
         self.level.store(level as u8, Ordering::Release);
         describe(level, secret, bitmap);
         true
@@ -145,6 +162,44 @@ impl Guard {
         land::make_no_calls();
     }
 
+    /// New blocks are guarded as at this level from now on; those that are there stay as they are. `None` to ask only. The level of new
+    /// blocks before.
+    ///
+    /// # Errors
+    /// If the level is above theirs. One block in so many is none of a lower level, nor of a higher one than no block.
+    #[cold]
+    pub fn lower(&self, to: Option<Level>) -> Result<Level, NotTold> {
+        let now = Level::of_number(self.new_level.load(Ordering::Acquire));
+        let Some(to) = to else { return Ok(now) };
+        if to != now && (to == Level::Sampled || to > now || now == Level::Sampled && to != Level::Off) {
+            return Err(NotTold::NotSo);
+        }
+        // Of two threads that lower it, both have: the lower level stays.
+        let before = match to {
+            Level::Off => self.new_level.swap(Level::Off as u8, Ordering::AcqRel),
+            to => self.new_level.fetch_min(to as u8, Ordering::AcqRel),
+        };
+        Ok(Level::of_number(before))
+    }
+
+    /// Whether new blocks are dressed, or more than that.
+    #[inline(always)]
+    pub fn dresses(&self) -> bool {
+        self.new_level.load(Ordering::Relaxed) != Level::Off as u8 && !self.is_quiet.load(Ordering::Relaxed)
+    }
+
+    /// Whether new blocks get closed pages.
+    #[inline(always)]
+    pub(crate) fn closes_pages(&self) -> bool {
+        self.new_level.load(Ordering::Relaxed) >= Level::Page as u8
+    }
+
+    /// Whether one new block in so many comes from memory of the guard's own.
+    #[inline(always)]
+    pub fn samples(&self) -> bool {
+        self.new_level.load(Ordering::Relaxed) == Level::Sampled as u8
+    }
+
     /// Whether something is done to each block: it is dressed, or comes from memory of the guard's own.
     #[inline(always)]
     pub fn is_of_all(&self) -> bool {
@@ -157,10 +212,10 @@ impl Guard {
         self.level.load(Ordering::Relaxed) == Level::Sampled as u8
     }
 
-    /// Whether blocks come from memory of the guard's own.
+    /// Whether new blocks come from memory of the guard's own.
     #[inline(always)]
     pub fn has_arena(&self) -> bool {
-        (Level::Full as u8..=Level::Page as u8).contains(&self.level.load(Ordering::Relaxed))
+        (Level::Full as u8..=Level::Page as u8).contains(&self.new_level.load(Ordering::Relaxed))
     }
 
     #[inline(always)]
@@ -171,7 +226,7 @@ impl Guard {
     /// What to ask the allocator for. `None`: pass the call on as it is.
     #[inline(always)]
     pub fn plan(&self, size: usize, alignment: usize) -> Option<Plan> {
-        if self.is_quiet.load(Ordering::Relaxed) { None } else { Plan::new(WIDTH, size as u64, alignment as u64) }
+        if self.dresses() { Plan::new(WIDTH, size as u64, alignment as u64) } else { None }
     }
 
     /// Dresses what the allocator gave, `actual` bytes; what the program gets. `None`: it gets what the allocator gave, and all that was
@@ -193,7 +248,8 @@ impl Guard {
     #[cold]
     pub fn count_undressed(&self, shared: &Shared) {
         self.undressed.fetch_add(1, Ordering::Relaxed);
-        if hooks::follows(shared) {
+        // Where that is what was asked for, it is none that is guarded less.
+        if hooks::follows(shared) && self.new_level.load(Ordering::Relaxed) != Level::Off as u8 {
             count_apart(shared, TallyCounter::GuardedLess);
         }
     }
@@ -260,5 +316,44 @@ impl Guard {
             && self.undressed.load(Ordering::Relaxed) == 0
             && self.asked.fetch_add(1, Ordering::Relaxed) < ASKED_MAX
             && only_ours()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_lowered_and_never_raised() {
+        let at = |level: Level| {
+            let guard = Guard::new();
+            guard.new_level.store(level as u8, Ordering::Relaxed);
+            guard
+        };
+        let guard = at(Level::Page);
+        assert_eq!(guard.lower(None), Ok(Level::Page));
+        assert_eq!(guard.lower(Some(Level::Sampled)), Err(NotTold::NotSo));
+        assert_eq!(guard.lower(Some(Level::Full)), Ok(Level::Page));
+        assert_eq!(guard.lower(Some(Level::Page)), Err(NotTold::NotSo));
+        assert_eq!(
+            (guard.lower(Some(Level::Full)), guard.lower(Some(Level::Light))),
+            (Ok(Level::Full), Ok(Level::Full))
+        );
+        assert!(guard.dresses() && !guard.has_arena() && guard.plan(10, 16).is_some());
+        assert_eq!((guard.lower(Some(Level::Off)), guard.lower(Some(Level::Off))), (Ok(Level::Light), Ok(Level::Off)));
+        assert!(!guard.dresses() && guard.plan(10, 16).is_none());
+        assert_eq!(guard.lower(Some(Level::Light)), Err(NotTold::NotSo));
+        let guard = at(Level::Sampled);
+        for level in [Level::Light, Level::Full, Level::Page] {
+            assert_eq!(guard.lower(Some(level)), Err(NotTold::NotSo));
+        }
+        assert_eq!((guard.lower(Some(Level::Sampled)), guard.samples()), (Ok(Level::Sampled), true));
+        assert_eq!((guard.lower(Some(Level::Off)), guard.samples()), (Ok(Level::Sampled), false));
+    }
+
+    #[test]
+    fn levels_have_numbers() {
+        assert_eq!((0..5).filter_map(Level::with_number).map(|level| level as i64).sum::<i64>(), 10);
+        assert_eq!((Level::with_number(5), Level::with_number(-1), Level::with_number(256)), (None, None, None));
     }
 }

@@ -109,6 +109,8 @@ struct FullWay {
     entry: EntryFn,
     /// Of the guarded block at an address, of all at 0: how many are damaged, or a number below 0.
     check_integrity: extern "C" fn(usize) -> i64,
+    /// As which new blocks are to be guarded, below 0: as they are. The level before, or a number below 0.
+    guard_level: extern "C" fn(i64) -> i64,
 }
 
 type EntryFn = unsafe extern "C" fn(*const u8, usize) -> u64;
@@ -189,6 +191,7 @@ static OWN: FullWay = FullWay {
     own_row: inspecting::own_row,
     entry: own::entry,
     check_integrity: own::check_integrity,
+    guard_level: own::guard_level,
 };
 
 // The distance from where it stands to the way.

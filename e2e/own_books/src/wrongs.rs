@@ -245,6 +245,35 @@ fn asks(is_wrong: bool) {
     assert_eq!(check_block(block), Err(Error::NotSo));
 }
 
+/// Blocks of all levels from the present one on live side by side.
+fn lowers(is_wrong: bool) {
+    use heapledger::{Error, GuardLevel, check_block, lower_guard};
+
+    let levels = [GuardLevel::Full, GuardLevel::Light, GuardLevel::Off];
+    let may: Vec<_> = levels.into_iter().skip_while(|level| lower_guard(*level) == Err(Error::NotSo)).collect();
+    let blocks: Vec<_> = may
+        .iter()
+        .map(|level| {
+            assert_eq!(lower_guard(*level), Ok(()));
+            let block = takes(layout(100, 8));
+            (0..100).for_each(|at| stores(block, at));
+            (*level, block)
+        })
+        .collect();
+    assert_eq!(lower_guard(may[0]), Err(Error::NotSo));
+    for (level, block) in blocks {
+        assert_eq!(check_block(block), if level == GuardLevel::Off { Err(Error::NotSo) } else { Ok(false) });
+        if is_wrong && level != GuardLevel::Off {
+            stores(block, 100);
+        }
+        // SAFETY: as it was asked for.
+        let new = black_box(unsafe { realloc(block, layout(100, 8), 3000) });
+        // SAFETY: so many were written before.
+        assert!(unsafe { std::slice::from_raw_parts(new, 100) }.iter().all(|byte| *byte == 0x5A));
+        frees(new, layout(3000, 8));
+    }
+}
+
 /// What a case is called, and what it does.
 type Case = (&'static str, fn(bool));
 
@@ -269,6 +298,7 @@ const CASES: &[Case] = &[
     ("child_overflows", child_overflows),
     ("threads", threads),
     ("asks", asks),
+    ("lowers", lowers),
 ];
 
 pub(crate) fn run() {

@@ -146,6 +146,15 @@ impl Way {
         u64::try_from(damaged).or_else(|_| NotTold::check(damaged).map(u64::from))
     }
 
+    /// New blocks are guarded as at the level of this number from now on ([`crate::guarded::Guard::lower`]); `None` to ask only. The level before.
+    ///
+    /// # Errors
+    /// If there is no such level, or it is above the present one.
+    pub fn guard_level(&'static self, level: Option<u8>) -> Result<u32, NotTold> {
+        let set: extern "C" fn(i64) -> i64 = self.later(offset_of!(FullWay, guard_level)).ok_or(NotTold::NotSo)?;
+        NotTold::check(set(level.map_or(-1, i64::from)))
+    }
+
     /// Whether the block at an address is in the ledger: [`crate::look::holds`].
     pub fn holds(&'static self, address: usize) -> bool {
         let holds = self.later::<extern "C" fn(usize) -> u32>(offset_of!(FullWay, holds));

@@ -2,7 +2,7 @@
 
 use super::SHARED;
 use crate::depot::{self, NotKept};
-use crate::guarded::GUARD;
+use crate::guarded::{GUARD, Level};
 use crate::marks::{self, NewMark, NotTold};
 use crate::once::Noted;
 use crate::sweep::{self, Swept};
@@ -196,4 +196,15 @@ pub(super) extern "C" fn check_integrity(block: usize) -> i64 {
         Swept { damaged: 0, unseen: 1.. } => NotTold::Busy.number(),
         Swept { damaged, .. } => i64::try_from(damaged).unwrap_or(i64::MAX),
     }
+}
+
+pub(super) extern "C" fn guard_level(level: i64) -> i64 {
+    let wanted = match level {
+        ..0 => None,
+        level => match Level::with_number(level) {
+            Some(level) => Some(level),
+            None => return NotTold::Invalid.number(),
+        },
+    };
+    GUARD.lower(wanted).map_or_else(NotTold::number, |level| level as i64)
 }
