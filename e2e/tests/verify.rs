@@ -185,8 +185,32 @@ fn a_program_at_full_is_seen_from_outside() -> Result {
 }
 
 #[test]
+fn a_program_at_closed_pages_is_seen_from_outside() -> Result {
+    // What faults is told at once, and no damage: who reads or writes a freed block, or what lies in front of one at `page=under`.
+    let [whole, behind, before, header, ..] = full();
+    let ends = [whole, behind, before, header, ("freed", &[][..]), whole];
+    let begins = [whole, behind, ("before", &[][..]), ("freed", &[][..]), whole];
+    for (options, cases, level) in [
+        (&["--guard=page"][..], &ends[..], "page"),
+        (&["--guard=page", "--guard-by=protection"], &ends, "page"),
+        (&["--guard=page=under"], &begins, "page=under"),
+        // Blocks of new call sites come first, and one in so many of the others.
+        (&["--guard=page=1/1000"], &[("whole", &[][..])], "page=1/1000"),
+    ] {
+        let mut victim = Victim::start(options, 0)?;
+        each_damage_is_told(&mut victim, &by_number, cases)?;
+        let totals = told(&victim.pid.to_string(), "verified")?;
+        check!(totals.len() == 1 && totals[0]["level"] == level && totals[0]["complete"] == true, "{totals:?}");
+        let least = if level == "page=1/1000" { 3 } else { 1000 };
+        check!(totals[0]["live"].as_u64() > Some(least) && totals[0]["unread"] == 0, "{options:?}: {totals:?}");
+        victim.ends()?;
+    }
+    Ok(())
+}
+
+#[test]
 fn other_threads_go_on_and_nothing_is_told_of_them() -> Result {
-    for level in ["--guard=light", "--guard=full"] {
+    for level in ["--guard=light", "--guard=full", "--guard=page"] {
         let mut victim = Victim::start(&[level, "--quarantine=1M"], 3)?;
         for _ in 0..10 {
             let ran = verify(&victim.pid.to_string())?;
@@ -219,13 +243,22 @@ fn a_core_dump_has_what_there_was() -> Result {
     each_damage_is_told(&mut victim, &dumped, &light()[..2])?;
     let mut victim = Victim::start(&["--guard=full"], 0)?;
     each_damage_is_told(&mut victim, &dumped, &[WHOLE, full()[4]])?;
+    // It may not get past closed pages: what it has left out is no damage.
+    for how in ["protection", "advice"] {
+        let mut victim = Victim::start(&["--guard=page", &format!("--guard-by={how}")], 0)?;
+        victim.does("whole")?;
+        let ran = verify(&dumped(&victim)?)?;
+        let is_all = ran.status.success() && ran.out().contains(" are whole.");
+        let is_some = ran.status.code() == Some(2) && ran.out().contains("could not be read");
+        check!((is_all || is_some) && !ran.out().contains("heap-"), "{how}: {ran}");
+    }
     Ok(())
 }
 
 #[test]
 fn what_the_kernel_dumps_is_enough() -> Result {
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
-    for (level, line) in [("--guard=light", BEHIND), ("--guard=full", full()[4])] {
+    for (level, line) in [("--guard=light", BEHIND), ("--guard=full", full()[4]), ("--guard=page", BEHIND)] {
         let scratch = Scratch::new();
         let program = built(&scratch)?;
         let shell: Vec<String> =

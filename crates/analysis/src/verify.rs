@@ -12,7 +12,9 @@ use heapledger_format::errors::{
 use heapledger_format::guard::{GuardTables, Kept};
 use heapledger_format::session::guard;
 use heapledger_format::{Entry, ThreadRow, ThreadRowPlus1, Ticks};
-use heapledger_guard::{Bits, Checked, Damage, Finding, Life, Memory, NextBit, Region, Rows, Secret, Width, check};
+use heapledger_guard::{
+    Bits, Checked, Damage, Finding, Life, Memory, NextBit, Region, Rows, RowsOf, Secret, Width, check,
+};
 use heapledger_source::{FoundError, Ledger, ProgramMemory, SourceError};
 
 use crate::whereis::{KnownAddress, KnownAddresses};
@@ -50,7 +52,7 @@ pub struct Verified {
     pub unread: u64,
     /// Whether it took too long, and blocks were left.
     pub is_cut: bool,
-    /// Whether there may be blocks at closed pages, which are not looked at from outside.
+    /// Whether there may be blocks at closed pages of which the program's recorder, an earlier one, says nothing.
     pub has_pages: bool,
     /// What is damaged: up to two of each block, most of which are told.
     pub errors: Vec<FoundError>,
@@ -67,7 +69,8 @@ impl Verified {
 #[derive(Clone, Copy)]
 enum Suspect {
     Dressed(u64),
-    Row(u32),
+    /// In which side table, and in which row.
+    Row(usize, u32),
 }
 
 /// A damage that is still there.
@@ -85,29 +88,56 @@ struct Certain {
 struct Guard {
     bits: Bits,
     secret: Secret,
-    rows: Option<(Rows, u64, u64)>,
+    tables: Vec<SideTable>,
+    /// Memory is that of a core dump.
+    is_dump: bool,
+}
+
+/// A side table.
+struct SideTable {
+    rows: Rows,
+    /// Rows that there is room for.
+    rows_max: u64,
+    /// Where it stands how many were ever used.
+    used_at: u64,
+}
+
+impl SideTable {
+    /// How many rows were used. `None` if that cannot be read.
+    fn used(&self, memory: &impl Memory) -> Option<u32> {
+        let used = u64::from_le_bytes(memory.read(self.used_at)?).min(self.rows_max);
+        Some(u32::try_from(used).unwrap_or(u32::MAX))
+    }
 }
 
 impl Guard {
-    fn of(tables: &GuardTables) -> Guard {
-        let freed_fill = u8::try_from(tables.freed_fill).ok();
-        let rows = Rows { first: tables.first, slots: tables.slots, fill_bytes_max: tables.fill_bytes_max, freed_fill };
+    fn of(tables: &GuardTables, is_dump: bool) -> Guard {
+        let of =
+            RowsOf::Full { fill_bytes_max: tables.fill_bytes_max, freed_fill: u8::try_from(tables.freed_fill).ok() };
+        let full = (tables.slots != 0).then_some(SideTable {
+            rows: Rows { first: tables.first, slots: tables.slots, of },
+            rows_max: tables.slots_max,
+            used_at: tables.slots_used_at,
+        });
+        let closed = tables.closed.map(|closed| SideTable {
+            rows: Rows {
+                first: closed.first,
+                slots: closed.slots,
+                of: RowsOf::Closed { page_bytes: closed.page_bytes },
+            },
+            rows_max: closed.slots_max,
+            used_at: closed.slots_used_at,
+        });
         Guard {
             bits: Bits { root: tables.bitmap, leaves: tables.leaves, leaf_words: tables.leaf_words },
             secret: Secret::new(tables.secret),
-            rows: (tables.slots != 0).then_some((rows, tables.slots_max, tables.slots_used_at)),
+            tables: full.into_iter().chain(closed).collect(),
+            is_dump,
         }
     }
 
     fn look(&self, memory: &impl Memory, address: u64) -> Option<Checked> {
         check(memory, self.secret, Width::Bits64, address)
-    }
-
-    /// The side table, and how many rows of it were used. `None` in place of that if it cannot be read.
-    fn rows(&self, memory: &impl Memory) -> Option<(Rows, Option<u32>)> {
-        let (rows, most, used_at) = self.rows?;
-        let used = memory.read::<8>(used_at).map(|used| u64::from_le_bytes(used).min(most));
-        Some((rows, used.map(|used| u32::try_from(used).unwrap_or(u32::MAX))))
     }
 }
 
@@ -123,12 +153,14 @@ pub fn verify(
 ) -> Result<Verified, SourceError> {
     let begin = Instant::now();
     let is_late = || begin.elapsed() > LOOKING_MAX;
-    let (guard, cached) = (Guard::of(tables), Cached::new(memory));
-    let has_pages =
-        guard::ALL.iter().position(|level| *level == guard::PAGE).is_some_and(|page| tables.level >= page as u64);
+    let (guard, cached) = (Guard::of(tables, ledger.found().is_some()), Cached::new(memory));
+    let page = guard::ALL.iter().position(|level| *level == guard::PAGE);
+    let has_pages = tables.closed.is_none() && page.is_some_and(|page| tables.level >= page as u64);
     let (mut verified, mut suspects) = (Verified { has_pages, ..Verified::default() }, Vec::new());
     dressed(&guard, &cached, &mut verified, &mut suspects, &is_late);
-    rows(&guard, &cached, &mut verified, &mut suspects, &is_late, progress);
+    for number in 0..guard.tables.len() {
+        rows(&guard, number, &cached, (&mut verified, &mut suspects), &is_late, progress);
+    }
     if !suspects.is_empty() && ledger.is_running() {
         std::thread::sleep(BETWEEN);
     }
@@ -136,7 +168,9 @@ pub fn verify(
     for suspect in suspects.drain(..) {
         let still = match suspect {
             Suspect::Dressed(address) => dressed_again(&guard, memory, address),
-            Suspect::Row(number) => guard.rows.and_then(|(rows, ..)| row_again(&rows, memory, number)),
+            Suspect::Row(table, number) => {
+                guard.tables.get(table).and_then(|table| row_again(&table.rows, memory, number))
+            }
         };
         let still = still.unwrap_or_default();
         verified.damaged += u64::from(!still.is_empty());
@@ -192,17 +226,17 @@ fn dressed(
     memory.has_missed();
 }
 
-/// Goes through the rows of the side table.
+/// Goes through the rows of a side table.
 fn rows(
     guard: &Guard,
+    table: usize,
     memory: &Cached<'_>,
-    verified: &mut Verified,
-    suspects: &mut Vec<Suspect>,
+    (verified, suspects): (&mut Verified, &mut Vec<Suspect>),
     is_late: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(f32),
 ) {
-    let Some((rows, used)) = guard.rows(memory) else { return };
-    let Some(used) = used else {
+    let Some(side) = guard.tables.get(table) else { return };
+    let (rows, Some(used)) = (side.rows, side.used(memory)) else {
         verified.unread += 1;
         return;
     };
@@ -216,8 +250,26 @@ fn rows(
         }
         memory.has_missed();
         let mut is_damaged = false;
-        let life = rows.examine(memory, number, &mut |_| is_damaged = true);
-        let missed = memory.has_missed();
+        let mut is_there = true;
+        let mut look = || {
+            is_damaged = false;
+            rows.examine(memory, number, &mut |finding| {
+                is_damaged = true;
+                is_there &= !guard.is_dump || is_dumped(&rows, memory, finding);
+            })
+        };
+        let mut life = look();
+        let mut missed = memory.has_missed();
+        for _ in 0..LOOKS {
+            if !missed {
+                break;
+            }
+            // Perhaps it was freed meanwhile, and its pages were closed.
+            memory.forget();
+            life = look();
+            missed = memory.has_missed();
+        }
+        missed |= !is_there;
         match life {
             Some(Life::Live | Life::Freed) if missed => verified.unread += 1,
             None if missed => verified.unread += 1,
@@ -225,10 +277,17 @@ fn rows(
             Some(Life::Freed) => verified.waiting += 1,
             _ => {}
         }
-        if is_damaged {
-            suspect(suspects, verified, Suspect::Row(number));
+        if is_damaged && is_there {
+            suspect(suspects, verified, Suspect::Row(table, number));
         }
     }
+}
+
+/// Whether the page in which damage lies is in the core dump. (`gcore` comes to a closed page and leaves out what is behind it: zeros.)
+fn is_dumped(rows: &Rows, memory: &Cached<'_>, finding: &Finding) -> bool {
+    let RowsOf::Closed { page_bytes } = rows.of else { return true };
+    let at = finding.block.start.wrapping_add(finding.damage.offset as u64);
+    memory.first_other(at & !page_bytes.wrapping_sub(1), page_bytes, 0).is_some()
 }
 
 fn suspect(suspects: &mut Vec<Suspect>, verified: &mut Verified, one: Suspect) {
@@ -291,7 +350,7 @@ fn row_again(rows: &Rows, memory: &ProgramMemory, number: u32) -> Option<Vec<Cer
             Life::Freed => [block.allocated, block.freed].map(Kept::of_words),
             _ => [None, None],
         },
-        range: (block.start.saturating_sub(16), block.end().saturating_add(48)),
+        range: rows.around(&block),
     };
     Some(findings.into_iter().filter(same).map(certain).collect())
 }

@@ -10,8 +10,12 @@ use crate::kind::Kind;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HLguard\n");
 /// The second word. A reader of another version does not know what the tables hold.
 pub const VERSION: u64 = 1;
-/// How many words there are.
+/// How many words there always are. The last but one says how many more follow, which a reader may pass over.
 pub const WORDS: usize = 16;
+/// So many follow that are known here.
+pub const MORE_WORDS: usize = 6;
+/// All that are known here.
+pub const ALL_WORDS: usize = WORDS + MORE_WORDS;
 
 /// Where a guard's tables lie in the memory of its process, and what is in them. Zeros where there is no such table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +44,32 @@ pub struct GuardTables {
     pub fill_bytes_max: u64,
     /// With this byte; above 255 with none.
     pub freed_fill: u64,
+    /// Blocks at closed pages; `None`: a reader is told nothing of them, or there are none.
+    pub closed: Option<ClosedTables>,
+}
+
+/// The same of blocks at closed pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClosedTables {
+    /// The first address of the memory for them.
+    pub first: u64,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Their side table: rows of 64 bytes.
+    pub slots: u64,
+    /// How many rows it has room for.
+    pub slots_max: u64,
+    /// Where it stands how many were ever used.
+    pub slots_used_at: u64,
+}
+
+impl ClosedTables {
+    fn words(&self) -> [u64; MORE_WORDS] {
+        let ClosedTables { first, bytes, page_bytes, slots, slots_max, slots_used_at } = *self;
+        [first, bytes, page_bytes, slots, slots_max, slots_used_at]
+    }
 }
 
 /// Why words are not those of a guard.
@@ -53,7 +83,14 @@ pub enum NoGuard {
 
 impl GuardTables {
     /// The words, the magic first.
-    pub fn words(&self) -> [u64; WORDS] {
+    pub fn words(&self) -> [u64; ALL_WORDS] {
+        let mut all = [0; ALL_WORDS];
+        let more = self.closed.unwrap_or_default().words();
+        all.iter_mut().zip(self.first_words().into_iter().chain(more)).for_each(|(place, word)| *place = word);
+        all
+    }
+
+    fn first_words(&self) -> [u64; WORDS] {
         [
             MAGIC,
             VERSION,
@@ -69,16 +106,30 @@ impl GuardTables {
             self.slots_used_at,
             self.fill_bytes_max,
             self.freed_fill,
-            0,
+            if self.closed.is_some() { MORE_WORDS as u64 } else { 0 },
             0,
         ]
     }
 
-    /// What such words say.
+    /// How many of the words behind the first ones, which these are, are needed: none, or [`MORE_WORDS`].
+    pub fn wants_more(words: &[u64; WORDS]) -> bool {
+        let [.., more, _] = *words;
+        more >= MORE_WORDS as u64
+    }
+
+    /// What such words say; `more`: those behind them, if they are [wanted](Self::wants_more).
     ///
     /// # Errors
     /// If they are none.
-    pub fn of_words(words: &[u64; WORDS]) -> Result<GuardTables, NoGuard> {
+    pub fn of_words(words: &[u64; WORDS], more: Option<&[u64; MORE_WORDS]>) -> Result<GuardTables, NoGuard> {
+        let closed = more.map(|[first, bytes, page_bytes, slots, slots_max, slots_used_at]| ClosedTables {
+            first: *first,
+            bytes: *bytes,
+            page_bytes: *page_bytes,
+            slots: *slots,
+            slots_max: *slots_max,
+            slots_used_at: *slots_used_at,
+        });
         let [
             magic,
             version,
@@ -110,6 +161,7 @@ impl GuardTables {
                 slots_used_at,
                 fill_bytes_max,
                 freed_fill,
+                closed,
             }),
             (MAGIC, other) => Err(NoGuard::Version(other)),
             _ => Err(NoGuard::NotBegun),
@@ -168,12 +220,21 @@ mod tests {
             slots_used_at: 11,
             fill_bytes_max: 12,
             freed_fill: 13,
+            closed: None,
         };
-        let mut words = tables.words();
-        assert_eq!(GuardTables::of_words(&words), Ok(tables));
+        let first = |tables: &GuardTables| *tables.words().first_chunk::<WORDS>().expect("so many");
+        let mut words = first(&tables);
+        assert_eq!((GuardTables::of_words(&words, None), GuardTables::wants_more(&words)), (Ok(tables), false));
         words[1] = 9;
-        assert_eq!(GuardTables::of_words(&words), Err(NoGuard::Version(9)));
-        assert_eq!(GuardTables::of_words(&[0; WORDS]), Err(NoGuard::NotBegun));
+        assert_eq!(GuardTables::of_words(&words, None), Err(NoGuard::Version(9)));
+        assert_eq!(GuardTables::of_words(&[0; WORDS], None), Err(NoGuard::NotBegun));
+        let closed = ClosedTables { first: 20, bytes: 21, page_bytes: 22, slots: 23, slots_max: 24, slots_used_at: 25 };
+        let with_closed = GuardTables { closed: Some(closed), ..tables };
+        let (words, more) = (first(&with_closed), with_closed.words());
+        assert!(GuardTables::wants_more(&words));
+        assert_eq!(GuardTables::of_words(&words, more.last_chunk()), Ok(with_closed));
+        // A reader that knows nothing of them.
+        assert_eq!(GuardTables::of_words(&words, None), Ok(tables));
     }
 
     #[test]

@@ -45,6 +45,7 @@ mod store;
 mod watched;
 
 pub use closed::Closed;
+pub(crate) use closed::edges as edges_of_pages;
 pub use found::{Cursor, Fill, Finding, Found, Life, NotFreed, Position, Refused, Request, System, Tables};
 pub use full::Full;
 pub use limits::{ClosedCounts, ClosedLimits, FullCounts, Limits, Side};
@@ -60,7 +61,7 @@ const CANARY: u8 = crate::layout::SLACK_FILL;
 
 /// Tells what is damaged on both sides of the block that begins at `start`. Whether anything is. Of whom it is told is asked only then.
 #[inline(always)]
-fn tell_edges(
+pub(crate) fn tell_edges(
     memory: &impl Memory,
     (start, block): (u64, impl Fn() -> Found),
     (front, behind): ((u64, u64), (u64, u64)),

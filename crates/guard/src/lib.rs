@@ -92,4 +92,4 @@ pub use leaf::{Leaf, Pages};
 #[cfg(not(feature = "loom"))]
 pub use memory::{Memory, Window};
 #[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
-pub use outside::{Bits, NextBit, Rows};
+pub use outside::{Bits, NextBit, Rows, RowsOf};

@@ -7,7 +7,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::arena::{Finding, Life, Slot, Watched};
+use crate::arena::{Finding, Found, Life, Slot, Watched, edges_of_pages, tell_edges};
 use crate::memory::Memory;
 
 /// Bytes of memory for which a bit stands.
@@ -15,6 +15,9 @@ const GRANULE_BYTES: u64 = 16;
 const WORD_BITS: u64 = 32;
 const WORD_BYTES: u64 = 4;
 const POINTER_BYTES: u64 = 8;
+
+/// No page is larger: what says so is damaged.
+const PAGE_BYTES_MAX: u64 = 1 << 20;
 
 /// Pointers of a page.
 const PAGE_POINTERS: u64 = 512;
@@ -163,17 +166,32 @@ enum InLeaf {
     Unread,
 }
 
-/// The side table of an arena ([`Full`](crate::Full)) of another process.
+/// The side table of an arena of another process.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
     /// The first address of the arena's range.
     pub first: u64,
     /// Where the table lies.
     pub slots: u64,
-    /// As [`Limits`](crate::Limits) had it.
-    pub fill_bytes_max: u64,
-    /// The same; `None`: freed blocks are not filled.
-    pub freed_fill: Option<u8>,
+    /// Which arena it is.
+    pub of: RowsOf,
+}
+
+/// Whose rows they are.
+#[derive(Clone, Copy, Debug)]
+pub enum RowsOf {
+    /// Those of [`Full`](crate::Full).
+    Full {
+        /// As [`Limits`](crate::Limits) had it.
+        fill_bytes_max: u64,
+        /// The same; `None`: freed blocks are not filled.
+        freed_fill: Option<u8>,
+    },
+    /// Those of [`Closed`](crate::Closed). What waits there cannot be touched, and there is nothing to look at.
+    Closed {
+        /// Bytes of a page.
+        page_bytes: u64,
+    },
 }
 
 impl Rows {
@@ -196,9 +214,31 @@ impl Rows {
     /// be read.
     pub fn examine(&self, memory: &impl Memory, number: u32, found: &mut impl FnMut(&Finding)) -> Option<Life> {
         let slot = self.slot(memory, number)?;
-        let life = slot.found(self.first, number)?.life;
-        let watched = Watched { first: self.first, fill_bytes_max: self.fill_bytes_max, freed_fill: self.freed_fill };
-        watched.examine(memory, &slot, number, found);
-        Some(life)
+        let block = slot.found(self.first, number)?;
+        match self.of {
+            RowsOf::Full { fill_bytes_max, freed_fill } => {
+                Watched { first: self.first, fill_bytes_max, freed_fill }.examine(memory, &slot, number, found);
+            }
+            RowsOf::Closed { page_bytes: page_bytes @ 1..=PAGE_BYTES_MAX }
+                if block.life == Life::Live && page_bytes.is_power_of_two() =>
+            {
+                tell_edges(memory, &block, edges_of_pages(&block, page_bytes), found);
+            }
+            RowsOf::Closed { .. } => {}
+        }
+        Some(block.life)
+    }
+
+    /// What of memory, around a block of such a row, is looked at and belongs to nobody else.
+    pub fn around(&self, block: &Found) -> (u64, u64) {
+        const FRONT_BYTES: u64 = 16;
+        const BEHIND_BYTES: u64 = 48;
+        match self.of {
+            RowsOf::Full { .. } => (block.start.saturating_sub(FRONT_BYTES), block.end().saturating_add(BEHIND_BYTES)),
+            RowsOf::Closed { page_bytes } => {
+                let ((first, _), (_, last)) = edges_of_pages(block, page_bytes);
+                (first, last)
+            }
+        }
     }
 }

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use heapledger_guard::{
-    Bits, Cursor, Dressed, Fill, Full, Leaf, Life, Limits, Memory, NextBit, Pages, Request, Rows, Slot,
+    Bits, Closed, ClosedLimits, Cursor, Dressed, Fill, Full, Leaf, Life, Limits, Memory, NextBit, Pages, Request, Rows,
+    RowsOf, Side, Slot,
 };
 use land::{Land, told};
 
@@ -147,7 +148,8 @@ fn rows_are_the_same_from_outside() {
     let of_rows = bytes_of(tables.slots);
     let size = tables.slots.len() as u64 * Rows::SLOT_BYTES;
     let memory = Other { tables: vec![(TABLE, &of_rows, size)], land: Some(&land), reads: Cell::new(0) };
-    let rows = Rows { first: FIRST, slots: TABLE, fill_bytes_max: 3000, freed_fill: Some(0xFE) };
+    let of = RowsOf::Full { fill_bytes_max: 3000, freed_fill: Some(0xFE) };
+    let rows = Rows { first: FIRST, slots: TABLE, of };
     let from_outside = || {
         let (mut list, mut lives) = (Vec::new(), [0; 3]);
         for number in 0..full.slots_used_word().load(Ordering::Relaxed) as u32 {
@@ -197,4 +199,57 @@ fn rows_are_the_same_from_outside() {
     assert_eq!(full.drain(&land, 9, &mut land::silent), 3);
     assert_eq!(from_outside(), (vec![], [3, 0, 3]));
     assert_eq!(rows.life(&memory, u32::MAX), None);
+}
+
+#[test]
+fn blocks_at_closed_pages_are_the_same_from_outside() {
+    const PAGE: u64 = land::PAGE;
+    const ALL: u64 = u64::MAX;
+    let land = Land::new(FIRST, 600 * PAGE, false);
+    let tables = land::tables(500, 600, 256);
+    let limits =
+        ClosedLimits { live_blocks: ALL, live_bytes: ALL, freed_blocks: ALL, freed_bytes: ALL, fill_bytes_max: ALL };
+    let closed = Closed::new((FIRST, land.bytes()), PAGE, false, tables, limits).expect("an arena");
+    let of_rows = bytes_of(tables.slots);
+    let size = tables.slots.len() as u64 * Rows::SLOT_BYTES;
+    let memory = Other { tables: vec![(TABLE, &of_rows, size)], land: Some(&land), reads: Cell::new(0) };
+    let rows = Rows { first: FIRST, slots: TABLE, of: RowsOf::Closed { page_bytes: PAGE } };
+    let from_outside = || {
+        let (mut list, mut lives) = (Vec::new(), [0; 2]);
+        for number in 0..closed.slots_used_word().load(Ordering::Relaxed) as u32 {
+            match rows.examine(&memory, number, &mut told(&mut list)) {
+                Some(Life::Live) => lives[0] += 1,
+                Some(_) => lives[1] += 1,
+                None => {}
+            }
+        }
+        (list, lives)
+    };
+    let mut blocks = Vec::new();
+    for (size, side) in
+        [(0, Side::EndsAtPage), (100, Side::EndsAtPage), (13, Side::BeginsAtPage), (5000, Side::EndsAtPage)]
+    {
+        let request = Request { size, alignment: 16, fill: Fill::Byte(0xCE), words: [1, 2] };
+        blocks.push(closed.allocate(&land, &request, side).expect("room"));
+    }
+    assert_eq!(from_outside(), (vec![], [4, 0]));
+    let (front, behind) = (blocks[1], blocks[2]);
+    for at in
+        [front & !(PAGE - 1), front - 1, front + 100, front + 111, behind + 13, (behind | (PAGE - 1)), blocks[3] - 1]
+    {
+        let byte = land.get(at);
+        land.set(at, byte ^ 0x40);
+        let (mut inside, mut cursor) = (Vec::new(), Cursor::default());
+        while !closed.sweep(&land, &mut cursor, 7, 1000, &mut told(&mut inside)) {}
+        let (seen, _) = from_outside();
+        assert_eq!((seen.len(), &seen), (1, &inside), "{at:#x}");
+        land.set(at, byte);
+    }
+    let byte = land.get(front + 50);
+    land.set(front + 50, !byte);
+    assert_eq!(from_outside(), (vec![], [4, 0]), "its own bytes are its program's");
+    closed.free(&land, front, [8, 9], &mut land::silent).expect("freed");
+    assert_eq!(from_outside(), (vec![], [3, 1]), "nothing can be looked at where nothing can be touched");
+    let forged = Rows { of: RowsOf::Closed { page_bytes: 0 }, ..rows };
+    forged.examine(&memory, 2, &mut |_| panic!("no page has no bytes"));
 }

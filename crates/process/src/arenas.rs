@@ -19,7 +19,7 @@ use crate::shared::Shared;
 use crate::sweep::{Copied, Swept};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use heapledger_format::errors::FoundAt;
-use heapledger_format::guard::{GuardTables, Kept};
+use heapledger_format::guard::{ClosedTables, GuardTables, Kept};
 use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{
     Closed, ClosedCounts, ClosedLimits, Cursor, Fill, Finding, Found, Full, FullCounts, Life, Limits, Memory, NotFreed,
@@ -111,6 +111,17 @@ fn start_closed(wanted: &Guarding) -> bool {
 
 /// Where its tables are, for who looks at this process from outside.
 pub(crate) fn describe(tables: &mut GuardTables) {
+    tables.closed = CLOSED.get().map(|part| {
+        let (slots, slots_max) = CLOSED.slots();
+        ClosedTables {
+            first: part.land.first(),
+            bytes: part.land.bytes(),
+            page_bytes: PAGE_BYTES,
+            slots,
+            slots_max,
+            slots_used_at: core::ptr::from_ref(part.arena.slots_used_word()) as u64,
+        }
+    });
     let Some(part) = FULL.get() else { return };
     tables.first = part.land.first();
     tables.bytes = part.land.bytes();

@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use heapledger_format::guard::{GuardTables, WORDS};
+use heapledger_format::guard::{ALL_WORDS, GuardTables};
 
-static WORDS_HERE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+static WORDS_HERE: [AtomicU64; ALL_WORDS] = [const { AtomicU64::new(0) }; ALL_WORDS];
 
 /// Where the words lie.
 pub(crate) fn address() -> u64 {

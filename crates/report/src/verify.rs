@@ -101,7 +101,7 @@ impl VerifyReport<'_> {
             format!("{count} {are}: blocks whose memory is not there, or parts of the guard's tables.")
         });
         let cut = self.verified.is_cut.then(|| "Not all were looked at: it took too long.".to_owned());
-        let pages = "Blocks at closed pages were not looked at: heapledger_check_integrity does that, from inside.";
+        let pages = "Blocks at closed pages were not looked at: the program's recorder, of an earlier version, does not say where they are.";
         let pages = self.verified.has_pages.then(|| pages.to_owned());
         unread.into_iter().chain(cut).chain(pages).collect()
     }

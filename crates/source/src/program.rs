@@ -5,7 +5,7 @@
 use std::io;
 use std::path::Path;
 
-use heapledger_format::guard::{GuardTables, NoGuard, WORDS};
+use heapledger_format::guard::{GuardTables, MORE_WORDS, NoGuard, WORDS};
 use heapledger_format::session::process as key;
 
 use crate::coredump::{CoreDump, Elf};
@@ -23,6 +23,19 @@ impl ProgramMemory {
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
         // The system gives what lies in front of a gap, and fails at the gap.
         self.file.read_as_far(bytes, address).0
+    }
+
+    /// So many words of 64 bits; `None` if not all of them can be read.
+    fn words<const WORDS: usize>(&self, address: u64) -> Option<[u64; WORDS]> {
+        let mut words = [0; WORDS];
+        for (at, word) in (address..).step_by(8).zip(&mut words) {
+            let mut bytes = [0; 8];
+            if self.read(at, &mut bytes) < bytes.len() {
+                return None;
+            }
+            *word = u64::from_le_bytes(bytes);
+        }
+        Some(words)
     }
 }
 
@@ -58,15 +71,16 @@ impl Ledger {
     pub fn guard(&self, memory: &ProgramMemory) -> Result<GuardTables, SourceError> {
         let name = self.process().program().unwrap_or_else(|| "the program".to_owned());
         let Some(at) = self.process().number(key::GUARD_AT) else { return Err(SourceError::NotGuarded(name)) };
-        let mut bytes = [0u8; 8 * WORDS];
-        if memory.read(at, &mut bytes) < bytes.len() {
-            return Err(SourceError::GuardUnread(name));
-        }
-        let mut words = [0u64; WORDS];
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
-        GuardTables::of_words(&words).map_err(|none| match none {
+        let Some(words) = memory.words::<WORDS>(at) else { return Err(SourceError::GuardUnread(name)) };
+        let more = if GuardTables::wants_more(&words) {
+            let Some(more) = memory.words::<MORE_WORDS>(at.wrapping_add(8 * WORDS as u64)) else {
+                return Err(SourceError::GuardUnread(name));
+            };
+            Some(more)
+        } else {
+            None
+        };
+        GuardTables::of_words(&words, more.as_ref()).map_err(|none| match none {
             NoGuard::NotBegun => SourceError::GuardNotBegun(name),
             NoGuard::Version(version) => SourceError::GuardOther { name, version },
         })

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use heapledger_analysis::{Seen, Verified, excuse, sites_of, verify};
-use heapledger_format::session::guard;
+use heapledger_format::session::{guard, process};
 use heapledger_report::{ErrorsReport, VerifyReport};
 
 use super::form::Tables;
@@ -22,8 +22,9 @@ const DAMAGED: u8 = 1;
 #[command(after_help = "\
 Reads the memory of a process that was started with --guard, or of its core
 dump, and looks at all blocks: canaries, slack and headers, with --guard=full
-the fills around blocks and in freed ones that wait. The program is not
-stopped, and not changed. It takes the right to trace it (/proc/PID/mem).
+the fills around blocks and in freed ones that wait, with --guard=page what
+is left of a block's own pages. The program is not stopped, and not changed.
+It takes the right to trace it (/proc/PID/mem).
 
 Exit status: 0 all are whole, 1 some are damaged, 2 it is unknown: not all
 could be looked at, or none.
@@ -85,8 +86,11 @@ fn show(args: &VerifyArgs) -> Result<u8> {
     let (labels, seen) = (&ledger.labels()?, Seen::of(ledger, 0)?);
     let (errors, excused, tokens) = (&errors, &excused, args.dedup_token);
     let damage = ErrorsReport { context, errors, excused, left_out, tokens, labels, names: &mut names, seen };
-    let level = usize::try_from(tables.level).ok().and_then(|level| guard::ALL.get(level)).copied();
-    let mut report = VerifyReport { damage, verified: &verified, level: level.unwrap_or_default() };
+    // Which of the levels with closed pages it is, the ledger says.
+    let known = [guard::OFF, guard::LIGHT, guard::FULL];
+    let level = usize::try_from(tables.level).ok().and_then(|level| known.get(level)).map(|level| (*level).to_owned());
+    let level = level.or_else(|| ledger.process().text(process::GUARD)).unwrap_or_default();
+    let mut report = VerifyReport { damage, verified: &verified, level: &level };
     args.ledger.view.present(args.form.get(), &mut report)?;
     Ok(code)
 }

@@ -59,6 +59,31 @@ fn reserve(counter: &AtomicU64, more: u64, max: &AtomicU64) -> bool {
     counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
 }
 
+fn page_floor(address: u64, page_bytes: u64) -> u64 {
+    address & !page_bytes.wrapping_sub(1)
+}
+
+/// The first page that is not needed for what ends here.
+fn page_ceil(address: u64, page_bytes: u64) -> Option<u64> {
+    Some(page_floor(address.checked_add(page_bytes.wrapping_sub(1))?, page_bytes))
+}
+
+/// The pages in which a block lies: the first, and where they end.
+fn pages(start: u64, size: u64, page_bytes: u64) -> (u64, u64) {
+    let first = page_floor(start, page_bytes);
+    if size == 0 {
+        return (first, first);
+    }
+    (first, page_ceil(start.wrapping_add(size), page_bytes).unwrap_or(first))
+}
+
+/// What of a block's pages is not the block, on both sides.
+pub(crate) fn edges(block: &Found, page_bytes: u64) -> ((u64, u64), (u64, u64)) {
+    let (first, last) = pages(block.start, block.size, page_bytes);
+    let end = block.end();
+    if block.size == 0 { ((end, end), (end, end)) } else { ((first, block.start), (end, last)) }
+}
+
 impl Closed {
     /// An arena of so many bytes from this address on, both multiples of a page, which is `page_bytes`. The range is either open
     /// and of zeros, or `born_closed`. `None` if the tables are none, or the addresses are none.
@@ -99,21 +124,17 @@ impl Closed {
     }
 
     fn page_floor(&self, address: u64) -> u64 {
-        address & !self.store.unit_bytes().wrapping_sub(1)
+        page_floor(address, self.store.unit_bytes())
     }
 
     /// The first page that is not needed for what ends here.
     fn page_ceil(&self, address: u64) -> Option<u64> {
-        Some(self.page_floor(address.checked_add(self.store.unit_bytes().wrapping_sub(1))?))
+        page_ceil(address, self.store.unit_bytes())
     }
 
     /// The pages in which a block lies: the first, and where they end.
     fn pages(&self, start: u64, size: u64) -> (u64, u64) {
-        let first = self.page_floor(start);
-        if size == 0 {
-            return (first, first);
-        }
-        (first, self.page_ceil(start.wrapping_add(size)).unwrap_or(first))
+        pages(start, size, self.store.unit_bytes())
     }
 
     /// Bytes of the runs of a class.
@@ -377,17 +398,19 @@ impl Closed {
         last.wrapping_sub(first)
     }
 
-    /// What of a block's pages is not the block, on both sides.
     fn edges(&self, block: &Found) -> ((u64, u64), (u64, u64)) {
-        let (first, last) = self.pages(block.start, block.size);
-        let end = block.end();
-        if block.size == 0 { ((end, end), (end, end)) } else { ((first, block.start), (end, last)) }
+        edges(block, self.store.unit_bytes())
     }
 
     /// From now on no further memory is used, nor further rows: what is free of the memory there is can be had. Says what was used:
     /// nothing behind that is looked at any more.
     pub fn seal(&self) -> Used {
         self.store.seal()
+    }
+
+    /// Where it stands how many rows of the side table were ever used, for who reads this memory from outside.
+    pub fn slots_used_word(&self) -> &AtomicU64 {
+        self.store.slots_used_word()
     }
 
     /// What it holds.
