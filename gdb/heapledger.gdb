@@ -8,10 +8,14 @@
 #                            (busy mark)
 #   mdd_dumpnow              the same without asking
 #   mdd_reset                begins with mddout.0 again
-#   heapledger COMMAND ...   stats, dump, history, whereis ADDRESS ... of the program at hand; any other command as
-#                            in a shell
+#   heapledger COMMAND ...   stats, dump, history, errors, whereis ADDRESS ... of the program at hand; any other command
+#                            as in a shell
 #   heapledger watch ADDRESS stops when somebody writes behind the end of the block that holds the address, and for the
 #                            last time when the block is freed
+#   heapledger watch-error [N]
+#                            stops when somebody writes where error N of `heapledger errors` was found (0 is the first; none
+#                            said: the last one). At `break heapledger_error`, say, and then `run`: gdb starts a program
+#                            at the same addresses each time, so the next run shows who does it
 #
 # The numbers of mddout go on in the next session as long as it is the same run of the program: files in the working
 # directory that have the ledger's id are not overwritten. A new run begins with mddout.0 again.
@@ -412,6 +416,19 @@ document heapledger dump
 heapledger dump of the program at hand. Words are quoted as in a shell.
 end
 
+define heapledger errors
+  shell echo errors > .mddout.words
+  set $mdd_arg = 0
+  while $mdd_arg < $argc
+    eval "shell printf '%%s\n' $arg%d >> .mddout.words", $mdd_arg
+    set $mdd_arg = $mdd_arg + 1
+  end
+  with language c -- mdd_say
+end
+document heapledger errors
+heapledger errors of the program at hand. Words are quoted as in a shell.
+end
+
 define heapledger history
   shell echo history > .mddout.words
   set $mdd_arg = 0
@@ -533,31 +550,39 @@ define mdd_watch
   end
 end
 
+# At $mdd_at, $mdd_width bytes. (A choice between two texts would have gdb call the program's malloc for them.)
+define mdd_watch_place
+  if $mdd_width == 1
+    eval "watch *(char *) %#lx", (unsigned long) $mdd_at
+  end
+  if $mdd_width == 2
+    eval "watch *(short *) %#lx", (unsigned long) $mdd_at
+  end
+  if $mdd_width == 4
+    eval "watch *(int *) %#lx", (unsigned long) $mdd_at
+  end
+  if $mdd_width == 8
+    eval "watch *(long long *) %#lx", (unsigned long) $mdd_at
+  end
+end
+
 # One debug register, aligned as the processor wants it.
 define mdd_watch_end
   set $mdd_width = 1
   while $mdd_width < 8 && ($mdd_start + $mdd_size) % (2 * $mdd_width) == 0 && $mdd_actual - $mdd_size >= 2 * $mdd_width
     set $mdd_width = 2 * $mdd_width
   end
-  if $mdd_width == 1
-    eval "watch *(char *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
-  end
-  if $mdd_width == 2
-    eval "watch *(short *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
-  end
-  if $mdd_width == 4
-    eval "watch *(int *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
-  end
-  if $mdd_width == 8
-    eval "watch *(long long *) %#lx", (unsigned long) ($mdd_start + $mdd_size)
-  end
+  set $mdd_at = $mdd_start + $mdd_size
+  mdd_watch_place
   set $mdd_guard = $bpnum
   printf "Watching %d byte(s) behind the %lu asked for in the block at %#lx.\n", $mdd_width, (unsigned long) $mdd_size, (unsigned long) $mdd_start
   mdd_find
   if $mdd_ok
     mdd_record
     if $mdd_record != 0
-      eval "watch *(%s *) %#lx", $mdd_word == 8 ? "long long" : "int", (unsigned long) $mdd_record
+      set $mdd_at = $mdd_record
+      set $mdd_width = $mdd_word
+      mdd_watch_place
       eval "shell printf 'commands %%d\nsilent\nmdd_watch_ended %d %d %#lx\nend\ncommands %d\nmdd_in_realloc\nend\n' %d > .mddout.ask", $mdd_guard, $bpnum, (unsigned long) $mdd_start, $mdd_guard, $bpnum
       source .mddout.ask
       shell rm -f .mddout.ask
@@ -634,6 +659,63 @@ end
 document heapledger watch
 heapledger watch ADDRESS: stop when somebody writes behind the end of the block that holds it, and when it is freed. An
 expression without blanks.
+end
+
+# $arg0: the error's row; below 0: the last one.
+define mdd_watch_error
+  set $mdd_row = (long) ($arg0)
+  set $mdd_start = 0
+  mdd_target
+  if $mdd_ok && $mdd_is_core
+    printf "A core dump does not run: nothing can be watched.\n"
+    set $mdd_ok = 0
+  end
+  if $mdd_ok
+    eval "shell echo %ld > .mddout.row", $mdd_row
+    shell "${HEAPLEDGER_COMMAND:-heapledger}" errors --json --limit 0 "`cat .mddout.target`" > .mddout.answer 2>&1
+    shell awk -v wanted=`cat .mddout.row` '/^[{]"type":"header"/ { told = 1 } /^[{]"type":"error"/ { match($0, /"row":[0-9]+/); row = substr($0, RSTART + 6, RLENGTH - 6); if (wanted >= 0 && row != wanted) next; found = 1; address = ""; if (match($0, /"address":"0x[0-9a-f]+","bytes":[1-9][0-9]*/)) { split(substr($0, RSTART, RLENGTH), part, /[:",]+/); address = part[3]; bytes = part[5]; block = size = 0; if (match($0, /"block":"0x[0-9a-f]+","block_bytes":[0-9]+/)) { split(substr($0, RSTART, RLENGTH), part, /[:",]+/); block = part[3]; size = part[5] } } error = row } END { if (!told) print "shell cat .mddout.answer"; else if (!found) print "echo There is no such error.\\n"; else if (address == "") print "echo Error " error " is of no bytes that somebody wrote or read.\\n"; else print "set $mdd_start = " address "\nset $mdd_bytes = " bytes "\nset $mdd_block = " block "\nset $mdd_size = " size "\nset $mdd_row = " error }' .mddout.answer > .mddout.ask
+    source .mddout.ask
+  end
+  shell rm -f .mddout.ask .mddout.answer .mddout.row .mddout.target .mddout.core mddout.target
+  if $mdd_start != 0
+    # As far as it is aligned, and no byte of the block itself: to write into that is right.
+    set $mdd_width = 1
+    while $mdd_width < 8 && $mdd_start % (2 * $mdd_width) == 0 && ($mdd_start + 2 * $mdd_width <= $mdd_block || $mdd_start >= $mdd_block + $mdd_size || 2 * $mdd_width <= $mdd_bytes)
+      set $mdd_width = 2 * $mdd_width
+    end
+    set $mdd_at = $mdd_start
+    mdd_watch_place
+    eval "shell printf 'commands %d\nmdd_if_ours\nend\n' > .mddout.ask", $bpnum
+    source .mddout.ask
+    shell rm -f .mddout.ask
+    printf "Watching %d byte(s) at %#lx, where error %d was found.\n", $mdd_width, (unsigned long) $mdd_start, $mdd_row
+  end
+end
+
+# The guard itself writes what lies around blocks.
+define mdd_if_ours
+  pipe backtrace 1 | awk '/^#0.*libheapledger/ { found = 1 } END { print "set $mdd_inside = " found + 0 }' > .mddout.ask
+  source .mddout.ask
+  shell rm -f .mddout.ask
+  if $mdd_inside
+    continue
+  end
+end
+
+define heapledger watch-error
+  if $argc == 0
+    with language c -- mdd_watch_error -1
+  else
+    if $argc == 1
+      with language c -- mdd_watch_error $arg0
+    else
+      printf "watch-error takes the number of an error, or nothing\n"
+    end
+  end
+end
+document heapledger watch-error
+heapledger watch-error [N]: stop when somebody writes where error N was found, by default the last one. In the next run, too:
+gdb starts a program at the same addresses each time.
 end
 
 # -- Part 2: Python ---------------------------------------------------------------------------------------------------
@@ -976,11 +1058,12 @@ Dump("mdd_dumpnow", False)
 class Prefix(gdb.Command):
     """Commands of heapledger about the program at hand: heapledger help lists them.
 
-heapledger stats|dump|history|whereis|... [OPTIONS]   of the process, the core dump, or the ledger in the target's memory
+heapledger stats|dump|history|errors|whereis|... [OPTIONS]   of the process, the core dump, or the ledger in the target's memory
 heapledger watch ADDRESS   stop when somebody writes behind the end of the block that holds ADDRESS, and when it is freed
+heapledger watch-error [N] stop when somebody writes where error N was found, by default the last one; in the next run, too
 Commands that compare or name ledgers themselves (diff, recover, run, help, ...) are passed on as they are."""
 
-    OF_THE_TARGET = ("stats", "dump", "history", "whereis", "tree", "flame", "check", "snapshot")
+    OF_THE_TARGET = ("stats", "dump", "history", "errors", "whereis", "tree", "flame", "check", "snapshot")
 
     def __init__(self):
         super().__init__("heapledger", gdb.COMMAND_DATA)
@@ -989,13 +1072,15 @@ Commands that compare or name ledgers themselves (diff, recover, run, help, ...)
         words = shlex.split(argument)
         if not words:
             return show(["help"])
-        if words[0] not in self.OF_THE_TARGET + ("watch",):
+        if words[0] not in self.OF_THE_TARGET + ("watch", "watch-error"):
             return show(words)
         keep = tempfile.mkdtemp(prefix="heapledger-gdb-")
         try:
             name = Target().name(keep)
             if words[0] == "watch":
                 return watch(name, words[1:])
+            if words[0] == "watch-error":
+                return watch_error(name, words[1:])
             rest = words[1:]
             if words[0] == "whereis":
                 rest = [word if word.startswith("-") else hex(number(word)) for word in rest]
@@ -1037,6 +1122,32 @@ def watch(name, words):
     record.text = "The block at %#x (%d bytes, number %d)" % (start, size, block["number"])
     record.guard, guard.record = guard, record
 
+def watch_error(name, words):
+    if len(words) > 1:
+        fail("watch-error takes the number of an error, or nothing")
+    if Target().is_core:
+        fail("a core dump does not run: nothing can be watched")
+    answer = output(["errors", "--json", "--limit", "0", name]).stdout.decode(errors="replace")
+    if not answer.startswith('{"type":"header"'):
+        fail(answer.strip().replace("heapledger: ", ""))
+    errors = [json.loads(line) for line in answer.splitlines() if line.startswith('{"type":"error"')]
+    if words:
+        wanted = number(words[0])
+        errors = [error for error in errors if error["row"] == wanted]
+    if not errors:
+        fail("there is no such error")
+    error = errors[-1]
+    if not error["bytes"] or not error["address"]:
+        fail("error %d is of no bytes that somebody wrote or read" % error["row"])
+    address, block, size = int(error["address"], 16), int(error["block"] or "0", 16), error["block_bytes"] or 0
+    width = 1
+    # As far as it is aligned, and no byte of the block itself: to write into that is right.
+    while width < 8 and address % (2 * width) == 0 and (
+            address + 2 * width <= block or address >= block + size or 2 * width <= error["bytes"]):
+        width *= 2
+    watchpoint(Place, address, width)
+    gdb.write("Watching %d byte(s) at %#x, where error %d was found.\n" % (width, address, error["row"]))
+
 def watchpoint(kind, address, width, **more):
     language = gdb.parameter("language")
     gdb.execute("set language c", to_string=True)
@@ -1059,6 +1170,14 @@ def library_frames():
             return ours, frame
         frame = frame.older()
     return None, None
+
+class Place(gdb.Breakpoint):
+    """Where an error was found."""
+
+    def stop(self):
+        # The guard itself writes what lies around blocks.
+        module = os.path.basename(gdb.solib_name(gdb.newest_frame().pc()) or "")
+        return not module.startswith("libheapledger")
 
 class Guard(gdb.Breakpoint):
     """The bytes behind the end of a block."""

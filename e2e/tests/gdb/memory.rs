@@ -48,6 +48,58 @@ int main(void) { block = malloc(101); ready(); block[100] = 1; overrun(); return
     Ok(())
 }
 
+#[test]
+fn the_place_of_an_error_is_watched_in_the_next_run() -> Result {
+    const DAMAGED: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+char *volatile block;
+__attribute__((noinline)) void fills(void) { memset(block, 7, 104); }
+__attribute__((noinline)) void overrun(void) { block[104] = 1; }
+__attribute__((noinline)) void give_back(void) { free(block); __asm__ volatile(""); }
+int main(void) { block = malloc(104); fills(); overrun(); give_back(); free(block); return 0; }
+"#;
+    let scratch = Scratch::new();
+    let program = compile(DAMAGED, scratch.work(), "damaged")?;
+    let library = heapledger_e2e::tools::preload();
+    let environment = format!(
+        "set exec-wrapper env LD_PRELOAD={} HEAPLEDGER=dir={},guard=light",
+        library.display(),
+        scratch.live().display()
+    );
+    let commands = [
+        environment.as_str(),
+        "set startup-with-shell on",
+        "set breakpoint pending on",
+        "break heapledger_error",
+        "run",
+        "heapledger errors",
+        "heapledger watch-error 9",
+        "heapledger watch-error 0",
+        // The free of what was freed, which comes last, has no bytes.
+        "continue",
+        "heapledger watch-error",
+        "run",
+        "backtrace 2",
+    ];
+    for with_python in [true, false] {
+        let ran = in_gdb(&scratch, with_python, &[&program.to_string_lossy()], &commands)?;
+        if !ran.out().contains("Breakpoint 1, ") {
+            skip("gdb on a program that it starts", "this system does not let it trace");
+            return Ok(());
+        }
+        let (out, said) = (ran.out(), (ran.out() + &ran.err()).to_lowercase());
+        check!(said.contains("heap-buffer-overflow"), "python {with_python}: {ran}");
+        check!(said.contains("there is no such error") && said.contains("of no bytes that"), "{with_python}: {said}");
+        check!(out.contains("Watching 8 byte(s) at 0x") && out.contains("where error 0 was found"), "{ran}");
+        let (_, second) = out.split_once("was found").ok_or("no watch")?;
+        let (_, second) = second.split_once("New value").ok_or_else(|| format!("the write was not caught: {ran}"))?;
+        check!(second.contains(" overrun (") && !second.contains("give_back"), "python {with_python}: {ran}");
+        check!(left_behind(&scratch).is_empty(), "left behind: {:?}", left_behind(&scratch));
+    }
+    Ok(())
+}
+
 /// The C library writes into what is freed, and into what is reallocated: that is no overrun.
 #[test]
 fn a_watch_ends_when_the_block_is_freed() -> Result {
