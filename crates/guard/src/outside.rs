@@ -222,7 +222,7 @@ impl Rows {
             RowsOf::Closed { page_bytes: page_bytes @ 1..=PAGE_BYTES_MAX }
                 if block.life == Life::Live && page_bytes.is_power_of_two() =>
             {
-                tell_edges(memory, &block, edges_of_pages(&block, page_bytes), found);
+                tell_edges(memory, (block.start, || block), edges_of_pages(&block, page_bytes), found);
             }
             RowsOf::Closed { .. } => {}
         }

@@ -85,6 +85,7 @@ impl<S: Says> Says for Guarded<S> {
             by: self.1,
             size: None,
             alignment: 0,
+            asked_alignment: 0,
             operators_are_shared: || false,
             // Of what others have from the allocator inside nobody knows anything.
             all_call_us: || false,

@@ -25,7 +25,9 @@ use heapledger_process::guarded::Level;
 use heapledger_process::hooks::NewBlock;
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::periodic::PERIODIC;
-use heapledger_process::{hooks, start, sweep};
+#[cfg(not(feature = "wrapped"))]
+use heapledger_process::start;
+use heapledger_process::{hooks, sweep};
 use heapledger_unwind::Registers;
 
 /// What is put before which function.

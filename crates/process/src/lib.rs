@@ -59,6 +59,8 @@ pub mod accounts;
 #[cfg(not(feature = "loom"))]
 pub mod anew;
 #[cfg(not(feature = "loom"))]
+pub mod arena_sweep;
+#[cfg(not(feature = "loom"))]
 pub mod arenas;
 #[cfg(not(feature = "loom"))]
 mod backend;

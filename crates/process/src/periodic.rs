@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::shared::Shared;
-use crate::{arenas, hooks, sweep};
+use crate::{arena_sweep, hooks, sweep};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use heapledger_format::Ticks;
 use heapledger_format::session::guard::Every;
@@ -125,7 +125,7 @@ impl Periodic {
             self.has_found.store(false, Ordering::Relaxed);
         }
         let is_done = if address == DONE {
-            let next = arenas::step(shared, slot, &mut found);
+            let next = arena_sweep::step(shared, slot, &mut found);
             self.slot.store(next.unwrap_or(0), Ordering::Relaxed);
             next.is_none()
         } else {

@@ -4,7 +4,7 @@
 use crate::guarded::GUARD;
 use crate::periodic::PERIODIC;
 use crate::shared::Shared;
-use crate::{arenas, damage, look, start};
+use crate::{arena_sweep, arenas, damage, look, start};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::Kind;
@@ -35,7 +35,7 @@ impl Swept {
 pub fn everywhere(shared: &'static Shared, at: FoundAt) -> Swept {
     let begins = shared.now();
     let mut swept = all(shared, Copied::new, at);
-    swept.add(arenas::sweep(shared, at));
+    swept.add(arena_sweep::sweep(shared, at));
     if swept == Swept::default() {
         PERIODIC.all_were_whole(begins);
     }
@@ -50,7 +50,7 @@ pub fn last<M: Memory>(shared: &'static Shared, anywhere: impl Fn() -> M, at: Fo
         1 => all(shared, anywhere, at),
         _ => all(shared, Copied::new, at),
     };
-    swept.add(arenas::sweep(shared, at));
+    swept.add(arena_sweep::sweep(shared, at));
     if swept.unseen != 0 {
         let mut number = Text::<24>::new();
         number.push_number(swept.unseen);
@@ -147,7 +147,7 @@ fn stays<M: Memory>(memory: &impl Fn() -> M, checked: &Checked, address: usize) 
 #[cold]
 pub fn one(shared: &'static Shared, address: usize) -> Option<bool> {
     if arenas::contains(address) {
-        return arenas::check(shared, address);
+        return arena_sweep::check(shared, address);
     }
     if GUARD.begins(address) { look_at(shared, &Copied::new, address, FoundAt::Sweep) } else { None }
 }
