@@ -332,3 +332,27 @@ fn what_is_known_is_excused_and_the_rest_told_in_full() -> Result {
     }
     Ok(())
 }
+
+/// Each of so many blocks is freed by two threads at once: whoever is second is told of, however close it was, and nobody else.
+#[test]
+fn of_two_frees_at_once_one_is_told() -> Result {
+    const ROUNDS: u64 = 2000;
+    let scratch = Scratch::new();
+    let program = built(&scratch, "races.c", "-O2")?;
+    for level in ["light", "full", "page"] {
+        let told = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let options = ["--force", "--errors", "quiet", &format!("--guard={level}")];
+            let ran = process::run(&mut under_run(&scratch, "x", &options, &program, &words))?.good()?;
+            check!(ran.out() == "goes on\n", "{level}: {ran}");
+            let lines = parsed(&scratch)?;
+            let errors = of(&lines, "error");
+            let is_known = |error: &&&Value| error["kind"] == "double-free" || error["kind"] == "racing-free";
+            check!(errors.iter().all(|error| is_known(&error)), "{level}: {errors:?}");
+            Ok::<_, String>(errors.iter().map(|error| 1 + number(error, "repeats")).sum::<u64>())
+        };
+        let (wrong, right) = (told(&[&ROUNDS.to_string()])?, told(&[&ROUNDS.to_string(), "own"])?);
+        check!((wrong, right) == (ROUNDS, 0), "{level}: {wrong} of {ROUNDS}, and {right} where nothing is wrong");
+    }
+    Ok(())
+}

@@ -12,6 +12,7 @@ use crate::cells::{self, GRANULE_BITS};
 use crate::certain;
 use crate::damage::KeptOfBlock;
 use crate::families::GivenBack;
+use crate::guarded::GUARD;
 use crate::look::whole;
 use crate::shared::Shared;
 use crate::{error_stack, errors};
@@ -48,6 +49,8 @@ enum Passed {
     Freed(FreedEntry),
     /// The same, of the guard's own memory, with what was kept beside it.
     Kept(Found),
+    /// A block that another thread is freeing.
+    Racing,
     /// No block ever, that is certain.
     Never(Whereabouts),
 }
@@ -94,8 +97,8 @@ impl Access<'_> {
 fn guarded(shared: &Shared, address: u64) -> Option<Passed> {
     let block = arenas::lookup(address)?;
     match block.life {
-        // Its record is gone only if it never had one.
-        Life::Live if block.offset == 0 => None,
+        // If each has a record, another thread is about to free it: it has taken the record out.
+        Life::Live if block.offset == 0 => certain::sees_all(shared).then_some(Passed::Kept(block)),
         Life::Live => arenas::entry_of(shared, &block).map(Passed::Live),
         Life::Freeing | Life::Freed | Life::Released => Some(Passed::Kept(block)),
     }
@@ -116,6 +119,10 @@ fn find(shared: &Shared, address: u64, is_on_stack: bool, given_back: &GivenBack
             && let Some(freed) = freed_at(shared, address)
         {
             return others_call_us().then_some(Passed::Freed(freed));
+        }
+        // It still is dressed, and who takes it off has taken its record out.
+        if certain::sees_all(shared) && GUARD.begins(address as usize) {
+            return others_call_us().then_some(Passed::Racing);
         }
     }
     let is_free = || !is_recorded(shared, address);
@@ -302,6 +309,9 @@ fn described(
         _ => None,
     };
     let (kind, whereabouts, block) = match found {
+        Passed::Kept(Found { offset: 0, life: Life::Live | Life::Freeing, .. }) | Passed::Racing => {
+            (ErrorKind::RacingFree, Whereabouts::FreedBlock, None)
+        }
         Passed::Kept(block) if block.offset == 0 && !is_realloc => {
             (ErrorKind::DoubleFree, Whereabouts::FreedBlock, None)
         }
