@@ -349,10 +349,40 @@ fn of_two_frees_at_once_one_is_told() -> Result {
             let errors = of(&lines, "error");
             let is_known = |error: &&&Value| error["kind"] == "double-free" || error["kind"] == "racing-free";
             check!(errors.iter().all(|error| is_known(&error)), "{level}: {errors:?}");
-            Ok::<_, String>(errors.iter().map(|error| 1 + number(error, "repeats")).sum::<u64>())
+            Ok::<_, String>(errors.iter().map(|error| 1 + error["repeats"].as_u64().unwrap_or(0)).sum::<u64>())
         };
         let (wrong, right) = (told(&[&ROUNDS.to_string()])?, told(&[&ROUNDS.to_string(), "own"])?);
         check!((wrong, right) == (ROUNDS, 0), "{level}: {wrong} of {ROUNDS}, and {right} where nothing is wrong");
+    }
+    Ok(())
+}
+
+/// Where blocks are guarded, `malloc_usable_size` of what is no block is told.
+#[test]
+fn sizes_of_what_is_no_block_are_told() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "sizes.c", "-O1")?;
+    for level in ["light", "full", "page"] {
+        for (of_what, expected) in [
+            (None, None),
+            (Some("freed"), Some("freed block")),
+            (Some("inside"), Some("block")),
+            (Some("global"), Some("module")),
+            (Some("local"), Some("stack")),
+        ] {
+            let words: Vec<String> = of_what.iter().map(|word: &&str| (*word).to_owned()).collect();
+            let options = ["--force", &format!("--guard={level}")];
+            let ran = process::run(&mut under_run(&scratch, "x", &options, &program, &words))?.good()?;
+            let lines = parsed(&scratch)?;
+            let errors = of(&lines, "error");
+            let told: Vec<_> = errors.iter().map(|error| (&error["kind"], &error["whereabouts"])).collect();
+            let is_it = match (expected, &told[..]) {
+                (None, []) => true,
+                (Some(place), [(kind, whereabouts)]) => *kind == "bad-malloc_usable_size" && *whereabouts == place,
+                _ => false,
+            };
+            check!(is_it && ran.out() == "goes on\n", "{level} {of_what:?}: {told:?} {ran}");
+        }
     }
     Ok(())
 }

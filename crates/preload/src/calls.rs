@@ -19,6 +19,7 @@ use heapledger_process::hooks::{self, AboutBlock, NewBlock, Ready, ReallocEnd, U
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::start;
+use heapledger_process::unknown;
 
 /// Starts recording at the first call of all.
 #[inline(always)]
@@ -157,6 +158,13 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
+        // Programs ask it of each block: where nobody looks at them that must cost nothing.
+        Shape::Asks if guard::is_on() => {
+            let block = argument(frame, 0);
+            if block != 0 {
+                unknown::size_asked(&SHARED, &frame.registers, block, given_back(hooked.kind, frame));
+            }
+        }
         Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts | Shape::Signals => {}
     }
     if may_call_others(hooked) {

@@ -187,7 +187,7 @@ pub mod threads;
 #[cfg(not(feature = "loom"))]
 pub mod traces;
 #[cfg(not(feature = "loom"))]
-mod unknown;
+pub mod unknown;
 #[cfg(not(feature = "loom"))]
 pub mod walk;
 #[cfg(not(feature = "loom"))]

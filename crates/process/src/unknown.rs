@@ -6,14 +6,14 @@
 //! where nothing is mapped. See [`crate::certain`].
 #![forbid(unsafe_code)]
 
-use crate::access::Access;
+use crate::access::{Access, Sign};
 use crate::arenas;
 use crate::cells::{self, GRANULE_BITS};
 use crate::certain;
 use crate::damage::KeptOfBlock;
 use crate::families::GivenBack;
 use crate::guarded::GUARD;
-use crate::look::whole;
+use crate::look::{slot_of, whole};
 use crate::shared::Shared;
 use crate::{error_stack, errors};
 use core::sync::atomic::Ordering;
@@ -91,6 +91,21 @@ impl Access<'_> {
         });
         self.count_wrong(entered);
     }
+}
+
+/// Somebody asks how large a block is: whether that is one.
+#[cold]
+#[inline(never)]
+pub fn size_asked(shared: &'static Shared, registers: &Registers, address: usize, given_back: GivenBack) {
+    if slot_of(shared, &shared.index, address as u64).is_some() {
+        return;
+    }
+    let sign = Sign::new();
+    apart::run(&mut || {
+        if let Ok(mut access) = Access::enter(shared, registers, &sign) {
+            access.look_at_unknown(address as u64, given_back, registers, FoundAt::Call);
+        }
+    });
 }
 
 /// What the guard's own memory has at an address: each block there says itself what it is.
@@ -302,22 +317,28 @@ fn described(
     address: u64,
     (given_back, found_at, time): (GivenBack, FoundAt, Ticks),
 ) -> ErrorEntry {
-    let is_realloc = found_at == FoundAt::Realloc;
-    let bad = if is_realloc { ErrorKind::BadRealloc } else { ErrorKind::BadFree };
+    let is_free = !matches!(found_at, FoundAt::Realloc | FoundAt::Call);
+    let bad = match found_at {
+        FoundAt::Realloc => ErrorKind::BadRealloc,
+        // Nothing else that takes a block asks.
+        FoundAt::Call => ErrorKind::BadMallocUsableSize,
+        _ => ErrorKind::BadFree,
+    };
     let kept = match found {
         Passed::Kept(block) => Some((KeptOfBlock::of(block), block)),
         _ => None,
     };
     let (kind, whereabouts, block) = match found {
-        Passed::Kept(Found { offset: 0, life: Life::Live | Life::Freeing, .. }) | Passed::Racing => {
+        Passed::Kept(Found { offset: 0, life: Life::Live | Life::Freeing, .. }) | Passed::Racing
+            if found_at != FoundAt::Call =>
+        {
             (ErrorKind::RacingFree, Whereabouts::FreedBlock, None)
         }
-        Passed::Kept(block) if block.offset == 0 && !is_realloc => {
-            (ErrorKind::DoubleFree, Whereabouts::FreedBlock, None)
-        }
+        Passed::Racing => (bad, Whereabouts::FreedBlock, None),
+        Passed::Kept(block) if block.offset == 0 && is_free => (ErrorKind::DoubleFree, Whereabouts::FreedBlock, None),
         Passed::Kept(_) => (bad, Whereabouts::FreedBlock, None),
         Passed::Live(block) => (bad, Whereabouts::Block, Some(block)),
-        Passed::Freed(freed) if freed.block.address == address && !is_realloc => {
+        Passed::Freed(freed) if freed.block.address == address && is_free => {
             (ErrorKind::DoubleFree, Whereabouts::FreedBlock, Some(&freed.block))
         }
         Passed::Freed(freed) => (bad, Whereabouts::FreedBlock, Some(&freed.block)),
