@@ -2,7 +2,8 @@
  *
  *   refused    says the answer where there can be none
  *   counts     writes of each thread are counted, by a handler and by the watch
- *   dies       nobody handles the signal
+ *   dies       nobody handles the signal, in a child that is not recorded
+ *   told       nobody handles it, and the recorder tells who has written
  */
 #define _GNU_SOURCE
 #define HEAPLEDGER_WEAK
@@ -32,6 +33,10 @@ static volatile int may_go;
 static void *waits(void *unused) {
     while (!may_go) usleep(1000);
     return writes(unused);
+}
+
+__attribute__((noinline)) static void writes_here(long value) {
+    *word = value;
 }
 
 int main(int count, char **arguments) {
@@ -79,6 +84,16 @@ int main(int count, char **arguments) {
         CHECK(WIFSIGNALED(status));
         EQUAL(WTERMSIG(status), SIGTRAP);
         puts("died");
+        return 0;
+    }
+    if (!strcmp(what, "told")) {
+        watch = heapledger_watch((void *)word, 8);
+        CHECK(watch >= 0);
+        for (long value = 1; value <= 3; value++) writes_here(value);
+        EQUAL(*word, 3);
+        EQUAL(heapledger_unwatch(watch), 3);
+        writes_here(4);
+        puts("told");
         return 0;
     }
     signal(SIGTRAP, trap);

@@ -655,8 +655,9 @@ int heapledger_check_integrity(const void *block);
 int heapledger_guard_level(int level);
 
 /* Sets a watchpoint of the processor, without a debugger: from now on SIGTRAP follows each write to these 1, 2, 4 or 8 bytes, whose address is
-   a multiple of that, in the thread that has written and right behind the instruction. A program that does not handle it dies there, and
-   its core dump shows who it was; a debugger stops. Writes of the kernel (read) are not seen, nor those of a thread that another one begins
+   a multiple of that, in the thread that has written and right behind the instruction. If the program has no handler of its own, the recorder handles it: the
+   write is an error of the ledger (watched-write) with the writer's stack, and the program goes on. In a forked child, which is not recorded, it
+   dies there, and its core dump shows who it was; a debugger stops. Writes of the kernel (read) are not seen, nor those of a thread that another one begins
    at this very moment. The number of the watch, of which there are at most four; HEAPLEDGER_E_INVALID, HEAPLEDGER_E_NO_ROOM if there are no more or too many
    threads, or what the system says: -1013, -1001 it may not be (/proc/sys/kernel/perf_event_paranoid), -1022 it is older than Linux 5.13,
    -1002, -1095 this machine has none. */

@@ -56,6 +56,8 @@ named! {
         UseAfterFree = 24, "heap-use-after-free";
         /// The words that a block or a heap is managed by are damaged.
         CorruptMetadata = 25, "corrupt-metadata";
+        /// The program had asked who writes there.
+        WatchedWrite = 26, "watched-write";
         /// The program's own; `function` says what it is called.
         Custom = 32, "custom";
     }

@@ -10,8 +10,9 @@ pub struct Watch {
 }
 
 /// Sets a watchpoint of the processor, without a debugger: from now on SIGTRAP follows each write to what is at this place (1, 2, 4 or 8 bytes), in
-/// the thread that has written and right behind the instruction. A program that does not handle that dies there, and its core dump
-/// shows who it was; a debugger stops. Writes of the kernel (`read`) are not seen. It takes no recorder.
+/// the thread that has written and right behind the instruction. In a program that this crate records, and that has no handler of its own, the write is an error
+/// of the ledger (`watched-write`) with the writer's stack, and the program goes on. Else it dies there, and its core dump
+/// shows who it was; a debugger stops. Writes of the kernel (`read`) are not seen.
 ///
 /// # Errors
 /// [`Error::TooMany`] if four are set, or the program has more than 256 threads; [`Error::TooSmall`] if it is not of such a size;

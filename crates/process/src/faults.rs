@@ -19,7 +19,7 @@ use heapledger_format::errors::{
 };
 use heapledger_format::{Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{Found, Life, Memory};
-use heapledger_linux::context::Fault;
+use heapledger_linux::context::{Fault, Interrupted};
 use heapledger_linux::text::Text;
 use heapledger_linux::{apart, syscall};
 use heapledger_unwind::Registers;
@@ -112,7 +112,9 @@ fn enter(shared: &'static Shared, access: &Touching) {
     });
     let state = ThreadState::of_this_thread();
     let thread = state.and_then(|state| state.row_plus_1.get().row()).unwrap_or(ThreadRow::OTHER);
-    let here = errors::stack(StackTag::Access, site(shared, access.fault), thread, time);
+    // Of each frame the byte before its address is looked up, which is to be one of this instruction.
+    let ip = access.fault.interrupted.ip.wrapping_add(1);
+    let here = errors::stack(StackTag::Access, site(shared, &access.fault.interrupted, ip), thread, time);
     let none = ErrorStack::default();
     let present = |stack: &&ErrorStack| stack.tag != 0;
     let mut stacks = [none; 3];
@@ -152,11 +154,8 @@ fn enter(shared: &'static Shared, access: &Touching) {
     }
 }
 
-/// The call site of the instruction.
-fn site(shared: &Shared, fault: &Fault) -> Site {
-    let it = &fault.interrupted;
-    // Of each frame the byte before its address is looked up, which is to be one of this instruction.
-    let ip = it.ip.wrapping_add(1);
+/// The call site of the instruction that ends at `ip`, or in which that lies.
+pub(crate) fn site(shared: &Shared, it: &Interrupted, ip: u64) -> Site {
     let registers =
         Registers { ip, sp: it.sp, bp: it.bp, bx: it.bx, r12: it.r12, r13: it.r13, r14: it.r14, r15: it.r15 };
     error_stack::of_registers(shared, &registers)

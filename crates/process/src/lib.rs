@@ -187,10 +187,11 @@ pub mod threads;
 #[cfg(not(feature = "loom"))]
 pub mod traces;
 #[cfg(not(feature = "loom"))]
+mod trapped;
+#[cfg(not(feature = "loom"))]
 pub mod unknown;
 #[cfg(not(feature = "loom"))]
 pub mod walk;
-#[cfg(not(feature = "loom"))]
 pub mod watchpoint;
 #[cfg(not(feature = "loom"))]
 pub mod ways;

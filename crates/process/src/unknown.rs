@@ -160,7 +160,7 @@ fn find(shared: &Shared, address: u64, is_on_stack: bool, given_back: &GivenBack
 }
 
 /// The live block that holds an address.
-fn block_at(shared: &Shared, address: u64) -> Option<Entry> {
+pub(crate) fn block_at(shared: &Shared, address: u64) -> Option<Entry> {
     if !shared.errors.may_look_through(NEAR_LOOK, LOOKED_MAX) {
         return None;
     }

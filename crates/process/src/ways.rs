@@ -146,6 +146,11 @@ const RECORDS: u32 = 2;
 
 /// What is shared by the threads that came in here, once it has started.
 static SHARED: Noted<Shared> = Noted::new();
+/// The same, for other parts of this code: what this copy of it records into, if it is the one that does.
+pub(crate) fn own_shared() -> Option<&'static Shared> {
+    SHARED.get()
+}
+
 /// The way of who recorded before us.
 static ANOTHER: Noted<Way> = Noted::new();
 

@@ -1,5 +1,5 @@
 //! A program with the crate that asks whether what lies around its blocks is whole, and damages one meanwhile. Its argument says what it is to
-//! find: `alone` nothing is guarded, `guarded` all is as it should.
+//! find: `alone` nothing is guarded, `guarded` all is as it should; `watched`: it writes to a word that is watched.
 
 use std::alloc::System;
 use std::env;
@@ -22,8 +22,33 @@ fn watches() {
     drop(place);
 }
 
+#[inline(never)]
+fn writes_here(place: &mut u64, value: u64) {
+    // SAFETY: it is there.
+    unsafe { black_box(&raw mut *place).write_volatile(value) };
+    black_box(());
+}
+
+fn is_written_while_it_is_watched() {
+    let mut place = black_box(Box::new(7u64));
+    match watch(&raw const *place) {
+        Ok(watch) => {
+            (black_box(1)..black_box(3)).for_each(|value| writes_here(&mut place, value));
+            assert_eq!((watch.end(), *place), (2, 2));
+            println!("watched");
+        }
+        Err(why) => {
+            assert_eq!(why, Error::Refused);
+            println!("none");
+        }
+    }
+}
+
 fn main() {
     let what = env::args().nth(1).unwrap_or_default();
+    if what == "watched" {
+        return is_written_while_it_is_watched();
+    }
     watches();
     let mut block = black_box(Vec::<u8>::with_capacity(black_box(100)));
     block.push(1);
