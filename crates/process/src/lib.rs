@@ -192,6 +192,7 @@ mod trapped;
 pub mod unknown;
 #[cfg(not(feature = "loom"))]
 pub mod walk;
+#[cfg(not(feature = "loom"))]
 pub mod watchpoint;
 #[cfg(not(feature = "loom"))]
 pub mod ways;
