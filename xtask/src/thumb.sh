@@ -81,6 +81,7 @@ compile() {
 compile format heapledger_format
 compile unwind heapledger_unwind
 compile guard heapledger_guard
+compile lws heapledger_lws
 compile recorder heapledger_recorder --extern heapledger_format
 # Without `std` the crate for programs records with the backend for chips; what records on Linux is empty.
 compile linux heapledger_linux
@@ -96,6 +97,13 @@ if [ -x "$linker" ]; then
         -Cforce-frame-pointers=yes -Dwarnings -Clinker="$linker" -Clink-arg="-T$root/e2e/firmware/cortex_m3.ld" --out-dir "$out" \
         -L "$out" -L "$keep/alloc" --extern heapledger "$root/e2e/firmware/firmware.rs"
     echo "firmware with heapledger is linked for $target"
+    # The codec of backtraces by itself: what encoding takes of a chip's flash.
+    "$usr/bin/rustc" --crate-name backtrace --edition 2024 --target $target -Copt-level=s -Cpanic=abort -Dwarnings \
+        -Clinker="$linker" -Clink-arg=-eencode_backtrace -Clink-arg=--gc-sections --out-dir "$out" -L "$out" \
+        --extern heapledger_lws "$root/e2e/firmware/backtrace.rs"
+    flash=$(LD_LIBRARY_PATH= size "$out/backtrace" | awk 'NR == 2 {print $1}')
+    echo "encoding a backtrace takes $flash bytes of flash"
+    [ "$flash" -le 1536 ] || { echo "that is more than 1536"; exit 1; }
 else
     echo "firmware is not linked: there is no $linker"
 fi

@@ -11,6 +11,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("linux", &[]),
     ("recorder", &["format"]),
     ("guard", &[]),
+    ("lws", &[]),
     ("process", &["format", "guard", "linux", "recorder", "unwind"]),
     ("api", &["format", "linux", "process", "recorder", "unwind", "watch"]),
     ("preload", &["api", "format", "guard", "linux", "process", "unwind", "watch"]),
