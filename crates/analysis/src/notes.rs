@@ -1,6 +1,7 @@
 //! What a report could not see. Every report ends with these.
 
 use heapledger_format::record::Options;
+use heapledger_format::session::process;
 use heapledger_format::{SectionKind, TallyCounter};
 use heapledger_source::{Damage, Ledger, SourceError};
 
@@ -82,6 +83,10 @@ pub enum Note {
     Advice(Advice),
     /// Stacks whose trie is damaged.
     StacksDamaged(u64),
+    /// Something that the log lacks which the ledger was made of: a sentence.
+    LogLacks(String),
+    /// Something else that is to be known of it: a sentence.
+    LogSays(String),
 }
 
 /// What to install or to type for functions and lines of modules that have none.
@@ -178,6 +183,8 @@ impl Seen {
         if header.busy != 0 {
             notes.push(Note::Busy);
         }
+        notes.extend(ledger.process().all_of(process::MISSING_PREFIX).map(Note::LogLacks));
+        notes.extend(ledger.process().all_of(process::REMARK_PREFIX).map(Note::LogSays));
         match header.state {
             State::Full => notes.push(Note::Full),
             State::Stopped => notes.push(Note::Stopped),

@@ -8,20 +8,26 @@ use crate::terminal::Progress;
 use crate::{args, completions, man, recover};
 
 pub(crate) mod check;
+mod convert;
+mod decode;
 mod diff;
 mod dump;
+mod encode;
 mod errors;
 mod flame;
 pub(crate) mod form;
 mod frames_args;
 mod grouped;
 mod header;
+mod heapmap;
 mod history;
 mod ledgers;
 pub(crate) mod naming;
 mod opened;
+mod opening;
 pub(crate) mod present;
 mod proposed;
+mod saving;
 mod sdk;
 mod snapshot;
 pub(crate) mod standard;
@@ -34,8 +40,8 @@ mod whereis;
 pub(crate) use form::FormArgs;
 pub(crate) use frames_args::FramesArgs;
 pub(crate) use naming::{NamingArgs, SourceText, find_names};
-use opened::refresh;
 pub(crate) use opened::{LedgerArgs, LimitArgs, Opened, ViewArgs};
+use opened::{needs_addresses, refresh};
 use present::unless_pipe_closed;
 pub(crate) use top::TopArgs;
 
@@ -68,6 +74,14 @@ pub(crate) enum Command {
     Verify(verify::VerifyArgs),
     /// Which block an address is in, and who had it before
     Whereis(whereis::WhereisArgs),
+    /// Heap map of libwebsockets' log lines: who holds how much
+    Heapmap(heapmap::HeapmapArgs),
+    /// Keep the ledgers that a log tells of
+    Convert(convert::ConvertArgs),
+    /// Decode compressed backtraces of libwebsockets
+    Decode(decode::DecodeArgs),
+    /// Encode backtraces as libwebsockets does
+    Encode(encode::EncodeArgs),
     /// Recover ledgers after a crash of `run`
     Recover(args::RecoverArgs),
     /// Print the header with which a C program speaks to its recorder
@@ -98,6 +112,10 @@ impl Command {
             Command::Snapshot(arguments) => snapshot::run(&arguments).map(success),
             Command::Whereis(arguments) => whereis::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
+            Command::Heapmap(arguments) => heapmap::run(arguments).map(success),
+            Command::Convert(arguments) => convert::run(&arguments).map(success),
+            Command::Decode(arguments) => decode::run(&arguments),
+            Command::Encode(arguments) => encode::run(&arguments),
             Command::Recover(arguments) => recover::run(&arguments),
             Command::Header(arguments) => header::run(&arguments).map(success),
             Command::Sdk(arguments) => sdk::run(&arguments).map(success),

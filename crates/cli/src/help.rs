@@ -10,18 +10,21 @@ const WIDTH: usize = 100;
 
 /// Commands by what they are for. What stands in none of these reads ledgers.
 const RECORDING: &[&str] = &["run", "recover", "snapshot"];
+const LOGS: &[&str] = &["convert", "decode", "encode"];
 const MINOR: &[&str] = &["header", "sdk", "completions", "man", "help"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CommandGroup {
     Recording,
     Reading,
+    Logs,
     Minor,
 }
 
 fn group_of(name: &str) -> CommandGroup {
     match name {
         _ if RECORDING.contains(&name) => CommandGroup::Recording,
+        _ if LOGS.contains(&name) => CommandGroup::Logs,
         _ if MINOR.contains(&name) => CommandGroup::Minor,
         _ => CommandGroup::Reading,
     }
@@ -58,6 +61,7 @@ fn list(command: &Command) -> String {
     for (group, heading) in [
         (CommandGroup::Recording, "Recording"),
         (CommandGroup::Reading, "Reading ledgers, finished or of running processes"),
+        (CommandGroup::Logs, "Logs of devices, which all of these read in place of a ledger"),
         (CommandGroup::Minor, "Minor commands"),
     ] {
         out += &format!("{heading}:\n");

@@ -213,7 +213,7 @@ fn tables_are_csv() {
         assert_eq!(both.status.code(), Some(2), "{:?}: --csv and --json", reader.words);
     }
     with_csv.sort();
-    assert_eq!(with_csv, ["diff", "dump", "errors", "history", "stats", "top", "tree", "whereis"]);
+    assert_eq!(with_csv, ["diff", "dump", "errors", "heapmap", "history", "stats", "top", "tree", "whereis"]);
 }
 
 #[test]

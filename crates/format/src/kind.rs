@@ -44,7 +44,7 @@ macro_rules! kinds {
 
 kinds! {
     /// Nothing recorded.
-    NONE = 0, "none", false, false;
+    NONE = 0, "unknown", false, false;
     /// `malloc`
     MALLOC = 1, "malloc", true, false;
     /// `calloc`

@@ -110,6 +110,9 @@ impl Options {
     pub const HISTORY: u32 = 16;
     /// Heaps.
     pub const HEAP: u32 = 32;
+    /// Addresses. Stored nowhere: they are recorded where a record has a place for them, which all but the ledgers of some logs
+    /// have.
+    pub const ADDRESS: u32 = 1 << 31;
     /// Everything that version 1 records.
     pub const ALL: Options = Options(63);
 
@@ -117,6 +120,12 @@ impl Options {
     #[inline(always)]
     pub const fn has(self, option: u32) -> bool {
         self.0 & option != 0
+    }
+
+    /// The same of a ledger whose records have a place for addresses, or have none.
+    #[must_use]
+    pub const fn with_addresses(self, recorded: bool) -> Options {
+        if recorded { Options(self.0 | Options::ADDRESS) } else { Options(self.0 & !Options::ADDRESS) }
     }
 }
 

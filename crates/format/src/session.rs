@@ -444,6 +444,10 @@ pub mod process {
     pub const PARENT_ID: &str = "parent_id";
     /// When that was.
     pub const FORKED_UNIX_NS: &str = "forked_unix_ns";
+    /// Begins the key of something that whoever made the ledger of a log says of it, a sentence; a number follows.
+    pub const REMARK_PREFIX: &str = "remark.";
+    /// The same of something that is missing, so that figures may be wrong.
+    pub const MISSING_PREFIX: &str = "missing.";
     /// Begins the key of the name of a kind that the ledger names itself; its number follows.
     pub const KIND_PREFIX: &str = "kind.";
     /// The same of its name as the call that ends a block, where that is another.

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod decoded;
 mod diff;
 mod dump;
 mod errors;
@@ -29,6 +30,7 @@ mod verify;
 mod whereis;
 
 pub use check::{CheckOutcome, CheckReport};
+pub use decoded::{DecodedTrace, decoded_end, decoded_header};
 pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, group_label};
 pub use dump::{BlockTable, BlocksReport};
 pub use errors::{ErrorBrief, ErrorsReport};

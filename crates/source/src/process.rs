@@ -42,6 +42,12 @@ impl ProcessInfo {
         std::str::from_utf8(self.get(key)?).ok()?.parse().ok()
     }
 
+    /// The values of all keys that begin so, in order.
+    pub fn all_of<'i>(&'i self, prefix: &'i str) -> impl Iterator<Item = String> + 'i {
+        let of = self.pairs.iter().filter(move |(name, _)| name.starts_with(prefix));
+        of.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    }
+
     /// The process id, in the process's own namespace.
     pub fn pid(&self) -> Option<u32> {
         self.number(key::PID).and_then(|pid| pid.try_into().ok())

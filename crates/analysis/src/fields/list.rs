@@ -7,6 +7,7 @@ use heapledger_format::record::Options;
 use super::{FieldRow, LabelKey, Need, Unit, row};
 use crate::query::Subject;
 
+const ADDRESS: &[Need] = &[(Options::ADDRESS, "addresses", None)];
 const ACTUAL: &[Need] = &[(Options::ACTUAL_SIZE, "actual sizes", Some("actual"))];
 const TIME: &[Need] = &[(Options::TIME, "times", Some("time"))];
 const LIFETIME: &[Need] = &[TIME[0], (Options::HISTORY, "history", Some("history"))];
@@ -57,8 +58,8 @@ macro_rules! fields {
 
 fields! {
     /// What the allocation function returned.
-    Address, |asked| Some(asked.block().address),
-        row(&["addr", "address", "ptr"], Unit::Address, &[])
+    Address, |asked| Some(asked.block().address).filter(|address| *address != 0),
+        row(&["addr", "address", "ptr"], Unit::Address, ADDRESS)
             .condition(4, "`0x7f12…`", "what the allocation function returned")
             .event(7)
             .column()

@@ -65,23 +65,26 @@ pub(crate) fn run(mut args: DumpArgs) -> Result<()> {
 fn show(args: &DumpArgs, ledger: &OsStr) -> Result<()> {
     // Mistakes are told before anything is read.
     args.filter.parse()?;
-    let (by, columns) = (args.groups.by()?, args.groups.columns()?);
-    let order = by.is_some().then(|| args.sort.groups()).transpose()?;
-    if by.is_none() {
-        args.sort.parse()?;
+    let is_table = args.groups.by()?.is_some() || args.groups.columns()?.is_some();
+    match args.groups.by()? {
+        Some(_) => drop(args.sort.groups()?),
+        None => drop(args.sort.parse()?),
     }
-    let form = args.form.get();
-    if form.is_of_records() && (by.is_some() || columns.is_some()) {
+    if args.form.get().is_of_records() && is_table {
         return Err(Usage::new("-f and --format ecos are for single blocks, not for tables").into());
     }
-    let opened = args.ledger.open_target(ledger)?;
+    show_opened(args, args.ledger.open_target(ledger)?)
+}
+
+/// The same of a ledger that is open.
+pub(super) fn show_opened(args: &DumpArgs, opened: Opened) -> Result<()> {
     args.naming.check(&[&opened.ledger])?;
     args.frames.explain(&opened.ledger);
     args.form.check(&opened.ledger)?;
-    match (by, order, columns) {
-        (Some(by), Some(order), _) => tables::groups(args, opened, &by, &order),
-        (_, _, Some(columns)) => tables::table(args, opened, &columns),
-        _ if *form == Form::Csv => {
+    match (args.groups.by()?, args.groups.columns()?) {
+        (Some(by), _) => tables::groups(args, opened, &by, &args.sort.groups()?),
+        (_, Some(columns)) => tables::table(args, opened, &columns),
+        _ if *args.form.get() == Form::Csv => {
             let columns = Field::usual_columns(&opened.ledger);
             tables::table(args, opened, &columns)
         }

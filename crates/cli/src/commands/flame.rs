@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use heapledger_analysis::{Identity, Note};
 use heapledger_report::{FlameReport, FlameView, Form, Report, ReportError, clean, limited, sentence};
-use heapledger_source::Ledger;
 
 use super::form::FormArgs;
+use super::opening::{FromLog, open_target};
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
 
@@ -40,7 +40,7 @@ Examples:
   heapledger flame --json 4711 | jq 'select(.live_bytes > 1e6).functions'
   heapledger flame --format folded heapledger.jq.4711.hl | sort | head")]
 pub(crate) struct FlameArgs {
-    /// A ledger, or the process id of a program that is being recorded (it is not stopped)
+    /// A ledger, the process id of a program that is being recorded (it is not stopped), or a log of a device
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
     /// Compare with this older ledger: what has grown is red, what has shrunk blue
@@ -49,6 +49,9 @@ pub(crate) struct FlameArgs {
     /// Where it goes; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Take the file for a log of that kind; else that is seen by what is in it
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) from: Option<FromLog>,
     #[command(flatten)]
     pub(crate) form: FormArgs<Flames>,
     /// Root at the bottom
@@ -78,7 +81,7 @@ fn show(args: &FlameArgs) -> Result<()> {
     };
     let names: Vec<&OsStr> =
         [Some(&args.ledger), args.diff.as_ref()].into_iter().flatten().map(|name| &**name).collect();
-    let ledgers = names.iter().map(|name| Ledger::open_target(name)).collect::<Result<Vec<_>, _>>()?;
+    let ledgers = names.iter().map(|name| open_target(name, args.from)).collect::<Result<Vec<_>>>()?;
     let target = match (&args.output, &form) {
         (Some(_), _) if named.is_none() => Target::Stdout,
         (Some(path), _) => Target::Named(path.clone()),

@@ -11,7 +11,7 @@ use heapledger_source::Ledger;
 
 use super::ledgers::open_run;
 use super::standard::Usage;
-use super::{Opened, Progress, SourceText, find_names, refresh, unless_pipe_closed};
+use super::{Opened, Progress, SourceText, find_names, needs_addresses, refresh, unless_pipe_closed};
 use crate::say;
 
 mod args;
@@ -38,12 +38,15 @@ fn show(args: &HistoryArgs, targets: &[&OsStr]) -> Result<()> {
         args.sort.parse()?;
     }
     args.check(by.is_some() || columns.is_some())?;
-    let (mut ledgers, parts) = open_run(targets)?;
+    let (mut ledgers, parts) = open_run(targets, args.ledger.view.from)?;
     let given = targets.iter().map(|target| target.to_string_lossy());
     if !args.form.is_json() && !given.eq(parts.iter().map(String::as_str)) {
         say(&format!("the ledgers are shown in the order of time: {}", parts.join(", ")));
     }
     let Some(last) = ledgers.pop() else { return Ok(()) };
+    if args.addr.is_some() {
+        needs_addresses(&last)?;
+    }
     args.naming.check(&[&last])?;
     let mut opened = args.ledger.opened(targets, last)?;
     opened.context.parts = parts;

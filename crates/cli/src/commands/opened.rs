@@ -11,6 +11,8 @@ use heapledger_format::record::Options;
 use heapledger_report::{Context, Form, Paint};
 use heapledger_source::Ledger;
 
+use crate::commands::opening::{FromLog, open_target};
+use crate::commands::standard::Usage;
 use crate::terminal::Color;
 
 /// Blocks or events shown to a person who did not say how many.
@@ -19,7 +21,7 @@ const LIMIT: usize = 100;
 /// What all reading commands take.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LedgerArgs {
-    /// A ledger, the process id of a program that is being recorded (it is not stopped), or a core dump
+    /// A ledger, the process id of a program that is being recorded (it is not stopped), a core dump, or a log of a device
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
     #[command(flatten)]
@@ -35,6 +37,9 @@ pub(crate) struct ViewArgs {
     /// When to emphasize with colour
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     pub(crate) color: Color,
+    /// Take the file for a log of that kind; else that is seen by what is in it
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) from: Option<FromLog>,
     /// Do not show long text through a pager ($HEAPLEDGER_PAGER, $PAGER, less)
     #[arg(long)]
     pub(crate) no_pager: bool,
@@ -73,7 +78,7 @@ impl LedgerArgs {
 
     /// Opens something else than the first argument.
     pub(super) fn open_target(&self, target: &OsStr) -> Result<Opened> {
-        self.opened(&[target], Ledger::open_target(target)?)
+        self.opened(&[target], open_target(target, self.view.from)?)
     }
 
     /// A report on `ledger`, which is the last of several that were named, or the only one.
@@ -93,6 +98,16 @@ impl LedgerArgs {
         let threads_recorded = ledger.header().options.has(Options::THREAD);
         Ok(Opened { ledger, context, threads_recorded })
     }
+}
+
+/// Refuses to look for addresses in a ledger without any.
+pub(super) fn needs_addresses(ledger: &Ledger) -> Result<()> {
+    if ledger.header().options.has(Options::ADDRESS) {
+        return Ok(());
+    }
+    let shown = ledger.path().display();
+    Err(Usage::new(format!("{shown} tells of sizes and stacks alone: no address is known, so none can be looked for"))
+        .into())
 }
 
 /// What threads are called, again: more may have come while the records of a running program were read.

@@ -9,7 +9,7 @@ use heapledger_report::WhereisReport;
 
 use super::form::Tables;
 use super::standard::Usage;
-use super::{FormArgs, LedgerArgs, NamingArgs, Progress, SourceText, refresh, unless_pipe_closed};
+use super::{FormArgs, LedgerArgs, NamingArgs, Progress, SourceText, needs_addresses, refresh, unless_pipe_closed};
 use crate::args;
 
 /// Earlier lives shown unless told otherwise.
@@ -67,6 +67,7 @@ fn show(args: &WhereisArgs) -> Result<bool> {
         return Err(Usage::new(format!("at most {ADDRESSES_MAX} addresses at a time")).into());
     }
     let mut opened = args.ledger.open()?;
+    needs_addresses(&opened.ledger)?;
     args.naming.check(&[&opened.ledger])?;
     let mut progress = Progress::new("reading");
     let places = KnownAddresses::of(&opened.ledger, &args.addresses, args.limit, &mut |part| progress.show(part))?;

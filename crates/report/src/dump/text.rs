@@ -87,9 +87,14 @@ pub(crate) fn sentence_line(out: &mut dyn Write, paint: Paint, text: &str) -> io
     writeln!(out, "{}", paint.lines(text, 0, 2))
 }
 
-/// Columns of an address as reports begin with it.
+/// An address as reports begin with it; one that was not recorded as well.
+pub(crate) fn address_text(address: u64) -> String {
+    if address == 0 { "(no address)".to_owned() } else { format!("{address:#010x}") }
+}
+
+/// Columns of that.
 pub(crate) fn address_width(address: u64) -> usize {
-    format!("{address:#010x}").len()
+    address_text(address).len()
 }
 
 /// One block with all that is known of it.
@@ -100,7 +105,7 @@ pub(crate) fn block_text(
     block: &Entry,
     stack: &NamedStack,
 ) -> io::Result<()> {
-    let address = context.paint.strong(format!("{:#010x}", block.address));
+    let address = context.paint.strong(address_text(block.address));
     let time = frames::time_and_age(&context.clock, block.time);
     let (size, weight) = (frames::size(block), frames::weight(context, block));
     let text = format!(": {} {size}{weight}, number {}{time}", block.kind, block.number);

@@ -72,6 +72,7 @@ pub fn sentence(note: &Note) -> String {
         Note::StacksDamaged(number) => {
             format!("{} damaged in the ledger and shown in part.", was(*number, "stack is", "stacks are"))
         }
+        Note::LogLacks(text) | Note::LogSays(text) => text.clone(),
     }
 }
 
@@ -153,6 +154,8 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::NotFetched { .. } => "not_fetched",
         Note::Advice(_) => "advice",
         Note::StacksDamaged(_) => "stacks_damaged",
+        Note::LogLacks(_) => "log_lacks",
+        Note::LogSays(_) => "log_says",
     }
 }
 
@@ -371,6 +374,7 @@ pub(crate) fn is_loss(note: &Note) -> bool {
             | Note::Advice(_)
             | Note::FoundBy(_)
             | Note::CopiedSometime
+            | Note::LogSays(_)
     )
 }
 

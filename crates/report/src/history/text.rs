@@ -6,7 +6,7 @@ use heapledger_analysis::query::Subject;
 use heapledger_analysis::{Coverage, Event, EventKind, Events, NamedStack, Seen};
 
 use super::EventsReport;
-use crate::dump::text::{address_width, sampled, sentence_line};
+use crate::dump::text::{address_text, address_width, sampled, sentence_line};
 use crate::form::fit::Fit;
 use crate::form::notes;
 use crate::form::units::{clean, count, counted, plain_bytes};
@@ -51,7 +51,7 @@ fn event_text(
         EventKind::Allocation { freed } => (block.kind, if freed.is_some() { " (freed)" } else { "" }, String::new()),
         EventKind::Free(entry) => (entry.by, "", format!(", allocated by {} as number {}", block.kind, block.number)),
     };
-    let address = context.paint.strong(format!("{:#010x}", block.address));
+    let address = context.paint.strong(address_text(block.address));
     let time = frames::time(&context.clock, event.time());
     let (actual, weight) = (actual.unwrap_or_default(), frames::weight(context, block));
     let number = event.number();

@@ -8,6 +8,7 @@ use heapledger_analysis::{Event, NamedStack};
 use heapledger_format::{Entry, Site};
 use heapledger_source::SourceError;
 
+use crate::dump::text::address_text;
 use crate::form::units::clean;
 use crate::record::frames::Context;
 use crate::record::frames::place;
@@ -65,8 +66,8 @@ impl<'a> Records<'a> {
             Form::Lines { template, .. } => written::write(self.out, template, self.context, &record)?,
             _ => {
                 let (function, size) = (function(record.by), size(&record));
-                let (address, rest) = (block.address, rest(&record));
-                writeln!(self.out, "{address:#010x} : {function} {size}{rest}")?;
+                let (address, rest) = (address_text(block.address), rest(&record));
+                writeln!(self.out, "{address} : {function} {size}{rest}")?;
                 by(self.out, self.context, &record)?;
             }
         }
@@ -85,8 +86,8 @@ impl<'a> Records<'a> {
             _ => {
                 let (function, size) = (function(record.by), size(&record));
                 let freed = if record.freed { " (freed)" } else { "" };
-                let (address, rest) = (event.block.address, rest(&record));
-                writeln!(self.out, "{function} {size}: {address:#010x}{freed} {rest}")?;
+                let (address, rest) = (address_text(event.block.address), rest(&record));
+                writeln!(self.out, "{function} {size}: {address}{freed} {rest}")?;
                 by(self.out, self.context, &record)?;
             }
         }

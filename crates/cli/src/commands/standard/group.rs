@@ -23,7 +23,7 @@ pub(crate) struct GroupArgs {
         listed(GroupField::names())
     ))]
     #[arg(short, long, value_name = "LIST", value_parser = proposed(groups), hide_possible_values = true)]
-    group_by: Option<String>,
+    pub(crate) group_by: Option<String>,
     /// Show the N largest, 0 for all: groups as --limit does, blocks in the order of their size unless --sort or -S is
     /// given
     #[arg(long, value_name = "N", conflicts_with = "limit")]
@@ -35,6 +35,11 @@ pub(crate) struct GroupArgs {
 }
 
 impl GroupArgs {
+    /// Whether neither was asked for.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.group_by.is_none() && self.columns.is_none()
+    }
+
     /// What blocks are added up by, if they are.
     pub(crate) fn by(&self) -> Result<Option<Vec<Field>>> {
         let by = self.group_by.as_deref().map(Field::parse_groups).transpose();

@@ -1,8 +1,10 @@
 //! In which order they come.
 
 use anyhow::Result;
+use heapledger_analysis::Sort;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{GroupField, GroupOrder, SortKeys};
+use heapledger_format::record::Options;
 use heapledger_source::Ledger;
 
 use super::{Usage, listed};
@@ -24,7 +26,7 @@ pub(crate) fn sort_help() -> String {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Order")]
 pub(crate) struct SortArgs {
-    #[arg(help = format!("{} [default: addr]", sort_help()))]
+    #[arg(help = format!("{} [default: addr; number where addresses are not known]", sort_help()))]
     #[arg(short, long, value_name = "KEYS", value_parser = proposed(sort_keys), hide_possible_values = true)]
     sort: Option<String>,
     #[arg(help = format!("Short form of --sort in letters, capitals for the reverse: {}", Field::letters()))]
@@ -70,7 +72,9 @@ impl SortArgs {
 
     /// The order of this ledger's blocks. Refused if the ledger does not record what is asked for.
     pub(crate) fn get(&self, ledger: &Ledger) -> Result<SortKeys> {
-        let keys = self.parse()?.unwrap_or_default();
+        let has_addresses = ledger.header().options.has(Options::ADDRESS);
+        let usual = || if has_addresses { SortKeys::default() } else { Sort::Number.into() };
+        let keys = self.parse()?.unwrap_or_else(usual);
         keys.check(ledger)?;
         let keys = keys.in_ledger(ledger)?;
         Ok(if self.reverse { keys.reversed() } else { keys })

@@ -1,0 +1,63 @@
+//! `heapledger convert`: the ledgers that a log tells of, in files.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use heapledger_report::{clean, counted};
+use heapledger_source::Ledger;
+
+use super::decode::WidthArgs;
+use super::opening::{FromLog, all_of};
+use super::saving::{name_for, save};
+use super::unless_pipe_closed;
+
+/// Arguments of `convert`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+All commands read such a log in place of a ledger; this one keeps what they make
+of it. A log with several dumps gives as many ledgers, with a number in the name
+of all but the first. No file is ever replaced.
+
+Examples:
+  heapledger convert device.log               device.log.hl
+  heapledger convert -o leak.hl device.log    leak.hl, leak.1.hl, …")]
+pub(crate) struct ConvertArgs {
+    /// A log of a device; `-` is standard input
+    #[arg(value_name = "LOG")]
+    pub(crate) log: OsString,
+    /// Name of the ledger [default: that of the log, with .hl behind it]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Take the file for a log of that kind; else that is seen by what is in it
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) from: Option<FromLog>,
+    #[command(flatten)]
+    pub(crate) width: WidthArgs,
+}
+
+/// Keeps them.
+pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
+    unless_pipe_closed(convert(args))
+}
+
+fn convert(args: &ConvertArgs) -> Result<()> {
+    let shown = Path::new(&args.log).display();
+    let made = all_of(&args.log, args.from, args.width.get())?;
+    let made = made.unwrap_or_default();
+    if made.is_empty() {
+        bail!("no line of {shown} tells of a heap in a way that heapledger knows");
+    }
+    let wanted = args.output.clone().unwrap_or_else(|| name_for(&args.log));
+    for one in made {
+        let ledger = Ledger::of_file(one.file, Path::new(&args.log))?;
+        let (path, finished) = save(&ledger, &wanted)?;
+        let blocks = counted(finished.records, "live block", "live blocks");
+        let freed = match finished.history {
+            0 => String::new(),
+            frees => format!(", {}", counted(frees, "freed one", "freed ones")),
+        };
+        println!("{}: {}; {blocks}{freed}", clean(&path.to_string_lossy()), clean(&one.name));
+    }
+    Ok(())
+}

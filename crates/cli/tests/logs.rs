@@ -1,0 +1,172 @@
+//! `decode`, `encode`, `heapmap`, `convert`, and logs in place of ledgers.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use common::{Scratch, heapledger, output};
+use serde_json::Value;
+
+const SAMPLE: &str = "~m#IF0BmUQugNCkgCnkhdAYpQa6wAAV";
+const WORDS: &str = "~b#size: 7520, 0x406651 0x406852 0x406c1b 0x406294 ";
+
+fn with_input(command: &mut Command, input: &str) -> Output {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+fn out(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("UTF-8")
+}
+
+fn err(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("UTF-8")
+}
+
+#[test]
+fn decode_prints_what_the_original_s_tool_prints() {
+    for text in [SAMPLE, &SAMPLE[3..], "~x#IF0BmUQugNCkgCnkhdAYpQa6wAAV", "IF0BmUQugNCk gCnkhdAYpQa6wAAV\n"] {
+        let decoded = output(heapledger().args(["decode", text]));
+        assert_eq!((out(&decoded), err(&decoded)), (format!("{WORDS}\n").as_str(), ""), "{text}");
+        assert_eq!(decoded.status.code(), Some(0), "{text}");
+    }
+    let log = format!(
+        "boot\n[12:00] N: {SAMPLE} x\r\nI (1) ok\n{}\n~m#IF0BmUQugN[12] hi\nCkgCnkhdAYpQa6wAAV\n",
+        &SAMPLE[3..]
+    );
+    let decoded = with_input(heapledger().arg("decode"), &log);
+    assert_eq!((out(&decoded), err(&decoded)), (format!("{WORDS}\n").repeat(3).as_str(), ""));
+    assert!(decoded.status.success());
+}
+
+#[test]
+fn what_does_not_decode_is_told_with_its_line_and_ends_with_1() {
+    let decoded = with_input(heapledger().arg("decode"), &format!("{SAMPLE}\n~m#AAAA\n{SAMPLE}\n"));
+    assert_eq!(out(&decoded).lines().count(), 2);
+    assert!(err(&decoded).starts_with("heapledger: line 2 did not decode: its length does not match"), "{decoded:?}");
+    assert_eq!(decoded.status.code(), Some(1));
+    for (input, said) in [("", "there is no backtrace"), ("hello\n", "did not decode"), ("some words\n", "there is no")]
+    {
+        let nothing = with_input(heapledger().arg("decode"), input);
+        assert!(err(&nothing).contains(said), "{input}: {nothing:?}");
+        assert_eq!((nothing.status.code(), out(&nothing)), (Some(1), ""), "{input}");
+    }
+    let first = output(heapledger().args(["decode", "~m#CgA1DoAABw=="]));
+    assert!(err(&first).contains("at bit 6: the first frame is a delta"), "{first:?}");
+}
+
+#[test]
+fn encode_is_its_inverse_and_what_the_format_cannot_hold_is_an_extension() {
+    let encoded = output(heapledger().args(["encode", WORDS]));
+    assert_eq!((out(&encoded), encoded.status.code()), (format!("{SAMPLE}\n").as_str(), Some(0)));
+    let wide = "~b#size: 48, 0x7f1234567890 0x7f1234560000 0x55d0c3a81b2e \n";
+    let encoded = with_input(heapledger().arg("encode"), &format!("text\n{wide}"));
+    assert!(out(&encoded).starts_with("~m#CgE"), "{encoded:?}");
+    let decoded = with_input(heapledger().arg("decode"), out(&encoded));
+    assert_eq!(out(&decoded), wide);
+    let refused = output(heapledger().args(["encode", "--bits", "32", wide.trim()]));
+    assert!(err(&refused).contains("frame 0 is 2^31 or more"), "{refused:?}");
+    assert_eq!(refused.status.code(), Some(1));
+}
+
+#[test]
+fn decode_writes_json_and_names_frames() {
+    let scratch = Scratch::new("logs-names");
+    let source =
+        "#include <stdlib.h>\nvoid *leaf(int n) { return malloc(n); }\nint main(void) { return leaf(3) == 0; }\n";
+    let program = scratch.compile("app", source, &["-g", "-O0", "-no-pie"]);
+    let symbols = Command::new("nm").arg(&program).output().expect("nm is needed for this test");
+    let symbols = String::from_utf8(symbols.stdout).expect("UTF-8");
+    let address = |name: &str| {
+        let line = symbols.lines().find(|line| line.ends_with(&format!(" T {name}"))).expect("a function");
+        u64::from_str_radix(&line[..16], 16).expect("an address")
+    };
+    let words = format!("size: 64, {:#x} {:#x}", address("leaf") + 12, address("main") + 8);
+    let encoded = output(heapledger().args(["encode", &words]));
+    let log = scratch.cwd().join("device.log");
+    fs::write(&log, out(&encoded)).expect("written");
+
+    let named = with_input(heapledger().args(["decode", "--exe"]).arg(&program), out(&encoded));
+    let text = out(&named);
+    assert!(text.contains("leaf") && text.contains("main") && text.contains("app.c:2"), "{named:?}");
+    let json = with_input(heapledger().args(["decode", "--json", "--exe"]).arg(&program), out(&encoded));
+    let lines: Vec<Value> = out(&json).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines[1]["size"], 64);
+    assert_eq!(lines[1]["dialect"], "canonical");
+    assert_eq!(lines[1]["frames"][0]["function"], "leaf");
+    assert_eq!((&lines[2]["type"], &lines[2]["shown"]), (&Value::from("end"), &Value::from(1)));
+
+    let classic = output(heapledger().args(["heapmap", "--classic"]).arg(&program).arg(&log));
+    let shape: Vec<&str> = out(&classic).lines().collect();
+    assert_eq!(shape.len(), 6, "{classic:?}");
+    assert_eq!((shape[0], shape[3], shape[4], shape[5]), ("64", "", "", "# Total instrumented allocation 64"));
+    assert!(shape[1].starts_with("leaf at ") && shape[1].ends_with("app.c:2"), "{classic:?}");
+}
+
+#[test]
+fn every_command_reads_a_log_in_place_of_a_ledger() {
+    let scratch = Scratch::new("logs-read");
+    let log = format!("x\n{SAMPLE}\ny ~m#CF0ARYxqAAAACg==\n{SAMPLE}\n");
+    fs::write(scratch.cwd().join("a.log"), &log).expect("written");
+    fs::write(scratch.cwd().join("b.log"), format!("{SAMPLE}\n")).expect("written");
+    let run = |words: &[&str]| output(heapledger().args(words).current_dir(scratch.cwd()));
+    for words in [
+        &["stats", "a.log"][..],
+        &["dump", "a.log"],
+        &["dump", "--group-by", "stack", "a.log"],
+        &["dump", "--csv", "a.log"],
+        &["history", "a.log"],
+        &["diff", "b.log", "a.log"],
+        &["tree", "a.log"],
+        &["flame", "--format", "folded", "a.log"],
+        &["check", "--max-live", "1G", "a.log"],
+        &["heapmap", "a.log"],
+    ] {
+        let shown = run(words);
+        assert!(shown.status.success() && shown.stderr.is_empty() && !shown.stdout.is_empty(), "{words:?}: {shown:?}");
+        assert!(!out(&shown).contains("0x00000000"), "{words:?}: no address is 0: {}", out(&shown));
+    }
+    let map = run(&["heapmap", "--json", "a.log"]);
+    assert!(out(&map).contains("\"bytes\":15040") || out(&map).contains("15040"), "two of one stack: {map:?}");
+    for words in [
+        &["whereis", "a.log", "0x10"][..],
+        &["history", "--addr", "0x10", "a.log"],
+        &["dump", "--where", "addr > 5", "a.log"],
+        &["dump", "--sort", "age", "a.log"],
+        &["dump", "--where", "thread == 1", "a.log"],
+    ] {
+        let refused = run(words);
+        assert!(!refused.status.success() && refused.stdout.is_empty() && !refused.stderr.is_empty(), "{words:?}");
+    }
+    let kept = run(&["convert", "a.log"]);
+    assert!(out(&kept).starts_with("a.log.hl: 3 backtraces"), "{kept:?}");
+    let again = run(&["convert", "a.log"]);
+    assert!(out(&again).starts_with("a.log.1.hl: "), "no file is replaced: {again:?}");
+    assert_eq!(
+        out(&run(&["dump", "--csv", "a.log.hl"])),
+        out(&run(&["dump", "--csv", "a.log"])),
+        "the ledger has what the log has"
+    );
+    let piped = with_input(heapledger().args(["dump", "--csv", "-"]).current_dir(scratch.cwd()), &log);
+    assert_eq!(out(&piped), out(&run(&["dump", "--csv", "a.log"])));
+}
+
+#[test]
+fn what_is_no_log_is_refused_with_a_sentence() {
+    let scratch = Scratch::new("logs-refused");
+    for (name, bytes) in [("text.log", &b"hello\nworld\n"[..]), ("one", b"x"), ("half.log", b"~m#IF0BmUQ\n")] {
+        fs::write(scratch.cwd().join(name), bytes).expect("written");
+        for command in ["stats", "dump", "convert", "heapmap"] {
+            let refused = output(heapledger().args([command, name]).current_dir(scratch.cwd()));
+            assert_eq!(refused.status.code(), Some(1), "{command} {name}: {refused:?}");
+            assert!(
+                err(&refused).contains("tells of a heap in a way that heapledger knows"),
+                "{command} {name}: {refused:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Ledgers of what devices print: logs of libwebsockets and ESP-IDF, and streams of events.
+//!
+//! *You supply* a text or a stream; *this crate gives* a ledger for each heap that is told of in it, in a file without a
+//! name, which every reader of ledgers opens. It opens nothing, names nothing and says nothing to anybody: what was missing
+//! or odd is told in the ledger itself.
+//!
+//! * What is not known is absent in the ledger, never 0.
+//! * No input makes it panic. Memory grows with what is different (stacks, tasks, live blocks of a stream), not with how much
+//!   there is.
+#![forbid(unsafe_code)]
+
+pub mod draft;
+pub mod lines;
+pub mod log;
+pub mod lws;
+pub mod trace_ledger;

@@ -1,0 +1,84 @@
+//! A whole log: whatever is told of heaps in it, each as a ledger.
+
+use std::fs::File;
+use std::io::{self, BufRead};
+
+use heapledger_lws::Width;
+
+use crate::lines::LogLines;
+use crate::lws::{LeadIn, LineWindow, TraceScanner};
+use crate::trace_ledger::TraceLedger;
+
+/// What a log can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// Lines of libwebsockets.
+    Lws,
+}
+
+impl LogKind {
+    /// All of them.
+    pub const ALL: &'static [LogKind] = &[LogKind::Lws];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LogKind::Lws => "lws",
+        }
+    }
+}
+
+/// A ledger that was made of a part of a log.
+#[derive(Debug)]
+pub struct LogLedger {
+    /// The ledger, in a file without a name.
+    pub file: File,
+    /// What it is of.
+    pub kind: LogKind,
+    /// What it is of, in words: half a sentence.
+    pub name: String,
+}
+
+/// What a log can be told before it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// It is that and nothing else.
+    pub only: Option<LogKind>,
+    /// How wide values are that do not say it themselves.
+    pub width: Width,
+}
+
+/// Reads all of a log. Without anything in it that is told of a heap there are no ledgers.
+///
+/// # Errors
+/// Those of the input, and of temporary files.
+pub fn read_log<R: BufRead>(input: R, options: LogOptions) -> io::Result<Vec<LogLedger>> {
+    let wants = |kind| options.only.is_none_or(|only| only == kind);
+    let mut lines = LogLines::new(input);
+    let mut window = LineWindow::default();
+    let mut scanner = TraceScanner::new(options.width, LeadIn::Needed);
+    let mut traces: Option<TraceLedger> = None;
+    while window.advance(&mut lines)? {
+        if wants(LogKind::Lws) && window.line.bytes.contains(&b'~') {
+            scanner.line(&window.line, &window.behind);
+            while let Some(found) = scanner.next_found() {
+                let ledger = match &mut traces {
+                    Some(ledger) => ledger,
+                    none => none.insert(TraceLedger::new()?),
+                };
+                ledger.add(&found)?;
+            }
+        }
+    }
+    let mut made = Vec::new();
+    if let Some(ledger) = traces.filter(|ledger| ledger.blocks() != 0) {
+        let name = format!("{} backtraces of libwebsockets", ledger.blocks());
+        made.push(LogLedger { file: ledger.finish()?, kind: LogKind::Lws, name });
+    }
+    Ok(made)
+}
+
+/// Whether bytes that a file begins with are text, or the head of a stream that a ledger can be made of.
+pub fn is_log(begin: &[u8]) -> bool {
+    !begin.is_empty() && !begin.contains(&0)
+}

@@ -1,0 +1,163 @@
+//! Logs with lines of libwebsockets, whole and damaged, as ledgers.
+
+use std::io::BufReader;
+use std::path::Path;
+
+use heapledger_format::record::Options;
+use heapledger_format::{Site, TallyCounter};
+use heapledger_logs::log::{LogOptions, read_log};
+use heapledger_lws::{Width, encode, line};
+use heapledger_source::Ledger;
+
+const OPTIONS: LogOptions = LogOptions { only: None, width: Width::W64 };
+
+/// Sizes and frames, in order.
+type Blocks = Vec<(u64, Vec<u64>)>;
+
+fn compressed(frames: &[u64], size: u64) -> String {
+    let (mut blob, mut text) = ([0; 200], String::new());
+    let bytes = encode(frames, size, &mut blob).expect("it fits");
+    line::write_compressed(&blob[..bytes], &mut text).expect("a String has room");
+    text
+}
+
+fn open(text: &[u8]) -> Option<Ledger> {
+    let mut made = read_log(BufReader::new(text), OPTIONS).expect("memory can be read");
+    assert!(made.len() <= 1, "one heap, one ledger");
+    made.pop().map(|made| Ledger::of_file(made.file, Path::new("log")).expect("a ledger"))
+}
+
+fn blocks(ledger: &Ledger) -> Blocks {
+    let mut entries = Vec::new();
+    let mut records = ledger.records();
+    while let Some(chunk) = records.next_chunk().expect("it can be read") {
+        entries.extend_from_slice(chunk);
+    }
+    entries.sort_by_key(|entry| entry.number);
+    let frames = |site: Site| {
+        let stack = ledger.stack(site).expect("it can be read");
+        stack
+            .codes
+            .iter()
+            .map(|code| ledger.code(*code).expect("it can be read").expect("it is there").offset)
+            .collect()
+    };
+    entries.iter().map(|entry| (entry.size.expect("a size"), frames(entry.site))).collect()
+}
+
+fn missing(ledger: &Ledger) -> Vec<String> {
+    ledger.process().all_of("missing.").collect()
+}
+
+fn sample() -> (Blocks, String) {
+    let blocks: Blocks = vec![
+        (7520, vec![0x406651, 0x406852, 0x406c1b, 0x406294]),
+        (64, vec![0x401136, 0x401153]),
+        (7520, vec![0x406651, 0x406852, 0x406c1b, 0x406294]),
+        (1 << 30, (0..31).map(|frame| 0x40_0000 + frame * 0x1234).collect()),
+        (1, vec![]),
+    ];
+    let lines: Vec<String> = blocks.iter().map(|(size, frames)| compressed(frames, *size)).collect();
+    (blocks, lines.join("\n") + "\n")
+}
+
+#[test]
+fn lines_become_a_ledger_that_says_what_it_does_not_know() {
+    let (expected, text) = sample();
+    let ledger = open(text.as_bytes()).expect("there are backtraces");
+    assert_eq!(blocks(&ledger), expected);
+    let options = ledger.header().options;
+    for absent in
+        [Options::ADDRESS, Options::THREAD, Options::TIME, Options::HEAP, Options::ACTUAL_SIZE, Options::HISTORY]
+    {
+        assert!(!options.has(absent), "{absent:#x}");
+    }
+    assert!(options.has(Options::STACK));
+    let totals = ledger.tallies().expect("it can be read");
+    assert_eq!(totals.get(TallyCounter::Allocations), 5);
+    assert_eq!(totals.get(TallyCounter::BytesAllocated), expected.iter().map(|(size, _)| size).sum());
+    assert_eq!(missing(&ledger), [""; 0]);
+}
+
+#[test]
+fn other_text_around_and_what_a_terminal_adds_change_nothing() {
+    let (expected, text) = sample();
+    let mut log = String::from("rst:0x1 (POWERON)\r\r\nI (12) wifi: ~ # ~x\r\n");
+    for (index, line) in text.lines().enumerate() {
+        log += &format!("\x1b[0;32m[12:00:0{index}] N: {line} done\x1b[0m\r\r\nW ({index}) other: text\r\n");
+    }
+    assert_eq!(blocks(&open(log.as_bytes()).expect("there are backtraces")), expected);
+    // In words, as the original's tool prints them and as its page shows them.
+    let words = "~b#size: 7520, 0x406651 0x406852 \n[x] ~b#size: 64, 0x401136\n~b#size: 100, \n";
+    let read = blocks(&open(words.as_bytes()).expect("there are backtraces"));
+    assert_eq!(read, [(7520, vec![0x406651, 0x406852]), (64, vec![0x401136]), (100, vec![])]);
+}
+
+#[test]
+fn a_line_that_another_one_cuts_in_two_is_whole_again_wherever_that_is() {
+    let (expected, text) = sample();
+    let first = text.lines().next().expect("a line");
+    let rest: Vec<&str> = text.lines().skip(1).collect();
+    for cut in 4..first.len() {
+        for between in ["[12:01] hello\n", "hello\n", "I (3) wifi: up\nW (4) x: y\n", "\n", "plain\n"] {
+            let log = format!("{}{between}{}\n{}\n", &first[..cut], &first[cut..], rest.join("\n"));
+            let ledger = open(log.as_bytes()).expect("there are backtraces");
+            assert_eq!(blocks(&ledger), expected, "{log}");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_decode_is_counted_and_the_first_is_told() {
+    let (expected, text) = sample();
+    let log = format!("~m#IF0BmUQugNCkgCnkhdAYpQa6wAAW\n{text}~m#\n~b#size: many\n");
+    let ledger = open(log.as_bytes()).expect("there are backtraces");
+    assert_eq!(blocks(&ledger), expected);
+    let said = missing(&ledger);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("3 backtraces could not be read; the first: line 1, its length"), "{said:?}");
+}
+
+#[test]
+fn a_log_cut_anywhere_holds_all_lines_before_that() {
+    let (expected, text) = sample();
+    for cut in 0..text.len() {
+        let whole = text[..cut].matches('\n').count();
+        let read = open(&text.as_bytes()[..cut]).map_or_else(Vec::new, |ledger| blocks(&ledger));
+        assert!(read.len() >= whole && read[..] == expected[..read.len()], "cut at {cut}: {read:?}");
+    }
+}
+
+#[test]
+fn flipped_bits_do_no_harm() {
+    let (_, text) = sample();
+    for bit in 0..text.len() * 8 {
+        let mut bytes = text.clone().into_bytes();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        if let Some(ledger) = open(&bytes) {
+            assert!(blocks(&ledger).len() <= 6, "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn without_a_line_of_ours_there_is_no_ledger() {
+    for text in ["", "\n", "hello\n~x\n~m\n", "~m#AAAA\n"] {
+        assert!(open(text.as_bytes()).is_none(), "{text}");
+    }
+}
+
+#[test]
+fn a_million_frames_take_memory_by_stacks_and_not_by_lines() {
+    let frames: Vec<Vec<u64>> =
+        (0..100).map(|stack| (0..8).map(|frame| 0x40_0000 + stack * 64 + frame * 8).collect()).collect();
+    let mut text = String::new();
+    for number in 0..20_000 {
+        text += &compressed(&frames[number % frames.len()], number as u64);
+        text.push('\n');
+    }
+    let ledger = open(text.as_bytes()).expect("there are backtraces");
+    assert_eq!(blocks(&ledger).len(), 20_000);
+    let sites = ledger.count(heapledger_format::SectionKind::Sites).expect("it can be read");
+    assert!(sites <= 801, "{sites}");
+}
