@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod draft;
+mod esp;
 pub mod lines;
 pub mod log;
 pub mod lws;

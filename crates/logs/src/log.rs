@@ -5,6 +5,7 @@ use std::io::{self, BufRead};
 
 use heapledger_lws::Width;
 
+use crate::esp::EspLog;
 use crate::lines::LogLines;
 use crate::lws::{LeadIn, LineWindow, TraceScanner};
 use crate::trace_ledger::TraceLedger;
@@ -14,16 +15,19 @@ use crate::trace_ledger::TraceLedger;
 pub enum LogKind {
     /// Lines of libwebsockets.
     Lws,
+    /// Texts of ESP-IDF.
+    Esp,
 }
 
 impl LogKind {
     /// All of them.
-    pub const ALL: &'static [LogKind] = &[LogKind::Lws];
+    pub const ALL: &'static [LogKind] = &[LogKind::Lws, LogKind::Esp];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             LogKind::Lws => "lws",
+            LogKind::Esp => "esp-idf",
         }
     }
 }
@@ -58,7 +62,11 @@ pub fn read_log<R: BufRead>(input: R, options: LogOptions) -> io::Result<Vec<Log
     let mut window = LineWindow::default();
     let mut scanner = TraceScanner::new(options.width, LeadIn::Needed);
     let mut traces: Option<TraceLedger> = None;
+    let mut esp = EspLog::default();
     while window.advance(&mut lines)? {
+        if wants(LogKind::Esp) {
+            esp.line(&window.line)?;
+        }
         if wants(LogKind::Lws) && window.line.bytes.contains(&b'~') {
             scanner.line(&window.line, &window.behind);
             while let Some(found) = scanner.next_found() {
@@ -75,6 +83,7 @@ pub fn read_log<R: BufRead>(input: R, options: LogOptions) -> io::Result<Vec<Log
         let name = format!("{} backtraces of libwebsockets", ledger.blocks());
         made.push(LogLedger { file: ledger.finish()?, kind: LogKind::Lws, name });
     }
+    made.extend(esp.end()?);
     Ok(made)
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct FromLog(LogKind);
 
 impl clap::ValueEnum for FromLog {
     fn value_variants<'a>() -> &'a [FromLog] {
-        const ALL: &[FromLog] = &[FromLog(LogKind::Lws)];
+        const ALL: &[FromLog] = &[FromLog(LogKind::Lws), FromLog(LogKind::Esp)];
         ALL
     }
 

@@ -1,0 +1,164 @@
+//! ESP-IDF's texts: dumps of heap traces, and what its allocator found wrong.
+
+use std::io;
+
+use heapledger_format::Site;
+use heapledger_format::errors::ErrorEntry;
+
+use crate::draft::{DraftShape, LedgerDraft};
+use crate::lines::LogLine;
+use crate::log::{LogKind, LogLedger};
+
+mod dump;
+mod faults;
+mod trace;
+mod words;
+
+use dump::TraceDump;
+use faults::{Fault, fault};
+use trace::{DumpPart, parts};
+
+/// Most faults that are kept for a dump; more are counted.
+const FAULTS_MAX: usize = 256;
+
+/// Reads a log line by line.
+#[derive(Debug, Default)]
+pub(crate) struct EspLog {
+    dump: Option<TraceDump>,
+    faults: Vec<(u64, Fault)>,
+    faults_left: u64,
+    sha256: Option<String>,
+    made: Vec<LogLedger>,
+    /// Faults behind the last dump wait for another one, or for the end.
+    last: Option<(TraceDump, usize)>,
+}
+
+/// What a log must have in it before a line is looked at more closely.
+const WORDS: [&str; 12] = [
+    "====",
+    " bytes ",
+    " allocations",
+    "freed by",
+    "records: ",
+    "total frees",
+    "NB: ",
+    "rst:0x",
+    "SHA256",
+    "HEAP",
+    "heap",
+    "alloc",
+];
+
+impl EspLog {
+    /// Takes a line.
+    pub(crate) fn line(&mut self, line: &LogLine) -> io::Result<()> {
+        let text = String::from_utf8_lossy(&line.bytes);
+        if !WORDS.iter().any(|word| text.contains(word)) {
+            return Ok(());
+        }
+        if let Some((_, sha256)) = text.split_once("ELF file SHA256:") {
+            let digits: String = sha256.trim().chars().take_while(char::is_ascii_hexdigit).collect();
+            self.sha256 = Some(digits.to_ascii_lowercase()).filter(|digits| !digits.is_empty());
+        }
+        if text.contains("rst:0x") {
+            self.dump_is_over()?;
+        }
+        if let Some(fault) = fault(&text) {
+            if self.faults.len() < FAULTS_MAX {
+                self.faults.push((line.number, fault));
+            } else {
+                self.faults_left += 1;
+            }
+        }
+        let mut result = Ok(());
+        parts(&text, &mut |part| {
+            if result.is_ok() {
+                result = self.part(line.number, part);
+            }
+        });
+        result
+    }
+
+    fn part(&mut self, line: u64, part: DumpPart) -> io::Result<()> {
+        let announced = match &part {
+            DumpPart::Begins(records) => Some(*records),
+            _ => None,
+        };
+        if announced.is_none() {
+            let ends = matches!(part, DumpPart::Ends);
+            if let Some(dump) = &mut self.dump {
+                let is_its_own = dump.take(part.clone());
+                let is_over = ends && dump.is_over();
+                if is_its_own {
+                    return if is_over { self.dump_is_over() } else { Ok(()) };
+                }
+            } else if !matches!(part, DumpPart::Block(_)) {
+                // Without a first line only a block is known to be of a dump.
+                return Ok(());
+            }
+        }
+        self.dump_is_over()?;
+        let mut dump = TraceDump::new(line, announced)?;
+        dump.take(part);
+        self.dump = Some(dump);
+        Ok(())
+    }
+
+    /// What was read so far of a dump is all of it.
+    fn dump_is_over(&mut self) -> io::Result<()> {
+        if let Some(dump) = self.dump.take().filter(TraceDump::is_any) {
+            self.last_is_over()?;
+            self.last = Some((dump, self.faults.len()));
+        }
+        Ok(())
+    }
+
+    /// Makes a ledger of the last dump, with the faults before its end; those behind it are the next one's.
+    fn last_is_over(&mut self) -> io::Result<()> {
+        let Some((dump, count)) = self.last.take() else { return Ok(()) };
+        let faults: Vec<(u64, Fault)> = self.faults.drain(..count.min(self.faults.len())).collect();
+        self.ledger(Some(dump), &faults)
+    }
+
+    fn ledger(&mut self, dump: Option<TraceDump>, faults: &[(u64, Fault)]) -> io::Result<()> {
+        let name = match &dump {
+            Some(dump) => format!("heap trace in line {}", dump.line),
+            None => "what the allocator found wrong".to_owned(),
+        };
+        let before = |address: u64| dump.as_ref().and_then(|dump| dump.block_before(address));
+        let errors: Vec<(ErrorEntry, String)> =
+            faults.iter().map(|(_, fault)| fault.entry(before(fault.address))).collect();
+        let mut draft = match dump {
+            Some(dump) => dump.draft()?,
+            None => LedgerDraft::new(DraftShape { addresses: true, ..DraftShape::default() })?,
+        };
+        for (error, name) in errors {
+            draft.error(error, &name);
+        }
+        if let Some(sha256) = &self.sha256 {
+            draft.process("elf_sha256", sha256);
+        }
+        draft.process(crate::trace_ledger::LOG_KEY, "esp-idf");
+        if std::mem::take(&mut self.faults_left) != 0 {
+            draft.missing("The log has more lines on what the allocator found wrong than are kept.");
+        }
+        self.made.push(LogLedger { file: draft.finish()?, kind: LogKind::Esp, name });
+        Ok(())
+    }
+
+    /// All ledgers of the log.
+    pub(crate) fn end(mut self) -> io::Result<Vec<LogLedger>> {
+        self.dump_is_over()?;
+        if let Some((dump, _)) = self.last.take() {
+            let faults = std::mem::take(&mut self.faults);
+            self.ledger(Some(dump), &faults)?;
+        } else if !self.faults.is_empty() {
+            let faults = std::mem::take(&mut self.faults);
+            self.ledger(None, &faults)?;
+        }
+        Ok(self.made)
+    }
+}
+
+/// A block at or before a place: its address, its size, who allocated it.
+pub(crate) type BlockBefore = Option<(u64, u64, Site)>;
