@@ -8,18 +8,15 @@ use crate::terminal::Progress;
 use crate::{args, completions, man, recover};
 
 pub(crate) mod check;
-mod convert;
-mod decode;
+mod devices;
 mod diff;
 mod dump;
-mod encode;
 mod errors;
 mod flame;
 pub(crate) mod form;
 mod frames_args;
 mod grouped;
 mod header;
-mod heapmap;
 mod history;
 mod ledgers;
 pub(crate) mod naming;
@@ -27,7 +24,6 @@ mod opened;
 mod opening;
 pub(crate) mod present;
 mod proposed;
-mod saving;
 mod sdk;
 mod snapshot;
 pub(crate) mod standard;
@@ -74,14 +70,8 @@ pub(crate) enum Command {
     Verify(verify::VerifyArgs),
     /// Which block an address is in, and who had it before
     Whereis(whereis::WhereisArgs),
-    /// Heap map of libwebsockets' log lines: who holds how much
-    Heapmap(heapmap::HeapmapArgs),
-    /// Keep the ledgers that a log tells of
-    Convert(convert::ConvertArgs),
-    /// Decode compressed backtraces of libwebsockets
-    Decode(decode::DecodeArgs),
-    /// Encode backtraces as libwebsockets does
-    Encode(encode::EncodeArgs),
+    #[command(flatten)]
+    Devices(devices::DeviceCommand),
     /// Recover ledgers after a crash of `run`
     Recover(args::RecoverArgs),
     /// Print the header with which a C program speaks to its recorder
@@ -112,10 +102,7 @@ impl Command {
             Command::Snapshot(arguments) => snapshot::run(&arguments).map(success),
             Command::Whereis(arguments) => whereis::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
-            Command::Heapmap(arguments) => heapmap::run(arguments).map(success),
-            Command::Convert(arguments) => convert::run(&arguments).map(success),
-            Command::Decode(arguments) => decode::run(&arguments),
-            Command::Encode(arguments) => encode::run(&arguments),
+            Command::Devices(command) => command.carry_out(),
             Command::Recover(arguments) => recover::run(&arguments),
             Command::Header(arguments) => header::run(&arguments).map(success),
             Command::Sdk(arguments) => sdk::run(&arguments).map(success),

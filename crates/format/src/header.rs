@@ -411,7 +411,7 @@ impl Header {
         put(at::WORD, 1, word.bytes() as u64);
         put(at::MACHINE, 2, u64::from(self.machine));
         put(at::FLAGS, 2, u64::from(self.flags));
-        put(at::OPTIONS, 4, u64::from(self.options.with_addresses(false).0));
+        put(at::OPTIONS, 4, u64::from(self.options.with_addresses(true).0));
         put(at::TICK_NS, 4, u64::from(self.tick_ns));
         put(at::START_UNIX_NS, 8, self.start_unix_ns);
         put(at::ORDER_BOUND, 4, u64::from(self.order_bound));

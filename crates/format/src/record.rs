@@ -119,13 +119,14 @@ impl Options {
     /// Whether `option` is on.
     #[inline(always)]
     pub const fn has(self, option: u32) -> bool {
-        self.0 & option != 0
+        // Addresses are there unless it is said that they are not: all recorders have them.
+        (self.0 ^ Options::ADDRESS) & option != 0
     }
 
     /// The same of a ledger whose records have a place for addresses, or have none.
     #[must_use]
     pub const fn with_addresses(self, recorded: bool) -> Options {
-        if recorded { Options(self.0 | Options::ADDRESS) } else { Options(self.0 & !Options::ADDRESS) }
+        if recorded { Options(self.0 & !Options::ADDRESS) } else { Options(self.0 | Options::ADDRESS) }
     }
 }
 

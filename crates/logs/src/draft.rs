@@ -235,6 +235,11 @@ impl LedgerDraft {
         }
     }
 
+    /// How many errors there are.
+    pub fn errors(&self) -> u64 {
+        (self.errors.len() / ErrorEntry::bytes(WORD)) as u64
+    }
+
     /// Something known of the device or the program.
     pub fn process(&mut self, key: &str, value: &str) {
         for part in [key, "=", value, "\0"] {

@@ -14,4 +14,5 @@ mod esp;
 pub mod lines;
 pub mod log;
 pub mod lws;
+mod sysview;
 pub mod trace_ledger;

@@ -8,6 +8,7 @@ use heapledger_lws::Width;
 use crate::esp::EspLog;
 use crate::lines::LogLines;
 use crate::lws::{LeadIn, LineWindow, TraceScanner};
+use crate::sysview::{self, SysTrace};
 use crate::trace_ledger::TraceLedger;
 
 /// What a log can be.
@@ -17,17 +18,20 @@ pub enum LogKind {
     Lws,
     /// Texts of ESP-IDF.
     Esp,
+    /// Streams of SystemView with ESP-IDF's heap events.
+    SystemView,
 }
 
 impl LogKind {
     /// All of them.
-    pub const ALL: &'static [LogKind] = &[LogKind::Lws, LogKind::Esp];
+    pub const ALL: &'static [LogKind] = &[LogKind::Lws, LogKind::Esp, LogKind::SystemView];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             LogKind::Lws => "lws",
             LogKind::Esp => "esp-idf",
+            LogKind::SystemView => "systemview",
         }
     }
 }
@@ -56,7 +60,14 @@ pub struct LogOptions {
 ///
 /// # Errors
 /// Those of the input, and of temporary files.
-pub fn read_log<R: BufRead>(input: R, options: LogOptions) -> io::Result<Vec<LogLedger>> {
+pub fn read_log<R: BufRead>(mut input: R, options: LogOptions) -> io::Result<Vec<LogLedger>> {
+    let is_stream = match options.only {
+        Some(only) => only == LogKind::SystemView,
+        None => sysview::is_stream(input.fill_buf()?),
+    };
+    if is_stream {
+        return read_streams([input]);
+    }
     let wants = |kind| options.only.is_none_or(|only| only == kind);
     let mut lines = LogLines::new(input);
     let mut window = LineWindow::default();
@@ -87,7 +98,19 @@ pub fn read_log<R: BufRead>(input: R, options: LogOptions) -> io::Result<Vec<Log
     Ok(made)
 }
 
+/// Reads streams of SystemView, one of each core or all in one, as one ledger.
+///
+/// # Errors
+/// Those of the inputs, and of temporary files.
+pub fn read_streams<R: BufRead>(inputs: impl IntoIterator<Item = R>) -> io::Result<Vec<LogLedger>> {
+    let mut trace = SysTrace::default();
+    for input in inputs {
+        trace.file(input)?;
+    }
+    Ok(trace.end()?.into_iter().collect())
+}
+
 /// Whether bytes that a file begins with are text, or the head of a stream that a ledger can be made of.
 pub fn is_log(begin: &[u8]) -> bool {
-    !begin.is_empty() && !begin.contains(&0)
+    !begin.is_empty() && !begin.contains(&0) || sysview::is_stream(begin)
 }

@@ -11,9 +11,9 @@ use heapledger_logs::lws::{LeadIn, TraceAt, TraceReader, TraceScanner, each_trac
 use heapledger_lws::Width;
 use heapledger_report::{Form, decoded_end, decoded_header};
 
-use super::form::Sentences;
-use super::opened::ViewArgs;
-use super::{FormArgs, NamingArgs, unless_pipe_closed};
+use crate::commands::form::Sentences;
+use crate::commands::opened::ViewArgs;
+use crate::commands::{FormArgs, NamingArgs, unless_pipe_closed};
 use crate::terminal::Paging;
 use crate::{FAILURE, say};
 

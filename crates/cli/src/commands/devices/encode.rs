@@ -11,7 +11,7 @@ use heapledger_logs::lws::{LoggedTrace, words_of_line};
 use heapledger_lws::{BLOB_BYTES_MAX, EncodeError, Width, encode as encode_narrow, encode_any, line};
 
 use super::decode::WidthArgs;
-use super::unless_pipe_closed;
+use crate::commands::unless_pipe_closed;
 use crate::{FAILURE, say};
 
 /// Arguments of `encode`.

@@ -8,9 +8,9 @@ use heapledger_report::{clean, counted};
 use heapledger_source::Ledger;
 
 use super::decode::WidthArgs;
-use super::opening::{FromLog, all_of};
 use super::saving::{name_for, save};
-use super::unless_pipe_closed;
+use crate::commands::opening::{FromLog, all_of};
+use crate::commands::unless_pipe_closed;
 
 /// Arguments of `convert`.
 #[derive(Debug, clap::Args)]

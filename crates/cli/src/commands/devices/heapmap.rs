@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use heapledger_report::Form;
 
-use super::dump::{self, DumpArgs};
 use super::saving::save;
-use super::unless_pipe_closed;
+use crate::commands::dump::{self, DumpArgs};
+use crate::commands::unless_pipe_closed;
 use crate::say;
 
 mod classic;

@@ -1,0 +1,67 @@
+//! Files that may be logs: what is named, opened.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use heapledger_logs::log::{LogLedger, is_log, read_streams};
+
+use super::FromLog;
+
+/// Bytes of a file's beginning by which a log is known.
+const BEGIN_BYTES: u64 = 4096;
+/// `core0.svdat,core1.svdat` is one stream in a file for each core.
+pub(super) fn of_cores(target: &OsStr) -> Result<Option<Vec<LogLedger>>> {
+    let bytes = target.as_bytes();
+    if !bytes.contains(&b',') || Path::new(target).exists() {
+        return Ok(None);
+    }
+    let names: Vec<&Path> = bytes.split(|byte| *byte == b',').map(|name| Path::new(OsStr::from_bytes(name))).collect();
+    if !names.iter().all(|name| name.is_file()) {
+        return Ok(None);
+    }
+    let opened = names.iter().map(File::open).collect::<io::Result<Vec<File>>>();
+    let inputs = opened.map(|files| files.into_iter().map(BufReader::new));
+    let made =
+        inputs.and_then(read_streams).with_context(|| format!("{} cannot be read", Path::new(target).display()))?;
+    Ok(Some(made))
+}
+
+/// `LOG@2` is the second ledger of `LOG`, unless there is a file of the whole name.
+pub(super) fn numbered(target: &OsStr) -> (OsString, Option<usize>) {
+    let bytes = target.as_bytes();
+    let at = bytes.iter().rposition(|byte| *byte == b'@').filter(|_| !Path::new(target).exists());
+    let number = |at: usize| std::str::from_utf8(bytes.get(at + 1..)?).ok()?.parse().ok();
+    match at.and_then(|at| Some((OsStr::from_bytes(bytes.get(..at)?), number(at)?))) {
+        Some((path, number)) => (path.to_owned(), Some(number)),
+        None => (target.to_owned(), None),
+    }
+}
+
+/// What was named, opened, if it is a log: because somebody says so, or by how it begins.
+pub(super) fn log_at(path: &OsStr, from: Option<FromLog>) -> Result<Option<Box<dyn Read>>> {
+    if path == "-" {
+        return Ok(Some(Box::new(io::stdin())));
+    }
+    let shown = Path::new(path);
+    let failed = || format!("{} cannot be read", shown.display());
+    let Ok(kind) = std::fs::metadata(shown).map(|data| data.file_type()) else { return Ok(None) };
+    // A pipe can be read once, and no ledger lies in one.
+    if from.is_some() || kind.is_fifo() {
+        return Ok(Some(Box::new(File::open(shown).with_context(failed)?)));
+    }
+    if !kind.is_file() {
+        return Ok(None);
+    }
+    let Ok(file) = File::open(shown) else { return Ok(None) };
+    let mut begin = Vec::new();
+    if (&file).take(BEGIN_BYTES).read_to_end(&mut begin).is_err() || !is_log(&begin) {
+        return Ok(None);
+    }
+    io::Seek::rewind(&mut &file).with_context(failed)?;
+    Ok(Some(Box::new(file)))
+}

@@ -1,0 +1,258 @@
+//! From events to blocks: who ran where, what lives, what was freed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+
+use heapledger_format::errors::{ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
+
+use crate::draft::{Cycles, DraftShape, LedgerDraft};
+
+/// What happened on a core, as far as heaps need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeapEvent {
+    Alloc { address: u32, size: u32, stack: u32 },
+    Free { address: u32, stack: u32 },
+    Task(u32),
+    Idle,
+    IsrEnter(u32),
+    IsrExit,
+}
+
+/// It, with its time in nanoseconds and its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Happened {
+    pub(super) ns: u64,
+    pub(super) core: u8,
+    pub(super) event: HeapEvent,
+}
+
+/// Who runs on a core.
+#[derive(Clone, Debug, Default)]
+struct Running {
+    /// Nothing: nobody has said it yet.
+    task: Option<Runner>,
+    interrupts: Vec<u32>,
+}
+
+/// A task, an interrupt, or nobody in particular.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Runner {
+    Task(u32),
+    Idle(u8),
+    Interrupt(u32),
+}
+
+/// What tasks and interrupts are called.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SysNames {
+    pub(super) tasks: HashMap<u32, String>,
+    pub(super) interrupts: HashMap<u32, String>,
+}
+
+/// The ledger of a stream, while its events are taken in order.
+pub(super) struct SysBooks {
+    pub(super) draft: LedgerDraft,
+    names: SysNames,
+    sites: Vec<Site>,
+    rows: HashMap<Runner, ThreadRow>,
+    running: HashMap<u8, Running>,
+    live: BTreeMap<u32, Entry>,
+    tick_ns: u64,
+    live_bytes: u64,
+    peak: (u64, u64, u64),
+    last: u64,
+    failed: u64,
+}
+
+/// Interrupts do not nest deeper than this; a stream that says so is damaged.
+const NESTED_MAX: usize = 64;
+/// Wrong frees that are kept.
+const ERRORS_MAX: u64 = 1000;
+
+impl SysBooks {
+    /// Books with that length of a tick, for these stacks.
+    pub(super) fn new(tick_ns: u32, names: SysNames, stacks: &[Vec<u64>]) -> io::Result<SysBooks> {
+        let shape = DraftShape {
+            addresses: true,
+            threads: true,
+            history: true,
+            cycles: true,
+            tick_ns: Some(tick_ns),
+            ..DraftShape::default()
+        };
+        let mut draft = LedgerDraft::new(shape)?;
+        let sites = stacks.iter().map(|frames| draft.stack(frames)).collect();
+        Ok(SysBooks {
+            draft,
+            names,
+            sites,
+            rows: HashMap::new(),
+            running: HashMap::new(),
+            live: BTreeMap::new(),
+            tick_ns: u64::from(tick_ns.max(1)),
+            live_bytes: 0,
+            peak: (0, 0, 0),
+            last: 0,
+            failed: 0,
+        })
+    }
+
+    fn row(&mut self, runner: Runner) -> ThreadRow {
+        if let Some(row) = self.rows.get(&runner) {
+            return *row;
+        }
+        let (name, id, handle) = match runner {
+            Runner::Task(task) => (self.names.tasks.get(&task).cloned().unwrap_or_default(), 0, task),
+            Runner::Idle(core) => (format!("IDLE{core}"), u32::from(core), 0),
+            Runner::Interrupt(number) => {
+                let name = self.names.interrupts.get(&number).map_or_else(|| number.to_string(), Clone::clone);
+                (format!("IRQ {name}"), number, 0)
+            }
+        };
+        let row = self.draft.thread(&name, id, u64::from(handle));
+        self.rows.insert(runner, row);
+        row
+    }
+
+    fn who(&mut self, core: u8) -> Option<ThreadRow> {
+        let running = self.running.entry(core).or_default();
+        let runner = running.interrupts.last().map(|number| Runner::Interrupt(*number)).or(running.task);
+        runner.map(|runner| self.row(runner))
+    }
+
+    /// Takes the next event.
+    pub(super) fn take(&mut self, happened: &Happened) -> io::Result<()> {
+        let Happened { ns, core, event } = *happened;
+        let time = ns / self.tick_ns;
+        self.last = self.last.max(time);
+        let cycles = Cycles(Some((core, 0)));
+        match event {
+            HeapEvent::Task(task) => self.running.entry(core).or_default().task = Some(Runner::Task(task)),
+            HeapEvent::Idle => self.running.entry(core).or_default().task = Some(Runner::Idle(core)),
+            HeapEvent::IsrEnter(number) => {
+                let nested = &mut self.running.entry(core).or_default().interrupts;
+                if nested.len() < NESTED_MAX {
+                    nested.push(number);
+                }
+            }
+            HeapEvent::IsrExit => drop(self.running.entry(core).or_default().interrupts.pop()),
+            HeapEvent::Alloc { address: 0, .. } => self.failed += 1,
+            HeapEvent::Free { address: 0, .. } => {}
+            HeapEvent::Alloc { address, size, stack } => {
+                let (thread, site) = (self.who(core), self.site(stack));
+                if let Some(displaced) = self.live.remove(&address) {
+                    let number = self.draft.number();
+                    self.draft.count(TallyCounter::Displaced, 1);
+                    self.end(displaced, (number, Kind::UNSEEN), (Site::NONE, None), (time, cycles))?;
+                }
+                let entry = Entry {
+                    number: self.draft.number(),
+                    address: u64::from(address),
+                    size: Some(u64::from(size)),
+                    kind: Kind::HEAP_CAPS_MALLOC,
+                    site,
+                    thread,
+                    time: Some(Ticks(time)),
+                    ..Entry::NONE
+                };
+                self.live.insert(address, entry);
+                self.live_bytes += u64::from(size);
+                if self.live_bytes > self.peak.0 {
+                    self.peak = (self.live_bytes, self.live.len() as u64, time);
+                }
+            }
+            HeapEvent::Free { address, stack } => {
+                let (thread, site) = (self.who(core), self.site(stack));
+                let number = self.draft.number();
+                match self.live.remove(&address) {
+                    Some(block) => {
+                        self.end(block, (number, Kind::HEAP_CAPS_FREE), (site, thread), (time, cycles))?;
+                    }
+                    None => self.unknown(address, (site, thread), time),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn site(&self, stack: u32) -> Site {
+        self.sites.get(stack as usize).copied().unwrap_or(Site::NONE)
+    }
+
+    fn end(
+        &mut self,
+        block: Entry,
+        (number, by): (u64, Kind),
+        (site, thread): (Site, Option<ThreadRow>),
+        (time, cycles): (u64, Cycles),
+    ) -> io::Result<()> {
+        self.live_bytes -= block.size.unwrap_or(0).min(self.live_bytes);
+        let freed = FreedEntry { block, number, later: 0, by, site, thread, time: Some(Ticks(time)) };
+        self.draft.freed(&freed, [cycles, cycles])
+    }
+
+    /// A free of what was never seen: from before the trace, or of a place within a block.
+    fn unknown(&mut self, address: u32, (site, thread): (Site, Option<ThreadRow>), time: u64) {
+        self.draft.count(TallyCounter::UnknownFrees, 1);
+        let around = self.live.range(..address).next_back().map(|(_, block)| *block);
+        let Some(block) =
+            around.filter(|block| u64::from(address) < block.address.saturating_add(block.size.unwrap_or(0)))
+        else {
+            return;
+        };
+        if self.draft.errors() >= ERRORS_MAX {
+            self.draft.count(TallyCounter::ErrorsLost, 1);
+            return;
+        }
+        let plus_1 = |row: Option<ThreadRow>| ThreadRowPlus1(row.map_or(0, |row| row.0 + 1));
+        let stack = |tag: StackTag, site, row, time| ErrorStack {
+            time,
+            site,
+            thread: plus_1(row),
+            tag: tag as u16,
+            ..ErrorStack::default()
+        };
+        let at = Ticks(time.max(1));
+        let entry = ErrorEntry {
+            kind: ErrorKind::BadFree as u16,
+            found_by: FoundBy::Log as u8,
+            found_at: FoundAt::Call as u8,
+            whereabouts: Whereabouts::Block as u8,
+            called: Kind::HEAP_CAPS_FREE.number(),
+            address: u64::from(address),
+            block: block.address,
+            block_bytes: block.size.unwrap_or(0),
+            allocated: block.number + 1,
+            first_time: at,
+            last_time: at,
+            stacks: [
+                stack(StackTag::Allocation, block.site, block.thread, block.time.unwrap_or_default()),
+                stack(StackTag::Access, site, thread, at),
+                ErrorStack::default(),
+            ],
+            ..ErrorEntry::default()
+        };
+        self.draft.error(entry, "");
+    }
+
+    /// The ledger, with the blocks that live.
+    pub(super) fn finish(mut self) -> io::Result<LedgerDraft> {
+        // Tasks that did nothing with the heap are there as well.
+        let mut tasks: Vec<u32> = self.names.tasks.keys().copied().collect();
+        tasks.sort_unstable();
+        for task in tasks {
+            self.row(Runner::Task(task));
+        }
+        for block in std::mem::take(&mut self.live).into_values() {
+            self.draft.block(&block, Cycles::default())?;
+        }
+        self.draft.count(TallyCounter::FailedCalls, self.failed);
+        let (bytes, blocks, time) = self.peak;
+        self.draft.set(GlobalCounter::PeakBytes, bytes);
+        self.draft.set(GlobalCounter::PeakBlocks, blocks);
+        self.draft.set(GlobalCounter::PeakTime, time);
+        self.draft.set(GlobalCounter::LastTime, self.last);
+        Ok(self.draft)
+    }
+}

@@ -1,0 +1,318 @@
+//! Streams of SystemView with the events of ESP-IDF's heap tracing: one file a core, both in one, whole and damaged.
+
+use std::path::Path;
+
+use heapledger_format::errors::ErrorKind;
+use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_logs::log::{LogOptions, is_log, read_log, read_streams};
+use heapledger_lws::Width;
+use heapledger_source::Ledger;
+
+const HERTZ: u32 = 40_000_000;
+const MODULE: u32 = 512;
+
+/// Writes a stream as a device does.
+#[derive(Clone, Default)]
+struct Device {
+    bytes: Vec<u8>,
+    /// The core that events are of, if each says it.
+    says_core: Option<u8>,
+}
+
+fn number(bytes: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn text(bytes: &mut Vec<u8>, text: &str) {
+    match u8::try_from(text.len()) {
+        Ok(length) if length < 0xff => bytes.push(length),
+        _ => {
+            bytes.push(0xff);
+            bytes.extend_from_slice(&(text.len() as u16).to_be_bytes());
+        }
+    }
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+impl Device {
+    /// The bytes that streams synchronize by, the clock and the module.
+    fn begun(says_core: Option<u8>) -> Device {
+        let mut device = Device { bytes: vec![0; 10], says_core };
+        device.numbers(10, &[], 0).numbers(24, &[HERTZ, 240_000_000, 0x3ff0_0000, 0], 0);
+        let mut module = Vec::new();
+        number(&mut module, 0);
+        number(&mut module, MODULE);
+        text(&mut module, "M=ESP32 SystemView Heap Tracing Module");
+        device.event(22, &module, 0);
+        let mut name = Vec::new();
+        text(&mut name, "N=FreeRTOS Application,D=ESP32,I#5=SysTick,C=Xtensa");
+        device.event(14, &name, 0)
+    }
+
+    fn event(&mut self, id: u32, payload: &[u8], ticks: u32) -> Device {
+        let core = self.says_core.map_or(0, |core| core << 6);
+        if id < 0x40 || id < 0x80 && self.says_core.is_none() {
+            self.bytes.push(id as u8 | core);
+        } else {
+            self.bytes.extend_from_slice(&[id as u8 & 0x7f | 0x80, (id >> 7) as u8 | core]);
+        }
+        if id >= 24 {
+            match payload.len() {
+                length @ 0..0x80 => self.bytes.push(length as u8),
+                length => self.bytes.extend_from_slice(&[length as u8 & 0x7f | 0x80, (length >> 7) as u8]),
+            }
+        }
+        self.bytes.extend_from_slice(payload);
+        number(&mut self.bytes, ticks);
+        self.clone()
+    }
+
+    fn numbers(&mut self, id: u32, values: &[u32], ticks: u32) -> &mut Device {
+        let mut payload = Vec::new();
+        values.iter().for_each(|value| number(&mut payload, *value));
+        self.event(id, &payload, ticks);
+        self
+    }
+
+    fn task(&mut self, task: u32, name: &str) -> &mut Device {
+        let mut payload = Vec::new();
+        number(&mut payload, task);
+        number(&mut payload, 5);
+        text(&mut payload, name);
+        self.event(9, &payload, 1);
+        self
+    }
+
+    fn alloc(&mut self, address: u32, size: u32, callers: &[u32]) -> &mut Device {
+        self.numbers(MODULE, &[&[address, size], callers].concat(), 40)
+    }
+
+    fn free(&mut self, address: u32, callers: &[u32]) -> &mut Device {
+        self.numbers(MODULE + 1, &[&[address], callers].concat(), 40)
+    }
+}
+
+const HEADING: &str = ";\n; Version SEGGER SystemViewer V2.42\n; Author Espressif Inc\n;\n";
+
+fn file(device: &Device) -> Vec<u8> {
+    [HEADING.as_bytes(), &device.bytes].concat()
+}
+
+fn ledger(files: &[Vec<u8>]) -> Option<Ledger> {
+    let made = read_streams(files.iter().map(|file| &file[..])).expect("memory can be read").pop()?;
+    Some(Ledger::of_file(made.file, Path::new("x.svdat")).expect("a ledger"))
+}
+
+fn one(device: &Device) -> Ledger {
+    ledger(&[file(device)]).expect("there are heap events")
+}
+
+fn live(ledger: &Ledger) -> Vec<Entry> {
+    let mut all = Vec::new();
+    let mut records = ledger.records();
+    while let Some(chunk) = records.next_chunk().expect("it can be read") {
+        all.extend_from_slice(chunk);
+    }
+    all.sort_by_key(|entry| entry.number);
+    all
+}
+
+fn freed(ledger: &Ledger) -> Vec<FreedEntry> {
+    let mut all = Vec::new();
+    let mut records = ledger.freed();
+    while let Some(chunk) = records.next_chunk().expect("it can be read") {
+        all.extend_from_slice(chunk);
+    }
+    all.sort_by_key(|entry| entry.number);
+    all
+}
+
+fn thread_name(ledger: &Ledger, row: Option<heapledger_format::ThreadRow>) -> String {
+    let threads = ledger.threads().expect("it can be read");
+    row.and_then(|row| threads.into_iter().find(|thread| thread.row == row))
+        .map_or_else(String::new, |thread| thread.name)
+}
+
+fn missing(ledger: &Ledger) -> Vec<String> {
+    ledger.process().all_of("missing.").collect()
+}
+
+const CALLERS: [u32; 4] = [0x4008_1eff, 0x4008_1f34, 0x4008_da18, 0];
+
+fn sample() -> Device {
+    let mut device = Device::begun(None);
+    device.task(7, "main").task(9, &"a".repeat(300));
+    device.alloc(0x3ffb_0000, 5, &CALLERS);
+    device.numbers(4, &[7], 10).alloc(0x3ffb_68a0, 8, &CALLERS).numbers(2, &[5], 3).alloc(
+        0x3ffb_7000,
+        16,
+        &CALLERS[..1],
+    );
+    device.free(0x3ffb_68a0, &CALLERS).numbers(18, &[], 2).numbers(17, &[], 2);
+    // Numbers of the operating system and of another module, a resource's name, a user's mark, the time: passed over.
+    device.numbers(40, &[1, 2, 3], 1).numbers(600, &[9; 60], 1).numbers(15, &[4], 1).numbers(13, &[1, 2], 1);
+    device.numbers(7, &[7, 2], 1).numbers(21, &[7, 8, 9, 0], 1).numbers(6, &[7], 1).numbers(12, &[77], 1);
+    device.free(0, &CALLERS).alloc(0, 1 << 30, &CALLERS).alloc(0, 1 << 30, &CALLERS).free(0x3fff_0000, &[]);
+    device
+}
+
+#[test]
+fn a_stream_of_one_core_is_read_with_tasks_and_interrupts() {
+    let ledger = one(&sample());
+    let live = live(&ledger);
+    assert_eq!(
+        live.iter().map(|entry| (entry.address, entry.size)).collect::<Vec<_>>(),
+        [(0x3ffb_0000, Some(5)), (0x3ffb_7000, Some(16))]
+    );
+    assert_eq!(live[0].thread, None, "nothing is dropped before the first switch of tasks, and nobody is named");
+    assert_eq!(thread_name(&ledger, live[1].thread), "IRQ SysTick");
+    let freed = freed(&ledger);
+    assert_eq!((freed.len(), freed[0].block.size, freed[0].by), (1, Some(8), Kind::HEAP_CAPS_FREE));
+    assert_eq!(thread_name(&ledger, freed[0].block.thread), "main");
+    assert_eq!(thread_name(&ledger, freed[0].thread), "IRQ SysTick");
+    let stack = ledger.stack(freed[0].site).expect("it can be read");
+    let codes: Vec<u64> =
+        stack.codes.iter().map(|id| ledger.code(*id).expect("it can be read").expect("there").offset).collect();
+    assert_eq!(codes, [0x4008_1eff, 0x4008_1f34, 0x4008_da18]);
+    // 25 ns a tick, since the trace began.
+    assert_eq!(live[0].time.map(|time| time.0), Some((2 + 40) * 25));
+    let totals = ledger.tallies().expect("it can be read");
+    assert_eq!(totals.get(TallyCounter::FailedCalls), 2);
+    assert_eq!(totals.get(TallyCounter::UnknownFrees), 1);
+    assert_eq!(totals.get(TallyCounter::Displaced), 0);
+    assert_eq!(ledger.count(heapledger_format::SectionKind::Errors).expect("it can be read"), 0);
+    assert_eq!(missing(&ledger), [""; 0]);
+    let names: Vec<String> = ledger.threads().expect("it can be read").into_iter().map(|thread| thread.name).collect();
+    assert!(names.contains(&"a".repeat(16)), "a name is cut where the ledger has no room: {names:?}");
+}
+
+#[test]
+fn both_cores_give_the_same_ledger_in_two_files_and_in_one() {
+    let (mut zero, mut one) = (Device::begun(None), Device::begun(None));
+    zero.task(1, "zero").numbers(4, &[1], 5);
+    one.task(2, "one").numbers(4, &[2], 5);
+    for round in 0..20 {
+        zero.alloc(0x1000 + round * 16, 8, &CALLERS);
+        one.numbers(17, &[], 20).numbers(4, &[2], 0).free(0x1000 + round * 16, &CALLERS);
+        if round % 2 == 0 {
+            one.alloc(0x9000 + round * 16, 3, &CALLERS[..2]);
+        }
+    }
+    let apart = ledger(&[file(&zero), file(&one)]).expect("there are heap events");
+    let offsets =
+        format!(";\n; Version SEGGER SystemViewer V2.42\n; Offset Core0 0\n; Offset Core1 {}\n;\n", zero.bytes.len());
+    let joined = ledger(&[[offsets.as_bytes(), &zero.bytes, &one.bytes].concat()]).expect("there are heap events");
+    for both in [&apart, &joined] {
+        assert_eq!(live(both), live(&apart));
+        assert_eq!(freed(both), freed(&apart));
+        assert_eq!((live(both).len(), freed(both).len()), (10, 20));
+        assert_eq!(thread_name(both, freed(both)[0].thread), "one");
+        assert_eq!(thread_name(both, freed(both)[0].block.thread), "zero");
+        assert_eq!(missing(both), [""; 0]);
+    }
+    // One core alone: what the other one did is missing, and nothing else.
+    let alone = ledger(&[file(&zero)]).expect("there are heap events");
+    assert_eq!((live(&alone).len(), missing(&alone).len()), (20, 0));
+}
+
+#[test]
+fn events_that_say_their_core_are_read() {
+    let mut device = Device::begun(Some(0));
+    device.task(1, "zero").task(2, "one").numbers(4, &[1], 1);
+    device.says_core = Some(1);
+    device.numbers(4, &[2], 1).alloc(0x2000, 7, &CALLERS);
+    device.says_core = Some(0);
+    device.alloc(0x3000, 9, &CALLERS);
+    let heading = ";\n; ESP_Extension\n;\n";
+    let ledger = ledger(&[[heading.as_bytes(), &device.bytes].concat()]).expect("there are heap events");
+    let live = live(&ledger);
+    assert_eq!([thread_name(&ledger, live[0].thread), thread_name(&ledger, live[1].thread)], ["one", "zero"]);
+}
+
+#[test]
+fn an_address_that_is_given_out_twice_ends_nothing() {
+    let mut device = Device::begun(None);
+    device.alloc(0x2000, 7, &CALLERS).alloc(0x2000, 9, &CALLERS).alloc(0x4000, 1, &CALLERS).free(0x2000, &CALLERS);
+    let ledger = one(&device);
+    assert_eq!(live(&ledger).len(), 1);
+    let freed = freed(&ledger);
+    assert_eq!(
+        freed.iter().map(|entry| (entry.block.size, entry.by)).collect::<Vec<_>>(),
+        [(Some(7), Kind::UNSEEN), (Some(9), Kind::HEAP_CAPS_FREE)]
+    );
+    assert_eq!(ledger.tallies().expect("it can be read").get(TallyCounter::Displaced), 1);
+}
+
+#[test]
+fn a_free_within_a_live_block_is_an_error_and_one_right_behind_it_is_none() {
+    let mut device = Device::begun(None);
+    device
+        .task(7, "main")
+        .numbers(4, &[7], 1)
+        .alloc(0x2000, 16, &CALLERS)
+        .free(0x2010, &CALLERS[..1])
+        .free(0x2008, &CALLERS[..2]);
+    let ledger = one(&device);
+    let errors = ledger.errors().expect("it can be read");
+    assert_eq!(errors.len(), 1);
+    let entry = errors[0].entry;
+    assert_eq!(
+        (entry.kind, entry.address, entry.block, entry.block_bytes),
+        (ErrorKind::BadFree as u16, 0x2008, 0x2000, 16)
+    );
+    assert!(entry.stacks[0].site != entry.stacks[1].site && entry.stacks[1].site.0 != 0);
+    assert_eq!(live(&ledger).len(), 1);
+}
+
+#[test]
+fn events_that_were_dropped_on_the_device_are_told() {
+    let mut device = sample();
+    device.numbers(1, &[12], 1).numbers(1, &[5], 1);
+    let said = missing(&one(&device));
+    assert_eq!(said, ["The device dropped 17 events for want of room."]);
+}
+
+#[test]
+fn a_stream_without_heading_or_module_is_read_all_the_same() {
+    let mut device = Device { bytes: vec![0; 10], says_core: None };
+    device.numbers(24, &[HERTZ, 1, 1, 0], 0).alloc(0x2000, 16, &CALLERS);
+    assert!(is_log(&device.bytes));
+    let options = LogOptions { only: None, width: Width::W64 };
+    let made = read_log(&device.bytes[..], options).expect("memory can be read");
+    assert_eq!(made.len(), 1);
+    let ledger = ledger(&[device.bytes.clone()]).expect("there are heap events");
+    assert_eq!(live(&ledger).len(), 1);
+    assert_eq!(ledger.process().all_of("remark.").count(), 1);
+}
+
+#[test]
+fn streams_cut_anywhere_or_with_any_byte_changed_do_no_harm() {
+    let whole = file(&sample());
+    let all = live(&one(&sample())).len();
+    for cut in 0..whole.len() {
+        if let Some(ledger) = ledger(&[whole[..cut].to_vec()]) {
+            assert!(live(&ledger).len() <= all + 1, "cut at {cut}");
+        }
+    }
+    for at in 0..whole.len() {
+        for value in [0, 0x7f, 0x80, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            if let Some(ledger) = ledger(&[bytes]) {
+                live(&ledger);
+                freed(&ledger);
+            }
+        }
+    }
+    let mut endless = file(&Device::begun(None));
+    endless.extend_from_slice(&[4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    assert!(ledger(&[endless]).is_none());
+    let mut damaged = file(&sample());
+    damaged.extend_from_slice(&[4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    let said = missing(&ledger(&[damaged]).expect("there are heap events"));
+    assert!(said.len() == 1 && said[0].contains("a number has more than five bytes"), "{said:?}");
+}
