@@ -10,7 +10,7 @@ const WIDTH: usize = 100;
 
 /// Commands by what they are for. What stands in none of these reads ledgers.
 const RECORDING: &[&str] = &["run", "recover", "snapshot"];
-const LOGS: &[&str] = &["convert", "decode", "encode"];
+const LOGS: &[&str] = &["convert", "receive", "decode", "encode"];
 const MINOR: &[&str] = &["header", "sdk", "completions", "man", "help"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -84,6 +84,43 @@ impl LedgerDraft {
         })
     }
 
+    /// Another one with the same in it.
+    ///
+    /// # Errors
+    /// If the files cannot be read, or written.
+    pub fn copy(&self) -> io::Result<LedgerDraft> {
+        Ok(LedgerDraft {
+            shape: self.shape,
+            header: self.header.clone(),
+            records: self.records.copy()?,
+            history: self.history.copy()?,
+            element: Vec::new(),
+            stacks: self.stacks.clone(),
+            threads: self.threads.clone(),
+            heaps: self.heaps.clone(),
+            strings: self.strings.clone(),
+            process: self.process.clone(),
+            wide: self.wide.clone(),
+            errors: self.errors.clone(),
+            ..*self
+        })
+    }
+
+    /// How long a tick is, once that is known; 0: it is not.
+    pub fn tick_ns(&mut self, tick_ns: u32) {
+        self.header.tick_ns = tick_ns;
+    }
+
+    /// Gives a thread another name.
+    pub fn rename(&mut self, row: ThreadRow, name: &str) {
+        let bytes = thread::bytes(WORD).next_multiple_of(8);
+        let at = (row.0 as usize).saturating_mul(bytes).saturating_add(thread::name(WORD));
+        let name = name.bytes().chain(std::iter::repeat(0)).take(16);
+        for (place, byte) in self.threads.iter_mut().skip(at).zip(name) {
+            *place = byte;
+        }
+    }
+
     /// The call site of these return addresses, innermost first. Zeros are left out.
     pub fn stack(&mut self, frames: &[u64]) -> Site {
         self.stacks.site(frames)

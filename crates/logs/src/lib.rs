@@ -11,6 +11,7 @@
 
 pub mod draft;
 mod esp;
+pub mod events;
 pub mod lines;
 pub mod log;
 pub mod lws;

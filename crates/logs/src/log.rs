@@ -6,6 +6,7 @@ use std::io::{self, BufRead};
 use heapledger_lws::Width;
 
 use crate::esp::EspLog;
+use crate::events::{self, EventBooks};
 use crate::lines::LogLines;
 use crate::lws::{LeadIn, LineWindow, TraceScanner};
 use crate::sysview::{self, SysTrace};
@@ -20,11 +21,13 @@ pub enum LogKind {
     Esp,
     /// Streams of SystemView with ESP-IDF's heap events.
     SystemView,
+    /// Events of devices with our crate.
+    Events,
 }
 
 impl LogKind {
     /// All of them.
-    pub const ALL: &'static [LogKind] = &[LogKind::Lws, LogKind::Esp, LogKind::SystemView];
+    pub const ALL: &'static [LogKind] = &[LogKind::Lws, LogKind::Esp, LogKind::SystemView, LogKind::Events];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -32,6 +35,7 @@ impl LogKind {
             LogKind::Lws => "lws",
             LogKind::Esp => "esp-idf",
             LogKind::SystemView => "systemview",
+            LogKind::Events => "events",
         }
     }
 }
@@ -61,12 +65,14 @@ pub struct LogOptions {
 /// # Errors
 /// Those of the input, and of temporary files.
 pub fn read_log<R: BufRead>(mut input: R, options: LogOptions) -> io::Result<Vec<LogLedger>> {
-    let is_stream = match options.only {
-        Some(only) => only == LogKind::SystemView,
-        None => sysview::is_stream(input.fill_buf()?),
-    };
-    if is_stream {
+    let begin = input.fill_buf()?;
+    let only = |kind, is_it: fn(&[u8]) -> bool| options.only.map_or_else(|| is_it(begin), |only| only == kind);
+    if only(LogKind::SystemView, sysview::is_stream) {
         return read_streams([input]);
+    }
+    // Events may come as text as well.
+    if options.only.is_none_or(|only| only == LogKind::Events) && events::is_stream(begin) {
+        return events::read_stream(input);
     }
     let wants = |kind| options.only.is_none_or(|only| only == kind);
     let mut lines = LogLines::new(input);
@@ -74,9 +80,13 @@ pub fn read_log<R: BufRead>(mut input: R, options: LogOptions) -> io::Result<Vec
     let mut scanner = TraceScanner::new(options.width, LeadIn::Needed);
     let mut traces: Option<TraceLedger> = None;
     let mut esp = EspLog::default();
+    let mut books = EventBooks::default();
     while window.advance(&mut lines)? {
         if wants(LogKind::Esp) {
             esp.line(&window.line)?;
+        }
+        if wants(LogKind::Events) {
+            books.line(&window.line.bytes)?;
         }
         if wants(LogKind::Lws) && window.line.bytes.contains(&b'~') {
             scanner.line(&window.line, &window.behind);
@@ -95,6 +105,9 @@ pub fn read_log<R: BufRead>(mut input: R, options: LogOptions) -> io::Result<Vec
         made.push(LogLedger { file: ledger.finish()?, kind: LogKind::Lws, name });
     }
     made.extend(esp.end()?);
+    if books.is_any() {
+        made.extend(books.ledgers()?);
+    }
     Ok(made)
 }
 
@@ -112,5 +125,8 @@ pub fn read_streams<R: BufRead>(inputs: impl IntoIterator<Item = R>) -> io::Resu
 
 /// Whether bytes that a file begins with are text, or the head of a stream that a ledger can be made of.
 pub fn is_log(begin: &[u8]) -> bool {
-    !begin.is_empty() && !begin.contains(&0) || sysview::is_stream(begin)
+    if begin.starts_with(&heapledger_format::MAGIC) || begin.starts_with(b"\x7fELF") {
+        return false;
+    }
+    !begin.is_empty() && !begin.contains(&0) || sysview::is_stream(begin) || events::is_stream(begin)
 }

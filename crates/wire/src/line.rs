@@ -9,6 +9,23 @@ use crate::{FRAME_BYTES_MAX, cobs};
 /// What stands before a frame in a log.
 pub const LEAD_IN: &str = "~h#";
 
+/// What a host sends to have all live blocks told: see [`crate::message::Mark::LiveBegins`].
+pub const ASK: &[u8; 4] = b"~h?\n";
+
+/// Looks for [`ASK`] in what a host sends, byte by byte.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked(u8);
+
+impl Asked {
+    /// Whether this byte is the last one of it.
+    pub fn byte(&mut self, byte: u8) -> bool {
+        let place =
+            if ASK.get(usize::from(self.0)) == Some(&byte) { self.0.wrapping_add(1) } else { u8::from(byte == ASK[0]) };
+        self.0 = if usize::from(place) == ASK.len() { 0 } else { place };
+        usize::from(place) == ASK.len()
+    }
+}
+
 /// Takes frames.
 pub trait Line {
     /// Takes a whole frame, or nothing of it. It must not wait: false says that there is no room now, and the events of the

@@ -21,13 +21,13 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("heapledger", &["format", "guard", "linux", "process", "recorder", "unwind", "watch"]),
     // Outside of them.
     ("source", &["format"]),
-    ("logs", &["format", "lws"]),
+    ("logs", &["format", "lws", "wire"]),
     ("symbols", &[]),
     ("launch", &["format", "source"]),
     ("debuginfod", &["symbols"]),
     ("analysis", &["format", "guard", "source", "symbols"]),
     ("report", &["analysis", "format", "source", "symbols"]),
-    ("cli", &["analysis", "debuginfod", "format", "launch", "logs", "lws", "report", "source", "symbols"]),
+    ("cli", &["analysis", "debuginfod", "format", "launch", "logs", "lws", "report", "source", "symbols", "wire"]),
     // Tests only.
     ("testing", &["format"]),
 ];

@@ -9,6 +9,7 @@ mod convert;
 mod decode;
 mod encode;
 mod heapmap;
+mod receive;
 mod saving;
 
 /// All of them.
@@ -18,6 +19,8 @@ pub(crate) enum DeviceCommand {
     Heapmap(Box<heapmap::HeapmapArgs>),
     /// Keep the ledgers that a log tells of
     Convert(convert::ConvertArgs),
+    /// A ledger of the events that a device sends, while they come
+    Receive(receive::ReceiveArgs),
     /// Decode compressed backtraces of libwebsockets
     Decode(decode::DecodeArgs),
     /// Encode backtraces as libwebsockets does
@@ -31,6 +34,7 @@ impl DeviceCommand {
         match self {
             DeviceCommand::Heapmap(arguments) => heapmap::run(*arguments).map(done),
             DeviceCommand::Convert(arguments) => convert::run(&arguments).map(done),
+            DeviceCommand::Receive(arguments) => receive::run(&arguments).map(done),
             DeviceCommand::Decode(arguments) => decode::run(&arguments),
             DeviceCommand::Encode(arguments) => encode::run(&arguments),
         }

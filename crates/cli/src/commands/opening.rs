@@ -21,7 +21,8 @@ pub(crate) struct FromLog(LogKind);
 
 impl clap::ValueEnum for FromLog {
     fn value_variants<'a>() -> &'a [FromLog] {
-        const ALL: &[FromLog] = &[FromLog(LogKind::Lws), FromLog(LogKind::Esp), FromLog(LogKind::SystemView)];
+        const ALL: &[FromLog] =
+            &[FromLog(LogKind::Lws), FromLog(LogKind::Esp), FromLog(LogKind::SystemView), FromLog(LogKind::Events)];
         ALL
     }
 

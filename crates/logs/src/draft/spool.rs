@@ -26,6 +26,24 @@ impl Spool {
         Ok(Spool { file, kept: Vec::new(), first, at: first })
     }
 
+    /// Another one with the same elements.
+    pub(super) fn copy(&self) -> io::Result<Spool> {
+        let mut copy = Spool::new(self.first)?;
+        let mut at = self.first;
+        if let Some(file) = &self.file {
+            let mut buffer = vec![0u8; KEPT_BYTES];
+            while at < self.at {
+                let wanted = buffer.len().min((self.at - at) as usize);
+                let Some(part) = buffer.get_mut(..wanted) else { break };
+                file.read_exact_at(part, at)?;
+                copy.add(part)?;
+                at += wanted as u64;
+            }
+        }
+        copy.add(&self.kept)?;
+        Ok(copy)
+    }
+
     pub(super) fn add(&mut self, element: &[u8]) -> io::Result<()> {
         self.kept.extend_from_slice(element);
         if self.kept.len() >= KEPT_BYTES { self.flush() } else { Ok(()) }

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use heapledger_format::Site;
 use heapledger_format::section::{pc, site};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct StackTable {
     /// Code addresses by their numbers, less 1.
     codes: Vec<u64>,

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use heapledger_format::session::process as key;
 use heapledger_launch::finish::{abandon_when_told, plain, remember};
 use heapledger_launch::output::{Pending, check, numbered_before_ending};
+use heapledger_logs::log::LogLedger;
 use heapledger_source::{Finished, Ledger, finish};
 
 /// Packs `ledger` into a file of that name, or, if there is one already, with a number in it. No file is ever replaced.
@@ -22,6 +23,48 @@ pub(crate) fn save(ledger: &Ledger, wanted: &Path) -> Result<(PathBuf, Finished)
     let names = std::iter::once(wanted.to_owned()).chain((1..).map(|number| numbered_before_ending(wanted, number)));
     let path = pending.place_at_first(names).with_context(|| wanted.display().to_string())?;
     Ok((path, finished))
+}
+
+/// Files of ours that are written again and again, each whole at any time.
+pub(crate) struct Renewed {
+    wanted: PathBuf,
+    paths: Vec<PathBuf>,
+}
+
+impl Renewed {
+    /// The first one will have that name, or, if there is such a file already, one with a number in it.
+    pub(crate) fn new(wanted: PathBuf) -> Result<Renewed> {
+        check(&wanted)?;
+        let mut files = Renewed { wanted, paths: Vec::new() };
+        files.one_more();
+        Ok(files)
+    }
+
+    /// Where the first one is.
+    pub(crate) fn first(&self) -> &Path {
+        self.paths.first().unwrap_or(&self.wanted)
+    }
+
+    fn one_more(&mut self) {
+        let names = (0..).map(|number| numbered_before_ending(&self.wanted, number));
+        let free = names.into_iter().find(|path| !path.exists() && !self.paths.contains(path));
+        self.paths.extend(free);
+    }
+
+    /// Writes all of them; where each is, what it is of, and what is in it.
+    pub(crate) fn write(&mut self, made: Vec<LogLedger>) -> Result<Vec<(PathBuf, String, Finished)>> {
+        let mut written = Vec::new();
+        for (index, one) in made.into_iter().enumerate() {
+            if self.paths.len() <= index {
+                self.one_more();
+            }
+            let Some(path) = self.paths.get(index) else { continue };
+            let ledger = Ledger::of_file(one.file, path)?;
+            let version = [(key::RUN_VERSION, env!("CARGO_PKG_VERSION").to_owned())];
+            written.push((path.clone(), one.name, finish(&ledger, path, &version, &mut |_, _| {})?));
+        }
+        Ok(written)
+    }
 }
 
 /// What the ledger of a log is called if nobody says it: after the log, in the working directory.
