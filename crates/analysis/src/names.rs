@@ -79,8 +79,10 @@ pub struct Names<'a> {
     damaged: u64,
     passing: Passing,
     stripped: Vec<String>,
-    /// Of a ledger without modules: the file whose code addresses it has.
-    everything: Option<Module>,
+    /// Of a ledger without modules: the files whose code addresses it has.
+    everything: Vec<Module>,
+    /// Which of them knows a code address, if it is not the first.
+    of_file: HashMap<Code, usize>,
 }
 
 /// The frame between a signal handler and what it interrupted. No call returns there, so what stands before it is no
@@ -121,14 +123,16 @@ impl<'a> Names<'a> {
             asked: BTreeSet::new(),
             damaged: 0,
             passing: Passing::default(),
-            everything: None,
+            everything: Vec::new(),
+            of_file: HashMap::new(),
         })
     }
 
-    /// All code addresses of the ledger, which has no modules, are those of this file.
+    /// All code addresses of the ledger, which has no modules, are those of this file; of several files (a program and what a chip
+    /// has in its ROM) those of the first that knows them.
     pub fn of_file(&mut self, path: PathBuf) {
         let (row, build_id) = (0, Vec::new());
-        self.everything = Some(Module { row, path, build_id, bias: 0, low: 0, high: 0, generation: 0 });
+        self.everything.push(Module { row, path, build_id, bias: 0, low: 0, high: 0, generation: 0 });
     }
 
     /// Paths of source files are shown without the first of these that they begin with.
@@ -204,17 +208,13 @@ impl<'a> Names<'a> {
         // As below, return addresses less one. What has no name may get one later, if the program runs.
         let generated: Vec<u64> = generated.into_iter().collect();
         let addresses: Vec<u64> = generated.iter().map(|address| address.saturating_sub(1)).collect();
-        let named = match &self.everything {
-            Some(module) => {
-                let id = ModuleId { path: &module.path, build_id: &module.build_id };
-                self.symbolizer.resolve(&id, &addresses, &mut |_, _| {}, options.deadline)
-            }
-            None => self.symbolizer.resolve_generated(&addresses),
-        };
-        for (offset, resolved) in generated.into_iter().zip(named) {
-            if !resolved.frames.is_empty() {
+        if self.everything.is_empty() {
+            let named = self.symbolizer.resolve_generated(&addresses);
+            for (offset, resolved) in generated.into_iter().zip(named).filter(|(_, named)| !named.frames.is_empty()) {
                 self.frames.insert(Code { module: None, offset }, resolved);
             }
+        } else {
+            self.resolve_in_files(addresses, options);
         }
         // A module may have come since the table was read: the program may be running.
         if wanted.keys().any(|row| !self.modules.contains_key(row)) {
@@ -251,6 +251,25 @@ impl<'a> Names<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Looks addresses up in the files that were said to have all of them, each in the first that knows it.
+    fn resolve_in_files(&mut self, mut addresses: Vec<u64>, options: NamingOptions) {
+        for (index, module) in self.everything.iter().enumerate() {
+            let id = ModuleId { path: &module.path, build_id: &module.build_id };
+            let named = self.symbolizer.resolve(&id, &addresses, &mut |_, _| {}, options.deadline);
+            let mut unknown = Vec::new();
+            for (address, resolved) in addresses.into_iter().zip(named) {
+                if resolved.frames.is_empty() {
+                    unknown.push(address);
+                    continue;
+                }
+                let code = Code { module: None, offset: address.wrapping_add(1) };
+                self.frames.insert(code, resolved);
+                self.of_file.insert(code, index);
+            }
+            addresses = unknown;
+        }
     }
 
     /// The stack of `site`, with the names found so far.
@@ -321,7 +340,8 @@ impl<'a> Names<'a> {
         let before = to.len();
         let module = code.module.and_then(|row| self.modules.get(&row));
         let bias = module.map_or(0, |(module, _)| module.bias);
-        let everything = self.everything.as_ref().filter(|_| code.module.is_none());
+        let file = self.of_file.get(&code).copied().unwrap_or(0);
+        let everything = self.everything.get(file).filter(|_| code.module.is_none());
         let everything = everything.map(|module| Arc::from(module.path.to_string_lossy()));
         let plain = NamedFrame {
             address: Some(code.offset.wrapping_add(bias)).filter(|_| code.module.is_none() || module.is_some()),

@@ -170,3 +170,36 @@ fn what_is_no_log_is_refused_with_a_sentence() {
         }
     }
 }
+
+#[test]
+fn a_log_that_tells_a_hash_of_its_program_is_compared_with_it_and_a_rom_may_stand_beside() {
+    let scratch = Scratch::new("logs-hash");
+    let source = |name: &str| format!("void {name}(void) {{ }}\nint main(void) {{ {name}(); return 0; }}\n");
+    let options = &["-g", "-O0", "-no-pie"][..];
+    let app = scratch.compile("app", &source("in_app"), options);
+    let place = &["-g", "-O0", "-no-pie", "-Wl,-Ttext-segment=0x7000000"][..];
+    let rom = scratch.compile("rom", &source("in_rom"), place);
+    let sum = Command::new("sha256sum").arg(&app).output().expect("sha256sum is needed for this test");
+    let sum = String::from_utf8_lossy(&sum.stdout)[..16].to_owned();
+    let address = |program: &std::path::Path, name: &str| {
+        let symbols = Command::new("nm").arg(program).output().expect("nm is needed for this test");
+        let symbols = String::from_utf8(symbols.stdout).expect("UTF-8");
+        let line = symbols.lines().find(|line| line.ends_with(&format!(" T {name}"))).expect("a function").to_owned();
+        u64::from_str_radix(&line[..16], 16).expect("an address") + 4
+    };
+    let (in_app, in_rom) = (address(&app, "in_app"), address(&rom, "in_rom"));
+    let log = |sum: &str| {
+        format!(
+            "ELF file SHA256:  {sum}\n====== Heap Trace: 1 records (8 capacity) ======\n    10 bytes (@ 0x3fc90010, Internal) allocated CPU 1 ccount 0x00002414 caller 0x{in_app:08x}:0x{in_rom:08x}\n====== Heap Trace Summary ======\n10 bytes alive in trace (1/1 allocations)\n================================\n"
+        )
+    };
+    fs::write(scratch.cwd().join("same.log"), log(&sum)).expect("written");
+    fs::write(scratch.cwd().join("other.log"), log("0123456789abcdef")).expect("written");
+    let dump = |name: &str| {
+        output(heapledger().args(["dump", name, "--exe"]).arg(&app).arg("--exe").arg(&rom).current_dir(scratch.cwd()))
+    };
+    let same = dump("same.log");
+    assert!(out(&same).contains("in_app") && out(&same).contains("in_rom") && err(&same).is_empty(), "{same:?}");
+    let other = dump("other.log");
+    assert!(out(&other).contains("in_app") && err(&other).contains("is of another build"), "{other:?}");
+}

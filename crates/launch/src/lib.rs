@@ -23,7 +23,7 @@ pub mod output;
 pub mod recover;
 mod roomy;
 pub mod session;
-mod sha256;
+pub mod sha256;
 pub mod size;
 pub mod snapshot;
 pub mod start;

@@ -37,7 +37,7 @@ fn root(number: u128, power: u32) -> u32 {
 }
 
 /// The hash of some bytes.
-pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut padded = bytes.to_vec();
     padded.push(0x80);
     padded.resize((padded.len() + 8).next_multiple_of(64) - 8, 0);

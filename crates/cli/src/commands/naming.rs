@@ -12,6 +12,7 @@ use super::Progress;
 use super::standard::Usage;
 use crate::terminal::Transfers;
 
+mod hash;
 mod symbolizer;
 
 /// Arguments of commands that name frames.
@@ -19,7 +20,7 @@ mod symbolizer;
 #[command(next_help_heading = "Names of functions")]
 pub(crate) struct NamingArgs {
     /// Read functions and lines of a module from FILE, wherever its own is: the program or a library before it was stripped,
-    /// or its debug file; may be given several times. Refused if its build id is another
+    /// or its debug file; may be given several times, for a chip's ROM, too. Refused if its build id is another
     #[arg(long, value_name = "FILE", value_parser = file)]
     pub(crate) exe: Vec<PathBuf>,
     /// Look for separate debug files in DIR too, laid out as /usr/lib/debug; may be given several times
@@ -76,6 +77,7 @@ impl NamingArgs {
                 return Err(Usage::new(problem.to_string()).into());
             }
         }
+        ledgers.iter().for_each(|ledger| self.compare_hash(ledger));
         Ok(())
     }
 
