@@ -5,13 +5,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use heapledger_format::account::Account;
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::errors::ErrorEntry;
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, State};
 use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::record::Options;
-use heapledger_format::section::{SectionRow, heap, thread, wide};
+use heapledger_format::section::{SectionRow, heap, heap_figures, thread, wide};
 use heapledger_format::session::process as key;
 use heapledger_format::{Entry, Field, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter, ThreadRow};
 
@@ -26,10 +27,15 @@ use stacks::StackTable;
 /// As the host that makes it.
 const CODEC: Codec = Codec { order: ByteOrder::Little, word: WordSize::W64 };
 const WORD: WordSize = CODEC.word;
+/// Bytes of a heap's row, figures of its own included.
+const HEAP_BYTES: usize = heap_figures::bytes(WORD);
 /// Sections begin at multiples of this.
 const ALIGN_BYTES: u64 = 64;
 /// Most sentences about one thing: the rest is counted.
 const SENTENCES_MAX: usize = 20;
+
+/// Where in a heap's row a figure of its own lies: one of [`heap_figures`].
+pub type HeapPlace = fn(WordSize) -> usize;
 
 /// A ledger that is being made.
 #[derive(Debug)]
@@ -46,6 +52,7 @@ pub struct LedgerDraft {
     process: Vec<u8>,
     wide: Vec<u8>,
     errors: Vec<u8>,
+    accounts: Vec<u8>,
     tallies: [u64; TALLY_WORDS],
     sentences: [usize; 2],
     live_bytes: u64,
@@ -76,6 +83,7 @@ impl LedgerDraft {
             process: Vec::new(),
             wide: Vec::new(),
             errors: Vec::new(),
+            accounts: Vec::new(),
             tallies: [0; TALLY_WORDS],
             sentences: [0; 2],
             live_bytes: 0,
@@ -102,6 +110,7 @@ impl LedgerDraft {
             process: self.process.clone(),
             wide: self.wide.clone(),
             errors: self.errors.clone(),
+            accounts: self.accounts.clone(),
             ..*self
         })
     }
@@ -157,19 +166,41 @@ impl LedgerDraft {
     }
 
     /// One more heap, `None` if there is no number for it. Its range may be unknown: all ones, 0.
-    pub fn heap(&mut self, name: &str, [low, high]: [u64; 2], capabilities: u32) -> Option<u8> {
-        let bytes = heap::bytes(WORD);
-        let row = u8::try_from(self.heaps.len() / bytes).ok()?;
-        let mut element = vec![0u8; bytes];
+    pub fn heap(&mut self, name: &str, range: [u64; 2], capabilities: u32) -> Option<u8> {
+        self.heap_with(name, range, capabilities, &[])
+    }
+
+    /// The same with what the heap knows of itself: places of [`heap_figures`], and figures.
+    pub fn heap_with(
+        &mut self,
+        name: &str,
+        [low, high]: [u64; 2],
+        capabilities: u32,
+        figures: &[(HeapPlace, u64)],
+    ) -> Option<u8> {
+        let row = u8::try_from(self.heaps.len() / HEAP_BYTES).ok()?;
+        let mut element = vec![0xffu8; HEAP_BYTES];
         CODEC.put(&mut element, heap::state(WORD), 4, 1);
         CODEC.put(&mut element, heap::name_at(WORD), 4, self.strings.len() as u64);
         CODEC.put(&mut element, heap::name_bytes(WORD), 4, name.len() as u64);
         CODEC.put(&mut element, heap::capabilities(WORD), 4, u64::from(capabilities));
         CODEC.put(&mut element, heap::low(WORD), WORD.bytes(), low);
         CODEC.put(&mut element, heap::high(WORD), WORD.bytes(), high);
+        for (place, figure) in figures {
+            CODEC.put(&mut element, place(WORD), WORD.bytes(), *figure);
+        }
         self.strings.extend_from_slice(name.as_bytes());
         self.heaps.extend_from_slice(&element);
         Some(row)
+    }
+
+    /// What a thread holds of a heap.
+    pub fn account(&mut self, account: &Account) {
+        let at = self.accounts.len();
+        self.accounts.resize(at + Account::bytes(WORD), 0);
+        if let Some(element) = self.accounts.get_mut(at..) {
+            account.write(CODEC, element);
+        }
     }
 
     /// A number for the next event.
@@ -360,16 +391,17 @@ impl LedgerDraft {
             at = (at + bytes).next_multiple_of(ALIGN_BYTES);
         }
         let [sites, pcs] = self.stacks.sections();
-        let tables: [(SectionKind, usize, &[u8]); 9] = [
+        let tables: [(SectionKind, usize, &[u8]); 10] = [
             (SectionKind::Sites, heapledger_format::section::site::BYTES, &sites),
             (SectionKind::Pcs, heapledger_format::section::pc::BYTES, &pcs),
             (SectionKind::Threads, thread::bytes(WORD).next_multiple_of(8), &self.threads),
-            (SectionKind::Heaps, heap::bytes(WORD), &self.heaps),
+            (SectionKind::Heaps, HEAP_BYTES, &self.heaps),
             (SectionKind::Strings, 1, &self.strings),
             (SectionKind::Process, 1, &self.process),
             (SectionKind::Tallies, TALLY_WORDS * WORD.bytes(), &tallies),
             (SectionKind::Wide, wide::BYTES, &self.wide),
             (SectionKind::Errors, ErrorEntry::bytes(WORD), &self.errors),
+            (SectionKind::Accounts, Account::bytes(WORD), &self.accounts),
         ];
         for (kind, element_bytes, bytes) in tables {
             file.write_all_at(bytes, at)?;

@@ -11,11 +11,13 @@ use crate::log::{LogKind, LogLedger};
 
 mod dump;
 mod faults;
+mod stats;
 mod trace;
 mod words;
 
 use dump::TraceDump;
 use faults::{Fault, fault};
+use stats::HeapStats;
 use trace::{DumpPart, parts};
 
 /// Most faults that are kept for a dump; more are counted.
@@ -28,13 +30,15 @@ pub(crate) struct EspLog {
     faults: Vec<(u64, Fault)>,
     faults_left: u64,
     sha256: Option<String>,
-    made: Vec<LogLedger>,
+    /// With the lines that they begin in.
+    made: Vec<(u64, LogLedger)>,
+    stats: Option<HeapStats>,
     /// Faults behind the last dump wait for another one, or for the end.
     last: Option<(TraceDump, usize)>,
 }
 
 /// What a log must have in it before a line is looked at more closely.
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 20] = [
     "====",
     " bytes ",
     " allocations",
@@ -47,6 +51,14 @@ const WORDS: [&str; 12] = [
     "HEAP",
     "heap",
     "alloc",
+    "ALIVE",
+    "DELETED",
+    "CURRENT MEMORY",
+    "ALLOC 0x",
+    "Heap summary",
+    "free_block",
+    "Block 0x",
+    "\u{2518}",
 ];
 
 impl EspLog {
@@ -66,6 +78,10 @@ impl EspLog {
         }
         if text.contains("rst:0x") {
             self.dump_is_over()?;
+            self.stats_are_over()?;
+        }
+        if let Some(over) = HeapStats::take(&mut self.stats, line.number, &text)? {
+            self.stats_ledger(over)?;
         }
         if let Some(fault) = fault(&text) {
             if self.faults.len() < FAULTS_MAX {
@@ -108,6 +124,18 @@ impl EspLog {
         Ok(())
     }
 
+    fn stats_are_over(&mut self) -> io::Result<()> {
+        self.stats.take().filter(HeapStats::is_any).map_or(Ok(()), |stats| self.stats_ledger(stats))
+    }
+
+    fn stats_ledger(&mut self, stats: HeapStats) -> io::Result<()> {
+        let (line, name) = (stats.line, stats.name());
+        let mut draft = stats.draft;
+        draft.process(crate::trace_ledger::LOG_KEY, "esp-idf");
+        self.made.push((line, LogLedger { file: draft.finish()?, kind: LogKind::Esp, name }));
+        Ok(())
+    }
+
     /// What was read so far of a dump is all of it.
     fn dump_is_over(&mut self) -> io::Result<()> {
         if let Some(dump) = self.dump.take().filter(TraceDump::is_any) {
@@ -125,6 +153,8 @@ impl EspLog {
     }
 
     fn ledger(&mut self, dump: Option<TraceDump>, faults: &[(u64, Fault)]) -> io::Result<()> {
+        let first_fault = faults.first().map_or(0, |(line, _)| *line);
+        let line = dump.as_ref().map_or(first_fault, |dump| dump.line);
         let name = match &dump {
             Some(dump) => format!("heap trace in line {}", dump.line),
             None => "what the allocator found wrong".to_owned(),
@@ -146,13 +176,14 @@ impl EspLog {
         if std::mem::take(&mut self.faults_left) != 0 {
             draft.missing("The log has more lines on what the allocator found wrong than are kept.");
         }
-        self.made.push(LogLedger { file: draft.finish()?, kind: LogKind::Esp, name });
+        self.made.push((line, LogLedger { file: draft.finish()?, kind: LogKind::Esp, name }));
         Ok(())
     }
 
     /// All ledgers of the log.
     pub(crate) fn end(mut self) -> io::Result<Vec<LogLedger>> {
         self.dump_is_over()?;
+        self.stats_are_over()?;
         if let Some((dump, _)) = self.last.take() {
             let faults = std::mem::take(&mut self.faults);
             self.ledger(Some(dump), &faults)?;
@@ -160,7 +191,8 @@ impl EspLog {
             let faults = std::mem::take(&mut self.faults);
             self.ledger(None, &faults)?;
         }
-        Ok(self.made)
+        self.made.sort_by_key(|(line, _)| *line);
+        Ok(self.made.into_iter().map(|(_, ledger)| ledger).collect())
     }
 }
 
