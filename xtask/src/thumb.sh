@@ -82,6 +82,7 @@ compile format heapledger_format
 compile unwind heapledger_unwind
 compile guard heapledger_guard
 compile lws heapledger_lws
+compile metadata heapledger_metadata --extern heapledger_lws
 compile wire heapledger_wire --extern heapledger_lws
 compile recorder heapledger_recorder --extern heapledger_format
 # Without `std` the crate for programs records with the backend for chips; what records on Linux is empty.

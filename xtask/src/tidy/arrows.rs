@@ -12,6 +12,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("recorder", &["format"]),
     ("guard", &[]),
     ("lws", &[]),
+    ("metadata", &["lws"]),
     ("wire", &["lws"]),
     ("process", &["format", "guard", "linux", "recorder", "unwind"]),
     ("api", &["format", "linux", "process", "recorder", "unwind", "watch"]),
