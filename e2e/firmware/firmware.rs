@@ -6,59 +6,22 @@
 
 extern crate alloc;
 
+mod inner;
+mod start;
+
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::alloc::{GlobalAlloc, Layout};
-use core::arch::{asm, global_asm};
-use core::cell::UnsafeCell;
+use core::arch::asm;
 use core::hint::black_box;
-use core::ptr::{null_mut, with_exposed_provenance_mut};
+use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use heapledger::chip::{Board, ChipAllocator, ChipRegion, Config, FRAMES_MAX, HeapDescription, Options, Shape};
+use heapledger::chip::{Board, ChipAllocator, Clock, Config, HeapDescription, cortex_m};
+use inner::Inner;
+use start::fail;
 
-global_asm!(
-    ".section .vectors, \"a\"",
-    ".word stack_top, Reset",
-    ".rept 13",
-    ".word Fault",
-    ".endr",
-    ".word Tick",
-    ".text",
-    ".thumb_func",
-    ".global Reset",
-    "Reset:",
-    "movs r7, #0",
-    "ldr r0, =bss_start",
-    "ldr r1, =bss_end",
-    "movs r2, #0",
-    "0: cmp r0, r1",
-    "bhs 1f",
-    "str r2, [r0], #4",
-    "b 0b",
-    "1: ldr r0, =data_start",
-    "ldr r1, =data_end",
-    "ldr r3, =data_load",
-    "2: cmp r0, r1",
-    "bhs 3f",
-    "ldr r2, [r3], #4",
-    "str r2, [r0], #4",
-    "b 2b",
-    "3: bl start",
-    ".thumb_func",
-    "Fault: movs r0, #99",
-    "bl fail",
-);
-
-/// Ends QEMU with this status.
-#[unsafe(no_mangle)]
-extern "C" fn fail(status: u32) -> ! {
-    let block = [0x2_0026, status];
-    // SAFETY: the semihosting call SYS_EXIT_EXTENDED.
-    unsafe { asm!("bkpt #0xab", in("r0") 0x20, in("r1") &raw const block) };
-    loop {}
-}
+pub(crate) use cortex_m::without_interrupts;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
@@ -70,108 +33,21 @@ fn write(register: usize, value: u32) {
     unsafe { with_exposed_provenance_mut::<u32>(register).write_volatile(value) };
 }
 
-/// Runs something without interrupts.
-fn without_interrupts<T>(work: impl FnOnce() -> T) -> T {
-    let mask: u32;
-    // SAFETY: only whether interrupts are taken changes.
-    unsafe { asm!("mrs {}, primask", "cpsid i", out(reg) mask) };
-    let result = work();
-    // SAFETY: as above; it is as it was.
-    unsafe { asm!("msr primask, {}", in(reg) mask) };
-    result
-}
-
-fn is_in_interrupt() -> bool {
-    let number: u32;
-    // SAFETY: reads a register.
-    unsafe { asm!("mrs {}, ipsr", out(reg) number) };
-    number != 0
-}
-
-/// Blocks of powers of two bytes; what is given back is given again, the last first.
-struct Inner(UnsafeCell<Books>);
-
-struct Books {
-    used: usize,
-    free: [*mut *mut u8; 16],
-}
-
-// SAFETY: only looked at without interrupts.
-unsafe impl Sync for Inner {}
-
-/// What it gives. Beside it: what is not zero has a copy of all of itself in the flash.
-struct Memory(UnsafeCell<[u64; 2048]>);
-
-// SAFETY: nobody looks at it as a whole.
-unsafe impl Sync for Memory {}
-
-static MEMORY: Memory = Memory(UnsafeCell::new([0; 2048]));
-
-fn class(layout: Layout) -> usize {
-    layout.size().max(layout.align()).max(8).next_power_of_two().trailing_zeros() as usize
-}
-
-// SAFETY: a block is given to one at a time, and lies at a multiple of its size's power of two within aligned memory.
-unsafe impl GlobalAlloc for Inner {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        without_interrupts(|| {
-            // SAFETY: nobody else looks at it meanwhile.
-            let books = unsafe { &mut *self.0.get() };
-            let (class, bytes) = (class(layout), 1 << class(layout));
-            let first = books.free[class];
-            if !first.is_null() {
-                // SAFETY: a free block begins with the address of the next one.
-                books.free[class] = unsafe { first.read() }.cast();
-                return first.cast();
-            }
-            let memory = MEMORY.0.get().cast::<u8>();
-            let base = memory as usize;
-            let at = (base + books.used).next_multiple_of(bytes.min(64)) - base;
-            if layout.align() > 64 || at + bytes > size_of::<Memory>() {
-                return null_mut();
-            }
-            books.used = at + bytes;
-            memory.wrapping_add(at)
-        })
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        without_interrupts(|| {
-            // SAFETY: as above.
-            let books = unsafe { &mut *self.0.get() };
-            // SAFETY: the block is ours again, and has room for an address.
-            unsafe { block.cast::<*mut u8>().write(books.free[class(layout)].cast()) };
-            books.free[class(layout)] = block.cast();
-        })
-    }
-}
-
 struct Firmware;
 
 static TICKS: AtomicU32 = AtomicU32::new(0);
 static TASK: AtomicU32 = AtomicU32::new(0);
-
-impl Shape for Firmware {
-    type Word = u32;
-    const OPTIONS: Options = Options(Options::ALL.0 & !Options::ACTUAL_SIZE);
-    const SITES_MAX: u32 = 512;
-    const TASKS_MAX: u32 = 4;
-    const HEAPS_MAX: u32 = 1;
-
-    fn ticks() -> u32 {
-        TICKS.load(Relaxed)
-    }
-}
 
 // SAFETY: there is one core, and no interrupt comes.
 unsafe impl Board for Firmware {
     const CONFIG: Config<'static> = Config {
         history: 32,
         tasks: 4,
+        depth: 8,
+        largest_bytes: 0xFFFE,
+        clock: Some(Clock { tick_ns: 2_000_000, bits: 32 }),
         heaps: &[HeapDescription { name: "sram", low: 0x2000_0000, high: 0x2001_0000 }],
         process: b"program=firmware\0",
-        machine: 40,
-        tick_ns: 2_000_000,
         ..Config::minimal(200, 512)
     };
 
@@ -179,44 +55,23 @@ unsafe impl Board for Firmware {
         without_interrupts(work)
     }
 
-    fn task() -> Option<u32> {
-        (!is_in_interrupt()).then(|| TASK.load(Relaxed))
+    fn ticks() -> u32 {
+        TICKS.load(Relaxed)
     }
 
-    /// Along frame pointers, as far as they lead upwards through the RAM.
-    #[inline(always)]
-    fn stack(frames: &mut [u32; FRAMES_MAX]) -> usize {
-        let mut pointer: u32;
-        // SAFETY: reads a register.
-        unsafe { asm!("mov {}, r7", out(reg) pointer) };
-        let mut count = 0;
-        while count < 6 && (0x2000_0000..0x2000_FFF8).contains(&pointer) && pointer % 4 == 0 {
-            let frame = with_exposed_provenance_mut::<[u32; 2]>(pointer as usize);
-            // SAFETY: in the RAM, as was just looked at.
-            let [outer, code] = unsafe { frame.read_volatile() };
-            if code >= 0xFFFF_FFE0 {
-                break; // no code, but the end of an interrupt
-            }
-            // Not the bit that says that it is Thumb code.
-            frames[count] = code & !1;
-            count += 1;
-            if outer <= pointer {
-                break;
-            }
-            pointer = outer;
-        }
-        count
+    fn task() -> Option<u32> {
+        Some(TASK.load(Relaxed))
+    }
+
+    fn is_in_interrupt() -> bool {
+        cortex_m::is_in_interrupt()
     }
 }
 
-const WORDS: usize = Firmware::CONFIG.words::<Firmware>();
-
-#[unsafe(export_name = "heapledger_ledger")]
-static LEDGER: ChipRegion<Firmware, WORDS> = ChipRegion::new();
+heapledger::chip_ledger!(Firmware);
 
 #[global_allocator]
-static HEAP: ChipAllocator<Inner, Firmware, WORDS> =
-    ChipAllocator::new(Inner(UnsafeCell::new(Books { used: 0, free: [null_mut(); 16] })), &LEDGER);
+static HEAP: ChipAllocator<Inner, Firmware> = ChipAllocator::new(Inner::new());
 
 /// What is live: address, size, and who allocated it (the task's number, 0 in an interrupt).
 #[repr(C)]
@@ -293,10 +148,8 @@ fn keeps_for_ever(size: usize, task: u32) {
 
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
-    HEAP.with(|ledger| {
-        ledger.task_begins(0x1000, 1, "sensors");
-        ledger.task_begins(0x2000, 2, "radio");
-    });
+    HEAP.books().task_begins(0x1000, 1, "sensors");
+    HEAP.books().task_begins(0x2000, 2, "radio");
     // SysTick: so many cycles, then on, with interrupts, by the processor's clock.
     write(0xE000_E014, 50_000);
     write(0xE000_E018, 0);

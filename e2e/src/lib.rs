@@ -20,6 +20,7 @@ pub mod sdk;
 pub mod terminal;
 pub mod tracked;
 
+pub mod chip;
 pub mod counts;
 pub mod expect;
 pub mod faults;

@@ -3,50 +3,30 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
+use heapledger_e2e::chip::{MACHINES, Machine};
 use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, find, heapledger, is_fresh, root, target};
-use heapledger_e2e::{Result, check, process, skip};
+use heapledger_e2e::tools::{command, heapledger, root};
+use heapledger_e2e::{Result, check, process};
 use serde_json::{Value, json};
 
 const RAM: usize = 0x2000_0000;
 const RAM_BYTES: usize = 64 << 10;
-/// The chip. It stops where a reset is asked for. Time goes by instructions: interrupts come at the same ones each time, however busy
-/// this machine is.
-const QEMU: &str = "qemu-system-arm -machine mps2-an385 -display none -monitor none -serial none \
-                    -semihosting-config enable=on,target=native -no-reboot -no-shutdown -icount shift=6,sleep=off";
+/// The chip; QEMU stops where a reset is asked for.
+const CHIP: Machine = MACHINES[0];
+
+fn qemu() -> String {
+    format!("{} -no-reboot -no-shutdown", CHIP.qemu().join(" "))
+}
+
 /// The bytes before the firmware's own table.
 const MAGIC: &[u8] = b"what is live is:";
 
 fn text(error: impl ToString) -> String {
     error.to_string()
-}
-
-/// The firmware that `cargo xtask test thumb` has linked, if there is all that runs it.
-fn firmware(programs: &[&str]) -> Option<PathBuf> {
-    if let Some(missing) = programs.iter().find(|name| find(&[name]).is_none()) {
-        skip("firmware", &format!("{missing} is not installed"));
-        return None;
-    }
-    let product = target().join("thumb/out/firmware");
-    let sources = ["crates/heapledger/src/chip.rs", "e2e/firmware/firmware.rs", "e2e/firmware/cortex_m3.ld"];
-    let mut sources: Vec<PathBuf> = sources.iter().map(|path| root().join(path)).collect();
-    let of_directory =
-        |name: &str| fs::read_dir(root().join(name)).into_iter().flatten().flatten().map(|file| file.path());
-    sources.extend(of_directory("crates/recorder/src/chip").filter(|path| !path.ends_with("tests.rs")));
-    sources.extend(of_directory("crates/recorder/src/policy"));
-    if !product.exists() {
-        skip("firmware", "`cargo xtask test thumb` has not linked it here");
-        return None;
-    }
-    if !is_fresh(&product, &sources) {
-        skip("firmware", "`cargo xtask test thumb` has linked it of other sources");
-        return None;
-    }
-    Some(product)
 }
 
 /// A chip, and the line by which it is asked.
@@ -62,9 +42,9 @@ impl Drop for Chip {
 /// Runs the firmware until it asks for a reset, and saves the memory as it is then.
 fn run(firmware: &Path, image: &Path) -> Result {
     // What hangs is ended from outside: nobody waits for a line for ever.
-    let mut qemu = command("timeout");
-    qemu.arg("300").args(QEMU.split(' ')).args(["-qmp", "stdio", "-kernel"]).arg(firmware);
-    let child = qemu.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
+    let mut timed = command("timeout");
+    timed.arg("300").args(qemu().split(' ')).args(["-qmp", "stdio", "-kernel"]).arg(firmware);
+    let child = timed.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
     let mut chip = Chip(child.map_err(text)?);
     let mut asks = chip.0.stdin.take().ok_or("no stdin")?;
     let mut lines = BufReader::new(chip.0.stdout.take().ok_or("no stdout")?).lines();
@@ -111,7 +91,7 @@ fn address(value: &Value) -> u64 {
 
 #[test]
 fn an_image_of_its_memory_says_what_is_live() -> Result {
-    let Some(firmware) = firmware(&["qemu-system-arm"]) else { return Ok(()) };
+    let Some(firmware) = CHIP.firmware("firmware", &[]) else { return Ok(()) };
     let scratch = Scratch::new();
     let image = scratch.path("ram.bin");
     run(&firmware, &image)?;
@@ -123,8 +103,14 @@ fn an_image_of_its_memory_says_what_is_live() -> Result {
     let lines = read("dump", &image, &["--exe", &exe])?;
     let mut said = BTreeMap::new();
     for block in lines.iter().filter(|line| line["type"] == "block") {
-        // The rows of tasks are in the order in which the firmware named them.
-        let who = block["thread"]["row"].as_u64().map_or(0, |row| row + 1);
+        // The rows of tasks are in the order in which the firmware named them; interrupts came later.
+        let who = match block["thread"]["row"].as_u64() {
+            Some(row @ 0..2) => row + 1,
+            _ => {
+                check!(block["thread"]["name"] == "interrupts", "nobody's: {block}");
+                0
+            }
+        };
         let bytes = block["size"].as_u64().unwrap_or_default();
         said.insert(address(&block["address"]), (bytes, who));
         let functions: Vec<&str> =
@@ -157,9 +143,9 @@ fn blocks(ledger: &Path) -> Result<Vec<(u64, Value, Value)>> {
 
 #[test]
 fn a_debugger_carries_the_ledger_off() -> Result {
-    let Some(firmware) = firmware(&["qemu-system-arm", "gdb-multiarch"]) else { return Ok(()) };
+    let Some(firmware) = CHIP.firmware("firmware", &["gdb-multiarch"]) else { return Ok(()) };
     let scratch = Scratch::new();
-    let remote = format!("target remote | exec {QEMU} -S -gdb stdio -kernel {}", firmware.display());
+    let remote = format!("target remote | exec {} -S -gdb stdio -kernel {}", qemu(), firmware.display());
     let script = format!("source {}", root().join("gdb/heapledger.gdb").display());
     let memory = format!("dump binary memory ram.bin {RAM} {}", RAM + RAM_BYTES);
     let mut gdb = command("gdb-multiarch");

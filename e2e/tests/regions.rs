@@ -9,7 +9,6 @@ use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::{Result, check};
 use heapledger_format::Kind;
-use heapledger_format::record::Options;
 use heapledger_recorder::chip::{Caller, ChipLedger, Config, NewBlock, Shape, Word};
 use serde_json::Value;
 
@@ -18,7 +17,7 @@ struct Wide;
 
 impl Shape for Wide {
     type Word = u64;
-    const OPTIONS: Options = Options(Options::STACK | Options::HISTORY | Options::ACTUAL_SIZE);
+    const CONFIG: Config<'static> = Config { history: 8, actual_sizes: true, ..Config::minimal(50, 64) };
 }
 
 /// The same with the words of a microcontroller.
@@ -26,14 +25,12 @@ struct Narrow;
 
 impl Shape for Narrow {
     type Word = u32;
-    const OPTIONS: Options = Wide::OPTIONS;
+    const CONFIG: Config<'static> = Wide::CONFIG;
 }
 
-const CONFIG: Config = Config { history: 8, ..Config::minimal(50, 64) };
-
 fn new<S: Shape>() -> ChipLedger<S, Vec<S::Word>> {
-    let region = vec![S::Word::default(); CONFIG.words::<S>()];
-    ChipLedger::new(region, &CONFIG).expect("room")
+    let region = vec![S::Word::default(); S::CONFIG.words::<S::Word>()];
+    ChipLedger::new(region).expect("room")
 }
 
 /// Enters so many blocks from `lowest` on, 64 bytes apart, and takes every third out again. Returns the sizes of those that are left,
@@ -45,7 +42,7 @@ fn fill<S: Shape>(
     code: u64,
 ) -> Result<BTreeMap<u64, u64>> {
     let frames = [S::Word::cut(code), S::Word::cut(0x4000)];
-    let caller = Caller { frames: &frames, task: None };
+    let caller = Caller { frames: &frames, ..Caller::default() };
     let mut left = BTreeMap::new();
     for number in 0..blocks {
         let (address, size) = (lowest + number * 64, 10 + number);
@@ -54,7 +51,7 @@ fn fill<S: Shape>(
             address: S::Word::cut(address),
             size: S::Word::cut(size),
             actual: Some(S::Word::cut(size.next_multiple_of(16))),
-            heap: 0,
+            heap: None,
         };
         check!(ledger.allocated(&new, &caller), "the block {number} found no room");
         left.insert(address, size);

@@ -60,9 +60,12 @@ pub(crate) const TEST: &[Need] = &[
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];
 
-/// For tests that are skipped without: a chip, and the debugger that knows it.
-pub(crate) const CHIP: &[Need] =
-    &[command("qemu-system-arm", "qemu-system-arm"), command("gdb-multiarch", "gdb-multiarch")];
+/// For tests that are skipped without: chips, and the debugger that knows them.
+pub(crate) const CHIP: &[Need] = &[
+    command("qemu-system-arm", "qemu-system-arm"),
+    command("qemu-system-riscv32", "qemu-system-misc"),
+    command("gdb-multiarch", "gdb-multiarch"),
+];
 
 /// For measuring: programs, and the tools that we are compared with.
 pub(crate) const BENCH: &[Need] = &[

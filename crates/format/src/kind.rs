@@ -8,6 +8,7 @@
 /// and `vPortFree`. Readers have the second as [`Kind::ended_by`] gives it, so that each function is a kind of its own;
 /// recorders have numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
 pub struct Kind(pub u8);
 
 /// Kinds are narrower than a byte in a record: numbers run from 0 to `KIND_LIMIT - 1`.

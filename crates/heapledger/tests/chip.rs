@@ -5,23 +5,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, hint, process, thread};
 
-use heapledger::chip::{Board, Caller, ChipAllocator, ChipRegion, Config, NewBlock, Options, Shape, Word};
+use heapledger::chip::{Address, Board, ChipAllocator, Config, Frame, FrameList, NewBlock, words};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_source::Ledger;
 
 struct Program;
-
-impl Shape for Program {
-    type Word = usize_word::Address;
-    const OPTIONS: Options = Options(Options::STACK | Options::HISTORY);
-}
-
-mod usize_word {
-    #[cfg(target_pointer_width = "64")]
-    pub(crate) type Address = u64;
-    #[cfg(target_pointer_width = "32")]
-    pub(crate) type Address = u32;
-}
 
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -38,26 +26,21 @@ unsafe impl Board for Program {
         result
     }
 
-    fn stack(frames: &mut [Self::Word; heapledger::chip::FRAMES_MAX]) -> usize {
-        frames[..2].copy_from_slice(&[0x1234, 0x5678]);
-        2
+    fn stack(_: Frame, frames: &mut FrameList) {
+        assert!(frames.push(0x1234) && frames.push(0x5678));
     }
 }
 
-const WORDS: usize = Program::CONFIG.words::<Program>();
-static LEDGER: ChipRegion<Program, WORDS> = ChipRegion::new();
+heapledger::chip_ledger!(Program);
 
 #[global_allocator]
-static HEAP: ChipAllocator<System, Program, WORDS> = ChipAllocator::new(System, &LEDGER);
-
-// Another one with the same region.
-static OTHER: ChipAllocator<System, Program, WORDS> = ChipAllocator::new(System, &LEDGER);
+static HEAP: ChipAllocator<System, Program> = ChipAllocator::new(System);
 
 /// What the ledger holds now.
 fn read() -> (Ledger, Vec<Entry>, Vec<FreedEntry>) {
-    let mut region: Vec<u64> = Vec::with_capacity(WORDS);
-    HEAP.with(|ledger| region.extend(ledger.region().iter().map(|word| word.widen()))).expect("a ledger");
-    let bytes: Vec<u8> = region.iter().flat_map(|word| word.to_ne_bytes()[..size_of::<usize>()].to_vec()).collect();
+    let mut region = vec![0; words::<Program>()];
+    assert_eq!(HEAP.books().copy(&mut region), region.len());
+    let bytes: Vec<u8> = region.iter().flat_map(|word: &Address| word.to_ne_bytes()).collect();
     let path = PathBuf::from(format!("{}/chip-{}.ram", env!("CARGO_TARGET_TMPDIR"), process::id()));
     fs::write(&path, bytes).expect("a file");
     let ledger = Ledger::open(&path).expect("a ledger");
@@ -90,11 +73,8 @@ fn what_is_live_is_in_the_region() {
             scope.spawn(|| (0..300).for_each(|size| drop(hint::black_box(vec![0u8; size]))));
         }
     });
-    HEAP.with(|ledger| {
-        let of_a_pool = NewBlock { kind: Kind::POOL_ALLOC, address: 0x1000, size: 77, actual: None, heap: 0 };
-        assert!(ledger.allocated(&of_a_pool, &Caller { frames: &[0x99], task: None }));
-    });
-    assert!(OTHER.with(|_| ()).is_none(), "a region has two ledgers");
+    let of_a_pool = NewBlock { kind: Kind::POOL_ALLOC, address: 0x1000, size: 77, actual: None, heap: None };
+    assert!(HEAP.books().allocated(&of_a_pool, Frame::NONE));
 
     let (ledger, live, freed) = read();
     assert_eq!(ledger.header().codec.word.bytes(), size_of::<usize>());

@@ -1,48 +1,53 @@
-//! The backend for a chip: a ledger in one region of memory, under the caller's critical section.
+//! A ledger in one region of memory, under the caller's critical section: for chips.
 //!
-//! *You supply* memory, a [`Shape`] (what is recorded, a clock), a [`Config`] (how much there is room for), and on every call the call
+//! *You supply* memory, a [`Shape`] (what is recorded, for how much there is room, a clock), and on every call the call
 //! stack and the task; *this module* keeps a ledger in that memory which the ordinary reader reads out of a memory dump. There
 //! is no lock in here and no atomic: call it with interrupts off, or under the lock of the heap. It
-//! allocates nothing and never waits. A ledger is a value: there can be many, each with a region of its own, with 32-bit words or
+//! allocates nothing and never waits. There can be many ledgers, each with a region of its own, with 32-bit words or
 //! with 64-bit ones.
 //!
 //! ```text
-//! region:  header | records | history ring | call sites | code addresses | index | tasks | heaps | strings | process
-//!          header.rs  backend.rs             sites.rs                    index.rs tasks.rs   (sizes: config.rs)
+//! region:  header | records | history ring | call sites | code addresses | index | tasks | heaps | strings | process | notes
+//!          header.rs  records.rs             sites.rs                    index.rs tasks.rs                       (places: plan.rs)
 //! ```
 //!
-//! Where the fields of a record lie follows from the shape, and the compiler knows it (`shape.rs`); the descriptors in the header are
+//! Where all of it lies follows from the shape, and the compiler knows it: a store into a record is a store. The descriptors in the header are
 //! for readers. Every section but records and index is there only if the shape asks for it; a minimal ledger's header, descriptors
-//! and section table take 256 bytes. Code addresses have a section of their own where words have 64 bits.
+//! and section table take 256 bytes. Code addresses have a section of their own where words have 64 bits. Nothing is kept outside of
+//! the region: whoever has its memory has the ledger.
+//!
+//! What an allocation, a free and a `realloc` mean is what [`crate::policy`] says, written down a second time: that one reckons in 64 bits, for
+//! many threads, and took five times the code and ten times the instructions here. The same model holds for both (`tests/model` of
+//! `heapledger-process`).
 //!
 //! While an update is under way the header's busy mark is set, as in eCos: a reader of a halted target
 //! sees that what it reads may be half done.
 //!
 //! ```
-//! use heapledger_recorder::chip::{Caller, ChipLedger, Config, NewBlock, Shape};
-//! use heapledger_format::{Kind, record::Options};
+//! use heapledger_recorder::chip::{Caller, ChipLedger, Config, NewBlock, Running, Shape};
+//! use heapledger_format::Kind;
 //!
 //! struct Board;
 //! impl Shape for Board {
 //!     type Word = u32;
-//!     const OPTIONS: Options = Options(Options::STACK | Options::HISTORY);
+//!     const CONFIG: Config<'static> = Config { history: 16, ..Config::minimal(100, 200) };
 //! }
 //!
-//! const CONFIG: Config = Config { history: 16, ..Config::minimal(100, 200) };
-//! let region = [0; CONFIG.words::<Board>()];
-//! let mut ledger = ChipLedger::<Board, _>::new(region, &CONFIG)?;
-//! let caller = Caller { frames: &[0x0800_1234, 0x0800_0042], task: None };
-//! let block = NewBlock { kind: Kind::MALLOC, address: 0x2000_0100, size: 24, actual: None, heap: 0 };
+//! let region = [0; Board::CONFIG.words::<u32>()];
+//! let mut ledger = ChipLedger::<Board, _>::new(region)?;
+//! let caller = Caller { frames: &[0x0800_1234, 0x0800_0042], ..Caller::default() };
+//! let block = NewBlock { kind: Kind::MALLOC, address: 0x2000_0100, size: 24, actual: None, heap: None };
 //! assert!(ledger.allocated(&block, &caller));
 //! assert!(ledger.freed(0x2000_0100, Kind::FREE, &caller));
 //! # Ok::<(), heapledger_recorder::chip::ChipError>(())
 //! ```
 
-mod backend;
 mod config;
 mod header;
 mod index;
 mod memory;
+mod plan;
+mod records;
 mod shape;
 mod sites;
 mod tasks;
@@ -51,19 +56,22 @@ mod word;
 #[cfg(test)]
 mod tests;
 
-pub use config::{ChipError, Config, HeapDescription};
+pub use config::{ChipError, Clock, Config, HeapDescription};
+pub use header::{BusyMark, busy_mark, header_unit_count, header_units, missed_word};
+pub use memory::Memory;
 pub use shape::Shape;
 pub use word::Word;
 
-use crate::backend::{Begun, Ended};
-use crate::policy::{self, Detached, Reallocated};
-use config::{Places, Plan};
-use core::borrow::BorrowMut;
+use crate::backend::Slot;
+use crate::policy::Reallocated;
 use core::marker::PhantomData;
 use core::sync::atomic::{Ordering, compiler_fence};
-use heapledger_format::header::{State, at, counter_at};
-use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter};
+use memory::ones;
+
+use records::End;
 use shape::Fixed;
+use tasks::Row;
 
 /// A block that an allocation function just returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,86 +84,92 @@ pub struct NewBlock<W = u32> {
     pub size: W,
     /// Bytes it really has, if known.
     pub actual: Option<W>,
-    /// The heap it came from: a row of [`Config::heaps`].
-    pub heap: u8,
+    /// The heap it came from: a row of [`Config::heaps`]. `None`: the one with that address.
+    pub heap: Option<u8>,
+}
+
+/// Who runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Running<W = u32> {
+    /// Nobody says.
+    #[default]
+    Unknown,
+    /// The task with this handle.
+    Task(W),
+    /// An interrupt's handler, of whichever task it was.
+    Interrupt,
 }
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller<'f, W = u32> {
-    /// Return addresses, innermost frame first.
+    /// Return addresses, innermost frame first. (An address of 0 is nobody's.)
     pub frames: &'f [W],
-    /// Handle of the running task; `None` in an interrupt handler, or where there are no tasks.
-    pub task: Option<W>,
+    /// Who runs.
+    pub running: Running<W>,
+    /// Some of the frames are guesses.
+    pub is_guessed: bool,
 }
 
 impl<W> Default for Caller<'_, W> {
     fn default() -> Self {
-        Caller { frames: &[], task: None }
+        Caller { frames: &[], running: Running::Unknown, is_guessed: false }
     }
 }
 
-/// A ledger in a region of memory: in words that it owns (an array, a `Vec`) or borrows (`&mut [u32]`).
-pub struct ChipLedger<S: Shape, R: BorrowMut<[S::Word]>> {
+/// A block taken out of the index while `realloc` decides over it. Readers still see its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InRealloc<W = u32> {
+    slot: u32,
+    address: W,
+    number: W,
+    time: W,
+}
+
+/// A ledger in a region of memory: in words that it owns (an array, a `Vec`) or borrows (`&mut [u32]`). It is those words and
+/// nothing else.
+pub struct ChipLedger<S: Shape, R: Memory<S::Word>> {
     region: R,
-    places: Places,
-    depth: u16,
-    /// The vacant slot to be taken next, plus 1; the others hang on it.
-    free: u32,
-    /// Slots that were ever taken.
-    slots_used: u32,
-    /// Where the next history entry goes.
-    ring_next: u32,
-    /// History entries that were ever written.
-    ring_used: u32,
-    /// Rows of tasks in use.
-    tasks_used: u32,
-    /// The row of the task that is calling.
-    task: Option<ThreadRow>,
-    live_blocks: u32,
-    /// The clock's reading when the ledger began.
-    started: u32,
-    /// Ticks since then at the last reading, and how often they went round.
-    ticks: (u32, u32),
     shape: PhantomData<S>,
 }
 
-impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
+impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// A new ledger in `region`, whose contents are overwritten.
     ///
     /// # Errors
-    /// If the region has less than [`Config::words`], or the configuration asks for what the layout cannot hold.
-    pub fn new(region: R, config: &Config) -> Result<Self, ChipError> {
-        config.check::<S>()?;
-        let plan = Plan::new::<S>(config);
-        let given = region.borrow().len();
-        if given < plan.bytes.div_ceil(S::WORD_BYTES) {
-            let given = given.saturating_mul(S::WORD_BYTES);
-            return Err(ChipError::TooSmall { needed: plan.bytes, given });
-        }
-        let started = if S::HAS_TIME { S::ticks() } else { 0 };
-        let mut ledger = ChipLedger {
-            region,
-            shape: PhantomData,
-            places: plan.places,
-            depth: config.depth,
-            free: 0,
-            slots_used: 0,
-            ring_next: 0,
-            ring_used: 0,
-            tasks_used: 0,
-            task: None,
-            live_blocks: 0,
-            started,
-            ticks: (0, 0),
-        };
-        ledger.set_up(config, &plan);
+    /// If the region has less than [`Config::words`].
+    pub fn new(region: R) -> Result<Self, ChipError> {
+        let mut ledger = Self::checked(region)?;
+        ledger.set_up();
         Ok(ledger)
+    }
+
+    /// The ledger that is in `region`, or a new one if there is none of this shape, or it is in the middle of an update.
+    ///
+    /// # Errors
+    /// If the region has less than [`Config::words`].
+    #[inline(always)]
+    pub fn open(region: R) -> Result<Self, ChipError> {
+        let mut ledger = Self::checked(region)?;
+        if !ledger.is_idle() {
+            ledger.set_up();
+        }
+        Ok(ledger)
+    }
+
+    #[inline(always)]
+    fn checked(region: R) -> Result<Self, ChipError> {
+        let given = region.words().len();
+        if given < S::PLAN.words {
+            let bytes = |words: usize| words.saturating_mul(S::WORD_BYTES);
+            return Err(ChipError::TooSmall { needed: bytes(S::PLAN.words), given: bytes(given) });
+        }
+        Ok(ChipLedger { region, shape: PhantomData })
     }
 
     /// The region: its bytes, as they lie in memory, are the ledger.
     pub fn region(&self) -> &[S::Word] {
-        self.region.borrow()
+        self.region.words()
     }
 
     /// Those bytes: written to a file they are a ledger that can be read.
@@ -167,38 +181,67 @@ impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
         })
     }
 
+    /// The ledger that is in `region`, where the caller has looked at its [`busy_mark`]. `None` if the region is too small.
+    #[inline(always)]
+    pub fn lent(region: R) -> Option<Self> {
+        Self::checked(region).ok()
+    }
+
+    /// A figure of the whole ledger.
+    pub fn figure(&self, counter: GlobalCounter) -> S::Word {
+        self.global(counter)
+    }
+
     /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
+    #[inline(always)]
     pub fn allocated(&mut self, block: &NewBlock<S::Word>, caller: &Caller<S::Word>) -> bool {
-        self.update(caller, |ledger| {
-            let begun = ledger.describe_begin(block, caller);
-            policy::begin(ledger, &begun)
-        })
+        let is_entered = self.update_history(|ledger| {
+            let row = ledger.row_of(caller.running);
+            let site = ledger.site_of(caller);
+            ledger.begin(block, (site, row))
+        });
+        if !is_entered {
+            S::records_full();
+        }
+        is_entered
     }
 
     /// Takes a block out of the ledger; to be called before the real free, unless the critical section
     /// encloses both. Returns whether the ledger knew it.
+    #[inline(always)]
     pub fn freed(&mut self, address: S::Word, by: Kind, caller: &Caller<S::Word>) -> bool {
-        self.update(caller, |ledger| {
-            let ended = ledger.describe_end(by, caller);
-            policy::end(ledger, address.widen(), &ended)
+        self.update_history(|ledger| {
+            let Some(slot) = ledger.index_remove(address) else {
+                ledger.count(TallyCounter::UnknownFrees);
+                return false;
+            };
+            let (number, time) = (ledger.number_of_end(), ledger.time());
+            let row = ledger.row_of(caller.running);
+            let site = ledger.site_of_end(caller);
+            ledger.close(slot, &End { number, time, by, site, row });
+            true
         })
     }
 
     /// Before the real `realloc`, if it runs outside of the critical section: nobody who gets the
     /// address next can be confused with the block. Hand the value to [`ChipLedger::realloc_ends`].
-    pub fn realloc_begins(&mut self, address: S::Word) -> Option<Detached> {
-        self.update(&Caller::default(), |ledger| policy::detach(ledger, address.widen()))
+    pub fn realloc_begins(&mut self, address: S::Word) -> Option<InRealloc<S::Word>> {
+        self.update(|ledger| ledger.detach(address))
     }
 
     /// After the real `realloc`, a call of the function `by`. Returns whether there is a new block in the ledger now.
     pub fn realloc_ends(
         &mut self,
-        detached: Option<Detached>,
+        detached: Option<InRealloc<S::Word>>,
         by: Kind,
         outcome: Reallocated<NewBlock<S::Word>>,
         caller: &Caller<S::Word>,
     ) -> bool {
-        self.update(caller, |ledger| ledger.settle(detached, by, outcome, caller))
+        let is_entered = self.update_history(|ledger| ledger.settle(detached, by, outcome, caller));
+        if !is_entered && matches!(outcome, Reallocated::Gave(_)) {
+            S::records_full();
+        }
+        is_entered
     }
 
     /// A `realloc` of the block at `old` (0: none, it only allocates), told after the fact: only where
@@ -210,125 +253,225 @@ impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
         outcome: Reallocated<NewBlock<S::Word>>,
         caller: &Caller<S::Word>,
     ) -> bool {
-        self.update(caller, |ledger| match (old.widen(), outcome) {
-            (0, Reallocated::Gave(new)) => {
-                let begun = ledger.describe_begin(&new, caller);
-                policy::begin(ledger, &begun)
-            }
-            (0, _) => {
-                ledger.add_tally(TallyCounter::FailedCalls, 1);
+        match (old == S::Word::ZERO, outcome) {
+            (true, Reallocated::Gave(new)) => self.allocated(&new, caller),
+            (true, _) => {
+                self.call_failed();
                 false
             }
-            (old, _) => {
-                let detached = policy::detach(ledger, old);
-                ledger.settle(detached, by, outcome, caller)
+            (false, _) => {
+                let detached = self.realloc_begins(old);
+                self.realloc_ends(detached, by, outcome, caller)
             }
-        })
+        }
     }
 
     /// An allocation function returned no block.
     pub fn call_failed(&mut self) {
-        self.update(&Caller::default(), |ledger| ledger.add_tally(TallyCounter::FailedCalls, 1));
+        self.update(|ledger| ledger.count(TallyCounter::FailedCalls));
     }
 
-    /// So many blocks began while nobody could enter them.
-    pub fn calls_missed(&mut self, blocks: u32) {
-        self.update(&Caller::default(), |ledger| ledger.add_tally(TallyCounter::LostBusy, u64::from(blocks)));
+    /// Reads the clock, where nobody may have allocated for as long as it goes once round.
+    pub fn note_time(&mut self) {
+        self.update(|ledger| {
+            ledger.time();
+        });
     }
 
     /// Recording has ended for good: a reader is told so. Nothing keeps the ledger from going on.
     pub fn stop(&mut self) {
-        self.set_state(State::Stopped);
-    }
-
-    fn settle(
-        &mut self,
-        detached: Option<Detached>,
-        by: Kind,
-        outcome: Reallocated<NewBlock<S::Word>>,
-        caller: &Caller<S::Word>,
-    ) -> bool {
-        let outcome = outcome.and_then(|new| Some(self.describe_begin(&new, caller)));
-        policy::settle(self, detached, by, &outcome, |ledger| ledger.describe_end(by, caller).site)
-    }
-
-    fn describe_begin(&mut self, block: &NewBlock<S::Word>, caller: &Caller<S::Word>) -> Begun {
-        Begun {
-            kind: block.kind,
-            address: block.address.widen(),
-            size: block.size.widen(),
-            actual: if S::EXCESS.width_bits == 0 { None } else { block.actual.map(Word::widen) },
-            site: self.site(caller.frames),
-            heap: block.heap,
-            alignment: 0,
-        }
-    }
-
-    fn describe_end(&mut self, by: Kind, caller: &Caller<S::Word>) -> Ended {
-        // The stack of a free is only kept in the history.
-        Ended { by, site: if S::HAS_HISTORY { self.site(caller.frames) } else { Site::NONE } }
+        self.set_stopped();
     }
 
     /// Runs one update under the busy mark.
-    fn update<T>(&mut self, caller: &Caller<S::Word>, change: impl FnOnce(&mut Self) -> T) -> T {
-        self.put(at::BUSY, 2, 1);
+    #[inline(always)]
+    fn update<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        self.set_busy(true);
         // A debugger may halt the target anywhere: the compiler must not move the change out.
         compiler_fence(Ordering::SeqCst);
-        if S::HAS_TASKS {
-            self.task = caller.task.and_then(|handle| self.task_row(handle));
-        }
         let result = change(self);
-        if S::HAS_TIME {
-            let now = self.time();
-            self.set_global(GlobalCounter::LastTime, now.0);
-        }
         compiler_fence(Ordering::SeqCst);
-        self.put(at::BUSY, 2, 0);
+        self.set_busy(false);
         S::update_done();
         result
     }
 
-    /// Ticks since the ledger began: the clock's 32 bits, and how often they went round. 0 where time is not recorded.
+    /// The same for an update that may fill the history. A debugger that is told of that finds the update complete.
     #[inline(always)]
-    fn time(&mut self) -> Ticks {
+    fn update_history<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        let (result, is_full) = self.update(|ledger| {
+            let result = change(ledger);
+            (result, ledger.turn_history())
+        });
+        if is_full {
+            S::history_full();
+        }
+        result
+    }
+
+    #[inline(always)]
+    fn site_of(&mut self, caller: &Caller<S::Word>) -> Site {
+        if caller.is_guessed && S::HAS_STACKS {
+            self.count(TallyCounter::StacksGuessed);
+        }
+        self.site(caller.frames)
+    }
+
+    /// The stack of a free is only kept in the history.
+    #[inline(always)]
+    fn site_of_end(&mut self, caller: &Caller<S::Word>) -> Site {
+        if S::HAS_HISTORY { self.site_of(caller) } else { Site::NONE }
+    }
+
+    /// Ticks since the ledger began: what the clock has gone on since it was last asked is added. 0 where time is not recorded.
+    #[inline(always)]
+    fn time(&mut self) -> S::Word {
         if !S::HAS_TIME {
-            return Ticks(0);
+            return S::Word::ZERO;
         }
-        let (last, rounds) = self.ticks;
-        let ticks = S::ticks().wrapping_sub(self.started);
-        self.ticks = (ticks, if ticks < last { rounds.wrapping_add(1) } else { rounds });
-        Ticks(u64::from(self.ticks.1) << 32 | u64::from(ticks))
+        let now = S::ticks() & S::CLOCK_MASK;
+        let gone = now.wrapping_sub(self.word(S::NOTES.clock).widen() as u32) & S::CLOCK_MASK;
+        self.set_word(S::NOTES.clock, S::Word::cut(u64::from(now)));
+        let time = self.global(GlobalCounter::LastTime).widen().saturating_add(u64::from(gone));
+        let time = S::Word::cut(time.min(S::Word::ZERO.not().widen()));
+        self.set_global(GlobalCounter::LastTime, time);
+        time
     }
 
-    fn set_state(&mut self, state: State) {
-        self.put(at::STATE, 1, state as u64);
-    }
-
+    /// Enters a block, if there is room.
     #[inline(always)]
-    fn global(&self, counter: GlobalCounter) -> u64 {
-        self.get(counter_at(S::Word::SIZE, counter as usize), S::WORD_BYTES).widen()
+    fn begin(&mut self, block: &NewBlock<S::Word>, (site, row): (Site, Row)) -> bool {
+        if block.address > ones::<S>(S::ADDRESS.width_bits) {
+            self.count(TallyCounter::LostNoIndex);
+            return false;
+        }
+        let Some(slot) = self.take_slot() else {
+            self.set_full(true);
+            self.count(TallyCounter::LostNoRecord);
+            return false;
+        };
+        let Some(number) = self.number() else {
+            self.release_slot(slot);
+            self.count(TallyCounter::LostNoRecord);
+            return false;
+        };
+        let time = self.time();
+        self.enter(slot, block, (number, time), (site, row));
+        true
     }
 
-    /// Sets a counter; what does not fit into a word saturates.
+    /// Fills a slot, lets the address lead there, and counts.
     #[inline(always)]
-    fn set_global(&mut self, counter: GlobalCounter, value: u64) {
-        let most = S::Word::default().not().widen();
-        self.put(counter_at(S::Word::SIZE, counter as usize), S::WORD_BYTES, value.min(most));
-    }
-
-    /// Adds to a counter that is summed. It goes round at the end of a word.
-    #[inline(always)]
-    fn add_tally(&mut self, counter: TallyCounter, amount: u64) {
-        let index = S::GLOBALS.wrapping_add(counter as usize);
-        if index < S::COUNTERS {
-            self.add(counter_at(S::Word::SIZE, index), amount);
+    fn enter(
+        &mut self,
+        slot: Slot,
+        block: &NewBlock<S::Word>,
+        (number, time): (S::Word, S::Word),
+        (site, row): (Site, Row),
+    ) {
+        let bytes = self.write_record(slot, block, (number, time), (site, row));
+        if let Some(old) = self.index_insert(block.address, slot) {
+            self.displaced(old, number, time);
+        }
+        self.count(TallyCounter::Allocations);
+        self.add_tally(TallyCounter::BytesAllocated, bytes);
+        self.add_to_row(row, bytes);
+        let live = self.global(GlobalCounter::LiveBytes).plus(bytes);
+        self.set_global(GlobalCounter::LiveBytes, live);
+        if live > self.global(GlobalCounter::PeakBytes) {
+            let blocks = self.tally(TallyCounter::Allocations).minus(self.tally(TallyCounter::Frees));
+            self.set_global(GlobalCounter::PeakBytes, live);
+            self.set_global(GlobalCounter::PeakBlocks, blocks);
+            if S::HAS_TIME {
+                self.set_global(GlobalCounter::PeakTime, time);
+            }
         }
     }
 
-    /// Adds to the word at a place counted in bytes.
+    /// The address belonged to another block, whose free nobody saw.
+    #[cold]
+    #[inline(never)]
+    fn displaced(&mut self, old: Slot, number: S::Word, time: S::Word) {
+        self.count(TallyCounter::Displaced);
+        self.close(old, &End { number, time, by: Kind::UNSEEN, site: Site::NONE, row: Row::NONE });
+    }
+
+    /// Books the end of a block, and makes its slot vacant.
     #[inline(always)]
-    fn add(&mut self, place: usize, amount: u64) {
-        let sum = self.get(place, S::WORD_BYTES).plus(S::Word::cut(amount));
-        self.put(place, S::WORD_BYTES, sum.widen());
+    fn close(&mut self, slot: Slot, end: &End<S::Word>) {
+        self.retire(slot, end);
+        self.release_slot(slot);
+    }
+
+    /// Books the end of the record in a slot, which stays with the caller.
+    #[inline(always)]
+    fn retire(&mut self, slot: Slot, end: &End<S::Word>) {
+        let Some(bytes) = self.bytes_in(slot) else { return };
+        self.write_history(slot, end);
+        self.count(TallyCounter::Frees);
+        self.add_tally(TallyCounter::BytesFreed, bytes);
+        self.add_free_to_row(end.row);
+        let live = self.global(GlobalCounter::LiveBytes);
+        self.set_global(GlobalCounter::LiveBytes, if live > bytes { live.minus(bytes) } else { S::Word::ZERO });
+    }
+
+    fn detach(&mut self, address: S::Word) -> Option<InRealloc<S::Word>> {
+        let slot = self.index_remove(address)?;
+        Some(InRealloc { slot: slot.0, address, number: self.number_of_end(), time: self.time() })
+    }
+
+    fn settle(
+        &mut self,
+        detached: Option<InRealloc<S::Word>>,
+        by: Kind,
+        outcome: Reallocated<NewBlock<S::Word>>,
+        caller: &Caller<S::Word>,
+    ) -> bool {
+        let row = self.row_of(caller.running);
+        let known = detached.and_then(|detached| Some((Self::slot(detached.slot)?, detached)));
+        match (outcome, known) {
+            (Reallocated::Gave(block), Some((slot, InRealloc { number, time, .. }))) => {
+                let site = self.site_of(caller);
+                self.retire(slot, &End { number, time, by, site, row });
+                if block.address > ones::<S>(S::ADDRESS.width_bits) {
+                    self.release_slot(slot);
+                    self.count(TallyCounter::LostNoIndex);
+                    return false;
+                }
+                self.enter(slot, &block, (number, time), (site, row));
+                true
+            }
+            (Reallocated::Gave(block), None) => {
+                self.count(TallyCounter::UnknownFrees);
+                let site = self.site_of(caller);
+                self.begin(&block, (site, row))
+            }
+            (Reallocated::Freed, Some((slot, InRealloc { number, time, .. }))) => {
+                let site = self.site_of_end(caller);
+                self.close(slot, &End { number, time, by, site, row });
+                false
+            }
+            (Reallocated::Freed, None) => {
+                self.count(TallyCounter::UnknownFrees);
+                false
+            }
+            (Reallocated::Failed, known) => {
+                self.count(TallyCounter::FailedCalls);
+                if let Some((slot, detached)) = known {
+                    self.reattach(slot, &detached);
+                }
+                false
+            }
+        }
+    }
+
+    /// Nothing has changed.
+    #[cold]
+    fn reattach(&mut self, slot: Slot, detached: &InRealloc<S::Word>) {
+        match self.index_insert(detached.address, slot) {
+            None => self.count(TallyCounter::NumbersUnused),
+            // Someone was given an address that was not free: the allocator's books are broken. Keep ours whole.
+            Some(other) => self.displaced(other, detached.number, detached.time),
+        }
     }
 }

@@ -72,6 +72,7 @@ mod here {
         usize::MAX
     }
     pub(crate) fn set(_: usize) {}
+    /// The number of the thread: here there is none.
     pub fn id() -> usize {
         0
     }

@@ -1,82 +1,269 @@
 //! A ledger that holds nothing yet.
 //!
-//! Written number by number: [`heapledger_format::Header`] takes 2.5 KiB of stack, and that is more
-//! than many a chip's main stack has.
+//! The header is reckoned by the compiler and lies in the program's image, without its counters, which are zeros: a new ledger is
+//! a copy of it. It is kept in *units*, numbers of 4 bytes, for words of either size.
 
 use super::ChipLedger;
-use super::config::{Config, Plan, heap_bytes};
-use super::shape::{Fixed, Shape};
+use super::memory::Memory;
+use super::plan::SectionPlan;
+use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
-use core::borrow::BorrowMut;
-use heapledger_format::VERSION;
-use heapledger_format::header::{MAGIC, State, at};
+use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::header::{FIXED_BYTES, MAGIC, State, at};
 use heapledger_format::layout::DESCRIPTOR_BYTES;
 use heapledger_format::section::{heap, row};
+use heapledger_format::{TallyCounter, VERSION};
 
-impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
-    /// Writes all that does not change later. The byte order mark comes last: a reader that finds 0
-    /// there is told that the ledger is not ready.
-    pub(super) fn set_up(&mut self, config: &Config, plan: &Plan) {
-        if let Some(words) = self.region.borrow_mut().get_mut(..plan.bytes.div_ceil(S::WORD_BYTES)) {
-            words.fill(S::Word::default());
-        }
-        self.copy(0, &MAGIC);
-        self.copy(at::ID, &config.id);
-        for (place, width, value) in [
-            (at::VERSION, 1, u32::from(VERSION)),
-            (at::WORD, 1, S::WORD_BYTES as u32),
-            (at::MACHINE, 2, u32::from(config.machine)),
-            (at::OPTIONS, 4, S::OPTIONS.0),
-            (at::TICK_NS, 4, config.tick_ns),
-            (at::HEADER_BYTES, 2, plan.header_bytes as u32),
-            (at::DESCRIPTORS, 1, S::DESCRIPTORS as u32),
-            (at::COUNTERS, 1, S::COUNTERS as u32),
-            (at::SECTIONS, 1, plan.sections as u32),
-            (at::STATE, 1, State::Recording as u32),
-            (at::DEPTH_LIMIT, 2, u32::from(config.depth)),
-            (at::GLOBALS, 1, S::GLOBALS as u32),
-        ] {
-            self.put(place, width, u64::from(value));
-        }
-        let mut place = S::DESCRIPTORS_AT;
-        for descriptor in S::FIELDS.descriptors() {
-            self.put(place, 1, u64::from(descriptor.field));
-            self.put(place.wrapping_add(1), 1, u64::from(descriptor.width_bits));
-            self.put(place.wrapping_add(2), 2, u64::from(descriptor.at_bit));
-            place = place.wrapping_add(DESCRIPTOR_BYTES);
-        }
-        self.describe_sections(plan);
-        self.vacate_sites();
-        self.describe_heaps(config, plan);
-        self.copy(plan.process.at.wrapping_mul(S::WORD_BYTES), config.process);
-        self.put(at::BYTE_ORDER, 2, 0x0102);
+/// Units before the counters.
+const FIXED_UNITS: usize = FIXED_BYTES / 4;
+/// Most units of a header without its counters: the fixed part, 14 descriptors, padding, 9 section rows of 40 bytes.
+pub(super) const UNITS_MAX: usize = FIXED_UNITS + 15 + 9 * 10;
+/// The unit with the busy mark, and the one with the state.
+const BUSY_UNIT: usize = at::HEADER_BYTES / 4;
+const STATE_UNIT: usize = at::STATE / 4;
+
+/// Units of a header in the making.
+struct Units<const N: usize> {
+    units: [u32; N],
+    order: ByteOrder,
+}
+
+impl<const N: usize> Units<N> {
+    /// Puts a number of up to 4 bytes, which lies within a unit, at a place in bytes.
+    #[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
+    const fn put(&mut self, place: usize, width: usize, value: u32) {
+        let within = place & 3;
+        let bytes = match self.order {
+            ByteOrder::Little => within,
+            ByteOrder::Big => 4usize.wrapping_sub(width).wrapping_sub(within),
+        };
+        self.units[place / 4] |= value.wrapping_shl((bytes as u32).wrapping_mul(8));
     }
 
-    fn describe_sections(&mut self, plan: &Plan) {
-        let mut place = S::ROWS_AT;
-        let word = S::Word::SIZE;
-        let there = plan.sections::<S>().into_iter().filter(|(_, place, ..)| place.count != 0);
-        for (kind, section, element_bytes, all_used) in there {
-            let count = u64::from(section.count);
-            self.put(place.wrapping_add(row::KIND), 2, u64::from(u16::from(kind)));
-            self.put(place.wrapping_add(row::ELEMENT_BYTES), 2, element_bytes as u64);
-            for (at, value) in [
-                (row::offset(word), section.at.wrapping_mul(S::WORD_BYTES) as u64),
-                (row::capacity(word), count),
-                (row::used(word), if all_used { count } else { 0 }),
-                (row::backed(word), count),
-            ] {
-                self.put(place.wrapping_add(at), S::WORD_BYTES, value);
+    const fn put_word(&mut self, place: usize, word: WordSize, value: usize) {
+        let high = (value as u64 >> 32) as u32;
+        match (word, self.order) {
+            (WordSize::W32, _) => self.put(place, 4, value as u32),
+            (WordSize::W64, ByteOrder::Little) => {
+                self.put(place, 4, value as u32);
+                self.put(place.wrapping_add(4), 4, high);
             }
-            place = place.wrapping_add(S::ROW_BYTES);
+            (WordSize::W64, ByteOrder::Big) => {
+                self.put(place, 4, high);
+                self.put(place.wrapping_add(4), 4, value as u32);
+            }
         }
     }
 
-    fn describe_heaps(&mut self, config: &Config, plan: &Plan) {
+    #[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
+    const fn put_bytes(&mut self, place: usize, bytes: &[u8]) {
+        let mut at = 0usize;
+        while at < bytes.len() {
+            self.put(place.wrapping_add(at), 1, bytes[at] as u32);
+            at = at.wrapping_add(1);
+        }
+    }
+}
+
+/// How many units [`header_units`] has of a shape.
+pub const fn header_unit_count<S: Shape>() -> usize {
+    let plan = S::PLAN;
+    FIXED_UNITS.wrapping_add(plan.header_bytes.wrapping_sub(plan.descriptors_at) / 4)
+}
+
+/// The header of a new ledger without its counters: [`Shape::HEADER`]. `N` is [`header_unit_count`], or more.
+pub const fn header_units<S: Shape, const N: usize>() -> [u32; N] {
+    let (config, plan, word) = (S::CONFIG, S::PLAN, S::Word::SIZE);
+    let mut header = Units { units: [0; N], order: S::ORDER };
+    header.put_bytes(0, &MAGIC);
+    header.put_bytes(at::ID, &config.id);
+    header.put(at::BYTE_ORDER, 2, 0x0102);
+    header.put(at::VERSION, 1, VERSION as u32);
+    header.put(at::WORD, 1, word.bytes() as u32);
+    header.put(at::MACHINE, 2, config.machine as u32);
+    header.put(at::OPTIONS, 4, config.options().0);
+    if let Some(clock) = config.clock {
+        header.put(at::TICK_NS, 4, clock.tick_ns);
+    }
+    header.put(at::HEADER_BYTES, 2, plan.header_bytes as u32);
+    header.put(at::DESCRIPTORS, 1, plan.fields.count() as u32);
+    header.put(at::COUNTERS, 1, plan.counters as u32);
+    header.put(at::SECTIONS, 1, plan.sections as u32);
+    header.put(at::STATE, 1, State::Recording as u32);
+    header.put(at::DEPTH_LIMIT, 2, config.depth as u32);
+    header.put(at::GLOBALS, 1, plan.globals as u32);
+    // Behind the counters, which are not in here.
+    let mut place = FIXED_BYTES;
+    let mut nth = 0usize;
+    while let Some(descriptor) = plan.fields.descriptor(nth) {
+        header.put(place, 1, descriptor.field as u32);
+        header.put(place.wrapping_add(1), 1, descriptor.width_bits as u32);
+        header.put(place.wrapping_add(2), 2, descriptor.at_bit as u32);
+        place = place.wrapping_add(DESCRIPTOR_BYTES);
+        nth = nth.wrapping_add(1);
+    }
+    place = FIXED_BYTES.wrapping_add(plan.rows_at).wrapping_sub(plan.descriptors_at);
+    let mut nth = 0usize;
+    while nth < plan.sections {
+        #[expect(clippy::indexing_slicing, reason = "below the number of sections")]
+        put_row(&mut header, place, word, plan.table[nth]);
+        place = place.wrapping_add(row::bytes(word));
+        nth = nth.wrapping_add(1);
+    }
+    header.units
+}
+
+const fn put_row<const N: usize>(header: &mut Units<N>, place: usize, word: WordSize, section: SectionPlan) {
+    let count = section.count as usize;
+    header.put(place.wrapping_add(row::KIND), 2, section.kind as u32);
+    header.put(place.wrapping_add(row::ELEMENT_BYTES), 2, section.element_bytes as u32);
+    header.put_word(place.wrapping_add(row::offset(word)), word, section.at.wrapping_mul(word.bytes()));
+    header.put_word(place.wrapping_add(row::capacity(word)), word, count);
+    header.put_word(place.wrapping_add(row::used(word)), word, if section.all_used { count } else { 0 });
+    header.put_word(place.wrapping_add(row::backed(word)), word, count);
+}
+
+/// The word of a region that tells whether somebody is in the middle of an update, as it lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusyMark {
+    /// Which word it is.
+    pub at: usize,
+    /// What it is where nobody is; with any other value but the next there is no ledger.
+    pub idle: u64,
+    /// What it is where somebody is.
+    pub busy: u64,
+}
+
+/// The busy mark of ledgers of a shape, for who must look at it before it has the ledger.
+pub const fn busy_mark<S: Shape>() -> BusyMark {
+    type Of<S> = ChipLedger<S, &'static mut [<S as Shape>::Word]>;
+    const fn in_memory<S: Shape>(word: u64) -> u64 {
+        match (S::ORDER, ByteOrder::NATIVE, S::Word::SIZE) {
+            (ByteOrder::Little, ByteOrder::Little, _) | (ByteOrder::Big, ByteOrder::Big, _) => word,
+            (_, _, WordSize::W32) => (word as u32).swap_bytes() as u64,
+            (_, _, WordSize::W64) => word.swap_bytes(),
+        }
+    }
+    BusyMark {
+        at: Of::<S>::BUSY_AT,
+        idle: in_memory::<S>(Of::<S>::IDLE_WORD),
+        busy: in_memory::<S>(Of::<S>::BUSY_WORD),
+    }
+}
+
+/// The word of a region that counts blocks that began while somebody was in the middle of an update. No update changes it.
+pub const fn missed_word<S: Shape>() -> usize {
+    counter_word(S::Word::SIZE, S::PLAN.globals.wrapping_add(TallyCounter::LostBusy as usize))
+}
+
+impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
+    /// Writes all that does not change later. What says that the ledger can be read comes last.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn set_up(&mut self) {
+        if let Some(words) = self.region.words_mut().get_mut(..S::PLAN.words) {
+            words.fill(S::Word::ZERO);
+        }
+        if S::HEAPS.count != 0 {
+            self.describe_heaps();
+        }
+        self.copy(S::PROCESS.at.wrapping_mul(S::WORD_BYTES), S::CONFIG.process);
+        if S::HAS_TIME {
+            self.set_word(S::NOTES.clock, S::Word::cut(u64::from(S::ticks())));
+        }
+        let ready = at::BYTE_ORDER.wrapping_shr(S::WORD_BYTES.trailing_zeros());
+        let per_word = S::WORD_BYTES / 4;
+        let tail = S::PLAN.descriptors_at.wrapping_shr(S::WORD_BYTES.trailing_zeros());
+        let words = S::HEADER.len().min(header_unit_count::<S>()).wrapping_shr(per_word.trailing_zeros());
+        for nth in 0..words {
+            if nth != ready {
+                let fixed = FIXED_BYTES.wrapping_shr(S::WORD_BYTES.trailing_zeros());
+                let at = if nth < fixed { nth } else { tail.wrapping_add(nth).wrapping_sub(fixed) };
+                self.set_word(at, Self::header_word(nth));
+            }
+        }
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        self.set_word(ready, Self::header_word(ready));
+    }
+
+    /// A word of the fixed header or of what follows the counters.
+    #[inline(always)]
+    fn header_word(nth: usize) -> S::Word {
+        let unit = |at: usize| u64::from(S::HEADER.get(at).copied().unwrap_or(0));
+        S::Word::cut(match (S::Word::SIZE, S::ORDER) {
+            (WordSize::W32, _) => unit(nth),
+            (WordSize::W64, ByteOrder::Little) => {
+                unit(nth.wrapping_mul(2)) | unit(nth.wrapping_mul(2).wrapping_add(1)) << 32
+            }
+            (WordSize::W64, ByteOrder::Big) => {
+                unit(nth.wrapping_mul(2)) << 32 | unit(nth.wrapping_mul(2).wrapping_add(1))
+            }
+        })
+    }
+
+    /// The word with a unit of the fixed header, where a number of that unit is another one.
+    #[inline(always)]
+    const fn word_with(unit: usize, place: usize, width: usize, value: u32) -> u64 {
+        let mut units = Units { units: header_units::<S, UNITS_MAX>(), order: S::ORDER };
+        let within = place & 3;
+        let bytes = match S::ORDER {
+            ByteOrder::Little => within,
+            ByteOrder::Big => 4usize.wrapping_sub(width).wrapping_sub(within),
+        };
+        let ones = if width == 1 { 0xFFu32 } else { 0xFFFF };
+        let [first, second] = match S::Word::SIZE {
+            WordSize::W32 => [unit, unit],
+            WordSize::W64 => [unit & !1, unit | 1],
+        };
+        #[expect(clippy::indexing_slicing, reason = "units of the fixed header")]
+        {
+            units.units[unit] &= !ones.wrapping_shl((bytes as u32).wrapping_mul(8));
+            units.put(place, width, value);
+            match (S::Word::SIZE, S::ORDER) {
+                (WordSize::W32, _) => units.units[unit] as u64,
+                (WordSize::W64, ByteOrder::Little) => units.units[first] as u64 | (units.units[second] as u64) << 32,
+                (WordSize::W64, ByteOrder::Big) => (units.units[first] as u64) << 32 | units.units[second] as u64,
+            }
+        }
+    }
+
+    const BUSY_AT: usize = BUSY_UNIT.wrapping_mul(4) / S::WORD_BYTES;
+    const STATE_AT: usize = STATE_UNIT.wrapping_mul(4) / S::WORD_BYTES;
+    const IDLE_WORD: u64 = Self::word_with(BUSY_UNIT, at::BUSY, 2, 0);
+    const BUSY_WORD: u64 = Self::word_with(BUSY_UNIT, at::BUSY, 2, 1);
+    const RECORDING_WORD: u64 = Self::word_with(STATE_UNIT, at::STATE, 1, State::Recording as u32);
+    const FULL_WORD: u64 = Self::word_with(STATE_UNIT, at::STATE, 1, State::Full as u32);
+    const STOPPED_WORD: u64 = Self::word_with(STATE_UNIT, at::STATE, 1, State::Stopped as u32);
+
+    #[inline(always)]
+    pub(super) fn set_busy(&mut self, is_busy: bool) {
+        self.set_word(Self::BUSY_AT, S::Word::cut(if is_busy { Self::BUSY_WORD } else { Self::IDLE_WORD }));
+    }
+
+    /// Whether a header of this shape is there, and nobody is in the middle of an update: one word says both.
+    #[inline(always)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.word(Self::BUSY_AT) == S::Word::cut(Self::IDLE_WORD)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.word(Self::STATE_AT) == S::Word::cut(Self::FULL_WORD)
+    }
+
+    pub(super) fn set_full(&mut self, is_full: bool) {
+        self.set_word(Self::STATE_AT, S::Word::cut(if is_full { Self::FULL_WORD } else { Self::RECORDING_WORD }));
+    }
+
+    pub(super) fn set_stopped(&mut self) {
+        self.set_word(Self::STATE_AT, S::Word::cut(Self::STOPPED_WORD));
+    }
+
+    fn describe_heaps(&mut self) {
         let word = S::Word::SIZE;
         let mut name_at = 0usize;
-        let mut element = plan.heaps.at.wrapping_mul(S::WORD_BYTES);
-        for (_, described) in (0..plan.heaps.count).zip(config.heaps) {
+        let mut element = S::HEAPS.at.wrapping_mul(S::WORD_BYTES);
+        for described in S::CONFIG.heaps {
             for (at, width, value) in [
                 (heap::state(word), 4, 1),
                 (heap::name_at(word), 4, name_at as u64),
@@ -87,9 +274,9 @@ impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
                 self.put(element.wrapping_add(at), width, value);
             }
             let name = described.name.as_bytes();
-            self.copy(plan.strings.at.wrapping_mul(S::WORD_BYTES).wrapping_add(name_at), name);
+            self.copy(S::STRINGS.at.wrapping_mul(S::WORD_BYTES).wrapping_add(name_at), name);
             name_at = name_at.wrapping_add(name.len());
-            element = element.wrapping_add(heap_bytes::<S>());
+            element = element.wrapping_add(S::HEAPS.element_bytes);
         }
     }
 

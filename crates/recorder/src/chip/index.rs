@@ -1,75 +1,122 @@
 //! Address to slot: a hash table of small cells, part of the ledger.
 //!
-//! A cell holds a slot plus 1; 0 is vacant. The address is in the record, so a cell takes 2 bytes (4, if the shape allows more records than that tells apart). There
+//! A cell holds a slot plus 1; 0 is vacant. The address is in the record, so a cell takes 1, 2 or 4 bytes, by how many records there are. There
 //! are more cells than records, so the table is never full and every search ends. Removing closes the
 //! gap by moving later cells up: nothing marks where a block once was, and searches stay short however
 //! long the program runs.
 
 use super::ChipLedger;
+use super::memory::Memory;
 use super::shape::{Fixed, Shape};
 use super::word::Word;
-use crate::backend::{Inserted, Slot};
-use core::borrow::BorrowMut;
+use crate::backend::Slot;
+use heapledger_format::bytes::ByteOrder;
 
-impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
+/// A half word as it lies in the ledger, or from there.
+#[inline(always)]
+fn halves<S: Shape>(half: u16) -> u16 {
+    if matches!(
+        (S::ORDER, ByteOrder::NATIVE),
+        (ByteOrder::Little, ByteOrder::Little) | (ByteOrder::Big, ByteOrder::Big)
+    ) {
+        half
+    } else {
+        half.swap_bytes()
+    }
+}
+
+impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// Where the search for an address begins.
-    fn home(&self, address: u64) -> u32 {
+    #[inline(always)]
+    fn home(address: S::Word) -> u32 {
         // Fibonacci hashing; blocks are 8 bytes apart, so the lowest bits tell nothing.
-        let hash = ((address ^ address >> 32) as u32).rotate_right(3).wrapping_mul(0x9E37_79B1);
-        (u64::from(hash).wrapping_mul(u64::from(self.places.index.count)) >> 32) as u32
+        let address = address.widen();
+        let folded = if S::IS_WIDE { address ^ address >> 32 } else { address };
+        let hash = (folded as u32).rotate_right(3).wrapping_mul(0x9E37_79B1);
+        (u64::from(hash).wrapping_mul(u64::from(S::INDEX.count)) >> 32) as u32
     }
 
-    fn after(&self, cell: u32) -> u32 {
-        if cell.wrapping_add(1) == self.places.index.count { 0 } else { cell.wrapping_add(1) }
+    #[inline(always)]
+    fn after(cell: u32) -> u32 {
+        if cell.wrapping_add(1) >= S::INDEX.count { 0 } else { cell.wrapping_add(1) }
     }
 
     /// Where a cell lies, in bytes.
-    fn cell_at(&self, cell: u32) -> usize {
-        let first = self.places.index.at.wrapping_mul(S::WORD_BYTES);
-        first.wrapping_add((cell as usize).wrapping_mul(S::CELL_BYTES))
+    #[inline(always)]
+    fn cell_at(cell: u32) -> usize {
+        let first = S::INDEX.at.wrapping_mul(S::WORD_BYTES);
+        first.wrapping_add((cell as usize).wrapping_mul(S::PLAN.cell_bytes))
     }
 
+    #[inline(always)]
     fn cell(&self, cell: u32) -> Option<Slot> {
-        (self.get(self.cell_at(cell), S::CELL_BYTES).widen() as u32).checked_sub(1).map(Slot)
+        let place = Self::cell_at(cell);
+        let number = match S::PLAN.cell_bytes {
+            1 => u32::from(self.region.byte(place)),
+            2 => u32::from(halves::<S>(self.region.half(place))),
+            _ => self.get(place, 4).widen() as u32,
+        };
+        number.checked_sub(1).and_then(Self::slot)
     }
 
+    #[inline(always)]
     fn set_cell(&mut self, cell: u32, slot: Option<Slot>) {
-        let value = slot.map_or(0, |slot| slot.0.wrapping_add(1));
-        self.put(self.cell_at(cell), S::CELL_BYTES, u64::from(value));
-    }
-
-    /// The cell of an address, or the vacant one where it belongs.
-    fn find(&self, address: u64) -> (u32, Option<Slot>) {
-        let mut cell = self.home(address);
-        loop {
-            match self.cell(cell) {
-                Some(slot) if self.address_in(slot) != address => cell = self.after(cell),
-                found => return (cell, found),
-            }
+        let place = Self::cell_at(cell);
+        let number = slot.map_or(0, |slot| slot.0.wrapping_add(1));
+        match S::PLAN.cell_bytes {
+            1 => self.region.set_byte(place, number as u8),
+            2 => self.region.set_half(place, halves::<S>(number as u16)),
+            _ => self.put(place, 4, u64::from(number)),
         }
     }
 
-    pub(super) fn index_insert(&mut self, address: u64, slot: Slot) -> Inserted {
-        let (cell, found) = self.find(address);
-        self.set_cell(cell, Some(slot));
-        found.map_or(Inserted::Done, Inserted::Displaced)
+    /// The cell of an address, or the vacant one where it belongs: in the lower half. In the upper one the slot that it leads to plus 1,
+    /// or 0. (One number: it comes back in registers.)
+    #[inline(never)]
+    fn find(&self, address: S::Word) -> u64 {
+        let mut cell = Self::home(address);
+        // A table that somebody has written over may have no vacant cell.
+        let mut left = S::INDEX.count;
+        loop {
+            match self.cell(cell) {
+                Some(slot) if self.address_in(slot) != address && left != 0 => cell = Self::after(cell),
+                found => {
+                    let slot = found.map_or(0, |slot| slot.0.wrapping_add(1));
+                    return u64::from(cell) | u64::from(slot) << 32;
+                }
+            }
+            left = left.wrapping_sub(1);
+        }
     }
 
-    pub(super) fn index_remove(&mut self, address: u64) -> Option<Slot> {
-        let (mut gap, found) = self.find(address);
-        let found = found?;
-        let mut cell = self.after(gap);
-        while let Some(slot) = self.cell(cell) {
+    /// Lets an address lead to a slot. Returns the one that it led to before.
+    #[inline(always)]
+    pub(super) fn index_insert(&mut self, address: S::Word, slot: Slot) -> Option<Slot> {
+        let found = self.find(address);
+        self.set_cell(found as u32, Some(slot));
+        ((found >> 32) as u32).checked_sub(1).map(Slot)
+    }
+
+    /// The slot that an address leads to, which it no longer does.
+    #[inline(never)]
+    pub(super) fn index_remove(&mut self, address: S::Word) -> Option<Slot> {
+        let found = self.find(address);
+        let slot = ((found >> 32) as u32).checked_sub(1).map(Slot)?;
+        let mut gap = found as u32;
+        let mut cell = Self::after(gap);
+        let mut left = S::INDEX.count;
+        while let (Some(slot), true) = (self.cell(cell), left != 0) {
             // A cell may move up only if its home does not lie behind the gap, seen from the cell.
-            let home = self.home(self.address_in(slot));
+            let home = Self::home(self.address_in(slot));
             let reaches = if gap <= cell { home <= gap || home > cell } else { home <= gap && home > cell };
             if reaches {
                 self.set_cell(gap, Some(slot));
                 gap = cell;
             }
-            cell = self.after(cell);
+            cell = Self::after(cell);
+            left = left.wrapping_sub(1);
         }
         self.set_cell(gap, None);
-        Some(found)
+        Some(slot)
     }
 }

@@ -1,105 +1,196 @@
 //! Call sites: a trie of (caller's node, return address) that is its own hash table.
 //!
-//! A node lies where the hash of its contents says, or in one of the next places, and its id is that
+//! A node lies where the hash of its contents says, or in one of some places behind it, and its id is that
 //! place: beside the 8 bytes of a node nothing is needed to find it again. Nodes are never removed.
-//! A place that was not taken yet names itself as its parent, which no node can: readers see that
-//! nothing leads there, and every place can be filled.
+//! A place that was not taken yet is zeros.
+//!
+//! The last sixteenth of the places is for innermost frames alone: of a stack that finds no room, these are kept.
 
 use super::ChipLedger;
+use super::memory::{Memory, ordered};
 use super::shape::{Fixed, Shape};
 use super::word::Word;
-use core::borrow::BorrowMut;
-use heapledger_format::section::{pc, site};
+use heapledger_format::bytes::ByteOrder;
+use heapledger_format::section::pc;
 use heapledger_format::{Site, TallyCounter};
 
-/// Places that are looked at before a node is given up: long enough to fill a small table to the last place,
-/// short enough that a full one costs little each time.
-const PROBES_MAX: u32 = 64;
+/// Places that are looked at before a node is given up: long enough to fill a table to nine tenths,
+/// short enough that it costs little.
+const PROBES_MAX: u32 = 48;
+/// The same once the table is full. What was entered early lies in its first places; of what was entered last, some is not found any more.
+const PROBES_FULL: u32 = 8;
 
-/// Where a search in a table of so many places begins.
-#[inline]
-fn home(hashed: u32, places: u32) -> u32 {
-    (u64::from(hashed.wrapping_mul(0x9E37_79B1)).wrapping_mul(u64::from(places)) >> 32) as u32
+/// The largest prime number that is not above another one: in a table of so many places a search comes to each of them, whatever the
+/// distance of its steps.
+const fn prime(most: u32) -> u32 {
+    let mut candidate = most;
+    while candidate > 3 {
+        let mut divisor = 2u32;
+        while let (Some(1..), true) = (candidate.checked_rem(divisor), divisor.wrapping_mul(divisor) <= candidate) {
+            divisor = divisor.wrapping_add(1);
+        }
+        if divisor.wrapping_mul(divisor) > candidate {
+            return candidate;
+        }
+        candidate = candidate.wrapping_sub(1);
+    }
+    candidate
 }
 
-impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
-    pub(super) fn vacate_sites(&mut self) {
-        for node in 1..self.places.sites.count {
-            self.put(self.node_at(node).wrapping_add(site::PARENT), 4, u64::from(node));
-        }
+/// A search in a table of so many places: where it is, and how far the next place is from there.
+#[derive(Clone, Copy)]
+struct Search {
+    place: u32,
+    distance: u32,
+}
+
+impl Search {
+    #[inline(always)]
+    fn new(code: u32, parent: u32, places: u32) -> Search {
+        const GOLDEN: u32 = 0x9E37_79B1;
+        let hash = parent.wrapping_mul(GOLDEN).wrapping_add(code).wrapping_mul(GOLDEN);
+        let place = (u64::from(hash).wrapping_mul(u64::from(places)) >> 32) as u32;
+        let distance = (hash >> 8 & 31).wrapping_add(1);
+        Search { place, distance: if places > 32 { distance } else { 1 } }
     }
 
-    /// The call site of a stack, innermost frame first; none if there is no room for it.
+    #[inline(always)]
+    fn go_on(&mut self, places: u32) {
+        let next = self.place.wrapping_add(self.distance);
+        self.place = if next >= places { next.wrapping_sub(places) } else { next };
+    }
+}
+
+impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
+    /// Node 0 stands for no stack.
+    const PLACES: u32 = prime(S::SITES.count.saturating_sub(1));
+    /// Element 0 of the codes is unused.
+    const CODES: u32 = prime(S::CODES.count.saturating_sub(1));
+    const WORDS: usize = (S::SITES.count as usize).wrapping_mul(S::SITES.element_bytes) / S::WORD_BYTES;
+    /// Nodes in use from which on only innermost frames get new ones.
+    const COMMON: u32 = Self::PLACES.saturating_sub(Self::PLACES / 16);
+
+    /// The call site of a stack, innermost frame first; of one without room, that of its innermost frame.
+    #[inline(never)]
     pub(super) fn site(&mut self, frames: &[S::Word]) -> Site {
-        if !S::HAS_STACKS || frames.is_empty() {
+        if !S::HAS_STACKS {
             return Site::NONE;
         }
-        let depth = usize::from(self.depth);
-        if frames.len() > depth {
-            self.add_tally(TallyCounter::StacksCut, 1);
-        }
-        let mut node = 0;
-        for address in frames.iter().take(depth).rev() {
-            match self.code(*address).and_then(|code| self.child(node, code)) {
-                Some(child) => node = child,
-                None => {
-                    self.add_tally(TallyCounter::SitesFull, 1);
-                    return Site::NONE;
-                }
+        let depth = usize::from(S::CONFIG.depth);
+        let kept = match frames.get(..depth) {
+            Some(kept) if frames.len() > depth => {
+                self.count(TallyCounter::StacksCut);
+                kept
+            }
+            _ => frames,
+        };
+        let mut node = 0u32;
+        for address in kept.iter().rev() {
+            let Some(code) = self.code(*address) else { return self.innermost(frames) };
+            // Mostly it lies where its hash says.
+            let first = Search::new(code, node, Self::PLACES).place.wrapping_add(1);
+            if self.node(first) == (node, code) {
+                node = first;
+                continue;
+            }
+            node = self.child(node, code, Self::COMMON);
+            if node == 0 {
+                return self.innermost(frames);
             }
         }
         Site(node)
     }
 
-    /// Where a node lies, in bytes.
-    fn node_at(&self, node: u32) -> usize {
-        let first = self.places.sites.at.wrapping_mul(S::WORD_BYTES);
-        first.wrapping_add((node as usize).wrapping_mul(site::BYTES))
+    #[cold]
+    fn innermost(&mut self, frames: &[S::Word]) -> Site {
+        self.count(TallyCounter::SitesFull);
+        S::sites_full();
+        let first = frames.first().copied().unwrap_or(S::Word::ZERO);
+        self.code(first).map_or(Site::NONE, |code| Site(self.child(0, code, Self::PLACES)))
     }
 
-    fn child(&mut self, parent: u32, code: u32) -> Option<u32> {
-        // Node 0 stands for no stack.
-        let places = self.places.sites.count.wrapping_sub(1);
-        let mut place = home(code ^ parent.rotate_left(16), places);
-        for _ in 0..PROBES_MAX.min(places) {
-            let node = place.wrapping_add(1);
-            let at = self.node_at(node);
-            let found = self.get(at.wrapping_add(site::PARENT), 4).widen() as u32;
-            if found == node {
-                self.put(at.wrapping_add(site::CODE), 4, u64::from(code));
-                self.put(at.wrapping_add(site::PARENT), 4, u64::from(parent));
-                return Some(node);
-            }
-            if found == parent && self.get(at.wrapping_add(site::CODE), 4).widen() as u32 == code {
-                return Some(node);
-            }
-            place = if node == places { 0 } else { node };
+    /// A node's parent and code; both 0: nobody has taken the place.
+    #[inline(always)]
+    fn node(&self, node: u32) -> (u32, u32) {
+        let nodes = self.words(S::SITES.at, Self::WORDS);
+        if S::IS_WIDE {
+            let word = nodes.get(node as usize).map_or(0, |word| ordered::<S>(*word).widen());
+            let halves = (word as u32, (word >> 32) as u32);
+            return if matches!(S::ORDER, ByteOrder::Little) { halves } else { (halves.1, halves.0) };
         }
-        None
+        match nodes.as_chunks::<2>().0.get(node as usize) {
+            Some([parent, code]) => (ordered::<S>(*parent).widen() as u32, ordered::<S>(*code).widen() as u32),
+            None => (0, 0),
+        }
+    }
+
+    #[inline(always)]
+    fn set_node(&mut self, node: u32, parent: u32, code: u32) {
+        let (parent, code) = (u64::from(parent), u64::from(code));
+        let nodes = self.words_mut(S::SITES.at, Self::WORDS);
+        if S::IS_WIDE {
+            let whole = if matches!(S::ORDER, ByteOrder::Little) { code << 32 | parent } else { parent << 32 | code };
+            if let Some(word) = nodes.get_mut(node as usize) {
+                *word = ordered::<S>(S::Word::cut(whole));
+            }
+        } else if let Some([first, second]) = nodes.as_chunks_mut::<2>().0.get_mut(node as usize) {
+            *first = ordered::<S>(S::Word::cut(parent));
+            *second = ordered::<S>(S::Word::cut(code));
+        }
+    }
+
+    /// The node of a frame below its caller's; a new one, as long as fewer than so many are in use; else 0.
+    #[inline(never)]
+    fn child(&mut self, parent: u32, code: u32, room: u32) -> u32 {
+        let has_room = (self.word(S::NOTES.sites_used).widen() as u32) < room;
+        let mut probes = if has_room { PROBES_MAX.min(Self::PLACES) } else { PROBES_FULL.min(Self::PLACES) };
+        let mut search = Search::new(code, parent, Self::PLACES);
+        while probes != 0 {
+            let node = search.place.wrapping_add(1);
+            let found = self.node(node);
+            if found == (parent, code) {
+                return node;
+            }
+            if found == (0, 0) {
+                if !has_room {
+                    return 0;
+                }
+                self.set_node(node, parent, code);
+                self.add(S::NOTES.sites_used, S::Word::cut(1));
+                return node;
+            }
+            search.go_on(Self::PLACES);
+            probes = probes.wrapping_sub(1);
+        }
+        0
     }
 
     /// What a node says for a code address: the address itself, or, where it has no room for one, the place of the address in a
-    /// table that is its own hash table, too.
+    /// table that is its own hash table, too. `None` for 0, which is nobody's.
+    #[inline(always)]
     fn code(&mut self, address: S::Word) -> Option<u32> {
         let address = address.widen();
         if !S::HAS_CODES {
-            return Some(address as u32);
+            return if address == 0 { None } else { Some(address as u32) };
         }
+        self.wide_code(address)
+    }
+
+    #[inline(never)]
+    fn wide_code(&mut self, address: u64) -> Option<u32> {
         if address == 0 || address >> pc::OFFSET_BITS != 0 {
             return None;
         }
-        let codes = self.places.codes;
-        // Element 0 is unused.
-        let places = codes.count.wrapping_sub(1);
-        let mut place = home((address ^ address >> 32) as u32, places);
-        for _ in 0..PROBES_MAX.min(places) {
-            let id = place.wrapping_add(1);
-            let at = codes.element(id, 1);
+        let places = Self::CODES;
+        let mut search = Search::new(address as u32, (address >> 32) as u32, places);
+        for _ in 0..PROBES_MAX {
+            let id = search.place.wrapping_add(1);
+            let at = S::CODES.at.wrapping_add(id as usize);
             match self.word(at).widen() {
                 0 => self.set_word(at, S::Word::cut(address)),
                 found if found == address => {}
                 _ => {
-                    place = if id == places { 0 } else { id };
+                    search.go_on(places);
                     continue;
                 }
             }

@@ -1,82 +1,179 @@
-//! The table of tasks. A gone task keeps its row.
+//! The table of tasks. A gone task keeps its row; interrupts together have one.
 
-use super::config::task_bytes;
-use super::shape::{Fixed, Shape};
+use super::memory::Memory;
+use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
-use super::{Caller, ChipLedger};
-use core::borrow::BorrowMut;
+use super::{ChipLedger, Running};
 use heapledger_format::section::{THREAD_NAME_BYTES, thread, thread_state};
-use heapledger_format::{TallyCounter, ThreadRow, WordSize};
+use heapledger_format::{GlobalCounter, TallyCounter, ThreadRow};
 
-impl<S: Shape, R: BorrowMut<[S::Word]>> ChipLedger<S, R> {
+/// The name of the row of interrupts, whose handle is all ones.
+const INTERRUPTS: &str = "interrupts";
+
+/// A task's row as it is in records: all ones, if it has none.
+#[derive(Clone, Copy)]
+pub(super) struct Row(u32);
+
+impl Row {
+    pub(super) const NONE: Row = Row(u32::MAX);
+
+    pub(super) fn figure<W: Word>(self) -> W {
+        if self.0 == u32::MAX { W::ZERO.not() } else { W::cut(u64::from(self.0)) }
+    }
+}
+
+impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// Gives a task its row, with a name; a task that was never introduced gets a nameless one on its first call.
     /// Returns false if the table is full: its blocks are entered without a task.
     pub fn task_begins(&mut self, handle: S::Word, id: u32, name: &str) -> bool {
-        self.update(&Caller::default(), |ledger| {
+        self.update(|ledger| {
             ledger.end_task(handle); // one of that handle that nobody took leave of
             let Some(row) = ledger.new_task_row(handle) else { return false };
-            let element = ledger.task_at(row);
-            ledger.put(element.wrapping_add(thread::id(S::Word::SIZE)), 4, u64::from(id));
-            let name = name.as_bytes();
-            ledger
-                .copy(element.wrapping_add(thread::name(S::Word::SIZE)), name.get(..THREAD_NAME_BYTES).unwrap_or(name));
+            ledger.name_task(row, id, name);
             true
         })
     }
 
     /// A task is gone: its handle may be given to another.
     pub fn task_ends(&mut self, handle: S::Word) {
-        self.update(&Caller::default(), |ledger| ledger.end_task(handle));
+        self.update(|ledger| ledger.end_task(handle));
     }
 
     /// Where a row lies, in bytes.
-    fn task_at(&self, row: ThreadRow) -> usize {
-        let first = self.places.tasks.at.wrapping_mul(S::WORD_BYTES);
-        first.wrapping_add((row.0 as usize).wrapping_mul(task_bytes::<S>()))
+    fn task_at(row: ThreadRow) -> usize {
+        let first = S::TASKS.at.wrapping_mul(S::WORD_BYTES);
+        first.wrapping_add((row.0 as usize).wrapping_mul(S::TASKS.element_bytes))
+    }
+
+    /// A word of a row, by its place in bytes.
+    fn task_word(row: ThreadRow, place: usize) -> usize {
+        Self::task_at(row).wrapping_add(place).wrapping_shr(S::WORD_BYTES.trailing_zeros())
+    }
+
+    fn name_task(&mut self, row: ThreadRow, id: u32, name: &str) {
+        let element = Self::task_at(row);
+        self.put(element.wrapping_add(thread::id(S::Word::SIZE)), 4, u64::from(id));
+        let name = name.as_bytes();
+        self.copy(element.wrapping_add(thread::name(S::Word::SIZE)), name.get(..THREAD_NAME_BYTES).unwrap_or(name));
     }
 
     fn end_task(&mut self, handle: S::Word) {
+        if !S::HAS_TASKS {
+            return;
+        }
+        // What is known of the last caller may be of this one.
+        self.set_word(S::NOTES.row, S::Word::ZERO);
         if let Some(row) = self.known_task_row(handle) {
-            self.put(self.task_at(row).wrapping_add(thread::state(S::Word::SIZE)), 4, u64::from(thread_state::GONE));
+            self.put(Self::task_at(row).wrapping_add(thread::state(S::Word::SIZE)), 4, u64::from(thread_state::GONE));
         }
     }
 
     fn known_task_row(&self, handle: S::Word) -> Option<ThreadRow> {
-        (0..self.tasks_used).map(ThreadRow).find(|row| {
-            let element = self.task_at(*row);
-            self.get(element.wrapping_add(thread::state(S::Word::SIZE)), 4).widen() == u64::from(thread_state::ALIVE)
-                && self.get(element.wrapping_add(thread::handle(S::Word::SIZE)), S::WORD_BYTES) == handle
+        let used = (self.word(S::TASKS_USED).widen() as u32).min(S::TASKS.count);
+        (0..used).map(ThreadRow).find(|row| {
+            let state = self.get(Self::task_at(*row).wrapping_add(thread::state(S::Word::SIZE)), 4);
+            state.widen() == u64::from(thread_state::ALIVE)
+                && self.word(Self::task_word(*row, thread::handle(S::Word::SIZE))) == handle
         })
     }
 
     fn new_task_row(&mut self, handle: S::Word) -> Option<ThreadRow> {
-        let row = ThreadRow(self.tasks_used);
-        if row.0 == self.places.tasks.count {
-            if self.places.tasks.count != 0 {
-                self.add_tally(TallyCounter::ThreadsUnnamed, 1);
-            }
+        if !S::HAS_TASKS {
             return None;
         }
-        self.tasks_used = self.tasks_used.wrapping_add(1);
-        let element = self.task_at(row);
-        let now = self.time();
-        self.put(element.wrapping_add(thread::handle(S::Word::SIZE)), S::WORD_BYTES, handle.widen());
-        let most = S::Word::default().not().widen();
-        self.put(element.wrapping_add(thread::started(S::Word::SIZE)), S::WORD_BYTES, now.0.min(most));
-        self.put(element.wrapping_add(thread::state(S::Word::SIZE)), 4, u64::from(thread_state::ALIVE));
-        self.put(S::TASKS_USED_AT, S::WORD_BYTES, u64::from(self.tasks_used));
+        let row = ThreadRow(self.word(S::TASKS_USED).widen() as u32);
+        if row.0 >= S::TASKS.count {
+            self.count(TallyCounter::ThreadsUnnamed);
+            return None;
+        }
+        let word = S::Word::SIZE;
+        let now = if S::HAS_TIME { self.global(GlobalCounter::LastTime) } else { S::Word::ZERO };
+        self.set_word(Self::task_word(row, thread::handle(word)), handle);
+        self.set_word(Self::task_word(row, thread::started(word)), now);
+        self.put(Self::task_at(row).wrapping_add(thread::state(word)), 4, u64::from(thread_state::ALIVE));
+        self.set_word(S::TASKS_USED, S::Word::cut(u64::from(row.0.wrapping_add(1))));
         Some(row)
     }
 
-    /// The row of the calling task.
-    pub(super) fn task_row(&mut self, handle: S::Word) -> Option<ThreadRow> {
-        self.known_task_row(handle).or_else(|| self.new_task_row(handle))
+    /// The row of whoever calls.
+    #[inline(always)]
+    pub(super) fn row_of(&mut self, running: Running<S::Word>) -> Row {
+        if !S::HAS_TASKS {
+            return Row::NONE;
+        }
+        let handle = match running {
+            Running::Unknown => return Row::NONE,
+            Running::Task(handle) => handle,
+            Running::Interrupt => S::Word::ZERO.not(),
+        };
+        let row = self.word(S::NOTES.row).widen() as u32;
+        if row != 0 && self.word(S::NOTES.task) == handle {
+            return Row(row.wrapping_sub(1));
+        }
+        self.other_row(handle)
     }
 
-    /// Adds to a counter of the calling task's row.
-    pub(super) fn add_to_task(&mut self, field: fn(WordSize) -> usize, amount: u64) {
-        if let (true, Some(row)) = (S::HAS_TASKS, self.task) {
-            self.add(self.task_at(row).wrapping_add(field(S::Word::SIZE)), amount);
+    /// The same, if somebody else called last.
+    #[inline(never)]
+    fn other_row(&mut self, handle: S::Word) -> Row {
+        let row = self.known_task_row(handle).or_else(|| {
+            let row = self.new_task_row(handle)?;
+            if handle == S::Word::ZERO.not() {
+                self.name_task(row, 0, INTERRUPTS);
+            }
+            Some(row)
+        });
+        let Some(row) = row else { return Row::NONE };
+        self.set_word(S::NOTES.task, handle);
+        self.set_word(S::NOTES.row, S::Word::cut(u64::from(row.0.wrapping_add(1))));
+        Row(row.0)
+    }
+
+    /// Adds a block that began to the figures of a row.
+    #[inline(always)]
+    pub(super) fn add_to_row(&mut self, row: Row, bytes: S::Word) {
+        if S::HAS_TASKS && row.0 != u32::MAX {
+            let word = S::Word::SIZE;
+            self.add(Self::task_word(ThreadRow(row.0), thread::allocations(word)), S::Word::cut(1));
+            self.add(Self::task_word(ThreadRow(row.0), thread::bytes_allocated(word)), bytes);
         }
+    }
+
+    /// Adds a free to them.
+    #[inline(always)]
+    pub(super) fn add_free_to_row(&mut self, row: Row) {
+        if S::HAS_TASKS && row.0 != u32::MAX {
+            self.add(Self::task_word(ThreadRow(row.0), thread::frees(S::Word::SIZE)), S::Word::cut(1));
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn global(&self, counter: GlobalCounter) -> S::Word {
+        self.word(counter_word(S::Word::SIZE, counter as usize))
+    }
+
+    #[inline(always)]
+    pub(super) fn set_global(&mut self, counter: GlobalCounter, value: S::Word) {
+        self.set_word(counter_word(S::Word::SIZE, counter as usize), value);
+    }
+
+    /// Adds 1 to a counter that is summed.
+    #[inline(always)]
+    pub(super) fn count(&mut self, counter: TallyCounter) {
+        self.add_tally(counter, S::Word::cut(1));
+    }
+
+    /// Adds to a counter that is summed. It goes round at the end of a word.
+    #[inline(always)]
+    pub(super) fn add_tally(&mut self, counter: TallyCounter, amount: S::Word) {
+        let index = S::PLAN.globals.wrapping_add(counter as usize);
+        if index < S::PLAN.counters {
+            self.add(counter_word(S::Word::SIZE, index), amount);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn tally(&self, counter: TallyCounter) -> S::Word {
+        self.word(counter_word(S::Word::SIZE, S::PLAN.globals.wrapping_add(counter as usize)))
     }
 }

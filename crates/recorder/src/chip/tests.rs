@@ -1,6 +1,8 @@
 //! The ledger's bytes as the format crate reads them. That the ordinary reader reads them too, and random
 //! sequences against a model: `tests/model.rs`.
 
+mod room;
+
 use super::*;
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -8,21 +10,13 @@ use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::record::Options;
 use heapledger_format::section::site;
 use heapledger_format::{Entry, FreedEntry, Header, SectionKind, Site, ThreadRow, Ticks};
-use std::println;
 use std::vec;
 use std::vec::Vec;
 
 std::thread_local! {
     static NOW: Cell<u32> = const { Cell::new(0) };
-    static NOTICES: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
-}
-
-/// What the ledger of 100 records in 4 KiB is.
-struct Minimal;
-
-impl Shape for Minimal {
-    type Word = u32;
-    const SITES_MAX: u32 = 256;
+    /// Updates, turns of the history, blocks and stacks without room.
+    static NOTICES: Cell<[u32; 4]> = const { Cell::new([0; 4]) };
 }
 
 /// With these options, in this byte order, with that word.
@@ -30,26 +24,47 @@ struct Switched<const OPTIONS: u32, const IS_BIG: bool, W>(PhantomData<W>);
 
 impl<const OPTIONS: u32, const IS_BIG: bool, W: Word> Shape for Switched<OPTIONS, IS_BIG, W> {
     type Word = W;
-    const OPTIONS: Options = Options(OPTIONS);
-    const SITES_MAX: u32 = 50;
-    const TASKS_MAX: u32 = 3;
+    const CONFIG: Config<'static> = {
+        Config {
+            sites: 50 * (OPTIONS & Options::STACK != 0) as u32,
+            history: 8 * (OPTIONS & Options::HISTORY != 0) as u32,
+            tasks: 3 * (OPTIONS & Options::THREAD != 0) as u32,
+            heaps: if OPTIONS & Options::HEAP != 0 { HEAPS } else { &[] },
+            actual_sizes: OPTIONS & Options::ACTUAL_SIZE != 0,
+            clock: if OPTIONS & Options::TIME != 0 { Some(Clock { tick_ns: 1_000_000, bits: 32 }) } else { None },
+            process: b"program=firmware\0",
+            machine: 40,
+            ..Config::minimal(20, 0)
+        }
+    };
     const ORDER: ByteOrder = if IS_BIG { ByteOrder::Big } else { ByteOrder::Little };
 
     fn ticks() -> u32 {
         NOW.get()
     }
     fn update_done() {
-        NOTICES.set((NOTICES.get().0 + 1, NOTICES.get().1));
+        NOTICES.set([NOTICES.get()[0] + 1, NOTICES.get()[1], NOTICES.get()[2], NOTICES.get()[3]]);
     }
     fn history_full() {
-        NOTICES.set((NOTICES.get().0, NOTICES.get().1 + 1));
+        NOTICES.set([NOTICES.get()[0], NOTICES.get()[1] + 1, NOTICES.get()[2], NOTICES.get()[3]]);
+    }
+    fn records_full() {
+        NOTICES.set([NOTICES.get()[0], NOTICES.get()[1], NOTICES.get()[2] + 1, NOTICES.get()[3]]);
+    }
+    fn sites_full() {
+        NOTICES.set([NOTICES.get()[0], NOTICES.get()[1], NOTICES.get()[2], NOTICES.get()[3] + 1]);
     }
 }
 
 type Everything = Switched<63, false, u32>;
 
+/// A ledger of this shape in memory of its own, whose contents before do not matter.
+fn new<S: Shape>() -> ChipLedger<S, Vec<S::Word>> {
+    ChipLedger::new(vec![S::Word::cut(0xAAAA_AAAA); S::CONFIG.words::<S::Word>()]).expect("room")
+}
+
 fn full() -> ChipLedger<Everything, Vec<u32>> {
-    ChipLedger::new(vec![0; FULL.words::<Everything>()], &FULL).expect("room")
+    new()
 }
 
 fn block<W: Word>(address: u64, size: u64) -> NewBlock<W> {
@@ -58,28 +73,18 @@ fn block<W: Word>(address: u64, size: u64) -> NewBlock<W> {
         address: W::cut(address),
         size: W::cut(size),
         actual: Some(W::cut(size.checked_next_multiple_of(8).unwrap_or(size))),
-        heap: 0,
+        heap: Some(0),
     }
 }
 
 fn caller<W>(frames: &[W]) -> Caller<'_, W> {
-    Caller { frames, task: None }
+    Caller { frames, running: Running::Unknown, is_guessed: false }
 }
 
 const HEAPS: &[HeapDescription] = &[
     HeapDescription { name: "internal", low: 0x2000_0000, high: 0x2000_8000 },
     HeapDescription { name: "external", low: 0x6000_0000, high: 0x6010_0000 },
 ];
-
-const FULL: Config = Config {
-    history: 8,
-    tasks: 3,
-    heaps: HEAPS,
-    process: b"program=firmware\0",
-    machine: 40,
-    tick_ns: 1_000_000,
-    ..Config::minimal(20, 50)
-};
 
 /// The elements of a section that are in use.
 fn elements<'a>(bytes: &'a [u8], header: &Header, kind: SectionKind) -> impl Iterator<Item = &'a [u8]> + use<'a> {
@@ -88,27 +93,27 @@ fn elements<'a>(bytes: &'a [u8], header: &Header, kind: SectionKind) -> impl Ite
     bytes[row.offset as usize..end].chunks_exact(row.element_bytes.max(1) as usize)
 }
 
-fn read<S: Shape, R: BorrowMut<[S::Word]>>(ledger: &ChipLedger<S, R>) -> (Vec<u8>, Header) {
+fn read<S: Shape, R: Memory<S::Word>>(ledger: &ChipLedger<S, R>) -> (Vec<u8>, Header) {
     let bytes: Vec<u8> = ledger.bytes().collect();
     let header = Header::parse(&bytes).expect("a header");
     (bytes, header)
 }
 
-fn entries<S: Shape, R: BorrowMut<[S::Word]>>(ledger: &ChipLedger<S, R>) -> Vec<Entry> {
+fn entries<S: Shape, R: Memory<S::Word>>(ledger: &ChipLedger<S, R>) -> Vec<Entry> {
     let (bytes, header) = read(ledger);
     elements(&bytes, &header, SectionKind::Records)
         .filter_map(|element| Entry::read(&header.layout, header.codec, element))
         .collect()
 }
 
-fn freed<S: Shape, R: BorrowMut<[S::Word]>>(ledger: &ChipLedger<S, R>) -> Vec<FreedEntry> {
+fn freed<S: Shape, R: Memory<S::Word>>(ledger: &ChipLedger<S, R>) -> Vec<FreedEntry> {
     let (bytes, header) = read(ledger);
     elements(&bytes, &header, SectionKind::History)
         .filter_map(|element| FreedEntry::read(&header.layout, header.codec, element))
         .collect()
 }
 
-fn stack<S: Shape, R: BorrowMut<[S::Word]>>(ledger: &ChipLedger<S, R>, Site(mut node): Site) -> Vec<u64> {
+fn stack<S: Shape, R: Memory<S::Word>>(ledger: &ChipLedger<S, R>, Site(mut node): Site) -> Vec<u64> {
     let (bytes, header) = read(ledger);
     let nodes: Vec<&[u8]> = elements(&bytes, &header, SectionKind::Sites).collect();
     let pcs: Vec<&[u8]> = elements(&bytes, &header, SectionKind::Pcs).collect();
@@ -125,70 +130,11 @@ fn stack<S: Shape, R: BorrowMut<[S::Word]>>(ledger: &ChipLedger<S, R>, Site(mut 
     codes
 }
 
-/// Enters blocks until `sites` overflows; returns how many stacks found room.
-fn stacks_that_fit(config: &Config, region: &mut [u32], frames: impl Fn(u32) -> [u32; 4]) -> u32 {
-    let mut ledger = ChipLedger::<Minimal, _>::new(region, config).expect("room");
-    let mut fit = 0;
-    for number in 0..10_000 {
-        let frames = frames(number);
-        ledger.allocated(&block(0x2000_0000, 8), &caller(&frames));
-        if entries(&ledger)[0].site == Site::NONE {
-            break;
-        }
-        ledger.freed(0x2000_0000, Kind::FREE, &caller(&frames));
-        fit += 1;
-    }
-    assert_eq!(read(&ledger).1.tally(TallyCounter::SitesFull), 1);
-    fit
-}
-
-#[test]
-fn a_minimal_ledger_of_100_records_fits_in_4_kib() {
-    const RECORDS: u32 = 100;
-    const WORDS: usize = 1024;
-    const SITES: u32 = {
-        let rest = (WORDS - Config::minimal(RECORDS, 2).words::<Minimal>()) * 4;
-        2 + (rest / site::BYTES) as u32
-    };
-    const CONFIG: Config = Config::minimal(RECORDS, SITES);
-    const { assert!(CONFIG.words::<Minimal>() <= WORDS && CONFIG.header_bytes::<Minimal>() <= 256) };
-    let mut region = [0u32; WORDS];
-
-    let mut ledger = ChipLedger::<Minimal, _>::new(&mut region[..], &CONFIG).expect("room");
-    for number in 0..RECORDS {
-        let block = block(0x2000_0000 + u64::from(number) * 16, number.into());
-        assert!(ledger.allocated(&block, &caller(&[0x100 + number, 0x50])));
-    }
-    assert!(!ledger.allocated(&block(0x2000_4000, 1), &caller(&[0x100])), "the 101st");
-    let (bytes, header) = read(&ledger);
-    assert_eq!(usize::from(header.codec.u16(&bytes, at::HEADER_BYTES)), CONFIG.header_bytes::<Minimal>());
-    assert_eq!((header.tally(TallyCounter::LostNoRecord), header.state), (1, State::Full));
-    assert_eq!(header.global(GlobalCounter::LiveBytes), (0..100).sum::<u64>());
-    let live = entries(&ledger);
-    assert_eq!(live.len(), 100);
-    for (entry, number) in live.iter().zip(0..) {
-        assert_eq!((entry.address, entry.size), (0x2000_0000 + number * 16, Some(number)));
-        assert_eq!(stack(&ledger, entry.site), [0x100 + number, 0x50]);
-    }
-
-    let apart = stacks_that_fit(&CONFIG, &mut region, |number| [1, 2, 3, 4].map(|frame| number * 16 + frame));
-    let alike = stacks_that_fit(&CONFIG, &mut region, |number| [number * 16, 0x1_0000, 0x2_0000, 0x3_0000]);
-    println!(
-        "minimal 32-bit ledger: {} bytes of header, {RECORDS} records, {} bytes in all; \
-         distinct 4-deep stacks beside them: {apart} with no frame in common, {alike} that differ in the innermost",
-        CONFIG.header_bytes::<Minimal>(),
-        CONFIG.words::<Minimal>() * 4,
-    );
-    assert!(apart >= 50 && alike >= 200, "{apart} {alike}");
-}
-
 /// A block at the end of memory lives and dies, another lives.
 fn reads_back<const OPTIONS: u32, const IS_BIG: bool, W: Word>() {
     type Chip<const OPTIONS: u32, const IS_BIG: bool, W> = ChipLedger<Switched<OPTIONS, IS_BIG, W>, Vec<W>>;
-    let words = FULL.words::<Switched<OPTIONS, IS_BIG, W>>();
     NOW.set(1000);
-    let region = vec![W::cut(0xAAAA_AAAA); words];
-    let mut ledger = Chip::<OPTIONS, IS_BIG, W>::new(region, &FULL).expect("room");
+    let mut ledger: Chip<OPTIONS, IS_BIG, W> = new();
     NOW.set(1007);
     let on = |option| Options(OPTIONS).has(option);
     let is_wide = W::SIZE == WordSize::W64;
@@ -198,17 +144,20 @@ fn reads_back<const OPTIONS: u32, const IS_BIG: bool, W: Word>() {
     let code = if is_wide { 0x7F12_3456_0111 } else { 0x111 };
     assert_eq!(ledger.task_begins(task, 9, "a name that is too long"), on(Options::THREAD));
     let frames = [W::cut(code), W::cut(0x222)];
-    let caller = Caller { frames: &frames, task: Some(task) };
-    assert!(ledger.allocated(&NewBlock { heap: 1, ..block(highest, largest) }, &caller));
-    assert!(ledger.allocated(&block(0x2000_0008, 5), &Caller { task: None, ..caller }));
+    let caller = Caller { frames: &frames, running: Running::Task(task), is_guessed: false };
+    assert!(ledger.allocated(&NewBlock { heap: Some(1), ..block(highest, largest) }, &caller));
+    assert!(ledger.allocated(&block(0x2000_0008, 5), &Caller { running: Running::Unknown, ..caller }));
     NOW.set(1009);
     assert!(ledger.freed(W::cut(highest), Kind::CFREE, &caller));
 
     let (_, header) = read(&ledger);
     let order = if IS_BIG { ByteOrder::Big } else { ByteOrder::Little };
     assert_eq!((header.codec, header.busy), (Codec { order, word: W::SIZE }, 0));
-    assert_eq!((header.options, header.machine, header.tick_ns), (Options(OPTIONS), 40, 1_000_000));
-    assert_eq!(header.bytes(), FULL.header_bytes::<Switched<OPTIONS, IS_BIG, W>>());
+    assert_eq!(
+        (header.options, header.machine, header.tick_ns),
+        (Options(OPTIONS), 40, if on(Options::TIME) { 1_000_000 } else { 0 })
+    );
+    assert_eq!(header.bytes(), Switched::<OPTIONS, IS_BIG, W>::CONFIG.header_bytes::<W>());
     assert_eq!(header.global(GlobalCounter::LastTime), if on(Options::TIME) { 9 } else { 0 });
     for pair in header.sections().windows(2) {
         assert!(pair[0].offset + pair[0].capacity * u64::from(pair[0].element_bytes) <= pair[1].offset);
@@ -256,39 +205,49 @@ fn every_word_and_byte_order_reads_back() {
 
 #[test]
 fn a_region_that_is_too_small_is_refused() {
-    let needed = FULL.words::<Everything>() * 4 - 3;
-    let error = |region: &mut [u32], config: &Config| ChipLedger::<Everything, &mut [u32]>::new(region, config).err();
-    let mut region = vec![0u32; FULL.words::<Everything>() - 1];
-    let Some(ChipError::TooSmall { needed: said, given }) = error(&mut region, &FULL) else { panic!("not refused") };
-    assert_eq!((given, said.next_multiple_of(4)), (region.len() * 4, needed.next_multiple_of(4)));
+    let needed = room::bytes::<Everything>();
+    let mut region = vec![0u32; needed / 4 - 1];
+    let error = ChipLedger::<Everything, _>::new(region.as_mut_slice()).err();
+    assert_eq!(error, Some(ChipError::TooSmall { needed, given: needed - 4 }));
     let config = |change: fn(&mut Config)| {
-        let mut config = FULL;
+        let mut config = Everything::CONFIG;
         change(&mut config);
-        error(&mut [], &config)
+        config.check().err()
     };
-    assert_eq!(config(|config| config.tasks = 4), Some(ChipError::TooMany("tasks")));
-    assert_eq!(config(|config| config.sites = 51), Some(ChipError::TooMany("sites")));
-    assert_eq!(config(|config| config.records = 0xFFFF), Some(ChipError::TooMany("records")));
+    assert_eq!(config(|_| ()), None);
+    assert_eq!(config(|config| config.tasks = 0xFFFF), Some(ChipError::TooMany("tasks")));
+    assert_eq!(config(|config| config.sites = 1 << 25), Some(ChipError::TooMany("sites")));
+    assert_eq!(config(|config| config.records = 1 << 25), Some(ChipError::TooMany("records")));
     assert_eq!(config(|config| config.records = 0), Some(ChipError::TooFew("records")));
     assert_eq!(config(|config| config.sites = 1), Some(ChipError::TooFew("sites")));
-    assert_eq!(config(|config| config.history = 0), Some(ChipError::TooFew("history")));
-    assert_eq!(config(|config| config.heaps = &[]), Some(ChipError::TooFew("heaps")));
+    assert_eq!(config(|config| config.depth = 0), Some(ChipError::TooFew("depth")));
+    let clock = |bits| Some(Clock { tick_ns: 1, bits });
+    let with_clock = |clock| Config { clock, ..Everything::CONFIG }.check().err();
+    assert_eq!(with_clock(clock(0)), Some(ChipError::TooFew("clock bits")));
+    assert_eq!(with_clock(clock(33)), Some(ChipError::TooMany("clock bits")));
 }
 
 #[test]
-fn what_a_shape_leaves_out_needs_no_room() {
-    type Bare = Switched<0, false, u64>;
-    let bare = Config::minimal(20, 0);
-    assert_eq!(FULL.words::<Bare>(), Config { process: FULL.process, ..bare }.words::<Bare>());
-    let none = ChipLedger::<Bare, _>::new(vec![0; bare.words::<Bare>()], &bare).expect("room");
-    assert!(read(&none).1.section(SectionKind::Sites).is_none());
+fn what_is_there_already_is_opened_and_goes_on() {
+    let mut region = vec![0u32; Everything::CONFIG.words::<u32>()];
+    fn open(region: &mut [u32]) -> ChipLedger<Everything, &mut [u32]> {
+        ChipLedger::open(region).expect("room")
+    }
+    assert!(open(&mut region[..]).allocated(&block(0x100, 10), &caller(&[1])));
+    let mut again = open(&mut region[..]);
+    assert_eq!(entries(&again)[0].size, Some(10));
+    assert!(again.freed(0x100, Kind::FREE, &caller(&[])));
+    // Garbage, and what was left in the middle of an update, are none.
+    region[13] |= 1 << 16;
+    assert!(freed(&open(&mut region[..])).is_empty());
+    region.fill(0x5A5A_5A5A);
+    assert!(entries(&open(&mut region[..])).is_empty());
 }
 
 #[test]
 fn two_ledgers_know_nothing_of_each_other() {
     type Wide = Switched<63, false, u64>;
-    let wide = || ChipLedger::<Wide, _>::new(vec![0; FULL.words::<Wide>()], &FULL).expect("room");
-    let (mut first, mut second, mut third) = (wide(), wide(), full());
+    let (mut first, mut second, mut third) = (new::<Wide>(), new::<Wide>(), full());
     assert!(first.allocated(&block(0x7F00_0000_0010, 100), &caller(&[0x5555_0000_1234])));
     assert!(second.allocated(&block(0x7F00_0000_0010, 200), &caller(&[0x5555_0000_5678])));
     assert!(third.allocated(&block(0x10, 300), &caller(&[0x1234])));
@@ -306,7 +265,7 @@ fn two_ledgers_know_nothing_of_each_other() {
 #[test]
 fn code_and_blocks_that_are_too_high_are_counted() {
     type Wide = Switched<63, false, u64>;
-    let mut ledger = ChipLedger::<Wide, _>::new(vec![0; FULL.words::<Wide>()], &FULL).expect("room");
+    let mut ledger = new::<Wide>();
     assert!(!ledger.allocated(&block(1 << 48, 8), &caller(&[0x1000])));
     assert!(!ledger.freed(1 << 48, Kind::FREE, &caller(&[0x1000])));
     assert!(ledger.allocated(&block(0x1000, 8), &caller(&[0x1000, 1 << 48])));
@@ -314,12 +273,13 @@ fn code_and_blocks_that_are_too_high_are_counted() {
     let (_, header) = read(&ledger);
     let tally = |counter| header.tally(counter);
     assert_eq!((tally(TallyCounter::LostNoIndex), tally(TallyCounter::SitesFull)), (1, 2));
-    assert!(entries(&ledger).iter().all(|entry| entry.site == Site::NONE));
+    let stacks: Vec<_> = entries(&ledger).iter().map(|entry| stack(&ledger, entry.site)).collect();
+    assert_eq!(stacks, [vec![0x1000], vec![]]);
 }
 
 #[test]
 fn the_ring_keeps_the_last_frees_and_says_when_it_is_full() {
-    NOTICES.set((0, 0));
+    NOTICES.set([0; 4]);
     let mut ledger = full();
     for number in 0..20 {
         ledger.allocated(&block(0x2000_0000 + number * 8, number), &caller(&[1]));
@@ -329,7 +289,7 @@ fn the_ring_keeps_the_last_frees_and_says_when_it_is_full() {
         let expected: Vec<u64> = ((number + 1).saturating_sub(8)..=number).collect();
         assert_eq!(sizes, expected);
     }
-    assert_eq!(NOTICES.get(), (40, 2));
+    assert_eq!(NOTICES.get(), [40, 2, 0, 0]);
 }
 
 #[test]
@@ -337,7 +297,7 @@ fn actual_sizes_and_numbers_that_do_not_fit_are_counted() {
     let mut ledger = full();
     let wide = NewBlock { actual: Some(0x1_0000 + 8), ..block(8, 8) };
     ledger.allocated(&wide, &caller(&[]));
-    ledger.set_global(GlobalCounter::NextNumber, u64::from(u32::MAX) - 1);
+    ledger.set_global(GlobalCounter::NextNumber, u32::MAX - 1);
     assert!(ledger.allocated(&block(16, 1), &caller(&[])), "the last number");
     assert!(!ledger.allocated(&block(24, 1), &caller(&[])));
     assert!(ledger.freed(16, Kind::FREE, &caller(&[])), "frees are followed all the same");
@@ -349,7 +309,7 @@ fn actual_sizes_and_numbers_that_do_not_fit_are_counted() {
 #[test]
 fn tasks_keep_their_rows_and_a_full_table_is_counted() {
     let mut ledger = full();
-    let by = |task| Caller { frames: &[1], task: Some(task) };
+    let by = |task| Caller { running: Running::Task(task), ..caller(&[1]) };
     for (at, task) in [(8, 0x100), (16, 0x200), (24, 0x100)] {
         ledger.allocated(&block(at, 1), &by(task));
     }
@@ -375,11 +335,57 @@ fn time_goes_on_where_the_clock_goes_round() {
     }
 }
 
+/// With a clock of 24 bits.
+struct ShortClock;
+
+impl Shape for ShortClock {
+    type Word = u32;
+    const CONFIG: Config<'static> = Config { clock: Some(Clock { tick_ns: 40, bits: 24 }), ..Config::minimal(20, 0) };
+    fn ticks() -> u32 {
+        NOW.get()
+    }
+}
+
+#[test]
+fn a_clock_of_few_bits_goes_round_without_a_jump() {
+    NOW.set(0xFF_FFF0);
+    let mut ledger = new::<ShortClock>();
+    let mut time = 0;
+    for (now, gone) in
+        [(0xFF_FFF8, 8), (0x00_0010, 0x18), (0x00_0010, 0), (0x80_0000, 0x7F_FFF0), (0xAB00_0000, 0x80_0000)]
+    {
+        NOW.set(now);
+        time += gone;
+        ledger.allocated(&block(8, 1), &caller(&[]));
+        assert_eq!(entries(&ledger)[0].time, Some(Ticks(time)));
+        ledger.freed(8, Kind::FREE, &caller(&[]));
+    }
+    NOW.set(1);
+    ledger.note_time();
+    assert_eq!(read(&ledger).1.global(GlobalCounter::LastTime), time + 1);
+}
+
+#[test]
+fn interrupts_together_have_a_row() {
+    let mut ledger = full();
+    let by = |running| Caller { running, ..caller(&[1]) };
+    ledger.allocated(&block(8, 1), &by(Running::Task(0x100)));
+    ledger.allocated(&block(16, 2), &by(Running::Interrupt));
+    ledger.allocated(&block(24, 3), &by(Running::Interrupt));
+    ledger.allocated(&block(32, 4), &by(Running::Unknown));
+    let rows: Vec<_> = entries(&ledger).iter().map(|entry| entry.thread.map(|row| row.0)).collect();
+    assert_eq!(rows, [Some(0), Some(1), Some(1), None]);
+    let (bytes, header) = read(&ledger);
+    let names: Vec<_> = elements(&bytes, &header, SectionKind::Threads)
+        .map(|row| row[heapledger_format::section::thread::name(WordSize::W32)..][..11].to_vec())
+        .collect();
+    assert_eq!(names, [b"\0\0\0\0\0\0\0\0\0\0\0", b"interrupts\0"]);
+}
+
 #[test]
 fn the_index_survives_any_order_of_removals() {
-    let config = Config::minimal(60, 2);
     for seed in 1..200u32 {
-        let mut ledger = ChipLedger::<Minimal, _>::new(vec![0; config.words::<Minimal>()], &config).expect("room");
+        let mut ledger = new::<room::Small<60, 0>>();
         let mut random = seed;
         let mut live = Vec::new();
         for step in 0..400u32 {

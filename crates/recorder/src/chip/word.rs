@@ -40,6 +40,9 @@ pub trait Word: sealed::Sealed + Copy + Ord + core::fmt::Debug + Default + 'stat
     /// The sum, which goes round at the end of a word.
     #[must_use]
     fn plus(self, other: Self) -> Self;
+    /// The difference, which goes round at the other end.
+    #[must_use]
+    fn minus(self, other: Self) -> Self;
 }
 
 macro_rules! word {
@@ -82,6 +85,10 @@ macro_rules! word {
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self.wrapping_sub(other)
             }
         }
     };

@@ -1,0 +1,242 @@
+//! What is entered into a board's ledger, by whoever does it.
+//!
+//! # Safety
+//! A room with `unsafe`: it lends the region to one at a time.
+
+use super::{Address, Caller, Frame, FrameList, FrameRoom, InRealloc, Kind, NewBlock, On, Placed, Running, Word};
+use core::marker::PhantomData;
+use heapledger_format::GlobalCounter;
+use heapledger_recorder::chip::{ChipLedger, Memory, busy_mark, missed_word};
+use heapledger_recorder::policy::Reallocated;
+
+/// The ledger while it is lent.
+type Lent<B> = ChipLedger<On<B>, BoardRegion<B>>;
+
+/// The board's region, which its owner has alone.
+struct BoardRegion<B>(PhantomData<fn() -> B>);
+
+impl<B: Placed> BoardRegion<B> {
+    const WORDS: usize = super::words::<B>();
+    const BYTES: usize = Self::WORDS * size_of::<Address>();
+}
+
+impl<B: Placed> Memory<Address> for BoardRegion<B> {
+    #[inline(always)]
+    fn words(&self) -> &[Address] {
+        // SAFETY: so many words are there, as `Placed` promises; whoever made this has them alone.
+        unsafe { core::slice::from_raw_parts(B::region(), Self::WORDS) }
+    }
+
+    #[inline(always)]
+    fn words_mut(&mut self) -> &mut [Address] {
+        // SAFETY: as above.
+        unsafe { core::slice::from_raw_parts_mut(B::region(), Self::WORDS) }
+    }
+
+    #[inline(always)]
+    fn byte(&self, place: usize) -> u8 {
+        // SAFETY: as above; the same memory as bytes.
+        let bytes = unsafe { core::slice::from_raw_parts(B::region().cast::<u8>(), Self::BYTES) };
+        bytes.get(place).copied().unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn set_byte(&mut self, place: usize, byte: u8) {
+        // SAFETY: as above.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(B::region().cast::<u8>(), Self::BYTES) };
+        if let Some(there) = bytes.get_mut(place) {
+            *there = byte;
+        }
+    }
+
+    #[inline(always)]
+    fn half(&self, place: usize) -> u16 {
+        // SAFETY: as above; the same memory as half words.
+        let halves = unsafe { core::slice::from_raw_parts(B::region().cast::<u16>(), Self::BYTES / 2) };
+        halves.get(place / 2).copied().unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn set_half(&mut self, place: usize, half: u16) {
+        // SAFETY: as above.
+        let halves = unsafe { core::slice::from_raw_parts_mut(B::region().cast::<u16>(), Self::BYTES / 2) };
+        if let Some(there) = halves.get_mut(place / 2) {
+            *there = half;
+        }
+    }
+}
+
+/// What a `realloc` came to.
+pub(super) struct Moved {
+    pub(super) detached: Option<InRealloc<Address>>,
+    /// The new block; 0 if there is none.
+    pub(super) new: Address,
+}
+
+pub(super) fn new_block(kind: Kind, address: Address, size: Address) -> NewBlock<Address> {
+    NewBlock { kind, address, size, actual: None, heap: None }
+}
+
+/// The books of a board's ledger. There is nothing in it: each call goes to the board's static, under [`Board::alone`].
+///
+/// Calls from within another one (from an interrupt that should not have come, say) are not entered, and counted.
+pub struct Books<B>(PhantomData<fn() -> B>);
+
+impl<B> Clone for Books<B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Books<B> {}
+
+impl<B: Placed> Books<B> {
+    /// Those of this board.
+    #[inline(always)]
+    pub const fn of() -> Self {
+        Books(PhantomData)
+    }
+
+    /// Lends the ledger; `None` if somebody has it.
+    #[inline(always)]
+    fn lend<T>(self, work: impl FnOnce(&mut Lent<B>) -> T) -> Option<T> {
+        B::alone(|| {
+            let mark = const { busy_mark::<On<B>>() };
+            // SAFETY: a word of the region. If somebody is in the middle of an update this looks at it all the same, as a debugger does.
+            let is_idle = unsafe { B::region().wrapping_add(mark.at).read_volatile() }.widen() == mark.idle;
+            if !is_idle && !self.is_mine() {
+                return None;
+            }
+            // Nobody else runs, and nobody who waits for this has the region: that was just looked at, and what is called below calls
+            // nothing that allocates.
+            let mut ledger = Lent::<B>::lent(BoardRegion(PhantomData))?;
+            Some(work(&mut ledger))
+        })
+    }
+
+    /// Nobody is in the middle of an update, but there is no ledger yet: now there is.
+    #[cold]
+    #[inline(never)]
+    fn is_mine(self) -> bool {
+        let mark = const { busy_mark::<On<B>>() };
+        // SAFETY: as in `lend`.
+        let is_busy = unsafe { B::region().wrapping_add(mark.at).read_volatile() }.widen() == mark.busy;
+        if is_busy {
+            let missed = B::region().wrapping_add(const { missed_word::<On<B>>() });
+            // SAFETY: a word of the region, which nobody but this changes.
+            unsafe { missed.write_volatile(missed.read_volatile().wrapping_add(1)) };
+            return false;
+        }
+        Lent::<B>::new(BoardRegion(PhantomData)).is_ok()
+    }
+
+    /// Who runs.
+    #[inline(always)]
+    fn running() -> Running<Address> {
+        if B::CONFIG.tasks == 0 {
+            return Running::Unknown;
+        }
+        if B::is_in_interrupt() {
+            return Running::Interrupt;
+        }
+        B::task().map_or(Running::Unknown, Running::Task)
+    }
+
+    /// Runs something with the ledger and who calls.
+    #[inline(always)]
+    fn note<T>(
+        self,
+        wants_stack: bool,
+        from: Frame,
+        work: impl FnOnce(&mut Lent<B>, &Caller<Address>) -> T,
+    ) -> Option<T> {
+        if !wants_stack || B::CONFIG.sites == 0 {
+            return self.lend(|ledger| work(ledger, &Caller { running: Self::running(), ..Caller::default() }));
+        }
+        let mut room = B::Frames::EMPTY;
+        let mut list = FrameList::new(room.places());
+        B::stack(from, &mut list);
+        let (frames, is_guessed) = (list.frames(), list.is_guessed());
+        self.lend(|ledger| work(ledger, &Caller { frames, running: Self::running(), is_guessed }))
+    }
+
+    /// Enters a block, called from the frame `from`. Returns whether it is in the ledger now.
+    #[inline(always)]
+    pub fn allocated(self, block: &NewBlock<Address>, from: Frame) -> bool {
+        self.note(true, from, |ledger, caller| ledger.allocated(block, caller)).unwrap_or(false)
+    }
+
+    #[inline(always)]
+    pub(super) fn begins(self, kind: Kind, address: Address, size: Address, from: Frame) {
+        self.allocated(&new_block(kind, address, size), from);
+    }
+
+    /// Takes a block out; to be called before it is really freed. Returns whether it was known.
+    #[inline(always)]
+    pub fn freed(self, address: Address, by: Kind, from: Frame) -> bool {
+        let has_history = B::CONFIG.history != 0;
+        self.note(has_history, from, |ledger, caller| ledger.freed(address, by, caller)).unwrap_or(false)
+    }
+
+    /// Before a `realloc`: nobody who gets the address next can be confused with the block.
+    pub fn realloc_begins(self, address: Address) -> Option<InRealloc<Address>> {
+        self.lend(|ledger| ledger.realloc_begins(address)).flatten()
+    }
+
+    /// After it. Returns whether there is a new block in the ledger now.
+    #[inline(always)]
+    pub fn realloc_ends(
+        self,
+        detached: Option<InRealloc<Address>>,
+        by: Kind,
+        outcome: Reallocated<NewBlock<Address>>,
+        from: Frame,
+    ) -> bool {
+        self.note(true, from, |ledger, caller| ledger.realloc_ends(detached, by, outcome, caller)).unwrap_or(false)
+    }
+
+    /// An allocation function returned no block.
+    #[cold]
+    pub fn call_failed(self) {
+        self.lend(|ledger| ledger.call_failed());
+    }
+
+    /// Gives a task its row, with a name; a task that was never introduced gets a nameless one on its first call. False if the
+    /// table is full.
+    pub fn task_begins(self, handle: Address, id: u32, name: &str) -> bool {
+        self.lend(|ledger| ledger.task_begins(handle, id, name)).unwrap_or(false)
+    }
+
+    /// A task is gone: its handle may be given to another.
+    pub fn task_ends(self, handle: Address) {
+        self.lend(|ledger| ledger.task_ends(handle));
+    }
+
+    /// Reads the clock: to be called now and then, where nobody may have allocated for as long as it goes once round.
+    pub fn note_time(self) {
+        self.lend(|ledger| ledger.note_time());
+    }
+
+    /// Recording has ended for good: a reader is told so. Nothing keeps it from going on.
+    pub fn stop(self) {
+        self.lend(|ledger| ledger.stop());
+    }
+
+    /// Bytes asked for in all blocks that live.
+    pub fn live_bytes(self) -> Address {
+        self.lend(|ledger| ledger.figure(GlobalCounter::LiveBytes)).unwrap_or(0)
+    }
+
+    /// Copies the ledger, word by word, to carry it off; as many words as there is room for. Returns how many it has: 0, if somebody is
+    /// in the middle of an update.
+    pub fn copy(self, to: &mut [Address]) -> usize {
+        let copied = self.lend(|ledger| {
+            let words = ledger.region();
+            for (to, word) in to.iter_mut().zip(words) {
+                *to = *word;
+            }
+            words.len()
+        });
+        copied.unwrap_or(0)
+    }
+}

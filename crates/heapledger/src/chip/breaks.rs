@@ -1,0 +1,71 @@
+//! Functions that do nothing: debuggers stop there.
+//!
+//! # Safety
+//! A room with `unsafe`: the functions have names of their own in the program, which nobody else defines. Each does something else, which
+//! is nothing: two that do the same could become one, and a debugger that stops at the rare one would stop at the frequent one. As far as the compiler
+//! knows they look at memory: what was stored before is there.
+
+#[cfg(target_os = "none")]
+mod functions {
+    use core::arch::asm;
+
+    macro_rules! break_here {
+        ($name:ident, $number:literal) => {
+            #[unsafe(no_mangle)]
+            #[inline(never)]
+            extern "C" fn $name() {
+                // SAFETY: no instruction but one that loads a number into a register that the function may use.
+                #[cfg(target_arch = "arm")]
+                unsafe {
+                    asm!(concat!("movs r0, #", $number), out("r0") _, options(nostack))
+                };
+                // SAFETY: as above.
+                #[cfg(any(target_arch = "riscv32", target_arch = "riscv64"))]
+                unsafe {
+                    asm!(concat!("li a0, ", $number), out("a0") _, options(nostack))
+                };
+                // SAFETY: no instruction at all, but another comment.
+                #[cfg(not(any(target_arch = "arm", target_arch = "riscv32", target_arch = "riscv64")))]
+                unsafe {
+                    asm!(concat!("/* ", $number, " */"), options(nostack))
+                };
+            }
+        };
+    }
+
+    break_here!(heapledger_update_done, "1");
+    break_here!(heapledger_history_full, "2");
+    break_here!(heapledger_records_full, "3");
+    break_here!(heapledger_sites_full, "4");
+
+    #[inline(always)]
+    pub(crate) fn update_done() {
+        heapledger_update_done();
+    }
+
+    #[inline(always)]
+    pub(crate) fn history_full() {
+        heapledger_history_full();
+    }
+
+    #[cold]
+    pub(crate) fn records_full() {
+        heapledger_records_full();
+    }
+
+    #[cold]
+    pub(crate) fn sites_full() {
+        heapledger_sites_full();
+    }
+}
+
+/// Where there is an operating system, the names are not ours to give.
+#[cfg(not(target_os = "none"))]
+mod functions {
+    pub(crate) fn update_done() {}
+    pub(crate) fn history_full() {}
+    pub(crate) fn records_full() {}
+    pub(crate) fn sites_full() {}
+}
+
+pub(super) use functions::{history_full, records_full, sites_full, update_done};

@@ -1,0 +1,189 @@
+//! Records of live blocks, and the history of those that were.
+
+use super::memory::{Memory, clear, figure, fill, ones, set};
+use super::shape::{Fixed, Shape};
+use super::tasks::Row;
+use super::word::Word;
+use super::{ChipLedger, NewBlock};
+use crate::backend::Slot;
+use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter};
+
+/// In the note of where the ring goes on: it has gone round, and nobody was told yet.
+const TURNED: u32 = 1 << 31;
+
+/// The end of a block: its number and time, by which function, from where.
+#[derive(Clone, Copy)]
+pub(super) struct End<W> {
+    pub(super) number: W,
+    pub(super) time: W,
+    pub(super) by: Kind,
+    pub(super) site: Site,
+    pub(super) row: Row,
+}
+
+impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
+    /// A slot that there is.
+    #[inline(always)]
+    pub(super) fn slot(number: u32) -> Option<Slot> {
+        if number < S::RECORDS.count { Some(Slot(number)) } else { None }
+    }
+
+    #[inline(always)]
+    fn record_at(slot: Slot) -> usize {
+        S::RECORDS.at.wrapping_add((slot.0 as usize).wrapping_mul(S::RECORD_WORDS))
+    }
+
+    #[inline(always)]
+    fn record_mut(&mut self, slot: Slot) -> &mut [S::Word] {
+        self.words_mut(Self::record_at(slot), S::RECORD_WORDS)
+    }
+
+    #[inline(always)]
+    pub(super) fn address_in(&self, slot: Slot) -> S::Word {
+        figure::<S>(self.words(Self::record_at(slot), S::RECORD_WORDS), S::ADDRESS)
+    }
+
+    /// Vacant slots hang on each other by their addresses.
+    #[inline(always)]
+    pub(super) fn take_slot(&mut self) -> Option<Slot> {
+        let free = self.word(S::NOTES.free).widen() as u32;
+        if let Some(slot) = free.checked_sub(1).and_then(Self::slot) {
+            let next = self.address_in(slot);
+            self.set_word(S::NOTES.free, next);
+            return Some(slot);
+        }
+        let used = self.word(S::RECORDS_USED).widen() as u32;
+        let slot = Self::slot(used)?;
+        self.set_word(S::RECORDS_USED, S::Word::cut(u64::from(used.wrapping_add(1))));
+        Some(slot)
+    }
+
+    /// Makes a slot vacant.
+    #[inline(always)]
+    pub(super) fn release_slot(&mut self, slot: Slot) {
+        let next = self.word(S::NOTES.free);
+        let record = self.record_mut(slot);
+        clear::<S>(record, S::NUMBER);
+        clear::<S>(record, S::ADDRESS);
+        fill::<S>(record, S::ADDRESS, next);
+        self.set_word(S::NOTES.free, S::Word::cut(u64::from(slot.0.wrapping_add(1))));
+        if self.is_full() {
+            self.set_full(false);
+        }
+    }
+
+    /// The next number; `None` when they have run out.
+    #[inline(always)]
+    pub(super) fn number(&mut self) -> Option<S::Word> {
+        let number = self.global(GlobalCounter::NextNumber);
+        if number > S::Word::cut(S::NUMBER_MAX) {
+            return None;
+        }
+        self.set_global(GlobalCounter::NextNumber, number.plus(S::Word::cut(1)));
+        Some(number)
+    }
+
+    /// The number of an end: frees are followed when numbers have run out.
+    #[inline(always)]
+    pub(super) fn number_of_end(&mut self) -> S::Word {
+        self.number().unwrap_or(S::Word::cut(S::NUMBER_MAX))
+    }
+
+    /// Writes a record: the commit word comes first as 0, and last as what it is. Returns the bytes that it says the block has.
+    #[inline(always)]
+    pub(super) fn write_record(
+        &mut self,
+        slot: Slot,
+        block: &NewBlock<S::Word>,
+        (number, time): (S::Word, S::Word),
+        (site, row): (Site, Row),
+    ) -> S::Word {
+        let heap = if S::HEAPS.count == 0 { 0 } else { self.heap_of(block) };
+        let excess = match block.actual {
+            Some(actual) if actual > block.size => actual.minus(block.size),
+            _ => S::Word::ZERO,
+        };
+        let record = self.record_mut(slot);
+        set::<S>(record, S::NUMBER, S::Word::ZERO);
+        set::<S>(record, S::ADDRESS, block.address);
+        set::<S>(record, S::SIZE, block.size);
+        set::<S>(record, S::TIME, time);
+        set::<S>(record, S::EXCESS, excess);
+        set::<S>(record, S::SITE, S::Word::cut(u64::from(site.0)));
+        set::<S>(record, S::KIND, S::Word::cut(u64::from(block.kind.number())));
+        set::<S>(record, S::THREAD, row.figure());
+        set::<S>(record, S::HEAP, S::Word::cut(u64::from(heap)));
+        fill::<S>(record, S::NUMBER, number.plus(S::Word::cut(1)));
+        let most = ones::<S>(S::SIZE.width_bits);
+        let is_escaped = S::EXCESS.width_bits != 0 && excess >= ones::<S>(S::EXCESS.width_bits);
+        if is_escaped || block.size >= most {
+            // There is no section for figures that do not fit.
+            self.count(TallyCounter::WideLost);
+        }
+        if block.size > most { most } else { block.size }
+    }
+
+    /// The heap of a block: as its caller says, else by its address; the first, if it is in none.
+    #[inline(always)]
+    fn heap_of(&self, block: &NewBlock<S::Word>) -> u8 {
+        block.heap.unwrap_or_else(|| {
+            let address = block.address.widen();
+            let within = S::CONFIG.heaps.iter().position(|heap| address >= heap.low && address < heap.high);
+            within.unwrap_or(0) as u8
+        })
+    }
+
+    /// Whether there is a record in a slot, and the bytes of its block.
+    #[inline(always)]
+    pub(super) fn bytes_in(&mut self, slot: Slot) -> Option<S::Word> {
+        let record = self.record_mut(slot);
+        (figure::<S>(record, S::NUMBER) != S::Word::ZERO).then(|| figure::<S>(record, S::SIZE))
+    }
+
+    /// Enters an end into the history. The record is still in its slot.
+    #[inline(always)]
+    pub(super) fn write_history(&mut self, slot: Slot, end: &End<S::Word>) {
+        if !S::HAS_HISTORY {
+            return;
+        }
+        let noted = self.word(S::NOTES.ring_next).widen() as u32;
+        let place = if noted & !TURNED < S::HISTORY.count { noted & !TURNED } else { 0 };
+        let record_at = Self::record_at(slot);
+        let within = (place as usize).wrapping_mul(S::HISTORY_WORDS);
+        // The ring lies behind the records.
+        let Some((before, behind)) = self.region.words_mut().split_at_mut_checked(S::HISTORY.at) else { return };
+        let record = before.get(record_at..record_at.wrapping_add(S::RECORD_WORDS)).unwrap_or(&[]);
+        let entry = behind.get_mut(within..within.wrapping_add(S::HISTORY_WORDS)).unwrap_or(&mut []);
+        set::<S>(entry, S::FREED_NUMBER, S::Word::ZERO);
+        for (to, from) in entry.iter_mut().zip(record) {
+            *to = *from;
+        }
+        set::<S>(entry, S::FREED_TIME, end.time);
+        set::<S>(entry, S::FREED_SITE, S::Word::cut(u64::from(end.site.0)));
+        set::<S>(entry, S::FREED_BY, S::Word::cut(u64::from(end.by.number())));
+        set::<S>(entry, S::FREED_THREAD, end.row.figure());
+        fill::<S>(entry, S::FREED_NUMBER, end.number.plus(S::Word::cut(1)));
+        self.count(TallyCounter::HistoryEntered);
+        let next = place.wrapping_add(1);
+        if S::Word::cut(u64::from(next)) > self.word(S::HISTORY_USED) {
+            self.set_word(S::HISTORY_USED, S::Word::cut(u64::from(next)));
+        }
+        let next = if next == S::HISTORY.count { TURNED } else { next | noted & TURNED };
+        self.set_word(S::NOTES.ring_next, S::Word::cut(u64::from(next)));
+    }
+
+    /// Whether the ring has come to its end since this was last asked: from now on the oldest entries go.
+    #[inline(always)]
+    pub(super) fn turn_history(&mut self) -> bool {
+        if !S::HAS_HISTORY {
+            return false;
+        }
+        let noted = self.word(S::NOTES.ring_next);
+        let turned = S::Word::cut(u64::from(TURNED));
+        let has_turned = noted >= turned;
+        if has_turned {
+            self.set_word(S::NOTES.ring_next, noted.minus(turned));
+        }
+        has_turned
+    }
+}

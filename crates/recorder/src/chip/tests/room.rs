@@ -1,0 +1,114 @@
+//! What there is room for, and what becomes of what finds none.
+
+use super::*;
+use heapledger_format::header::{State, at};
+use std::println;
+
+/// Of a heap of 64 KiB, so many records and nodes of the trie.
+pub(super) struct Small<const RECORDS: u32, const SITES: u32>;
+
+impl<const RECORDS: u32, const SITES: u32> Shape for Small<RECORDS, SITES> {
+    type Word = u32;
+    const CONFIG: Config<'static> = Config { largest_bytes: 0xFFFE, ..Config::minimal(RECORDS, SITES) };
+}
+
+pub(super) fn bytes<S: Shape>() -> usize {
+    S::CONFIG.words::<S::Word>() * size_of::<S::Word>()
+}
+
+#[test]
+fn what_a_ledger_takes_is_what_was_promised() {
+    /// The stack of the block of this number: four frames, no two stacks of 40 with one in common.
+    fn apart(number: u32) -> [u32; 4] {
+        [1, 2, 3, 4].map(|frame| 0x0800_0000 + (number % 40) * 0x400 + frame * 2)
+    }
+    type Apart = Small<100, 174>;
+    let mut ledger = new::<Apart>();
+    for number in 0..100 {
+        assert!(ledger.allocated(&block(0x2000_0000 + u64::from(number) * 16, number.into()), &caller(&apart(number))));
+    }
+    let live = entries(&ledger);
+    for (entry, number) in live.iter().zip(0..) {
+        assert_eq!(
+            (entry.size, stack(&ledger, entry.site)),
+            (Some(number.into()), apart(number).map(u64::from).to_vec())
+        );
+    }
+    type Bare = Small<100, 0>;
+    let block_bytes = |more: usize, less: usize| (more - less) as f64 / 1000.0;
+    let of_a_block = block_bytes(bytes::<Small<2000, 1000>>(), bytes::<Small<1000, 1000>>());
+    struct All<const RECORDS: u32>;
+    impl<const RECORDS: u32> Shape for All<RECORDS> {
+        type Word = u32;
+        const CONFIG: Config<'static> =
+            Config { history: 0, records: RECORDS, largest_bytes: 0xFFFE, ..Switched::<63, false, u32>::CONFIG };
+    }
+    let with_all = block_bytes(bytes::<All<2000>>(), bytes::<All<1000>>());
+    println!(
+        "bytes: 100 blocks of 40 stacks with four frames, none in common: {}; 100 blocks without stacks: {}; \
+         for each block: {of_a_block}, with all fields {with_all}; header: {}",
+        bytes::<Apart>(),
+        bytes::<Bare>(),
+        Bare::CONFIG.header_bytes::<u32>(),
+    );
+    assert!(bytes::<Apart>() <= 3000 && bytes::<Bare>() <= 1700);
+    assert!(of_a_block <= 14.5 && with_all <= 24.0);
+    assert!(Apart::CONFIG.header_bytes::<u32>() <= 256);
+}
+
+#[test]
+fn the_101st_block_is_counted() {
+    let mut ledger = new::<Small<100, 256>>();
+    for number in 0..100 {
+        let block = block(0x2000_0000 + u64::from(number) * 16, number.into());
+        assert!(ledger.allocated(&block, &caller(&[0x100 + number, 0x50])));
+    }
+    assert!(!ledger.allocated(&block(0x2000_4000, 1), &caller(&[0x100])), "the 101st");
+    let (bytes, header) = read(&ledger);
+    assert_eq!(usize::from(header.codec.u16(&bytes, at::HEADER_BYTES)), header.bytes());
+    assert_eq!((header.tally(TallyCounter::LostNoRecord), header.state), (1, State::Full));
+    assert_eq!(header.global(GlobalCounter::LiveBytes), (0..100).sum::<u64>());
+    let live = entries(&ledger);
+    assert_eq!(live.len(), 100);
+    for (entry, number) in live.iter().zip(0..) {
+        assert_eq!((entry.address, entry.size), (0x2000_0000 + number * 16, Some(number)));
+        assert_eq!(stack(&ledger, entry.site), [0x100 + number, 0x50]);
+    }
+    assert!(ledger.freed(0x2000_0000, Kind::FREE, &caller(&[])));
+    assert_eq!(read(&ledger).1.state, State::Recording);
+}
+
+/// Enters blocks until a stack finds no room; returns how many did.
+fn stacks_that_fit(frames: impl Fn(u32) -> [u32; 4]) -> u32 {
+    NOTICES.set([0; 4]);
+    let mut ledger = new::<Everything>();
+    for number in 0..10_000 {
+        let frames = frames(number);
+        ledger.allocated(&block(0x2000_0000, 8), &caller(&frames));
+        let kept = stack(&ledger, entries(&ledger)[0].site);
+        if kept != frames.map(u64::from) {
+            // Its innermost frame has a place, and so has that of the next one; what is known already is whole.
+            assert_eq!(kept, [u64::from(frames[0])]);
+            ledger.freed(0x2000_0000, Kind::FREE, &caller(&[frames[0]]));
+            ledger.allocated(&block(0x2000_0000, 8), &caller(&[7, 1, 2, 3]));
+            assert_eq!(stack(&ledger, entries(&ledger)[0].site), [7]);
+            ledger.allocated(&block(0x2000_0010, 8), &caller(&self::frames(0)));
+            assert_eq!(read(&ledger).1.tally(TallyCounter::SitesFull), 2);
+            assert_eq!(NOTICES.get()[3], 2);
+            return number;
+        }
+        ledger.freed(0x2000_0000, Kind::FREE, &caller(&frames));
+    }
+    panic!("there is room for all")
+}
+
+fn frames(number: u32) -> [u32; 4] {
+    [1, 2, 3, 4].map(|frame| number * 16 + frame)
+}
+
+#[test]
+fn a_stack_without_room_keeps_its_innermost_frame() {
+    // 49 places, of which three are for innermost frames only.
+    let apart = stacks_that_fit(frames);
+    assert!((10..=11).contains(&apart), "{apart}");
+}

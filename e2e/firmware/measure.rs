@@ -1,0 +1,255 @@
+//! What recording costs on a chip: instructions and stack of an allocation and of a free, from 40 call stacks, counted by a clock of
+//! QEMU's that goes on with each instruction. It is linked once for each set of switches (`--cfg set="…"`), and once with nothing
+//! recorded; the test `firmware` of `e2e` runs them and shows the differences.
+#![no_std]
+#![no_main]
+
+mod inner;
+mod start;
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::hint::black_box;
+use core::ptr::{null_mut, with_exposed_provenance_mut};
+
+use inner::Inner;
+use start::{fail, say};
+
+#[cfg(target_arch = "arm")]
+pub(crate) use heapledger::chip::cortex_m::without_interrupts;
+#[cfg(target_arch = "riscv32")]
+pub(crate) use heapledger::chip::riscv::without_interrupts;
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    fail(101)
+}
+
+/// Stacks, and blocks that live while it is measured.
+const STACKS: usize = 40;
+const LIVE: usize = 83;
+
+#[cfg(set = "none")]
+static HEAP: Inner = Inner::new();
+
+#[cfg(not(set = "none"))]
+static HEAP: heapledger::chip::ChipAllocator<Inner, Chip> = heapledger::chip::ChipAllocator::new(Inner::new());
+
+#[cfg(not(set = "none"))]
+struct Chip;
+
+#[cfg(not(set = "none"))]
+heapledger::chip_ledger!(Chip);
+
+// SAFETY: there is one core, and no interrupt comes.
+#[cfg(not(set = "none"))]
+unsafe impl heapledger::chip::Board for Chip {
+    const CONFIG: heapledger::chip::Config<'static> = {
+        use heapledger::chip::{Clock, Config, HeapDescription};
+        let sites = if cfg!(set = "bare") {
+            0
+        } else if cfg!(set = "full") {
+            // Nobody but the first few finds room.
+            20
+        } else {
+            512
+        };
+        let everything = cfg!(set = "everything");
+        Config {
+            depth: 5,
+            largest_bytes: 0xFFFE,
+            history: if cfg!(any(set = "bare", set = "minimal")) { 0 } else { 64 },
+            clock: if cfg!(any(set = "time", set = "tasks")) || everything {
+                Some(Clock { tick_ns: 40, bits: 24 })
+            } else {
+                None
+            },
+            tasks: if cfg!(set = "tasks") || everything { 4 } else { 0 },
+            heaps: if everything { &[HeapDescription { name: "sram", low: 0x2000_0000, high: 0x9000_0000 }] } else { &[] },
+            actual_sizes: everything,
+            ..Config::minimal(100, sites)
+        }
+    };
+
+    #[inline(always)]
+    fn alone<T>(work: impl FnOnce() -> T) -> T {
+        without_interrupts(work)
+    }
+    #[inline(always)]
+    fn ticks() -> u32 {
+        clock()
+    }
+    #[inline(always)]
+    fn task() -> Option<u32> {
+        Some(0x1000)
+    }
+    #[cfg(target_arch = "arm")]
+    #[inline(always)]
+    fn is_in_interrupt() -> bool {
+        heapledger::chip::cortex_m::is_in_interrupt()
+    }
+    #[cfg(target_arch = "riscv32")]
+    #[inline(always)]
+    fn stack_end(_: usize) -> usize {
+        unsafe extern "C" {
+            static stack_top: u8;
+        }
+        (&raw const stack_top).addr()
+    }
+}
+
+/// Counts up by one for each 40 ns on the Cortex-M3, each ns on RISC-V.
+#[inline(always)]
+fn clock() -> u32 {
+    #[cfg(target_arch = "arm")]
+    return heapledger::chip::cortex_m::systick();
+    #[cfg(target_arch = "riscv32")]
+    return heapledger::chip::riscv::cycles();
+}
+
+/// Instructions between two looks at the clock. One takes 64 ns (`-icount shift=6`).
+fn instructions(before: u32, after: u32) -> u32 {
+    let ticks = after.wrapping_sub(before) & 0xFF_FFFF;
+    if cfg!(target_arch = "arm") { (ticks * 40 + 32) / 64 } else { ticks / 64 }
+}
+
+const LAYOUT: Layout = Layout::new::<[u32; 6]>();
+
+#[inline(never)]
+fn give() -> *mut u8 {
+    // SAFETY: the layout has bytes.
+    unsafe { HEAP.alloc(LAYOUT) }
+}
+
+#[inline(never)]
+fn take_back(block: *mut u8) {
+    // SAFETY: it was given so.
+    unsafe { HEAP.dealloc(block, LAYOUT) };
+}
+
+/// Who calls, one of 40. What comes of it is in `block`.
+#[inline(never)]
+fn innermost<const NUMBER: usize>(block: &mut *mut u8) -> u32 {
+    black_box(NUMBER);
+    let before = clock();
+    if block.is_null() {
+        *block = give();
+    } else {
+        take_back(*block);
+        *block = null_mut();
+    }
+    let after = clock();
+    instructions(before, after)
+}
+
+macro_rules! table {
+    ($($number:literal)*) => { [$(innermost::<$number>),*] };
+}
+
+static INNERMOST: [fn(&mut *mut u8) -> u32; STACKS] = table!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39
+);
+
+#[inline(never)]
+fn third(number: usize, block: &mut *mut u8) -> u32 {
+    let function = INNERMOST.get(number);
+    let cost = function.map_or(0, |function| function(block));
+    black_box(cost)
+}
+
+#[inline(never)]
+fn second(number: usize, block: &mut *mut u8) -> u32 {
+    black_box(third(number, block))
+}
+
+/// With this there are five frames: this, `second`, `third`, one of 40, and that of `give` or `take_back`.
+#[inline(never)]
+fn first(number: usize, block: &mut *mut u8) -> u32 {
+    black_box(second(number, block))
+}
+
+/// Bytes below the caller's frame that are looked at.
+const PAINTED_BYTES: usize = 2048;
+
+fn stack_pointer() -> usize {
+    let pointer: usize;
+    #[cfg(target_arch = "arm")]
+    // SAFETY: reads a register.
+    unsafe {
+        core::arch::asm!("mov {}, sp", out(reg) pointer)
+    };
+    #[cfg(target_arch = "riscv32")]
+    // SAFETY: reads a register.
+    unsafe {
+        core::arch::asm!("mv {}, sp", out(reg) pointer)
+    };
+    pointer
+}
+
+/// Bytes of stack that a call takes, seen from here.
+#[inline(never)]
+fn stack_bytes(block: &mut *mut u8) -> u32 {
+    const PAINT: u32 = 0xA5A5_5A5A;
+    let top = (stack_pointer() - 16) & !3;
+    let word = |number: usize| with_exposed_provenance_mut::<u32>(top - 4 - number * 4);
+    for number in 0..PAINTED_BYTES / 4 {
+        // SAFETY: below the stack pointer, where nothing is that anybody wants; interrupts do not come.
+        unsafe { word(number).write_volatile(PAINT) };
+    }
+    first(0, block);
+    let mut deepest = PAINTED_BYTES / 4;
+    // SAFETY: as above.
+    while deepest > 0 && unsafe { word(deepest - 1).read_volatile() } == PAINT {
+        deepest -= 1;
+    }
+    (deepest * 4) as u32
+}
+
+#[derive(Default)]
+struct Costs {
+    sum: u32,
+    most: u32,
+}
+
+impl Costs {
+    fn add(&mut self, cost: u32) {
+        self.sum += cost;
+        self.most = self.most.max(cost);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn start() -> ! {
+    #[cfg(target_arch = "arm")]
+    {
+        // SysTick: all of its bits, by the processor's clock, without interrupts.
+        for (register, value) in [(0xE000_E014, 0xFF_FFFF), (0xE000_E018, 0), (0xE000_E010, 5)] {
+            // SAFETY: a register of the system control space.
+            unsafe { with_exposed_provenance_mut::<u32>(register).write_volatile(value) };
+        }
+    }
+    let mut live = [null_mut::<u8>(); LIVE];
+    for (number, block) in live.iter_mut().enumerate() {
+        first(number % STACKS, block);
+    }
+    let nothing = instructions(clock(), clock());
+    let (mut begins, mut ends) = (Costs::default(), Costs::default());
+    for _ in 0..4 {
+        for number in 0..STACKS {
+            let mut block = null_mut();
+            begins.add(first(number, &mut block));
+            ends.add(first(number, &mut block));
+        }
+    }
+    say("pairs", 4 * STACKS as u32);
+    say("nothing", nothing);
+    say("alloc", begins.sum);
+    say("alloc_most", begins.most);
+    say("free", ends.sum);
+    say("free_most", ends.most);
+    let mut block = null_mut();
+    say("alloc_stack", stack_bytes(&mut block));
+    say("free_stack", stack_bytes(&mut block));
+    #[cfg(not(set = "none"))]
+    say("live_bytes", HEAP.books().live_bytes());
+    fail(0)
+}

@@ -1,0 +1,152 @@
+//! Firmware for chips, as `cargo xtask test thumb` links it, and what can be seen of it from outside: how much room it takes, which
+//! symbols it has, and what it says when QEMU runs it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::tools::{command, find, is_fresh, root, target};
+use crate::{Result, skip};
+
+/// A chip that QEMU has.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// What it is called here.
+    pub name: &'static str,
+    triple: &'static str,
+    qemu: &'static str,
+    ram: u64,
+}
+
+/// How QEMU is asked for a machine without a screen. Time goes by instructions, 64 ns each: interrupts come at the same ones each time,
+/// however busy this machine is.
+const QUIET: &str =
+    "-display none -monitor none -serial none -semihosting-config enable=on,target=native -icount shift=6,sleep=off";
+
+/// The chips.
+pub const MACHINES: [Machine; 2] = [
+    Machine {
+        name: "Cortex-M3",
+        triple: "thumbv7m-none-eabi",
+        qemu: "qemu-system-arm -machine mps2-an385",
+        ram: 0x2000_0000,
+    },
+    Machine {
+        name: "RV32",
+        triple: "riscv32imac-unknown-none-elf",
+        qemu: "qemu-system-riscv32 -machine virt -bios none",
+        ram: 0x8010_0000,
+    },
+];
+
+impl Machine {
+    /// The words that run it.
+    pub fn qemu(&self) -> Vec<&'static str> {
+        self.qemu.split(' ').chain(QUIET.split(' ')).collect()
+    }
+
+    /// A program that `cargo xtask test thumb` has linked for it, if that is so and there is all that runs it; else a line says why not.
+    pub fn firmware(&self, name: &str, programs: &[&str]) -> Option<PathBuf> {
+        let qemu = self.qemu.split(' ').next().unwrap_or_default();
+        if let Some(missing) = [&[qemu], programs].concat().iter().find(|name| find(&[name]).is_none()) {
+            skip(name, &format!("{missing} is not installed"));
+            return None;
+        }
+        let product = target().join("thumb/out").join(self.triple).join(name);
+        if !product.exists() {
+            skip(name, "`cargo xtask test thumb` has not linked it here");
+            return None;
+        }
+        if !is_fresh(&product, &sources()) {
+            skip(name, "`cargo xtask test thumb` has linked it of other sources");
+            return None;
+        }
+        Some(product)
+    }
+
+    /// What firmware says, by word: a number each. It ends QEMU with 0.
+    ///
+    /// # Errors
+    /// If it ends otherwise.
+    pub fn says(&self, firmware: &Path) -> Result<BTreeMap<String, u64>> {
+        // What hangs is ended from outside.
+        let mut qemu = command("timeout");
+        qemu.arg("120").args(self.qemu()).arg("-kernel").arg(firmware).stdin(Stdio::null());
+        let ran = qemu.output().map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+        if !ran.status.success() {
+            return Err(format!("{} ends with {}, and says {text}", firmware.display(), ran.status));
+        }
+        let line = |line: &str| {
+            let (word, number) = line.split_once(' ')?;
+            Some((word.to_owned(), number.parse().ok()?))
+        };
+        Ok(text.lines().filter_map(line).collect())
+    }
+
+    /// The room that firmware takes on this machine.
+    ///
+    /// # Errors
+    /// If it is no ELF file of 32 bits.
+    pub fn room(&self, firmware: &Path) -> Result<Room> {
+        Room::of(&fs::read(firmware).map_err(|error| error.to_string())?, self.ram)
+    }
+}
+
+/// All that firmware is made of.
+fn sources() -> Vec<PathBuf> {
+    let within = |name: &str| fs::read_dir(root().join(name)).into_iter().flatten().flatten().map(|file| file.path());
+    let mut sources: Vec<PathBuf> =
+        ["crates/heapledger/src/chip.rs", "crates/recorder/src/chip.rs"].map(|path| root().join(path)).into();
+    sources.extend(["crates/heapledger/src/chip", "e2e/firmware"].into_iter().flat_map(within));
+    sources.extend(within("crates/recorder/src/chip").filter(|path| !path.ends_with("tests.rs")));
+    sources
+}
+
+/// What a program takes of a chip's memory, in bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Room {
+    /// Code, constants, and what variables are at first.
+    pub flash: u64,
+    /// Variables.
+    pub ram: u64,
+    /// Bytes of each symbol.
+    pub symbols: BTreeMap<String, u64>,
+}
+
+/// A number of 2 or 4 bytes of a little-endian file.
+fn number(bytes: &[u8], at: usize, width: usize) -> Result<usize> {
+    let there = bytes.get(at..at + width).ok_or("an ELF file that ends too early")?;
+    Ok(there.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
+}
+
+impl Room {
+    fn of(elf: &[u8], ram: u64) -> Result<Room> {
+        const LOADED: usize = 1;
+        const SYMBOLS: usize = 2;
+        if elf.get(..6) != Some(b"\x7fELF\x01\x01") {
+            return Err("no little-endian ELF file of 32 bits".to_owned());
+        }
+        let mut room = Room::default();
+        let (first, count) = (number(elf, 28, 4)?, number(elf, 44, 2)?);
+        for at in (0..count).map(|nth| first + nth * 32).filter(|at| number(elf, *at, 4) == Ok(LOADED)) {
+            room.flash += number(elf, at + 16, 4)? as u64;
+            if number(elf, at + 8, 4)? as u64 >= ram {
+                room.ram += number(elf, at + 20, 4)? as u64;
+            }
+        }
+        let (first, count) = (number(elf, 32, 4)?, number(elf, 48, 2)?);
+        let section = |nth: usize| first + nth * 40;
+        for at in (0..count).map(section).filter(|at| number(elf, at + 4, 4) == Ok(SYMBOLS)) {
+            let (symbols, bytes) = (number(elf, at + 16, 4)?, number(elf, at + 20, 4)?);
+            let names = number(elf, section(number(elf, at + 24, 4)?) + 16, 4)?;
+            for symbol in (symbols..symbols + bytes).step_by(16) {
+                let name = elf.get(names + number(elf, symbol, 4)?..).unwrap_or_default();
+                let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default());
+                room.symbols.insert(name.into_owned(), number(elf, symbol + 8, 4)? as u64);
+            }
+        }
+        Ok(room)
+    }
+}
