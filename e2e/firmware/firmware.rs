@@ -14,23 +14,17 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::arch::asm;
 use core::hint::black_box;
-use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use heapledger::chip::{Board, ChipAllocator, Clock, Config, HeapDescription, cortex_m};
 use inner::Inner;
-use start::fail;
+use start::{fail, reset, write};
 
 pub(crate) use cortex_m::without_interrupts;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     fail(101)
-}
-
-fn write(register: usize, value: u32) {
-    // SAFETY: a register of the system control space.
-    unsafe { with_exposed_provenance_mut::<u32>(register).write_volatile(value) };
 }
 
 struct Firmware;
@@ -172,7 +166,5 @@ extern "C" fn start() -> ! {
     write(0xE000_E010, 0);
     // SAFETY: nothing else is to be done.
     unsafe { asm!("cpsid i") };
-    // A reset: QEMU was told to stop there.
-    write(0xE000_ED0C, 0x05FA_0004);
-    loop {}
+    reset()
 }

@@ -46,7 +46,7 @@ global_asm!(
     ".option push",
     ".option norelax",
     "la sp, stack_top",
-    "la t0, Fault",
+    "la t0, Trap",
     "csrw mtvec, t0",
     ".option pop",
     "li s0, 0",
@@ -66,9 +66,49 @@ global_asm!(
     "addi t2, t2, 4",
     "j 2b",
     "3: call start",
-    ".balign 4",
+    ".global Fault",
     "Fault: li a0, 99",
     "call fail",
+    // An interrupt: what functions may change is kept. All else is a fault.
+    ".balign 4",
+    "Trap: addi sp, sp, -64",
+    "sw ra, 0(sp)",
+    "sw t0, 4(sp)",
+    "sw t1, 8(sp)",
+    "sw t2, 12(sp)",
+    "sw t3, 16(sp)",
+    "sw t4, 20(sp)",
+    "sw t5, 24(sp)",
+    "sw t6, 28(sp)",
+    "sw a0, 32(sp)",
+    "sw a1, 36(sp)",
+    "sw a2, 40(sp)",
+    "sw a3, 44(sp)",
+    "sw a4, 48(sp)",
+    "sw a5, 52(sp)",
+    "sw a6, 56(sp)",
+    "sw a7, 60(sp)",
+    "csrr t0, mcause",
+    "bgez t0, Fault",
+    "call Tick",
+    "lw ra, 0(sp)",
+    "lw t0, 4(sp)",
+    "lw t1, 8(sp)",
+    "lw t2, 12(sp)",
+    "lw t3, 16(sp)",
+    "lw t4, 20(sp)",
+    "lw t5, 24(sp)",
+    "lw t6, 28(sp)",
+    "lw a0, 32(sp)",
+    "lw a1, 36(sp)",
+    "lw a2, 40(sp)",
+    "lw a3, 44(sp)",
+    "lw a4, 48(sp)",
+    "lw a5, 52(sp)",
+    "lw a6, 56(sp)",
+    "lw a7, 60(sp)",
+    "addi sp, sp, 64",
+    "mret",
     // A call of the debugger's is three instructions, which may not lie on two pages.
     ".text",
     ".balign 16",
@@ -103,6 +143,23 @@ pub(crate) extern "C" fn fail(status: u32) -> ! {
     const SYS_EXIT_EXTENDED: usize = 0x20;
     let block = [0x2_0026, status];
     ask(SYS_EXIT_EXTENDED, &raw const block[0]);
+    loop {}
+}
+
+/// Stores into a register of a device.
+#[allow(dead_code, reason = "not every firmware does")]
+pub(crate) fn write(register: usize, value: u32) {
+    // SAFETY: a register of the machine.
+    unsafe { core::ptr::with_exposed_provenance_mut::<u32>(register).write_volatile(value) };
+}
+
+/// Asks for a reset. QEMU was told to stop there.
+#[allow(dead_code, reason = "not every firmware does")]
+pub(crate) fn reset() -> ! {
+    #[cfg(target_arch = "arm")]
+    write(0xE000_ED0C, 0x05FA_0004);
+    #[cfg(target_arch = "riscv32")]
+    write(0x10_0000, 0x7777);
     loop {}
 }
 

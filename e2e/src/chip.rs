@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
 
 use crate::tools::{command, find, is_fresh, root, target};
-use crate::{Result, skip};
+use crate::{Result, check, skip};
 
 /// A chip that QEMU has.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +19,12 @@ pub struct Machine {
     pub name: &'static str,
     triple: &'static str,
     qemu: &'static str,
-    ram: u64,
+    /// Where its RAM begins.
+    pub ram: u64,
 }
+
+/// Bytes of RAM that firmware has.
+pub const RAM_BYTES: u64 = 64 << 10;
 
 /// How QEMU is asked for a machine without a screen. Time goes by instructions, 64 ns each: interrupts come at the same ones each time,
 /// however busy this machine is.
@@ -73,7 +80,7 @@ impl Machine {
         // What hangs is ended from outside.
         let mut qemu = command("timeout");
         qemu.arg("120").args(self.qemu()).arg("-kernel").arg(firmware).stdin(Stdio::null());
-        let ran = qemu.output().map_err(|error| error.to_string())?;
+        let ran = qemu.output().map_err(text)?;
         let text = String::from_utf8_lossy(&ran.stderr).into_owned();
         if !ran.status.success() {
             return Err(format!("{} ends with {}, and says {text}", firmware.display(), ran.status));
@@ -85,13 +92,66 @@ impl Machine {
         Ok(text.lines().filter_map(line).collect())
     }
 
+    /// Runs firmware until it asks for a reset, and saves the memory as it is then.
+    ///
+    /// # Errors
+    /// If QEMU says something else.
+    pub fn image(&self, firmware: &Path, image: &Path) -> Result {
+        // What hangs is ended from outside: nobody waits for a line for ever.
+        let mut timed = command("timeout");
+        timed
+            .arg("300")
+            .args(self.qemu())
+            .args(["-no-reboot", "-no-shutdown", "-qmp", "stdio", "-kernel"])
+            .arg(firmware);
+        let child = timed.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
+        let mut chip = Running(child.map_err(text)?);
+        let mut asks = chip.0.stdin.take().ok_or("no stdin")?;
+        let mut lines = BufReader::new(chip.0.stdout.take().ok_or("no stdout")?).lines();
+        let mut until = |key: &str| -> Result {
+            for line in lines.by_ref() {
+                let line: Value = serde_json::from_str(&line.map_err(text)?).map_err(text)?;
+                check!(line.get("error").is_none(), "QEMU refuses: {line}");
+                if line.get(key).is_some() && (key != "event" || line["event"] == "STOP") {
+                    return Ok(());
+                }
+            }
+            Err(format!("QEMU has ended before it said {key}"))
+        };
+        let mut ask = |what: Value| writeln!(asks, "{what}").map_err(text);
+        until("QMP")?;
+        ask(json!({ "execute": "qmp_capabilities" }))?;
+        until("return")?;
+        until("event")?;
+        let place = json!({ "val": self.ram, "size": RAM_BYTES, "filename": image.to_string_lossy() });
+        ask(json!({ "execute": "pmemsave", "arguments": place }))?;
+        until("return")?;
+        ask(json!({ "execute": "quit" }))?;
+        chip.0.wait().map_err(text)?;
+        Ok(())
+    }
+
     /// The room that firmware takes on this machine.
     ///
     /// # Errors
     /// If it is no ELF file of 32 bits.
     pub fn room(&self, firmware: &Path) -> Result<Room> {
-        Room::of(&fs::read(firmware).map_err(|error| error.to_string())?, self.ram)
+        Room::of(&fs::read(firmware).map_err(text)?, self.ram)
     }
+}
+
+/// QEMU, for as long as somebody asks it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
 }
 
 /// All that firmware is made of.

@@ -2,73 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Stdio};
 
-use heapledger_e2e::chip::{MACHINES, Machine};
+use heapledger_e2e::chip::{MACHINES, Machine, RAM_BYTES};
 use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger, root};
 use heapledger_e2e::{Result, check, process};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-const RAM: usize = 0x2000_0000;
-const RAM_BYTES: usize = 64 << 10;
-/// The chip; QEMU stops where a reset is asked for.
 const CHIP: Machine = MACHINES[0];
-
-fn qemu() -> String {
-    format!("{} -no-reboot -no-shutdown", CHIP.qemu().join(" "))
-}
 
 /// The bytes before the firmware's own table.
 const MAGIC: &[u8] = b"what is live is:";
 
 fn text(error: impl ToString) -> String {
     error.to_string()
-}
-
-/// A chip, and the line by which it is asked.
-struct Chip(Child);
-
-impl Drop for Chip {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Runs the firmware until it asks for a reset, and saves the memory as it is then.
-fn run(firmware: &Path, image: &Path) -> Result {
-    // What hangs is ended from outside: nobody waits for a line for ever.
-    let mut timed = command("timeout");
-    timed.arg("300").args(qemu().split(' ')).args(["-qmp", "stdio", "-kernel"]).arg(firmware);
-    let child = timed.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
-    let mut chip = Chip(child.map_err(text)?);
-    let mut asks = chip.0.stdin.take().ok_or("no stdin")?;
-    let mut lines = BufReader::new(chip.0.stdout.take().ok_or("no stdout")?).lines();
-    let mut until = |key: &str| -> Result {
-        for line in lines.by_ref() {
-            let line: Value = serde_json::from_str(&line.map_err(text)?).map_err(text)?;
-            check!(line.get("error").is_none(), "QEMU refuses: {line}");
-            if line.get(key).is_some() && (key != "event" || line["event"] == "STOP") {
-                return Ok(());
-            }
-        }
-        Err(format!("QEMU has ended before it said {key}"))
-    };
-    let mut ask = |what: Value| writeln!(asks, "{what}").map_err(text);
-    until("QMP")?;
-    ask(json!({ "execute": "qmp_capabilities" }))?;
-    until("return")?;
-    until("event")?;
-    let place = json!({ "val": RAM, "size": RAM_BYTES, "filename": image.to_string_lossy() });
-    ask(json!({ "execute": "pmemsave", "arguments": place }))?;
-    until("return")?;
-    ask(json!({ "execute": "quit" }))?;
-    chip.0.wait().map_err(text)?;
-    Ok(())
 }
 
 /// What the firmware knows to be live: sizes and who allocated, by address.
@@ -94,7 +43,7 @@ fn an_image_of_its_memory_says_what_is_live() -> Result {
     let Some(firmware) = CHIP.firmware("firmware", &[]) else { return Ok(()) };
     let scratch = Scratch::new();
     let image = scratch.path("ram.bin");
-    run(&firmware, &image)?;
+    CHIP.image(&firmware, &image)?;
     let truth = truth(&fs::read(&image).map_err(text)?)?;
     check!(truth.len() > 50, "only {} blocks are live", truth.len());
     check!(truth.values().filter(|(_, who)| *who == 0).count() == 3, "the interrupt keeps other than three blocks");
@@ -145,9 +94,13 @@ fn blocks(ledger: &Path) -> Result<Vec<(u64, Value, Value)>> {
 fn a_debugger_carries_the_ledger_off() -> Result {
     let Some(firmware) = CHIP.firmware("firmware", &["gdb-multiarch"]) else { return Ok(()) };
     let scratch = Scratch::new();
-    let remote = format!("target remote | exec {} -S -gdb stdio -kernel {}", qemu(), firmware.display());
+    let remote = format!(
+        "target remote | exec {} -no-reboot -no-shutdown -S -gdb stdio -kernel {}",
+        CHIP.qemu().join(" "),
+        firmware.display()
+    );
     let script = format!("source {}", root().join("gdb/heapledger.gdb").display());
-    let memory = format!("dump binary memory ram.bin {RAM} {}", RAM + RAM_BYTES);
+    let memory = format!("dump binary memory ram.bin {} {}", CHIP.ram, CHIP.ram + RAM_BYTES);
     let mut gdb = command("gdb-multiarch");
     gdb.args(["-nx", "-batch", "-q"]).env("HEAPLEDGER_COMMAND", heapledger()).current_dir(scratch.path("."));
     gdb.env_remove("DEBUGINFOD_URLS");

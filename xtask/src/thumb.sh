@@ -130,6 +130,7 @@ for target in $targets; do
             --out-dir "$out" -L "$out" --extern heapledger "$@" "$root/e2e/firmware/$source.rs"
     }
     case $target in thumb*) link firmware firmware ;; esac
+    link commands commands
     # The sets of switches that `e2e/tests/firmware.rs` compares.
     for set in none bare minimal history time tasks everything full; do
         link measure measure_$set --cfg "set=\"$set\"" --check-cfg 'cfg(set, values(any()))'

@@ -1,0 +1,236 @@
+//! Firmware that allocates and frees 10,000 times as random numbers say (`e2e/firmware/commands.rs`), on a Cortex-M3 and on RISC-V: what the
+//! image of its memory says is what a model of the same commands knows. Totals, losses, each live block and each freed one with function,
+//! size, task, time and call stack are compared.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use heapledger_e2e::chip::{MACHINES, Machine};
+use heapledger_e2e::ledger::{Stats, read};
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::{Result, check};
+use serde_json::Value;
+
+const COMMANDS: u64 = 10_000;
+const SLOTS: usize = 48;
+/// Entries of the ring.
+const HISTORY: usize = 200;
+
+/// Who asked, when, from how deep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asked {
+    function: &'static str,
+    task: &'static str,
+    time_ns: u64,
+    levels: u64,
+}
+
+/// Number, size, and who asked.
+type Block = (u64, u64, Asked);
+
+/// What the firmware does, done again.
+#[derive(Default)]
+struct Model {
+    slots: Vec<Option<Block>>,
+    live: BTreeMap<u64, Block>,
+    /// The number of the end, who asked for it, the block.
+    freed: VecDeque<(u64, Asked, Block)>,
+    numbers: u64,
+    counts: BTreeMap<&'static str, u64>,
+    live_bytes: u64,
+    peak_bytes: u64,
+}
+
+impl Model {
+    fn count(&mut self, what: &'static str, amount: u64) {
+        *self.counts.entry(what).or_default() += amount;
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers - 1
+    }
+
+    fn begin(&mut self, number: u64, bytes: u64, asked: Asked) -> Option<Block> {
+        let block = (number, bytes, asked);
+        self.live.insert(number, block.clone());
+        self.count("allocations", 1);
+        self.live_bytes += bytes;
+        self.peak_bytes = self.peak_bytes.max(self.live_bytes);
+        Some(block)
+    }
+
+    fn end(&mut self, number: u64, block: Block, asked: Asked) {
+        self.live.remove(&block.0);
+        self.live_bytes -= block.1;
+        self.count("frees", 1);
+        self.freed.push_back((number, asked, block));
+        if self.freed.len() > HISTORY {
+            self.freed.pop_front();
+        }
+    }
+
+    fn perform(&mut self, command: u64, now: u64) {
+        let in_interrupt = command >> 27 & 7 == 0;
+        let asked = |function| Asked {
+            function,
+            task: match (in_interrupt, command >> 26 & 1) {
+                (true, _) => "interrupts",
+                (false, 0) => "first",
+                (false, _) => "second",
+            },
+            time_ns: now * 1_000_000,
+            levels: 1 + (command >> 24 & 3),
+        };
+        let slot = command as usize % SLOTS;
+        let bytes = 1 + (command >> 16) % 96;
+        let what = command >> 8 & 0x1F;
+        let had = self.slots[slot].take();
+        self.slots[slot] = match (had, what) {
+            (None, 0) => {
+                self.count("failed_calls", 1);
+                None
+            }
+            (None, 1) => {
+                self.count("unknown_frees", 1);
+                None
+            }
+            (None, _) => {
+                let number = self.number();
+                self.begin(number, bytes, asked(if what < 8 { "__rust_alloc_zeroed" } else { "__rust_alloc" }))
+            }
+            // Lost.
+            (Some(_), 0) if command >> 16 & 0x1F == 0 => None,
+            (Some(block), 0..12) => {
+                let number = self.number();
+                self.end(number, block, asked("__rust_realloc"));
+                self.begin(number, bytes, asked("__rust_realloc"))
+            }
+            (Some(block), 12) => {
+                // Its number was taken, and is nobody's.
+                self.number();
+                self.count("failed_calls", 1);
+                Some(block)
+            }
+            (Some(block), _) => {
+                let number = self.number();
+                self.end(number, block, asked("__rust_dealloc"));
+                None
+            }
+        };
+    }
+
+    fn of_all() -> Model {
+        let mut model = Model { slots: vec![None; SLOTS], ..Model::default() };
+        let mut random = 1u32;
+        for now in 1..=COMMANDS {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            model.perform(u64::from(random.rotate_left(16) | 1 << 31), now);
+        }
+        model
+    }
+}
+
+/// The firmware's own functions in a stack, the innermost first.
+fn functions(line: &Value) -> Vec<String> {
+    let frames = line["frames"].as_array().into_iter().flatten();
+    let names = frames.filter(|frame| frame["inlined"] != true).filter_map(|frame| frame["function"].as_str());
+    let own = |name: &&str| name.starts_with("commands::") || ["Tick", "start"].contains(name);
+    names.filter(own).map(|name| name.trim_start_matches("commands::").to_owned()).collect()
+}
+
+fn expected_functions(asked: &Asked, machine: &Machine) -> Vec<String> {
+    let mut names = vec!["perform"];
+    names.extend(std::iter::repeat_n("deeper", asked.levels as usize));
+    match (asked.task, machine.name) {
+        ("interrupts", "Cortex-M3") => names.extend(["Tick", "interrupted", "start"]),
+        // Behind the trap's assembly the interrupted function is missing, and its callers follow.
+        ("interrupts", _) => names.push("Tick"),
+        _ => names.push("start"),
+    }
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// Of a line of JSON: who asked, but for how deep.
+fn asked(line: &Value, asked: &Asked) -> Result {
+    check!(line["function"] == asked.function, "{} is not {asked:?}", line["function"]);
+    check!(line["thread"]["name"] == asked.task, "{line}: {asked:?}");
+    check!(line["time_ns"] == asked.time_ns, "{line}: {asked:?}");
+    Ok(())
+}
+
+fn stack(line: &Value, asked: &Asked, machine: &Machine) -> Result {
+    let (is, expected) = (functions(line), expected_functions(asked, machine));
+    let is = if asked.task == "interrupts" && machine.name != "Cortex-M3" {
+        &is[..is.len().min(expected.len())]
+    } else {
+        &is[..]
+    };
+    check!(is == expected, "{}: the stack is {is:?}, not {expected:?}: {line}", machine.name);
+    Ok(())
+}
+
+fn agrees(machine: &Machine) -> Result {
+    let Some(firmware) = machine.firmware("commands", &[]) else { return Ok(()) };
+    let scratch = Scratch::new();
+    let image = scratch.path("ram.bin");
+    machine.image(&firmware, &image)?;
+    let model = Model::of_all();
+    check!(model.numbers > 5000 && model.live.len() > 20, "too little happens");
+
+    let stats = Stats::of(&image)?;
+    let of_model = |key| model.counts.get(key).copied().unwrap_or(0);
+    for key in [
+        "allocations",
+        "frees",
+        "failed_calls",
+        "unknown_frees",
+        "displaced",
+        "lost_busy",
+        "lost_no_record",
+        "lost_no_index",
+        "sites_full",
+        "stacks_cut",
+        "threads_unnamed",
+        "wide_lost",
+    ] {
+        check!(stats.number(key) == of_model(key), "{key} is {}, not {}", stats.number(key), of_model(key));
+    }
+    for (key, expected) in [("live_bytes", model.live_bytes), ("peak_bytes", model.peak_bytes)] {
+        check!(stats.number(key) == expected, "{key} is {}, not {expected}", stats.number(key));
+    }
+
+    let exe = firmware.to_string_lossy();
+    let mut left = model.live.clone();
+    let lines = read("dump", &image, &["--exe", &exe])?;
+    for line in lines.iter().filter(|line| line["type"] == "block") {
+        let number = line["number"].as_u64().unwrap_or(u64::MAX);
+        let (_, bytes, by) = left.remove(&number).ok_or_else(|| format!("no block has this number: {line}"))?;
+        check!(line["size"] == bytes && line["heap"] == "sram", "{line}: {bytes}");
+        asked(line, &by)?;
+        stack(line, &by, machine)?;
+    }
+    check!(left.is_empty(), "not in the ledger: {left:?}");
+
+    let lines = read("history", &image, &["--exe", &exe])?;
+    let mut ends: BTreeMap<u64, (Asked, Block)> =
+        model.freed.iter().map(|(number, by, block)| (*number, (by.clone(), block.clone()))).collect();
+    for line in lines.iter().filter(|line| line["event"] == "free") {
+        let number = line["number"].as_u64().unwrap_or(u64::MAX);
+        let (by, (_, bytes, _)) = ends.remove(&number).ok_or_else(|| format!("nothing has ended with: {line}"))?;
+        check!(line["size"] == bytes, "{line}: {bytes}");
+        asked(line, &by)?;
+        stack(line, &by, machine)?;
+    }
+    check!(ends.is_empty(), "not in the history: {ends:?}");
+    Ok(())
+}
+
+#[test]
+fn ten_thousand_commands_on_a_cortex_m3_agree_with_a_model() -> Result {
+    agrees(&MACHINES[0])
+}
+
+#[test]
+fn ten_thousand_commands_on_risc_v_agree_with_a_model() -> Result {
+    agrees(&MACHINES[1])
+}
