@@ -72,11 +72,11 @@ impl Machine {
         Some(product)
     }
 
-    /// What firmware says, by word: a number each. It ends QEMU with 0.
+    /// What firmware says, in order: words, and a number for each. It ends QEMU with 0.
     ///
     /// # Errors
     /// If it ends otherwise.
-    pub fn says(&self, firmware: &Path) -> Result<BTreeMap<String, u64>> {
+    pub fn says(&self, firmware: &Path) -> Result<Vec<(String, u64)>> {
         // What hangs is ended from outside.
         let mut qemu = command("timeout");
         qemu.arg("120").args(self.qemu()).arg("-kernel").arg(firmware).stdin(Stdio::null());
@@ -102,7 +102,7 @@ impl Machine {
         timed
             .arg("300")
             .args(self.qemu())
-            .args(["-no-reboot", "-no-shutdown", "-qmp", "stdio", "-kernel"])
+            .args(["-S", "-no-reboot", "-no-shutdown", "-qmp", "stdio", "-kernel"])
             .arg(firmware);
         let child = timed.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
         let mut chip = Running(child.map_err(text)?);
@@ -122,6 +122,8 @@ impl Machine {
         until("QMP")?;
         ask(json!({ "execute": "qmp_capabilities" }))?;
         until("return")?;
+        // Only now: what happens before somebody has said that is not told.
+        ask(json!({ "execute": "cont" }))?;
         until("event")?;
         let place = json!({ "val": self.ram, "size": RAM_BYTES, "filename": image.to_string_lossy() });
         ask(json!({ "execute": "pmemsave", "arguments": place }))?;
@@ -171,8 +173,8 @@ pub struct Room {
     pub flash: u64,
     /// Variables.
     pub ram: u64,
-    /// Bytes of each symbol.
-    pub symbols: BTreeMap<String, u64>,
+    /// Address and bytes of each symbol.
+    pub symbols: BTreeMap<String, (u64, u64)>,
 }
 
 /// A number of 2 or 4 bytes of a little-endian file.
@@ -204,7 +206,8 @@ impl Room {
             for symbol in (symbols..symbols + bytes).step_by(16) {
                 let name = elf.get(names + number(elf, symbol, 4)?..).unwrap_or_default();
                 let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default());
-                room.symbols.insert(name.into_owned(), number(elf, symbol + 8, 4)? as u64);
+                let (address, bytes) = (number(elf, symbol + 4, 4)?, number(elf, symbol + 8, 4)?);
+                room.symbols.insert(name.into_owned(), (address as u64, bytes as u64));
             }
         }
         Ok(room)

@@ -124,3 +124,45 @@ fn a_debugger_carries_the_ledger_off() -> Result {
     check!(carried == lay && carried.len() > 10, "carried off: {carried:?}; in memory: {lay:?}");
     Ok(())
 }
+
+/// The ledger's words in an image of the memory, summed up as `e2e/firmware/survivor.rs` does it.
+fn sum_of(image: &[u8], from: u64, (address, bytes): (u64, u64)) -> u64 {
+    let first = (address - from) as usize;
+    let words = image[first..first + bytes as usize].chunks_exact(4);
+    let words = words.map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()));
+    u64::from(words.fold(0x811C_9DC5_u32, |sum, word| (sum ^ word).wrapping_mul(0x0100_0193)))
+}
+
+#[test]
+fn a_ledger_survives_a_reset() -> Result {
+    for machine in &MACHINES {
+        let Some(firmware) = machine.firmware("survivor", &[]) else { return Ok(()) };
+        // QEMU stops at the first reset: what lies in the memory then is what the next start has to find.
+        let scratch = Scratch::new();
+        let image = scratch.path("ram.bin");
+        machine.image(&firmware, &image)?;
+        let ledger = machine.room(&firmware)?.symbols.get("heapledger_ledger").copied().ok_or("no ledger")?;
+        let sum = sum_of(&fs::read(&image).map_err(text)?, machine.ram, ledger);
+        let stats = Stats::of(&image)?;
+        check!(stats.number("live_bytes") == 64 && stats.number("allocations") == 4, "the image says {stats:?}");
+
+        let said = machine.says(&firmware)?;
+        let words: Vec<(&str, u64)> = said.iter().map(|(word, number)| (word.as_str(), *number)).collect();
+        let expected = [
+            // Garbage is no ledger.
+            ("nothing", 1),
+            ("live", 64),
+            ("survived", sum),
+            ("busy", 0),
+            ("live", 0),
+            // The reset came in the middle of an update.
+            ("survived", words.get(5).map_or(0, |(_, sum)| *sum)),
+            ("busy", 1),
+            // Its header is damaged.
+            ("nothing", 1),
+            ("live", 16),
+        ];
+        check!(words == expected, "{}: {words:?}, not {expected:?}", machine.name);
+    }
+    Ok(())
+}

@@ -131,6 +131,7 @@ for target in $targets; do
     }
     case $target in thumb*) link firmware firmware ;; esac
     link commands commands
+    link survivor survivor
     # The sets of switches that `e2e/tests/firmware.rs` compares.
     for set in none bare minimal history time tasks everything full; do
         link measure measure_$set --cfg "set=\"$set\"" --check-cfg 'cfg(set, values(any()))'

@@ -51,6 +51,11 @@
 //! The address behind the call is always right. Frames further out are found along frame pointers ([`Stacks`]), as LLVM lays them (Rust, clang):
 //! build with `-C force-frame-pointers=yes`. On Thumb, gcc lays others: [`Stacks::Scan`] looks for return addresses.
 //!
+//! # After a reset
+//!
+//! The region of a board with [`Board::SURVIVES`] lies in memory that is not set to zero. After a watchdog, a fault or a brown-out the next start
+//! finds the ledger there, and [`Books::survivor`] checks it and shows it, to be carried off before a new one begins.
+//!
 //! # Safety
 //! Rooms with `unsafe`: this one has the region and lends it to one at a time, `chip/allocator` passes calls on to the allocator
 //! inside, `chip/entry` stands before them in assembly, `chip/walk` reads words of stacks, `chip/cortex_m` and `chip/riscv` registers,
@@ -74,7 +79,7 @@ pub use heapledger_recorder::chip::{
 };
 pub use walk::{Frame, FrameList, Stacks};
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use heapledger_recorder::chip::{header_unit_count, header_units};
@@ -97,7 +102,7 @@ pub unsafe trait Board: Sized + 'static {
     const CONFIG: Config<'static>;
     /// How call stacks are found.
     const STACKS: Stacks = Stacks::FramePointers;
-    /// The region survives a reset: nothing sets it to zero. See [`Books::survivor`].
+    /// The region survives a reset: it lies where nothing sets it to zero (`.noinit`, `.uninit`, memory of a real-time clock). See [`Books::survivor`].
     const SURVIVES: bool = false;
 
     /// Runs `work` alone, and once: with interrupts off, say. It is short. Without this, whoever allocates does so alone: in one task, or
@@ -180,6 +185,34 @@ pub unsafe trait Placed: Board {
     const HEADER: &'static [u32];
     /// The first word.
     fn region() -> *mut Address;
+    /// What is known since the last reset of a region that survives it.
+    fn boot() -> &'static ChipBoot;
+}
+
+/// Of a region that survives a reset: what was done with it since. It is set to zero when the firmware starts.
+pub struct ChipBoot(Cell<u32>);
+
+// SAFETY: only looked at alone.
+unsafe impl Sync for ChipBoot {}
+
+impl Default for ChipBoot {
+    fn default() -> Self {
+        ChipBoot::new()
+    }
+}
+
+impl ChipBoot {
+    /// Nothing was entered yet: what is in the region is of the time before.
+    const BEFORE: u32 = 0;
+    /// There is a ledger of this time.
+    const BEGUN: u32 = 1;
+    /// Somebody looks at what is of the time before. Numbers above: so many blocks began meanwhile.
+    const LOOKED_AT: u32 = 2;
+
+    /// At the reset.
+    pub const fn new() -> Self {
+        ChipBoot(Cell::new(Self::BEFORE))
+    }
 }
 
 /// Room for frames, not filled with anything.
@@ -302,13 +335,17 @@ macro_rules! chip_ledger {
             $(#[$attribute])*
             #[unsafe(export_name = $symbol)]
             static LEDGER: $crate::chip::ChipRegion<WORDS> = $crate::chip::ChipRegion::new();
-            // SAFETY: the static above has so many words, and nobody else can name it.
+            static BOOT: $crate::chip::ChipBoot = $crate::chip::ChipBoot::new();
+            // SAFETY: the first static has so many words, and nobody else can name either.
             unsafe impl $crate::chip::Placed for $board {
                 type Frames = [::core::mem::MaybeUninit<$crate::chip::Address>; FRAMES];
                 const HEADER: &'static [u32] =
                     &$crate::chip::header::<$board, { $crate::chip::header_len::<$board>() }>();
                 fn region() -> *mut $crate::chip::Address {
                     LEDGER.first()
+                }
+                fn boot() -> &'static $crate::chip::ChipBoot {
+                    &BOOT
                 }
             }
         };

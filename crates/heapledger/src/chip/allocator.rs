@@ -41,8 +41,10 @@ impl<A, B: Placed> ChipAllocator<A, B> {
     }
 }
 
+// (Compiled into their callers: the innermost frame is theirs.)
 // SAFETY: every call goes on to an allocator that keeps the contract, once, with the same arguments.
 unsafe impl<A: GlobalAlloc, B: Placed> GlobalAlloc for ChipAllocator<A, B> {
+    #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the program's own call.
         let block = unsafe { self.allocator.alloc(layout) };
@@ -50,6 +52,7 @@ unsafe impl<A: GlobalAlloc, B: Placed> GlobalAlloc for ChipAllocator<A, B> {
         block
     }
 
+    #[inline(always)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the program's own call.
         let block = unsafe { self.allocator.alloc_zeroed(layout) };
@@ -57,6 +60,7 @@ unsafe impl<A: GlobalAlloc, B: Placed> GlobalAlloc for ChipAllocator<A, B> {
         block
     }
 
+    #[inline(always)]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // Before: then nobody can have been given the address again.
         entry::end::<B>(block, Kind::RUST_DEALLOC, 0);
@@ -64,6 +68,7 @@ unsafe impl<A: GlobalAlloc, B: Placed> GlobalAlloc for ChipAllocator<A, B> {
         unsafe { self.allocator.dealloc(block, layout) }
     }
 
+    #[inline(always)]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // Between the two others may allocate: interrupts are not off for as long as the allocator takes.
         let detached = Books::<B>::of().realloc_begins(block as usize as Address);

@@ -3,7 +3,9 @@
 //! # Safety
 //! A room with `unsafe`: it lends the region to one at a time.
 
-use super::{Address, Caller, Frame, FrameList, FrameRoom, InRealloc, Kind, NewBlock, On, Placed, Running, Word};
+use super::{
+    Address, Caller, ChipBoot, Frame, FrameList, FrameRoom, InRealloc, Kind, NewBlock, On, Placed, Running, Word,
+};
 use core::marker::PhantomData;
 use heapledger_format::GlobalCounter;
 use heapledger_recorder::chip::{ChipLedger, Memory, busy_mark, missed_word};
@@ -104,7 +106,8 @@ impl<B: Placed> Books<B> {
             let mark = const { busy_mark::<On<B>>() };
             // SAFETY: a word of the region. If somebody is in the middle of an update this looks at it all the same, as a debugger does.
             let is_idle = unsafe { B::region().wrapping_add(mark.at).read_volatile() }.widen() == mark.idle;
-            if !is_idle && !self.is_mine() {
+            let has_begun = !B::SURVIVES || B::boot().0.get() == ChipBoot::BEGUN;
+            if !(is_idle && has_begun || self.is_mine()) {
                 return None;
             }
             // Nobody else runs, and nobody who waits for this has the region: that was just looked at, and what is called below calls
@@ -118,16 +121,73 @@ impl<B: Placed> Books<B> {
     #[cold]
     #[inline(never)]
     fn is_mine(self) -> bool {
+        let boot = B::boot();
+        if B::SURVIVES {
+            match boot.0.get() {
+                ChipBoot::BEGUN => {}
+                ChipBoot::BEFORE => return self.begin_anew(0),
+                looked_at => {
+                    boot.0.set(looked_at.saturating_add(1));
+                    return false;
+                }
+            }
+        }
         let mark = const { busy_mark::<On<B>>() };
         // SAFETY: as in `lend`.
         let is_busy = unsafe { B::region().wrapping_add(mark.at).read_volatile() }.widen() == mark.busy;
         if is_busy {
-            let missed = B::region().wrapping_add(const { missed_word::<On<B>>() });
-            // SAFETY: a word of the region, which nobody but this changes.
-            unsafe { missed.write_volatile(missed.read_volatile().wrapping_add(1)) };
+            self.missed(1);
             return false;
         }
-        Lent::<B>::new(BoardRegion(PhantomData)).is_ok()
+        self.begin_anew(0)
+    }
+
+    /// So many blocks began while somebody had the ledger.
+    fn missed(self, blocks: Address) {
+        let missed = B::region().wrapping_add(const { missed_word::<On<B>>() });
+        // SAFETY: a word of the region, which nobody but this changes.
+        unsafe { missed.write_volatile(missed.read_volatile().wrapping_add(blocks)) };
+    }
+
+    /// A ledger that holds nothing, but for so many blocks that began before it.
+    fn begin_anew(self, missed: Address) -> bool {
+        let is_there = Lent::<B>::new(BoardRegion(PhantomData)).is_ok();
+        if B::SURVIVES {
+            B::boot().0.set(ChipBoot::BEGUN);
+        }
+        if missed != 0 {
+            self.missed(missed);
+        }
+        is_there
+    }
+
+    /// The ledger of the time before the last reset, if there is a whole one: shows it, before the first block of this time is entered and overwrites
+    /// it. For boards whose region [survives](super::Board::SURVIVES). To be called once the firmware has started, and first of all; later there is nothing. An update
+    /// may have been under way when the reset came; readers know that from the busy mark.
+    ///
+    /// `look` carries it off, runs alone ([`Board::alone`](super::Board::alone)), and does not allocate. (What does, all the same, is not entered, and counted in the ledger that then begins.)
+    ///
+    /// A ledger of another build, with another layout or another [`id`](super::Config::id), is none, and neither is garbage.
+    pub fn survivor<T>(self, look: impl FnOnce(&[Address]) -> T) -> Option<T> {
+        const { assert!(B::SURVIVES, "the board does not say that its ledger survives") };
+        B::alone(|| {
+            let boot = B::boot();
+            if boot.0.get() != ChipBoot::BEFORE {
+                return None;
+            }
+            let ledger = Lent::<B>::lent(BoardRegion(PhantomData))?;
+            if !ledger.is_whole() {
+                return None;
+            }
+            boot.0.set(ChipBoot::LOOKED_AT);
+            let seen = look(ledger.region());
+            let missed = boot.0.get().wrapping_sub(ChipBoot::LOOKED_AT);
+            boot.0.set(ChipBoot::BEFORE);
+            if missed != 0 {
+                self.begin_anew(Address::from(missed));
+            }
+            Some(seen)
+        })
     }
 
     /// Who runs.

@@ -259,6 +259,36 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.set_word(Self::STATE_AT, S::Word::cut(Self::STOPPED_WORD));
     }
 
+    /// Whether what lies in the region is a ledger of this very shape, as an update may have left it: all that never changes in its header is as
+    /// it was written, and its tables are no longer than there is room for. (The busy mark may be set.)
+    pub fn is_whole(&self) -> bool {
+        let fixed = FIXED_BYTES.wrapping_shr(S::WORD_BYTES.trailing_zeros());
+        let tail = S::PLAN.descriptors_at.wrapping_shr(S::WORD_BYTES.trailing_zeros());
+        let words = header_unit_count::<S>().wrapping_shr((S::WORD_BYTES / 4).trailing_zeros());
+        let one_of = |word: S::Word, values: &[u64]| values.iter().any(|value| word == S::Word::cut(*value));
+        (0..words).all(|nth| {
+            let at = if nth < fixed { nth } else { tail.wrapping_add(nth).wrapping_sub(fixed) };
+            let word = self.word(at);
+            let most = match at {
+                _ if nth < fixed => 0,
+                _ if at == S::RECORDS_USED => S::RECORDS.count,
+                _ if at == S::HISTORY_USED => S::HISTORY.count,
+                _ if at == S::TASKS_USED => S::TASKS.count,
+                _ => 0,
+            };
+            if most != 0 {
+                word.widen() <= u64::from(most)
+            } else if at == Self::BUSY_AT {
+                // With 64-bit words the state lies in another one, too.
+                one_of(word, &[Self::IDLE_WORD, Self::BUSY_WORD])
+            } else if at == Self::STATE_AT {
+                one_of(word, &[Self::RECORDING_WORD, Self::FULL_WORD, Self::STOPPED_WORD])
+            } else {
+                word == Self::header_word(nth)
+            }
+        })
+    }
+
     fn describe_heaps(&mut self) {
         let word = S::Word::SIZE;
         let mut name_at = 0usize;

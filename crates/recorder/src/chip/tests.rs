@@ -1,6 +1,7 @@
 //! The ledger's bytes as the format crate reads them. That the ordinary reader reads them too, and random
 //! sequences against a model: `tests/model.rs`.
 
+mod cut;
 mod room;
 
 use super::*;
