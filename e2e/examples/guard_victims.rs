@@ -25,6 +25,8 @@ enum Tool {
     /// Nobody but the allocator.
     Glibc,
     Ours(Level),
+    /// `page`, where blocks end at their page to the byte.
+    ToTheByte,
     Memcheck(PathBuf),
     /// Its runtime in a program that knows nothing of it.
     SanitizerPreloaded(PathBuf),
@@ -35,6 +37,7 @@ impl Tool {
     fn all(memcheck: bool) -> Result<Vec<Tool>> {
         let mut all = vec![Tool::Glibc];
         all.extend(Level::known()?.into_iter().map(Tool::Ours));
+        all.push(Tool::ToTheByte);
         all.extend(find(&["valgrind"]).filter(|_| memcheck).map(Tool::Memcheck));
         let runtime = process::run(command("gcc").arg("-print-file-name=libasan.so"))?.out();
         let runtime = Path::new(runtime.trim()).canonicalize().ok().filter(|path| path.is_absolute());
@@ -48,6 +51,7 @@ impl Tool {
         match self {
             Tool::Glibc => "glibc".to_owned(),
             Tool::Ours(level) => format!("`{}`", level.name()),
+            Tool::ToTheByte => "`page` to the byte".to_owned(),
             Tool::Memcheck(_) => "memcheck".to_owned(),
             Tool::SanitizerPreloaded(_) => "ASan preloaded".to_owned(),
             Tool::SanitizerRebuilt => "ASan rebuilt".to_owned(),
@@ -64,6 +68,9 @@ impl Tool {
         };
         let ran = match self {
             Tool::Ours(level) => process::run(&mut under_run(scratch, "x", level.options(), &program, words))?,
+            Tool::ToTheByte => {
+                process::run(&mut under_run(scratch, "x", &["--guard=page", "--guard-align=1"], &program, words))?
+            }
             Tool::Glibc | Tool::SanitizerRebuilt => in_place(command(&program))?,
             Tool::Memcheck(valgrind) => {
                 let mut command = command(valgrind);
@@ -84,7 +91,7 @@ impl Tool {
         let text = ran.err();
         let report = match self {
             Tool::Glibc => None,
-            Tool::Ours(_) => {
+            Tool::Ours(_) | Tool::ToTheByte => {
                 let errors = told::errors(&scratch.path("x.hl"))?;
                 let this = errors.iter().find(|error| error.kind() == kind);
                 match (this, errors.first()) {

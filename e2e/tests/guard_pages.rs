@@ -148,3 +148,36 @@ fn a_few_blocks_are_those_of_new_call_sites() -> Result {
     }
     Ok(())
 }
+
+/// Reads between a block's end and the next multiple of 16 are seen by nobody, but where blocks end at their page to the byte.
+#[test]
+fn blocks_end_at_their_page_if_that_was_asked_for() -> Result {
+    let program = program("past_ends.c")?;
+    let told = |options: &[&str], name: &str, word: &str| {
+        let scratch = Scratch::new();
+        process::run(&mut under_run(&scratch, "x", options, &program, &words(&[name, word])))?.good()?;
+        told::errors(&scratch.path("x.hl"))
+    };
+    for name in ["load_1_behind_1", "load_8_behind_7", "load_1_behind_13", "char_loaded_behind", "wchar_loaded_behind"]
+    {
+        let usual = told(&["--guard=page"], name, "bad")?;
+        check!(usual.is_empty(), "{name}: {usual:#?}");
+        for way in PAGES.iter().map(|way| ["--guard=page", way[1], "--guard-align=1"]) {
+            let errors = told(&way, name, "bad")?;
+            let [error] = &errors[..] else { return Err(format!("{name} {way:?}: {errors:#?}")) };
+            let is_it = error.kind() == "heap-buffer-overflow" && error.found_at() == "instruction";
+            check!(is_it, "{name} {way:?}: {error:#?}");
+            let right = told(&way, name, "good")?;
+            check!(right.is_empty(), "{name} {way:?}: {right:#?}");
+        }
+    }
+    // What asks for an alignment has it.
+    let scratch = Scratch::new();
+    let alone = process::run(
+        under_run(&scratch, "x", &["--guard=off"], &program, &words(&["all", "good"])).current_dir(scratch.work()),
+    )?;
+    let options = ["--guard=page", "--guard-align=1"];
+    let ran = process::run(&mut under_run(&scratch, "y", &options, &program, &words(&["all", "good"])))?.good()?;
+    check!(alone.out() == ran.out(), "{alone} {ran}");
+    Ok(())
+}

@@ -71,11 +71,13 @@ pub enum Key {
     HaltOnError,
     /// Most frames of the stack of a call or an access that is an error.
     ErrorDepth,
+    /// What blocks at closed pages are aligned to at least: 16, or less, so that they end closer to their page.
+    GuardAlign,
 }
 
 impl Key {
     /// All of them.
-    pub const ALL: [Key; 29] = [
+    pub const ALL: [Key; 30] = [
         Key::Dir,
         Key::Session,
         Key::Pid,
@@ -105,6 +107,7 @@ impl Key {
         Key::Redzone,
         Key::HaltOnError,
         Key::ErrorDepth,
+        Key::GuardAlign,
     ];
 
     /// As it is written.
@@ -139,6 +142,7 @@ impl Key {
             Key::Redzone => "redzone",
             Key::HaltOnError => "halt-on-error",
             Key::ErrorDepth => "error-depth",
+            Key::GuardAlign => "guard-align",
         }
     }
 
@@ -224,6 +228,8 @@ pub mod guard {
     pub const FILL_BYTES: u64 = 64 << 10;
     /// Most that can be asked for on both sides of a block.
     pub const REDZONE_MAX: u64 = 2048;
+    /// What every block is aligned to.
+    pub const ALIGN: u64 = 16;
     /// Ends the value of a time between two looks.
     pub const MILLISECONDS: &str = "ms";
     /// Longest such time, and most allocations.

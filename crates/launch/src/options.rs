@@ -165,6 +165,15 @@ pub const OPTIONS: &[RecorderOption] = &[
         read: guard::redzone,
     },
     RecorderOption {
+        flag: "guard-align",
+        key: Key::GuardAlign,
+        value: Some("N"),
+        help: "With --guard page: blocks end so close to their page, 1, 2, 4, 8 or 16 bytes; with 1 no read past an end is missed, but \
+               a program that needs blocks aligned to 16 bytes, as vector instructions do, dies [default: 16]",
+        hidden: false,
+        read: guard::align,
+    },
+    RecorderOption {
         flag: "error-depth",
         key: Key::ErrorDepth,
         value: Some("N"),

@@ -62,6 +62,8 @@ const SAMPLED: [Hook; 7] = [
 
 /// Alignment of what `malloc` gives.
 const ALIGNMENT: usize = 16;
+/// What is asked for where no alignment is: what `malloc` gives, or at closed pages what was said that it may be.
+const UNASKED: usize = 1;
 const WORD_BYTES: usize = size_of::<usize>();
 
 /// Begins, if it was asked for and recording has begun.
@@ -201,7 +203,7 @@ extern "C" fn malloc(size: usize) -> usize {
     if GUARD.is_sampled() {
         return gives(next::next_of(Hook::Malloc), size);
     }
-    if let Some(block) = own(size, ALIGNMENT, false) {
+    if let Some(block) = own(size, UNASKED, false) {
         return block;
     }
     match GUARD.plan(size, ALIGNMENT) {
@@ -211,7 +213,7 @@ extern "C" fn malloc(size: usize) -> usize {
 }
 
 extern "C" fn calloc(items: usize, item_bytes: usize) -> usize {
-    if let Some(block) = items.checked_mul(item_bytes).and_then(|size| own(size, ALIGNMENT, true)) {
+    if let Some(block) = items.checked_mul(item_bytes).and_then(|size| own(size, UNASKED, true)) {
         return block;
     }
     match items.checked_mul(item_bytes).and_then(|size| GUARD.plan(size, ALIGNMENT)) {

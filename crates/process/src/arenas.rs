@@ -19,6 +19,7 @@ use crate::sweep::Copied;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use heapledger_format::errors::FoundAt;
 use heapledger_format::guard::{ClosedTables, GuardTables, Kept};
+use heapledger_format::session;
 use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{
     Closed, ClosedCounts, ClosedLimits, Fill, Finding, Found, Full, FullCounts, Life, Limits, Memory, NotFreed, Region,
@@ -34,7 +35,9 @@ const LIMITED_PART: u64 = 8;
 const BYTES_PER_SLOT: u64 = 512;
 const PAGE_BYTES: u64 = 4096;
 /// What blocks are aligned to at least.
-const ALIGNMENT: u64 = 16;
+const ALIGNMENT: u64 = session::guard::ALIGN;
+/// Blocks at closed pages are aligned to that, halved so often.
+static ALIGNED_LESS: AtomicU8 = AtomicU8::new(0);
 /// Of the mappings that a process may have, blocks take half where each takes two.
 const MAPPINGS_PER_BLOCK: u64 = 4;
 /// Pages of live blocks take so much of the memory that there is, unless somebody says how much.
@@ -89,6 +92,8 @@ pub(crate) fn start(wanted: &Guarding) -> Level {
 fn start_closed(wanted: &Guarding) -> bool {
     // The smallest run is a page and a closed one.
     const BYTES_PER_SLOT: u64 = 2 * PAGE_BYTES;
+    ALIGNED_LESS
+        .store(ALIGNMENT.trailing_zeros().saturating_sub(wanted.align.trailing_zeros()) as u8, Ordering::Relaxed);
     SIDES.store(wanted.sides as u8, Ordering::Relaxed);
     if wanted.by_protection {
         land::close_by_protection();
@@ -168,7 +173,14 @@ pub fn closes_pages() -> bool {
     CLOSED.get().is_some()
 }
 
-/// A block of so many bytes, of zeros or of what a new block holds. `None` if there is no room.
+/// What a block at a closed page is aligned to at least.
+#[inline(always)]
+fn least_alignment() -> u64 {
+    ALIGNMENT.wrapping_shr(u32::from(ALIGNED_LESS.load(Ordering::Relaxed)))
+}
+
+/// A block of so many bytes, of zeros or of what a new block holds. `alignment`: what is asked for, 1 for nothing. `None` if there is no
+/// room.
 #[inline]
 pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> Option<usize> {
     let fill = match FILL_NEW.load(Ordering::Relaxed) {
@@ -176,9 +188,8 @@ pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> 
         NO_FILL => Fill::Nothing,
         byte => Fill::Byte(byte as u8),
     };
-    // The least that every allocator gives, whatever is asked for.
-    let alignment = (alignment as u64).max(ALIGNMENT);
-    let request = Request { size: size as u64, alignment, fill, words: [0; 2] };
+    let alignment = alignment as u64;
+    let request = Request { size: size as u64, alignment: alignment.max(least_alignment()), fill, words: [0; 2] };
     if let Some(part) = CLOSED.get().filter(|_| GUARD.closes_pages()) {
         if let Ok(address) = part.arena.allocate(&part.system(), &request, side()) {
             CLOSED.is_used_up_to(address.saturating_add(request.size));
@@ -187,6 +198,7 @@ pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> 
         count_apart(shared, TallyCounter::GuardedLess);
     }
     let part = FULL.get()?;
+    let request = Request { alignment: alignment.max(ALIGNMENT), ..request };
     let address = part.arena.allocate(&part.system(), &request).ok()?;
     FULL.is_used_up_to(address.saturating_add(request.size));
     Some(address as usize)
@@ -197,7 +209,7 @@ pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> 
 #[inline(never)]
 pub(crate) fn allocate_sample(size: usize) -> Option<usize> {
     let part = CLOSED.get()?;
-    let request = Request { size: size as u64, alignment: ALIGNMENT, fill: Fill::Zero, words: [0; 2] };
+    let request = Request { size: size as u64, alignment: least_alignment(), fill: Fill::Zero, words: [0; 2] };
     let address = part.arena.allocate(&part.system(), &request, side()).ok()?;
     CLOSED.is_used_up_to(address.saturating_add(request.size));
     Some(address as usize)
@@ -295,10 +307,11 @@ pub fn usable(address: usize) -> Option<usize> {
 
 /// What the live block that begins here was asked to be aligned to, 16 at least.
 pub fn alignment(address: usize) -> Option<u64> {
-    match CLOSED.at(address) {
+    let alignment = match CLOSED.at(address) {
         Some(part) => part.arena.alignment(address as u64),
         None => FULL.at(address)?.arena.alignment(address as u64),
-    }
+    };
+    alignment.map(|alignment| alignment.max(ALIGNMENT))
 }
 
 /// Bytes that a block of so many takes at this address, with what lies around it.

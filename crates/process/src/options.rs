@@ -300,7 +300,8 @@ impl Request {
             | Key::FillBytes
             | Key::Redzone
             | Key::HaltOnError
-            | Key::ErrorDepth => self.guard.set(key, value)?,
+            | Key::ErrorDepth
+            | Key::GuardAlign => self.guard.set(key, value)?,
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
             Key::Output => {
                 self.output = percent_decoded(value);

@@ -66,6 +66,15 @@ pub(super) fn redzone(value: &OsStr) -> Result<OsString, String> {
     }
 }
 
+pub(super) fn align(value: &OsStr) -> Result<OsString, String> {
+    let checked = count(value)?;
+    let number: u64 = text(&checked)?.parse().unwrap_or(0);
+    match number.is_power_of_two() && number <= guard::ALIGN {
+        true => Ok(checked),
+        false => Err(format!("blocks are aligned to 1, 2, 4, 8 or {} bytes", guard::ALIGN)),
+    }
+}
+
 pub(super) fn error_depth(value: &OsStr) -> Result<OsString, String> {
     let checked = count(value)?;
     let number: u64 = text(&checked)?.parse().unwrap_or(0);
@@ -82,9 +91,12 @@ mod tests {
     #[test]
     fn what_a_person_types_is_read() {
         type Read = fn(&OsStr) -> Result<OsString, String>;
-        let cases: [(Read, &str, Option<&str>); 30] = [
+        let cases: [(Read, &str, Option<&str>); 33] = [
             (level, "full", Some("full")),
             (error_depth, "512", Some("512")),
+            (align, "1", Some("1")),
+            (align, "3", None),
+            (align, "32", None),
             (error_depth, "0", None),
             (error_depth, "513", None),
             (level, "heavy", None),
