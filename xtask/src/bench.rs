@@ -3,6 +3,7 @@
 
 mod figures;
 mod goals;
+mod guard_goals;
 mod inputs;
 mod json;
 mod kit;
@@ -100,9 +101,11 @@ pub(crate) fn run(words: &[&str]) -> Result {
     if let ["crate", words @ ..] = words {
         return own::bench(words);
     }
+    let mut is_of_guards = false;
     let request = match words {
         ["guard", words @ ..] => {
             let request = Request::parse(words)?;
+            is_of_guards = true;
             Request { tools: Tool::GUARDS.to_vec(), programs: vec!["jq", "python3"], ..request }
         }
         words => Request::parse(words)?,
@@ -121,7 +124,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
         rows.extend(measure(&kit, &request, &usable, &chosen)?);
     }
     kit.clean()?;
-    let goals = goals::all(&rows);
+    let goals = if is_of_guards { guard_goals::all(&rows) } else { goals::all(&rows) };
     print!("{}", report::text(&rows, &goals, request.rounds));
     if request.markdown {
         println!("\n{}\n{}", report::markdown(&rows), machine::versions());

@@ -115,7 +115,8 @@ impl Program {
             Tool::Memray => self.name == "python3",
             Tool::Gperftools | Tool::Massif => is_real || is_burst,
             Tool::GuardLight | Tool::GuardFull | Tool::GuardRarely | Tool::GuardPage => is_real,
-            Tool::AsanPreloaded | Tool::Scudo | Tool::Memcheck | Tool::ElectricFence => is_real,
+            Tool::LightWithoutStack | Tool::AsanPreloaded | Tool::Scudo => is_real,
+            Tool::Memcheck | Tool::ElectricFence => is_real,
         }
     }
 

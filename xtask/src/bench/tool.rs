@@ -40,6 +40,8 @@ pub(super) enum Tool {
     Massif,
     /// `heapledger run --guard=light`.
     GuardLight,
+    /// The same, with `--without stack,time,thread --history 0`: little but the guard.
+    LightWithoutStack,
     /// `heapledger run --guard=full`.
     GuardFull,
     /// `heapledger run --guard=page=1/1000`.
@@ -64,7 +66,9 @@ impl Tool {
     pub(super) const GUARDS: &[Tool] = &[
         Tool::Plain,
         Tool::Ours,
+        Tool::WithoutStack,
         Tool::GuardLight,
+        Tool::LightWithoutStack,
         Tool::GuardFull,
         Tool::GuardRarely,
         Tool::GuardPage,
@@ -110,6 +114,7 @@ impl Tool {
             Tool::Gperftools => "gperftools",
             Tool::Massif => "massif",
             Tool::GuardLight => "light",
+            Tool::LightWithoutStack => "light-alone",
             Tool::GuardFull => "full",
             Tool::GuardRarely => "page=1/1000",
             Tool::GuardPage => "page",
@@ -160,6 +165,7 @@ impl Tool {
             Tool::Sample => Some(&["--sample", "512K"]),
             Tool::FramePointers => Some(&["--unwind", "frame-pointers"]),
             Tool::GuardLight => Some(&["--guard=light"]),
+            Tool::LightWithoutStack => Some(&["--guard=light", "--without", "stack,time,thread", "--history", "0"]),
             Tool::GuardFull => Some(&["--guard=full"]),
             Tool::GuardRarely => Some(&["--guard=page=1/1000"]),
             Tool::GuardPage => Some(&["--guard=page"]),
