@@ -22,7 +22,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "bare",
         what: "who is live",
-        flash: [1410, 1910],
+        flash: [1470, 1980],
         pair: [330, 470],
         longest: [1000, 1000],
         stack: [96, 96],
@@ -30,7 +30,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "minimal",
         what: "+ call stacks",
-        flash: [2100, 2600],
+        flash: [2170, 2670],
         pair: [590, 710],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -38,7 +38,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "history",
         what: "+ history",
-        flash: [2710, 3240],
+        flash: [2770, 3310],
         pair: [960, 1060],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -46,7 +46,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "time",
         what: "+ time",
-        flash: [2900, 3340],
+        flash: [2990, 3400],
         pair: [1010, 1090],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -54,7 +54,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "tasks",
         what: "+ tasks",
-        flash: [3480, 3790],
+        flash: [3520, 3850],
         pair: [1120, 1180],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -62,7 +62,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "everything",
         what: "+ heaps, sizes",
-        flash: [3790, 4160],
+        flash: [3840, 4220],
         pair: [1110, 1200],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -70,7 +70,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "full",
         what: "history, no room for stacks",
-        flash: [2680, 3220],
+        flash: [2730, 3290],
         pair: [1580, 1640],
         longest: [1000, 1000],
         stack: [160, 160],

@@ -126,6 +126,7 @@ pub struct Seen {
 const LOSSES: &[TallyCounter] = &[
     TallyCounter::StacksDiffering,
     TallyCounter::LostNoRecord,
+    TallyCounter::LostBytes,
     TallyCounter::LostNoIndex,
     TallyCounter::LostBusy,
     TallyCounter::LostNoThread,

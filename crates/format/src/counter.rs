@@ -143,6 +143,8 @@ counters! {
         FilesUnseen = 33, "files_unseen";
         /// Blocks that are guarded less than was asked for: there was no room for more.
         GuardedLess = 34, "guarded_less";
+        /// Bytes asked for in blocks that were not entered for want of room, where the recorder counts them: on a chip.
+        LostBytes = 35, "lost_bytes";
     }
 }
 

@@ -79,6 +79,8 @@ section_kinds! {
     Cut = 24, "cut";
     /// Reserved: frees of a parent's blocks.
     Inherited = 25, "inherited";
+    /// Further counters of a small target, whose header has not all, see [`counter`].
+    Counters = 26, "counters";
 }
 
 /// The sections of a ledger in the order in which a copy reads them while its program runs: what refers to something comes before
@@ -184,6 +186,21 @@ impl SectionRow {
 pub mod label_column {
     /// Bytes of an element: the row in `labels`, 0 for none.
     pub const BYTES: usize = 4;
+}
+
+/// A counter that the header's list is too short for.
+pub mod counter {
+    use crate::bytes::WordSize;
+    /// Bytes of an element.
+    pub const fn bytes(word: WordSize) -> usize {
+        word.bytes().saturating_mul(2)
+    }
+    /// The number of the [`TallyCounter`](crate::TallyCounter), one word.
+    pub const NUMBER: usize = 0;
+    /// What is to be added to it, one word.
+    pub const fn amount(word: WordSize) -> usize {
+        word.bytes()
+    }
 }
 
 /// A node of the call-site trie: a stack is the path from the node to the root, innermost frame first.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, hint, process, thread};
 
-use heapledger::chip::{Address, Board, ChipAllocator, Config, Frame, FrameList, NewBlock, words};
+use heapledger::chip::{Address, Board, Books, ChipAllocator, Config, Frame, FrameList, NewBlock, words};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_source::Ledger;
 
@@ -36,15 +36,21 @@ heapledger::chip_ledger!(Program);
 #[global_allocator]
 static HEAP: ChipAllocator<System, Program> = ChipAllocator::new(System);
 
+/// A region's words as a ledger.
+fn opened(region: &[Address], name: &str) -> Ledger {
+    let bytes: Vec<u8> = region.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let path = PathBuf::from(format!("{}/chip-{}-{name}.ram", env!("CARGO_TARGET_TMPDIR"), process::id()));
+    fs::write(&path, bytes).expect("a file");
+    let ledger = Ledger::open(&path).expect("a ledger");
+    let _ = fs::remove_file(&path);
+    ledger
+}
+
 /// What the ledger holds now.
 fn read() -> (Ledger, Vec<Entry>, Vec<FreedEntry>) {
     let mut region = vec![0; words::<Program>()];
     assert_eq!(HEAP.books().copy(&mut region), region.len());
-    let bytes: Vec<u8> = region.iter().flat_map(|word: &Address| word.to_ne_bytes()).collect();
-    let path = PathBuf::from(format!("{}/chip-{}.ram", env!("CARGO_TARGET_TMPDIR"), process::id()));
-    fs::write(&path, bytes).expect("a file");
-    let ledger = Ledger::open(&path).expect("a ledger");
-    let _ = fs::remove_file(&path);
+    let ledger = opened(&region, "program");
     let (mut live, mut freed) = (Vec::new(), Vec::new());
     let mut records = ledger.records();
     while let Some(chunk) = records.next_chunk().expect("records") {
@@ -106,4 +112,50 @@ fn what_is_live_is_in_the_region() {
     {
         assert_eq!(tally(lost), 0, "{}", lost.name());
     }
+}
+
+/// Whose handler of an interrupt, which its critical section does not keep away, allocates and frees.
+struct Interrupted;
+
+// SAFETY: one thread of one test.
+unsafe impl Board for Interrupted {
+    const CONFIG: Config<'static> = Config::minimal(10, 3);
+
+    fn stack(from: Frame, frames: &mut FrameList) {
+        let _ = from;
+        for code in [1, 2, 3, 4] {
+            frames.push(code);
+        }
+    }
+
+    /// In the middle of an update.
+    fn sites_full() {
+        let books = Books::<Interrupted>::of();
+        let block = |address| NewBlock { kind: Kind::MALLOC, address, size: 5, actual: None, heap: None };
+        assert!(!books.allocated(&block(0x5000), Frame::NONE) && !books.allocated(&block(0x6000), Frame::NONE));
+        assert!(!books.freed(0x1000, Kind::FREE, Frame::NONE));
+        assert_eq!(books.copy(&mut []), 0);
+    }
+}
+
+heapledger::chip_ledger!(Interrupted, "ledger_of_interrupted");
+
+#[test]
+fn what_comes_in_the_middle_of_an_update_is_counted() {
+    let books = Books::<Interrupted>::of();
+    let block = |address| NewBlock { kind: Kind::MALLOC, address, size: 7, actual: None, heap: None };
+    assert!(books.allocated(&block(0x1000), Frame::NONE));
+    for address in 2..20 {
+        books.allocated(&block(address * 0x1000), Frame::NONE);
+    }
+    let mut region = vec![0; words::<Interrupted>()];
+    assert_eq!(books.copy(&mut region), region.len());
+    let ledger = opened(&region, "interrupted");
+    let tallies = ledger.tallies().expect("tallies");
+    let tally = |counter| tallies.get(counter);
+    let stacks = tally(TallyCounter::SitesFull);
+    assert_eq!(stacks, 19);
+    assert_eq!((tally(TallyCounter::LostBusy), tally(TallyCounter::FreesBusy)), (stacks * 2, stacks));
+    assert_eq!((tally(TallyCounter::LostNoRecord), tally(TallyCounter::LostBytes)), (9, 63));
+    assert_eq!(ledger.global(GlobalCounter::LiveBytes).expect("a counter"), 70);
 }

@@ -57,7 +57,7 @@ mod word;
 mod tests;
 
 pub use config::{ChipError, Clock, Config, HeapDescription};
-pub use header::{BusyMark, busy_mark, header_unit_count, header_units, missed_word};
+pub use header::{BusyMark, busy_mark, header_unit_count, header_units, missed_frees_word, missed_word};
 pub use memory::Memory;
 pub use shape::Shape;
 pub use word::Word;
@@ -342,22 +342,28 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     #[inline(always)]
     fn begin(&mut self, block: &NewBlock<S::Word>, (site, row): (Site, Row)) -> bool {
         if block.address > ones::<S>(S::ADDRESS.width_bits) {
-            self.count(TallyCounter::LostNoIndex);
-            return false;
+            return self.not_entered(TallyCounter::LostNoIndex, block.size);
         }
         let Some(slot) = self.take_slot() else {
             self.set_full(true);
-            self.count(TallyCounter::LostNoRecord);
-            return false;
+            return self.not_entered(TallyCounter::LostNoRecord, block.size);
         };
         let Some(number) = self.number() else {
             self.release_slot(slot);
-            self.count(TallyCounter::LostNoRecord);
-            return false;
+            return self.not_entered(TallyCounter::LostNoRecord, block.size);
         };
         let time = self.time();
         self.enter(slot, block, (number, time), (site, row));
         true
+    }
+
+    /// A block finds no room: it is counted, and its bytes.
+    #[cold]
+    #[inline(never)]
+    fn not_entered(&mut self, why: TallyCounter, bytes: S::Word) -> bool {
+        self.count(why);
+        self.add(header::further_word::<S>(0), bytes);
+        false
     }
 
     /// Fills a slot, lets the address lead there, and counts.
@@ -435,8 +441,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
                 self.retire(slot, &End { number, time, by, site, row });
                 if block.address > ones::<S>(S::ADDRESS.width_bits) {
                     self.release_slot(slot);
-                    self.count(TallyCounter::LostNoIndex);
-                    return false;
+                    return self.not_entered(TallyCounter::LostNoIndex, block.size);
                 }
                 self.enter(slot, &block, (number, time), (site, row));
                 true

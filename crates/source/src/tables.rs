@@ -9,7 +9,7 @@ use heapledger_format::bytes::Codec;
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::section::{
-    BUILD_ID_BYTES_MAX, THREAD_NAME_BYTES, heap, heap_figures, heap_state, module, thread, thread_state,
+    BUILD_ID_BYTES_MAX, THREAD_NAME_BYTES, counter, heap, heap_figures, heap_state, module, thread, thread_state,
 };
 use heapledger_format::{Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
 
@@ -288,6 +288,18 @@ impl Ledger {
             Ok(())
         })?;
         const { assert!(TALLY_WORDS == TALLY_KINDS_AT + 2 * KIND_LIMIT) };
+        let element_bytes = self.element_bytes(SectionKind::Counters);
+        if element_bytes >= counter::bytes(codec.word) {
+            self.for_each_chunk(SectionKind::Counters, &mut |_, bytes| {
+                for element in bytes.chunks_exact(element_bytes) {
+                    let number = usize::try_from(codec.word(element, counter::NUMBER)).unwrap_or(usize::MAX);
+                    if let Some(sum) = tallies.counters.get_mut(number) {
+                        *sum = sum.wrapping_add(codec.word(element, counter::amount(codec.word)));
+                    }
+                }
+                Ok(())
+            })?;
+        }
         Ok(tallies)
     }
 

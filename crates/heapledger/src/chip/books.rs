@@ -8,7 +8,7 @@ use super::{
 };
 use core::marker::PhantomData;
 use heapledger_format::GlobalCounter;
-use heapledger_recorder::chip::{ChipLedger, Memory, busy_mark, missed_word};
+use heapledger_recorder::chip::{ChipLedger, Memory, busy_mark, missed_frees_word, missed_word};
 use heapledger_recorder::policy::Reallocated;
 
 /// The ledger while it is lent.
@@ -68,6 +68,14 @@ impl<B: Placed> Memory<Address> for BoardRegion<B> {
     }
 }
 
+/// What is not entered if somebody has the ledger.
+#[derive(Clone, Copy)]
+enum Missed {
+    Nothing,
+    Block,
+    Free,
+}
+
 /// What a `realloc` came to.
 pub(super) struct Moved {
     pub(super) detached: Option<InRealloc<Address>>,
@@ -102,12 +110,18 @@ impl<B: Placed> Books<B> {
     /// Lends the ledger; `None` if somebody has it.
     #[inline(always)]
     fn lend<T>(self, work: impl FnOnce(&mut Lent<B>) -> T) -> Option<T> {
+        self.lend_to(Missed::Nothing, work)
+    }
+
+    /// The same. If somebody has it, this is not entered, and counted.
+    #[inline(always)]
+    fn lend_to<T>(self, missed: Missed, work: impl FnOnce(&mut Lent<B>) -> T) -> Option<T> {
         B::alone(|| {
             let mark = const { busy_mark::<On<B>>() };
             // SAFETY: a word of the region. If somebody is in the middle of an update this looks at it all the same, as a debugger does.
             let is_idle = unsafe { B::region().wrapping_add(mark.at).read_volatile() }.widen() == mark.idle;
             let has_begun = !B::SURVIVES || B::boot().0.get() == ChipBoot::BEGUN;
-            if !(is_idle && has_begun || self.is_mine()) {
+            if !(is_idle && has_begun || self.is_mine(missed)) {
                 return None;
             }
             // Nobody else runs, and nobody who waits for this has the region: that was just looked at, and what is called below calls
@@ -120,14 +134,14 @@ impl<B: Placed> Books<B> {
     /// Nobody is in the middle of an update, but there is no ledger yet: now there is.
     #[cold]
     #[inline(never)]
-    fn is_mine(self) -> bool {
+    fn is_mine(self, missed: Missed) -> bool {
         let boot = B::boot();
         if B::SURVIVES {
             match boot.0.get() {
                 ChipBoot::BEGUN => {}
                 ChipBoot::BEFORE => return self.begin_anew(0),
                 looked_at => {
-                    boot.0.set(looked_at.saturating_add(1));
+                    boot.0.set(looked_at.saturating_add(matches!(missed, Missed::Block).into()));
                     return false;
                 }
             }
@@ -136,15 +150,19 @@ impl<B: Placed> Books<B> {
         // SAFETY: as in `lend`.
         let is_busy = unsafe { B::region().wrapping_add(mark.at).read_volatile() }.widen() == mark.busy;
         if is_busy {
-            self.missed(1);
+            match missed {
+                Missed::Nothing => {}
+                Missed::Block => self.missed(const { missed_word::<On<B>>() }, 1),
+                Missed::Free => self.missed(const { missed_frees_word::<On<B>>() }, 1),
+            }
             return false;
         }
         self.begin_anew(0)
     }
 
-    /// So many blocks began while somebody had the ledger.
-    fn missed(self, blocks: Address) {
-        let missed = B::region().wrapping_add(const { missed_word::<On<B>>() });
+    /// So many blocks began, or ended, while somebody had the ledger: the word counts them.
+    fn missed(self, word: usize, blocks: Address) {
+        let missed = B::region().wrapping_add(word);
         // SAFETY: a word of the region, which nobody but this changes.
         unsafe { missed.write_volatile(missed.read_volatile().wrapping_add(blocks)) };
     }
@@ -156,7 +174,7 @@ impl<B: Placed> Books<B> {
             B::boot().0.set(ChipBoot::BEGUN);
         }
         if missed != 0 {
-            self.missed(missed);
+            self.missed(const { missed_word::<On<B>>() }, missed);
         }
         is_there
     }
@@ -204,26 +222,23 @@ impl<B: Placed> Books<B> {
 
     /// Runs something with the ledger and who calls.
     #[inline(always)]
-    fn note<T>(
-        self,
-        wants_stack: bool,
-        from: Frame,
-        work: impl FnOnce(&mut Lent<B>, &Caller<Address>) -> T,
-    ) -> Option<T> {
-        if !wants_stack || B::CONFIG.sites == 0 {
-            return self.lend(|ledger| work(ledger, &Caller { running: Self::running(), ..Caller::default() }));
+    fn note<T>(self, missed: Missed, from: Frame, work: impl FnOnce(&mut Lent<B>, &Caller<Address>) -> T) -> Option<T> {
+        // The stack of a free is only kept in the history.
+        if matches!(missed, Missed::Free) && B::CONFIG.history == 0 || B::CONFIG.sites == 0 {
+            let caller = || Caller { running: Self::running(), ..Caller::default() };
+            return self.lend_to(missed, |ledger| work(ledger, &caller()));
         }
         let mut room = B::Frames::EMPTY;
         let mut list = FrameList::new(room.places());
         B::stack(from, &mut list);
         let (frames, is_guessed) = (list.frames(), list.is_guessed());
-        self.lend(|ledger| work(ledger, &Caller { frames, running: Self::running(), is_guessed }))
+        self.lend_to(missed, |ledger| work(ledger, &Caller { frames, running: Self::running(), is_guessed }))
     }
 
     /// Enters a block, called from the frame `from`. Returns whether it is in the ledger now.
     #[inline(always)]
     pub fn allocated(self, block: &NewBlock<Address>, from: Frame) -> bool {
-        self.note(true, from, |ledger, caller| ledger.allocated(block, caller)).unwrap_or(false)
+        self.note(Missed::Block, from, |ledger, caller| ledger.allocated(block, caller)).unwrap_or(false)
     }
 
     #[inline(always)]
@@ -234,8 +249,7 @@ impl<B: Placed> Books<B> {
     /// Takes a block out; to be called before it is really freed. Returns whether it was known.
     #[inline(always)]
     pub fn freed(self, address: Address, by: Kind, from: Frame) -> bool {
-        let has_history = B::CONFIG.history != 0;
-        self.note(has_history, from, |ledger, caller| ledger.freed(address, by, caller)).unwrap_or(false)
+        self.note(Missed::Free, from, |ledger, caller| ledger.freed(address, by, caller)).unwrap_or(false)
     }
 
     /// Before a `realloc`: nobody who gets the address next can be confused with the block.
@@ -252,7 +266,8 @@ impl<B: Placed> Books<B> {
         outcome: Reallocated<NewBlock<Address>>,
         from: Frame,
     ) -> bool {
-        self.note(true, from, |ledger, caller| ledger.realloc_ends(detached, by, outcome, caller)).unwrap_or(false)
+        self.note(Missed::Block, from, |ledger, caller| ledger.realloc_ends(detached, by, outcome, caller))
+            .unwrap_or(false)
     }
 
     /// An allocation function returned no block.

@@ -115,7 +115,8 @@ fn agrees_with_a_map<const RECORDS: u32, const IS_BIG: bool, W: Word>(seed: u64,
     let lowest_address = lowest::<W>();
     let mut chip =
         Chip::<Everything<RECORDS, 32, IS_BIG, W>>::new(&format!("model-{seed}-{lowest_address:x}-{IS_BIG}"));
-    let model = Model::new(RECORDS as usize, 37);
+    let mut model = Model::new(RECORDS as usize, 37);
+    model.counts_lost_bytes = true;
     let plan =
         Plan { seed, steps: 6000, every_step_until: 400, lowest_address, addresses: 150, size_max, excess_max: 0xFFFE };
     run(&mut chip, model, &plan);

@@ -53,6 +53,8 @@ pub(crate) struct Model {
     is_paused: bool,
     /// Blocks may have passed by.
     was_paused: bool,
+    /// Bytes of blocks without room are counted.
+    pub(crate) counts_lost_bytes: bool,
 }
 
 impl Model {
@@ -92,6 +94,7 @@ impl Model {
         }
         if self.live.len() + self.detached == self.capacity {
             self.count(TallyCounter::LostNoRecord, 1);
+            self.count(TallyCounter::LostBytes, if self.counts_lost_bytes { block.size } else { 0 });
             return false;
         }
         let number = self.number();

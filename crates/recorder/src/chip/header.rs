@@ -5,7 +5,7 @@
 
 use super::ChipLedger;
 use super::memory::Memory;
-use super::plan::SectionPlan;
+use super::plan::{FURTHER, SectionPlan};
 use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
 use heapledger_format::bytes::{ByteOrder, WordSize};
@@ -151,7 +151,17 @@ pub const fn busy_mark<S: Shape>() -> BusyMark {
     }
 }
 
-/// The word of a region that counts blocks that began while somebody was in the middle of an update. No update changes it.
+/// The word with the amount of one of the counters that the header has not.
+pub(super) const fn further_word<S: Shape>(nth: u32) -> usize {
+    S::COUNTERS.at.wrapping_add((nth as usize).wrapping_mul(2)).wrapping_add(1)
+}
+
+/// The word of a region that counts frees that came while somebody was in the middle of an update. No update changes it.
+pub const fn missed_frees_word<S: Shape>() -> usize {
+    further_word::<S>(1)
+}
+
+/// The same of blocks that began.
 pub const fn missed_word<S: Shape>() -> usize {
     counter_word(S::Word::SIZE, S::PLAN.globals.wrapping_add(TallyCounter::LostBusy as usize))
 }
@@ -170,6 +180,10 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.copy(S::PROCESS.at.wrapping_mul(S::WORD_BYTES), S::CONFIG.process);
         if S::HAS_TIME {
             self.set_word(S::NOTES.clock, S::Word::cut(u64::from(S::ticks())));
+        }
+        for (nth, counter) in (0u32..).zip(FURTHER) {
+            let number = further_word::<S>(nth).wrapping_sub(1);
+            self.set_word(number, S::Word::cut(counter as u64));
         }
         let ready = at::BYTE_ORDER.wrapping_shr(S::WORD_BYTES.trailing_zeros());
         let per_word = S::WORD_BYTES / 4;

@@ -5,7 +5,7 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::header::{counter_at, rows_at};
 use heapledger_format::layout::{Descriptor, Field};
 use heapledger_format::record::Options;
-use heapledger_format::section::{heap, pc, row, site, thread};
+use heapledger_format::section::{counter, heap, pc, row, site, thread};
 use heapledger_format::{GlobalCounter, SectionKind, TallyCounter};
 
 /// Where a field lies in a record or a history entry.
@@ -154,6 +154,9 @@ pub(super) struct SectionPlan {
     pub(super) all_used: bool,
 }
 
+/// Counters that the header has not, in the order of their section: its list would have to go on to them.
+pub(super) const FURTHER: [TallyCounter; 2] = [TallyCounter::LostBytes, TallyCounter::FreesBusy];
+
 /// Most sections.
 const SECTIONS: usize = 9;
 
@@ -183,6 +186,8 @@ pub(super) struct Plan {
     /// In the order of the table; `sections` says how many.
     pub(super) table: [SectionPlan; SECTIONS],
     pub(super) sections: usize,
+    /// The index, which is no section.
+    pub(super) index: SectionPlan,
     pub(super) descriptors_at: usize,
     pub(super) rows_at: usize,
     pub(super) header_bytes: usize,
@@ -229,11 +234,11 @@ impl Plan {
             (SectionKind::Sites, config.sites, site::BYTES, true),
             // Nodes of the trie have room for 32 bits: wider code addresses lie in a table of their own.
             (SectionKind::Pcs, if is_wide { config.sites } else { 0 }, pc::BYTES, true),
-            (SectionKind::Index, cells, cell_bytes, true),
             (SectionKind::Threads, config.tasks, task_bytes, false),
             (SectionKind::Heaps, config.heaps.len() as u32, heap_bytes, true),
             (SectionKind::Strings, names_bytes as u32, 1, true),
             (SectionKind::Process, config.process.len() as u32, 1, true),
+            (SectionKind::Counters, FURTHER.len() as u32, counter::bytes(word), true),
         ];
         let mut sections = 0usize;
         let mut at = 0usize;
@@ -265,8 +270,18 @@ impl Plan {
             }
             at = at.wrapping_add(1);
         }
+        // Readers do not need it: it has no row.
+        let index = SectionPlan {
+            kind: SectionKind::Index,
+            at: words,
+            count: cells,
+            element_bytes: cell_bytes,
+            all_used: true,
+        };
+        words = words.saturating_add((cells as usize).saturating_mul(cell_bytes).div_ceil(word_bytes));
         Plan {
             fields,
+            index,
             globals,
             counters,
             table,

@@ -88,7 +88,8 @@ pub(super) trait Fixed: Shape {
     const HISTORY: SectionPlan = Self::PLAN.section(SectionKind::History);
     const SITES: SectionPlan = Self::PLAN.section(SectionKind::Sites);
     const CODES: SectionPlan = Self::PLAN.section(SectionKind::Pcs);
-    const INDEX: SectionPlan = Self::PLAN.section(SectionKind::Index);
+    const INDEX: SectionPlan = Self::PLAN.index;
+    const COUNTERS: SectionPlan = Self::PLAN.section(SectionKind::Counters);
     const TASKS: SectionPlan = Self::PLAN.section(SectionKind::Threads);
     const HEAPS: SectionPlan = Self::PLAN.section(SectionKind::Heaps);
     const STRINGS: SectionPlan = Self::PLAN.section(SectionKind::Strings);

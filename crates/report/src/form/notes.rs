@@ -259,6 +259,9 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::LostNoRecord => {
             format!("{} not entered: there was no room for another record. {MORE_ROOM}.", blocks())
         }
+        TallyCounter::LostBytes => {
+            format!("{} asked for in blocks that were not entered.", was(number, "byte was", "bytes were"))
+        }
         TallyCounter::LostNoIndex => format!(
             "{} not entered: there was no memory for the index, or it cannot hold the address. {MORE_MEMORY}.",
             blocks()
