@@ -1,6 +1,6 @@
 //! Firmware that allocates and frees as random numbers say, 10,000 times: from two tasks and from an interrupt, from stacks of one to
-//! five equal frames; it leaks, asks for too much, and says of blocks that they are freed which are not there any more. The test `firmware` of `e2e` does the same with a
-//! model, and compares.
+//! five equal frames, which are found along frame pointers, or (`--cfg scan`) by a scan of the stack; it leaks, asks for too much, and says
+//! of blocks that they are freed which are not there any more. The test `firmware_commands` of `e2e` does the same with a model, and compares.
 #![no_std]
 #![no_main]
 
@@ -47,7 +47,8 @@ unsafe impl Board for Chip {
             HeapDescription { name: "sram", low: 0x2000_0000, high: 0x9000_0000 },
         ],
         process: b"program=commands\0",
-        ..Config::minimal(100, 512)
+        // Guesses are many different ones.
+        ..Config::minimal(100, if cfg!(scan) { 2048 } else { 512 })
     };
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {
@@ -68,6 +69,16 @@ unsafe impl Board for Chip {
             static stack_top: u8;
         }
         (&raw const stack_top).addr()
+    }
+    #[cfg(scan)]
+    const STACKS: heapledger::chip::Stacks = heapledger::chip::Stacks::Scan;
+    #[cfg(scan)]
+    fn code() -> core::ops::Range<usize> {
+        unsafe extern "C" {
+            static code_start: u8;
+            static code_end: u8;
+        }
+        (&raw const code_start).addr()..(&raw const code_end).addr()
     }
 }
 

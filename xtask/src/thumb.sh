@@ -130,7 +130,8 @@ for target in $targets; do
             --out-dir "$out" -L "$out" --extern heapledger "$@" "$root/e2e/firmware/$source.rs"
     }
     case $target in thumb*) link firmware firmware ;; esac
-    link commands commands
+    link commands commands --check-cfg 'cfg(scan)'
+    link commands commands_scan --check-cfg 'cfg(scan)' --cfg scan
     link survivor survivor
     # The sets of switches that `e2e/tests/firmware.rs` compares.
     for set in none bare minimal history time tasks everything full; do

@@ -174,6 +174,13 @@ pub unsafe trait Board: Sized + 'static {
     }
 }
 
+/// Runs something in the critical section that the firmware has chosen with the crate `critical-section`, as [`Board::alone`].
+#[cfg(feature = "critical-section")]
+#[inline(always)]
+pub fn with_critical_section<T>(work: impl FnOnce() -> T) -> T {
+    critical_section::with(|_| work())
+}
+
 /// A board's ledger, as [`chip_ledger!`](crate::chip_ledger) makes it.
 ///
 /// # Safety

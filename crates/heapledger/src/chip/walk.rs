@@ -15,8 +15,8 @@ use core::mem::MaybeUninit;
 pub enum Stacks {
     /// Along frame pointers.
     FramePointers,
-    /// By return addresses: words on the stack that are code addresses behind a call. Stacks are guesses, and counted as such: a word that was
-    /// left there by an earlier call can be among them.
+    /// By return addresses: words on the stack that are code addresses behind a call. Stacks are guesses, and counted as such: words that earlier
+    /// calls have left there are often among them, so that there are more different stacks than there really are.
     Scan,
 }
 
