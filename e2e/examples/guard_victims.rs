@@ -241,6 +241,32 @@ fn sums(victims: &[Victim], sources: &[&'static str], tools: &[Tool]) -> String 
     out
 }
 
+/// What runs under two levels find together, beside a program that was rebuilt with AddressSanitizer; and what that one alone finds.
+fn together(victims: &[Victim], tools: &[Tool]) -> String {
+    let place = |wanted: &Tool| tools.iter().position(|tool| tool == wanted);
+    let Some(asan) = place(&Tool::SanitizerRebuilt) else { return String::new() };
+    let has = |victim: &Victim, at: usize| matches!(victim.seen.get(at), Some(Seen::Found(_)));
+    let built: Vec<&Victim> = victims.iter().filter(|victim| victim.seen.get(asan) != Some(&Seen::NotRun)).collect();
+    let (found, all) = (built.iter().filter(|victim| has(victim, asan)).count(), built.len());
+    let mut out = format!(
+        "\nOf the {all} that can be rebuilt, ASan finds {found}. Two runs without a rebuild find together:\n\n"
+    );
+    for behind in [Tool::Ours(Level::Page), Tool::ToTheByte] {
+        let Some((behind, before)) = place(&behind).zip(place(&Tool::Ours(Level::Under))) else { continue };
+        let either = |victim: &&&Victim| has(victim, behind) || has(victim, before);
+        let of_both = built.iter().filter(either).count();
+        let missed = built.iter().filter(|victim| has(victim, asan) && !either(victim));
+        let missed: Vec<String> = missed.map(|victim| format!("`{}`", victim.case.name)).collect();
+        let names = [behind, before].map(|at| tools.get(at).map(Tool::name).unwrap_or_default());
+        let _ = write!(out, "- {} and {}: {of_both}", names[0], names[1]);
+        out += &match missed.len() {
+            0 => "; all that ASan finds is among them\n".to_owned(),
+            count => format!("; {count} that ASan finds are not among them: {}\n", missed.join(", ")),
+        };
+    }
+    out + "\nWhat they miss are reads between a block's end and the next multiple of 16, which the allocator gives with each block.\n"
+}
+
 fn text(victims: &[Victim], sources: &[&'static str], tools: &[Tool], wrong: &[String]) -> String {
     let mut out = String::from(
         "# Which tool finds what\n\n\
@@ -253,6 +279,7 @@ fn text(victims: &[Victim], sources: &[&'static str], tools: &[Tool], wrong: &[S
          block of no bytes for one of one.\n\n",
     );
     out += &sums(victims, sources, tools);
+    out += &together(victims, tools);
     out += "\nDone rightly, the same cases must be silent. ";
     if wrong.is_empty() {
         out += "They were, under every tool.\n";

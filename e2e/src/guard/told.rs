@@ -91,7 +91,10 @@ pub fn compare(case: &Case, level: Level, errors: &[Error]) -> Result {
             // What writes far reaches the neighbours, too; what writes a little is told once, and nothing else is.
             // (Without checked calls, what one writes into another block's surroundings is found there, too.)
             if case.bytes <= FEW_BYTES && (!case.is_call() || level == Level::Full && case.access != Access::Free) {
-                check!(errors.len() == 1, "it was to be told once. {}", said());
+                // A write, byte by byte, from what is left in front of a page into that page is told there, and when the block is freed.
+                let into_page = |other: &&Error| error.found_at() == "instruction" && other.found_at() == "free";
+                let of_slack = errors.iter().filter(into_page).filter(of_block).count();
+                check!(errors.len() == 1 || errors.len() == 2 && of_slack == 1, "it was to be told once. {}", said());
             }
             case.is_told_by(error).map_err(|problem| format!("{problem}. {}", said()))
         }
