@@ -161,7 +161,11 @@ fn sources() -> Vec<PathBuf> {
     let within = |name: &str| fs::read_dir(root().join(name)).into_iter().flatten().flatten().map(|file| file.path());
     let mut sources: Vec<PathBuf> =
         ["crates/heapledger/src/chip.rs", "crates/recorder/src/chip.rs"].map(|path| root().join(path)).into();
-    sources.extend(["crates/heapledger/src/chip", "e2e/firmware"].into_iter().flat_map(within));
+    sources.extend(
+        ["crates/heapledger/src/chip", "crates/wire/src", "crates/lws/src", "e2e/firmware"]
+            .into_iter()
+            .flat_map(within),
+    );
     sources.extend(within("crates/recorder/src/chip").filter(|path| !path.ends_with("tests.rs")));
     sources
 }

@@ -129,7 +129,12 @@ for target in $targets; do
             -Clto=fat -Ccodegen-units=1 -Cforce-frame-pointers=yes -Dwarnings -Clinker="$linker" -Clink-arg="-T$root/e2e/firmware/$script" \
             --out-dir "$out" -L "$out" --extern heapledger "$@" "$root/e2e/firmware/$source.rs"
     }
-    case $target in thumb*) link firmware firmware ;; esac
+    case $target in thumb*)
+        link firmware firmware
+        # Another one, which sends its events by a serial line.
+        link wire wire_firmware --extern heapledger_wire
+        ;;
+    esac
     link commands commands --check-cfg 'cfg(scan)'
     link commands commands_scan --check-cfg 'cfg(scan)' --cfg scan
     link survivor survivor

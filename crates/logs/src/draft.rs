@@ -20,7 +20,7 @@ mod shape;
 mod spool;
 mod stacks;
 
-pub use shape::{Cycles, DraftShape};
+pub use shape::{Cores, Cycles, DraftShape};
 use spool::Spool;
 use stacks::StackTable;
 
@@ -273,10 +273,9 @@ impl LedgerDraft {
         self.add(counter as usize, more);
     }
 
-    fn cycles(&mut self, [core, counter]: [Field; 2], cycles: Cycles) {
-        if let Some((number, cycles)) = cycles.0 {
-            self.header.layout.put(CODEC, &mut self.element, core, u64::from(number));
-            self.header.layout.put(CODEC, &mut self.element, counter, u64::from(cycles));
+    fn cycles(&mut self, fields: [Field; 2], cycles: Cycles) {
+        for (field, figure) in fields.into_iter().zip([u64::from(cycles.core), u64::from(cycles.counter)]) {
+            self.header.layout.put(CODEC, &mut self.element, field, figure);
         }
     }
 
@@ -375,6 +374,11 @@ impl LedgerDraft {
         self.header.depth_limit = u16::try_from(self.stacks.deepest).unwrap_or(u16::MAX);
         self.header.set_global(GlobalCounter::NextNumber, self.next_number);
         self.header.set_global(GlobalCounter::LiveBytes, self.live_bytes);
+        if self.header.global(GlobalCounter::PeakBytes) == 0 {
+            // Nobody knows what lived at one time: no less than lives, and no more than was allocated.
+            let allocated = self.tallies.get(TallyCounter::BytesAllocated as usize).copied().unwrap_or(0);
+            self.header.set_global(GlobalCounter::PeakError, allocated);
+        }
         let tallies: Vec<u8> = self.tallies.iter().flat_map(|word| word.to_le_bytes()).collect();
         let (file, mut at) = self.records.end()?;
         let mut section = |kind: SectionKind, element_bytes: usize, offset: u64, bytes: u64| {

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use heapledger_format::errors::ErrorEntry;
-use heapledger_format::{SectionKind, Site, TallyCounter};
+use heapledger_format::{Field, SectionKind, Site, TallyCounter};
 use heapledger_logs::log::{LogKind, LogOptions, read_log};
 use heapledger_lws::Width;
 use heapledger_source::Ledger;
@@ -166,6 +166,9 @@ fn the_texts_of_all_versions_are_read() {
         assert_eq!(missing(&ledger), [""; 0]);
         let totals = ledger.tallies().expect("it can be read");
         assert_eq!((totals.get(TallyCounter::Allocations), totals.get(TallyCounter::Frees)), (6, 3));
+        let layout = ledger.header().layout;
+        assert!(layout.has(Field::Core) && layout.has(Field::Cycles), "core and cycle counter are kept");
+        assert!(!layout.has(Field::FreedCore) && !layout.has(Field::Time), "and what is not known is absent");
     }
     let ledger = one(dump(&sample(), Era::Old).as_bytes());
     let unlabelled = sample().into_iter().map(|block| Traced { heap: "memory that was not told".to_owned(), ..block });
@@ -340,4 +343,53 @@ fn huge_figures_are_no_figures() {
         let mut records = ledger.records();
         while records.next_chunk().expect("it can be read").is_some() {}
     }
+}
+
+/// Two devices, or two cores of one, that write at the same time: nobody can tell whose a record is, but that something is wrong is told.
+#[test]
+fn dumps_that_are_interleaved_are_told() {
+    let (one, other) = (dump(&sample(), Era::Newest), dump(&sample()[3..], Era::Newest));
+    let mut text = String::new();
+    let (mut first, mut second) = (one.lines(), other.lines());
+    loop {
+        let (a, b) = (first.next(), second.next());
+        if a.is_none() && b.is_none() {
+            break;
+        }
+        for line in [a, b].into_iter().flatten() {
+            text += line;
+            text.push('\n');
+        }
+    }
+    let made = open(text.as_bytes());
+    assert!(!made.is_empty());
+    assert!(made.iter().any(|ledger| !missing(ledger).is_empty()), "nobody says that records are missing");
+    let read: usize = made.iter().map(|ledger| blocks(ledger).len()).sum();
+    assert!(read <= 9, "{read}");
+}
+
+#[test]
+fn a_log_of_a_hundred_thousand_lines_is_read_with_all_its_records() {
+    let blocks_of = |count: u64| -> Vec<Traced> {
+        (0..count)
+            .map(|index| {
+                traced(
+                    8 + index % 100,
+                    0x3fc0_0000 + index * 128,
+                    "Internal",
+                    &[0x4200_0000 + index % 500 * 4, 0x4037_6379],
+                    None,
+                )
+            })
+            .collect()
+    };
+    let many = blocks_of(50_000);
+    let mut text = String::new();
+    for line in dump(&many, Era::Newest).lines() {
+        text += line;
+        text += "\nI (1) other: a line of the other core\n";
+    }
+    let ledger = one(text.as_bytes());
+    assert_eq!(blocks(&ledger).len(), 50_000);
+    assert_eq!(missing(&ledger), [""; 0]);
 }

@@ -161,3 +161,24 @@ fn a_million_frames_take_memory_by_stacks_and_not_by_lines() {
     let sites = ledger.count(heapledger_format::SectionKind::Sites).expect("it can be read");
     assert!(sites <= 801, "{sites}");
 }
+
+#[test]
+fn many_different_stacks_and_a_log_that_is_no_text_are_read() {
+    let mut text = String::new();
+    for number in 0..30_000u64 {
+        let frames: Vec<u64> = (0..6).map(|frame| 0x40_0000 + number * 7 + frame * 0x1_0000).collect();
+        text += &compressed(&frames, number);
+        text.push('\n');
+    }
+    assert_eq!(blocks(&open(text.as_bytes()).expect("there are backtraces")).len(), 30_000);
+    let mut state = 1u64;
+    let noise: Vec<u8> = (0..200_000)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        })
+        .collect();
+    let (expected, sample) = sample();
+    let mixed = [&noise[..], b"\n", sample.as_bytes(), &noise].concat();
+    assert_eq!(blocks(&open(&mixed).expect("there are backtraces")), expected);
+}

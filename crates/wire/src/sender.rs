@@ -62,8 +62,6 @@ enum Window {
     Stopped,
 }
 
-/// A frame is sent when less than this is left in it: an event and a stack of usual depth.
-const SPARE_BYTES: usize = 32;
 /// Most bytes of an event with its function and its task.
 const EVENT_BYTES_MAX: usize = 2 + 4 * 5 + 6;
 /// Places that a stack may have; a power of two.
@@ -189,17 +187,28 @@ impl<L: Line, const STACKS: usize> Sender<L, STACKS> {
 
     fn event(&mut self, tag: u8, event: &WireEvent<'_>) {
         let cut = event.stack.get(..DEPTH_MAX).unwrap_or(event.stack);
-        let (mut number, mut is_new) = self.number_of(cut);
-        let stack_bytes = if is_new { STACK_HEAD_BYTES.saturating_add(cut.len().saturating_mul(5)) } else { 0 };
-        if !self.room(stack_bytes.saturating_add(EVENT_BYTES_MAX), event.time) {
+        let (mut number, is_new) = self.number_of(cut);
+        // Mostly the stack is known, and there is room.
+        if is_new || self.at == 0 || self.at > FRAME_BYTES_MAX - EVENT_BYTES_MAX - CRC_BYTES {
+            number = self.make_room(number, is_new, cut, event.time);
+        }
+        self.write(tag, event, number);
+    }
+
+    /// Makes room for an event, and for its stack if the host does not know it; the number of that.
+    #[inline(never)]
+    fn make_room(&mut self, number: u32, is_new: bool, frames: &[u32], time: u32) -> u32 {
+        let (mut number, mut is_new) = (number, is_new);
+        let stack_bytes = if is_new { STACK_HEAD_BYTES.saturating_add(frames.len().saturating_mul(5)) } else { 0 };
+        if !self.room(stack_bytes.saturating_add(EVENT_BYTES_MAX), time) {
             // The frame before was refused, so nothing is known to the host any more.
-            (number, is_new) = self.number_of(cut);
+            (number, is_new) = self.number_of(frames);
             is_new |= number != 0;
         }
         if is_new {
-            self.stack(number, cut);
+            self.stack(number, frames);
         }
-        self.write(tag, event, number);
+        number
     }
 
     fn write(&mut self, tag: u8, event: &WireEvent<'_>, stack: u32) {
@@ -223,9 +232,6 @@ impl<L: Line, const STACKS: usize> Sender<L, STACKS> {
         self.at = out.at;
         (self.address, self.time) = (event.address, event.time);
         self.events = self.events.wrapping_add(1);
-        if FRAME_BYTES_MAX.saturating_sub(self.at) < SPARE_BYTES {
-            self.flush();
-        }
     }
 
     /// The number of a stack, and whether the host does not know it yet. No stack has the number 0.
@@ -233,16 +239,13 @@ impl<L: Line, const STACKS: usize> Sender<L, STACKS> {
         if frames.is_empty() || STACKS == 0 {
             return (0, false);
         }
-        let mut hash = [0x811c_9dc5u32, 0x9e37_79b9];
+        let (mut one, mut other) = (0x811c_9dc5u32, 0x9e37_79b9u32);
         for frame in frames {
-            let [one, other] = hash;
-            hash = [
-                (one ^ frame).wrapping_mul(0x0100_0193).rotate_left(13),
-                (other ^ frame.rotate_left(16)).wrapping_mul(0x85eb_ca6b).rotate_left(15),
-            ];
+            one = (one ^ frame).wrapping_mul(0x0100_0193).rotate_left(13);
+            other = other.rotate_left(7).wrapping_add(one ^ frame);
         }
-        let [first, _] = hash;
-        let home = first as usize ^ (first >> 16) as usize;
+        let hash = [one, other];
+        let home = one as usize ^ (one >> 16) as usize;
         let number = self.next_stack.wrapping_add(1).max(1);
         // A few places are looked at; of those that are taken, each in turn makes room.
         let mut chosen = home.wrapping_add(number as usize & WAYS.wrapping_sub(1));

@@ -12,6 +12,7 @@ impl<'o> Out<'o> {
         Out { bytes, at, full: false }
     }
 
+    #[inline(always)]
     pub(crate) fn byte(&mut self, byte: u8) {
         match self.bytes.get_mut(self.at) {
             Some(place) => {
@@ -22,12 +23,21 @@ impl<'o> Out<'o> {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn number(&mut self, mut value: u32) {
-        while value >= 0x80 {
-            self.byte(value as u8 | 0x80);
+        // In registers: each byte of an event is written here.
+        let Some(places) = self.bytes.get_mut(self.at..) else { return self.full = true };
+        let mut written = 0usize;
+        for place in places {
+            written = written.wrapping_add(1);
+            if value < 0x80 {
+                *place = value as u8;
+                return self.at = self.at.wrapping_add(written);
+            }
+            *place = value as u8 | 0x80;
             value >>= 7;
         }
-        self.byte(value as u8);
+        self.full = true;
     }
 
     /// How far a value is from another, in either direction.

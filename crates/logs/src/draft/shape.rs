@@ -14,15 +14,32 @@ pub struct DraftShape {
     pub heaps: bool,
     /// Frees.
     pub history: bool,
-    /// The core and its counter.
-    pub cycles: bool,
+    /// Processor cores.
+    pub cores: Cores,
     /// Times: nanoseconds of a tick.
     pub tick_ns: Option<u32>,
 }
 
-/// Which core it was and what its counter said; `None`: not known.
+/// What is known of the core that something was done on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cycles(pub Option<(u8, u32)>);
+pub enum Cores {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// That of the allocation, and what its counter said.
+    OfAllocations,
+    /// That of the allocation and that of the free; their counters are not known.
+    OfBoth,
+}
+
+/// Which core it was, and what its counter said. Whether they are known is the shape's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cycles {
+    /// The core.
+    pub core: u8,
+    /// Its counter.
+    pub counter: u32,
+}
 
 const RECORD_BITS: u16 = 256;
 const CYCLES_BITS: u16 = 64;
@@ -30,7 +47,7 @@ const CYCLES_BITS: u16 = 64;
 impl DraftShape {
     /// Bits of a record.
     fn record_bits(&self) -> u16 {
-        RECORD_BITS + if self.cycles { CYCLES_BITS } else { 0 }
+        RECORD_BITS + if self.cores == Cores::Unknown { 0 } else { CYCLES_BITS }
     }
 
     pub(super) fn record_bytes(&self) -> usize {
@@ -54,8 +71,8 @@ impl DraftShape {
             (true, Field::Size, 32, 128),
             (true, Field::Site, 32, 160),
             (times, Field::Time, 44, 192),
-            (self.cycles, Field::Cycles, 32, cycles),
-            (self.cycles, Field::Core, 8, cycles + 32),
+            (self.cores == Cores::OfAllocations, Field::Cycles, 32, cycles),
+            (self.cores != Cores::Unknown, Field::Core, 8, cycles + 32),
             (self.history, Field::FreedNumber, 48, end),
             (self.history && self.threads, Field::FreedThread, 16, end + 48),
             (self.history, Field::FreedSite, 32, end + 64),
@@ -63,8 +80,7 @@ impl DraftShape {
             (self.history, Field::FreedLater, 26, end + 102),
             (self.history && times, Field::FreedTime, 44, end + 128),
             (self.history, Field::FreedWide, 64, end + 192),
-            (self.history && self.cycles, Field::FreedCycles, 32, end + 256),
-            (self.history && self.cycles, Field::FreedCore, 8, end + 288),
+            (self.history && self.cores == Cores::OfBoth, Field::FreedCore, 8, end + 288),
         ];
         let recorded = places.iter().filter(|(recorded, ..)| *recorded);
         recorded.fold(RecordLayout::empty(WordSize::W64), |layout, (_, field, width, at)| {

@@ -6,7 +6,7 @@ use std::io;
 use heapledger_format::{Entry, FreedEntry, Kind, Site};
 
 use super::trace::{DumpPart, Memory, TraceSummary, TracedBlock};
-use crate::draft::{Cycles, DraftShape, LedgerDraft};
+use crate::draft::{Cores, Cycles, DraftShape, LedgerDraft};
 
 /// Most blocks of a dump: no chip has so many.
 const BLOCKS_MAX: usize = 4 << 20;
@@ -41,7 +41,13 @@ pub(super) struct TraceDump {
 impl TraceDump {
     /// One that begins in that line.
     pub(super) fn new(line: u64, announced: Option<u64>) -> io::Result<TraceDump> {
-        let shape = DraftShape { addresses: true, heaps: true, history: true, cycles: true, ..DraftShape::default() };
+        let shape = DraftShape {
+            addresses: true,
+            heaps: true,
+            history: true,
+            cores: Cores::OfAllocations,
+            ..DraftShape::default()
+        };
         Ok(TraceDump {
             draft: LedgerDraft::new(shape)?,
             blocks: Vec::new(),
@@ -85,7 +91,7 @@ impl TraceDump {
             size: block.size,
             address: block.address,
             memory: block.memory,
-            cycles: Cycles(Some((block.core, block.cycles))),
+            cycles: Cycles { core: block.core, counter: block.cycles },
             site,
             freed: block.freed.then_some(Site::NONE),
         });

@@ -6,7 +6,7 @@ use std::io;
 use heapledger_format::errors::{ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
 
-use crate::draft::{Cycles, DraftShape, LedgerDraft};
+use crate::draft::{Cores, Cycles, DraftShape, LedgerDraft};
 
 /// What happened on a core, as far as heaps need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) struct SysBooks {
     sites: Vec<Site>,
     rows: HashMap<Runner, ThreadRow>,
     running: HashMap<u8, Running>,
-    live: BTreeMap<u32, Entry>,
+    live: BTreeMap<u32, (Entry, u8)>,
     tick_ns: u64,
     live_bytes: u64,
     peak: (u64, u64, u64),
@@ -77,7 +77,7 @@ impl SysBooks {
             addresses: true,
             threads: true,
             history: true,
-            cycles: true,
+            cores: Cores::OfBoth,
             tick_ns: Some(tick_ns),
             ..DraftShape::default()
         };
@@ -126,7 +126,7 @@ impl SysBooks {
         let Happened { ns, core, event } = *happened;
         let time = ns / self.tick_ns;
         self.last = self.last.max(time);
-        let cycles = Cycles(Some((core, 0)));
+        let cycles = Cycles { core, counter: 0 };
         match event {
             HeapEvent::Task(task) => self.running.entry(core).or_default().task = Some(Runner::Task(task)),
             HeapEvent::Idle => self.running.entry(core).or_default().task = Some(Runner::Idle(core)),
@@ -156,7 +156,7 @@ impl SysBooks {
                     time: Some(Ticks(time)),
                     ..Entry::NONE
                 };
-                self.live.insert(address, entry);
+                self.live.insert(address, (entry, core));
                 self.live_bytes += u64::from(size);
                 if self.live_bytes > self.peak.0 {
                     self.peak = (self.live_bytes, self.live.len() as u64, time);
@@ -182,20 +182,20 @@ impl SysBooks {
 
     fn end(
         &mut self,
-        block: Entry,
+        (block, core): (Entry, u8),
         (number, by): (u64, Kind),
         (site, thread): (Site, Option<ThreadRow>),
         (time, cycles): (u64, Cycles),
     ) -> io::Result<()> {
         self.live_bytes -= block.size.unwrap_or(0).min(self.live_bytes);
         let freed = FreedEntry { block, number, later: 0, by, site, thread, time: Some(Ticks(time)) };
-        self.draft.freed(&freed, [cycles, cycles])
+        self.draft.freed(&freed, [Cycles { core, counter: 0 }, cycles])
     }
 
     /// A free of what was never seen: from before the trace, or of a place within a block.
     fn unknown(&mut self, address: u32, (site, thread): (Site, Option<ThreadRow>), time: u64) {
         self.draft.count(TallyCounter::UnknownFrees, 1);
-        let around = self.live.range(..address).next_back().map(|(_, block)| *block);
+        let around = self.live.range(..address).next_back().map(|(_, (block, _))| *block);
         let Some(block) =
             around.filter(|block| u64::from(address) < block.address.saturating_add(block.size.unwrap_or(0)))
         else {
@@ -244,8 +244,8 @@ impl SysBooks {
         for task in tasks {
             self.row(Runner::Task(task));
         }
-        for block in std::mem::take(&mut self.live).into_values() {
-            self.draft.block(&block, Cycles::default())?;
+        for (block, core) in std::mem::take(&mut self.live).into_values() {
+            self.draft.block(&block, Cycles { core, counter: 0 })?;
         }
         self.draft.count(TallyCounter::FailedCalls, self.failed);
         let (bytes, blocks, time) = self.peak;
