@@ -203,3 +203,33 @@ fn a_log_that_tells_a_hash_of_its_program_is_compared_with_it_and_a_rom_may_stan
     let other = dump("other.log");
     assert!(out(&other).contains("in_app") && err(&other).contains("is of another build"), "{other:?}");
 }
+
+#[test]
+fn a_trace_to_a_host_is_read_and_reported_as_esp_idf_does_it() {
+    let scratch = Scratch::new("logs-sysview");
+    // Zeros to synchronize by, a clock of 40 MHz, and a block of eight bytes at 0x1000.
+    let core: &[u8] =
+        &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 24, 7, 0x80, 0xb4, 0x89, 0x13, 1, 1, 0, 0, 0x80, 4, 4, 0x80, 0x20, 8, 5, 40];
+    let file = [b";\n; Version\n;\n", core].concat();
+    for name in ["zero.svdat", "one.svdat"] {
+        fs::write(scratch.cwd().join(name), &file).expect("written");
+    }
+    let run = |words: &[&str]| output(heapledger().args(words).current_dir(scratch.cwd()));
+    let report = run(&["convert", "--host-report", "zero.svdat"]);
+    assert!(
+        out(&report).contains(
+            "[0.000001000] HEAP: Allocated 8 bytes @ 0x1000 from an unknown task on core 0 by: 0x5\nFound 8 leaked"
+        ),
+        "{report:?}"
+    );
+    let stats = run(&["stats", "zero.svdat"]);
+    assert!(
+        out(&stats).contains("1 allocations, 0 frees") || out(&stats).contains("1 allocation, 0 frees"),
+        "{stats:?}"
+    );
+    let both = run(&["stats", "zero.svdat,one.svdat"]);
+    assert!(out(&both).contains("2 allocations, 1 free"), "one address, given out on both cores: {both:?}");
+    fs::write(scratch.cwd().join("text"), "hello\n").expect("written");
+    let refused = run(&["convert", "--host-report", "text"]);
+    assert!(!refused.status.success() && err(&refused).contains("is no stream of SystemView"), "{refused:?}");
+}

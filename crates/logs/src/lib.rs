@@ -15,5 +15,5 @@ pub mod events;
 pub mod lines;
 pub mod log;
 pub mod lws;
-mod sysview;
+pub mod sysview;
 pub mod trace_ledger;

@@ -6,7 +6,10 @@ use std::io::{self, BufRead};
 use crate::log::{LogKind, LogLedger};
 
 mod books;
+mod host_report;
 mod stream;
+
+pub use host_report::HostNames;
 
 use books::{Happened, HeapEvent, SysBooks, SysNames};
 use stream::{Broken, NoEvent, SysEvent, SysStream, heading, numbers_of};
@@ -35,6 +38,9 @@ pub(crate) struct SysTrace {
     stack_of: HashMap<Vec<u64>, u32>,
     streams: u8,
     heap_events: u64,
+    /// Events of any kind, and messages among them.
+    all_events: u64,
+    messages: u64,
     lost: u64,
     dropped: u64,
     broken: Vec<String>,
@@ -78,6 +84,7 @@ impl SysTrace {
         self.streams = self.streams.saturating_add(1);
         let mut clock = SysClock::default();
         let mut heap_events = None;
+        stream.pass_over_zeros()?;
         loop {
             let (core, event, ticks) = match stream.next_event() {
                 Ok(next) => next,
@@ -107,8 +114,20 @@ impl SysTrace {
                     clock.ticks = clock.ticks.saturating_add(u64::from(ticks));
                 }
             }
+            self.all_events += 1;
+            self.messages += u64::from(event == SysEvent::Message);
             self.event(core.saturating_add(first), event, clock, &mut heap_events);
         }
+    }
+
+    /// Whether the events of a heap are in it.
+    pub(crate) fn is_any(&self) -> bool {
+        self.heap_events != 0
+    }
+
+    /// All stacks, in the order of their numbers.
+    pub(crate) fn stacks(&self) -> &[Vec<u64>] {
+        &self.stacks
     }
 
     fn event(&mut self, core: u8, event: SysEvent, clock: SysClock, heap_events: &mut Option<u32>) {
@@ -144,7 +163,7 @@ impl SysTrace {
                     _ => return,
                 }
             }
-            SysEvent::TraceStart | SysEvent::Init(_) | SysEvent::Other => return,
+            SysEvent::TraceStart | SysEvent::Init(_) | SysEvent::Message | SysEvent::Other => return,
         };
         self.heap_events += u64::from(matches!(event, HeapEvent::Alloc { .. } | HeapEvent::Free { .. }));
         if self.events.len() < EVENTS_MAX {
@@ -211,5 +230,40 @@ impl SysTrace {
         }
         let name = format!("{} heap events of SystemView", self.heap_events);
         Ok(Some(LogLedger { file: draft.finish()?, kind: LogKind::SystemView, name }))
+    }
+}
+
+/// Streams that were read for what ESP-IDF's own script prints of them.
+pub struct HostTrace(SysTrace);
+
+impl HostTrace {
+    /// Reads streams, one of each core or all in one.
+    ///
+    /// # Errors
+    /// Those of the inputs.
+    pub fn read<R: BufRead>(inputs: impl IntoIterator<Item = R>) -> io::Result<HostTrace> {
+        let mut trace = SysTrace::default();
+        for input in inputs {
+            trace.file(input)?;
+        }
+        Ok(HostTrace(trace))
+    }
+
+    /// Whether there are heap events.
+    pub fn is_any(&self) -> bool {
+        self.0.is_any()
+    }
+
+    /// Every stack in it, innermost frame first.
+    pub fn stacks(&self) -> &[Vec<u64>] {
+        self.0.stacks()
+    }
+
+    /// Writes the report. `names` gives a line for each frame of a stack, or none where they are to stay addresses.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn report(self, names: &mut HostNames<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+        self.0.report(names, out)
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use heapledger_format::errors::ErrorKind;
 use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
 use heapledger_logs::log::{LogOptions, is_log, read_log, read_streams};
+use heapledger_logs::sysview::{HostNames, HostTrace};
 use heapledger_lws::Width;
 use heapledger_source::Ledger;
 
@@ -315,4 +316,43 @@ fn streams_cut_anywhere_or_with_any_byte_changed_do_no_harm() {
     damaged.extend_from_slice(&[4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
     let said = missing(&ledger(&[damaged]).expect("there are heap events"));
     assert!(said.len() == 1 && said[0].contains("a number has more than five bytes"), "{said:?}");
+}
+
+#[test]
+fn the_report_of_esp_idf_s_script_is_written() {
+    let mut device = Device::begun(None);
+    device.task(7, "main").numbers(4, &[7], 1).alloc(0x3ffb_68a0, 8, &CALLERS).alloc(0x3ffb_7000, 16, &CALLERS[..1]);
+    let mut message = Vec::new();
+    text(&mut message, "hello");
+    device.event(26, &[&message[..], &[0, 0]].concat(), 1);
+    device.free(0x3ffb_68a0, &CALLERS).free(0x3ffb_7008, &CALLERS[..2]).free(0x3ffb_7010, &CALLERS[..2]);
+    let file = file(&device);
+    let written = |names: &mut HostNames<'_>| {
+        let trace = HostTrace::read([&file[..]]).expect("memory can be read");
+        assert!(trace.is_any() && trace.stacks().len() >= 3);
+        let mut out = Vec::new();
+        trace.report(names, &mut out).expect("memory can be written");
+        String::from_utf8(out).expect("UTF-8")
+    };
+    let plain = "\
+Processed 12 events
+=============== LOG TRACE REPORT ===============
+Processed 1 log messages.
+=============== HEAP TRACE REPORT ===============
+Processed 5 heap events.
+[0.000002050] HEAP: Allocated 16 bytes @ 0x3ffb7000 from task \"main\" on core 0 by: 0x40081eff
+Possible wrong free operation found
+[0.000004075] HEAP: Freed bytes @ 0x3ffb7008 from task \"main\" on core 0 by: 0x40081eff:0x40081f34
+Found 16 leaked bytes in 1 blocks.
+";
+    assert_eq!(written(&mut |_| Vec::new()), plain);
+    let named = written(&mut |stack| stack.iter().map(|frame| format!("/app/main.c:{}", frame & 0xff)).collect());
+    assert!(named.contains("by: \n/app/main.c:255\n\nPossible wrong free"), "{named}");
+    let mut clean = Device::begun(None);
+    clean.alloc(0x1000, 4, &[]).free(0x1000, &[]);
+    let bytes = [HEADING.as_bytes(), &clean.bytes].concat();
+    let mut out = Vec::new();
+    let trace = HostTrace::read([&bytes[..]]).expect("memory can be read");
+    trace.report(&mut |_| Vec::new(), &mut out).expect("memory can be written");
+    assert!(String::from_utf8_lossy(&out).ends_with("OK - Heap errors was not found.\n"));
 }

@@ -80,6 +80,9 @@ fn blocks(ledger: &Ledger) -> Vec<(u64, Option<u64>)> {
     all
 }
 
+/// Behind the page of a header that begins at 4996, however many counters it has, and before its last section ends.
+const SPLIT: usize = 4996 + 4096 + 300;
+
 #[test]
 fn a_ledger_that_lies_in_a_core_dump_is_read_from_it() {
     let place = Scratch::new("cores-inside");
@@ -92,9 +95,12 @@ fn a_ledger_that_lies_in_a_core_dump_is_read_from_it() {
         let mut region = vec![0xaau8; 5000];
         region.truncate(4996);
         region.extend(&bytes);
-        let (first, second) = region.split_at(6000);
-        let memory =
-            [(0x2000_0000, first, true), (0x2000_0000 + 6000, second, true), (0x800_0000, b"code".as_slice(), false)];
+        let (first, second) = region.split_at(SPLIT);
+        let memory = [
+            (0x2000_0000, first, true),
+            (0x2000_0000 + SPLIT as u64, second, true),
+            (0x800_0000, b"code".as_slice(), false),
+        ];
         let path = place.write("core", core(codec, &memory, &[]));
         let ledger = Ledger::open(&path).expect("a ledger in a core dump");
         assert_eq!(blocks(&ledger), blocks(&plain));

@@ -13,6 +13,7 @@ use crate::say;
 
 mod log_files;
 
+pub(crate) use log_files::files_of_cores;
 use log_files::{log_at, numbered, of_cores};
 
 /// What a file is, if it is no ledger.

@@ -29,7 +29,7 @@ pub(super) struct Happened {
 
 /// Who runs on a core.
 #[derive(Clone, Debug, Default)]
-struct Running {
+pub(super) struct Running {
     /// Nothing: nobody has said it yet.
     task: Option<Runner>,
     interrupts: Vec<u32>,
@@ -41,6 +41,37 @@ enum Runner {
     Task(u32),
     Idle(u8),
     Interrupt(u32),
+}
+
+impl Running {
+    /// Takes an event of this core.
+    pub(super) fn take(&mut self, core: u8, event: &HeapEvent) {
+        match event {
+            HeapEvent::Task(task) => self.task = Some(Runner::Task(*task)),
+            HeapEvent::Idle => self.task = Some(Runner::Idle(core)),
+            HeapEvent::IsrEnter(number) if self.interrupts.len() < NESTED_MAX => self.interrupts.push(*number),
+            HeapEvent::IsrExit => drop(self.interrupts.pop()),
+            HeapEvent::IsrEnter(_) | HeapEvent::Alloc { .. } | HeapEvent::Free { .. } => {}
+        }
+    }
+
+    fn runner(&self) -> Option<Runner> {
+        self.interrupts.last().map(|number| Runner::Interrupt(*number)).or(self.task)
+    }
+
+    /// Who runs, in words: `task "main"`, `IRQ "SysTick"`.
+    pub(super) fn called(&self, names: &SysNames) -> String {
+        let named =
+            |names: &HashMap<u32, String>, number: u32, other: String| names.get(&number).cloned().unwrap_or(other);
+        match self.runner() {
+            Some(Runner::Task(task)) => format!("task \"{}\"", named(&names.tasks, task, format!("{task:#x}"))),
+            Some(Runner::Idle(core)) => format!("task \"IDLE{core}\""),
+            Some(Runner::Interrupt(number)) => {
+                format!("IRQ \"{}\"", named(&names.interrupts, number, number.to_string()))
+            }
+            None => "an unknown task".to_owned(),
+        }
+    }
 }
 
 /// What tasks and interrupts are called.
@@ -116,8 +147,7 @@ impl SysBooks {
     }
 
     fn who(&mut self, core: u8) -> Option<ThreadRow> {
-        let running = self.running.entry(core).or_default();
-        let runner = running.interrupts.last().map(|number| Runner::Interrupt(*number)).or(running.task);
+        let runner = self.running.entry(core).or_default().runner();
         runner.map(|runner| self.row(runner))
     }
 
@@ -127,16 +157,9 @@ impl SysBooks {
         let time = ns / self.tick_ns;
         self.last = self.last.max(time);
         let cycles = Cycles { core, counter: 0 };
+        self.running.entry(core).or_default().take(core, &event);
         match event {
-            HeapEvent::Task(task) => self.running.entry(core).or_default().task = Some(Runner::Task(task)),
-            HeapEvent::Idle => self.running.entry(core).or_default().task = Some(Runner::Idle(core)),
-            HeapEvent::IsrEnter(number) => {
-                let nested = &mut self.running.entry(core).or_default().interrupts;
-                if nested.len() < NESTED_MAX {
-                    nested.push(number);
-                }
-            }
-            HeapEvent::IsrExit => drop(self.running.entry(core).or_default().interrupts.pop()),
+            HeapEvent::Task(_) | HeapEvent::Idle | HeapEvent::IsrEnter(_) | HeapEvent::IsrExit => {}
             HeapEvent::Alloc { address: 0, .. } => self.failed += 1,
             HeapEvent::Free { address: 0, .. } => {}
             HeapEvent::Alloc { address, size, stack } => {

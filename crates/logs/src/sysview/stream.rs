@@ -11,6 +11,8 @@ const FIRST_WITH_LENGTH: u32 = 24;
 pub(super) const FIRST_OF_MODULES: u32 = 512;
 /// The bit of an event's number that says which core it is of, in streams that have both in one.
 const CORE_BIT: u8 = 0x40;
+/// Zeros that a stream begins with.
+const SYNC_BYTES: usize = 10;
 /// Most bytes of a heading line.
 const HEADING_BYTES_MAX: usize = 4096;
 /// Most lines before the stream.
@@ -60,6 +62,8 @@ pub(super) enum SysEvent {
     Init(u32),
     /// An event of a module: its number and its payload.
     OfModule(u32, Vec<u8>),
+    /// A line of the device's log.
+    Message,
     /// Anything else.
     Other,
 }
@@ -120,6 +124,18 @@ impl<R: BufRead> SysStream<R> {
     pub(super) fn new(input: R, heading: &SysHeading, core: u8, at_byte: u64) -> SysStream<R> {
         let end = heading.offsets.get(usize::from(core) + 1).copied();
         SysStream { input, at_byte, end, both_cores: heading.both_cores, core, within: false }
+    }
+
+    /// Passes over the zeros that streams synchronize by.
+    pub(super) fn pass_over_zeros(&mut self) -> io::Result<()> {
+        for _ in 0..SYNC_BYTES {
+            if self.input.fill_buf()?.first() != Some(&0) {
+                break;
+            }
+            self.input.consume(1);
+            self.at_byte += 1;
+        }
+        Ok(())
     }
 
     /// What is left of the input, and where that is.
@@ -263,6 +279,7 @@ impl<R: BufRead> SysStream<R> {
                 Some(hertz) if *hertz != 0 => SysEvent::Init(*hertz),
                 _ => return self.broken("the clock of the stream has no frequency"),
             },
+            26 => SysEvent::Message,
             FIRST_OF_MODULES.. => SysEvent::OfModule(id, payload),
             _ => SysEvent::Other,
         })

@@ -10,7 +10,9 @@ use heapledger_source::Ledger;
 use super::decode::WidthArgs;
 use super::saving::{name_for, save};
 use crate::commands::opening::{FromLog, all_of};
-use crate::commands::unless_pipe_closed;
+use crate::commands::{NamingArgs, unless_pipe_closed};
+
+mod host_report;
 
 /// Arguments of `convert`.
 #[derive(Debug, clap::Args)]
@@ -21,7 +23,8 @@ of all but the first. No file is ever replaced.
 
 Examples:
   heapledger convert device.log               device.log.hl
-  heapledger convert -o leak.hl device.log    leak.hl, leak.1.hl, …")]
+  heapledger convert -o leak.hl device.log    leak.hl, leak.1.hl, …
+  heapledger convert --host-report --exe app.elf heap.svdat")]
 pub(crate) struct ConvertArgs {
     /// A log of a device; `-` is standard input
     #[arg(value_name = "LOG")]
@@ -32,13 +35,18 @@ pub(crate) struct ConvertArgs {
     /// Take the file for a log of that kind; else that is seen by what is in it
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) from: Option<FromLog>,
+    /// Print what ESP-IDF's own script prints of a trace to a host, and keep nothing
+    #[arg(long, conflicts_with_all = ["output", "from"])]
+    pub(crate) host_report: bool,
     #[command(flatten)]
     pub(crate) width: WidthArgs,
+    #[command(flatten)]
+    pub(crate) naming: NamingArgs,
 }
 
 /// Keeps them.
 pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
-    unless_pipe_closed(convert(args))
+    unless_pipe_closed(if args.host_report { host_report::write(args) } else { convert(args) })
 }
 
 fn convert(args: &ConvertArgs) -> Result<()> {

@@ -14,8 +14,8 @@ use super::FromLog;
 
 /// Bytes of a file's beginning by which a log is known.
 const BEGIN_BYTES: u64 = 4096;
-/// `core0.svdat,core1.svdat` is one stream in a file for each core.
-pub(super) fn of_cores(target: &OsStr) -> Result<Option<Vec<LogLedger>>> {
+/// `core0.svdat,core1.svdat` is one stream in a file for each core: the files, opened.
+pub(crate) fn files_of_cores(target: &OsStr) -> Result<Option<Vec<BufReader<File>>>> {
     let bytes = target.as_bytes();
     if !bytes.contains(&b',') || Path::new(target).exists() {
         return Ok(None);
@@ -24,10 +24,14 @@ pub(super) fn of_cores(target: &OsStr) -> Result<Option<Vec<LogLedger>>> {
     if !names.iter().all(|name| name.is_file()) {
         return Ok(None);
     }
-    let opened = names.iter().map(File::open).collect::<io::Result<Vec<File>>>();
-    let inputs = opened.map(|files| files.into_iter().map(BufReader::new));
-    let made =
-        inputs.and_then(read_streams).with_context(|| format!("{} cannot be read", Path::new(target).display()))?;
+    let opened = names.iter().map(|name| Ok(BufReader::new(File::open(name)?))).collect::<io::Result<_>>();
+    opened.map(Some).with_context(|| format!("{} cannot be read", Path::new(target).display()))
+}
+
+/// The ledgers of such files.
+pub(super) fn of_cores(target: &OsStr) -> Result<Option<Vec<LogLedger>>> {
+    let Some(files) = files_of_cores(target)? else { return Ok(None) };
+    let made = read_streams(files).with_context(|| format!("{} cannot be read", Path::new(target).display()))?;
     Ok(Some(made))
 }
 
