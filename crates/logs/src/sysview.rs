@@ -24,7 +24,7 @@ const TIME_BITS: u32 = 43;
 /// Whether a file begins as such a stream: with heading lines, or with the bytes that streams synchronize by.
 pub(crate) fn is_stream(begin: &[u8]) -> bool {
     const SYNC: [u8; 10] = [0; 10];
-    begin.starts_with(b"; ") && begin.windows(SYNC.len()).any(|part| part == SYNC)
+    begin.starts_with(b";") && begin.windows(SYNC.len()).any(|part| part == SYNC)
         || begin.starts_with(&SYNC)
             && begin.get(SYNC.len()..).is_some_and(|rest| rest.starts_with(&[24]) || rest.starts_with(&[10]))
 }
