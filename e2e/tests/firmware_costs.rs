@@ -22,7 +22,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "bare",
         what: "who is live",
-        flash: [1470, 1980],
+        flash: [1400, 1900],
         pair: [330, 470],
         longest: [1000, 1000],
         stack: [96, 96],
@@ -30,7 +30,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "minimal",
         what: "+ call stacks",
-        flash: [2170, 2670],
+        flash: [2100, 2600],
         pair: [590, 710],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -38,7 +38,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "history",
         what: "+ history",
-        flash: [2770, 3310],
+        flash: [2700, 3230],
         pair: [960, 1060],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -46,7 +46,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "time",
         what: "+ time",
-        flash: [2990, 3400],
+        flash: [2920, 3320],
         pair: [1010, 1090],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -54,7 +54,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "tasks",
         what: "+ tasks",
-        flash: [3520, 3850],
+        flash: [3450, 3770],
         pair: [1120, 1180],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -62,7 +62,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "everything",
         what: "+ heaps, sizes",
-        flash: [3840, 4220],
+        flash: [3770, 4140],
         pair: [1110, 1200],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -122,7 +122,9 @@ fn costs(machine: &Machine, nth: usize) -> Result {
             "{:<10} {what:<28} {:>6} {region:>7} {outside:>8} {alloc:>6} {free:>6} {:>6} {:>8} {:>6}",
             "", figures[0], figures[1], figures[2], figures[3]
         );
-        check!(with.said("live_bytes")? == 83 * 24, "{set}: {} bytes live", with.said("live_bytes")?);
+        if *set == "full" {
+            check!(with.said("live_bytes")? == 83 * 24, "{} bytes live", with.said("live_bytes")?);
+        }
         let ceilings = [("flash", flash), ("pair", pair), ("longest", longest), ("stack", stack)];
         for (figure, (name, ceiling)) in figures.iter().zip(ceilings) {
             if *figure > ceiling[nth] {

@@ -2,7 +2,7 @@
 # The crates are compiled for chips, and firmware with them inside is linked. The library for these targets is rustup's, if it can be
 # added; else it is built of Debian's rustc-web and rust-web-src, which are a matched pair. They are unpacked, not installed: as packages they
 # conflict with rustup's.
-root=$1 keep=$2 targets="thumbv7m-none-eabi riscv32imac-unknown-none-elf"
+root=$1 keep=$2 targets="thumbv7m-none-eabi riscv32imac-unknown-none-elf" smaller=thumbv6m-none-eabi
 skip() { echo "skipped: $1"; exit 77; }
 
 of_rustup() {
@@ -79,7 +79,7 @@ of_debian() {
 
 mkdir -p "$keep"
 if ! of_rustup && command -v rustup >/dev/null; then
-    timeout 300 rustup --quiet target add $targets >/dev/null 2>&1 || true
+    timeout 300 rustup --quiet target add $targets $smaller >/dev/null 2>&1 || true
 fi
 if of_rustup; then
     rustc=rustc
@@ -90,18 +90,18 @@ fi
 # Firmware is linked by the linker of rustup's toolchain.
 linker=$(LD_LIBRARY_PATH= rustc --print sysroot)/lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld
 [ -x "$linker" ] || echo "firmware is not linked: there is no $linker"
+compile() {
+    name=$1 crate=$2
+    shift 2
+    "$rustc" --crate-type rlib --crate-name "$crate" --edition 2024 --target $target \
+        -Copt-level=s -Cpanic=abort -Cforce-frame-pointers=yes -Dwarnings --out-dir "$out" -L "$out" "$@" \
+        "$root/crates/$name/src/lib.rs"
+}
 for target in $targets; do
     out=$keep/out/$target
     # What cannot be built any more is not to be found.
     rm -rf "$out"
     mkdir -p "$out"
-    compile() {
-        name=$1 crate=$2
-        shift 2
-        "$rustc" --crate-type rlib --crate-name "$crate" --edition 2024 --target $target \
-            -Copt-level=s -Cpanic=abort -Cforce-frame-pointers=yes -Dwarnings --out-dir "$out" -L "$out" "$@" \
-            "$root/crates/$name/src/lib.rs"
-    }
     compile format heapledger_format
     compile unwind heapledger_unwind
     compile guard heapledger_guard
@@ -152,3 +152,13 @@ for target in $targets; do
     echo "encoding a backtrace takes $flash bytes of flash"
     [ "$flash" -le 1536 ] || { echo "that is more than 1536"; exit 1; }
 done
+
+# A Cortex-M0 cannot compare and swap: it has what is for chips, and nothing else.
+target=$smaller out=$keep/out/$smaller
+if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev/null 2>&1; then
+    mkdir -p "$out"
+    compile format heapledger_format
+    compile recorder heapledger_recorder --extern heapledger_format
+    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder
+    echo "what is for chips compiles for $target"
+fi

@@ -128,7 +128,8 @@
 //!
 //! With `default-features = false` the crate needs `core` and nothing else. On Linux the same is recorded; what is missing is what names
 //! things of `std` (`Heapledger::system`, and `snapshot`, for which there is [`snapshot_to`]). On targets without an operating system
-//! [`chip::ChipAllocator`] keeps the ledger in a region of the firmware's own memory; the allocator of this page passes calls on there.
+//! [`chip::ChipAllocator`] keeps the ledger in a region of the firmware's own memory; the allocator of this page passes calls on there. (On processors that cannot
+//! compare and swap, a Cortex-M0, there is [`chip`] and nothing else.)
 //!
 //! # Safety
 //! Rooms with `unsafe`: `allocator` passes calls on to the allocator inside, `entry` stands for the functions that take
@@ -150,31 +151,51 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+#[cfg(target_has_atomic = "ptr")]
 mod allocator;
+#[cfg(target_has_atomic = "ptr")]
 #[cfg(feature = "std")]
 #[doc(hidden)]
 pub mod assertions;
 pub mod chip;
+#[cfg(target_has_atomic = "ptr")]
 mod control;
+#[cfg(target_has_atomic = "ptr")]
 mod depot;
+#[cfg(target_has_atomic = "ptr")]
 mod error;
+#[cfg(target_has_atomic = "ptr")]
 mod event;
+#[cfg(target_has_atomic = "ptr")]
 mod faults;
+#[cfg(target_has_atomic = "ptr")]
 mod heap;
+#[cfg(target_has_atomic = "ptr")]
 mod integrity;
+#[cfg(target_has_atomic = "ptr")]
 mod label;
+#[cfg(target_has_atomic = "ptr")]
 mod mark;
+#[cfg(target_has_atomic = "ptr")]
 mod options;
+#[cfg(target_has_atomic = "ptr")]
 mod region;
+#[cfg(target_has_atomic = "ptr")]
 mod snapshot;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod spacing;
+#[cfg(target_has_atomic = "ptr")]
 #[cfg(feature = "tracing")]
 mod spans;
+#[cfg(target_has_atomic = "ptr")]
 mod stats;
+#[cfg(target_has_atomic = "ptr")]
 mod told;
+#[cfg(target_has_atomic = "ptr")]
 mod trace;
+#[cfg(target_has_atomic = "ptr")]
 mod watching;
+#[cfg(target_has_atomic = "ptr")]
 mod window;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -190,28 +211,50 @@ mod guard;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod registers;
 
+#[cfg(target_has_atomic = "ptr")]
 pub mod stack;
 
+#[cfg(target_has_atomic = "ptr")]
 pub use allocator::Heapledger;
+#[cfg(target_has_atomic = "ptr")]
 pub use control::{Recording, discard, pause, recording, resume, start, stop};
+#[cfg(target_has_atomic = "ptr")]
 pub use error::Error;
+#[cfg(target_has_atomic = "ptr")]
 pub use event::{Event, EventCall};
+#[cfg(target_has_atomic = "ptr")]
 pub use faults::{Failing, Fault, fail, fail_all};
+#[cfg(target_has_atomic = "ptr")]
 pub use heap::{HeapInfo, heap_info};
+#[cfg(target_has_atomic = "ptr")]
 pub use heapledger_watch::Stats;
+#[cfg(target_has_atomic = "ptr")]
 pub use heapledger_watch::inside::{HookFigures, hook_figures};
+#[cfg(target_has_atomic = "ptr")]
 pub use integrity::{check_block, check_integrity, lower_guard};
+#[cfg(target_has_atomic = "ptr")]
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
+#[cfg(target_has_atomic = "ptr")]
 pub use mark::{ScopeGuard, mark, mark_thread, scope};
+#[cfg(target_has_atomic = "ptr")]
 pub use options::{AtExit, GuardLevel, Options};
+#[cfg(target_has_atomic = "ptr")]
 pub use region::{Region, ThreadRegion, region, thread_region};
+#[cfg(target_has_atomic = "ptr")]
 #[cfg(feature = "std")]
 pub use snapshot::snapshot;
+#[cfg(target_has_atomic = "ptr")]
 pub use snapshot::{NotWritten, snapshot_to};
+#[cfg(target_has_atomic = "ptr")]
 #[cfg(feature = "tracing")]
 pub use spans::SpanLabels;
+#[cfg(target_has_atomic = "ptr")]
 pub use stats::{stats, thread_stats};
+#[cfg(target_has_atomic = "ptr")]
 pub use told::{Hook, on_alloc, on_free, on_live_above, on_request_above};
+#[cfg(target_has_atomic = "ptr")]
 pub use trace::{NotTraced, Trace, TraceFigures, TraceFree, TraceOptions, TraceRecord, TraceRecords};
+#[cfg(target_has_atomic = "ptr")]
 pub use watching::{Watch, watch};
+#[cfg(target_has_atomic = "ptr")]
 pub use window::{Window, WindowFigures, WindowOptions};
