@@ -22,7 +22,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "bare",
         what: "who is live",
-        flash: [1400, 1900],
+        flash: [1370, 1830],
         pair: [330, 470],
         longest: [1000, 1000],
         stack: [96, 96],
@@ -30,7 +30,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "minimal",
         what: "+ call stacks",
-        flash: [2100, 2600],
+        flash: [2040, 2530],
         pair: [590, 710],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -38,7 +38,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "history",
         what: "+ history",
-        flash: [2700, 3230],
+        flash: [2640, 3150],
         pair: [960, 1060],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -46,7 +46,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "time",
         what: "+ time",
-        flash: [2920, 3320],
+        flash: [2860, 3240],
         pair: [1010, 1090],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -54,7 +54,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "tasks",
         what: "+ tasks",
-        flash: [3450, 3770],
+        flash: [3380, 3690],
         pair: [1120, 1180],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -62,7 +62,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "everything",
         what: "+ heaps, sizes",
-        flash: [3770, 4140],
+        flash: [3700, 4060],
         pair: [1110, 1200],
         longest: [1000, 1000],
         stack: [160, 160],
@@ -70,7 +70,7 @@ const CEILINGS: [Ceiling; 7] = [
     Ceiling {
         set: "full",
         what: "history, no room for stacks",
-        flash: [2730, 3290],
+        flash: [2680, 3210],
         pair: [1580, 1640],
         longest: [1000, 1000],
         stack: [160, 160],

@@ -66,6 +66,7 @@ use crate::backend::Slot;
 use crate::policy::Reallocated;
 use core::marker::PhantomData;
 use core::sync::atomic::{Ordering, compiler_fence};
+use heapledger_format::header::State;
 use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter};
 use memory::ones;
 
@@ -280,7 +281,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
 
     /// Recording has ended for good: a reader is told so. Nothing keeps the ledger from going on.
     pub fn stop(&mut self) {
-        self.set_stopped();
+        self.set_state(State::Stopped);
     }
 
     /// Runs one update under the busy mark.
@@ -345,7 +346,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             return self.not_entered(TallyCounter::LostNoIndex, block.size);
         }
         let Some(slot) = self.take_slot() else {
-            self.set_full(true);
+            self.set_state(State::Full);
             return self.not_entered(TallyCounter::LostNoRecord, block.size);
         };
         let Some(number) = self.number() else {

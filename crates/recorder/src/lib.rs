@@ -1,11 +1,10 @@
 //! What is entered in the ledger, and when.
 //!
-//! [`policy`] knows what an allocation, a free and a realloc mean for the ledger; it is the same
-//! on a server and on a chip. A [`backend::Backend`] knows how records, index, call sites and
-//! counters are kept there:
+//! [`policy`] knows what an allocation, a free and a realloc mean for the ledger. A [`backend::Backend`] knows how records, index, call sites and
+//! counters are kept: that of `heapledger-process`, a crate of its own, in a shared file mapping, with a shadow map, lock-free tables, per-thread state.
 //!
-//! - `heapledger-process`, a crate of its own: a shared file mapping, a shadow map, lock-free tables, per-thread state;
-//! - [`chip`]: one region of memory, small hash, plain trie, under the caller's critical section.
+//! [`chip`] is for one region of memory under the caller's critical section: small hash, plain trie, all laid out by the compiler. What calls mean is
+//! the same there, and written for a chip's words; one model holds both.
 //!
 //! [`trace`] keeps exact books of a while, in memory of the caller's. [`inspect`] says what heaps and tasks hold, in figures and as text.
 //!

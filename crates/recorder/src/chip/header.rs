@@ -4,7 +4,7 @@
 //! a copy of it. It is kept in *units*, numbers of 4 bytes, for words of either size.
 
 use super::ChipLedger;
-use super::memory::Memory;
+use super::memory::{Memory, half_ordered};
 use super::plan::{FURTHER, SectionPlan};
 use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
@@ -251,7 +251,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
 
     #[inline(always)]
     pub(super) fn set_busy(&mut self, is_busy: bool) {
-        self.set_word(Self::BUSY_AT, S::Word::cut(if is_busy { Self::BUSY_WORD } else { Self::IDLE_WORD }));
+        self.region.set_half(at::BUSY, half_ordered::<S>(u16::from(is_busy)));
     }
 
     /// Whether a header of this shape is there, and nobody is in the middle of an update: one word says both.
@@ -262,15 +262,12 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
 
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
-        self.word(Self::STATE_AT) == S::Word::cut(Self::FULL_WORD)
+        self.region.byte(at::STATE) == State::Full as u8
     }
 
-    pub(super) fn set_full(&mut self, is_full: bool) {
-        self.set_word(Self::STATE_AT, S::Word::cut(if is_full { Self::FULL_WORD } else { Self::RECORDING_WORD }));
-    }
-
-    pub(super) fn set_stopped(&mut self) {
-        self.set_word(Self::STATE_AT, S::Word::cut(Self::STOPPED_WORD));
+    #[inline(always)]
+    pub(super) fn set_state(&mut self, state: State) {
+        self.region.set_byte(at::STATE, state as u8);
     }
 
     /// Whether what lies in the region is a ledger of this very shape, as an update may have left it: all that never changes in its header is as

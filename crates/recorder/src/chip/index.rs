@@ -6,24 +6,10 @@
 //! long the program runs.
 
 use super::ChipLedger;
-use super::memory::Memory;
+use super::memory::{Memory, half_ordered};
 use super::shape::{Fixed, Shape};
 use super::word::Word;
 use crate::backend::Slot;
-use heapledger_format::bytes::ByteOrder;
-
-/// A half word as it lies in the ledger, or from there.
-#[inline(always)]
-fn halves<S: Shape>(half: u16) -> u16 {
-    if matches!(
-        (S::ORDER, ByteOrder::NATIVE),
-        (ByteOrder::Little, ByteOrder::Little) | (ByteOrder::Big, ByteOrder::Big)
-    ) {
-        half
-    } else {
-        half.swap_bytes()
-    }
-}
 
 impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// Where the search for an address begins.
@@ -53,7 +39,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         let place = Self::cell_at(cell);
         let number = match S::PLAN.cell_bytes {
             1 => u32::from(self.region.byte(place)),
-            2 => u32::from(halves::<S>(self.region.half(place))),
+            2 => u32::from(half_ordered::<S>(self.region.half(place))),
             _ => self.get(place, 4).widen() as u32,
         };
         number.checked_sub(1).and_then(Self::slot)
@@ -65,7 +51,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         let number = slot.map_or(0, |slot| slot.0.wrapping_add(1));
         match S::PLAN.cell_bytes {
             1 => self.region.set_byte(place, number as u8),
-            2 => self.region.set_half(place, halves::<S>(number as u16)),
+            2 => self.region.set_half(place, half_ordered::<S>(number as u16)),
             _ => self.put(place, 4, u64::from(number)),
         }
     }

@@ -89,6 +89,19 @@ pub(super) fn ordered<S: Shape>(word: S::Word) -> S::Word {
     }
 }
 
+/// A half word as it lies in the ledger, or from there.
+#[inline(always)]
+pub(super) fn half_ordered<S: Shape>(half: u16) -> u16 {
+    if matches!(
+        (S::ORDER, ByteOrder::NATIVE),
+        (ByteOrder::Little, ByteOrder::Little) | (ByteOrder::Big, ByteOrder::Big)
+    ) {
+        half
+    } else {
+        half.swap_bytes()
+    }
+}
+
 /// How far up in its word a number of `width` bytes lies.
 #[inline(always)]
 fn shift<S: Shape>(place: usize, width: usize) -> u32 {

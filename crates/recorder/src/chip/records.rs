@@ -6,6 +6,7 @@ use super::tasks::Row;
 use super::word::Word;
 use super::{ChipLedger, NewBlock};
 use crate::backend::Slot;
+use heapledger_format::header::State;
 use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter};
 
 /// In the note of where the ring goes on: it has gone round, and nobody was told yet.
@@ -68,7 +69,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         fill::<S>(record, S::ADDRESS, next);
         self.set_word(S::NOTES.free, S::Word::cut(u64::from(slot.0.wrapping_add(1))));
         if self.is_full() {
-            self.set_full(false);
+            self.set_state(State::Recording);
         }
     }
 
