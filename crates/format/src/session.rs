@@ -450,6 +450,10 @@ pub mod process {
     pub const PARENT_ID: &str = "parent_id";
     /// When that was.
     pub const FORKED_UNIX_NS: &str = "forked_unix_ns";
+    /// What kind of log the ledger was made of.
+    pub const LOG: &str = "log";
+    /// Hash of the program's file, as a log tells it.
+    pub const ELF_SHA256: &str = "elf_sha256";
     /// Begins the key of something that whoever made the ledger of a log says of it, a sentence; a number follows.
     pub const REMARK_PREFIX: &str = "remark.";
     /// The same of something that is missing, so that figures may be wrong.

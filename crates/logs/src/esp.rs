@@ -4,6 +4,7 @@ use std::io;
 
 use heapledger_format::Site;
 use heapledger_format::errors::ErrorEntry;
+use heapledger_format::session::process as key;
 
 use crate::draft::{DraftShape, LedgerDraft};
 use crate::lines::LogLine;
@@ -131,7 +132,7 @@ impl EspLog {
     fn stats_ledger(&mut self, stats: HeapStats) -> io::Result<()> {
         let (line, name) = (stats.line, stats.name());
         let mut draft = stats.draft;
-        draft.process(crate::trace_ledger::LOG_KEY, "esp-idf");
+        draft.process(heapledger_format::session::process::LOG, "esp-idf");
         self.made.push((line, LogLedger { file: draft.finish()?, kind: LogKind::Esp, name }));
         Ok(())
     }
@@ -170,9 +171,9 @@ impl EspLog {
             draft.error(error, &name);
         }
         if let Some(sha256) = &self.sha256 {
-            draft.process("elf_sha256", sha256);
+            draft.process(key::ELF_SHA256, sha256);
         }
-        draft.process(crate::trace_ledger::LOG_KEY, "esp-idf");
+        draft.process(heapledger_format::session::process::LOG, "esp-idf");
         if std::mem::take(&mut self.faults_left) != 0 {
             draft.missing("The log has more lines on what the allocator found wrong than are kept.");
         }

@@ -213,7 +213,7 @@ impl SysTrace {
             books.take(happened)?;
         }
         let mut draft = books.finish()?;
-        draft.process(crate::trace_ledger::LOG_KEY, "systemview");
+        draft.process(heapledger_format::session::process::LOG, "systemview");
         for sentence in &self.broken {
             draft.missing(sentence);
         }

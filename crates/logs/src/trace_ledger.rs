@@ -2,13 +2,11 @@
 
 use std::io;
 
+use heapledger_format::session::process::LOG;
 use heapledger_lws::Dialect;
 
 use crate::draft::{Cycles, DraftShape, LedgerDraft, unknown_block};
 use crate::lws::{LoggedTrace, TraceAt};
-
-/// Which log it was, of those that a ledger can be made of; in the section `process`.
-pub const LOG_KEY: &str = "log";
 
 /// A ledger that is being made.
 #[derive(Debug)]
@@ -87,7 +85,7 @@ impl TraceLedger {
     /// # Errors
     /// If it cannot be written.
     pub fn finish(mut self) -> io::Result<std::fs::File> {
-        self.draft.process(LOG_KEY, "libwebsockets");
+        self.draft.process(LOG, "libwebsockets");
         if self.bad != 0 {
             let first = self.first_bad.take().unwrap_or_default();
             let lines = if self.bad == 1 { "backtrace" } else { "backtraces" };

@@ -288,7 +288,7 @@ impl DeviceBooks {
         if self.repeats != 0 {
             draft.remark(&format!("{} frames came twice.", self.repeats));
         }
-        draft.process(crate::trace_ledger::LOG_KEY, "events");
+        draft.process(heapledger_format::session::process::LOG, "events");
         Ok(draft)
     }
 }

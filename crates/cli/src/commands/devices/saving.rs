@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use heapledger_format::session::process as key;
+use heapledger_format::session::{ending, process as key};
 use heapledger_launch::finish::{abandon_when_told, plain, remember};
 use heapledger_launch::output::{Pending, check, numbered_before_ending};
 use heapledger_logs::log::LogLedger;
@@ -71,6 +71,6 @@ impl Renewed {
 pub(crate) fn name_for(log: &OsStr) -> PathBuf {
     let name = Path::new(log).file_name().filter(|_| log != "-").unwrap_or(OsStr::new("log"));
     let mut name = name.to_owned();
-    name.push(".hl");
+    name.push(ending::FINISHED);
     PathBuf::from(name)
 }
