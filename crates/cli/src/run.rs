@@ -9,9 +9,10 @@ use std::process::ExitStatus;
 use anyhow::{Result, anyhow};
 use nix::errno::Errno;
 
-use heapledger_format::session::VARIABLE;
+use heapledger_format::session::{Key, VARIABLE, guard};
 use heapledger_launch::deep::deep;
 use heapledger_launch::detect::{self, Why};
+use heapledger_launch::door::Door;
 use heapledger_launch::end::Left;
 use heapledger_launch::entered::Reports;
 use heapledger_launch::start::{Session, Unready};
@@ -158,8 +159,12 @@ fn carry_out(plan: Plan) -> End {
     let thresholds = Thresholds::new(limits, &mut take);
     let mut printed = ErrorReports::of(&arguments);
     let mut reports = Reports::new(arguments.errors_told() == ErrorsTold::Report, &mut printed);
+    // Blocks that are guarded can be looked at from outside.
+    let is_guarded = arguments.settings.get(Key::Guard).is_some_and(|level| level != guard::OFF);
+    let door = session.as_ref().filter(|_| is_guarded).and_then(|session| Door::open(&session.name, running.pid));
     let keeper = session.as_mut().map(|session| &mut session.keeper);
-    let ended = running.wait(&signals, keeper, thresholds, &mut reports);
+    let ended = running.wait(&signals, keeper, thresholds, &mut reports, door.as_ref());
+    drop(door);
     drop(snapshots);
     if let Some(session) = &mut session {
         reports.end(&mut session.keeper);

@@ -7,6 +7,7 @@
 
 pub mod deep;
 pub mod detect;
+pub mod door;
 pub mod end;
 pub mod entered;
 mod error;

@@ -2,8 +2,9 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::SigSet;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 /// A lock on an open file, which goes with this value, or however the process ends. The crate `nix` has one that panics if
 /// it cannot be given back.
@@ -135,6 +137,7 @@ impl SharedNumber {
 pub struct Sent {
     /// Its number.
     pub signal: i32,
+
     /// Whether a process sent it, and not the kernel: a terminal, say.
     pub by_process: bool,
     /// Which process.
@@ -160,6 +163,23 @@ pub fn next_signal(set: &SigSet, limit: Option<Duration>) -> Option<Sent> {
     // SAFETY: of a signal that a process sent, and of SIGCHLD, the kernel fills in who; of others it is not looked at.
     let pid = unsafe { info.si_pid() };
     (signal > 0).then_some(Sent { signal, by_process: info.si_code <= 0, pid })
+}
+
+/// A file that another process hands over a socket, with one byte.
+///
+/// # Errors
+/// If none comes.
+pub fn receive_file(stream: &UnixStream) -> io::Result<File> {
+    let (mut byte, mut room) = ([0], nix::cmsg_space!([RawFd; 1]));
+    let mut into = [IoSliceMut::new(&mut byte)];
+    let message = recvmsg::<()>(stream.as_raw_fd(), &mut into, Some(&mut room), MsgFlags::MSG_CMSG_CLOEXEC)?;
+    let descriptor = message.cmsgs()?.find_map(|part| match part {
+        ControlMessageOwned::ScmRights(descriptors) => descriptors.first().copied(),
+        _ => None,
+    });
+    let descriptor = descriptor.ok_or(io::ErrorKind::PermissionDenied)?;
+    // SAFETY: the kernel has just made it for this process; nobody else knows it.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }
 
 /// Random bytes of the kernel, for which no file is needed. False if it has none.

@@ -21,6 +21,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::deep::deep;
+use crate::door::Door;
 use crate::entered::Reports;
 use crate::error::LaunchError;
 use crate::exec::{Invocation, exit_code};
@@ -78,12 +79,13 @@ impl Signals {
         sys::next_signal(&self.set, limit.or((!self.blocked).then_some(PAUSE)))
     }
 
-    /// The same, but not beyond the moment when `news` becomes readable, which `waker` helps to wait for.
-    fn next_or(&self, limit: Option<Duration>, waker: Option<&SignalFd>, news: Option<BorrowedFd<'_>>) -> Option<Sent> {
+    /// The same, but not beyond the moment when one of `news` becomes readable, which `waker` helps to wait for.
+    fn next_or(&self, limit: Option<Duration>, waker: Option<&SignalFd>, news: &[BorrowedFd<'_>]) -> Option<Sent> {
         let limit = limit.or((!self.blocked).then_some(PAUSE));
-        let (Some(waker), Some(news)) = (waker, news) else { return self.next(limit) };
+        let Some(waker) = waker.filter(|_| !news.is_empty()) else { return self.next(limit) };
         let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
-        let mut descriptors = [waker.as_fd(), news].map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN));
+        let all = std::iter::once(waker.as_fd()).chain(news.iter().copied());
+        let mut descriptors: Vec<PollFd> = all.map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
         // Interrupted, or nothing in time: the caller looks again.
         let _ = poll(&mut descriptors, timeout);
         self.next(Some(Duration::ZERO))
@@ -183,6 +185,7 @@ impl Running {
         mut keeper: Option<&mut Keeper>,
         mut thresholds: Thresholds,
         reports: &mut Reports,
+        door: Option<&Door>,
     ) -> Ended {
         // Tells of signals together with other news. Where there is no descriptor for it, we look now and then.
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
@@ -209,8 +212,12 @@ impl Running {
                         let looks = thresholds.patience().into_iter().chain(reports.patience());
                         (patience.into_iter().chain(looks).min(), keeper.descriptor())
                     });
-                    if let Some(sent) = signals.next_or(limit, waker.as_ref(), news) {
+                    let news: Vec<BorrowedFd> = news.into_iter().chain(door.map(Door::descriptor)).collect();
+                    if let Some(sent) = signals.next_or(limit, waker.as_ref(), &news) {
                         self.pass_on(&sent);
+                    }
+                    if let Some(door) = door {
+                        door.answer();
                     }
                     if let Some(keeper) = &mut keeper {
                         keeper.look();

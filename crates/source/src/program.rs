@@ -2,6 +2,7 @@
 //!
 //! Read by positioned reads, as ledgers are. The process is not stopped.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -62,6 +63,12 @@ impl Ledger {
             Err(SourceError::NotFound(_)) => Err(SourceError::NoProcess(pid)),
             Err(other) => Err(other),
         }
+    }
+
+    /// The same, where somebody who may has opened it.
+    pub fn memory_in(&self, file: File) -> ProgramMemory {
+        let shown = format!("/proc/{}/mem", self.pid_if_running().unwrap_or_default());
+        ProgramMemory { file: LedgerFile::of_file(file, Path::new(&shown)) }
     }
 
     /// Where the tables of the program's guard lie in its memory.

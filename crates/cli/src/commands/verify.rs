@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use heapledger_analysis::{Seen, Verified, excuse, sites_of, verify};
 use heapledger_format::session::{guard, process};
+use heapledger_launch::door;
 use heapledger_report::{ErrorsReport, VerifyReport};
+use heapledger_source::{Ledger, ProgramMemory, SourceError};
 
 use super::form::Tables;
 use super::standard::SuppressArgs;
@@ -24,7 +26,8 @@ Reads the memory of a process that was started with --guard, or of its core
 dump, and looks at all blocks: canaries, slack and headers, with --guard=full
 the fills around blocks and in freed ones that wait, with --guard=page what
 is left of a block's own pages. The program is not stopped, and not changed.
-It takes the right to trace it (/proc/PID/mem).
+It takes the right to trace it (/proc/PID/mem), or its `heapledger run`, by
+the same user, which hands it out.
 
 Exit status: 0 all are whole, 1 some are damaged, 2 it is unknown: not all
 could be looked at, or none.
@@ -43,6 +46,9 @@ pub(crate) struct VerifyArgs {
     /// same in each run and build
     #[arg(long)]
     pub(crate) dedup_token: bool,
+    /// For debugging heapledger: read the memory through `run` even where it could be read here
+    #[arg(long, hide = true)]
+    pub(crate) through_run: bool,
     #[command(flatten)]
     pub(crate) suppress: SuppressArgs,
     #[command(flatten)]
@@ -64,12 +70,25 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode> {
     }
 }
 
+/// The program's memory: where this process may not read it, through `run`, which may, being its parent.
+fn memory(ledger: &Ledger, through_run: bool) -> Result<ProgramMemory> {
+    let problem = match ledger.memory() {
+        Ok(memory) if !through_run => return Ok(memory),
+        Ok(_) => SourceError::NoMemory(ledger.path().to_owned()),
+        Err(problem @ SourceError::MemoryNotYours(_)) => problem,
+        Err(problem) => return Err(problem.into()),
+    };
+    let name = ledger.path().file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let session = name.split('-').next().unwrap_or_default();
+    Ok(door::ask(session).map(|file| ledger.memory_in(file)).map_err(|_| problem)?)
+}
+
 /// The exit code for what was found.
 fn show(args: &VerifyArgs) -> Result<u8> {
     let suppressions = args.suppress.get()?;
     let mut opened = args.ledger.open()?;
     args.naming.check(&[&opened.ledger])?;
-    let memory = opened.ledger.memory()?;
+    let memory = memory(&opened.ledger, args.through_run)?;
     let tables = opened.ledger.guard(&memory)?;
     let mut progress = Progress::new("looking");
     let mut verified = verify(&opened.ledger, &memory, &tables, &mut |part| progress.show(part))?;
