@@ -1,11 +1,15 @@
-//! Programs that were written for other tests, guarded: they say what they say without us, and end as they do.
+//! Programs that were written for other tests, guarded: they say what they say without us, and end as they do. And over other allocators
+//! than the C library's.
 
+use heapledger_e2e::guard::{Build, built, told};
+use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::process::{self, PATIENCE};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::command;
+use heapledger_e2e::tools::{command, system_library};
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::victim;
-use heapledger_e2e::{Result, check};
+use heapledger_e2e::{Result, check, skip};
+use serde_json::Value;
 
 /// Each of them at one of these, in turn.
 const LEVELS: [&str; 5] = ["--guard=page", "--guard=light", "--guard=full", "--guard=page=both", "--guard=page=1/10"];
@@ -44,5 +48,39 @@ fn they_notice_nothing() -> Result {
         }
     }
     check!(problems.is_empty(), "{}", problems.join("\n"));
+    Ok(())
+}
+
+/// Blocks are guarded over another allocator as over glibc's, one in so many as well, and the ledger says in which heap they lie.
+#[test]
+fn over_another_allocator_blocks_are_guarded_too() -> Result {
+    let program = built("rarely.c", Build::O2)?.ok_or("there is no compiler")?;
+    for name in ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"] {
+        let Some(library) = system_library(name) else {
+            skip("a guard over another malloc", &format!("{name} is not installed"));
+            continue;
+        };
+        for (level, word, found) in
+            [("--guard=light", "bad", 20), ("--guard=page=1/1000", "bad", 18), ("--guard=page=1/1000", "good", 0)]
+        {
+            let scratch = Scratch::new();
+            let mut run = under_run(&scratch, "x", &[level], &program, &[word.to_owned()]);
+            let ran = process::run_within(run.env("LD_PRELOAD", &library), PATIENCE)?.good()?;
+            check!(ran.out() == "done\n", "{name} {level}: {ran}");
+            let errors = told::errors(&scratch.path("x.hl"))?;
+            let is_it = |error: &&told::Error| error.kind() == "heap-buffer-overflow" && error.offset() == Some(64);
+            let all = errors.iter().filter(is_it).count();
+            check!(all == errors.len() && (found..=20).contains(&all), "{name} {level}: {found} {errors:#?}");
+        }
+        // 1,000 of its blocks stay.
+        let (scratch, small) = (Scratch::new(), victim::named("small_blocks")?.build()?);
+        let mut run = under_run(&scratch, "x", &["--guard=full"], &small, &[]);
+        process::run_within(run.env("LD_PRELOAD", &library), PATIENCE)?.good()?;
+        let stats = Stats::of(scratch.path("x.hl"))?;
+        let heaps = stats.0["heaps"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let [theirs, guard] = heaps else { return Err(format!("{name}: {heaps:#?}")) };
+        let live = |heap: &Value| heap["live_blocks"].as_u64();
+        check!(guard["name"] == "guard" && live(guard) >= Some(1000) && live(theirs) < Some(10), "{name}: {heaps:#?}");
+    }
     Ok(())
 }

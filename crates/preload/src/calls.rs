@@ -304,7 +304,7 @@ fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize, is_guard
     let (usable, heap) = if is_apart {
         in_glibc(address, size, is_guarded)
     } else if next::gives_malloc_blocks(hook, hooked.family) {
-        (Usable::Ask(next::usable_size), 0)
+        (Usable::Ask(next::usable_size), if is_guarded { guard::heap_of_others(address) } else { 0 })
     } else {
         (Usable::Known(0), 0)
     };
@@ -345,16 +345,19 @@ fn book_guarded(hook: usize, thread: Option<Ready>, frame: &Caller, address: usi
 fn book_guarded_fast(hook: usize, thread: Option<Ready>, frame: &Caller, address: usize, size: usize) -> usize {
     let Some(hooked) = HOOKED.get(hook) else { return address };
     let block = new_block(hook, hooked, address, size, guard::is_of_all());
-    if guard::is_sampled() && block.about == AboutBlock::Apart && may_lie_elsewhere(hooked, frame) {
+    if guard::is_sampled() && may_lie_elsewhere(hook, hooked, frame) {
         return guard::gives_elsewhere(thread, &frame.registers, &block);
     }
     hooks::block_begins(&SHARED, thread, &frame.registers, &block);
     address
 }
 
-/// Whether a block of this call may lie anywhere: nobody asks for an alignment, nor was told of it.
-fn may_lie_elsewhere(hooked: &Hooked, frame: &Caller) -> bool {
-    matches!(hooked.shape, Shape::Block(_) | Shape::BlockOfItems(..))
+/// Whether a block of this call may lie anywhere: it comes back by the next allocator's `free`, in front of which we stand (an allocator's
+/// own operators of C++ do not call it), nobody asks for an alignment, nor was told of it.
+fn may_lie_elsewhere(hook: usize, hooked: &Hooked, frame: &Caller) -> bool {
+    next::gives_malloc_blocks(hook, hooked.family)
+        && (hooked.family == Family::C || next::calls_malloc(hook))
+        && matches!(hooked.shape, Shape::Block(_) | Shape::BlockOfItems(..))
         && alignment_asked(hooked.kind, frame) == 0
         && !watched::is_on()
 }

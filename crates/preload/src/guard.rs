@@ -131,13 +131,21 @@ pub(crate) fn is_sampled() -> bool {
     GUARD.samples()
 }
 
-/// The heap of the guard's own memory, behind those of glibc.
-const OWN_HEAP: u8 = 3;
+/// The heap of the guard's own memory: behind those of glibc, or behind the one of another allocator.
+#[inline(always)]
+fn own_heap() -> u8 {
+    if next::is_glibc() { 3 } else { 1 }
+}
+
+/// The heap in which a block lies where the allocator is another one than glibc's.
+pub(crate) fn heap_of_others(address: usize) -> u8 {
+    if arenas::contains(address) { own_heap() } else { 0 }
+}
 
 /// Enters a block that the real allocator gave, where one in so many is guarded. Returns where it lies.
 #[inline(always)]
 pub(crate) fn gives_elsewhere(thread: Option<hooks::Ready>, registers: &Registers, block: &NewBlock) -> usize {
-    let address = hooks::block_begins_somewhere(&SHARED, thread, registers, block, OWN_HEAP);
+    let address = hooks::block_begins_somewhere(&SHARED, thread, registers, block, own_heap());
     if address != block.address {
         takes(real(Hook::Free), block.address);
     }
@@ -433,7 +441,7 @@ extern "C" fn malloc_usable_size(address: usize) -> usize {
 #[inline(always)]
 pub(crate) fn room(address: usize, size: usize) -> (usize, usize) {
     if arenas::contains(address) {
-        return (arenas::actual(address, size), usize::from(OWN_HEAP));
+        return (arenas::actual(address, size), usize::from(own_heap()));
     }
     // Its header was written for this call, and nobody else has the block yet.
     let lead = if GUARD.begins(address) { heapledger_guard::lead_of_new(&anywhere(), address as u64) } else { 0 };
