@@ -7,6 +7,7 @@
  *   before     a byte in front of a block of 40
  *   header     the size in front of a block of 24, where there is a header
  *   freed      a byte of a block of 100 that was freed, where such blocks wait
+ *   many       the bytes behind 500 blocks of 40 bytes, which stay so
  *   fork       its child waits for lines in its place
  *   abort      dies, with the damage
  */
@@ -89,7 +90,10 @@ int main(int count, char **arguments)
 			change(header - 16, 0x5A);
 		else if (!strcmp(line, "freed"))
 			change(freed + 50, 0x5A);
-		else if (!strcmp(line, "fork")) {
+		else if (!strcmp(line, "many")) {
+			for (int block = 0; block < 500; block++)
+				*(volatile unsigned char *)(give(40) + 40) = 0x5A;
+		} else if (!strcmp(line, "fork")) {
 			pid_t child = fork();
 
 			if (child != 0) {

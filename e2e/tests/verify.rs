@@ -168,6 +168,22 @@ fn a_program_at_light_is_seen_from_outside() -> Result {
     Ok(())
 }
 
+/// They are looked at again together, while others come and go.
+#[test]
+fn many_damaged_blocks_are_all_told() -> Result {
+    for level in ["--guard=light", "--guard=full"] {
+        let mut victim = Victim::start(&[level], 1)?;
+        victim.does("many")?;
+        let pid = victim.pid.to_string();
+        let ran = process::run(command(heapledger()).args(["verify", "--limit=0", &pid]))?;
+        let (said, kind) = (ran.out(), "SUMMARY: heap-buffer-overflow ");
+        check!(ran.status.code() == Some(1) && said.contains("500 of "), "{level}: {}", ran.err());
+        check!(said.matches(kind).count() == 500, "{level}: {} of 500 are told", said.matches(kind).count());
+        victim.ends()?;
+    }
+    Ok(())
+}
+
 #[test]
 fn a_program_at_full_is_seen_from_outside() -> Result {
     let mut victim = Victim::start(&["--guard=full"], 0)?;

@@ -165,14 +165,7 @@ pub fn verify(
         std::thread::sleep(BETWEEN);
     }
     let mut certain = Vec::new();
-    for suspect in suspects.drain(..) {
-        let still = match suspect {
-            Suspect::Dressed(address) => dressed_again(&guard, memory, address),
-            Suspect::Row(table, number) => {
-                guard.tables.get(table).and_then(|table| row_again(&table.rows, memory, number))
-            }
-        };
-        let still = still.unwrap_or_default();
+    for still in dressed_again(&guard, memory, &suspects).into_iter().chain(rows_again(&guard, memory, &suspects)) {
         verified.damaged += u64::from(!still.is_empty());
         if certain.len() < DAMAGED_MAX {
             certain.extend(still);
@@ -299,35 +292,46 @@ fn suspect(suspects: &mut Vec<Suspect>, verified: &mut Verified, one: Suspect) {
     }
 }
 
-/// What is damaged of a dressed block in several looks, if it was there all the time. (A program that gives it back and is given it again
-/// between two looks could pass for that, if it were only two.)
-fn dressed_again(guard: &Guard, memory: &ProgramMemory, address: u64) -> Option<Vec<Certain>> {
+/// What is damaged of each dressed block in several looks, if it was there all the time. (A program that gives it back and is given it
+/// again between two looks could pass for that, if it were only two.) All wait together: one by one, a thousand took ten seconds.
+fn dressed_again(guard: &Guard, memory: &ProgramMemory, suspects: &[Suspect]) -> Vec<Vec<Certain>> {
     let cached = Cached::short(memory);
-    let look = || {
+    let is_there = |address| {
         cached.forget();
-        if guard.bits.begins(&cached, address) != Some(true) {
-            return None;
-        }
-        guard.look(&cached, address)
+        guard.bits.begins(&cached, address) == Some(true)
     };
-    let second = look()?;
-    for _ in 0..LOOKS {
-        std::thread::sleep(BETWEEN_LOOKS);
-        cached.forget();
-        if guard.bits.begins(&cached, address) != Some(true) || look()? != second {
-            return None;
-        }
-    }
-    cached.forget();
-    if guard.bits.begins(&cached, address) != Some(true) {
-        return None;
-    }
-    let range = second.block.map_or((address.saturating_sub(16), address), |block| {
-        (block.given(), block.end().saturating_add(heapledger_guard::TAIL_BYTES).saturating_add(block.slack))
+    let look = |address| if is_there(address) { guard.look(&cached, address) } else { None };
+    let seen = suspects.iter().filter_map(|suspect| match suspect {
+        Suspect::Dressed(address) => Some((*address, look(*address)?)),
+        Suspect::Row(..) => None,
     });
-    let size = second.block.map(|block| block.size);
-    let certain = |damage| Certain { block: address, size, damage, kept: [None, None], range };
-    Some([second.below, second.above].into_iter().flatten().map(certain).collect())
+    let mut seen: Vec<(u64, Checked)> = seen.filter(|(_, checked)| !checked.is_whole()).collect();
+    for _ in 0..LOOKS {
+        if seen.is_empty() {
+            break;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+        seen.retain(|(address, checked)| look(*address) == Some(*checked));
+    }
+    seen.retain(|(address, _)| is_there(*address));
+    let damage = |(address, checked): (u64, Checked)| {
+        let range = checked.block.map_or((address.saturating_sub(16), address), |block| {
+            (block.given(), block.end().saturating_add(heapledger_guard::TAIL_BYTES).saturating_add(block.slack))
+        });
+        let size = checked.block.map(|block| block.size);
+        let certain = |damage| Certain { block: address, size, damage, kept: [None, None], range };
+        [checked.below, checked.above].into_iter().flatten().map(certain).collect()
+    };
+    seen.into_iter().map(damage).collect()
+}
+
+/// The same of the blocks of rows.
+fn rows_again(guard: &Guard, memory: &ProgramMemory, suspects: &[Suspect]) -> Vec<Vec<Certain>> {
+    let again = |suspect: &Suspect| match suspect {
+        Suspect::Row(table, number) => row_again(&guard.tables.get(*table)?.rows, memory, *number),
+        Suspect::Dressed(_) => None,
+    };
+    suspects.iter().filter_map(again).collect()
 }
 
 /// What is damaged of the block of a row, if that is the same one before and behind.

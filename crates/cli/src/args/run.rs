@@ -109,7 +109,7 @@ impl Args for RunArgs {
                 .action(ArgAction::Append)
                 .value_parser(thresholds::parse)
                 .help(
-                    "Take a snapshot when the program holds more than so much: 'live > 1G'; again when it does so after                      it has fallen by an eighth, up to 16 times; repeatable. Looks 20 times a second",
+                    "Take a snapshot when the program holds more than so much: 'live > 1G'; again when it does so after it has fallen by an eighth, up to 16 times; repeatable. Looks 20 times a second",
                 ),
         );
         command = errors_arguments(command);
