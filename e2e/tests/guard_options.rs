@@ -304,3 +304,23 @@ fn paths_are_shown_without_what_is_left_off() -> Result {
     check!(off.contains("end((void *)block);"), "{off}");
     Ok(())
 }
+
+/// What was asked for in vain is told, unless nothing is to be said.
+#[test]
+fn an_option_that_does_nothing_at_the_level_is_named() -> Result {
+    for (options, said) in [
+        (&["--redzone=64"][..], "heapledger: --redzone does nothing without --guard=full\n"),
+        (&["--guard=light", "--check-every=9", "--guard-align=1"], "--guard-align does nothing without --guard=page\n"),
+        (&["--guard=page=1/9", "--guard-memory=9M"], ""),
+        (&["-q", "--redzone=64"], ""),
+    ] {
+        let scratch = Scratch::new();
+        let mut run = command(heapledger());
+        run.arg("run").args(options).arg("-o").arg(scratch.path("x.hl")).args(["--", "true"]);
+        let ran = process::run(run.current_dir(scratch.work()))?.good()?;
+        let told: Vec<String> =
+            ran.err().lines().filter(|line| line.contains("does nothing")).map(str::to_owned).collect();
+        check!(told.len() == usize::from(!said.is_empty()) && ran.err().contains(said), "{options:?}: {ran}");
+    }
+    Ok(())
+}

@@ -112,6 +112,9 @@ fn plan(mut arguments: RunArgs) -> Result<Plan, End> {
             say(&format!("{VARIABLE} in the environment: {odd}; ignored"));
         }
     }
+    for (flag, level) in arguments.settings.idle().iter().filter(|_| !arguments.quiet) {
+        say(&format!("--{flag} does nothing without --guard={level}"));
+    }
     let name = arguments.command.first().cloned().unwrap_or_default();
     let program = exec::find_or_try(&name).map_err(|reason| refused(&name, reason))?;
     place_output(&mut arguments, &name).map_err(|problem| failed(&problem))?;

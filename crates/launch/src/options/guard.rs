@@ -5,12 +5,40 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use heapledger_format::session::guard::{self, Every};
-use heapledger_format::session::{DEPTH_LIMIT, guard_by};
+use heapledger_format::session::{DEPTH_LIMIT, Key, guard_by};
 
-use super::{count, one_of, size, text};
+use super::{OPTIONS, Settings, count, one_of, size, text};
 
 /// Units of time, in milliseconds.
 const UNITS: [(&str, u64); 3] = [("ms", 1), ("s", 1000), ("m", 60_000)];
+
+/// Options that mean something from a level on.
+const NEEDS: [(Key, &str); 8] = [
+    (Key::CheckEvery, guard::LIGHT),
+    (Key::Quarantine, guard::FULL),
+    (Key::QuarantineBlocks, guard::FULL),
+    (Key::FillNew, guard::FULL),
+    (Key::FillFreed, guard::FULL),
+    (Key::Redzone, guard::FULL),
+    (Key::GuardMemory, guard::PAGE),
+    (Key::GuardAlign, guard::PAGE),
+];
+
+/// Levels that others are compared with, the lowest first.
+const LEVELS: [&str; 4] = [guard::OFF, guard::LIGHT, guard::FULL, guard::PAGE];
+
+impl Settings {
+    /// Options that were asked for and do nothing, because blocks are not guarded, or less than that takes: the flag, and the level.
+    pub fn idle(&self) -> Vec<(&'static str, &'static str)> {
+        let rank = |level: &str| LEVELS.iter().position(|one| *one == level);
+        let asked = self.get(Key::Guard).and_then(OsStr::to_str).unwrap_or(guard::OFF);
+        // Other forms of closed pages begin with that word.
+        let have = rank(asked.split('=').next().unwrap_or(asked));
+        let is_idle = |(key, level): &&(Key, &str)| self.get(*key).is_some() && rank(level) > have;
+        let flag = |key| OPTIONS.iter().find(|option| option.key == key).map(|option| option.flag);
+        NEEDS.iter().filter(is_idle).filter_map(|(key, level)| Some((flag(*key)?, *level))).collect()
+    }
+}
 
 pub(super) fn level(value: &OsStr) -> Result<OsString, String> {
     if guard::one_in(value.as_bytes()).is_some() {
@@ -87,6 +115,31 @@ pub(super) fn error_depth(value: &OsStr) -> Result<OsString, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_nothing_at_a_level_is_known() {
+        let all = [Key::CheckEvery, Key::Redzone, Key::GuardAlign];
+        let rows: [(Option<&str>, &[&str]); 7] = [
+            (None, &["check-every", "redzone", "guard-align"]),
+            (Some("off"), &["check-every", "redzone", "guard-align"]),
+            (Some("light"), &["redzone", "guard-align"]),
+            (Some("full"), &["guard-align"]),
+            (Some("page"), &[]),
+            (Some("page=under"), &[]),
+            (Some("page=1/1000"), &[]),
+        ];
+        for (level, expected) in rows {
+            let mut settings = Settings::default();
+            level.into_iter().for_each(|level| settings.set(Key::Guard, level.into()));
+            assert_eq!(settings.idle(), [], "{level:?}");
+            all.iter().for_each(|key| settings.set(*key, "1".into()));
+            let idle: Vec<&str> = settings.idle().into_iter().map(|(flag, _)| flag).collect();
+            assert_eq!(idle, expected, "{level:?}");
+        }
+        let mut settings = Settings::default();
+        settings.set(Key::GuardMemory, "1".into());
+        assert_eq!(settings.idle(), [("guard-memory", "page")]);
+    }
 
     #[test]
     fn what_a_person_types_is_read() {
