@@ -329,3 +329,25 @@ fn where_nothing_can_be_looked_at_it_says_why() -> Result {
     refused(&child, "forked children are not recorded")?;
     Ok(())
 }
+
+/// Where only its parent may read a program's memory, `run` hands it out.
+#[test]
+fn what_run_hands_out_is_the_same() -> Result {
+    let mut victim = Victim::start(&["--guard=light"], 0)?;
+    let through = |victim: &Victim| {
+        process::run(
+            command(heapledger()).args(["verify", "--through-run", "--color", "never"]).arg(by_number(victim)?),
+        )
+    };
+    let whole = through(&victim)?;
+    check!(whole.status.code() == Some(0) && whole.out().contains(" are whole."), "{whole}");
+    let (line, expected) = BEHIND;
+    victim.does(line)?;
+    for ran in [through(&victim)?, through(&victim)?] {
+        check!(ran.status.code() == Some(1), "{ran}");
+        for part in expected {
+            check!(ran.out().contains(part), "no '{part}' in {ran}");
+        }
+    }
+    Ok(())
+}

@@ -429,9 +429,10 @@ extern "C" fn malloc_usable_size(address: usize) -> usize {
         return arenas::usable(address).unwrap_or(0);
     }
     if !GUARD.begins(address) {
-        return match real(Hook::MallocUsableSize) {
-            0 => 0,
-            function => gives(function, address),
+        // What lies in front of what is no block, or was one of ours, is no size.
+        return match (real(Hook::MallocUsableSize), unknown(address)) {
+            (0, _) | (_, None) => 0,
+            (function, Some(address)) => gives(function, address),
         };
     }
     GUARD.check(&anywhere(), address).and_then(|checked| checked.block).map_or(0, |block| block.size as usize)

@@ -130,13 +130,15 @@ fn find(shared: &Shared, address: u64, is_on_stack: bool, given_back: &GivenBack
         if let Some(block) = block_at(shared, address).filter(|block| block.address != address) {
             return others_call_us().then_some(Passed::Live(block));
         }
+        // Asked before the history is: who takes it off now has written there before.
+        let is_dressed = GUARD.begins(address as usize);
         if (certain::sees_all(shared) || is_certain && certain::knows_all(shared))
             && let Some(freed) = freed_at(shared, address)
         {
             return others_call_us().then_some(Passed::Freed(freed));
         }
         // It still is dressed, and who takes it off has taken its record out.
-        if certain::sees_all(shared) && GUARD.begins(address as usize) {
+        if is_dressed && certain::sees_all(shared) {
             return others_call_us().then_some(Passed::Racing);
         }
     }
