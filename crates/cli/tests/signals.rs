@@ -2,14 +2,26 @@
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 mod common;
 use common::{Scratch, children, finish, kill, state, text, until};
 
 /// Starts a shell script under `run`, and waits until it has written its first line.
 fn started(scratch: &Scratch, script: &str) -> (Child, u32) {
-    let mut command = scratch.run(&["-q", "bash", "-c", script]);
+    // Who has started the tests may ignore some (`nohup`, a shell's `&`), and whatever is ignored stays so.
+    let run = scratch.run(&["-q", "bash", "-c", script]);
+    let mut command = Command::new("env");
+    command.arg("--default-signal").arg(run.get_program()).args(run.get_args());
+    for (name, value) in run.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    if let Some(directory) = run.get_current_dir() {
+        command.current_dir(directory);
+    }
     command.stdin(Stdio::null()).stdout(fs::File::create(scratch.0.join("out")).expect("created"));
     // A process group of their own, as a shell with job control makes one.
     let child = command.stderr(Stdio::piped()).process_group(0).spawn().expect("started");
