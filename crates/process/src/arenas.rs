@@ -92,8 +92,10 @@ pub(crate) fn start(wanted: &Guarding) -> Level {
 fn start_closed(wanted: &Guarding) -> bool {
     // The smallest run is a page and a closed one.
     const BYTES_PER_SLOT: u64 = 2 * PAGE_BYTES;
-    ALIGNED_LESS
-        .store(ALIGNMENT.trailing_zeros().saturating_sub(wanted.align.trailing_zeros()) as u8, Ordering::Relaxed);
+    ALIGNED_LESS.store(
+        ALIGNMENT.trailing_zeros().saturating_sub(wanted.align.unwrap_or(ALIGNMENT).trailing_zeros()) as u8,
+        Ordering::Relaxed,
+    );
     SIDES.store(wanted.sides as u8, Ordering::Relaxed);
     if wanted.by_protection {
         land::close_by_protection();

@@ -33,8 +33,8 @@ pub struct Guarding {
     pub fill_bytes: u64,
     /// Bytes on both sides of blocks at least, where they lie apart; 0: as usual.
     pub redzone: u64,
-    /// What blocks at closed pages are aligned to at least, if nothing else is asked for.
-    pub align: u64,
+    /// What blocks at closed pages are aligned to at least, if nothing else is asked for; `None`: as all blocks are.
+    pub align: Option<u64>,
     /// The program ends with the first error.
     pub halts: bool,
     /// Most frames of the stack of a call or an access that is an error; `None`: all of them.
@@ -61,7 +61,7 @@ impl Guarding {
             fill_freed: None,
             fill_bytes: 0,
             redzone: 0,
-            align: guard::ALIGN,
+            align: None,
             halts: false,
             error_depth: None,
             begins_late: false,
@@ -123,7 +123,7 @@ impl Guarding {
             Key::FillBytes => self.fill_bytes = text::number(value)?,
             Key::Redzone => self.redzone = at_most(guard::REDZONE_MAX)?,
             Key::HaltOnError => self.halts = at_most(1)? == 1,
-            Key::GuardAlign => self.align = at_most(guard::ALIGN).filter(|align| align.is_power_of_two())?,
+            Key::GuardAlign => self.align = Some(at_most(guard::ALIGN).filter(|align| align.is_power_of_two())?),
             Key::ErrorDepth => self.error_depth = Some(at_most(DEPTH_LIMIT)?.max(1)),
             _ => return None,
         }
@@ -157,7 +157,7 @@ mod tests {
             (b"fill-new=off,fill-freed=A5", Guarding { fill_new: None, fill_freed: Some(0xA5), ..usual }),
             (b"fill-bytes=0,redzone=2048", Guarding { fill_bytes: 0, redzone: 2048, ..usual }),
             (b"halt-on-error=1", Guarding { halts: true, ..usual }),
-            (b"guard-align=1", Guarding { align: 1, ..usual }),
+            (b"guard-align=1", Guarding { align: Some(1), ..usual }),
             (b"error-depth=0", Guarding { error_depth: Some(1), ..usual }),
             (b"error-depth=512", Guarding { error_depth: Some(512), ..usual }),
             (
